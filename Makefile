@@ -1,0 +1,83 @@
+# Needs Python 3.10 or newer, a C++17 compiler and make; the rest comes from PyPI into .venv.
+
+PYTHON ?= python3
+FUZZ_S ?= 300
+ARGS ?=
+
+VENV := .venv/bin/python
+PIP := $(VENV) -m pip --disable-pip-version-check
+SOURCES := $(shell find kits engine models assets delivery -type f -not -path '*/__pycache__/*' \
+	-not -name '* *' -not -name '*.so')
+# Once the development install is there it serves all: it follows the sources by itself.
+INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
+
+.DELETE_ON_ERROR:
+.NOTPARALLEL:
+.PHONY: help demo test lint bench fuzz sanitize wheel check-wheel clean
+
+help: ## this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: $(INSTALLED) ## find the faces in a real photograph: picture, JSON and time in build/demo
+	$(VENV) demos/face_photo.py -o build/demo $(ARGS)
+
+test: .venv/.dev ## the whole test suite; ARGS='-k face' runs a part
+	$(VENV) -m pytest $(ARGS)
+
+lint: .venv/.dev ## style and types
+	.venv/bin/ruff check .
+	.venv/bin/ruff format --check .
+	.venv/bin/mypy
+	.venv/bin/mypy tests demos
+	.venv/bin/pyright --pythonpath $(VENV)
+
+bench: .venv/.dev ## time the kernels and the models
+	$(VENV) -m palmkit.engine.bench $(ARGS)
+
+fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
+	$(VENV) -m tests.engine.format.fuzz --seconds $(FUZZ_S) $(ARGS) models/*/*.palm
+
+sanitize: .venv/.dev ## the kernels' tests under the address and undefined-behaviour sanitizers
+	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=ON \
+		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja"
+	.venv/bin/cmake --build build/sanitize
+	@for test in build/sanitize/test/*; do echo "$$test" && "$$test" || exit 1; done
+
+wheel: .venv/.dev ## build the wheel into build/wheel
+	rm -rf build/wheel
+	$(PIP) wheel -q --no-deps -w build/wheel .
+	@ls -sh build/wheel
+
+check-wheel: wheel ## install the wheel in a bare environment elsewhere and find faces with it
+	@set -eu; elsewhere=$$(mktemp -d); trap 'rm -rf "$$elsewhere"' EXIT; \
+	wheel=$$(ls "$(CURDIR)"/build/wheel/*.whl); \
+	$(VENV) -c 'import sys, PIL.Image, skimage.data; \
+	PIL.Image.fromarray(skimage.data.astronaut()).save(sys.argv[1])' "$$elsewhere/photo.png"; \
+	$(VENV) -m venv "$$elsewhere/venv"; \
+	"$$elsewhere/venv/bin/python" -m pip install -q "$$wheel"; \
+	cd "$$elsewhere"; \
+	venv/bin/python -W error -c 'import palmkit.kits, palmkit.engine, palmkit.models, \
+	palmkit.assets, palmkit.delivery'; \
+	venv/bin/palmkit face photo.png -o marked.png --json > faces.json; \
+	cat faces.json; \
+	venv/bin/python -c 'import json, os; assert json.load(open("faces.json"))["faces"]; \
+	assert os.path.getsize("marked.png")'; \
+	echo "wheel works: $$(basename "$$wheel")"
+
+clean: ## remove .venv and all that was built
+	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache
+
+.venv/bin/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "PalmKit needs Python 3.10")'
+	$(PYTHON) -m venv .venv
+
+.venv/.user: pyproject.toml $(SOURCES) | .venv/bin/python
+	@echo "installing PalmKit into .venv"
+	$(PIP) install -q ".[demos]"
+	@touch $@
+
+.venv/.dev: pyproject.toml | .venv/bin/python
+	@echo "installing PalmKit and its tools into .venv"
+	$(PIP) install -q cmake nanobind ninja scikit-build-core
+	$(PIP) install -q --no-build-isolation -e ".[dev]"
+	@touch $@

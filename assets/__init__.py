@@ -1,0 +1,26 @@
+"""Small files that travel in the wheel: labels, anchors, presets."""
+
+from importlib.resources import files
+from pathlib import Path
+
+
+def path(name: str) -> Path:
+    """Where the asset lies on disk.
+
+    name: its path under assets/, with forward slashes.
+    Raises FileNotFoundError if there is no such asset.
+    """
+    parts = name.split("/")
+    found = Path(str(files("palmkit.assets").joinpath(*parts)))
+    if not name or ".." in parts or not found.is_file():
+        raise FileNotFoundError(f"no such asset: {name!r}")
+    return found
+
+
+def read(name: str) -> bytes:
+    """The bytes of an asset.
+
+    name: its path under assets/, with forward slashes.
+    Raises FileNotFoundError if there is no such asset.
+    """
+    return path(name).read_bytes()

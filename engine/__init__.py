@@ -1,0 +1,35 @@
+"""The inference engine: read a model, optimise it, run it.
+
+    from palmkit import engine
+    model = engine.load("face_landmark.tflite", threads=2)
+    outputs = model.run({"input_1": image})
+
+Reads its own .palm files, ONNX (extra `onnx`) and TFLite (extra `tflite`).
+"""
+
+from palmkit.engine.errors import (
+    BackendError,
+    ModelError,
+    PalmError,
+    ShapeError,
+    UnsupportedError,
+)
+from palmkit.engine.files import convert, load, save
+from palmkit.engine.ir import Graph, Type
+from palmkit.engine.model import Model
+from palmkit.engine.passes import optimise
+
+__all__ = [
+    "BackendError",
+    "Graph",
+    "Model",
+    "ModelError",
+    "PalmError",
+    "ShapeError",
+    "Type",
+    "UnsupportedError",
+    "convert",
+    "load",
+    "optimise",
+    "save",
+]

@@ -1,0 +1,104 @@
+"""The native backend: a static graph becomes a plan, and C++ runs it without asking Python."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from palmkit.engine.backends.cpu.lowering import RULES, Lowering
+from palmkit.engine.backends.cpu.rules import (
+    convolution,
+    elementwise,
+    movement,
+    reduction,
+)
+from palmkit.engine.errors import BackendError
+from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.plan import Plan, StepTime, allocate
+
+if TYPE_CHECKING:
+    from palmkit.engine import _native
+
+RULE_FILES = (convolution, elementwise, movement, reduction)
+
+
+class CpuProgram:
+    """A plan, packed weights, and a pool of sessions: one for each caller at a time."""
+
+    def __init__(self, graph: Graph, threads: int) -> None:
+        """Lower, plan and pack `graph`."""
+        from palmkit.engine import _native
+
+        lowering = Lowering(graph)
+        self.plan: Plan = allocate(lowering.steps, lowering.constants)
+        self._inputs = tuple(graph.inputs)
+        self._outputs = {name: lowering.type(name) for name in graph.outputs}
+        self._threads = threads
+        self._program = _native.Program(
+            self.plan.tensors, self.plan.steps, self.plan.constants, self.plan.arena_bytes
+        )
+        self._idle: list[_native.Session] = []
+        self._lock = threading.Lock()
+
+    def _take_session(self) -> _native.Session:
+        with self._lock:
+            if self._idle:
+                return self._idle.pop()
+        return self._program.session(self._threads)
+
+    def _give_session(self, session: _native.Session) -> None:
+        with self._lock:
+            self._idle.append(session)
+
+    def _arguments(self, inputs: Mapping[str, Array]) -> tuple[list[Array], dict[str, Array]]:
+        arrays = [np.ascontiguousarray(inputs[name]) for name in self._inputs]
+        outputs = {name: np.empty(t.dims, t.dtype) for name, t in self._outputs.items()}
+        return arrays, outputs
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name."""
+        arrays, outputs = self._arguments(inputs)
+        session = self._take_session()
+        try:
+            session.run(arrays, list(outputs.values()))
+        finally:
+            self._give_session(session)
+        return outputs
+
+    def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
+        """Run once and time each step."""
+        arrays, outputs = self._arguments(inputs)
+        session = self._take_session()
+        try:
+            seconds = session.profile(arrays, list(outputs.values()))
+        finally:
+            self._give_session(session)
+        return [
+            StepTime(node, step[0], time)
+            for node, step, time in zip(self.plan.nodes, self.plan.steps, seconds, strict=True)
+        ]
+
+
+class Cpu:
+    """SIMD kernels: scalar, AVX2 or AVX-512, chosen when the model is loaded."""
+
+    def available(self) -> bool:
+        """Wherever the extension loads."""
+        try:
+            from palmkit.engine import _native  # noqa: F401
+        except ImportError:
+            return False
+        return True
+
+    def supports(self, node: Node) -> bool:
+        """It has a rule for the op; shapes and dtypes may still be refused by compile."""
+        return node.op in RULES
+
+    def compile(self, graph: Graph, threads: int = 1) -> CpuProgram:
+        """Make a static graph ready; one UnsupportedError names every node it cannot run."""
+        if not self.available():
+            raise BackendError("backend cpu: the native module is missing, reinstall palmkit")
+        return CpuProgram(graph, threads)

@@ -1,0 +1,270 @@
+"""From graph to steps: where every value lies in memory, and in which order.
+
+Ops speak NCHW; memory does not have to. A lowered value is a view and an order: `order[i]` is
+the axis of the value that the i-th dim in memory holds. Images lie channels-last. A transpose
+changes only the order; a copy is made only where a kernel needs another one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Array, Graph, Known, Node, Type
+from palmkit.engine.ops import infer_types
+from palmkit.engine.plan import Buffer, Step, StepAttr, View, view_bytes
+
+Order = tuple[int, ...]
+Rule = Callable[["Lowering", Node], None]
+
+CHANNELS_LAST: Order = (0, 2, 3, 1)
+
+RULES: dict[str, Rule] = {}
+
+
+def rule(*ops: str) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the lowering of these ops."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(ops, function))
+        return function
+
+    return register
+
+
+@dataclass(frozen=True)
+class Located:
+    """A value in memory: the view's dims are the value's shape taken in `order`."""
+
+    view: View
+    order: Order
+
+
+def plain(rank: int) -> Order:
+    """The order of a C-contiguous array."""
+    return tuple(range(rank))
+
+
+def channels_last(rank: int) -> Order:
+    """Batch, then space, then channels."""
+    return (0, *range(2, rank), 1) if rank > 2 else plain(rank)
+
+
+def strides_of(dims: Sequence[int]) -> list[int]:
+    """Elements from one index to the next, for each dim of a C-contiguous array."""
+    strides = [1] * len(dims)
+    for i in range(len(dims) - 2, -1, -1):
+        strides[i] = strides[i + 1] * dims[i + 1]
+    return strides
+
+
+def collapse(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[int], list[list[int]]]:
+    """Drop dims of size 1 and merge neighbours that every operand walks as one."""
+    dims: list[int] = []
+    kept: list[list[int]] = [[] for _ in strides]
+    for i, dim in enumerate(shape):
+        if dim == 1:
+            continue
+        if dims and all(k[-1] == s[i] * dim for k, s in zip(kept, strides, strict=True)):
+            dims[-1] *= dim
+            for k, s in zip(kept, strides, strict=True):
+                k[-1] = s[i]
+        else:
+            dims.append(dim)
+            for k, s in zip(kept, strides, strict=True):
+                k.append(s[i])
+    if not dims:
+        return [1], [[0] for _ in strides]
+    return dims, kept
+
+
+class Lowering:
+    """Steps of a static graph, built node by node by the rules."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Lower `graph`; UnsupportedError names every node that has no rule."""
+        self.graph = graph
+        self.types = infer_types(graph)
+        self.steps: list[Step] = []
+        self.constants: list[Array] = []
+        self._values: dict[str, Located] = {}
+        self._copies: dict[tuple[str, Order], Located] = {}
+        self._node = ""
+        for index, (name, type) in enumerate(graph.inputs.items()):
+            view = View(Buffer("input", type.size_bytes, index), type.dtype, type.dims)
+            self._values[name] = Located(view, plain(len(type.dims)))
+        self._lower_nodes()
+        self._write_outputs()
+
+    def _lower_nodes(self) -> None:
+        refused: list[str] = []
+        for node in self.graph.nodes:
+            self._node = f"{node.name or node.outputs[0]}"
+            find = RULES.get(node.op)
+            try:
+                if find is None:
+                    raise UnsupportedError(f"no kernel for {node.op}")
+                find(self, node)
+            except UnsupportedError as error:
+                refused.append(f"{self._node} ({node.op}): {error}")
+                for name in node.outputs:
+                    if name:
+                        self.put(name)
+        if refused:
+            raise UnsupportedError(
+                f"backend cpu cannot run {len(refused)} of {len(self.graph.nodes)} nodes, "
+                f'backend="reference" runs them: {"; ".join(refused)}'
+            )
+
+    def _write_outputs(self) -> None:
+        """Let the last writers write to the outputs themselves; copy where that cannot be."""
+        for index, (name, _) in enumerate(self.graph.outputs.items()):
+            type = self.type(name)
+            self._node = name
+            view = self.get(name, plain(len(type.dims)))
+            if view.buffer.place == "arena":
+                view.buffer.place, view.buffer.index = "output", index
+            else:
+                output = View(Buffer("output", type.size_bytes, index), type.dtype, type.dims)
+                self.copy(view, output, type.dims, strides_of(type.dims), strides_of(type.dims))
+
+    def type(self, name: str) -> Type:
+        """The value's type."""
+        return self.types[name]
+
+    def dims(self, name: str) -> tuple[int, ...]:
+        """The value's shape, in its own axes."""
+        return self.types[name].dims
+
+    def constant_of(self, name: str, what: str) -> Array:
+        """The value of a constant input; UnsupportedError if it is computed at run time."""
+        type = self.types[name]
+        if not isinstance(type, Known):
+            raise UnsupportedError(f"{what} is not constant")
+        return type.value
+
+    def is_constant(self, name: str) -> bool:
+        """The value is known before the model runs."""
+        return isinstance(self.types[name], Known)
+
+    def need_dtype(self, *names: str, dtypes: Sequence[str] = ("float32",)) -> None:
+        """UnsupportedError unless each value has one of the dtypes."""
+        for name in names:
+            if name and self.types[name].dtype not in dtypes:
+                raise UnsupportedError(f"{self.types[name].dtype} is not supported")
+
+    def constant(self, array: Array) -> View:
+        """Put an array beside the plan."""
+        array = np.ascontiguousarray(array).reshape(array.shape)
+        self.constants.append(array)
+        buffer = Buffer("constant", array.nbytes, len(self.constants) - 1)
+        return View(buffer, array.dtype.name, array.shape)
+
+    def located(self, name: str) -> Located:
+        """The value where it lies."""
+        if name not in self._values:
+            value = self.constant_of(name, name)
+            self._values[name] = Located(self.constant(value), plain(value.ndim))
+        return self._values[name]
+
+    def order(self, name: str) -> Order:
+        """The order in which the value lies; constants lie as anyone likes."""
+        return plain(len(self.dims(name))) if self.is_constant(name) else self.located(name).order
+
+    def get(self, name: str, order: Order) -> View:
+        """The value with its dims in `order`: as it is, seen otherwise, or copied."""
+        dims = tuple(self.dims(name)[axis] for axis in order)
+        if (name, order) in self._copies:
+            return self._copies[name, order].view
+        if self.is_constant(name):
+            value = self.constant_of(name, name)
+            located = Located(self.constant(value.transpose(order)), order)
+        else:
+            located = self.located(name)
+            long = [axis for axis in located.order if self.dims(name)[axis] > 1]
+            if long == [axis for axis in order if self.dims(name)[axis] > 1]:
+                view = View(located.view.buffer, located.view.dtype, dims)
+                return view
+            view = self.scratch(located.view.dtype, dims)
+            strides = dict(zip(located.order, strides_of(located.view.dims), strict=True))
+            self.copy(
+                located.view, view, dims, [strides[axis] for axis in order], strides_of(dims)
+            )
+            located = Located(view, order)
+        self._copies[name, order] = located
+        return located.view
+
+    def scratch(self, dtype: str, dims: Sequence[int]) -> View:
+        """New memory in the arena."""
+        return View(Buffer("arena", view_bytes(dtype, dims)), dtype, tuple(dims))
+
+    def put(self, name: str, order: Order | None = None) -> View:
+        """New memory for the value a node writes, its dims in `order`."""
+        type = self.types[name]
+        order = plain(len(type.dims)) if order is None else order
+        view = self.scratch(type.dtype, [type.dims[axis] for axis in order])
+        self._values[name] = Located(view, order)
+        return view
+
+    def alias(self, name: str, source: View, order: Order) -> None:
+        """The value is memory that is there already, its dims in `order`."""
+        dims = tuple(self.dims(name)[axis] for axis in order)
+        self._values[name] = Located(View(source.buffer, source.dtype, dims), order)
+
+    def step(
+        self,
+        kernel: str,
+        inputs: Sequence[View | None],
+        outputs: Sequence[View],
+        /,
+        in_place: int | None = None,
+        **attrs: StepAttr,
+    ) -> None:
+        """Add a step for the node at hand."""
+        self.steps.append(
+            Step(kernel, self._node, tuple(inputs), tuple(outputs), attrs, in_place)
+        )
+
+    def copy(
+        self,
+        source: View,
+        target: View,
+        shape: Sequence[int],
+        source_strides: Sequence[int],
+        target_strides: Sequence[int],
+        source_offset: int = 0,
+        target_offset: int = 0,
+    ) -> None:
+        """Add a copy of `shape` elements; strides and offsets in elements."""
+        dims, (x_strides, y_strides) = collapse(shape, source_strides, target_strides)
+        self.step(
+            "copy",
+            [source],
+            [target],
+            shape=dims,
+            x_strides=x_strides,
+            x_offset=source_offset,
+            y_strides=y_strides,
+            y_offset=target_offset,
+        )
+
+
+def broadcast_strides(
+    located_dims: Sequence[int], order: Order, shape: Sequence[int], out_order: Order
+) -> list[int]:
+    """Strides with which an operand is walked along an output whose dims lie in `out_order`.
+
+    located_dims: the operand's dims in memory, in `order`; shape: the output's, in its own axes.
+    """
+    extra = len(shape) - len(order)
+    by_axis = dict(zip(order, zip(strides_of(located_dims), located_dims, strict=True), strict=True))
+    strides: list[int] = []
+    for axis in out_order:
+        stride, dim = by_axis.get(axis - extra, (0, 1))
+        strides.append(stride if dim > 1 else 0)
+    return strides
+
+

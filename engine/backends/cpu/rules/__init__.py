@@ -1,0 +1,1 @@
+"""How each op becomes steps of the native runtime; one file a family."""

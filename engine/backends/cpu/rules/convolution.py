@@ -1,0 +1,180 @@
+"""Convolutions and pooling: channels-last images, one kernel each."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from palmkit.engine.backends.cpu.lowering import Lowering, channels_last, rule
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Node
+from palmkit.engine.ops.windows import explicit_pads
+from palmkit.engine.plan import StepAttr, View
+
+
+def _ints(node: Node, name: str, default: Sequence[int]) -> list[int]:
+    value = node.attrs.get(name)
+    return [int(x) for x in value] if isinstance(value, tuple) and value else list(default)
+
+
+def _window(
+    node: Node, spatial: Sequence[int], kernel: Sequence[int], output: Sequence[int]
+) -> dict[str, list[int]]:
+    """Strides, dilations and pads in two dims; a one-dim window becomes one of height 1."""
+    rank = len(kernel)
+    strides = _ints(node, "strides", [1] * rank)
+    dilations = _ints(node, "dilations", [1] * rank)
+    pads = explicit_pads(node.attrs, spatial, kernel)
+    begin, end = list(pads[:rank]), list(pads[rank:])
+    if rank == 1:
+        strides, dilations, begin, end = [1, *strides], [1, *dilations], [0, *begin], [0, *end]
+    return {"strides": strides, "dilations": dilations, "pads": begin + end}
+
+
+def _image(view: View, rank: int) -> View:
+    """The view with a height of 1 where the op has one spatial dim."""
+    if rank == 4:
+        return view
+    n, length, channels = view.dims
+    return View(view.buffer, view.dtype, (n, 1, length, channels))
+
+
+def _need_image(lowering: Lowering, name: str) -> int:
+    rank = len(lowering.dims(name))
+    if rank not in (3, 4):
+        raise UnsupportedError(f"{rank - 2} spatial dims")
+    return rank
+
+
+def _activation(node: Node) -> dict[str, StepAttr]:
+    params = node.attrs.get("activation_params", ())
+    assert isinstance(params, tuple)
+    return {
+        "activation": str(node.attrs.get("activation", "")),
+        "activation_params": [float(x) for x in params],
+    }
+
+
+@rule("conv", "fused_conv")
+def lower_conv(lowering: Lowering, node: Node) -> None:
+    """x, w and y channels-last; w as [m, kh, kw, c / group]."""
+    lowering.need_dtype(*node.inputs)
+    x, w, bias, z, slope = (*node.inputs, "", "", "", "")[:5]
+    rank = _need_image(lowering, x)
+    order = channels_last(rank)
+    weights = lowering.constant_of(w, "weight").transpose(order)
+    if rank == 3:
+        weights = weights[:, None]
+    y = lowering.dims(node.outputs[0])
+    attrs: dict[str, StepAttr] = {
+        **_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:], y[2:]),
+        "group": int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
+        **_activation(node),
+    }
+    lowering.step(
+        "conv",
+        [
+            _image(lowering.get(x, order), rank),
+            lowering.constant(weights),
+            lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
+            lowering.constant(lowering.constant_of(slope, "slope").reshape(-1)) if slope else None,
+            _image(lowering.get(z, order), rank) if z else None,
+        ],
+        [_image(lowering.put(node.outputs[0], order), rank)],
+        **attrs,
+    )
+
+
+@rule("conv_transpose")
+def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
+    """x and y channels-last; w as [c, kh, kw, m / group]."""
+    lowering.need_dtype(*node.inputs)
+    x, w, bias = (*node.inputs, "")[:3]
+    rank = _need_image(lowering, x)
+    order = channels_last(rank)
+    weights = lowering.constant_of(w, "weight").transpose(order)
+    if rank == 3:
+        weights = weights[:, None]
+    y = lowering.dims(node.outputs[0])
+    attrs = _transposed_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:], y[2:])
+    lowering.step(
+        "conv_transpose",
+        [
+            _image(lowering.get(x, order), rank),
+            lowering.constant(weights),
+            lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
+        ],
+        [_image(lowering.put(node.outputs[0], order), rank)],
+        **attrs,
+        group=int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
+        **_activation(node),
+    )
+
+
+def _transposed_window(
+    node: Node, spatial: Sequence[int], kernel: Sequence[int], output: Sequence[int]
+) -> dict[str, list[int]]:
+    """As _window; the pads are what the output's size leaves, as ONNX has it."""
+    rank = len(kernel)
+    strides = _ints(node, "strides", [1] * rank)
+    dilations = _ints(node, "dilations", [1] * rank)
+    extra = _ints(node, "output_padding", [0] * rank)
+    pads = _ints(node, "pads", [0] * 2 * rank)
+    begin, end = pads[:rank], pads[rank:]
+    for i in range(rank):
+        total = (
+            strides[i] * (spatial[i] - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1 - output[i]
+        )
+        if node.attrs.get("output_shape") or node.attrs.get("auto_pad", "NOTSET") != "NOTSET":
+            upper = node.attrs.get("auto_pad") == "SAME_UPPER"
+            begin[i] = total // 2 if upper else total - total // 2
+        end[i] = total - begin[i]
+    if rank == 1:
+        strides, dilations, begin, end = [1, *strides], [1, *dilations], [0, *begin], [0, *end]
+        extra = [0, *extra]
+    return {
+        "strides": strides,
+        "dilations": dilations,
+        "pads": begin + end,
+        "output_padding": extra,
+    }
+
+
+@rule("max_pool", "average_pool")
+def lower_pool(lowering: Lowering, node: Node) -> None:
+    """Channels-last windows; padding is not counted unless the op says so."""
+    lowering.need_dtype(node.inputs[0])
+    if len([name for name in node.outputs if name]) > 1:
+        raise UnsupportedError("output Indices")
+    x = node.inputs[0]
+    rank = _need_image(lowering, x)
+    order = channels_last(rank)
+    kernel = _ints(node, "kernel_shape", [])
+    attrs = _window(node, lowering.dims(x)[2:], kernel, lowering.dims(node.outputs[0])[2:])
+    lowering.step(
+        "pool",
+        [_image(lowering.get(x, order), rank)],
+        [_image(lowering.put(node.outputs[0], order), rank)],
+        mode="max" if node.op == "max_pool" else "average",
+        kernel=kernel if rank == 4 else [1, *kernel],
+        count_include_pad=int(node.attrs.get("count_include_pad", 0)),  # type: ignore[arg-type]
+        **attrs,
+    )
+
+
+@rule("resize")
+def lower_resize(lowering: Lowering, node: Node) -> None:
+    """Nearest or linear over height and width, from tables of indices and weights."""
+    from palmkit.engine.ops.resize import axis_table
+
+    x, y = node.inputs[0], node.outputs[0]
+    lowering.need_dtype(x)
+    rank = len(lowering.dims(x))
+    if rank != 4 or lowering.dims(x)[:2] != lowering.dims(y)[:2]:
+        raise UnsupportedError("only height and width of [n, c, h, w] are resized")
+    tables: list[View] = []
+    mode = str(node.attrs.get("mode", "nearest"))
+    for axis in (2, 3):
+        for table in axis_table(node, lowering.types, axis):
+            tables.append(lowering.constant(np.asarray(table)))
+    order = channels_last(rank)
+    lowering.step("resize", [lowering.get(x, order), *tables], [lowering.put(y, order)], mode=mode)

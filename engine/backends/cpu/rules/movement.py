@@ -1,0 +1,254 @@
+"""Ops that move elements: views where the order in memory allows, strided copies elsewhere."""
+
+import numpy as np
+
+from palmkit.engine.backends.cpu.lowering import Lowering, Order, plain, rule, strides_of
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Node
+from palmkit.engine.plan import View
+
+
+def _axis(node: Node, rank: int, default: int = 0) -> int:
+    axis = int(node.attrs.get("axis", default))  # type: ignore[arg-type]
+    return axis + rank if axis < 0 else axis
+
+
+@rule("transpose")
+def lower_transpose(lowering: Lowering, node: Node) -> None:
+    """The same memory, its axes renamed."""
+    x = node.inputs[0]
+    rank = len(lowering.dims(x))
+    perm = node.attrs.get("perm") or tuple(reversed(range(rank)))
+    assert isinstance(perm, tuple)
+    axes = [int(axis) % rank for axis in perm]
+    order = lowering.order(x)
+    renamed = tuple(axes.index(axis) for axis in order)
+    lowering.alias(node.outputs[0], lowering.get(x, order), renamed)
+
+
+@rule("reshape", "flatten", "squeeze", "unsqueeze")
+def lower_reshape(lowering: Lowering, node: Node) -> None:
+    """The same memory once it is C-contiguous."""
+    x, y = node.inputs[0], node.outputs[0]
+    view = lowering.get(x, plain(len(lowering.dims(x))))
+    lowering.alias(y, view, plain(len(lowering.dims(y))))
+
+
+def _axis_strides(view: View, order: Order) -> dict[int, int]:
+    """Elements from one index of an axis to the next."""
+    return dict(zip(order, strides_of(view.dims), strict=True))
+
+
+def _paste(
+    lowering: Lowering, source: View, target: View, order: Order, starts: dict[int, int]
+) -> None:
+    """Copy the whole source into the target from `starts` (by axis) on; both lie in `order`."""
+    offset = sum(_axis_strides(target, order)[axis] * start for axis, start in starts.items())
+    lowering.copy(
+        source,
+        target,
+        source.dims,
+        strides_of(source.dims),
+        strides_of(target.dims),
+        target_offset=offset,
+    )
+
+
+def _cut(
+    lowering: Lowering,
+    source: View,
+    target: View,
+    order: Order,
+    starts: dict[int, int],
+    steps: dict[int, int],
+) -> None:
+    """Fill the whole target from the source's `starts` on, in `steps` (both by axis)."""
+    strides = _axis_strides(source, order)
+    lowering.copy(
+        source,
+        target,
+        target.dims,
+        [strides[axis] * steps.get(axis, 1) for axis in order],
+        strides_of(target.dims),
+        source_offset=sum(strides[axis] * start for axis, start in starts.items()),
+    )
+
+
+@rule("concat")
+def lower_concat(lowering: Lowering, node: Node) -> None:
+    """One copy an input."""
+    output = node.outputs[0]
+    rank = len(lowering.dims(output))
+    axis = _axis(node, rank)
+    computed = [name for name in node.inputs if not lowering.is_constant(name)]
+    largest = max(computed, key=lambda name: lowering.type(name).elements, default=None)
+    order = lowering.order(largest) if largest is not None else plain(rank)
+    views = [lowering.get(name, order) for name in node.inputs]
+    y = lowering.put(output, order)
+    start = 0
+    for name, view in zip(node.inputs, views, strict=True):
+        if lowering.type(name).elements:
+            _paste(lowering, view, y, order, {axis: start})
+        start += lowering.dims(name)[axis]
+
+
+@rule("split")
+def lower_split(lowering: Lowering, node: Node) -> None:
+    """One copy an output."""
+    x = node.inputs[0]
+    axis = _axis(node, len(lowering.dims(x)))
+    order = lowering.order(x)
+    view = lowering.get(x, order)
+    start = 0
+    for name in node.outputs:
+        if name:
+            _cut(lowering, view, lowering.put(name, order), order, {axis: start}, {})
+            start += lowering.dims(name)[axis]
+
+
+@rule("slice")
+def lower_slice(lowering: Lowering, node: Node) -> None:
+    """A copy with steps; negative steps walk backwards."""
+    x, starts, ends, axes, steps = (*node.inputs, "", "")[:5]
+    dims = lowering.dims(x)
+    first = lowering.constant_of(starts, "starts").reshape(-1).tolist()
+    last = lowering.constant_of(ends, "ends").reshape(-1).tolist()
+    which = lowering.constant_of(axes, "axes").tolist() if axes else range(len(first))
+    stride = lowering.constant_of(steps, "steps").tolist() if steps else [1] * len(first)
+    begin: dict[int, int] = {}
+    step: dict[int, int] = {}
+    for i, axis in enumerate(which):
+        axis = int(axis) % len(dims)
+        begin[axis], _, step[axis] = slice(
+            int(first[i]), _slice_end(int(last[i]), int(stride[i]), dims[axis]), int(stride[i])
+        ).indices(dims[axis])
+    order = lowering.order(x)
+    view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
+    if lowering.type(node.outputs[0]).elements:
+        _cut(lowering, view, y, order, begin, step)
+
+
+def _slice_end(end: int, step: int, dim: int) -> int | None:
+    """Python's end of a slice for ONNX's: far below zero means "through the first"."""
+    return None if step < 0 and end < -dim else end
+
+
+@rule("pad")
+def lower_pad(lowering: Lowering, node: Node) -> None:
+    """Fill, then paste; negative pads cut."""
+    if node.attrs.get("mode", "constant") != "constant":
+        raise UnsupportedError(f"mode {node.attrs['mode']}")
+    x, pads, value, axes = (*node.inputs, "", "")[:4]
+    dims = lowering.dims(x)
+    amounts = [int(p) for p in lowering.constant_of(pads, "pads").reshape(-1)]
+    which = (
+        [int(a) % len(dims) for a in lowering.constant_of(axes, "axes").reshape(-1)]
+        if axes
+        else list(range(len(dims)))
+    )
+    before = dict(zip(which, amounts[: len(which)], strict=True))
+    after = dict(zip(which, amounts[len(which) :], strict=True))
+    order = lowering.order(x)
+    view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
+    lowering.need_dtype(x)
+    fill = float(lowering.constant_of(value, "constant_value").item()) if value else 0.0
+    if any(amount > 0 for amount in amounts):
+        lowering.step("fill", [], [y], value=fill)
+    shape = [
+        max(0, dims[a] + min(before.get(a, 0), 0) + min(after.get(a, 0), 0)) for a in order
+    ]
+    if 0 in shape:
+        return
+    from_strides, to_strides = _axis_strides(view, order), _axis_strides(y, order)
+    lowering.copy(
+        view,
+        y,
+        shape,
+        [from_strides[a] for a in order],
+        [to_strides[a] for a in order],
+        source_offset=sum(from_strides[a] * max(-n, 0) for a, n in before.items()),
+        target_offset=sum(to_strides[a] * max(n, 0) for a, n in before.items()),
+    )
+
+
+@rule("expand")
+def lower_expand(lowering: Lowering, node: Node) -> None:
+    """A copy whose repeated axes have stride 0."""
+    x, y = node.inputs[0], node.outputs[0]
+    dims, shape = lowering.dims(x), lowering.dims(y)
+    view = lowering.get(x, plain(len(dims)))
+    extra = len(shape) - len(dims)
+    strides = [0] * extra + [
+        stride if dim > 1 else 0 for stride, dim in zip(strides_of(dims), dims, strict=True)
+    ]
+    lowering.copy(view, lowering.put(y), shape, strides, strides_of(shape))
+
+
+@rule("tile")
+def lower_tile(lowering: Lowering, node: Node) -> None:
+    """A copy over (repeat, dim) pairs of axes, the repeats with stride 0."""
+    x, y = node.inputs[0], node.outputs[0]
+    dims, shape = lowering.dims(x), lowering.dims(y)
+    view, target = lowering.get(x, plain(len(dims))), lowering.put(y)
+    pairs: list[int] = []
+    from_strides: list[int] = []
+    to_strides: list[int] = []
+    for dim, size, x_stride, y_stride in zip(
+        dims, shape, strides_of(dims), strides_of(shape), strict=True
+    ):
+        pairs += [size // dim if dim else 0, dim]
+        from_strides += [0, x_stride]
+        to_strides += [y_stride * dim, y_stride]
+    if 0 not in pairs:
+        lowering.copy(view, target, pairs, from_strides, to_strides)
+
+
+@rule("depth_to_space", "space_to_depth")
+def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
+    """One copy over [n, block, block, c, h, w]."""
+    x, y = node.inputs[0], node.outputs[0]
+    block = int(node.attrs["blocksize"])  # type: ignore[arg-type]
+    forward = node.op == "depth_to_space"
+    deep, wide = (x, y) if forward else (y, x)
+    n, channels, height, width = lowering.dims(deep)
+    depth = channels // (block * block)
+    order = (0, 2, 3, 1)
+    source, target = lowering.get(x, order), lowering.put(y, order)
+    deep_view, wide_view = (source, target) if forward else (target, source)
+    d, w = _axis_strides(deep_view, order), _axis_strides(wide_view, order)
+    if node.attrs.get("mode", "DCR") == "DCR" or not forward:
+        deep_walk = [d[1] * block * depth, d[1] * depth, d[1]]
+    else:
+        deep_walk = [d[1] * block, d[1], d[1] * block * block]
+    deep_strides = [d[0], *deep_walk, d[2], d[3]]
+    wide_strides = [w[0], w[2], w[3], w[1], w[2] * block, w[3] * block]
+    shape = [n, block, block, depth, height, width]
+    walks = (deep_strides, wide_strides) if forward else (wide_strides, deep_strides)
+    by_target = sorted(range(6), key=lambda i: -walks[1][i])
+    lowering.copy(
+        source,
+        target,
+        [shape[i] for i in by_target],
+        [walks[0][i] for i in by_target],
+        [walks[1][i] for i in by_target],
+    )
+
+
+@rule("gather")
+def lower_gather(lowering: Lowering, node: Node) -> None:
+    """Rows of a C-contiguous array by index; a single constant index is a copy."""
+    data, indices = node.inputs
+    rank = len(lowering.dims(data))
+    axis = _axis(node, rank)
+    dims = lowering.dims(data)
+    view = lowering.get(data, plain(rank))
+    lowering.need_dtype(indices, dtypes=("int32", "int64"))
+    index = lowering.get(indices, plain(len(lowering.dims(indices))))
+    lowering.step(
+        "gather",
+        [view, index],
+        [lowering.put(node.outputs[0])],
+        outer=int(np.prod(dims[:axis], dtype=np.int64)),
+        axis=dims[axis],
+        inner=int(np.prod(dims[axis + 1 :], dtype=np.int64)),
+    )

@@ -1,0 +1,85 @@
+"""numpy, one op at a time: the living definition of every op."""
+
+import time
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+import numpy as np
+
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ops import registry, run_reference
+from palmkit.engine.plan import StepTime
+
+
+@dataclass(frozen=True)
+class ReferenceProgram:
+    """Runs the nodes in order.
+
+    last_uses: for each node, the values that nothing reads after it.
+    """
+
+    graph: Graph
+    last_uses: tuple[tuple[str, ...], ...]
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name, each an array of its own."""
+        values = {**self.graph.constants, **inputs}
+        for _ in self._steps(values):
+            pass
+        return {name: np.array(values[name]) for name in self.graph.outputs}
+
+    def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
+        """Run once and time each node."""
+        times: list[StepTime] = []
+        start = time.perf_counter()
+        for node in self._steps({**self.graph.constants, **inputs}):
+            now = time.perf_counter()
+            times.append(StepTime(node.name or node.outputs[0], node.op, now - start))
+            start = now
+        return times
+
+    def _steps(self, values: dict[str, Array]) -> Iterator[Node]:
+        for node, last_used in zip(self.graph.nodes, self.last_uses, strict=True):
+            results = run_reference(node, [values[name] if name else None for name in node.inputs])
+            values.update(zip(node.outputs, results, strict=False))
+            for name in last_used:
+                values.pop(name, None)
+            yield node
+
+
+def _last_uses(graph: Graph) -> tuple[tuple[str, ...], ...]:
+    """For each node, what can be freed after it."""
+    needed = set(graph.outputs)
+    freed: list[tuple[str, ...]] = []
+    for node in reversed(graph.nodes):
+        names = {*node.inputs, *node.outputs} - needed
+        needed |= names
+        freed.append(tuple(sorted(names)))
+    return tuple(reversed(freed))
+
+
+class Reference:
+    """The numpy backend: slow, and right by definition."""
+
+    def available(self) -> bool:
+        """Everywhere."""
+        return True
+
+    def supports(self, node: Node) -> bool:
+        """Every op that is defined."""
+        return node.op in registry()
+
+    def compile(self, graph: Graph, threads: int = 1) -> ReferenceProgram:
+        """Make a graph ready; one UnsupportedError names every node it cannot run.
+
+        threads: numpy decides for itself.
+        """
+        unknown = [
+            f"{node.name or node.outputs[0]} ({node.op})"
+            for node in graph.nodes
+            if not self.supports(node)
+        ]
+        if unknown:
+            raise UnsupportedError(f"backend reference does not know: {', '.join(unknown)}")
+        return ReferenceProgram(graph, _last_uses(graph))

@@ -1,0 +1,33 @@
+"""Every error that palmkit raises on purpose.
+
+PalmError
+  ModelError          the file is not a model, is damaged, or is of a newer format
+  UnsupportedError    the converter or the backend has no rule for something in the model
+  ShapeError          a tensor is not what the op or the model takes
+  ImageError          the picture cannot be read, or is not a picture
+  BackendError        the device is missing, or it failed
+"""
+
+
+class PalmError(Exception):
+    """Base of all errors below: catch it to catch them all."""
+
+
+class ModelError(PalmError):
+    """The file is not a model, is damaged, or is of a newer format."""
+
+
+class UnsupportedError(PalmError):
+    """The converter or the backend has no rule: names the op, the node, and what exists."""
+
+
+class ShapeError(PalmError, ValueError):
+    """A tensor's shape or dtype is not one that the op or the model takes."""
+
+
+class ImageError(PalmError, ValueError):
+    """A picture cannot be read, or an array is not a picture."""
+
+
+class BackendError(PalmError):
+    """The device is missing, or it failed."""

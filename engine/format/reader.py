@@ -1,0 +1,239 @@
+"""The .palm file to Graph: memory-mapped, and checked so that nothing in it is trusted."""
+
+# The generated code has no types.
+# pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
+
+import mmap
+import os
+import zlib
+from collections.abc import Callable, Iterator
+from math import prod
+from pathlib import Path
+from typing import Any, TypeVar
+
+import numpy as np
+
+from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
+from palmkit.engine.format import ALIGNMENT, CHECKSUM_SIZE, IDENTIFIER, TRAILER, VERSION, align
+from palmkit.engine.format.consistency import DIM_LIMIT, RANK_LIMIT, verify
+from palmkit.engine.format.generated.AttributeKind import AttributeKind
+from palmkit.engine.format.generated.Coding import Coding
+from palmkit.engine.format.generated.Encoding import Encoding
+from palmkit.engine.format.generated.Half import Half
+from palmkit.engine.format.generated.Model import Model
+from palmkit.engine.format.generated.Raw import Raw
+from palmkit.engine.ir import DTYPES, Array, Attr, Dim, Graph, Node, Type
+
+_T = TypeVar("_T")
+
+
+def load(path: str | os.PathLike[str]) -> Graph:
+    """Read a model file. Constants that are stored as they are lie in the mapped file.
+
+    The file must not be changed in place while the graph lives; `save` never does that.
+    Raises ModelError if the file cannot be read, is not a model, is damaged or of a newer format;
+    UnsupportedError if it needs an op, an encoding or a feature that is not known; ShapeError if
+    a type in it does not fit.
+    """
+    file_path = Path(path)
+    try:
+        if not file_path.is_file():
+            raise ModelError("no such file" if not file_path.exists() else "not a file")
+        with file_path.open("rb") as file:
+            if os.fstat(file.fileno()).st_size == 0:
+                raise ModelError("not a model file: it is empty")
+            return _read(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
+    except PalmError as error:
+        raise type(error)(f"{file_path}: {error}") from error.__cause__
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{file_path}: cannot be read: {error}") from error
+
+
+def loads(data: bytes) -> Graph:
+    """Read a model from a copy of `data`; errors as those of `load`."""
+    if not data:
+        raise ModelError("not a model file: it is empty")
+    pages = mmap.mmap(-1, len(data))
+    pages.write(data)
+    return _read(memoryview(pages).toreadonly())
+
+
+def _read(file: memoryview) -> Graph:
+    content, data = _sections(file)
+    try:
+        graph = _Reader(content, data).graph()
+    except PalmError:
+        raise
+    except Exception as error:
+        raise ModelError(f"damaged: {error!r}") from error
+    verify(graph)
+    return graph
+
+
+def _sections(file: memoryview) -> tuple[memoryview, memoryview]:
+    """The flatbuffer and the data section of a file that is whole and of a known version."""
+    if bytes(file[4:8]) != IDENTIFIER:
+        raise ModelError("not a model file: the identifier PALM is missing")
+    if len(file) < TRAILER.size + 8:
+        raise ModelError(f"damaged: {len(file)} bytes are too few")
+    trailer = len(file) - TRAILER.size
+    graph_size, size, version, checksum = TRAILER.unpack_from(file, trailer)
+    if size != len(file) or checksum != zlib.crc32(file[:-CHECKSUM_SIZE]):
+        raise ModelError("damaged or cut short: the checksum does not fit")
+    if version > VERSION:
+        raise ModelError(
+            f"the file is of a newer format: upgrade palmkit, which knows version {VERSION}; "
+            f"the file's version: {version}"
+        )
+    if version < 1 or align(graph_size) > trailer:
+        raise ModelError("damaged: the trailer does not fit")
+    return file[:graph_size], file[align(graph_size) : trailer]
+
+
+class _Reader:
+    """Reads the tables of one file.
+
+    A hostile file may point at one table, string or run of data many times, and so be far larger
+    than it looks: what is read is counted, and is never more than the file holds.
+    """
+
+    def __init__(self, content: memoryview, data: memoryview) -> None:
+        self._root: Any = Model.GetRootAs(content)
+        self._data = data
+        self._content_left = len(content)
+        self._data_left = len(data)
+
+    def graph(self) -> Graph:
+        root = self._root
+        features = self._strings(root.FeaturesLength(), root.Features)
+        if features:
+            raise UnsupportedError(f"upgrade palmkit: the file needs {', '.join(features)}")
+        return Graph(
+            inputs=self._mapping(root.InputsLength(), root.Inputs, self._value),
+            outputs=self._mapping(root.OutputsLength(), root.Outputs, self._value),
+            nodes=tuple(map(self._node, self._tables(root.NodesLength(), root.Nodes))),
+            constants=self._mapping(root.ConstantsLength(), root.Constants, self._constant),
+            metadata=self._mapping(root.MetadataLength(), root.Metadata, self._property),
+        )
+
+    def _count(self, size: int) -> None:
+        self._content_left -= size
+        if self._content_left < 0:
+            raise ModelError("damaged: more in the tables than the file holds")
+
+    def _tables(self, count: int, get: Callable[[int], Any]) -> Iterator[Any]:
+        self._count(8 * count)  # an offset here, another at the head of the table
+        return map(get, range(count))
+
+    def _mapping(
+        self, count: int, get: Callable[[int], Any], read: Callable[[Any], tuple[str, _T]]
+    ) -> dict[str, _T]:
+        entries: dict[str, _T] = {}
+        for name, value in map(read, self._tables(count, get)):
+            if name in entries:
+                raise ModelError(f"damaged: two entries have one name: {name}")
+            entries[name] = value
+        return entries
+
+    def _string(self, value: bytes | None) -> str:
+        if value is None:
+            raise ModelError("damaged: a string is missing")
+        self._count(4 + len(value))
+        return value.decode()
+
+    def _strings(self, count: int, get: Callable[[int], bytes]) -> tuple[str, ...]:
+        self._count(4 * count)
+        return tuple(self._string(get(index)) for index in range(count))
+
+    def _property(self, table: Any) -> tuple[str, str]:
+        return self._string(table.Key()), self._string(table.Value())
+
+    def _value(self, table: Any) -> tuple[str, Type]:
+        shape = tuple(map(self._dim, self._tables(table.ShapeLength(), table.Shape)))
+        return self._string(table.Name()), Type(_dtype(table.Type()), shape)
+
+    def _dim(self, table: Any) -> Dim:
+        name = table.Name()
+        return int(table.Size()) if name is None else self._string(name)
+
+    def _node(self, table: Any) -> Node:
+        attributes = table.AttributesLength(), table.Attributes
+        return Node(
+            op=self._string(table.Op()),
+            inputs=self._strings(table.InputsLength(), table.Inputs),
+            outputs=self._strings(table.OutputsLength(), table.Outputs),
+            attrs=self._mapping(*attributes, self._attribute),
+            name=self._string(table.Name()),
+        )
+
+    def _attribute(self, table: Any) -> tuple[str, Attr]:
+        name, kind = self._string(table.Name()), table.Kind()
+        is_list = kind >= AttributeKind.Ints
+        values: tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+        match kind - (AttributeKind.Ints if is_list else AttributeKind.Int):
+            case AttributeKind.Int:
+                self._count(8 * table.IntsLength())
+                values = tuple(map(table.Ints, range(table.IntsLength())))
+            case AttributeKind.Float:
+                self._count(8 * table.FloatsLength())
+                values = tuple(map(table.Floats, range(table.FloatsLength())))
+            case AttributeKind.String:
+                values = self._strings(table.StringsLength(), table.Strings)
+            case _:
+                raise ModelError(f"damaged: attribute {name} is of an unknown kind: {kind}")
+        if is_list:
+            return name, values
+        if len(values) != 1:
+            raise ModelError(f"damaged: attribute {name}: expected 1 value, got {len(values)}")
+        return name, values[0]
+
+    def _constant(self, table: Any) -> tuple[str, Array]:
+        name, dtype = self._string(table.Name()), _dtype(table.Type())
+        rank = table.ShapeLength()
+        if rank > RANK_LIMIT:
+            raise ModelError(f"constant {name}: expected at most {RANK_LIMIT} dims, got {rank}")
+        shape = tuple(int(table.Shape(axis)) for axis in range(rank))
+        if any(dim > DIM_LIMIT for dim in shape):
+            raise ModelError(f"constant {name}: dims are over {DIM_LIMIT}: {list(shape)}")
+        storage = table.Storage()
+        kind, encoding = storage.EncodingType(), storage.Encoding()
+        if kind == Encoding.Raw:
+            raw: Any = Raw()
+            raw.Init(encoding.Bytes, encoding.Pos)
+            value = self._elements(name, raw.Bytes(), dtype, shape)
+            if dtype == "bool" and value.view(np.uint8).max(initial=0) > 1:
+                raise ModelError(f"constant {name}: expected bytes of 0 and 1")
+        elif kind == Encoding.Half and dtype == "float32":
+            half: Any = Half()
+            half.Init(encoding.Bytes, encoding.Pos)
+            value = self._elements(name, half.Bytes(), "float16", shape).astype(np.float32)
+            value.flags.writeable = False
+        else:
+            known = {number: text for text, number in vars(Encoding).items() if text[0] != "_"}
+            raise UnsupportedError(
+                f"constant {name}: {dtype} constants that are stored as "
+                f"{known.get(kind, kind)} cannot be read; upgrade palmkit"
+            )
+        return name, value
+
+    def _elements(self, name: str, run: Any, dtype: str, shape: tuple[int, ...]) -> Array:
+        if run.Coding() != Coding.Plain:
+            raise UnsupportedError(
+                f"constant {name}: entropy-coded bytes cannot be read; upgrade palmkit"
+            )
+        count, offset, size = prod(shape), run.Offset(), run.Size()
+        stored = np.dtype(dtype).newbyteorder("<")
+        if size != count * stored.itemsize:
+            raise ModelError(f"constant {name}: {size} bytes do not fill {dtype}{list(shape)}")
+        if offset % ALIGNMENT or offset + size > len(self._data):
+            raise ModelError(f"constant {name}: its bytes lie outside the file")
+        self._data_left -= size
+        if self._data_left < 0:
+            raise ModelError("damaged: more in the constants than the file holds")
+        return np.frombuffer(self._data[offset : offset + size], stored).reshape(shape)
+
+
+def _dtype(number: int) -> str:
+    if number >= len(DTYPES):
+        raise ModelError(f"damaged: unknown data type: {number}")
+    return DTYPES[number]

@@ -1,0 +1,201 @@
+"""The graph: nodes in running order, values by name.
+
+A value is a graph input, a constant or the output of exactly one node. Ops mean what the ONNX
+operator of the same name means (NCHW, ONNX padding and axes), in its newest opset.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from math import prod
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.errors import ModelError
+
+Array: TypeAlias = NDArray[Any]
+Dim: TypeAlias = int | str
+Attr: TypeAlias = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+
+DTYPES = (
+    "float32",
+    "float16",
+    "float64",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "bool",
+)
+
+
+@dataclass(frozen=True)
+class Type:
+    """What a value is: float32[1, 3, height, 320]; a dim that is a name is not known yet."""
+
+    dtype: str
+    shape: tuple[Dim, ...]
+
+    def __str__(self) -> str:
+        """Write it as in docstrings."""
+        return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
+
+    @staticmethod
+    def of(array: Array) -> Type:
+        """Type of a numpy array."""
+        return Type(array.dtype.name, array.shape)
+
+    @property
+    def is_static(self) -> bool:
+        """Every dim is a number."""
+        return all(isinstance(dim, int) for dim in self.shape)
+
+    @property
+    def dims(self) -> tuple[int, ...]:
+        """The shape, all numbers; ModelError if a dim is a name."""
+        dims = tuple(dim for dim in self.shape if isinstance(dim, int))
+        if len(dims) != len(self.shape):
+            raise ModelError(f"dims are not known yet: {self}")
+        return dims
+
+    @property
+    def elements(self) -> int:
+        """Number of elements of a static type."""
+        return prod(self.dims)
+
+    @property
+    def size_bytes(self) -> int:
+        """Bytes of a static type."""
+        return self.elements * np.dtype(self.dtype).itemsize
+
+
+@dataclass(frozen=True, eq=False)
+class Known(Type):
+    """The type of a value that is constant, with the value: what type rules see of constants."""
+
+    value: Array
+
+    @staticmethod
+    def of(array: Array) -> Known:
+        """A constant's type and value."""
+        return Known(array.dtype.name, array.shape, array)
+
+
+@dataclass(frozen=True)
+class Node:
+    """One op: the names it reads ("" = an optional input left out), writes, its attributes.
+
+    name: what the source model calls the node; for messages and profiles only.
+    """
+
+    op: str
+    inputs: tuple[str, ...]
+    outputs: tuple[str, ...]
+    attrs: Mapping[str, Attr] = field(default_factory=dict[str, Attr])
+    name: str = field(default="", compare=False)
+
+    def __str__(self) -> str:
+        """Write it as y = op(x, w, attr=1)."""
+        args = [*self.inputs, *(f"{key}={value!r}" for key, value in sorted(self.attrs.items()))]
+        return f"{', '.join(self.outputs)} = {self.op}({', '.join(args)})"
+
+
+@dataclass(frozen=True)
+class Graph:
+    """A model. Passes return a new one.
+
+    inputs, outputs: name -> Type, in the source's order and with the source's names.
+    constants: read-only arrays by value name.
+    metadata: what the model file says of the model (kit, name, version, labels, licence, ...).
+    """
+
+    inputs: Mapping[str, Type]
+    outputs: Mapping[str, Type]
+    nodes: tuple[Node, ...]
+    constants: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    metadata: Mapping[str, str] = field(default_factory=dict[str, str])
+
+    def with_nodes(
+        self, nodes: tuple[Node, ...], constants: Mapping[str, Array] | None = None
+    ) -> Graph:
+        """The same graph over other nodes, and other constants if given."""
+        return replace(
+            self, nodes=nodes, constants=self.constants if constants is None else constants
+        )
+
+    @property
+    def is_static(self) -> bool:
+        """Every input has a static type."""
+        return all(type.is_static for type in self.inputs.values())
+
+    def __str__(self) -> str:
+        """Readable text, one line a node."""
+        lines = [f"input {name}: {type}" for name, type in self.inputs.items()]
+        lines += [f"constant {name}: {Type.of(value)}" for name, value in self.constants.items()]
+        lines += [str(node) for node in self.nodes]
+        lines += [f"output {name}: {type}" for name, type in self.outputs.items()]
+        return "\n".join(lines)
+
+
+def producers(graph: Graph) -> dict[str, Node]:
+    """The node that writes each value."""
+    return {name: node for node in graph.nodes for name in node.outputs if name}
+
+
+def consumers(graph: Graph) -> dict[str, list[Node]]:
+    """The nodes that read each value, in order; graph outputs do not count."""
+    readers: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name:
+                readers.setdefault(name, []).append(node)
+    return readers
+
+
+def fresh_name(graph_names: set[str], stem: str) -> str:
+    """A value name made from `stem` that is not in `graph_names`; it is added to them."""
+    name, count = stem, 0
+    while name in graph_names:
+        count += 1
+        name = f"{stem}.{count}"
+    graph_names.add(name)
+    return name
+
+
+def value_names(graph: Graph) -> set[str]:
+    """Every value name in use."""
+    names = {*graph.inputs, *graph.outputs, *graph.constants}
+    for node in graph.nodes:
+        names.update(node.outputs)
+    return names
+
+
+def check(graph: Graph) -> None:
+    """Raise ModelError unless every value is written once and before it is read."""
+    written = set(graph.inputs)
+    for name in graph.constants:
+        if name in written:
+            raise ModelError(f"value is both an input and a constant: {name}")
+        written.add(name)
+    for node in graph.nodes:
+        for name in node.inputs:
+            if name and name not in written:
+                raise ModelError(f"{node.op} {node.name}: reads a value nobody writes: {name}")
+        for name in node.outputs:
+            if name in written:
+                raise ModelError(f"{node.op} {node.name}: value is written twice: {name}")
+            if name:
+                written.add(name)
+    for name in graph.outputs:
+        if name not in written:
+            raise ModelError(f"output is written by nobody: {name}")
+    for name, type in [*graph.inputs.items(), *graph.outputs.items()]:
+        if type.dtype not in DTYPES:
+            raise ModelError(f"value {name}: unknown dtype: {type.dtype}")

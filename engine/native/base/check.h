@@ -1,0 +1,64 @@
+#pragma once
+// What the kernels' tests and benches share.
+#include <chrono>
+#include <cmath>
+#include <cstdint>
+#include <cstdio>
+#include <cstdlib>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/cpu.h"
+
+#define PALM_CHECK(ok, ...)                              \
+  do {                                                   \
+    if (!(ok)) {                                         \
+      std::fprintf(stderr, "%s:%d: ", __FILE__, __LINE__); \
+      std::fprintf(stderr, __VA_ARGS__);                 \
+      std::fputc('\n', stderr);                          \
+      std::exit(1);                                      \
+    }                                                    \
+  } while (0)
+
+namespace palm {
+
+inline bool runs_here(uint32_t need) { return (host_isa() & need) == need; }
+
+// Seconds per call, the best of `rounds` of about `budget_s` each.
+template <class F>
+double best_seconds(F f, double budget_s = 0.01, int rounds = 12) {
+  using Clock = std::chrono::steady_clock;
+  f();
+  double best = 1e9;
+  for (int r = 0; r < rounds; ++r) {
+    const auto t0 = Clock::now();
+    std::chrono::duration<double> spent{0};
+    int calls = 0;
+    do {
+      f();
+      ++calls;
+      spent = Clock::now() - t0;
+    } while (spent.count() < budget_s);
+    best = std::fmin(best, spent.count() / calls);
+  }
+  return best;
+}
+
+// Numbers in [-1, 1) that are the same on every machine.
+class Random {
+ public:
+  float next() {
+    state_ = state_ * 6364136223846793005u + 1442695040888963407u;
+    return static_cast<float>(static_cast<int32_t>(state_ >> 32)) * (1.f / 2147483648.f);
+  }
+  std::vector<float> floats(size_t n, float scale = 1.f) {
+    std::vector<float> v(n);
+    for (float& x : v) x = next() * scale;
+    return v;
+  }
+
+ private:
+  uint64_t state_ = 1;
+};
+
+}  // namespace palm

@@ -1,0 +1,14 @@
+#pragma once
+#include <cstdint>
+
+namespace palm {
+
+// Instruction sets, as bits; a kernel names the ones it needs.
+enum Isa : uint32_t { kScalar = 0, kAvx2 = 1u << 0, kAvx512 = 1u << 1 };
+
+uint32_t host_isa();
+
+// The bits that the set called `name` needs; false if there is none of that name.
+bool isa_by_name(const char* name, uint32_t* isa);
+
+}  // namespace palm

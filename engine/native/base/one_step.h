@@ -1,0 +1,64 @@
+#pragma once
+// A plan of one step, for tests and benches.
+#include <memory>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "program.h"
+
+namespace palm {
+
+class OneStep {
+ public:
+  explicit OneStep(std::string kernel) { step_.kernel = std::move(kernel); }
+
+  // The next input; the values must outlive this.
+  template <class T>
+  OneStep& input(DType dtype, std::vector<size_t> shape, const std::vector<T>& values,
+                 bool constant = false) {
+    Tensor tensor(dtype, std::move(shape));
+    std::vector<Array>& list = constant ? constants_ : inputs_;
+    step_.inputs.push_back(static_cast<int64_t>(tensors_.size()));
+    list.push_back({values.data(), dtype, values.size()});
+    tensors_.push_back({constant ? Place::kConstant : Place::kInput, list.size() - 1, tensor});
+    return *this;
+  }
+  OneStep& input(std::vector<size_t> shape, const std::vector<float>& values,
+                 bool constant = false) {
+    return input(DType::kFloat32, std::move(shape), values, constant);
+  }
+  OneStep& no_input() {
+    step_.inputs.push_back(-1);
+    return *this;
+  }
+  OneStep& output(std::vector<size_t> shape) {
+    tensors_.push_back({Place::kOutput, 0, Tensor(DType::kFloat32, std::move(shape))});
+    step_.outputs.push_back(static_cast<int64_t>(tensors_.size()) - 1);
+    return *this;
+  }
+  OneStep& attr(const std::string& name, Attr value) {
+    attrs_[name] = std::move(value);
+    return *this;
+  }
+
+  // Ready to run() into y.
+  OneStep& make(uint32_t isa, int threads) {
+    step_.attrs = Attrs(attrs_);
+    session_.reset();
+    program_ = std::make_unique<Program>(tensors_, std::vector<StepSpec>{step_}, constants_, 0, isa);
+    session_ = std::make_unique<Session>(*program_, threads);
+    return *this;
+  }
+  void run(float* y, size_t count) { session_->run(inputs_, {{y, DType::kFloat32, count}}); }
+
+ private:
+  std::vector<TensorSpec> tensors_;
+  std::vector<Array> inputs_, constants_;
+  std::map<std::string, Attr> attrs_;
+  StepSpec step_;
+  std::unique_ptr<Program> program_;
+  std::unique_ptr<Session> session_;
+};
+
+}  // namespace palm

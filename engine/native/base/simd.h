@@ -1,0 +1,27 @@
+#pragma once
+// The vector types of the instruction set that this file is being compiled for, all with the same
+// members:
+//   lanes; load/store of all lanes or, with n, of the first n (0 <= n <= lanes; a load puts 0 in the
+//   others); set(x) in all lanes; fma(a, b, c) = a * b + c, rounded once where the set can;
+//   max(a, b) = a > b ? a : b and min(a, b) = a < b ? a : b, so a NaN in b stays;
+//   less(a, b, x, y) = a < b ? x : y; if_nan(a, x, y) = a is NaN ? x : y;
+//   scale(a, n) = a * 2^n for whole -252 <= n <= 254.
+// F32Half has half the lanes where half a vector costs less than a masked whole one.
+// Everything has internal linkage: otherwise the linker would keep one copy for all the sets, and
+// an old CPU would meet new instructions. For the same reason simd.cc files use no std:: templates.
+#include <cstddef>
+#include <cstdint>
+
+#define PALM_STR(x) #x
+#define PALM_HEADER(isa) PALM_STR(base/simd/isa.h)
+#include PALM_HEADER(PALM_ISA_NAME)
+
+#define PALM_CAT(a, b) a##_##b
+#define PALM_SUFFIX(name, isa) PALM_CAT(name, isa)
+// relu_f32 -> relu_f32_avx2
+#define PALM_FN(name) PALM_SUFFIX(name, PALM_ISA_NAME)
+
+#define PALM_UNROLL _Pragma("GCC unroll 32")
+#define PALM_INLINE inline __attribute__((always_inline))
+// Keeps a pointer in a register: GCC else spills tables of addresses.
+#define PALM_PIN(pointer) asm("" : "+r"(pointer))

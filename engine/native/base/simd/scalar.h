@@ -1,0 +1,61 @@
+#pragma once
+// The compiler's own vectors: runs on every CPU.
+
+namespace palm {
+namespace {
+
+struct F32 {
+  static constexpr size_t lanes = 4;
+  static constexpr size_t registers = 16;
+  typedef float V __attribute__((vector_size(16)));
+  typedef float Unaligned __attribute__((vector_size(16), aligned(4), may_alias));
+  typedef int32_t I __attribute__((vector_size(16)));
+  V v;
+
+  static F32 load(const float* p) { return {*reinterpret_cast<const Unaligned*>(p)}; }
+  static F32 load(const float* p, size_t n) {
+    F32 a{};
+    for (size_t i = 0; i < n; ++i) a.v[i] = p[i];
+    return a;
+  }
+  void store(float* p) const { *reinterpret_cast<Unaligned*>(p) = v; }
+  void store(float* p, size_t n) const {
+    for (size_t i = 0; i < n; ++i) p[i] = v[i];
+  }
+  static F32 set(float x) { return {V{x, x, x, x}}; }
+  float sum() const { return (v[0] + v[2]) + (v[1] + v[3]); }
+  friend F32 operator+(F32 a, F32 b) { return {a.v + b.v}; }
+  friend F32 operator-(F32 a, F32 b) { return {a.v - b.v}; }
+  friend F32 operator*(F32 a, F32 b) { return {a.v * b.v}; }
+  friend F32 operator/(F32 a, F32 b) { return {a.v / b.v}; }
+  friend F32 fma(F32 a, F32 b, F32 c) { return {a.v * b.v + c.v}; }
+  friend F32 max(F32 a, F32 b) { return {a.v > b.v ? a.v : b.v}; }
+  friend F32 min(F32 a, F32 b) { return {a.v < b.v ? a.v : b.v}; }
+  friend F32 less(F32 a, F32 b, F32 x, F32 y) { return {a.v < b.v ? x.v : y.v}; }
+  friend F32 if_nan(F32 a, F32 x, F32 y) { return {a.v != a.v ? x.v : y.v}; }
+  friend F32 abs(F32 a) { return {reinterpret_cast<V>(reinterpret_cast<I>(a.v) & 0x7fffffff)}; }
+  friend F32 copy_sign(F32 a, F32 sign) {
+    return {reinterpret_cast<V>((reinterpret_cast<I>(a.v) & 0x7fffffff) |
+                                (reinterpret_cast<I>(sign.v) & ~0x7fffffff))};
+  }
+  template <class Function>
+  static F32 each(F32 a, Function f) {
+    return {V{f(a.v[0]), f(a.v[1]), f(a.v[2]), f(a.v[3])}};
+  }
+  friend F32 sqrt(F32 a) { return each(a, [](float x) { return __builtin_sqrtf(x); }); }
+  friend F32 floor(F32 a) { return each(a, [](float x) { return __builtin_floorf(x); }); }
+  friend F32 ceil(F32 a) { return each(a, [](float x) { return __builtin_ceilf(x); }); }
+  friend F32 round(F32 a) { return each(a, [](float x) { return __builtin_nearbyintf(x); }); }
+  friend F32 scale(F32 a, F32 n) {
+    for (int i = 0; i < 4; ++i) {
+      const int32_t whole = n.v[i] == n.v[i] ? static_cast<int32_t>(n.v[i]) : 0;
+      a.v[i] = __builtin_ldexpf(a.v[i], whole);
+    }
+    return a;
+  }
+};
+
+using F32Half = void;
+
+}  // namespace
+}  // namespace palm

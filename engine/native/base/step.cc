@@ -1,0 +1,177 @@
+#include "base/step.h"
+
+#include <iterator>
+
+namespace palm {
+namespace {
+
+constexpr size_t kMaxCount = size_t{1} << 40;
+
+struct DTypeRow {
+  const char* name;
+  size_t size;
+};
+
+constexpr DTypeRow kDTypes[] = {{"float32", 4}, {"float64", 8}, {"float16", 2}, {"int8", 1},
+                                {"uint8", 1},   {"int16", 2},   {"uint16", 2},  {"int32", 4},
+                                {"uint32", 4},  {"int64", 8},   {"uint64", 8},  {"bool", 1}};
+
+const Tensor& present(const std::vector<const Tensor*>& tensors, const char* what, size_t i) {
+  if (i >= tensors.size() || !tensors[i]) fail(Fault::kModel, "%s %zu is missing", what, i);
+  return *tensors[i];
+}
+
+const Tensor& typed(const std::vector<const Tensor*>& tensors, const char* what, size_t i,
+                    DType dtype) {
+  const Tensor& t = present(tensors, what, i);
+  if (t.dtype != dtype) {
+    fail(Fault::kUnsupported, "%s %zu: expected %s, got %s", what, i, name_of(dtype),
+         t.text().c_str());
+  }
+  return t;
+}
+
+}  // namespace
+
+DType dtype_by_name(const std::string& name) {
+  for (size_t i = 0; i < std::size(kDTypes); ++i)
+    if (name == kDTypes[i].name) return static_cast<DType>(i);
+  fail(Fault::kUnsupported, "no dtype %.40s", name.c_str());
+}
+
+const char* name_of(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
+size_t size_of(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].size; }
+
+size_t checked_product(size_t a, size_t b) {
+  size_t product;
+  if (__builtin_mul_overflow(a, b, &product) || product >= kMaxCount)
+    fail(Fault::kModel, "too large: %zu times %zu", a, b);
+  return product;
+}
+
+Tensor::Tensor(DType dtype_, std::vector<size_t> shape_)
+    : dtype(dtype_), shape(std::move(shape_)), count(1) {
+  size_t most = 1;  // the count if no dim were 0: strides stay small as well
+  for (size_t dim : shape) {
+    count *= dim;
+    most = checked_product(most, dim ? dim : 1);
+  }
+  checked_product(most, size_of(dtype));
+}
+
+std::string Tensor::text() const {
+  std::string s = std::string(name_of(dtype)) + "[";
+  for (size_t i = 0; i < shape.size(); ++i) s += (i ? ", " : "") + std::to_string(shape[i]);
+  return s + "]";
+}
+
+const Attr* Attrs::find(const char* name) const {
+  const auto found = values_.find(name);
+  if (found == values_.end()) return nullptr;
+  read_.insert(name);
+  return &found->second;
+}
+
+int64_t Attrs::integer(const char* name) const {
+  if (const Attr* a = find(name))
+    if (const int64_t* v = std::get_if<int64_t>(a)) return *v;
+  fail(Fault::kModel, "attribute %s: expected an integer", name);
+}
+
+int64_t Attrs::integer(const char* name, int64_t missing) const {
+  return find(name) ? integer(name) : missing;
+}
+
+float Attrs::number(const char* name) const {
+  if (const Attr* a = find(name)) {
+    if (const double* v = std::get_if<double>(a)) return static_cast<float>(*v);
+    if (const int64_t* v = std::get_if<int64_t>(a)) return static_cast<float>(*v);
+  }
+  fail(Fault::kModel, "attribute %s: expected a number", name);
+}
+
+float Attrs::number(const char* name, float missing) const {
+  return find(name) ? number(name) : missing;
+}
+
+std::string Attrs::text(const char* name) const {
+  if (const Attr* a = find(name))
+    if (const std::string* v = std::get_if<std::string>(a)) return *v;
+  fail(Fault::kModel, "attribute %s: expected a string", name);
+}
+
+std::string Attrs::text(const char* name, const char* missing) const {
+  return find(name) ? text(name) : missing;
+}
+
+Ints Attrs::integers(const char* name) const {
+  if (const Attr* a = find(name)) {
+    if (const Ints* v = std::get_if<Ints>(a)) return *v;
+    if (const int64_t* v = std::get_if<int64_t>(a)) return {*v};
+    if (const Floats* v = std::get_if<Floats>(a); v && v->empty()) return {};
+  }
+  fail(Fault::kModel, "attribute %s: expected a list of integers", name);
+}
+
+Ints Attrs::integers(const char* name, Ints missing) const {
+  if (!find(name)) return missing;
+  Ints v = integers(name);
+  if (v.size() != missing.size()) {
+    fail(Fault::kModel, "attribute %s: expected %zu integers, got %zu", name, missing.size(),
+         v.size());
+  }
+  return v;
+}
+
+Floats Attrs::numbers(const char* name, Floats missing) const {
+  const Attr* a = find(name);
+  if (!a) return missing;
+  if (const Floats* v = std::get_if<Floats>(a)) return *v;
+  if (const Ints* v = std::get_if<Ints>(a)) return Floats(v->begin(), v->end());
+  fail(Fault::kModel, "attribute %s: expected a list of numbers", name);
+}
+
+void Attrs::check_all_read() const {
+  for (const auto& [name, value] : values_)
+    if (!read_.count(name)) fail(Fault::kModel, "no such attribute: %.40s", name.c_str());
+}
+
+const Tensor& Node::in(size_t i, DType dtype) const { return typed(inputs, "input", i, dtype); }
+const Tensor& Node::out(size_t i, DType dtype) const { return typed(outputs, "output", i, dtype); }
+const Tensor& Node::any_in(size_t i) const { return present(inputs, "input", i); }
+const Tensor& Node::any_out(size_t i) const { return present(outputs, "output", i); }
+
+const float* Node::constant(size_t i, size_t count) const {
+  if (!input(i)) return nullptr;
+  const Tensor& t = in(i);
+  if (!t.constant) fail(Fault::kUnsupported, "input %zu: expected a constant", i);
+  if (t.count != count) {
+    fail(Fault::kModel, "input %zu: expected %zu elements, got %s", i, count, t.text().c_str());
+  }
+  return static_cast<const float*>(t.constant);
+}
+
+void check_bounds(const char* what, const Ints& shape, const Ints& strides, int64_t offset,
+                  size_t count) {
+  if (shape.size() != strides.size()) {
+    fail(Fault::kModel, "%s: %zu strides for %zu dims", what, strides.size(), shape.size());
+  }
+  for (int64_t dim : shape) {
+    if (dim < 0) fail(Fault::kModel, "%s: negative dim", what);
+    if (dim == 0) return;
+  }
+  int64_t low = offset, high = offset;
+  for (size_t i = 0; i < shape.size(); ++i) {
+    int64_t reach;
+    if (__builtin_mul_overflow(shape[i] - 1, strides[i], &reach) ||
+        __builtin_add_overflow(reach < 0 ? low : high, reach, reach < 0 ? &low : &high)) {
+      fail(Fault::kModel, "%s: strides overflow", what);
+    }
+  }
+  if (low < 0 || high >= static_cast<int64_t>(count)) {
+    fail(Fault::kModel, "%s: reaches elements %lld to %lld of %zu", what,
+         static_cast<long long>(low), static_cast<long long>(high), count);
+  }
+}
+
+}  // namespace palm

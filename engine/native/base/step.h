@@ -1,0 +1,118 @@
+#pragma once
+// What a plan's step is made of, and what a kernel makes of it.
+#include <cstddef>
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <set>
+#include <string>
+#include <variant>
+#include <vector>
+
+#include "base/error.h"
+#include "base/threads.h"
+
+namespace palm {
+
+enum class DType { kFloat32, kFloat64, kFloat16, kInt8, kUint8, kInt16, kUint16, kInt32, kUint32,
+                   kInt64, kUint64, kBool };
+
+// The type called `name` as numpy has it; throws Error if there is none.
+DType dtype_by_name(const std::string& name);
+const char* name_of(DType dtype);
+size_t size_of(DType dtype);
+
+// A dense row-major array: what it is, not where it lies.
+struct Tensor {
+  Tensor(DType dtype, std::vector<size_t> shape);
+
+  size_t rank() const { return shape.size(); }
+  size_t bytes() const { return count * size_of(dtype); }
+  std::string text() const;  // "float32[1, 2, 3]"
+
+  DType dtype;
+  std::vector<size_t> shape;
+  size_t count;                    // elements, less than 2^40
+  const void* constant = nullptr;  // its data, if that is known for good
+};
+
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<double>;
+using Attr = std::variant<int64_t, double, std::string, Ints, Floats>;
+
+// A step's attributes. An accessor without a default throws Error where there is no such attribute.
+class Attrs {
+ public:
+  Attrs(std::map<std::string, Attr> values = {}) : values_(std::move(values)) {}
+
+  int64_t integer(const char* name) const;
+  int64_t integer(const char* name, int64_t missing) const;
+  float number(const char* name) const;
+  float number(const char* name, float missing) const;
+  std::string text(const char* name) const;
+  std::string text(const char* name, const char* missing) const;
+  Ints integers(const char* name) const;  // one integer counts as a list of it
+  bool has(const char* name) const { return values_.count(name) != 0; }
+  Ints integers(const char* name, Ints missing) const;  // as many as `missing` has
+  Floats numbers(const char* name, Floats missing) const;
+
+  // Throws Error naming an attribute that nobody asked for.
+  void check_all_read() const;
+
+ private:
+  const Attr* find(const char* name) const;
+  std::map<std::string, Attr> values_;
+  mutable std::set<std::string> read_;
+};
+
+// One step as the plan has it. Input and output pointers are null where an optional one is left out.
+struct Node {
+  const Tensor* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
+
+  // These throw Error where the tensor is absent, or of another type or rank than said.
+  const Tensor& in(size_t i, DType dtype = DType::kFloat32) const;
+  const Tensor& out(size_t i = 0, DType dtype = DType::kFloat32) const;
+  const Tensor& any_in(size_t i) const;
+  const Tensor& any_out(size_t i = 0) const;
+
+  // Data of input i, float32 and of `count` elements; null if it is left out. Throws Error unless
+  // it is constant.
+  const float* constant(size_t i, size_t count) const;
+
+  std::vector<const Tensor*> inputs, outputs;
+  Attrs attrs;
+  uint32_t isa;
+};
+
+// What a step works on. `scratch` is of the size it asked for, and its own while it runs.
+struct Buffers {
+  const void* const* inputs;
+  void* const* outputs;
+  char* scratch;
+  Pool* pool;
+
+  const float* in(size_t i) const { return static_cast<const float*>(inputs[i]); }
+  float* out(size_t i = 0) const { return static_cast<float*>(outputs[i]); }
+};
+
+// A kernel made ready for one node; immutable.
+class Step {
+ public:
+  virtual ~Step() = default;
+  virtual void run(const Buffers& buffers) const = 0;
+  virtual size_t scratch_bytes(int /*threads*/) const { return 0; }
+  // True if the first output may be input i, bit for bit the same memory.
+  virtual bool in_place(size_t /*i*/) const { return false; }
+};
+
+using StepPtr = std::unique_ptr<const Step>;
+
+// a * b, or Error if that is 2^40 or more.
+size_t checked_product(size_t a, size_t b);
+
+// Throws Error unless every element that begins at `offset` and is reached by shape and strides
+// lies in [0, count).
+void check_bounds(const char* what, const Ints& shape, const Ints& strides, int64_t offset,
+                  size_t count);
+
+}  // namespace palm

@@ -1,0 +1,189 @@
+#include "kernels/binary/binary.h"
+
+#include <algorithm>
+#include <cmath>
+
+#include "kernels/activation.h"
+
+namespace palm {
+namespace {
+
+struct NamedOp {
+  const char* name;
+  BinaryOp op;
+};
+
+constexpr NamedOp kOps[] = {{"add", BinaryOp::kAdd}, {"sub", BinaryOp::kSub},
+                            {"mul", BinaryOp::kMul}, {"div", BinaryOp::kDiv},
+                            {"max", BinaryOp::kMax}, {"min", BinaryOp::kMin},
+                            {"pow", BinaryOp::kPow}};
+
+BinaryOp op_by_name(const std::string& name) {
+  for (const NamedOp& row : kOps)
+    if (name == row.name) return row.op;
+  fail(Fault::kUnsupported, "no op %.40s", name.c_str());
+}
+
+// Dims of y with the strides of a and b; dims of 1 left out, and neighbours that both run on joined.
+struct Dims {
+  Ints shape, a, b;
+
+  void add(int64_t size, int64_t a_stride, int64_t b_stride) {
+    if (size == 1) return;
+    if (!shape.empty() && a.back() == a_stride * size && b.back() == b_stride * size) {
+      shape.back() *= size;
+      a.back() = a_stride;
+      b.back() = b_stride;
+      return;
+    }
+    shape.push_back(size);
+    a.push_back(a_stride);
+    b.push_back(b_stride);
+  }
+};
+
+class BinaryStep : public Step {
+ public:
+  BinaryStep(const Node& node, BinaryOp op, const char* a_name, const char* b_name)
+      : run_(find_binary(node.isa)), op_(op) {
+    const Tensor &a = node.in(0), &b = node.in(1), &y = node.out();
+    const Ints shape = node.attrs.integers("shape");
+    const Ints a_strides = node.attrs.integers(a_name, dense(shape));
+    const Ints b_strides = node.attrs.integers(b_name, dense(shape));
+    check_bounds("input 0", shape, a_strides, 0, a.count);
+    check_bounds("input 1", shape, b_strides, 0, b.count);
+    size_t count = 1;
+    for (int64_t dim : shape) count = checked_product(count, static_cast<size_t>(dim));
+    if (count != y.count) fail(Fault::kModel, "shape holds %zu elements of %zu", count, y.count);
+    const std::string activation = node.attrs.text("activation", "");
+    const Floats params = node.attrs.numbers("activation_params", {});
+    if (activation == "clip" && params.size() == 2) {
+      low_ = static_cast<float>(params[0]);
+      high_ = static_cast<float>(params[1]);
+    } else if (!activation.empty()) {
+      fail(Fault::kUnsupported, "activation %.40s of %zu params", activation.c_str(), params.size());
+    }
+    if (count == 0) return;
+    for (size_t i = 0; i < shape.size(); ++i) dims_.add(shape[i], a_strides[i], b_strides[i]);
+    a_same_ = is_dense(dims_.a, dims_.shape);
+    b_same_ = is_dense(dims_.b, dims_.shape);
+    // The two innermost dims are the kernel's rows and columns.
+    while (dims_.shape.size() < 2) {
+      dims_.shape.insert(dims_.shape.begin(), 1);
+      dims_.a.insert(dims_.a.begin(), 0);
+      dims_.b.insert(dims_.b.begin(), 0);
+    }
+    const auto odd = [](int64_t stride) { return stride != 0 && stride != 1; };
+    // Single values where the kernel has no such step.
+    if (odd(dims_.a.back()) || odd(dims_.b.back())) {
+      dims_.shape.push_back(1);
+      dims_.a.push_back(0);
+      dims_.b.push_back(0);
+    }
+    columns_ = static_cast<size_t>(dims_.shape.back());
+    rows_ = count / columns_;
+    split_wide_row();
+  }
+
+  void run(const Buffers& b) const override {
+    if (rows_ == 0) return;
+    const size_t inner = static_cast<size_t>(dims_.shape[dims_.shape.size() - 2]);
+    const size_t grain = std::max<size_t>(1, kGrain / columns_);
+    b.pool->parallel(rows_, grain, [&](size_t begin, size_t end, int) {
+      for (size_t row = begin; row < end;) {
+        const size_t n = std::min(end - row, inner - row % inner);
+        rows(b, row, n);
+        row += n;
+      }
+    });
+  }
+
+  bool in_place(size_t i) const override { return i == 0 ? a_same_ : b_same_; }
+
+ private:
+  static constexpr size_t kGrain = 8192;
+
+  static bool is_dense(const Ints& strides, const Ints& shape) {
+    int64_t expected = 1;
+    for (size_t i = shape.size(); i-- > 0; expected *= shape[i])
+      if (strides[i] != expected) return false;
+    return true;
+  }
+
+  static Ints dense(const Ints& shape) {
+    Ints strides(shape.size(), 1);
+    for (size_t i = shape.size(); i-- > 1;)
+      if (__builtin_mul_overflow(strides[i], shape[i], &strides[i - 1])) strides[i - 1] = INT64_MAX;
+    return strides;
+  }
+
+  // One long row becomes many, so that threads can share it.
+  void split_wide_row() {
+    if (rows_ != 1 || columns_ < kGrain * 2) return;
+    size_t parts = 2;
+    while (parts < 64 && columns_ % (parts * 2) == 0) parts *= 2;
+    if (columns_ % parts) return;
+    const int64_t n = static_cast<int64_t>(columns_ / parts);
+    dims_.shape[dims_.shape.size() - 2] = static_cast<int64_t>(parts);
+    dims_.a[dims_.a.size() - 2] = dims_.a.back() * n;
+    dims_.b[dims_.b.size() - 2] = dims_.b.back() * n;
+    dims_.shape.back() = n;
+    columns_ = static_cast<size_t>(n);
+    rows_ = parts;
+  }
+
+  // `n` rows from `row` on, all within one innermost pair of dims.
+  void rows(const Buffers& b, size_t row, size_t n) const {
+    const size_t outer = dims_.shape.size() - 1;
+    int64_t a = 0, c = 0;
+    size_t rest = row;
+    for (size_t i = outer; i-- > 0;) {
+      const size_t size = static_cast<size_t>(dims_.shape[i]);
+      a += static_cast<int64_t>(rest % size) * dims_.a[i];
+      c += static_cast<int64_t>(rest % size) * dims_.b[i];
+      rest /= size;
+    }
+    run_({op_, n, columns_, b.in(0) + a, dims_.a[outer - 1], dims_.a[outer], b.in(1) + c,
+          dims_.b[outer - 1], dims_.b[outer], b.out() + row * columns_, low_, high_});
+  }
+
+  BinaryFn run_;
+  BinaryOp op_;
+  float low_ = -INFINITY, high_ = INFINITY;
+  Dims dims_;
+  size_t rows_ = 0, columns_ = 0;
+  bool a_same_ = false, b_same_ = false;
+};
+
+}  // namespace
+
+BinaryFn find_binary(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/binary/kernels.inc"
+#undef PALM_KERNEL
+}
+
+void binary_f32_library(const Binary& m) {
+  for (size_t i = 0; i < m.rows; ++i) {
+    const ptrdiff_t at = static_cast<ptrdiff_t>(i);
+    for (size_t j = 0; j < m.n; ++j) {
+      const ptrdiff_t step = static_cast<ptrdiff_t>(j);
+      const float v =
+          std::pow(m.a[at * m.a_row + step * m.a_step], m.b[at * m.b_row + step * m.b_step]);
+      const float raised = m.low > v ? m.low : v;
+      m.y[i * m.n + j] = m.high < raised ? m.high : raised;
+    }
+  }
+}
+
+StepPtr make_strided_binary(const Node& node, BinaryOp op, const char* a_strides,
+                            const char* b_strides) {
+  return std::make_unique<BinaryStep>(node, op, a_strides, b_strides);
+}
+
+StepPtr make_binary(const Node& node) {
+  return make_strided_binary(node, op_by_name(node.attrs.text("op")), "a_strides", "b_strides");
+}
+
+}  // namespace palm

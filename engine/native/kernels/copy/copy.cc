@@ -1,0 +1,143 @@
+// Moves elements between strided places, whatever their type: transpose, slice, concat, pad, tile.
+#include <algorithm>
+#include <cstring>
+
+#include "base/step.h"
+
+namespace palm {
+namespace {
+
+struct Dim {
+  size_t size;
+  int64_t x, y;  // strides in elements
+};
+
+// n elements of type T, `x` and `y` being strides.
+template <class T>
+void move(size_t n, const T* from, int64_t x, T* to, int64_t y) {
+  for (size_t i = 0; i < n; ++i, from += x, to += y) *to = *from;
+}
+
+// `rows` by `n` elements in squares that stay in L1, for a transpose.
+template <class T>
+void move_squares(const Dim& rows, const Dim& columns, const T* from, T* to) {
+  constexpr size_t kSide = 16;
+  for (size_t i = 0; i < rows.size; i += kSide) {
+    const size_t last = std::min(rows.size, i + kSide);
+    for (size_t j = 0; j < columns.size; j += kSide) {
+      const size_t n = std::min(kSide, columns.size - j);
+      for (size_t r = i; r < last; ++r) {
+        const int64_t row = static_cast<int64_t>(r), column = static_cast<int64_t>(j);
+        move(n, from + row * rows.x + column * columns.x, columns.x,
+             to + row * rows.y + column * columns.y, columns.y);
+      }
+    }
+  }
+}
+
+class Copy : public Step {
+ public:
+  explicit Copy(const Node& node) {
+    const Tensor &x = node.any_in(0), &y = node.any_out();
+    item_ = size_of(x.dtype);
+    if (x.dtype != y.dtype)
+      fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
+    const Ints shape = node.attrs.integers("shape");
+    const Ints xs = node.attrs.integers("x_strides"), ys = node.attrs.integers("y_strides");
+    x_offset_ = node.attrs.integer("x_offset", 0);
+    y_offset_ = node.attrs.integer("y_offset", 0);
+    check_bounds("input 0", shape, xs, x_offset_, x.count);
+    check_bounds("output 0", shape, ys, y_offset_, y.count);
+    size_t count = 1;
+    for (int64_t dim : shape) count = checked_product(count, static_cast<size_t>(dim));
+    if (count == 0) return;
+    for (size_t i = 0; i < shape.size(); ++i) add({static_cast<size_t>(shape[i]), xs[i], ys[i]});
+    while (dims_.size() < 2) dims_.insert(dims_.begin(), {1, 0, 0});
+    if (dims_.back().x != 1 || dims_.back().y != 1) sink_contiguous_dims();
+    outer_ = count / dims_.back().size / dims_[dims_.size() - 2].size;
+    split();
+  }
+
+  void run(const Buffers& b) const override {
+    if (outer_ == 0) return;
+    const size_t inner = dims_.back().size * dims_[dims_.size() - 2].size;
+    b.pool->parallel(outer_, std::max<size_t>(1, kGrain / inner),
+                     [&](size_t begin, size_t end, int) {
+                       for (size_t i = begin; i < end; ++i) {
+                         if (item_ == 1) plane<uint8_t>(b, i);
+                         else if (item_ == 2) plane<uint16_t>(b, i);
+                         else if (item_ == 4) plane<uint32_t>(b, i);
+                         else plane<uint64_t>(b, i);
+                       }
+                     });
+  }
+
+ private:
+  static constexpr size_t kGrain = 16384;
+
+  // Dims of 1 left out, and neighbours that run on in both joined.
+  void add(Dim dim) {
+    if (dim.size == 1) return;
+    if (!dims_.empty()) {
+      Dim& last = dims_.back();
+      const int64_t size = static_cast<int64_t>(dim.size);
+      if (last.x == dim.x * size && last.y == dim.y * size) {
+        last = {last.size * dim.size, dim.x, dim.y};
+        return;
+      }
+    }
+    dims_.push_back(dim);
+  }
+
+  // The two innermost dims become the one that is contiguous in x and the one contiguous in y, so
+  // that their plane is a transpose.
+  void sink_contiguous_dims() {
+    const auto move_last = [&](auto is) {
+      const auto found = std::find_if(dims_.begin(), dims_.end(), is);
+      if (found != dims_.end()) std::rotate(found, found + 1, dims_.end());
+    };
+    move_last([](const Dim& d) { return d.x == 1; });
+    move_last([](const Dim& d) { return d.y == 1; });
+  }
+
+  // One plane becomes several, so that threads can share it.
+  void split() {
+    Dim& rows = dims_[dims_.size() - 2];
+    constexpr size_t kParts = 16;
+    if (outer_ >= kParts || rows.size < kParts || rows.size * dims_.back().size < kGrain) return;
+    size_t parts = 1;
+    while (parts < kParts && rows.size % (parts * 2) == 0) parts *= 2;
+    if (parts == 1) return;
+    const int64_t n = static_cast<int64_t>(rows.size / parts);
+    const Dim outer{parts, rows.x * n, rows.y * n};
+    rows.size /= parts;
+    dims_.insert(dims_.end() - 2, outer);
+    outer_ *= parts;
+  }
+
+  template <class T>
+  void plane(const Buffers& b, size_t index) const {
+    const T* from = static_cast<const T*>(b.inputs[0]) + x_offset_;
+    T* to = static_cast<T*>(b.outputs[0]) + y_offset_;
+    for (size_t i = dims_.size() - 2; i-- > 0;) {
+      const int64_t at = static_cast<int64_t>(index % dims_[i].size);
+      index /= dims_[i].size;
+      from += at * dims_[i].x;
+      to += at * dims_[i].y;
+    }
+    const Dim &rows = dims_[dims_.size() - 2], &columns = dims_.back();
+    if (columns.x != 1 || columns.y != 1) return move_squares(rows, columns, from, to);
+    for (size_t r = 0; r < rows.size; ++r, from += rows.x, to += rows.y)
+      std::memcpy(to, from, columns.size * sizeof(T));
+  }
+
+  size_t item_, outer_ = 0;
+  int64_t x_offset_, y_offset_;
+  std::vector<Dim> dims_;
+};
+
+}  // namespace
+
+StepPtr make_copy(const Node& node) { return std::make_unique<Copy>(node); }
+
+}  // namespace palm

@@ -1,0 +1,45 @@
+#pragma once
+#include <cstddef>
+
+#include "base/cpu.h"
+#include "kernels/epilogue.h"
+
+namespace palm {
+
+// Convolution of each channel by itself: y[r][ox][c] = epilogue(sum over ky, kx of
+// x[r * stride - top + ky * dilation][ox * stride - left + kx * dilation][c] * w[ky][kx][c]), taps
+// outside of the image left out; r counts the rows of all images, out_height an image.
+// Sums run in the order of ky, kx wherever the rows are split.
+struct Depthwise {
+  size_t height, width, out_height, out_width, channels;
+  size_t kernel_height, kernel_width;
+  size_t stride_y, stride_x;
+  size_t dilation_y, dilation_x;
+  ptrdiff_t top, left;
+  const float* x;
+  const float* weights;  // packed
+  float* y;
+  Epilogue epilogue;
+};
+
+// Rows [begin, end) of y.
+using DepthwiseFn = void (*)(const Depthwise& d, size_t begin, size_t end);
+
+// Packs weights[c * taps + t]; returns the floats that it takes; `packed` may be null.
+using PackDepthwiseFn = size_t (*)(size_t channels, size_t taps, const float* weights,
+                                   float* packed);
+
+#define PALM_KERNEL(need, name)                                   \
+  void name(const Depthwise& d, size_t begin, size_t end);        \
+  size_t pack_##name(size_t channels, size_t taps, const float* weights, float* packed);
+#include "kernels/depthwise/kernels.inc"
+#undef PALM_KERNEL
+
+struct DepthwiseKernel {
+  DepthwiseFn run;
+  PackDepthwiseFn pack;
+};
+
+DepthwiseKernel find_depthwise(uint32_t isa);
+
+}  // namespace palm

@@ -1,0 +1,86 @@
+#include "kernels/pool/pool.h"
+
+#include <cmath>
+
+#include "kernels/window.h"
+
+namespace palm {
+namespace {
+
+class PoolStep : public Step {
+ public:
+  explicit PoolStep(const Node& node)
+      : window_(node, size_attr(node.attrs.integers("kernel", Ints{1, 1}), 0, "kernel", 1),
+                size_attr(node.attrs.integers("kernel", Ints{1, 1}), 1, "kernel", 1)),
+        pool_(find_pool(node.isa)) {
+    const Tensor &x = image(node.in(0)), &y = image(node.out());
+    const std::string mode = node.attrs.text("mode");
+    max_ = mode == "max";
+    if (!max_ && mode != "average") fail(Fault::kModel, "attribute mode: %.40s", mode.c_str());
+    count_pad_ = node.attrs.integer("count_include_pad", 0) != 0;
+    images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
+    out_height_ = y.shape[1], out_width_ = y.shape[2];
+    // With ceil_mode there may be one window more, that begins inside of the image or its padding.
+    const auto fits = [](size_t out, size_t floor) { return out == floor || out == floor + 1; };
+    if (y.shape[0] != images_ || y.shape[3] != channels_ ||
+        !fits(out_height_, window_.rows(height_)) || !fits(out_width_, window_.columns(width_))) {
+      fail(Fault::kModel, "%s into %s does not fit its attributes", x.text().c_str(),
+           y.text().c_str());
+    }
+  }
+
+  size_t scratch_bytes(int threads) const override {
+    return checked_product(window_.taps(), static_cast<size_t>(threads) * sizeof(void*));
+  }
+
+  void run(const Buffers& b) const override {
+    b.pool->parallel(images_ * out_height_, 1, [&](size_t begin, size_t end, int thread) {
+      const float** const taps = reinterpret_cast<const float**>(b.scratch) +
+                                 static_cast<size_t>(thread) * window_.taps();
+      for (size_t row = begin; row < end; ++row)
+        for (size_t ox = 0; ox < out_width_; ++ox) pool(b, taps, row, ox);
+    });
+  }
+
+ private:
+  void pool(const Buffers& b, const float** taps, size_t row, size_t ox) const {
+    const Window& w = window_;
+    const float* const x = b.in(0) + row / out_height_ * height_ * width_ * channels_;
+    float* const y = b.out() + (row * out_width_ + ox) * channels_;
+    size_t count = 0, in_padding = 0;
+    for (size_t ky = 0; ky < w.kernel_height; ++ky) {
+      const size_t py = row % out_height_ * w.stride_y + ky * w.dilation_y;
+      for (size_t kx = 0; kx < w.kernel_width; ++kx) {
+        const size_t px = ox * w.stride_x + kx * w.dilation_x;
+        // Wraps round to a large number above and to the left of the image.
+        const size_t iy = py - w.top, ix = px - w.left;
+        if (iy < height_ && ix < width_) taps[count++] = x + (iy * width_ + ix) * channels_;
+        in_padding += py < height_ + w.top + w.bottom && px < width_ + w.left + w.right;
+      }
+    }
+    if (count == 0) {
+      for (size_t c = 0; c < channels_; ++c) y[c] = max_ ? -INFINITY : count_pad_ ? 0.f : NAN;
+      return;
+    }
+    const float scale = 1.f / static_cast<float>(count_pad_ ? in_padding : count);
+    pool_(max_, count, channels_, taps, scale, y);
+  }
+
+  Window window_;
+  PoolFn pool_;
+  bool max_, count_pad_;
+  size_t images_, height_, width_, channels_, out_height_, out_width_;
+};
+
+}  // namespace
+
+PoolFn find_pool(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/pool/kernels.inc"
+#undef PALM_KERNEL
+}
+
+StepPtr make_pool(const Node& node) { return std::make_unique<PoolStep>(node); }
+
+}  // namespace palm

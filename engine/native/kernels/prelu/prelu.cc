@@ -1,0 +1,9 @@
+#include "kernels/binary/binary.h"
+
+namespace palm {
+
+StepPtr make_prelu(const Node& node) {
+  return make_strided_binary(node, BinaryOp::kPrelu, "x_strides", "slope_strides");
+}
+
+}  // namespace palm

@@ -1,0 +1,105 @@
+#include "kernels/resize/resize.h"
+
+#include <cstring>
+
+#include "base/arena.h"
+#include "kernels/window.h"
+
+namespace palm {
+namespace {
+
+// The tables say where each row and column of y comes from, so any rule of coordinates is exact.
+class Resize : public Step {
+ public:
+  explicit Resize(const Node& node) : blend_(find_resize(node.isa)) {
+    const Tensor &x = image(node.in(0)), &y = image(node.out());
+    images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
+    out_height_ = y.shape[1], out_width_ = y.shape[2];
+    if (y.shape[0] != images_ || y.shape[3] != channels_)
+      fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
+    const std::string mode = node.attrs.text("mode");
+    if (mode == "nearest") {
+      y0_ = indices(node, 1, out_height_, height_);
+      x0_ = indices(node, 2, out_width_, width_);
+    } else if (mode == "linear") {
+      y0_ = indices(node, 1, out_height_, height_);
+      y1_ = indices(node, 2, out_height_, height_);
+      fy_ = weights(node, 3, out_height_);
+      x0_ = indices(node, 4, out_width_, width_);
+      x1_ = indices(node, 5, out_width_, width_);
+      fx_ = weights(node, 6, out_width_);
+    } else {
+      fail(Fault::kModel, "attribute mode: %.40s", mode.c_str());
+    }
+  }
+
+  size_t scratch_bytes(int threads) const override {
+    return fy_.empty() ? 0 : static_cast<size_t>(threads) * line_bytes();
+  }
+
+  void run(const Buffers& b) const override {
+    const size_t in_row = width_ * channels_, out_row = out_width_ * channels_;
+    b.pool->parallel(images_ * out_height_, 1, [&](size_t begin, size_t end, int thread) {
+      float* const line =
+          reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * line_bytes());
+      for (size_t row = begin; row < end; ++row) {
+        const size_t oy = row % out_height_;
+        const float* const x = b.in(0) + row / out_height_ * height_ * in_row;
+        const float* upper = x + y0_[oy] * in_row;
+        float* y = b.out() + row * out_row;
+        if (fy_.empty()) {
+          for (size_t ox = 0; ox < out_width_; ++ox, y += channels_)
+            std::memcpy(y, upper + x0_[ox] * channels_, channels_ * sizeof(float));
+          continue;
+        }
+        if (fy_[oy] != 0.f) {
+          blend_(in_row, upper, x + y1_[oy] * in_row, fy_[oy], line);
+          upper = line;
+        }
+        for (size_t ox = 0; ox < out_width_; ++ox, y += channels_)
+          blend_(channels_, upper + x0_[ox] * channels_, upper + x1_[ox] * channels_, fx_[ox], y);
+      }
+    });
+  }
+
+ private:
+  size_t line_bytes() const { return round_up(width_ * channels_ * sizeof(float)); }
+
+  static std::vector<size_t> indices(const Node& node, size_t i, size_t count, size_t limit) {
+    const Tensor& t = node.in(i, DType::kInt32);
+    if (!t.constant || t.count != count)
+      fail(Fault::kModel, "input %zu: expected %zu constants, got %s", i, count, t.text().c_str());
+    std::vector<size_t> values;
+    for (size_t k = 0; k < count; ++k) {
+      const int32_t index = static_cast<const int32_t*>(t.constant)[k];
+      if (index < 0 || static_cast<size_t>(index) >= limit)
+        fail(Fault::kModel, "input %zu: index %d of %zu", i, index, limit);
+      values.push_back(static_cast<size_t>(index));
+    }
+    return values;
+  }
+
+  static std::vector<float> weights(const Node& node, size_t i, size_t count) {
+    node.in(i);
+    const float* const values = node.constant(i, count);
+    return std::vector<float>(values, values + count);
+  }
+
+  ResizeFn blend_;
+  size_t images_, height_, width_, channels_, out_height_, out_width_;
+  std::vector<size_t> y0_, y1_, x0_, x1_;
+  std::vector<float> fy_, fx_;
+};
+
+}  // namespace
+
+ResizeFn find_resize(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/resize/kernels.inc"
+#undef PALM_KERNEL
+}
+
+StepPtr make_resize(const Node& node) { return std::make_unique<Resize>(node); }
+
+}  // namespace palm

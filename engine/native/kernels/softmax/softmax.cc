@@ -1,0 +1,61 @@
+#include "kernels/softmax/softmax.h"
+
+#include <cmath>
+
+#include "kernels/window.h"
+
+namespace palm {
+namespace {
+
+class Softmax : public Step {
+ public:
+  explicit Softmax(const Node& node) : run_(find_softmax(node.isa)) {
+    outer_ = dim(node, "outer");
+    axis_ = dim(node, "axis");
+    inner_ = dim(node, "inner");
+    log_ = node.attrs.integer("log", 0) != 0;
+    const size_t count = checked_product(checked_product(outer_, axis_), inner_);
+    if (node.in(0).count != count || node.out().count != count) {
+      fail(Fault::kModel, "%s into %s: expected %zu elements", node.in(0).text().c_str(),
+           node.out().text().c_str(), count);
+    }
+  }
+
+  void run(const Buffers& b) const override {
+    const size_t size = axis_ * inner_;
+    b.pool->parallel(outer_, size ? 4096 / size + 1 : 1, [&](size_t begin, size_t end, int) {
+      for (size_t i = begin; i < end; ++i)
+        run_(log_, axis_, inner_, b.in(0) + i * size, b.out() + i * size);
+    });
+  }
+
+  bool in_place(size_t) const override { return true; }
+
+ private:
+  static size_t dim(const Node& node, const char* name) {
+    const int64_t value = node.attrs.integer(name);
+    if (value < 0) fail(Fault::kModel, "attribute %s is negative", name);
+    return static_cast<size_t>(value);
+  }
+
+  SoftmaxFn run_;
+  size_t outer_, axis_, inner_;
+  bool log_;
+};
+
+}  // namespace
+
+SoftmaxFn find_softmax(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/softmax/kernels.inc"
+#undef PALM_KERNEL
+}
+
+void log_softmax_sums(size_t n, float* sums) {
+  for (size_t i = 0; i < n; ++i) sums[i] = std::log(sums[i]);
+}
+
+StepPtr make_softmax(const Node& node) { return std::make_unique<Softmax>(node); }
+
+}  // namespace palm

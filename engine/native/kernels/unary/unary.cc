@@ -1,0 +1,113 @@
+#include "kernels/unary/unary.h"
+
+#include <cmath>
+
+namespace palm {
+namespace {
+
+struct Row {
+  const char* name;
+  UnaryOp op;
+  float alpha, beta;
+};
+
+constexpr Row kRows[] = {
+    {"abs", UnaryOp::kAbs, 0, 0},
+    {"ceil", UnaryOp::kCeil, 0, 0},
+    {"clip", UnaryOp::kClip, -INFINITY, INFINITY},
+    {"cos", UnaryOp::kCos, 0, 0},
+    {"elu", UnaryOp::kElu, 1.f, 0},
+    {"erf", UnaryOp::kErf, 0, 0},
+    {"exp", UnaryOp::kExp, 0, 0},
+    {"floor", UnaryOp::kFloor, 0, 0},
+    {"gelu", UnaryOp::kGelu, 0, 0},
+    {"hard_sigmoid", UnaryOp::kHardSigmoid, 0.2f, 0.5f},
+    {"hard_swish", UnaryOp::kHardSwish, 0, 0},
+    {"leaky_relu", UnaryOp::kLeakyRelu, 0.01f, 0},
+    {"log", UnaryOp::kLog, 0, 0},
+    {"neg", UnaryOp::kNeg, 0, 0},
+    {"reciprocal", UnaryOp::kReciprocal, 0, 0},
+    {"relu", UnaryOp::kClip, 0, INFINITY},
+    {"round", UnaryOp::kRound, 0, 0},
+    {"sigmoid", UnaryOp::kSigmoid, 0, 0},
+    {"sin", UnaryOp::kSin, 0, 0},
+    {"softplus", UnaryOp::kSoftplus, 0, 0},
+    {"sqrt", UnaryOp::kSqrt, 0, 0},
+    {"tanh", UnaryOp::kTanh, 0, 0},
+};
+
+const Row& find_row(const std::string& name) {
+  for (const Row& row : kRows)
+    if (name == row.name) return row;
+  fail(Fault::kUnsupported, "no function %.40s", name.c_str());
+}
+
+template <class Function>
+void map(size_t rows, size_t n, const float* x, size_t x_stride, float* y, size_t y_stride,
+         Function f) {
+  for (size_t i = 0; i < rows; ++i)
+    for (size_t j = 0; j < n; ++j) y[i * y_stride + j] = f(x[i * x_stride + j]);
+}
+
+class Unary : public Step {
+ public:
+  explicit Unary(const Node& node) : run_(find_unary(node.isa)), count_(node.in(0).count) {
+    const Row& row = find_row(node.attrs.text("op"));
+    op_ = row.op;
+    alpha_ = node.attrs.number(op_ == UnaryOp::kClip ? "min" : "alpha", row.alpha);
+    beta_ = node.attrs.number(op_ == UnaryOp::kClip ? "max" : "beta", row.beta);
+    if (node.out().count != count_) {
+      fail(Fault::kModel, "%s into %s", node.in(0).text().c_str(), node.out().text().c_str());
+    }
+  }
+
+  void run(const Buffers& b) const override {
+    constexpr size_t kBlock = 1024;
+    const float* const x = b.in(0);
+    float* const y = b.out();
+    b.pool->parallel((count_ + kBlock - 1) / kBlock, 8, [&](size_t begin, size_t end, int) {
+      begin *= kBlock;
+      end = end * kBlock < count_ ? end * kBlock : count_;
+      run_(op_, alpha_, beta_, 1, end - begin, x + begin, 0, y + begin, 0);
+    });
+  }
+
+  bool in_place(size_t) const override { return true; }
+
+ private:
+  UnaryFn run_;
+  UnaryOp op_;
+  float alpha_, beta_;
+  size_t count_;
+};
+
+}  // namespace
+
+UnaryOp unary_by_name(const std::string& name) { return find_row(name).op; }
+
+UnaryDefaults unary_defaults(UnaryOp op) {
+  for (const Row& row : kRows)
+    if (row.op == op) return {row.alpha, row.beta};
+  return {0, 0};
+}
+
+UnaryFn find_unary(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/unary/kernels.inc"
+#undef PALM_KERNEL
+}
+
+void unary_f32_library(UnaryOp op, size_t rows, size_t n, const float* x, size_t x_stride, float* y,
+                       size_t y_stride) {
+  const auto all = [&](auto f) { map(rows, n, x, x_stride, y, y_stride, f); };
+  if (op == UnaryOp::kLog) all([](float v) { return std::log(v); });
+  if (op == UnaryOp::kSin) all([](float v) { return std::sin(v); });
+  if (op == UnaryOp::kCos) all([](float v) { return std::cos(v); });
+  if (op == UnaryOp::kSoftplus)
+    all([](float v) { return (v < 0.f ? 0.f : v) + std::log1p(std::exp(-std::fabs(v))); });
+}
+
+StepPtr make_unary(const Node& node) { return std::make_unique<Unary>(node); }
+
+}  // namespace palm

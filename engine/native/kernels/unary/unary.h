@@ -1,0 +1,42 @@
+#pragma once
+#include <cstddef>
+
+#include "base/cpu.h"
+#include "base/step.h"
+
+namespace palm {
+
+// Elementwise functions as ONNX has them; alpha and beta too, but for clip, where they are the
+// bounds. base/simd/math.h says how exact exp, sigmoid, tanh and erf are; log, softplus, sin and cos
+// are the C library's.
+enum class UnaryOp {
+  kAbs, kCeil, kClip, kCos, kElu, kErf, kExp, kFloor, kGelu, kHardSigmoid, kHardSwish, kLeakyRelu,
+  kLog, kNeg, kReciprocal, kRound, kSigmoid, kSin, kSoftplus, kSqrt, kTanh
+};
+
+// y[i * y_stride + j] = op(x[i * x_stride + j]), i < rows, j < n; y may be x.
+using UnaryFn = void (*)(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x,
+                         size_t x_stride, float* y, size_t y_stride);
+
+// The same for the functions of the C library; the kernels below leave them to this.
+void unary_f32_library(UnaryOp op, size_t rows, size_t n, const float* x, size_t x_stride, float* y,
+                       size_t y_stride);
+
+#define PALM_KERNEL(need, name)                                                                 \
+  void name(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x,         \
+            size_t x_stride, float* y, size_t y_stride);
+#include "kernels/unary/kernels.inc"
+#undef PALM_KERNEL
+
+UnaryFn find_unary(uint32_t isa);
+
+// The op called `name` in a plan; throws Error if there is none.
+UnaryOp unary_by_name(const std::string& name);
+
+// alpha and beta where a plan leaves them out, as in ONNX.
+struct UnaryDefaults {
+  float alpha, beta;
+};
+UnaryDefaults unary_defaults(UnaryOp op);
+
+}  // namespace palm

@@ -1,0 +1,52 @@
+#include "kernels/window.h"
+
+namespace palm {
+namespace {
+
+size_t count(size_t size, size_t kernel, size_t stride, size_t dilation) {
+  const size_t reach = checked_product(kernel - 1, dilation) + 1;
+  return size < reach ? 0 : (size - reach) / stride + 1;
+}
+
+}  // namespace
+
+size_t size_attr(const Ints& values, size_t i, const char* name, int64_t least) {
+  constexpr int64_t kMost = 1 << 20;
+  if (values[i] < least || values[i] > kMost) {
+    fail(Fault::kModel, "attribute %s: expected %lld to %lld, got %lld", name,
+         static_cast<long long>(least), static_cast<long long>(kMost),
+         static_cast<long long>(values[i]));
+  }
+  return static_cast<size_t>(values[i]);
+}
+
+const Tensor& image(const Tensor& tensor) {
+  if (tensor.rank() != 4) fail(Fault::kModel, "expected 4 dims, got %s", tensor.text().c_str());
+  return tensor;
+}
+
+Window::Window(const Node& node, size_t kernel_height_, size_t kernel_width_)
+    : kernel_height(kernel_height_), kernel_width(kernel_width_) {
+  if (!kernel_height || !kernel_width) fail(Fault::kModel, "the kernel is empty");
+  const Ints strides = node.attrs.integers("strides", Ints{1, 1});
+  const Ints dilations = node.attrs.integers("dilations", Ints{1, 1});
+  const Ints pads = node.attrs.integers("pads", Ints{0, 0, 0, 0});
+  stride_y = size_attr(strides, 0, "strides", 1);
+  stride_x = size_attr(strides, 1, "strides", 1);
+  dilation_y = size_attr(dilations, 0, "dilations", 1);
+  dilation_x = size_attr(dilations, 1, "dilations", 1);
+  top = size_attr(pads, 0, "pads", 0);
+  left = size_attr(pads, 1, "pads", 0);
+  bottom = size_attr(pads, 2, "pads", 0);
+  right = size_attr(pads, 3, "pads", 0);
+}
+
+size_t Window::rows(size_t height) const {
+  return count(height + top + bottom, kernel_height, stride_y, dilation_y);
+}
+
+size_t Window::columns(size_t width) const {
+  return count(width + left + right, kernel_width, stride_x, dilation_x);
+}
+
+}  // namespace palm

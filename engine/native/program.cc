@@ -1,0 +1,210 @@
+#include "program.h"
+
+#include <chrono>
+
+namespace palm {
+namespace {
+
+using Make = StepPtr (*)(const Node&);
+
+}  // namespace
+
+#define PALM_STEP(name) StepPtr make_##name(const Node& node);
+#include "steps.inc"
+#undef PALM_STEP
+
+namespace {
+
+struct Kernel {
+  const char* name;
+  Make make;
+};
+
+constexpr Kernel kKernels[] = {
+#define PALM_STEP(name) {#name, make_##name},
+#include "steps.inc"
+#undef PALM_STEP
+};
+
+Make find(const std::string& name) {
+  for (const Kernel& kernel : kKernels)
+    if (name == kernel.name) return kernel.make;
+  std::string known;
+  for (const Kernel& kernel : kKernels) known += std::string(known.empty() ? "" : ", ") + kernel.name;
+  fail(Fault::kUnsupported, "no kernel %.40s; known: %s", name.c_str(), known.c_str());
+}
+
+void check_arrays(const char* what, const std::vector<const Tensor*>& expected,
+                  const std::vector<Array>& arrays) {
+  if (arrays.size() != expected.size()) {
+    fail(Fault::kShape, "%ss: expected %zu arrays, got %zu", what, expected.size(), arrays.size());
+  }
+  for (size_t i = 0; i < arrays.size(); ++i) {
+    const Tensor* t = expected[i];
+    if (t && (arrays[i].dtype != t->dtype || arrays[i].count != t->count)) {
+      fail(Fault::kShape, "%s %zu: expected %s, got %s of %zu elements", what, i, t->text().c_str(),
+           name_of(arrays[i].dtype), arrays[i].count);
+    }
+  }
+}
+
+class Busy {
+ public:
+  explicit Busy(std::atomic<bool>& flag) : flag_(flag) {
+    if (flag_.exchange(true)) fail(Fault::kBackend, "the session is being run by another caller");
+  }
+  ~Busy() { flag_ = false; }
+  Busy(const Busy&) = delete;
+  Busy& operator=(const Busy&) = delete;
+
+ private:
+  std::atomic<bool>& flag_;
+};
+
+}  // namespace
+
+std::vector<std::string> kernel_names() {
+  std::vector<std::string> names;
+  for (const Kernel& kernel : kKernels) names.push_back(kernel.name);
+  return names;
+}
+
+Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& steps,
+                 const std::vector<Array>& constants, size_t arena_bytes, uint32_t isa)
+    : tensors_(std::move(tensors)) {
+  place(constants, arena_bytes);
+  for (size_t i = 0; i < steps.size(); ++i) {
+    try {
+      add(steps[i], isa);
+    } catch (const Error& error) {
+      throw Error(error.fault(), "step " + std::to_string(i) + ": " + steps[i].kernel.substr(0, 40) +
+                                     ": " + error.what());
+    }
+  }
+}
+
+void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
+  for (size_t i = 0; i < tensors_.size(); ++i) {
+    TensorSpec& spec = tensors_[i];
+    Tensor& t = spec.tensor;
+    if (spec.place == Place::kArena) {
+      size_t end;
+      if (spec.slot % kAlignment || __builtin_add_overflow(spec.slot, t.bytes(), &end) ||
+          end > arena_bytes) {
+        fail(Fault::kModel, "tensor %zu: %s does not fit at byte %zu of an arena of %zu", i,
+             t.text().c_str(), spec.slot, arena_bytes);
+      }
+      if (end > arena_used_) arena_used_ = end;
+    } else if (spec.place == Place::kConstant) {
+      if (spec.slot >= constants.size()) {
+        fail(Fault::kModel, "tensor %zu: no constant %zu", i, spec.slot);
+      }
+      const Array& array = constants[spec.slot];
+      if (array.dtype != t.dtype || array.count != t.count) {
+        fail(Fault::kModel, "tensor %zu: expected %s, got constant %s of %zu elements", i,
+             t.text().c_str(), name_of(array.dtype), array.count);
+      }
+      if (reinterpret_cast<uintptr_t>(array.data) % size_of(t.dtype)) {
+        fail(Fault::kModel, "constant %zu is not aligned to its element size", spec.slot);
+      }
+      static const double nothing = 0;
+      t.constant = t.count ? array.data : &nothing;
+    } else {
+      auto& slots = spec.place == Place::kInput ? inputs_ : outputs_;
+      constexpr size_t kMaxSlots = 4096;
+      if (spec.slot >= kMaxSlots) fail(Fault::kModel, "tensor %zu: no slot %zu", i, spec.slot);
+      if (spec.slot >= slots.size()) slots.resize(spec.slot + 1);
+      const Tensor*& first = slots[spec.slot];
+      if (!first) {
+        first = &t;
+      } else if (first->dtype != t.dtype || first->count != t.count) {
+        fail(Fault::kModel, "tensor %zu: %s and %s share a slot", i, t.text().c_str(),
+             first->text().c_str());
+      }
+    }
+  }
+}
+
+void Program::add(const StepSpec& spec, uint32_t isa) {
+  Node node{{}, {}, spec.attrs, isa};
+  const auto count = static_cast<int64_t>(tensors_.size());
+  for (int64_t i : spec.inputs) {
+    if (i < -1 || i >= count) fail(Fault::kModel, "no tensor %lld", static_cast<long long>(i));
+    node.inputs.push_back(i < 0 ? nullptr : &tensors_[static_cast<size_t>(i)].tensor);
+  }
+  for (int64_t i : spec.outputs) {
+    if (i < 0 || i >= count) fail(Fault::kModel, "no tensor %lld", static_cast<long long>(i));
+    const TensorSpec& target = tensors_[static_cast<size_t>(i)];
+    if (target.place == Place::kConstant || target.place == Place::kInput)
+      fail(Fault::kModel, "writes a constant or an input, tensor %lld", static_cast<long long>(i));
+    node.outputs.push_back(&target.tensor);
+  }
+  StepPtr step = find(spec.kernel)(node);
+  node.attrs.check_all_read();
+  check_overlaps(*step, spec);
+  steps_.push_back({std::move(step), spec.inputs, spec.outputs});
+}
+
+void Program::check_overlaps(const Step& step, const StepSpec& spec) const {
+  for (int64_t o : spec.outputs) {
+    const TensorSpec& y = tensors_[static_cast<size_t>(o)];
+    for (size_t i = 0; i < spec.inputs.size(); ++i) {
+      if (spec.inputs[i] < 0) continue;
+      const TensorSpec& x = tensors_[static_cast<size_t>(spec.inputs[i])];
+      if (x.place != y.place) continue;
+      const bool same = x.slot == y.slot;
+      const bool apart = y.place == Place::kArena ? x.slot + x.tensor.bytes() <= y.slot ||
+                                                        y.slot + y.tensor.bytes() <= x.slot
+                                                  : !same;
+      if (apart || (same && x.tensor.count == y.tensor.count && step.in_place(i))) continue;
+      fail(Fault::kModel, "the output overlaps input %zu", i);
+    }
+  }
+}
+
+Session::Session(const Program& program, int threads)
+    : program_(program), pool_(threads), arena_(program.arena_used_) {
+  size_t scratch_bytes = 0;
+  for (const Program::Placed& placed : program.steps_) {
+    const size_t bytes = placed.step->scratch_bytes(threads);
+    if (bytes > scratch_bytes) scratch_bytes = bytes;
+    for (const auto* list : {&placed.inputs, &placed.outputs}) {
+      for (int64_t i : *list) {
+        void* pointer = nullptr;
+        if (i >= 0) {
+          const TensorSpec& spec = program.tensors_[static_cast<size_t>(i)];
+          if (spec.place == Place::kArena) {
+            pointer = arena_.data() + spec.slot;
+          } else if (spec.place == Place::kConstant) {
+            pointer = const_cast<void*>(spec.tensor.constant);
+          } else {
+            patches_.push_back({pointers_.size(), spec.place == Place::kOutput, spec.slot});
+          }
+        }
+        pointers_.push_back(pointer);
+      }
+    }
+  }
+  scratch_ = Arena(scratch_bytes);
+}
+
+void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& outputs,
+                  double* seconds) {
+  const Busy busy(running_);
+  pool_.check_process();
+  check_arrays("input", program_.inputs_, inputs);
+  check_arrays("output", program_.outputs_, outputs);
+  for (const Patch& patch : patches_)
+    pointers_[patch.position] = const_cast<void*>((patch.output ? outputs : inputs)[patch.slot].data);
+  void** pointers = pointers_.data();
+  for (const Program::Placed& placed : program_.steps_) {
+    const auto t0 = seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    void** const y = pointers + placed.inputs.size();
+    placed.step->run({pointers, y, scratch_.data(), &pool_});
+    pointers = y + placed.outputs.size();
+    if (seconds)
+      *seconds++ = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
+  }
+}
+
+}  // namespace palm

@@ -1,0 +1,96 @@
+#pragma once
+#include <atomic>
+#include <cstddef>
+#include <memory>
+#include <string>
+#include <vector>
+
+#include "base/arena.h"
+#include "base/step.h"
+#include "base/threads.h"
+
+namespace palm {
+
+enum class Place { kArena, kConstant, kInput, kOutput };
+
+// Where a tensor lies. slot: byte offset in the arena, or index of the constant, input or output.
+struct TensorSpec {
+  Place place;
+  size_t slot;
+  Tensor tensor;
+};
+
+// A step: tensor indices, -1 for an optional input left out.
+struct StepSpec {
+  std::string kernel;
+  std::vector<int64_t> inputs, outputs;
+  Attrs attrs;
+};
+
+// An array of the caller's.
+struct Array {
+  const void* data;
+  DType dtype;
+  size_t count;
+};
+
+// The kernels that a step may name.
+std::vector<std::string> kernel_names();
+
+// A plan, checked and with its weights packed; immutable, so any number of sessions may share it.
+class Program {
+ public:
+  // `constants` must outlive the program. `isa`: kernels use nothing beyond it.
+  // Throws Error for whatever could read or write outside of the tensors.
+  Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& steps,
+          const std::vector<Array>& constants, size_t arena_bytes, uint32_t isa);
+  Program(const Program&) = delete;
+  Program& operator=(const Program&) = delete;
+
+ private:
+  friend class Session;
+
+  struct Placed {
+    StepPtr step;
+    std::vector<int64_t> inputs, outputs;
+  };
+
+  void place(const std::vector<Array>& constants, size_t arena_bytes);
+  void add(const StepSpec& spec, uint32_t isa);
+  void check_overlaps(const Step& step, const StepSpec& spec) const;
+
+  std::vector<TensorSpec> tensors_;
+  std::vector<Placed> steps_;
+  std::vector<const Tensor*> inputs_, outputs_;  // null: no tensor has this slot
+  size_t arena_used_ = 0;
+};
+
+// What one caller at a time needs to run a program: arena, scratch and threads.
+class Session {
+ public:
+  // `program` must outlive the session.
+  Session(const Program& program, int threads);
+
+  // Runs every step. Throws Error if an array is not what the plan says, or if the session is
+  // being run by another caller. `seconds`, if any, gets one entry a step.
+  void run(const std::vector<Array>& inputs, const std::vector<Array>& outputs,
+           double* seconds = nullptr);
+
+  size_t steps() const { return program_.steps_.size(); }
+
+ private:
+  struct Patch {
+    size_t position;  // in pointers_
+    bool output;
+    size_t slot;
+  };
+
+  const Program& program_;
+  Pool pool_;
+  Arena arena_, scratch_;
+  std::vector<void*> pointers_;  // of every step's inputs, then outputs, in order
+  std::vector<Patch> patches_;   // the pointers that are the caller's
+  std::atomic<bool> running_{false};
+};
+
+}  // namespace palm

@@ -1,0 +1,12 @@
+"""abs."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.elementwise import elementwise, unary_cases
+
+
+@elementwise(*unary_cases(), *unary_cases("int32")[:2])
+def abs_(x: Array) -> Array:
+    """y = |x|."""
+    return np.absolute(x)

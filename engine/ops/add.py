@@ -1,0 +1,12 @@
+"""add."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.elementwise import binary_cases, elementwise
+
+
+@elementwise(*binary_cases(), *binary_cases("int64")[:4])
+def add(a: Array, b: Array) -> Array:
+    """y = a + b."""
+    return np.add(a, b)

@@ -1,0 +1,15 @@
+"""and."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops import case
+from palmkit.engine.ops.elementwise import elementwise
+
+
+@elementwise(
+    case((7,), (7,), dtype="bool"), case((2, 3, 4), (3, 1), dtype="bool"), dtypes=("bool",)
+)
+def and_(a: Array, b: Array) -> Array:
+    """Are both true?"""
+    return np.logical_and(a, b)

@@ -1,0 +1,68 @@
+"""average_pool."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.windows import place
+
+
+def _infer(
+    x: Type,
+    *,
+    kernel_shape: tuple[int, ...],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Type:
+    need_dtype("average_pool", x, among=FLOATS)
+    windows = place("average_pool", x, kernel_shape, auto_pad, dilations, pads, strides, ceil_mode)
+    return Type(x.dtype, (*x.dims[:2], *windows.sizes))
+
+
+@op(
+    _infer,
+    case((1, 3, 8, 8), kernel_shape=(2, 2), strides=(2, 2)),
+    case((1, 19, 9, 7), kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1)),
+    case((2, 3, 9, 7), kernel_shape=(3, 3), pads=(1, 1, 1, 1), count_include_pad=1),
+    case((2, 3, 9, 7), kernel_shape=(3, 2), pads=(0, 1, 2, 0)),
+    case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1),
+    case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1, count_include_pad=1),
+    case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), auto_pad="SAME_UPPER"),
+    case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), auto_pad="SAME_LOWER"),
+    case((1, 3, 9, 9), kernel_shape=(3, 3), dilations=(2, 2)),
+    case((1, 3, 20), kernel_shape=(3,), strides=(2,)),
+    case((1, 2, 5, 6, 4), kernel_shape=(2, 2, 2)),
+)
+def average_pool(
+    x: Array,
+    *,
+    kernel_shape: tuple[int, ...],
+    auto_pad: str = "NOTSET",
+    ceil_mode: int = 0,
+    count_include_pad: int = 0,
+    dilations: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Array:
+    """The mean of each window; padding counts as zeros if count_include_pad, else not at all.
+
+    What ceil_mode adds past the padding never counts.
+    """
+    windows = place(
+        "average_pool", Type.of(x), kernel_shape, auto_pad, dilations, pads, strides, ceil_mode
+    )
+    counts = np.ones((), x.dtype)
+    for i, dim in enumerate(x.shape[2:]):
+        begin, end = windows.pads[i], windows.pads[i + len(kernel_shape)]
+        starts = np.arange(windows.sizes[i]) * windows.strides[i] - begin
+        places = starts[:, None] + np.arange(kernel_shape[i]) * windows.dilations[i]
+        first, last = (-begin, dim + end) if count_include_pad else (0, dim)
+        inside = (places >= first) & (places < last)
+        counts = np.multiply.outer(counts, inside.sum(1).astype(x.dtype))
+    return np.asarray(windows.view(x, 0).sum(windows.axes) / counts)

@@ -1,0 +1,62 @@
+"""batch_normalization."""
+
+import numpy as np
+
+from palmkit.engine.errors import ShapeError, UnsupportedError
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.rules import need_dtype, need_rank
+
+
+def _infer(
+    x: Type,
+    scale: Type,
+    bias: Type,
+    mean: Type,
+    variance: Type,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Type:
+    if training_mode:
+        raise UnsupportedError("batch_normalization: training_mode is not supported")
+    need_dtype("batch_normalization", x, among=FLOATS)
+    need_rank("batch_normalization", x, 2)
+    for each in (scale, bias, mean, variance):
+        need_dtype("batch_normalization", each, among=FLOATS)
+        if each.dims != x.dims[1:2]:
+            raise ShapeError(f"batch_normalization: expected [{x.dims[1]}] for {x}, got {each}")
+    return Type(x.dtype, x.shape)
+
+
+def _constants(channels: int) -> list[Array]:
+    values = np.random.default_rng(channels).uniform(0.5, 2, (4, channels))
+    return list(values.astype(np.float32))
+
+
+@op(
+    _infer,
+    case((1, 19, 5, 7), *_constants(19)),
+    case((2, 3, 4, 5), *_constants(3), epsilon=1e-3, momentum=0.5),
+    case((4, 6), *_constants(6)),
+    case((2, 6, 11), *_constants(6)),
+    case((1, 6, 5, 7), (6,), (6,), (6,), np.linspace(0.1, 2, 6, dtype=np.float32)),
+)
+def batch_normalization(
+    x: Array,
+    scale: Array,
+    bias: Array,
+    mean: Array,
+    variance: Array,
+    *,
+    epsilon: float = 1e-5,
+    momentum: float = 0.9,
+    training_mode: int = 0,
+) -> Array:
+    """y = (x - mean) / sqrt(variance + epsilon) * scale + bias, each [c] for x[n, c, ...]."""
+    shape = (-1, *[1] * (x.ndim - 2))
+    factor = scale / np.sqrt(variance + variance.dtype.type(epsilon))
+    y = (x - mean.reshape(shape)) * factor.reshape(shape) + bias.reshape(shape)
+    return np.asarray(y, x.dtype)

@@ -1,0 +1,29 @@
+"""cast."""
+
+import numpy as np
+
+from palmkit.engine.ir import DTYPES, Array, Type
+from palmkit.engine.ops import case, op
+
+
+def _infer(x: Type, *, to: str) -> Type:
+    if to not in DTYPES:
+        raise ValueError(f"unknown dtype: {to}")
+    return Type(to, x.shape)
+
+
+@op(
+    _infer,
+    case((2, 19), to="float32"),
+    case((2, 19), to="int32"),
+    case((2, 19), to="int64"),
+    case((2, 19), to="float64"),
+    case((2, 19), to="float16"),
+    case((2, 19), dtype="int64", to="float32"),
+    case((2, 19), dtype="uint8", to="float32"),
+    case((2, 19), dtype="bool", to="float32"),
+    case(np.array([0, 1, -0.5, 3], np.float32), to="bool"),
+)
+def cast(x: Array, *, to: str) -> Array:
+    """x in another dtype, by its name in the IR; from floats to integers towards zero."""
+    return x.astype(np.dtype(to))

@@ -1,0 +1,68 @@
+"""Builder of the ops that work element by element, on inputs broadcast as in numpy."""
+
+import inspect
+from collections.abc import Callable, Sequence
+from functools import wraps
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Attr, Type
+from palmkit.engine.ops import Case, Op, case, op
+from palmkit.engine.ops.dtypes import NUMBERS
+from palmkit.engine.ops.rules import broadcast, need_dtype
+
+
+def elementwise(
+    *cases: Case, dtypes: Sequence[str] = NUMBERS, result: str = ""
+) -> Callable[[Callable[..., Array]], Op]:
+    """Register the decorated numpy function: inputs of one dtype, the output of the same.
+
+    dtypes: those that the inputs may have.
+    result: the output's dtype if it is another.
+    """
+
+    def register(reference: Callable[..., Array]) -> Op:
+        name = reference.__name__.rstrip("_")
+        signature = inspect.signature(reference)
+
+        def infer(*inputs: Type, **attrs: Attr) -> Type:
+            signature.bind(*inputs, **attrs)
+            dtype = need_dtype(name, *inputs, among=dtypes)
+            return Type(result or dtype, broadcast(name, *inputs))
+
+        @wraps(reference)
+        def meaning(*inputs: Array, **attrs: Attr) -> Array:
+            return np.asarray(reference(*inputs, **attrs), result or inputs[0].dtype)
+
+        return op(infer, *cases)(meaning)
+
+    return register
+
+
+def unary_cases(dtype: str = "float32", **attrs: Attr) -> tuple[Case, ...]:
+    """Shapes that one input should be tried in."""
+    shapes: tuple[tuple[int, ...], ...] = ((), (67,), (0, 3), (1, 19, 5, 3), (2, 3, 4))
+    return tuple(Case((Type(dtype, shape),), attrs) for shape in shapes)
+
+
+def binary_cases(dtype: str = "float32") -> tuple[Case, ...]:
+    """Pairs of shapes that two inputs should be tried in, and a constant on either side."""
+    pairs: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
+        ((), ()),
+        ((4,), (4,)),
+        ((3, 70), (3, 70)),
+        ((2, 3), (3,)),
+        ((), (2, 3)),
+        ((1, 8, 5, 4), (4,)),
+        ((1, 19, 5, 7), (1, 19, 1, 1)),
+        ((19, 1, 1), (1, 19, 5, 7)),
+        ((2, 1, 4), (3, 1)),
+        ((0, 3), (3,)),
+    )
+    constant = np.linspace(-2, 3, 19).astype(dtype)
+    return (
+        *(case(a, b, dtype=dtype) for a, b in pairs),
+        case((1, 19, 5, 7), constant.reshape(19, 1, 1), dtype=dtype),
+        case(constant.reshape(1, 19, 1), (2, 19, 3), dtype=dtype),
+        case((2, 19), constant[:1].reshape(()), dtype=dtype),
+    )

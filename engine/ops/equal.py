@@ -1,0 +1,20 @@
+"""equal."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops import case
+from palmkit.engine.ops.dtypes import ALL
+from palmkit.engine.ops.elementwise import binary_cases, elementwise
+
+
+@elementwise(
+    *binary_cases("int64"),
+    *binary_cases(),
+    case((7,), (7,), dtype="bool"),
+    dtypes=ALL,
+    result="bool",
+)
+def equal(a: Array, b: Array) -> Array:
+    """Is a = b?"""
+    return np.equal(a, b)

@@ -1,0 +1,13 @@
+"""floor."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.elementwise import elementwise, unary_cases
+
+
+@elementwise(*unary_cases(), dtypes=FLOATS)
+def floor(x: Array) -> Array:
+    """The greatest whole number that is not above x."""
+    return np.floor(x)

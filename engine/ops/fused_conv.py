@@ -1,0 +1,144 @@
+"""fused_conv."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from palmkit.engine.errors import ShapeError
+from palmkit.engine.ir import Array, Attr, Type
+from palmkit.engine.ops import Case, case, find, op
+from palmkit.engine.ops.conv import conv
+from palmkit.engine.ops.rules import need_broadcast_to, need_dtype
+
+# The activations, each an op, and which of its attributes (of clip: inputs) activation_params are.
+ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
+    "": (),
+    "clip": ("min", "max"),
+    "elu": ("alpha",),
+    "hard_sigmoid": ("alpha", "beta"),
+    "hard_swish": (),
+    "leaky_relu": ("alpha",),
+    "prelu": (),
+    "sigmoid": (),
+    "tanh": (),
+}
+
+
+def activate(x: Array, activation: str, params: tuple[float, ...], slope: Array | None) -> Array:
+    """The activation of x, as the op of that name has it."""
+    if not activation:
+        return x
+    inputs: list[Array] = [] if slope is None else [slope]
+    attrs: dict[str, Attr] = {}
+    if activation == "clip":
+        inputs = [np.asarray(param, x.dtype) for param in params]
+    else:
+        attrs = dict(zip(ACTIVATIONS[activation], params, strict=True))
+    return np.asarray(find(activation).reference(x, *inputs, **attrs))
+
+
+def _infer(
+    x: Type,
+    w: Type,
+    b: Type | None = None,
+    z: Type | None = None,
+    slope: Type | None = None,
+    *,
+    activation: str = "",
+    activation_params: tuple[float, ...] = (),
+    **attrs: Attr,
+) -> Type:
+    y = conv.infer(x, w, b, **attrs)
+    assert isinstance(y, Type)
+    if len(activation_params) != len(ACTIVATIONS[activation]):
+        raise ValueError(f"{activation} takes {ACTIVATIONS[activation]}")
+    if (slope is not None) != (activation == "prelu"):
+        raise ValueError("slope and activation prelu go together")
+    if z is not None:
+        need_dtype("fused_conv", y, z, among=(y.dtype,))
+        fits = len(z.shape) == len(y.shape) and z.dims[1] <= y.dims[1]
+        if not fits or (z.dims[0], *z.dims[2:]) != (y.dims[0], *y.dims[2:]):
+            raise ShapeError(f"fused_conv: cannot add {z} to {y}")
+    if slope is not None:
+        need_dtype("fused_conv", y, slope, among=(y.dtype,))
+        need_broadcast_to("fused_conv", slope, y)
+    return y
+
+
+_W = np.linspace(-1, 1, 16 * 9 * 8, dtype=np.float32).reshape(16, 8, 3, 3)
+_B = np.linspace(-1, 1, 16, dtype=np.float32)
+_DEPTHWISE = np.linspace(-1, 1, 19 * 9, dtype=np.float32).reshape(19, 1, 3, 3)
+_POINTWISE = np.linspace(-1, 1, 21 * 19, dtype=np.float32).reshape(21, 19, 1, 1)
+_X = (1, 8, 7, 6)
+_INFINITY = float("inf")
+
+
+def _same(*inputs: tuple[int, ...] | Array | None, **attrs: Attr) -> Case:
+    """A case whose pads keep height and width."""
+    return Case(case(*inputs).inputs, {"pads": (1, 1, 1, 1), **attrs})
+
+
+@op(
+    _infer,
+    _same(_X, _W, _B),
+    _same(_X, _W, _B, activation="clip", activation_params=(0.0, _INFINITY)),
+    _same(_X, _W, activation="clip", activation_params=(0.0, 6.0)),
+    _same(_X, _W, _B, (1, 16, 7, 6)),
+    _same(_X, _W, None, (1, 5, 7, 6), activation="hard_swish"),
+    _same(_X, _W, _B, (1, 16, 7, 6), activation="clip", activation_params=(0.0, 6.0)),
+    _same(_X, _W, _B, None, np.abs(_B).reshape(16, 1, 1), activation="prelu"),
+    _same(_X, _W, _B, (1, 3, 7, 6), np.abs(_B).reshape(1, 16, 1, 1), activation="prelu"),
+    _same(_X, _W, _B, None, np.full((1, 1, 1), 0.3, np.float32), activation="prelu"),
+    _same(_X, _W, _B, activation="leaky_relu", activation_params=(0.1,)),
+    _same(_X, _W, _B, activation="elu", activation_params=(1.0,)),
+    _same(_X, _W, _B, activation="hard_sigmoid", activation_params=(0.25, 0.5)),
+    _same(_X, _W, _B, activation="tanh"),
+    case(_X, _W, _B, activation="sigmoid", strides=(2, 2), auto_pad="SAME_UPPER"),
+    _same(
+        (1, 19, 9, 8),
+        _DEPTHWISE,
+        None,
+        (1, 19, 9, 8),
+        activation="clip",
+        activation_params=(0.0, 6.0),
+        group=19,
+    ),
+    case(
+        (1, 19, 9, 8),
+        _DEPTHWISE,
+        activation="hard_swish",
+        group=19,
+        auto_pad="SAME_UPPER",
+        strides=(2, 2),
+    ),
+    case(
+        (1, 19, 5, 7),
+        _POINTWISE,
+        None,
+        (1, 19, 5, 7),
+        activation="clip",
+        activation_params=(0.0, _INFINITY),
+    ),
+)
+def fused_conv(
+    x: Array,
+    w: Array,
+    b: Array | None = None,
+    z: Array | None = None,
+    slope: Array | None = None,
+    *,
+    activation: str = "",
+    activation_params: tuple[float, ...] = (),
+    **attrs: Attr,
+) -> Array:
+    """y = activation(conv(x, w, b) + z), after ONNX Runtime's FusedConv.
+
+    z may have fewer channels than y: those it lacks count as zero.
+    slope: of prelu only, as that op takes it.
+    activation_params: of clip (min, max), elu (alpha), hard_sigmoid (alpha, beta), leaky_relu
+    (alpha), in this order; relu is clip (0, inf).
+    """
+    y = np.array(conv.reference(x, w, b, **attrs))
+    if z is not None:
+        y[:, : z.shape[1]] += z
+    return activate(y, activation, activation_params, slope)

@@ -1,0 +1,64 @@
+"""gemm."""
+
+import numpy as np
+
+from palmkit.engine.errors import ShapeError
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.rules import need_broadcast_to, need_dtype, need_rank
+
+
+def _infer(
+    a: Type,
+    b: Type,
+    c: Type | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Type:
+    need_dtype("gemm", a, b, *([] if c is None else [c]), among=FLOATS)
+    need_rank("gemm", a, 2, 2)
+    need_rank("gemm", b, 2, 2)
+    m, k = reversed(a.dims) if transA else a.dims
+    k_of_b, n = reversed(b.dims) if transB else b.dims
+    if k != k_of_b:
+        raise ShapeError(f"gemm: cannot multiply {a} by {b}, transA={transA}, transB={transB}")
+    y = Type(a.dtype, (m, n))
+    if c is not None:
+        need_broadcast_to("gemm", c, y)
+    return y
+
+
+@op(
+    _infer,
+    case((3, 70), (70, 5)),
+    case((3, 7), (7, 5), (5,)),
+    case((7, 3), (5, 7), (3, 5), transA=1, transB=1),
+    case((1, 70), (33, 70), (33,), transB=1),
+    case((3, 7), (7, 5), (3, 1), alpha=0.5, beta=2.0),
+    case((3, 7), (7, 5), (), alpha=0.5),
+    case((3, 7), (7, 5), (1, 5), beta=0.0),
+    case((0, 7), (7, 5)),
+    case(
+        (1, 70),
+        np.linspace(-1, 1, 33 * 70, dtype=np.float32).reshape(33, 70),
+        np.linspace(-1, 1, 33, dtype=np.float32),
+        transB=1,
+    ),
+)
+def gemm(
+    a: Array,
+    b: Array,
+    c: Array | None = None,
+    *,
+    alpha: float = 1.0,
+    beta: float = 1.0,
+    transA: int = 0,
+    transB: int = 0,
+) -> Array:
+    """y = alpha * a b + beta * c, a and b transposed if asked; c is broadcast."""
+    y = a.dtype.type(alpha) * ((a.T if transA else a) @ (b.T if transB else b))
+    return np.asarray(y if c is None else y + a.dtype.type(beta) * c)

@@ -1,0 +1,20 @@
+"""global_max_pool."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.rules import need_dtype, need_rank
+
+
+def _infer(x: Type) -> Type:
+    need_dtype("global_max_pool", x, among=FLOATS)
+    rank = need_rank("global_max_pool", x, 3)
+    return Type(x.dtype, (*x.dims[:2], *[1] * (rank - 2)))
+
+
+@op(_infer, case((1, 19, 7, 5)), case((2, 3, 1, 1)), case((1, 4, 9)))
+def global_max_pool(x: Array) -> Array:
+    """The greatest over all spatial axes of x[n, c, *spatial]."""
+    return np.asarray(x.max(tuple(range(2, x.ndim)), keepdims=True))

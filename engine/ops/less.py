@@ -1,0 +1,12 @@
+"""less."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.elementwise import binary_cases, elementwise
+
+
+@elementwise(*binary_cases(), *binary_cases("int64")[:4], result="bool")
+def less(a: Array, b: Array) -> Array:
+    """Is a < b?"""
+    return np.less(a, b)

@@ -1,0 +1,22 @@
+"""log_softmax."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import op
+from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.rules import need_dtype, positive_axis
+from palmkit.engine.ops.softmax import CASES
+
+
+def _infer(x: Type, *, axis: int = -1) -> Type:
+    need_dtype("log_softmax", x, among=FLOATS)
+    positive_axis("log_softmax", axis, x)
+    return Type(x.dtype, x.shape)
+
+
+@op(_infer, *CASES)
+def log_softmax(x: Array, *, axis: int = -1) -> Array:
+    """y = x - log(sum(exp(x))) along the axis."""
+    centred = x - x.max(axis, keepdims=True)
+    return np.asarray(centred - np.log(np.exp(centred).sum(axis, keepdims=True)))

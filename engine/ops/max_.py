@@ -1,0 +1,15 @@
+"""max."""
+
+from functools import reduce
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops import case
+from palmkit.engine.ops.elementwise import binary_cases, elementwise
+
+
+@elementwise(*binary_cases(), case((3, 4)), case((3, 4), (4,), (3, 1)))
+def max_(*inputs: Array) -> Array:
+    """The greatest of one or more inputs; NaN where one is NaN."""
+    return reduce(np.maximum, inputs)

@@ -1,0 +1,15 @@
+"""or."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops import case
+from palmkit.engine.ops.elementwise import elementwise
+
+
+@elementwise(
+    case((7,), (7,), dtype="bool"), case((2, 3, 4), (3, 1), dtype="bool"), dtypes=("bool",)
+)
+def or_(a: Array, b: Array) -> Array:
+    """Is one or the other true?"""
+    return np.logical_or(a, b)

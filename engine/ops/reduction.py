@@ -1,0 +1,69 @@
+"""Builder of the ops that reduce axes to one number each."""
+
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import Case, Op, case, known_value, op
+from palmkit.engine.ops.dtypes import NUMBERS
+from palmkit.engine.ops.rules import need_dtype, positive_axes
+
+Reduction = Callable[[Array, tuple[int, ...], bool], Any]
+
+
+def reduced_axes(rank: int, axes: Array | None, noop_with_empty_axes: int) -> tuple[int, ...]:
+    """The axes to reduce: those given; none given means all, or none if that flag is set."""
+    if axes is not None and axes.size:
+        return tuple(axes.reshape(-1).tolist())
+    return () if noop_with_empty_axes else tuple(range(rank))
+
+
+def reduced_shape(dims: Sequence[int], axes: Sequence[int], keepdims: int) -> tuple[int, ...]:
+    """The shape that is left."""
+    return tuple(1 if i in axes else dim for i, dim in enumerate(dims) if keepdims or i not in axes)
+
+
+def reduction(*cases: Case, dtypes: Sequence[str] = NUMBERS) -> Callable[[Reduction], Op]:
+    """Register the decorated numpy function of (x, axes, keepdims)."""
+
+    def register(reference: Reduction) -> Op:
+        name = reference.__name__
+
+        def infer(
+            x: Type, axes: Type | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        ) -> Type:
+            need_dtype(name, x, among=dtypes)
+            value = None if axes is None else known_value(axes, f"{name}: axes")
+            chosen = reduced_axes(len(x.shape), value, noop_with_empty_axes)
+            kept = reduced_shape(x.dims, positive_axes(name, chosen, x), keepdims)
+            return Type(x.dtype, kept)
+
+        @wraps(reference)
+        def meaning(
+            x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+        ) -> Array:
+            chosen = reduced_axes(x.ndim, axes, noop_with_empty_axes)
+            return np.asarray(reference(x, chosen, bool(keepdims)), x.dtype)
+
+        return op(infer, *cases)(meaning)
+
+    return register
+
+
+def reduction_cases() -> tuple[Case, ...]:
+    """Axes that a reduction should be tried with."""
+    return (
+        case((3, 70)),
+        case((3, 70), keepdims=0),
+        case(()),
+        case((2, 3, 4), np.array([1]), keepdims=0),
+        case((2, 3, 4), np.array([-1])),
+        case((1, 8, 5, 7), np.array([2, 3])),
+        case((2, 8, 5, 7), np.array([3, 2]), keepdims=0),
+        case((1, 8, 5, 7), np.array([1])),
+        case((2, 3), np.array([], np.int64)),
+        case((2, 3), noop_with_empty_axes=1),
+    )

@@ -1,0 +1,16 @@
+"""round."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops import case
+from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.elementwise import elementwise, unary_cases
+
+_HALVES = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], np.float32)
+
+
+@elementwise(*unary_cases(), case(_HALVES), dtypes=FLOATS)
+def round_(x: Array) -> Array:
+    """The nearest whole number; of two, the even one."""
+    return np.rint(x)

@@ -1,0 +1,57 @@
+"""Checks that many type rules make; each raises ShapeError that names the op and the types."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from palmkit.engine.errors import ShapeError
+from palmkit.engine.ir import Type
+
+
+def need_dtype(op: str, *types: Type, among: Sequence[str]) -> str:
+    """The one dtype of all `types`, which must be `among` these."""
+    for type in types:
+        if type.dtype not in among:
+            raise ShapeError(f"{op}: expected one of {', '.join(among)}, got {type}")
+        if type.dtype != types[0].dtype:
+            raise ShapeError(f"{op}: expected one dtype, got {types[0]} and {type}")
+    return types[0].dtype
+
+
+def need_rank(op: str, type: Type, least: int, most: int | None = None) -> int:
+    """The rank of `type`, which must lie in least..most (no `most`: any rank above)."""
+    rank = len(type.shape)
+    if rank < least or (most is not None and rank > most):
+        wanted = f"{least}" if most == least else f"{least}..{'' if most is None else most}"
+        raise ShapeError(f"{op}: expected rank {wanted}, got {type}")
+    return rank
+
+
+def positive_axis(op: str, axis: int, type: Type, extra: int = 0) -> int:
+    """The axis counted from the front; `extra` axes may lie past the rank."""
+    rank = len(type.shape) + extra
+    if not -rank <= axis < rank:
+        raise ShapeError(f"{op}: axis {axis} is outside of {type}")
+    return axis % rank if rank else 0
+
+
+def positive_axes(op: str, axes: Sequence[int], type: Type, extra: int = 0) -> tuple[int, ...]:
+    """The axes counted from the front, each there once."""
+    found = tuple(positive_axis(op, int(axis), type, extra) for axis in axes)
+    if len(set(found)) != len(found):
+        raise ShapeError(f"{op}: an axis of {type} is named twice: {tuple(map(int, axes))}")
+    return found
+
+
+def broadcast(op: str, *types: Type) -> tuple[int, ...]:
+    """The shape that all broadcast to, as in numpy."""
+    try:
+        return np.broadcast_shapes(*(type.dims for type in types))
+    except ValueError:
+        raise ShapeError(f"{op}: cannot broadcast {' with '.join(map(str, types))}") from None
+
+
+def need_broadcast_to(op: str, small: Type, big: Type) -> None:
+    """`small` must broadcast to the very shape of `big`."""
+    if broadcast(op, small, big) != big.dims:
+        raise ShapeError(f"{op}: cannot broadcast {small} to {big}")

@@ -1,0 +1,60 @@
+"""slice."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import case, known_value, op
+from palmkit.engine.ops.rules import positive_axes
+
+
+def cuts(
+    x: Type, starts: Array, ends: Array, axes: Array | None, steps: Array | None
+) -> tuple[slice, ...]:
+    """The Python slice of each axis of x; -1 as an end of a backward one is None there."""
+    rank = len(x.shape)
+    which = np.arange(len(starts)) if axes is None else axes
+    strides = np.ones(len(starts), np.int64) if steps is None else steps
+    found = [slice(None)] * rank
+    order = positive_axes("slice", which.tolist(), x)
+    for axis, start, end, step in zip(order, starts, ends, strides, strict=True):
+        first, last, stride = slice(int(start), int(end), int(step)).indices(x.dims[axis])
+        found[axis] = slice(first, None if last < 0 else last, stride)
+    return tuple(found)
+
+
+def _infer(
+    x: Type, starts: Type, ends: Type, axes: Type | None = None, steps: Type | None = None
+) -> Type:
+    found = cuts(
+        x,
+        known_value(starts, "slice: starts"),
+        known_value(ends, "slice: ends"),
+        None if axes is None else known_value(axes, "slice: axes"),
+        None if steps is None else known_value(steps, "slice: steps"),
+    )
+    lengths = (len(range(*cut.indices(dim))) for cut, dim in zip(found, x.dims, strict=True))
+    return Type(x.dtype, tuple(lengths))
+
+
+@op(
+    _infer,
+    case((5, 7), np.array([1, 2]), np.array([4, 7])),
+    case((1, 3, 9, 8), np.array([0, 1]), np.array([9, 8]), np.array([2, 3]), np.array([2, 3])),
+    case((5, 7), np.array([-3]), np.array([-1]), np.array([-1])),
+    case((5, 7), np.array([1]), np.array([2**63 - 1]), np.array([0])),
+    case((5, 7), np.array([-1]), np.array([-(2**63)]), np.array([1]), np.array([-1])),
+    case((9,), np.array([7]), np.array([1]), np.array([0]), np.array([-2])),
+    case((5, 7), np.array([3]), np.array([2]), np.array([1])),
+    case((5, 7), np.array([20]), np.array([30]), np.array([1])),
+    case((4, 6), np.array([1], np.int32), np.array([3], np.int32), np.array([1], np.int32)),
+    case((6,), np.array([1]), np.array([3]), dtype="int64"),
+)
+def slice_(
+    x: Array,
+    starts: Array,
+    ends: Array,
+    axes: Array | None = None,
+    steps: Array | None = None,
+) -> Array:
+    """x[start:end:step] along each of the axes, as Python slices."""
+    return x[cuts(Type.of(x), starts, ends, axes, steps)]

@@ -1,0 +1,29 @@
+"""squeeze."""
+
+import numpy as np
+
+from palmkit.engine.errors import ShapeError
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import case, known_value, op
+from palmkit.engine.ops.rules import positive_axes
+
+
+def _infer(x: Type, axes: Type | None = None) -> Type:
+    if axes is None:
+        return Type(x.dtype, tuple(dim for dim in x.dims if dim != 1))
+    gone = positive_axes("squeeze", known_value(axes, "squeeze: axes").tolist(), x)
+    if any(x.dims[axis] != 1 for axis in gone):
+        raise ShapeError(f"squeeze: expected a dim of 1 at {gone}, got {x}")
+    return Type(x.dtype, tuple(dim for axis, dim in enumerate(x.dims) if axis not in gone))
+
+
+@op(
+    _infer,
+    case((1, 3, 1, 5), np.array([0])),
+    case((1, 3, 1, 5), np.array([-2, 0])),
+    case((1, 3, 1, 5)),
+    case((1, 1), np.array([0, 1])),
+)
+def squeeze(x: Array, axes: Array | None = None) -> Array:
+    """x without those axes, each of size 1; without all such axes if none are given."""
+    return np.squeeze(x, None if axes is None else tuple(axes.tolist()))

@@ -1,0 +1,65 @@
+"""Scaling by channel goes into the weights of the layer before."""
+
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.passes.rewrite import Change, Draft, rewrite
+from palmkit.engine.passes.weights import LAYERS, by_channel, scaled
+
+
+def fold_batch_norm(graph: Graph) -> Graph:
+    """mul and div by channel after a layer fold into it; batch_normalization is mul and add."""
+    return rewrite(graph, _fold)
+
+
+def _fold(draft: Draft, node: Node) -> Change:
+    if node.op == "batch_normalization":
+        return _as_mul_and_add(draft, node)
+    if node.op not in ("mul", "div") or len(node.inputs) != 2:
+        return None
+    x, factor = node.inputs
+    if node.op == "mul" and draft.constant(factor) is None:
+        x, factor = factor, x
+    layer, value = draft.sole_producer(x, *LAYERS), draft.constant(factor)
+    scale = None if layer is None or value is None else by_channel(draft, layer, value)
+    if layer is None or scale is None:
+        return None
+    new = scaled(draft, layer, scale if node.op == "mul" else 1 / scale, node.outputs)
+    return None if new is None else [new]
+
+
+def _as_mul_and_add(draft: Draft, node: Node) -> Change:
+    constants = [draft.constant(name) for name in node.inputs[1:]]
+    values = [value.astype(np.float64) for value in constants if value is not None]
+    rank = _rank(draft, node.inputs[0])
+    if len(values) != 4 or rank is None or node.attrs.get("training_mode", 0):
+        return None
+    gamma, beta, mean, variance = values
+    epsilon: Any = node.attrs.get("epsilon", 1e-5)
+    factor = gamma / np.sqrt(variance + epsilon)
+    y = node.outputs[0]
+
+    def constant(what: str, value: Array) -> str:
+        dtype = draft.constants[node.inputs[1]].dtype
+        shape = (-1, *[1] * (rank - 2))
+        return draft.new_constant(f"{y}/{what}", value.astype(dtype).reshape(shape))
+
+    product = draft.new_value(f"{y}/product")
+    scale, shift = constant("scale", factor), constant("shift", beta - mean * factor)
+    return [
+        Node("mul", (node.inputs[0], scale), (product,), name=node.name),
+        Node("add", (product, shift), (y,), name=node.name),
+    ]
+
+
+def _rank(draft: Draft, name: str) -> int | None:
+    """The rank of a value; known behind a layer even where its dims are not."""
+    layer, dims = draft.producer(name), draft.dims(name)
+    if dims is not None:
+        return len(dims)
+    if layer is not None and layer.op in LAYERS:
+        weight = draft.constant(layer.inputs[1])
+        return None if weight is None else weight.ndim
+    return None

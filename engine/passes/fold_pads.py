@@ -1,0 +1,88 @@
+"""Zeros written round a picture first, then read: the reader pads itself."""
+
+from dataclasses import replace
+from typing import Any
+
+from palmkit.engine.ir import Graph, Node
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite, with_attrs
+
+_NON_NEGATIVE = ("relu", "sigmoid", "hard_sigmoid", "exp", "abs", "softmax")
+_KEEP_SIGN = ("max_pool", "average_pool", "reshape", "transpose", "identity")
+
+
+def fold_pads(graph: Graph) -> Graph:
+    """A pad of zeros goes into the node that reads it, where that is exact.
+
+    Spatial pads: into conv; into max_pool if the picture is known to be non-negative; into
+    average_pool if it counts its padding, or has none yet. Channel pads at the end: away from
+    what a fused_conv adds.
+    """
+    return rewrite(graph, _fold)
+
+
+def _fold(draft: Draft, node: Node) -> Change:
+    if node.op == "fused_conv" and input_at(node, 3):
+        change = _fold_channels(draft, node)
+        if change is not None:
+            return change
+    if node.op not in ("conv", "fused_conv", "max_pool", "average_pool"):
+        return None
+    pad = draft.producer(node.inputs[0])
+    amounts = _zero_pads(draft, pad)
+    if pad is None or amounts is None or node.attrs.get("ceil_mode", 0):
+        return None
+    rank = len(amounts) // 2
+    begins, ends = amounts[2:rank], amounts[rank + 2 :]
+    if any(amounts[:2]) or any(amounts[rank : rank + 2]) or min(amounts) < 0:
+        return None
+    own = ints(node, "pads") or (0,) * (2 * (rank - 2))
+    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+        return None
+    if node.op == "max_pool" and not _is_non_negative(draft, pad.inputs[0]):
+        return None
+    if node.op == "average_pool":
+        if any(own) and not node.attrs.get("count_include_pad", 0):
+            return None
+        node = with_attrs(node, count_include_pad=1)
+    pads = tuple(x + y for x, y in zip(own, (*begins, *ends), strict=True))
+    reads_pad = (pad.inputs[0], *node.inputs[1:])
+    return [with_attrs(replace(node, inputs=reads_pad), auto_pad=None, pads=pads)]
+
+
+def _fold_channels(draft: Draft, node: Node) -> Change:
+    pad = draft.producer(input_at(node, 3))
+    amounts = _zero_pads(draft, pad)
+    if pad is None or amounts is None or min(amounts) < 0:
+        return None
+    rank = len(amounts) // 2
+    if any(amount for place, amount in enumerate(amounts) if place != rank + 1):
+        return None
+    return [replace(node, inputs=(*node.inputs[:3], pad.inputs[0], *node.inputs[4:]))]
+
+
+def _zero_pads(draft: Draft, pad: Node | None) -> tuple[int, ...] | None:
+    """The amounts of a pad with constant zeros over all axes."""
+    if pad is None or pad.op != "pad" or pad.attrs.get("mode", "constant") != "constant":
+        return None
+    amounts, fill = draft.constant(input_at(pad, 1)), draft.constant(input_at(pad, 2))
+    fills_zeros = not input_at(pad, 2) or (fill is not None and not fill.any())
+    if amounts is None or not fills_zeros or input_at(pad, 3):
+        return None
+    return tuple(int(amount) for amount in amounts)
+
+
+def _is_non_negative(draft: Draft, name: str) -> bool:
+    """No element is below zero, by what wrote the value."""
+    node = draft.producer(name)
+    while node is not None and node.op in _KEEP_SIGN:
+        node = draft.producer(node.inputs[0])
+    if node is None:
+        return False
+    if node.op == "clip":
+        low = draft.constant(input_at(node, 1))
+        return low is not None and bool((low >= 0).all())
+    if node.op == "fused_conv":
+        params: Any = node.attrs.get("activation_params", ())
+        activation = node.attrs.get("activation", "")
+        return activation == "sigmoid" or (activation == "clip" and params[0] >= 0)
+    return node.op in _NON_NEGATIVE

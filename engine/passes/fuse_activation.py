@@ -1,0 +1,84 @@
+"""An activation right after a convolution becomes part of it."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from inspect import signature
+from math import inf
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.ir import Attr, Graph, Node
+from palmkit.engine.ops import find
+from palmkit.engine.ops.fused_conv import ACTIVATIONS
+from palmkit.engine.passes.rewrite import Change, Draft, rewrite, with_attrs
+
+
+def fuse_activation(graph: Graph) -> Graph:
+    """relu, clip, prelu, sigmoid ... of a convolution that nobody else reads."""
+    return rewrite(graph, _fuse)
+
+
+def _fuse(draft: Draft, node: Node) -> Change:
+    layer = draft.sole_producer(node.inputs[0], "conv", "fused_conv") if node.inputs else None
+    if layer is None or layer.attrs.get("activation", ""):
+        return None
+    name, slope = node.op, ""
+    params: tuple[float, ...] = ()
+    if node.op == "relu":
+        name, params = "clip", (0.0, inf)
+    elif node.op == "clip":
+        bounds = _bounds(draft, node)
+        if bounds is None:
+            return None
+        params = bounds
+    elif node.op == "prelu":
+        slope = _slope(draft, layer, node)
+        if not slope:
+            return None
+    elif node.op in ACTIVATIONS:
+        params = _attributes(node, ACTIVATIONS[node.op])
+    else:
+        return None
+    inputs = [*layer.inputs, *[""] * (4 - len(layer.inputs))][:4]
+    inputs.append(slope)
+    while not inputs[-1]:
+        inputs.pop()
+    fused = replace(layer, op="fused_conv", inputs=tuple(inputs), outputs=node.outputs)
+    extra: dict[str, Attr] = {"activation": name}
+    if params:
+        extra["activation_params"] = tuple(params)
+    return [with_attrs(fused, **extra)]
+
+
+def _bounds(draft: Draft, node: Node) -> tuple[float, float] | None:
+    bounds = [-inf, inf]
+    for place, name in enumerate(node.inputs[1:]):
+        value = draft.constant(name) if name else None
+        if name and (value is None or value.size != 1):
+            return None
+        if value is not None:
+            bounds[place] = float(value.reshape(-1)[0])
+    return bounds[0], bounds[1]
+
+
+def _slope(draft: Draft, layer: Node, node: Node) -> str:
+    """The slope as [m, 1, 1]; "" if it is not one number a channel, or one for all."""
+    value, weight = draft.constant(node.inputs[1]), draft.constant(layer.inputs[1])
+    if value is None or weight is None or value.ndim > weight.ndim:
+        return ""
+    shape = (1,) * (weight.ndim - value.ndim) + value.shape
+    if shape[1] not in (1, len(weight)) or value.size != shape[1]:
+        return ""
+    wanted = (len(weight), *[1] * (weight.ndim - 2))
+    if value.shape == wanted:
+        return node.inputs[1]
+    spread = np.broadcast_to(value.reshape(-1), len(weight)).reshape(wanted)
+    return draft.new_constant(f"{node.outputs[0]}/slope", spread)
+
+
+def _attributes(node: Node, names: Sequence[str]) -> tuple[float, ...]:
+    """The attributes of the op, defaults filled in."""
+    parameters = signature(find(node.op).reference).parameters
+    values: Any = {name: node.attrs.get(name, parameters[name].default) for name in names}
+    return tuple(float(value) for value in values.values())

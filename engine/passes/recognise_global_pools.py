@@ -1,0 +1,42 @@
+"""A mean or maximum over the whole picture is one op, however it was written."""
+
+from palmkit.engine.ir import Graph, Node
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite
+
+_GLOBAL = {
+    "average_pool": "global_average_pool",
+    "reduce_mean": "global_average_pool",
+    "max_pool": "global_max_pool",
+    "reduce_max": "global_max_pool",
+}
+
+
+def recognise_global_pools(graph: Graph) -> Graph:
+    """A pool with one window, or a reduction that keeps its axes, over all spatial axes."""
+    return rewrite(graph, _recognise)
+
+
+def _recognise(draft: Draft, node: Node) -> Change:
+    dims = draft.dims(node.inputs[0]) if node.op in _GLOBAL else None
+    if dims is None or len(dims) < 3 or any(draft.reads(name) for name in node.outputs[1:]):
+        return None
+    is_pool = node.op.endswith("_pool")
+    if not (_has_one_window(node, dims) if is_pool else _reduces_space(draft, node, dims)):
+        return None
+    return [Node(_GLOBAL[node.op], node.inputs[:1], node.outputs[:1], name=node.name)]
+
+
+def _has_one_window(node: Node, dims: tuple[int, ...]) -> bool:
+    plain = node.attrs.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    return (
+        plain
+        and ints(node, "kernel_shape") == dims[2:]
+        and not any((*ints(node, "pads"), *(dilation - 1 for dilation in ints(node, "dilations"))))
+    )
+
+
+def _reduces_space(draft: Draft, node: Node, dims: tuple[int, ...]) -> bool:
+    axes = draft.constant(input_at(node, 1))
+    if axes is None or not node.attrs.get("keepdims", 1):
+        return False
+    return {int(axis) % len(dims) for axis in axes.reshape(-1)} == set(range(2, len(dims)))

@@ -1,0 +1,120 @@
+"""Nodes that change nothing."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from palmkit.engine.ir import Graph, Node
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite
+
+
+def remove_identities(graph: Graph) -> Graph:
+    """A node whose first output is its first input leaves.
+
+    At a graph output the value before takes the output's name; a graph input or a constant that is
+    an output at once keeps its identity node.
+    """
+    return rewrite(graph, _remove)
+
+
+def _remove(draft: Draft, node: Node) -> Change:
+    changes_nothing = _CHECKS.get(node.op)
+    if changes_nothing is None or not changes_nothing(draft, node):
+        return None
+    if any(draft.reads(name) for name in node.outputs[1:]):
+        return None
+    source, output = node.inputs[0], node.outputs[0]
+    if node.op == "identity" and draft.is_output(output):
+        before = draft.producer(source)
+        if before is None or draft.is_output(source):
+            return None
+    return {output: source}
+
+
+def _always(draft: Draft, node: Node) -> bool:
+    return True
+
+
+def _is_alone(draft: Draft, node: Node) -> bool:
+    return len(node.inputs) == 1
+
+
+def _keeps_type(draft: Draft, node: Node) -> bool:
+    before, after = draft.type(node.inputs[0]), draft.type(node.outputs[0])
+    return (
+        before is not None
+        and after is not None
+        and (before.dtype, before.shape) == (after.dtype, after.shape)
+    )
+
+
+def _keeps_dtype(draft: Draft, node: Node) -> bool:
+    before = draft.type(node.inputs[0])
+    return before is not None and before.dtype == node.attrs.get("to")
+
+
+def _keeps_order(draft: Draft, node: Node) -> bool:
+    perm = ints(node, "perm")
+    return bool(perm) and perm == tuple(range(len(perm)))
+
+
+def _pads_nothing(draft: Draft, node: Node) -> bool:
+    pads = draft.constant(node.inputs[1])
+    return pads is not None and not pads.any()
+
+
+def _takes_all(draft: Draft, node: Node) -> bool:
+    steps = draft.constant(input_at(node, 4))
+    forwards = not input_at(node, 4) or (steps is not None and bool((steps > 0).all()))
+    return forwards and _keeps_type(draft, node)
+
+
+def _samples_itself(draft: Draft, node: Node) -> bool:
+    mode = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+    sampled = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
+    return mode in sampled and node.attrs.get("mode") != "cubic" and _keeps_type(draft, node)
+
+
+def _looks_at_one(draft: Draft, node: Node) -> bool:
+    return all(size == 1 for size in ints(node, "kernel_shape")) and _keeps_type(draft, node)
+
+
+def _has_no_bounds(draft: Draft, node: Node) -> bool:
+    bounds = zip(node.inputs[1:], (-np.inf, np.inf), strict=False)
+    values = [(draft.constant(name), unbounded) for name, unbounded in bounds if name]
+    return all(value is not None and bool((value == none).all()) for value, none in values)
+
+
+def _by_neutral(neutral: float) -> Callable[[Draft, Node], bool]:
+    def check(draft: Draft, node: Node) -> bool:
+        value = draft.constant(input_at(node, 1))
+        return value is not None and bool((value == neutral).all()) and _keeps_type(draft, node)
+
+    return check
+
+
+_CHECKS: dict[str, Callable[[Draft, Node], bool]] = {
+    "identity": _always,
+    "concat": _is_alone,
+    "sum": _is_alone,
+    "max": _is_alone,
+    "min": _is_alone,
+    "cast": _keeps_dtype,
+    "transpose": _keeps_order,
+    "reshape": _keeps_type,
+    "flatten": _keeps_type,
+    "squeeze": _keeps_type,
+    "unsqueeze": _keeps_type,
+    "expand": _keeps_type,
+    "tile": _keeps_type,
+    "pad": _pads_nothing,
+    "slice": _takes_all,
+    "resize": _samples_itself,
+    "max_pool": _looks_at_one,
+    "average_pool": _looks_at_one,
+    "clip": _has_no_bounds,
+    "add": _by_neutral(0),
+    "sub": _by_neutral(0),
+    "mul": _by_neutral(1),
+    "div": _by_neutral(1),
+}

@@ -1,0 +1,211 @@
+"""How passes change a graph: one node at a time, each replaced by what computes the same.
+
+A rule sees a node and the draft: the nodes before it, already rewritten, and how often each value
+is read. A pass is `rewrite(graph, rule)`. What nobody reads any more leaves at once.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from functools import cached_property
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type, fresh_name, value_names
+from palmkit.engine.ops import infer_node, infer_types
+
+Change: TypeAlias = "Sequence[Node] | Mapping[str, str] | None"
+Rule: TypeAlias = Callable[["Draft", Node], Change]
+
+
+def rewrite(graph: Graph, rule: Rule) -> Graph:
+    """Offer every node to `rule`, in order.
+
+    The rule answers None (leave it), nodes that stand in its place and write its outputs, or a
+    mapping output -> value that already holds the same.
+    """
+    draft = Draft(graph)
+    for node in graph.nodes:
+        draft.visit(node, rule)
+    return draft.finish()
+
+
+def ints(node: Node, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
+    """An attribute that is a list of numbers."""
+    value: Any = node.attrs.get(name, default)
+    return tuple(int(each) for each in value)
+
+
+def input_at(node: Node, place: int) -> str:
+    """The name of an input; "" if it is left out."""
+    return node.inputs[place] if place < len(node.inputs) else ""
+
+
+def with_attrs(node: Node, **attrs: Attr | None) -> Node:
+    """The node with some attributes set; None takes one away."""
+    merged = {key: value for key, value in {**node.attrs, **attrs}.items() if value is not None}
+    return replace(node, attrs=merged)
+
+
+class Draft:
+    """A graph while a pass goes through it."""
+
+    def __init__(self, graph: Graph) -> None:
+        """Start with no node visited."""
+        self._graph = graph
+        self.constants: dict[str, Array] = dict(graph.constants)
+        self._taken = value_names(graph)
+        self._nodes: list[Node | None] = []
+        self._places: dict[str, int] = {}
+        self._sources: dict[str, str] = {}
+        self._typed = 0
+        self._reads: Counter[str] = Counter([*graph.outputs])
+        for node in graph.nodes:
+            self._reads.update(name for name in node.inputs if name)
+
+    def producer(self, name: str) -> Node | None:
+        """The node that writes a value, among those before the visited one."""
+        place = self._places.get(name)
+        return None if place is None else self._nodes[place]
+
+    def place(self, name: str) -> int:
+        """Where in running order a value is written; -1 for inputs and constants."""
+        return self._places.get(name, -1)
+
+    def reads(self, name: str) -> int:
+        """How often a value is read, being a graph output counted as one."""
+        return self._reads[name]
+
+    def sole_producer(self, name: str, *ops: str) -> Node | None:
+        """The node that writes a value, if it is one of `ops` and nobody else reads the value."""
+        node = self.producer(name)
+        if node is None or node.op not in ops or self._reads[name] != 1:
+            return None
+        return node if sum(1 for output in node.outputs if output) == 1 else None
+
+    def is_output(self, name: str) -> bool:
+        """The value is an output of the graph."""
+        return name in self._graph.outputs
+
+    def constant(self, name: str) -> Array | None:
+        """A constant's value."""
+        return self.constants.get(name)
+
+    @cached_property
+    def _types(self) -> dict[str, Type]:
+        return infer_types(self._graph)
+
+    def type(self, name: str) -> Type | None:
+        """The type of a value if it is known, all dims numbers."""
+        if name in self.constants:
+            return Known.of(self.constants[name])
+        types = self._types
+        while name not in types and self._typed < len(self._nodes):
+            node = self._nodes[self._typed]
+            self._typed += 1
+            if node is None or all(each in types for each in node.outputs if each):
+                continue
+            inputs = [self.type(each) if each else None for each in node.inputs]
+            if all(type is not None or not n for type, n in zip(inputs, node.inputs, strict=True)):
+                types.update(zip(node.outputs, infer_node(node, inputs), strict=False))
+        known = types.get(name)
+        return known if known is not None and known.is_static else None
+
+    def dims(self, name: str) -> tuple[int, ...] | None:
+        """The shape of a value if it is known."""
+        type = self.type(name)
+        return None if type is None else type.dims
+
+    def new_value(self, stem: str) -> str:
+        """A value name that is free."""
+        return fresh_name(self._taken, stem)
+
+    def new_constant(self, stem: str, value: Array) -> str:
+        """A new constant of the graph."""
+        name = self.new_value(stem)
+        value = np.array(value, order="C")
+        value.flags.writeable = False
+        self.constants[name] = value
+        return name
+
+    def visit(self, node: Node, rule: Rule) -> None:
+        """Offer one node to the rule and take what it answers."""
+        inputs = tuple(self._sources.get(name, name) for name in node.inputs)
+        node = node if inputs == node.inputs else replace(node, inputs=inputs)
+        if not any(self._reads[name] for name in node.outputs):
+            self._release(node)
+            return
+        change = rule(self, node)
+        if change is None:
+            self._append(node)
+        elif isinstance(change, Mapping):
+            self._forward(node, change)
+        else:
+            for new in change:
+                self._reads.update(name for name in new.inputs if name)
+                self._append(new)
+            self._release(node)
+
+    def finish(self) -> Graph:
+        """The graph of the nodes taken, with the constants they read."""
+        nodes = tuple(node for node in self._nodes if node is not None)
+        read = {name for node in nodes for name in node.inputs} | set(self._graph.outputs)
+        constants = {name: value for name, value in self.constants.items() if name in read}
+        return self._graph.with_nodes(nodes, constants)
+
+    def _append(self, node: Node) -> None:
+        for name in node.outputs:
+            if name:
+                self._places[name] = len(self._nodes)
+        self._nodes.append(node)
+
+    def _release(self, node: Node) -> None:
+        """Count off what the node read; nodes that were only read by it leave, too."""
+        leaving = [node]
+        while leaving:
+            for name in leaving.pop().inputs:
+                if not name:
+                    continue
+                self._reads[name] -= 1
+                source = self.producer(name)
+                if source is not None and not any(self._reads[each] for each in source.outputs):
+                    self._nodes[self._places[name]] = None
+                    for each in source.outputs:
+                        self._places.pop(each, None)
+                    leaving.append(source)
+
+    def _forward(self, node: Node, sources: Mapping[str, str]) -> None:
+        for output in node.outputs:
+            source = sources.get(output, "")
+            if not output:
+                continue
+            if not self.is_output(output):
+                self._sources[output] = source
+                self._reads[source] += self._reads.pop(output, 0)
+            elif source in self._places and not self.is_output(source):
+                self._rename(source, output)
+                self._reads[output] += self._reads.pop(source, 0)
+            else:
+                self._reads[source] += 1
+                self._append(Node("identity", (source,), (output,), name=node.name))
+        self._release(replace(node, inputs=tuple(self._sources.get(n, n) for n in node.inputs)))
+
+    def _rename(self, old: str, new: str) -> None:
+        """Let a value already written carry the name of a graph output."""
+        names = {old: new}
+        for place, node in enumerate(self._nodes):
+            if node is not None and (old in node.inputs or old in node.outputs):
+                self._nodes[place] = replace(
+                    node,
+                    inputs=tuple(names.get(name, name) for name in node.inputs),
+                    outputs=tuple(names.get(name, name) for name in node.outputs),
+                )
+        self._places[new] = self._places.pop(old)
+        for target, source in [*self._sources.items()]:
+            self._sources[target] = names.get(source, source)
+        self._sources[old] = new
+        if "_types" in self.__dict__ and old in self._types:
+            self._types[new] = self._types[old]

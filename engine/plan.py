@@ -1,0 +1,192 @@
+"""The plan: steps over tensors in memory order, with a place for every byte. Plain data.
+
+A backend lowers a graph to steps over buffers; `allocate` finds lifetimes and arena offsets.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from math import prod
+from typing import TypeAlias
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+
+ALIGNMENT = 64
+
+StepAttr: TypeAlias = int | float | str | list[int] | list[float]
+
+
+@dataclass(eq=False)
+class Buffer:
+    """A run of bytes while lowering: in the arena, or a constant, an input or an output.
+
+    index: which constant, input or output; unused in the arena.
+    """
+
+    place: str
+    size_bytes: int
+    index: int = 0
+
+
+@dataclass(frozen=True)
+class View:
+    """A buffer seen as a C-contiguous array: dims in memory order."""
+
+    buffer: Buffer
+    dtype: str
+    dims: tuple[int, ...]
+
+
+@dataclass(frozen=True)
+class Step:
+    """One call of a kernel.
+
+    node: name and op of the node it came from; for messages and profiles.
+    in_place: index of the input that the output may overwrite when nobody reads it later.
+    """
+
+    kernel: str
+    node: str
+    inputs: tuple[View | None, ...]
+    outputs: tuple[View, ...]
+    attrs: Mapping[str, StepAttr] = field(default_factory=dict[str, StepAttr])
+    in_place: int | None = None
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a runtime needs and nothing else.
+
+    tensors: (place, slot, dtype, dims); slot is a byte offset in the arena, or an index.
+    steps: (kernel, input tensors, output tensors, attributes); -1 = an input left out.
+    nodes: for each step the node it came from.
+    lower_bound_bytes: the most bytes that are live at once; no arena can be smaller.
+    """
+
+    tensors: list[tuple[str, int, str, list[int]]]
+    steps: list[tuple[str, list[int], list[int], dict[str, StepAttr]]]
+    constants: list[Array]
+    arena_bytes: int
+    lower_bound_bytes: int
+    nodes: list[str]
+
+
+@dataclass(frozen=True)
+class StepTime:
+    """How long one step of a program took.
+
+    node: name of the node in the model; op: what ran it; seconds: one run.
+    """
+
+    node: str
+    op: str
+    seconds: float
+
+
+def aligned(size_bytes: int) -> int:
+    """The size rounded up to a whole number of cache lines."""
+    return -(-size_bytes // ALIGNMENT) * ALIGNMENT
+
+
+@dataclass
+class _Life:
+    size_bytes: int
+    first: int
+    last: int
+    offset: int = 0
+
+
+def _lifetimes(steps: Sequence[Step]) -> dict[int, _Life]:
+    """First and last step of every arena buffer, buffers written in place merged into one."""
+    last_read: dict[int, int] = {}
+    for i, step in enumerate(steps):
+        for view in (*step.inputs, *step.outputs):
+            if view is not None:
+                last_read[id(view.buffer)] = i
+    lives: dict[int, _Life] = {}
+    for i, step in enumerate(steps):
+        for view in step.outputs:
+            buffer = view.buffer
+            if buffer.place != "arena" or id(buffer) in lives:
+                continue
+            size = aligned(buffer.size_bytes)
+            source = step.inputs[step.in_place] if step.in_place is not None else None
+            if source is not None and source.buffer.place == "arena":
+                life = lives[id(source.buffer)]
+                if life.last == i and life.size_bytes == size:
+                    life.last = last_read[id(buffer)]
+                    lives[id(buffer)] = life
+                    continue
+            lives[id(buffer)] = _Life(size, i, last_read[id(buffer)])
+    return lives
+
+
+def _place(lives: Sequence[_Life]) -> int:
+    """Give every life an offset, largest first into the best gap; returns the arena's size.
+
+    Greedy by size: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
+    Inference, arXiv 2001.03288.
+    """
+    placed: list[_Life] = []
+    for life in sorted(lives, key=lambda each: (-each.size_bytes, each.first)):
+        end, best, best_gap = 0, -1, -1
+        for other in placed:
+            if other.last < life.first or life.last < other.first:
+                continue
+            gap = other.offset - end
+            if gap >= life.size_bytes and (best < 0 or gap < best_gap):
+                best, best_gap = end, gap
+            end = max(end, other.offset + other.size_bytes)
+        life.offset = end if best < 0 else best
+        placed.append(life)
+        placed.sort(key=lambda each: each.offset)
+    return max((life.offset + life.size_bytes for life in placed), default=0)
+
+
+def allocate(steps: Sequence[Step], constants: Sequence[Array]) -> Plan:
+    """Find lifetimes and offsets for the steps' buffers; steps run in the given order."""
+    lives = _lifetimes(steps)
+    unique = list({id(life): life for life in lives.values()}.values())
+    arena_bytes = _place(unique)
+    live_bytes = [0] * (len(steps) + 1)
+    for life in unique:
+        live_bytes[life.first] += life.size_bytes
+        live_bytes[life.last + 1] -= life.size_bytes
+    tensors: list[tuple[str, int, str, list[int]]] = []
+    numbers: dict[tuple[int, str, tuple[int, ...]], int] = {}
+
+    def number(view: View | None) -> int:
+        if view is None:
+            return -1
+        key = (id(view.buffer), view.dtype, view.dims)
+        if key not in numbers:
+            numbers[key] = len(tensors)
+            buffer = view.buffer
+            slot = lives[id(buffer)].offset if buffer.place == "arena" else buffer.index
+            tensors.append((buffer.place, slot, view.dtype, list(view.dims)))
+        return numbers[key]
+
+    return Plan(
+        tensors=tensors,
+        steps=[
+            (
+                step.kernel,
+                [number(view) for view in step.inputs],
+                [number(view) for view in step.outputs],
+                dict(step.attrs),
+            )
+            for step in steps
+        ],
+        constants=list(constants),
+        arena_bytes=arena_bytes,
+        lower_bound_bytes=max(np.cumsum(live_bytes).tolist(), default=0),
+        nodes=[step.node for step in steps],
+    )
+
+
+def view_bytes(dtype: str, dims: Sequence[int]) -> int:
+    """Bytes of a C-contiguous array."""
+    return prod(dims) * np.dtype(dtype).itemsize

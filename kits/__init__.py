@@ -1,0 +1,51 @@
+"""Ready-made vision kits: `kits.detect_faces("group.jpg")`.
+
+Every name is imported on first use, so that importing this package costs next to nothing.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from palmkit.engine.errors import ImageError, PalmError
+    from palmkit.kits import draw
+    from palmkit.kits.face.kit import FaceDetector, detect_faces
+    from palmkit.kits.image import read_image, write_image
+    from palmkit.kits.results import Face, Faces
+
+__all__ = [
+    "Face",
+    "FaceDetector",
+    "Faces",
+    "ImageError",
+    "PalmError",
+    "detect_faces",
+    "draw",
+    "read_image",
+    "write_image",
+]
+
+_HOMES = {
+    "Face": "palmkit.kits.results",
+    "FaceDetector": "palmkit.kits.face.kit",
+    "Faces": "palmkit.kits.results",
+    "ImageError": "palmkit.engine.errors",
+    "PalmError": "palmkit.engine.errors",
+    "detect_faces": "palmkit.kits.face.kit",
+    "draw": "palmkit.kits.draw",
+    "read_image": "palmkit.kits.image",
+    "write_image": "palmkit.kits.image",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in _HOMES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    home = import_module(_HOMES[name])
+    value: object = getattr(home, name, home)
+    globals()[name] = value
+    return value
+
+
+def __dir__() -> list[str]:
+    return __all__

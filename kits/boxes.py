@@ -1,0 +1,73 @@
+"""Boxes as corners, float32[n, 4] of x1, y1, x2, y2 in pixels."""
+
+from __future__ import annotations
+
+from typing import Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Floats: TypeAlias = NDArray[np.float32]
+Boxes: TypeAlias = NDArray[np.floating[Any]]
+
+
+def areas(boxes: Boxes) -> Floats:
+    """Areas[n]; an empty or inside-out box has none."""
+    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
+    return np.asarray(sides[:, 0] * sides[:, 1], np.float32)
+
+
+def iou(a: Boxes, b: Boxes) -> Floats:
+    """Intersection over union of every box of a[n, 4] with every one of b[m, 4]: float32[n, m]."""
+    low = np.maximum(a[:, None, :2], b[None, :, :2])
+    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
+    sides = np.maximum(high - low, 0)
+    shared = sides[..., 0] * sides[..., 1]
+    union = areas(a)[:, None] + areas(b)[None, :] - shared
+    zeros = np.zeros(shared.shape, np.float32)
+    return np.asarray(np.divide(shared, union, out=zeros, where=union > 0), np.float32)
+
+
+def distance_iou(a: Boxes, b: Boxes) -> Floats:
+    """IoU less the squared centre distance over that of the common hull's diagonal: [n, m].
+
+    -1 (far apart) to 1 (the same). Zheng et al., Distance-IoU Loss, arXiv 1911.08287.
+    """
+    centres_a, centres_b = (a[:, :2] + a[:, 2:]) / 2, (b[:, :2] + b[:, 2:]) / 2
+    distance = np.square(centres_a[:, None] - centres_b[None]).sum(axis=2)
+    low = np.minimum(a[:, None, :2], b[None, :, :2])
+    high = np.maximum(a[:, None, 2:], b[None, :, 2:])
+    diagonal = np.maximum(np.square(high - low).sum(axis=2), np.finfo(np.float32).tiny)
+    return np.asarray(iou(a, b) - distance / diagonal, np.float32)
+
+
+def nms(boxes: Boxes, scores: Boxes, max_iou: float) -> NDArray[np.int64]:
+    """Indices of the boxes that no better one overlaps by more than `max_iou`, best first."""
+    return np.array([group[0] for group in _groups(boxes, scores, max_iou)], np.int64)
+
+
+def weighted_nms(
+    boxes: Boxes, scores: Boxes, values: Boxes, max_iou: float
+) -> tuple[NDArray[np.int64], Floats]:
+    """Like nms, and the mean of values[n, ...] of each box and those it put out, by score.
+
+    The blending of BlazeFace (Bazarevsky et al., arXiv 1907.05047): steadier than the best alone.
+    Returns the indices of the boxes kept, best first, and float32[kept, ...].
+    """
+    groups = _groups(boxes, scores, max_iou)
+    means = [np.average(values[group], axis=0, weights=scores[group]) for group in groups]
+    shape = (len(groups), *values.shape[1:])
+    kept = np.array([group[0] for group in groups], np.int64)
+    return kept, np.array(means, np.float32).reshape(shape)
+
+
+def _groups(boxes: Boxes, scores: Boxes, max_iou: float) -> list[NDArray[np.int64]]:
+    """Each kept box with those it puts out, best first."""
+    left = np.argsort(-scores, kind="stable")
+    groups: list[NDArray[np.int64]] = []
+    while len(left):
+        overlaps = iou(boxes[left[:1]], boxes[left])[0] > max_iou
+        overlaps[0] = True
+        groups.append(left[overlaps])
+        left = left[~overlaps]
+    return groups

@@ -1,0 +1,67 @@
+"""The palmkit command.
+
+A command is a file of this folder with `add(commands)`, which describes it to argparse and leaves
+its function as the default of `run`. Exit codes: 0 done, 1 something failed, 2 usage, 130
+interrupted, 141 nobody reads the output any more.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+import warnings
+from collections.abc import Sequence
+from importlib.metadata import PackageNotFoundError, version
+
+COMMANDS = ("face", "convert", "inspect", "bench")
+
+DESCRIPTION = "Ready-made vision kits that run on this machine and never open a connection."
+EXAMPLES = """\
+examples:
+  palmkit face group.jpg -o found.jpg      draw the faces found
+  palmkit face photos/ --json              one JSON object a picture
+  palmkit face clip.mp4 -o found.mp4       a video, faces numbered
+  palmkit inspect model.onnx               what is in a model
+"""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; returns the exit code."""
+    try:
+        try:
+            options = _parser().parse_args(arguments)
+            # The limit on pixels is ours; Pillow's warning would be a second line about it.
+            warnings.filterwarnings("ignore", module="PIL")
+            code: int = options.run(options)
+        finally:
+            sys.stdout.flush()
+    except KeyboardInterrupt:
+        return 130
+    except BrokenPipeError:
+        # Python flushes again on exit and would complain.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 141
+    return code
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="palmkit",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"palmkit {_version()}")
+    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name in COMMANDS:
+        importlib.import_module(f"palmkit.kits.cli.{name}").add(commands)
+    return parser
+
+
+def _version() -> str:
+    try:
+        return version("palmkit")
+    except PackageNotFoundError:
+        return "(not installed)"

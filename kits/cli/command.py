@@ -1,0 +1,38 @@
+"""What the commands share."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Callable
+from typing import Any, Protocol, TypeAlias
+
+Run: TypeAlias = Callable[[argparse.Namespace], int]
+
+
+class Commands(Protocol):
+    """What argparse's add_subparsers returns."""
+
+    def add_parser(self, name: str, **options: Any) -> argparse.ArgumentParser:
+        """Add a sub-command."""
+        ...
+
+
+def add_command(
+    commands: Commands, name: str, run: Run, help: str, description: str, examples: str
+) -> argparse.ArgumentParser:
+    """A sub-command whose --help ends with examples; `options.usage_error` ends it with code 2."""
+    parser = commands.add_parser(
+        name,
+        help=help,
+        description=description,
+        epilog=f"examples:\n{examples}",
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.set_defaults(run=run, usage_error=parser.error)
+    return parser
+
+
+def complain(message: object) -> None:
+    """One line on standard error."""
+    print(f"palmkit: {' '.join(str(message).split())}", file=sys.stderr)

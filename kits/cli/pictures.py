@@ -1,0 +1,248 @@
+"""A kit that looks at pictures, as a command: files in; pictures, videos, JSON or a summary out."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+import time
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+from palmkit.engine.errors import PalmError
+from palmkit.kits.cli.command import complain
+from palmkit.kits.cli.inputs import Input, UsageError, gather, is_single_file, targets
+from palmkit.kits.image import MAX_PIXELS, Image, Part
+
+
+class Found(Protocol):
+    """A result: how many things, and its JSON."""
+
+    def __len__(self) -> int:
+        """How many things were found."""
+        ...
+
+    def to_dict(self) -> dict[str, Any]:
+        """The JSON."""
+        ...
+
+
+Result = TypeVar("Result", bound=Found)
+
+
+@dataclass(frozen=True)
+class Job(Generic[Result]):
+    """What a command does with pictures.
+
+    open: for "image" or "video", what looks at a frame and its timestamp_ms.
+    draw: the result on the frame.
+    thing: what is found, singular; describe: one line each thing.
+    """
+
+    open: Callable[[Any], AbstractContextManager[Callable[[Image, float | None], Result]]]
+    draw: Callable[[Image, Result], Image]
+    thing: str
+    describe: Callable[[Result], list[str]]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The arguments that every such command has."""
+    parser.add_argument("inputs", nargs="+", metavar="IMAGE", help="pictures, videos or folders")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", help="write the drawn result: a file, or a folder for many"
+    )
+    parser.add_argument(
+        "--json",
+        action="store_true",
+        help="print JSON: an object for one picture, else a line for each picture or frame",
+    )
+    given = parser.add_argument_group("the pictures")
+    given.add_argument(
+        "--rotation",
+        type=int,
+        choices=(0, 90, 180, 270),
+        default=0,
+        help="degrees clockwise that turn them upright, after EXIF (0)",
+    )
+    given.add_argument("--flip", choices=("horizontal", "vertical"), help="mirror them, after that")
+    given.add_argument(
+        "--roi", type=_part, metavar="X,Y,W,H", help="look only there, in pixels, upright"
+    )
+    given.add_argument(
+        "--max-pixels",
+        type=int,
+        default=MAX_PIXELS,
+        metavar="N",
+        help=f"refuse larger pictures before they are decoded ({MAX_PIXELS})",
+    )
+
+
+def add_kit_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options that every kit has."""
+    group = parser.add_argument_group("how to run")
+    group.add_argument("--threads", type=int, default=1, metavar="N", help="threads used (1)")
+    group.add_argument(
+        "--precision",
+        choices=("high", "normal", "low"),
+        default="high",
+        help="of the arithmetic (high)",
+    )
+    group.add_argument("--model", metavar="FILE", help="another model file (the one shipped)")
+
+
+def _part(text: str) -> Part:
+    try:
+        x, y, width, height = (float(value) for value in text.split(","))
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"expected X,Y,W,H in pixels, got {text!r}") from None
+    return x, y, width, height
+
+
+def run(options: argparse.Namespace, job: Job[Any]) -> int:
+    """Do the job for every input; returns the exit code."""
+    inputs, errors = gather(options.inputs)
+    single = is_single_file(options.inputs)
+    try:
+        outputs = targets(inputs, options.output, single)
+    except UsageError as error:
+        options.usage_error(str(error))
+        raise
+    try:
+        with ExitStack() as kits:
+            errors += _Runner(options, job, kits, single).run(inputs, outputs)
+    except (PalmError, OSError) as error:
+        if isinstance(error, BrokenPipeError):
+            raise
+        errors.append(str(error))
+    for message in errors:
+        complain(message)
+    if errors and len(inputs) > 1:
+        complain(f"{len(errors)} failed, of {len(inputs)}")
+    return 1 if errors else 0
+
+
+class _Runner:
+    def __init__(
+        self, options: argparse.Namespace, job: Job[Any], kits: ExitStack, single: bool
+    ) -> None:
+        self._options = options
+        self._job = job
+        self._kits = kits
+        self._single = single
+        self._image_kit: Callable[[Image, float | None], Any] | None = None
+
+    def run(self, inputs: list[Input], outputs: list[Path | None]) -> list[str]:
+        """What failed, one line each."""
+        errors: list[str] = []
+        if any(not each.is_video for each in inputs):
+            self._image_kit = self._open("image")
+        bar = self._bar(len(inputs), "file") if len(inputs) > 1 else None
+        for each, output in zip(inputs, outputs, strict=True):
+            lines = self._video(each, output) if each.is_video else self._picture(each, output)
+            while True:
+                # What a reader of our output does is no fault of the picture.
+                try:
+                    line = next(lines)
+                except StopIteration:
+                    break
+                except (PalmError, OSError) as error:
+                    errors.append(_named(each, error))
+                    break
+                self._print(line)
+            if bar is not None:
+                bar.set_postfix(failed=len(errors), refresh=False)
+                bar.update()
+        if bar is not None:
+            bar.close()
+        return errors
+
+    def _open(self, mode: str) -> Callable[[Image, float | None], Any]:
+        try:
+            return self._kits.enter_context(self._job.open(mode))
+        except PalmError:
+            raise
+        except ValueError as error:
+            self._options.usage_error(str(error))
+            raise
+
+    def _picture(self, each: Input, output: Path | None) -> Iterator[str]:
+        from palmkit.kits.image import read_image, write_image
+
+        options = self._options
+        picture = read_image(
+            each.path,
+            rotation=options.rotation,
+            flip=options.flip,
+            max_pixels=options.max_pixels,
+        )
+        start = time.perf_counter()
+        assert self._image_kit is not None
+        result = self._image_kit(picture, None)
+        passed_ms = (time.perf_counter() - start) * 1e3
+        if output is not None:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            write_image(output, self._job.draw(picture, result))
+        if options.json:
+            yield _json({} if self._single else {"file": each.name}, result)
+            return
+        yield f"{each.name}: {self._count(len(result))} in {passed_ms:.1f} ms"
+        for line in self._job.describe(result):
+            yield f"  {line}"
+
+    def _video(self, each: Input, output: Path | None) -> Iterator[str]:
+        from palmkit.kits.image import read_image
+        from palmkit.kits.video import VideoReader, VideoWriter
+
+        options = self._options
+        count, most, passed_s = 0, 0, 0.0
+        with ExitStack() as stack:
+            reader = stack.enter_context(VideoReader(each.path))
+            look = stack.enter_context(self._job.open("video"))
+            writer = None
+            if output is not None:
+                output.parent.mkdir(parents=True, exist_ok=True)
+                writer = stack.enter_context(VideoWriter(output, reader.frames_per_s))
+            bar = self._bar(reader.frames, "frame")
+            stack.callback(bar.close)
+            for raw, timestamp_ms in reader:
+                frame = read_image(raw, rotation=options.rotation, flip=options.flip)
+                start = time.perf_counter()
+                result = look(frame, timestamp_ms)
+                passed_s += time.perf_counter() - start
+                if writer is not None:
+                    writer.write(self._job.draw(frame, result))
+                if options.json:
+                    at = {"frame": count, "timestamp_ms": round(timestamp_ms, 3)}
+                    yield _json({"file": each.name, **at}, result)
+                count, most = count + 1, max(most, len(result))
+                bar.update()
+        if not options.json:
+            each_ms = passed_s / count * 1e3
+            most_text = f"at most {self._count(most)} at a time"
+            yield f"{each.name}: {count} frames, {each_ms:.1f} ms each, {most_text}"
+
+    def _count(self, count: int) -> str:
+        return f"{count or 'no'} {self._job.thing}{'' if count == 1 else 's'}"
+
+    def _bar(self, total: int | None, unit: str) -> Any:
+        from tqdm import tqdm
+
+        return tqdm(total=total, unit=unit, disable=None, leave=False, file=sys.stderr)
+
+    def _print(self, line: str) -> None:
+        from tqdm import tqdm
+
+        with tqdm.external_write_mode(file=sys.stdout):
+            print(line, flush=True)
+
+
+def _json(head: dict[str, Any], result: Found) -> str:
+    return json.dumps({**head, **result.to_dict()}, allow_nan=False)
+
+
+def _named(each: Input, error: Exception) -> str:
+    message = str(error)
+    return message if each.name in message else f"{each.name}: {message}"

@@ -1,0 +1,111 @@
+"""Results on pictures: a new uint8[h, w, 3] RGB, lines and text in proportion to its size."""
+
+from __future__ import annotations
+
+import colorsys
+from typing import TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.errors import ImageError
+from palmkit.kits.image import Image
+from palmkit.kits.results import Face, Faces
+
+Colour: TypeAlias = tuple[int, int, int]
+
+ACCENT: Colour = (38, 198, 218)
+LIGHT: Colour = (255, 255, 255)
+DARK: Colour = (16, 24, 32)
+# Positions are given to OpenCV in 1/16 pixel.
+SHIFT = 4
+
+
+def faces(image: Image, result: Faces, *, keypoints: bool = True, labels: bool = True) -> Image:
+    """Draw each face's box, its key points, and its id and score.
+
+    image: the upright picture of the result, uint8[h, w, 3].
+    Faces with an id keep their colour from frame to frame.
+    Raises ImageError if the result is not of a picture of this size.
+    """
+    if image.dtype != np.uint8 or image.shape != (result.height, result.width, 3):
+        got = f"{image.dtype.name}[{', '.join(map(str, image.shape))}]"
+        expected = f"uint8[{result.height}, {result.width}, 3]"
+        raise ImageError(f"draw faces: expected {expected}, got {got}")
+    canvas = image.copy()
+    line = max(1.0, min(canvas.shape[:2]) / 320)
+    for face in result:
+        colour, side = colour_of(face.id), float(face.box[2:].min())
+        _box(canvas, face.box, colour, min(line, side / 24))
+        if keypoints:
+            for point in face.keypoints:
+                _dot(canvas, point, min(side / 36, 3 * line), colour)
+    if labels and len(result):
+        return _labels(canvas, result, line)
+    return canvas
+
+
+def colour_of(id: int | None) -> Colour:
+    """A colour for each id; neighbouring ids differ much."""
+    if id is None:
+        return ACCENT
+    red, green, blue = colorsys.hsv_to_rgb((0.52 + id * 0.618034) % 1, 0.72, 0.98)
+    return round(red * 255), round(green * 255), round(blue * 255)
+
+
+def _box(canvas: Image, box: NDArray[np.float32], colour: Colour, line: float) -> None:
+    """A thin rectangle with strong corners, on a dark edge that keeps it visible anywhere."""
+    import cv2
+
+    low, high = _fixed(box[:2]), _fixed(box[:2] + box[2:])
+    thin, strong = max(1, round(line)), max(1, round(line * 2.2))
+    arm = int(min(box[2], box[3]) * 0.22 * 2**SHIFT)
+    cv2.rectangle(canvas, low, high, DARK, thin + 1, cv2.LINE_AA, SHIFT)
+    cv2.rectangle(canvas, low, high, colour, thin, cv2.LINE_AA, SHIFT)
+    for x, inward in ((low[0], arm), (high[0], -arm)):
+        for y, down in ((low[1], arm), (high[1], -arm)):
+            bend = np.array([[x + inward, y], [x, y], [x, y + down]], np.int32)
+            cv2.polylines(canvas, [bend], False, colour, strong, cv2.LINE_AA, SHIFT)
+
+
+def _dot(canvas: Image, point: NDArray[np.float32], radius: float, colour: Colour) -> None:
+    import cv2
+
+    centre = _fixed(point)
+    rings = ((radius * 1.6, DARK), (radius * 1.3, LIGHT), (radius * 0.85, colour))
+    # Rings of less than a pixel are only a blot.
+    for size, fill in rings if radius >= 1 else ((max(radius, 0.8), LIGHT),):
+        cv2.circle(canvas, centre, round(size * 2**SHIFT), fill, -1, cv2.LINE_AA, SHIFT)
+
+
+def _fixed(point: NDArray[np.float32]) -> tuple[int, int]:
+    """A point for OpenCV; far outside points are pulled in, where 32 bits hold them."""
+    x, y = np.clip(point, -1e5, 1e5) * 2**SHIFT
+    return round(float(x)), round(float(y))
+
+
+def _labels(canvas: Image, result: Faces, line: float) -> Image:
+    import PIL.Image
+    import PIL.ImageDraw
+    import PIL.ImageFont
+
+    picture = PIL.Image.fromarray(canvas)
+    pen = PIL.ImageDraw.Draw(picture)
+    for face in result:
+        size = max(8.0, float(np.clip(face.box[3] / 7, 5 * line, 11 * line)))
+        font = PIL.ImageFont.load_default(size)
+        text = _label(face)
+        left, top, right, bottom = pen.textbbox((0, 0), text, font)
+        pad = size * 0.3
+        width, height = right - left + 2 * pad, bottom - top + 2 * pad
+        x = float(np.clip(face.box[0], 0, max(result.width - width, 0)))
+        above = float(face.box[1]) - height - line
+        y = above if above >= 0 else min(float(face.box[1]) + line, result.height - height)
+        pen.rounded_rectangle((x, y, x + width, y + height), size * 0.3, colour_of(face.id))
+        pen.text((x + pad - left, y + pad - top), text, DARK, font)
+    return cast(Image, np.asarray(picture))
+
+
+def _label(face: Face) -> str:
+    score = f"{face.score:.2f}"
+    return score if face.id is None else f"#{face.id}  {score}"

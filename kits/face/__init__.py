@@ -1,0 +1,1 @@
+"""Faces: where they are, with eyes, nose and mouth."""

@@ -1,0 +1,329 @@
+"""Pictures: from what the user has to uint8[h, w, 3], and from there to a network's input."""
+
+from __future__ import annotations
+
+import io
+import os
+import re
+import stat
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast, get_args
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.errors import ImageError
+from palmkit.engine.ir import Type
+
+if TYPE_CHECKING:
+    import PIL.Image
+
+Image: TypeAlias = NDArray[np.uint8]
+Points: TypeAlias = NDArray[np.float32]
+Source: TypeAlias = "str | os.PathLike[str] | bytes | PIL.Image.Image | NDArray[Any]"
+Format: TypeAlias = Literal["rgb", "rgba", "bgr", "bgra", "gray", "nv21"]
+Rotation: TypeAlias = Literal[0, 90, 180, 270]
+Flip: TypeAlias = Literal["horizontal", "vertical"]
+Part: TypeAlias = tuple[float, float, float, float]
+
+# Plain pictures only: some of Pillow's other readers start programs or follow references.
+FILE_FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
+JPEG_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
+SUFFIXES = frozenset(
+    (*JPEG_SUFFIXES, ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
+)
+MAX_PIXELS = 80_000_000
+_CHANNELS: dict[Format, int] = {"rgb": 3, "rgba": 4, "bgr": 3, "bgra": 4, "gray": 1, "nv21": 1}
+_BY_CHANNELS: dict[int, Format] = {1: "gray", 3: "rgb", 4: "rgba"}
+_SHAPES = {1: "uint8[h, w]", 3: "uint8[h, w, 3]", 4: "uint8[h, w, 4]"}
+_EXIF_ORIENTATION = 0x0112
+_SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]+://|data:)", re.IGNORECASE)
+
+
+def read_image(
+    source: Source,
+    *,
+    format: Format | None = None,
+    rotation: Rotation = 0,
+    flip: Flip | None = None,
+    max_pixels: int = MAX_PIXELS,
+) -> Image:
+    """Read any picture as upright uint8[h, w, 3], RGB.
+
+    source: a path, the bytes of a picture file, a PIL.Image, or an array uint8[h, w, 3 or 4],
+        uint8[h, w] or uint8[h, w, 1]. Of a file, EXIF orientation is applied, the first frame
+        taken, 16 bits are cut to 8, and transparent pixels lie on white; an array's alpha is
+        ignored, because cameras and screens leave it undefined. URLs are refused.
+    format: what an array holds; None: gray, rgb or rgba by its shape. nv21: uint8[h * 3 / 2, w].
+    rotation: degrees clockwise that turn the picture upright.
+    flip: mirror it after that, "horizontal" left to right or "vertical" top to bottom.
+    max_pixels: a file that says it has more is refused before it is decoded. Pillow's own limit
+        (PIL.Image.MAX_IMAGE_PIXELS, twice) stays in force.
+    Returns an array that may share memory with `source`.
+    Raises ImageError, with the reason in one line.
+    """
+    if rotation not in get_args(Rotation):
+        raise ImageError(f"rotation: expected 0, 90, 180 or 270, got {rotation!r}")
+    if flip is not None and flip not in get_args(Flip):
+        raise ImageError(f"flip: expected 'horizontal', 'vertical' or None, got {flip!r}")
+    if format is not None and format not in _CHANNELS:
+        raise ImageError(f"format: expected one of {', '.join(_CHANNELS)}, got {format!r}")
+    if isinstance(source, np.ndarray):
+        image = _from_array(source, format)
+    elif format is not None:
+        raise ImageError(f"format: an array only has one, got {format!r} for a picture file")
+    else:
+        image = _from_file(source, max_pixels)
+    if rotation:
+        image = np.rot90(image, -rotation // 90)
+    if flip:
+        image = image[:, ::-1] if flip == "horizontal" else image[::-1]
+    return np.ascontiguousarray(image)
+
+
+def _from_array(array: NDArray[Any], format: Format | None) -> Image:
+    if array.ndim == 3 and array.shape[2] == 1:
+        array = array[:, :, 0]
+    channels = array.shape[2] if array.ndim == 3 else 1 if array.ndim == 2 else 0
+    chosen = format or _BY_CHANNELS.get(channels)
+    if chosen is None or array.dtype != np.uint8 or _CHANNELS[chosen] != channels:
+        expected = (
+            "uint8[h, w, 3]" if format is None else f"{_SHAPES[_CHANNELS[format]]} for {format}"
+        )
+        raise ImageError(f"input image: expected {expected}, got {Type.of(array)}")
+    if array.size == 0:
+        raise ImageError(f"input image: no pixels in it: {Type.of(array)}")
+    if chosen == "gray":
+        return np.repeat(array[:, :, None], 3, axis=2)
+    if chosen == "nv21":
+        return _from_nv21(array)
+    return array[:, :, :3] if chosen in ("rgb", "rgba") else array[:, :, 2::-1]
+
+
+def _from_nv21(array: Image) -> Image:
+    if array.shape[0] % 3 or array.shape[1] % 2:
+        raise ImageError(
+            "input image: expected uint8[h * 3 / 2, w] with even h and w for nv21, "
+            f"got {Type.of(array)}"
+        )
+    import cv2
+
+    return cast(Image, cv2.cvtColor(np.ascontiguousarray(array), cv2.COLOR_YUV2RGB_NV21))
+
+
+def _from_file(source: Source, max_pixels: int) -> Image:
+    import PIL.Image
+
+    if isinstance(source, PIL.Image.Image):
+        return _from_picture(source, "picture", max_pixels)
+    if isinstance(source, bytes | bytearray | memoryview):
+        return _decode(io.BytesIO(source), f"bytes of length {len(source)}", max_pixels)
+    if not isinstance(source, str | os.PathLike):
+        raise ImageError(
+            "input image: expected a path, bytes, a PIL.Image or a numpy array, "
+            f"got {type(source).__name__}"
+        )
+    name = os.fspath(source)
+    if _SCHEME.match(str(name)):
+        raise ImageError(f"input image: is a URL, download it first: {name[:200]}")
+    try:
+        # A pipe or a device would be waited for, or read for ever.
+        if not stat.S_ISREG(os.stat(name).st_mode):
+            kind = "a folder" if os.path.isdir(name) else "not a regular file"
+            raise ImageError(f"expected a picture file, this is {kind}: {name}")
+        with open(name, "rb") as file:
+            return _decode(file, name, max_pixels)
+    except FileNotFoundError:
+        raise ImageError(f"no such file: {name}") from None
+    except (OSError, ValueError) as error:
+        if isinstance(error, ImageError):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ImageError(f"cannot be opened, {reason.lower()}: {name!r}") from error
+
+
+def _decode(file: BinaryIO, name: str, max_pixels: int) -> Image:
+    import PIL.Image
+
+    if file.seek(0, io.SEEK_END) == 0:
+        raise ImageError(f"the picture is empty: {name}")
+    file.seek(0)
+    try:
+        picture = PIL.Image.open(file, formats=FILE_FORMATS)
+    except PIL.UnidentifiedImageError:
+        kinds = ", ".join(FILE_FORMATS)
+        raise ImageError(f"not a picture, or a damaged one (read are {kinds}): {name}") from None
+    except (PIL.Image.DecompressionBombError, PIL.Image.DecompressionBombWarning):
+        raise ImageError(f"more than {max_pixels} pixels (max_pixels): {name}") from None
+    except Exception as error:
+        raise _damaged(error, name) from error
+    with picture:
+        return _from_picture(picture, name, max_pixels)
+
+
+def _from_picture(picture: PIL.Image.Image, name: str, max_pixels: int) -> Image:
+    """A PIL picture, decoded only now, as RGB and upright."""
+    if picture.width * picture.height > max_pixels:
+        size = f"{picture.width}x{picture.height}"
+        raise ImageError(f"{size} is more than {max_pixels} pixels (max_pixels): {name}")
+    if picture.width == 0 or picture.height == 0:
+        raise ImageError(f"no pixels in it: {name}")
+    try:
+        image = _rgb(picture)
+    except ImageError:
+        raise
+    except Exception as error:
+        raise _damaged(error, name) from error
+    return _upright(image, _orientation(picture))
+
+
+def _damaged(error: Exception, name: str) -> ImageError:
+    """Damaged files make Pillow's readers raise nearly anything."""
+    reason = " ".join((str(error) or type(error).__name__).split()).lower().rstrip(".")
+    return ImageError(f"the picture is damaged, {reason}: {name}")
+
+
+def _rgb(picture: PIL.Image.Image) -> Image:
+    import PIL.Image
+
+    if picture.mode.startswith("I"):
+        deep = np.asarray(picture).astype(np.int64)
+        # Mode I is how Pillow widens 16-bit gray; more than 16 bits have no agreed white.
+        if deep.min() < 0 or deep.max() > 0xFFFF:
+            raise ImageError("a gray picture of more than 16 bits has no agreed white")
+        return np.repeat((deep >> 8).astype(np.uint8)[:, :, None], 3, axis=2)
+    if picture.mode == "F":
+        raise ImageError("a picture of floats has no agreed white")
+    if "A" in picture.mode.upper() or "transparency" in picture.info:
+        over = picture.convert("RGBA")
+        white = PIL.Image.new("RGBA", over.size, "white")
+        picture = PIL.Image.alpha_composite(white, over)
+    return np.asarray(picture.convert("RGB"))
+
+
+def _orientation(picture: PIL.Image.Image) -> int:
+    try:
+        return int(picture.getexif().get(_EXIF_ORIENTATION, 1))
+    except Exception:  # The pixels are fine: a damaged EXIF block is as good as none.
+        return 1
+
+
+def _upright(image: Image, orientation: int) -> Image:
+    """Undo an EXIF orientation (1 to 8, CIPA DC-008, 4.6.5.1.6); others mean nothing."""
+    if orientation in (5, 6, 7, 8):
+        image = image.transpose(1, 0, 2)
+    if orientation in (2, 3, 6, 7):
+        image = image[:, ::-1]
+    if orientation in (3, 4, 7, 8):
+        image = image[::-1]
+    return image
+
+
+@contextmanager
+def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
+    """Write a whole file or none: yields a path beside `path` that takes its place at the end.
+
+    The path yielded has the suffix of `path`. On any error the file at `path` stays as it was.
+    """
+    target = Path(path)
+    part = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
+    try:
+        yield part
+        os.replace(part, target)
+    finally:
+        part.unlink(missing_ok=True)
+
+
+def write_image(path: str | os.PathLike[str], image: Image) -> None:
+    """Write uint8[h, w, 3] RGB, or uint8[h, w] gray, in the format that the suffix names.
+
+    The file appears whole or not at all; its folder must exist.
+    Raises ImageError if there is no such format, or the file cannot be written.
+    """
+    import PIL.Image
+
+    suffix = Path(path).suffix.lower()
+    if suffix not in SUFFIXES:
+        raise ImageError(f"no picture format has the suffix {suffix!r}: {os.fspath(path)}")
+    options: dict[str, Any] = {"quality": 92} if suffix in (*JPEG_SUFFIXES, ".webp") else {}
+    try:
+        with replacing(path) as part:
+            PIL.Image.fromarray(image).save(part, **options)
+    except OSError as error:
+        reason = (error.strerror or str(error)).lower()
+        raise ImageError(f"cannot be written, {reason}: {os.fspath(path)}") from error
+
+
+@dataclass(frozen=True, eq=False)
+class Placement:
+    """Where a picture lies on a network's input.
+
+    matrix: float64[2, 3], from a point (x, y, 1) of the picture to one of the input, in pixels.
+    """
+
+    matrix: NDArray[np.float64]
+
+    def to_input(self, points: NDArray[Any]) -> Points:
+        """Map points[..., 2] from the picture to the input, in pixels."""
+        return (points @ self.matrix[:, :2].T + self.matrix[:, 2]).astype(np.float32)
+
+    def to_picture(self, points: NDArray[Any]) -> Points:
+        """Map points[..., 2] from the input to the picture, in pixels."""
+        inverse = np.linalg.inv(self.matrix[:, :2])
+        return ((points - self.matrix[:, 2]) @ inverse.T).astype(np.float32)
+
+
+def resize(image: Image, height: int, width: int) -> Image:
+    """Resize uint8[h, w, 3]: by pixel areas where it shrinks, bilinear where it grows."""
+    if image.shape[:2] == (height, width):
+        return image
+    import cv2
+
+    shrinks = height <= image.shape[0] and width <= image.shape[1]
+    method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
+    return cast(Image, cv2.resize(image, (width, height), interpolation=method))
+
+
+def letterbox(
+    image: Image, height: int, width: int, *, part: Part | None = None, max_scale: float = 1.0
+) -> tuple[Image, Placement]:
+    """Fit a picture, or a part of it, whole and undistorted in a network's input.
+
+    image: uint8[h, w, 3].
+    part: x, y, w, h in pixels; what lies outside the picture is left out. None: all of it.
+    max_scale: it is enlarged by no more than this.
+    Returns uint8[height, width, 3], black to the right and below, and where the picture lies.
+    Raises ImageError if the part and the picture share no pixel.
+    """
+    left, top, right, bottom = clip_part(image, part)
+    crop = image[top:bottom, left:right]
+    scale = min(height / crop.shape[0], width / crop.shape[1], max_scale)
+    fit_height = min(max(round(crop.shape[0] * scale), 1), height)
+    fit_width = min(max(round(crop.shape[1] * scale), 1), width)
+    canvas = np.zeros((height, width, 3), np.uint8)
+    canvas[:fit_height, :fit_width] = resize(crop, fit_height, fit_width)
+    # The scale of each axis after rounding, so that mapping back is exact.
+    scale_x, scale_y = fit_width / crop.shape[1], fit_height / crop.shape[0]
+    matrix = np.array([[scale_x, 0, -left * scale_x], [0, scale_y, -top * scale_y]])
+    return canvas, Placement(matrix)
+
+
+def clip_part(image: Image, part: Part | None) -> tuple[int, int, int, int]:
+    """Left, top, right and bottom of the pixels that a part (x, y, w, h) touches.
+
+    Raises ImageError if there is none.
+    """
+    height, width = image.shape[:2]
+    if part is None:
+        return 0, 0, width, height
+    if len(part) != 4 or not np.isfinite(part).all() or part[2] <= 0 or part[3] <= 0:
+        raise ImageError(f"roi: expected x, y, w, h with w and h above 0, got {part}")
+    left, top = max(int(np.floor(part[0])), 0), max(int(np.floor(part[1])), 0)
+    right = min(int(np.ceil(part[0] + part[2])), width)
+    bottom = min(int(np.ceil(part[1] + part[3])), height)
+    if left >= right or top >= bottom:
+        raise ImageError(f"roi: lies outside the picture of {width}x{height} pixels: {part}")
+    return left, top, right, bottom

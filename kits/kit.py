@@ -1,0 +1,236 @@
+"""What the kits share: models loaded once, options that are checked, three modes."""
+
+from __future__ import annotations
+
+import os
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Mapping
+from importlib.resources import files
+from numbers import Integral, Real
+from pathlib import Path
+from types import TracebackType
+from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
+from weakref import WeakValueDictionary
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine import Model, load
+from palmkit.kits.image import (
+    Flip,
+    Format,
+    Image,
+    Part,
+    Rotation,
+    Source,
+    read_image,
+)
+from palmkit.kits.stream import Stream
+from palmkit.kits.tracks import Clock
+
+Mode: TypeAlias = Literal["image", "video", "stream"]
+Precision: TypeAlias = Literal["high", "normal", "low"]
+Result = TypeVar("Result")
+AnyKit = TypeVar("AnyKit", bound="Kit[Any]")
+
+
+class Runnable(Protocol):
+    """What a kit needs of a model; palmkit.engine.Model is one. `run` must be thread-safe."""
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the model file says of the model."""
+        ...
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """Run once."""
+        ...
+
+
+ModelSource: TypeAlias = "str | os.PathLike[str] | Runnable"
+
+_models: WeakValueDictionary[tuple[str, int, str], Model] = WeakValueDictionary()
+_models_lock = threading.Lock()
+
+
+def shipped_model(name: str) -> Path:
+    """Where the model that came with PalmKit lies."""
+    return Path(str(files("palmkit.models").joinpath(name, f"{name}.palm")))
+
+
+def open_model(source: ModelSource, threads: int, precision: Precision) -> Runnable:
+    """The model at a path, one copy for all kits that use it in the same way.
+
+    Raises ModelError, UnsupportedError or BackendError as palmkit.engine.load does.
+    """
+    if not isinstance(source, str | os.PathLike):
+        return source
+    key = (os.path.abspath(source), threads, precision)
+    with _models_lock:
+        model = _models.get(key)
+        if model is None:
+            model = _models[key] = load(source, threads=threads, precision=precision)
+        return model
+
+
+class Kit(ABC, Generic[Result]):
+    """A kit that looks at pictures: a context manager with three modes.
+
+    "image": each picture stands for itself; one kit may be used by many threads at a time.
+    "video": pictures are the frames of one video, in order; things found keep their ids.
+    "stream": as video, but frames are left with submit and results come to a callback.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(
+        self,
+        mode: Mode,
+        on_result: Callable[[Result, Image, float | None], None] | None,
+        on_error: Callable[[Exception], None] | None,
+    ) -> None:
+        """Check the options; subclasses open their models after it.
+
+        on_result: stream mode only, called in a worker thread with each result, the upright
+        frame it is of (RGB) and its timestamp_ms.
+        on_error: stream mode only, called in the worker thread with what went wrong; left out,
+        the next submit or close raises it.
+        Raises ValueError for an option that cannot be.
+        """
+        one_of("mode", mode, get_args(Mode))
+        if (mode == "stream") != (on_result is not None):
+            raise ValueError(f"on_result: expected in stream mode and only there, mode is {mode!r}")
+        self._mode: Mode = mode
+        self._clock = Clock()
+        self._lock = threading.Lock()
+        self._closed = False
+        self._on_result = on_result
+        self._stream: Stream[tuple[Image, float | None, Part | None]] | None = None
+        if mode == "stream":
+            self._stream = Stream(self._deliver, on_error)
+
+    @abstractmethod
+    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Result:
+        """Find what there is in a picture.
+
+        time_s: None in image mode, where it may be called by many threads at a time; else
+        strictly increasing, one call at a time.
+        """
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Drop what was remembered of earlier frames."""
+
+    def _call(
+        self,
+        image: Source,
+        roi: Part | None,
+        timestamp_ms: float | None,
+        format: Format | None,
+        rotation: Rotation,
+        flip: Flip | None,
+    ) -> Result:
+        """What a kit's public method does in image and video mode."""
+        if self._stream is not None:
+            raise RuntimeError(f"{self.name}: mode is 'stream', use submit")
+        self._check_open()
+        picture = read_image(image, format=format, rotation=rotation, flip=flip)
+        return self._step(picture, roi, timestamp_ms)
+
+    def _step(self, picture: Image, roi: Part | None, timestamp_ms: float | None) -> Result:
+        if self._mode == "image":
+            return self._look(picture, roi, None)
+        with self._lock:
+            return self._look(picture, roi, self._clock.tick(timestamp_ms))
+
+    def submit(
+        self,
+        image: Source,
+        timestamp_ms: float | None = None,
+        *,
+        roi: Part | None = None,
+        format: Format | None = None,
+        rotation: Rotation = 0,
+        flip: Flip | None = None,
+    ) -> None:
+        """Leave a frame to be worked on, and return at once; its result comes to on_result.
+
+        While a frame is worked on one more may wait, and gives way to a newer one: see dropped.
+        The frame is copied. The arguments are those of read_image and of the kit's own method.
+        Raises ImageError if it is not a picture, RuntimeError outside stream mode or if the kit
+        is closed, and, without on_error, what went wrong with an earlier frame.
+        """
+        if self._stream is None:
+            raise RuntimeError(f"{self.name}: submit needs mode 'stream', mode is {self._mode!r}")
+        self._check_open()
+        picture = read_image(image, format=format, rotation=rotation, flip=flip)
+        if isinstance(image, np.ndarray) and np.may_share_memory(picture, image):
+            picture = picture.copy()
+        self._stream.put((picture, timestamp_ms, roi))
+
+    def _deliver(self, frame: tuple[Image, float | None, Part | None]) -> None:
+        picture, timestamp_ms, roi = frame
+        result = self._step(picture, roi, timestamp_ms)
+        if self._on_result is not None:
+            self._on_result(result, picture, timestamp_ms)
+
+    @property
+    def dropped(self) -> int:
+        """How many frames submitted gave way to a newer one."""
+        return 0 if self._stream is None else self._stream.dropped
+
+    def reset(self) -> None:
+        """Forget the video so far: the next frame is the first of another."""
+        with self._lock:
+            self._clock = Clock()
+            self._forget()
+
+    def close(self) -> None:
+        """Finish the frames submitted and end the worker thread; it may be called twice.
+
+        Raises what went wrong with an earlier frame in stream mode without on_error.
+        """
+        self._closed = True
+        if self._stream is not None:
+            self._stream.close()
+
+    def __enter__(self: AnyKit) -> AnyKit:
+        """The kit itself."""
+        self._check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it; an error under way is not hidden by one of an earlier frame."""
+        try:
+            self.close()
+        except Exception:
+            if error is None:
+                raise
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(f"{self.name} is closed")
+
+
+def one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    """Raise ValueError unless the option is one of those known."""
+    if value not in known:
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
+
+
+def whole(name: str, value: int, least: int) -> None:
+    """Raise ValueError unless the option is a whole number, at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}: expected a whole number, at least {least}, got {value!r}")
+
+
+def between(name: str, value: float, least: float, most: float) -> None:
+    """Raise ValueError unless the option is a number from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:
+        raise ValueError(f"{name}: expected a number from {least:g} to {most:g}, got {value!r}")

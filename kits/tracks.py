@@ -1,0 +1,204 @@
+"""From one frame to the next: whose box is whose, and steady values.
+
+Times are in seconds and strictly increasing; Clock makes them so from any timestamps.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.boxes import Boxes, Floats, distance_iou
+
+Values: TypeAlias = NDArray[np.float64]
+
+FRAME_S = 1 / 30
+SPEED_CUTOFF_HZ = 3.0
+
+
+class Clock:
+    """Time that only goes forward, from timestamps that may be missing, repeat or jump back."""
+
+    def __init__(self) -> None:
+        """Start at 0."""
+        self._time_s = 0.0
+        self._last_ms: float | None = None
+        self._step_s = FRAME_S
+
+    def tick(self, timestamp_ms: float | None) -> float:
+        """The time of the next frame, in seconds.
+
+        timestamp_ms: in any unit origin; None: one step after the last frame. One that does not
+        come after the last one counts as one step, as long as the last real one.
+        Raises ValueError if it is not a finite number.
+        """
+        step_s = 0.0
+        if timestamp_ms is not None:
+            if not math.isfinite(timestamp_ms):
+                raise ValueError(f"timestamp_ms: expected a finite number, got {timestamp_ms}")
+            if self._last_ms is not None:
+                step_s = (timestamp_ms - self._last_ms) / 1e3
+            self._last_ms = timestamp_ms
+        if step_s > 0:
+            self._step_s = min(step_s, 10 * FRAME_S)
+        self._time_s += step_s if step_s > 0 else self._step_s
+        return self._time_s
+
+
+class OneEuroFilter:
+    """Smooth an array over time: strongly while it rests, hardly while it moves.
+
+    Casiez, Roussel, Vogel: 1 Euro Filter, CHI 2012, https://gery.casiez.net/1euro. Every value
+    has its own filter; speed is measured in sizes of the object a second, so that near and far
+    objects are smoothed alike.
+    """
+
+    def __init__(
+        self, min_cutoff_hz: float = 1.5, beta: float = 8.0, speed_cutoff_hz: float = 1.0
+    ) -> None:
+        """Set how much is smoothed.
+
+        min_cutoff_hz: cut-off at rest; less is steadier.
+        beta: Hz more for each size a second; more follows faster.
+        speed_cutoff_hz: cut-off of the speed itself.
+        """
+        self._min_cutoff_hz = min_cutoff_hz
+        self._beta = beta
+        self._speed_cutoff_hz = speed_cutoff_hz
+        self._last: tuple[Values, Values, float] | None = None
+
+    def filter(self, values: Boxes, time_s: float, size: float = 1.0) -> Floats:
+        """The values[...] at `time_s`, smoothed.
+
+        size: of the object, in the values' unit.
+        """
+        current = np.asarray(values, np.float64)
+        speeds = np.zeros_like(current)
+        if self._last is not None:
+            before, before_speeds, before_s = self._last
+            step_s = time_s - before_s
+            weight = _weight(self._speed_cutoff_hz, step_s)
+            speeds = before_speeds + weight * ((current - before) / step_s - before_speeds)
+            cutoffs_hz = self._min_cutoff_hz + self._beta * np.abs(speeds) / size
+            current = before + _weight(cutoffs_hz, step_s) * (current - before)
+        self._last = (current, speeds, time_s)
+        return current.astype(np.float32)
+
+
+def _weight(cutoff_hz: Values | float, step_s: float) -> Values:
+    """How much of a new value a first-order low pass takes in."""
+    turn = np.asarray(cutoff_hz, np.float64) * (2 * math.pi * step_s)
+    return np.asarray(turn / (turn + 1))
+
+
+@dataclass
+class _Track:
+    id: int
+    box: Values
+    seen_s: float
+    speed: Values
+    smoothing: OneEuroFilter
+
+    def predicted(self, time_s: float) -> Values:
+        """The box at `time_s`, moved on at its last speed, ever less so after half a second."""
+        unseen_s = time_s - self.seen_s
+        move = self.speed * 0.5 * (1 - math.exp(-unseen_s / 0.5))
+        return self.box + np.tile(move, 2)
+
+
+class Tracker:
+    """Gives each thing in a video an id that it keeps.
+
+    Boxes go to the tracks whose predicted boxes they fit best, greedily by distance IoU, best
+    pair first (with the few boxes of a frame this and the optimal assignment agree but for ties).
+    A track not seen for `max_lost_s` ends; the thing gets a new id if it comes back later.
+    """
+
+    MIN_FIT = -0.25
+    MAX_SIZE_RATIO = 2.5
+
+    def __init__(self, max_lost_s: float = 1.0) -> None:
+        """Start without tracks.
+
+        max_lost_s: how long a track waits for its thing to be seen again.
+        """
+        self._max_lost_s = max_lost_s
+        self._next_id = 0
+        self._tracks: list[_Track] = []
+        self._time_s = 0.0
+
+    def predict(self, time_s: float) -> Floats:
+        """Where the tracks seen in the last frame will be: corners, float32[n, 4]."""
+        self._forget(time_s)
+        boxes = [t.predicted(time_s) for t in self._tracks if t.seen_s == self._time_s]
+        return np.array(boxes, np.float32).reshape(-1, 4)
+
+    @property
+    def waiting(self) -> bool:
+        """Some track was not seen in the last frame and has not ended yet."""
+        return any(track.seen_s < self._time_s for track in self._tracks)
+
+    def update(self, boxes: Boxes, new: NDArray[np.bool_], time_s: float) -> NDArray[np.int64]:
+        """Take in the boxes of a frame.
+
+        boxes: corners, [n, 4]; new: bool[n], the box may start a track if it fits none.
+        Returns int64[n], the id of each box; -1 where it fits none and may not start one.
+        """
+        self._forget(time_s)
+        ids = np.full(len(boxes), -1, np.int64)
+        for index, track in self._pairs(boxes, time_s):
+            ids[index] = track.id
+            self._move(track, boxes[index].astype(np.float64), time_s)
+        for index in np.flatnonzero((ids < 0) & new).tolist():
+            ids[index] = self._next_id
+            box = boxes[index].astype(np.float64)
+            still = np.zeros(2)
+            self._tracks.append(_Track(self._next_id, box, time_s, still, OneEuroFilter()))
+            self._next_id += 1
+        self._time_s = time_s
+        return ids
+
+    def smooth(self, ids: NDArray[np.int64], values: Boxes, sizes: Boxes) -> Floats:
+        """Steady values[n, ...] of the things with these ids, once a frame after update.
+
+        sizes: [n], how large each is, in the values' unit.
+        """
+        tracks = {track.id: track for track in self._tracks}
+        smoothed = [
+            tracks[int(id)].smoothing.filter(value, self._time_s, float(size))
+            for id, value, size in zip(ids, values, sizes, strict=True)
+        ]
+        return np.array(smoothed, np.float32).reshape(values.shape)
+
+    def _forget(self, time_s: float) -> None:
+        self._tracks = [t for t in self._tracks if time_s - t.seen_s <= self._max_lost_s]
+
+    def _pairs(self, boxes: Boxes, time_s: float) -> list[tuple[int, _Track]]:
+        if not len(boxes) or not self._tracks:
+            return []
+        predicted = np.array([track.predicted(time_s) for track in self._tracks])
+        fits = distance_iou(boxes, predicted)
+        ratios = np.log(_sizes(boxes)[:, None]) - np.log(_sizes(predicted)[None])
+        fits[np.abs(ratios) > math.log(self.MAX_SIZE_RATIO)] = -1
+        pairs: list[tuple[int, _Track]] = []
+        while fits.max() >= self.MIN_FIT:
+            index, column = divmod(int(fits.argmax()), fits.shape[1])
+            pairs.append((index, self._tracks[column]))
+            fits[index, :] = fits[:, column] = -1
+        return pairs
+
+    def _move(self, track: _Track, box: Values, time_s: float) -> None:
+        step_s = time_s - track.seen_s
+        moved = (box[:2] + box[2:] - track.box[:2] - track.box[2:]) / 2
+        track.speed += _weight(SPEED_CUTOFF_HZ, step_s) * (moved / step_s - track.speed)
+        track.box, track.seen_s = box, time_s
+
+
+def _sizes(boxes: Boxes) -> Values:
+    """The geometric mean of each box's sides, at least a pixel."""
+    sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 1).astype(np.float64)
+    return np.asarray(np.sqrt(sides.prod(axis=1)), np.float64)

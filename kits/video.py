@@ -1,0 +1,154 @@
+"""Frames from video files and cameras, and frames into video files, with OpenCV."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, cast
+
+import numpy as np
+
+from palmkit.engine.errors import ImageError
+from palmkit.kits.image import Image, replacing
+
+if TYPE_CHECKING:
+    import cv2
+
+CODECS = {".mp4": "mp4v", ".m4v": "mp4v", ".mov": "mp4v", ".avi": "MJPG", ".mkv": "mp4v"}
+SUFFIXES = frozenset((*CODECS, ".webm", ".mpg", ".mpeg", ".wmv", ".3gp", ".ts"))
+FRAMES_PER_S = 30.0
+
+
+class VideoReader:
+    """The frames of a video file or a camera, in order: a context manager.
+
+    with VideoReader("clip.mp4") as video:
+        for frame, timestamp_ms in video: ...
+    """
+
+    def __init__(self, source: str | os.PathLike[str] | int) -> None:
+        """Open it.
+
+        source: a path, or the number of a camera.
+        Raises ImageError if it cannot be opened.
+        """
+        self._name = str(source)
+        if not isinstance(source, int) and not Path(source).is_file():
+            raise ImageError(f"no such file: {self._name}")
+        # FFmpeg would write of damaged files to standard error by itself.
+        os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+        import cv2
+
+        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
+        self._cv2 = cv2
+        what = source if isinstance(source, int) else os.fspath(source)
+        self._capture: cv2.VideoCapture = cv2.VideoCapture(what)
+        if not self._capture.isOpened():
+            kind = "camera cannot be opened" if isinstance(source, int) else "not a video"
+            raise ImageError(f"{kind}: {self._name}")
+        self._is_file = not isinstance(source, int)
+
+    @property
+    def frames_per_s(self) -> float:
+        """As the file says, else 30."""
+        rate = self._capture.get(self._cv2.CAP_PROP_FPS)
+        return rate if np.isfinite(rate) and 1 <= rate <= 1000 else FRAMES_PER_S
+
+    @property
+    def frames(self) -> int | None:
+        """How many the file says it has; None if it does not say, and for a camera."""
+        count = int(self._capture.get(self._cv2.CAP_PROP_FRAME_COUNT))
+        return count if self._is_file and 0 < count < 1 << 40 else None
+
+    def __iter__(self) -> Iterator[tuple[Image, float]]:
+        """Each frame, uint8[h, w, 3] RGB, upright, and its timestamp_ms.
+
+        Raises ImageError if there is none, or the file ends long before it says.
+        """
+        count = 0
+        while True:
+            ok, frame = self._capture.read()
+            if not ok:
+                break
+            timestamp_ms = self._capture.get(self._cv2.CAP_PROP_POS_MSEC)
+            count += 1
+            yield cast(Image, self._cv2.cvtColor(frame, self._cv2.COLOR_BGR2RGB)), timestamp_ms
+        if count == 0:
+            raise ImageError(f"no frame can be read: {self._name}")
+        # The count in a file is an estimate, so a few less are not a damaged file.
+        if self.frames is not None and count < self.frames * 0.9 - 2:
+            raise ImageError(
+                f"the video is damaged, read {count} of {self.frames} frames: {self._name}"
+            )
+
+    def close(self) -> None:
+        """Let go of the file or camera."""
+        self._capture.release()
+
+    def __enter__(self) -> VideoReader:
+        """The reader itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it."""
+        self.close()
+
+
+class VideoWriter:
+    """A video file that appears whole or not at all: a context manager."""
+
+    def __init__(self, path: str | os.PathLike[str], frames_per_s: float) -> None:
+        """Choose the codec by the suffix; the size is that of the first frame.
+
+        Raises ImageError if no codec is known for the suffix.
+        """
+        self._path = Path(path)
+        self._frames_per_s = frames_per_s
+        if self._path.suffix.lower() not in CODECS:
+            known = ", ".join(CODECS)
+            raise ImageError(f"no video format has this suffix (known: {known}): {self._path}")
+        self._writer: cv2.VideoWriter | None = None
+        self._shape: tuple[int, ...] = ()
+        self._files = ExitStack()
+
+    def write(self, frame: Image) -> None:
+        """Add a frame, uint8[h, w, 3] RGB, all of one size.
+
+        Raises ImageError for another size, or if the file cannot be written.
+        """
+        import cv2
+
+        if self._writer is None:
+            part = self._files.enter_context(replacing(self._path))
+            codec = cv2.VideoWriter.fourcc(*CODECS[self._path.suffix.lower()])
+            size = (frame.shape[1], frame.shape[0])
+            self._writer = cv2.VideoWriter(str(part), codec, self._frames_per_s, size)
+            self._shape = frame.shape
+            if not self._writer.isOpened():
+                raise ImageError(f"video cannot be written: {self._path}")
+        if frame.shape != self._shape:
+            raise ImageError(f"video frame: expected {self._shape}, got {frame.shape}")
+        self._writer.write(cv2.cvtColor(frame, cv2.COLOR_RGB2BGR))
+
+    def __enter__(self) -> VideoWriter:
+        """The writer itself."""
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Finish the file, or leave none if something went wrong."""
+        if self._writer is not None:
+            self._writer.release()
+        self._files.__exit__(kind, error, trace)

@@ -1,0 +1,125 @@
+"""Graphs and damage for the tests of the model file."""
+
+import random
+import zlib
+from collections.abc import Iterator
+
+import numpy as np
+
+from palmkit.engine.format import CHECKSUM_SIZE, TRAILER
+from palmkit.engine.ir import DTYPES, Attr, Graph, Node, Type
+from palmkit.engine.ops import infer_types, registry
+
+INTERESTING = (0, 1, 2, 3, 4, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1)
+
+
+def everything() -> Graph:
+    """Every kind of attribute, dim, name and constant that the format can hold."""
+    constants = {f"constant.{dtype}": np.arange(6).reshape(2, 3).astype(dtype) for dtype in DTYPES}
+    constants |= {
+        "scalar": np.array(2.5, np.float32),
+        "empty": np.zeros((0, 3), np.int64),
+        "one": np.array([1.0009765625, np.inf, -0.0, np.nan], np.float32),
+        "длинное имя, 长": np.array([0.1], np.float32),
+    }
+    attrs: dict[str, Attr] = {
+        "int": -(2**63),
+        "float": float("-inf"),
+        "string": "",
+        "ints": (2**63 - 1, 0, -1),
+        "floats": (0.1, 5e-324, float("inf")),
+        "strings": ("SAME_UPPER", "", "ß\0"),
+        "none": (),
+    }
+    nodes = (
+        Node("add", ("x", "", "длинное имя, 长"), ("y",), attrs, "add/сумма"),
+        Node("relu", ("y",), ("z", "")),
+    )
+    return Graph(
+        inputs={"x": Type("float32", ("batch", 3, "h", 0)), "flag": Type("bool", ())},
+        outputs={"z": Type("float32", ("batch", 3, "h", 2**31 - 1)), "flag": Type("bool", ())},
+        nodes=nodes,
+        constants=constants,
+        metadata={"name": "имя", "labels": "cat\ndog", "": "", "licence": "Apache-2.0"},
+    )
+
+
+def network() -> Graph:
+    """A small graph that runs: all its types are known."""
+    rng = np.random.default_rng(0)
+    return Graph(
+        inputs={"x": Type("float32", (1, 2, 3, 4))},
+        outputs={"y": Type("float32", (1, 2, 3, 4)), "a": Type("float32", (1, 2, 3, 4))},
+        nodes=(
+            Node("add", ("x", "bias"), ("a",), name="first"),
+            Node("leaky_relu", ("a",), ("b",), {"alpha": 0.125}),
+            Node("add", ("b", "a"), ("c",)),
+            Node("relu", ("c",), ("y",)),
+        ),
+        constants={"bias": rng.standard_normal((1, 2, 1, 1)).astype(np.float32)},
+        metadata={"kit": "test"},
+    )
+
+
+def single_ops() -> Iterator[Graph]:
+    """One graph a test case of an op."""
+    for op in registry().values():
+        for case in op.cases:
+            inputs = {f"x{i}": x for i, x in enumerate(case.inputs) if isinstance(x, Type)}
+            constants = {
+                f"x{i}": np.asarray(x)
+                for i, x in enumerate(case.inputs)
+                if x is not None and not isinstance(x, Type)
+            }
+            names = tuple("" if x is None else f"x{i}" for i, x in enumerate(case.inputs))
+            node = Node(op.name, names, tuple(f"y{i}" for i in range(case.outputs)), case.attrs)
+            types = infer_types(Graph(inputs, {}, (node,), constants))
+            outputs = {name: Type(types[name].dtype, types[name].shape) for name in node.outputs}
+            yield Graph(inputs, outputs, (node,), constants)
+
+
+def sealed(content: bytes | bytearray) -> bytes:
+    """The file with its size and checksum made right, so that only its content is wrong."""
+    body = bytearray(content)
+    graph_size, _, version, _ = TRAILER.unpack_from(body, len(body) - TRAILER.size)
+    body[-TRAILER.size :] = TRAILER.pack(graph_size, len(body), version, 0)
+    body[-CHECKSUM_SIZE:] = zlib.crc32(body[:-CHECKSUM_SIZE]).to_bytes(CHECKSUM_SIZE, "little")
+    return bytes(body)
+
+
+def mutants(content: bytes, rng: random.Random) -> Iterator[bytes]:
+    """Files without end that differ from a good one in a few places, with a right checksum."""
+    while True:
+        body = bytearray(content)
+        for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):
+            _damage(body, rng)
+        yield sealed(body)
+
+
+def _damage(body: bytearray, rng: random.Random) -> None:
+    """Change one place; the size of the file may change by a multiple of 4."""
+    width = rng.choice((1, 2, 4, 8))
+    place = rng.randrange(0, len(body) - TRAILER.size - 8)
+    aligned = place - place % width
+    match rng.randrange(6):
+        case 0:
+            body[place] ^= 1 << rng.randrange(8)
+        case 1:
+            value = rng.choice(INTERESTING) % 256**width
+            body[aligned : aligned + width] = value.to_bytes(width, "little")
+        case 2:
+            value = int.from_bytes(body[aligned : aligned + width], "little")
+            value = (value + rng.choice((-8, -4, -1, 1, 4, 8))) % 256**width
+            body[aligned : aligned + width] = value.to_bytes(width, "little")
+        case 3:
+            source = rng.randrange(0, len(body) - TRAILER.size - 8)
+            source -= source % width
+            body[aligned : aligned + width] = body[source : source + width]
+        case 4:
+            start = place - place % 4
+            del body[start : start + 4 * rng.randrange(1, 5)]
+            body += bytes(max(0, 2 * TRAILER.size - len(body)))
+        case _:
+            trailer = len(body) - TRAILER.size
+            field = trailer + rng.choice((0, 16))
+            body[field : field + 4] = rng.choice(INTERESTING).to_bytes(4, "little")

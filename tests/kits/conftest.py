@@ -1,0 +1,108 @@
+"""Two stand-ins for the face detector's network, with its contract: what they find is certain."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from palmkit import engine
+from palmkit.engine.ir import Node, Type
+from palmkit.kits.image import Image
+
+
+class Blobs:
+    """Finds one thing for each colour channel: the box round what shines in it.
+
+    The score is how brightly. runs: the input shapes it saw.
+    """
+
+    def __init__(self, **metadata: str) -> None:
+        self.metadata = metadata
+        self.runs: list[tuple[int, ...]] = []
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        image = inputs["image"]
+        assert image.dtype == np.float32 and not any(side % 32 for side in image.shape[1:3])
+        self.runs.append(image.shape)
+        height, width = image.shape[1:3]
+        outputs: dict[str, NDArray[Any]] = {}
+        for stride in (8, 16, 32):
+            for name, channels in (("score", 1), ("box", 4), ("points", 10)):
+                shape = (1, height // stride, width // stride, channels)
+                outputs[f"{name}_{stride}"] = np.zeros(shape, np.float32)
+        for channel in range(3):
+            plane = image[0, :, :, channel]
+            brightest = plane.max()
+            if brightest < 25:
+                continue
+            ys, xs = np.nonzero(plane > brightest / 2)
+            low, high = np.array([xs.min(), ys.min()]), np.array([xs.max(), ys.max()]) + 1
+            column, row = ((low + high) / 2 // 8).astype(int)
+            centre = (np.array([column, row]) + 0.5) * 8
+            outputs["score_8"][0, row, column] = brightest / 255
+            outputs["box_8"][0, row, column] = [*((centre - low) / 8), *((high - centre) / 8)]
+            middle = ((low + high) / 2 - centre) / 8
+            outputs["points_8"][0, row, column] = np.tile(middle, 5)
+        return outputs
+
+
+@pytest.fixture
+def blobs() -> Blobs:
+    return Blobs()
+
+
+def picture(height: int, width: int, *squares: tuple[int, float, float, float]) -> Image:
+    """Black, with squares: channel, x, y of the corner, side."""
+    image = np.zeros((height, width, 3), np.uint8)
+    for channel, x, y, side in squares:
+        image[round(y) : round(y + side), round(x) : round(x + side), channel] = 240
+    return image
+
+
+@pytest.fixture
+def draw_squares() -> Callable[..., Image]:
+    return picture
+
+
+@pytest.fixture(scope="session")
+def red_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A real .palm model that finds red squares of 32 x 32 on a grid of 32, exactly."""
+    nodes = [Node("transpose", ("image",), ("nchw",), {"perm": (0, 3, 1, 2)})]
+    constants: dict[str, NDArray[Any]] = {
+        "red": np.array([[[[1 / 255]], [[-1 / 255]], [[-1 / 255]]]], np.float32),
+        "none": np.zeros((1, 3, 1, 1), np.float32),
+        "box": np.full((1, 4, 1, 1), 0.5, np.float32),
+        "points": np.zeros((1, 10, 1, 1), np.float32),
+        "zero": np.zeros(1, np.float32),
+    }
+    outputs: dict[str, Type] = {}
+    for stride in (8, 16, 32):
+        kernel = {"kernel_shape": (stride, stride), "strides": (stride, stride)}
+        weight = "red" if stride == 32 else "none"
+        sides = (f"height_{stride}", f"width_{stride}")
+        nodes += [
+            Node("average_pool", ("nchw",), (f"mean_{stride}",), kernel),
+            Node("conv", (f"mean_{stride}", weight), (f"red_{stride}",)),
+            Node("relu", (f"red_{stride}",), (f"score_nchw_{stride}",)),
+            Node("mul", (f"red_{stride}", "zero"), (f"zero_{stride}",)),
+        ]
+        for name, channels in (("score", 1), ("box", 4), ("points", 10)):
+            value = f"{name}_nchw_{stride}"
+            if name != "score":
+                nodes.append(Node("add", (f"zero_{stride}", name), (value,)))
+            outputs[f"{name}_{stride}"] = Type("float32", (1, *sides, channels))
+            perm = {"perm": (0, 2, 3, 1)}
+            nodes.append(Node("transpose", (value,), (f"{name}_{stride}",), perm))
+    graph = engine.Graph(
+        {"image": Type("float32", (1, "height", "width", 3))},
+        outputs,
+        tuple(nodes),
+        constants,
+        {"threshold": "0.9"},
+    )
+    path = tmp_path_factory.mktemp("model") / "red.palm"
+    engine.save(graph, path)
+    return path

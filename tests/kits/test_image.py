@@ -1,0 +1,405 @@
+import io
+import os
+import struct
+import threading
+import zlib
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import PIL.Image
+import pytest
+from numpy.typing import NDArray
+
+from palmkit.engine.errors import ImageError, PalmError
+from palmkit.kits.image import (
+    Format,
+    Image,
+    letterbox,
+    read_image,
+    resize,
+    write_image,
+)
+
+
+def noise(height: int = 12, width: int = 20, seed: int = 0) -> Image:
+    return np.random.default_rng(seed).integers(0, 256, (height, width, 3), dtype=np.uint8)
+
+
+def smooth(height: int, width: int) -> Image:
+    y, x = np.mgrid[:height, :width]
+    return np.stack([x * 255 // width, y * 255 // height, (x + y) % 64 + 96], axis=2).astype(
+        np.uint8
+    )
+
+
+def encoded(picture: PIL.Image.Image, kind: str = "PNG", **options: Any) -> bytes:
+    stream = io.BytesIO()
+    picture.save(stream, kind, **options)
+    return stream.getvalue()
+
+
+def test_rgb_array_comes_back_as_it_is() -> None:
+    np.testing.assert_array_equal(read_image(noise()), noise())
+
+
+@pytest.mark.parametrize(
+    ("format", "make"),
+    [
+        ("rgb", lambda x: x),
+        ("bgr", lambda x: x[:, :, ::-1]),
+        ("rgba", lambda x: np.dstack([x, x[:, :, 0]])),
+        ("bgra", lambda x: np.dstack([x[:, :, ::-1], x[:, :, 0]])),
+        (None, lambda x: np.dstack([x, np.zeros_like(x[:, :, 0])])),
+    ],
+)
+def test_orders_of_channels(format: Format | None, make: Any) -> None:
+    np.testing.assert_array_equal(read_image(make(noise()), format=format), noise())
+
+
+@pytest.mark.parametrize("shape", [(12, 20), (12, 20, 1)])
+def test_gray_array(shape: tuple[int, ...]) -> None:
+    gray = noise()[:, :, 0]
+    np.testing.assert_array_equal(read_image(gray.reshape(shape)), np.dstack([gray] * 3))
+
+
+def nv21(image: Image) -> NDArray[np.uint8]:
+    """As a camera does it: BT.601, one pair of chroma values for 2 x 2 pixels, V before U."""
+    rgb = image.astype(np.float64)
+    red, green, blue = rgb[..., 0], rgb[..., 1], rgb[..., 2]
+    luma = 16 + 0.257 * red + 0.504 * green + 0.098 * blue
+    u = 128 - 0.148 * red - 0.291 * green + 0.439 * blue
+    v = 128 + 0.439 * red - 0.368 * green - 0.071 * blue
+    height, width = luma.shape
+    pairs = np.stack([v, u], axis=2).reshape(height // 2, 2, width // 2, 2, 2).mean((1, 3))
+    return np.round(np.vstack([luma, pairs.reshape(height // 2, width)])).astype(np.uint8)
+
+
+def test_nv21_round_trip() -> None:
+    image = smooth(48, 64)
+    image[:, :, 2] = 120
+    back = read_image(nv21(image), format="nv21")
+    assert back.shape == image.shape
+    assert np.abs(back.astype(int) - image).max() <= 6
+
+
+@pytest.mark.parametrize("shape", [(10, 8), (12, 7), (5, 8)])
+def test_nv21_of_odd_size_is_refused(shape: tuple[int, int]) -> None:
+    with pytest.raises(ImageError, match="even h and w for nv21"):
+        read_image(np.zeros(shape, np.uint8), format="nv21")
+
+
+@pytest.mark.parametrize(
+    ("array", "format", "message"),
+    [
+        (np.zeros((4, 5)), None, r"expected uint8\[h, w, 3\], got float64\[4, 5\]"),
+        (np.zeros((4, 5, 3), np.float32), None, r"got float32\[4, 5, 3\]"),
+        (np.zeros((4, 5, 2), np.uint8), None, r"got uint8\[4, 5, 2\]"),
+        (np.zeros((2, 4, 5, 3), np.uint8), None, r"got uint8\[2, 4, 5, 3\]"),
+        (np.zeros(7, np.uint8), None, r"got uint8\[7\]"),
+        (np.zeros((), np.uint8), None, r"got uint8\[\]"),
+        (np.zeros((4, 5, 3), np.uint8), "bgra", r"expected uint8\[h, w, 4\] for bgra"),
+        (np.zeros((4, 5, 3), np.uint8), "nv21", r"expected uint8\[h, w\] for nv21"),
+        (np.zeros((0, 5, 3), np.uint8), None, r"no pixels in it: uint8\[0, 5, 3\]"),
+        (np.zeros((4, 5, 3), object), None, r"got object\[4, 5, 3\]"),
+    ],
+)
+def test_arrays_that_are_no_pictures(array: Any, format: Format | None, message: str) -> None:
+    with pytest.raises(ImageError, match=message):
+        read_image(array, format=format)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"format": "yuv"}, "format: expected one of rgb, .* got 'yuv'"),
+        ({"rotation": 45}, "rotation: expected 0, 90, 180 or 270, got 45"),
+        ({"flip": "both"}, "flip: expected 'horizontal', 'vertical' or None, got 'both'"),
+    ],
+)
+def test_wrong_options(options: Any, message: str) -> None:
+    with pytest.raises(ImageError, match=message):
+        read_image(noise(), **options)
+
+
+def test_rotation_is_clockwise_and_flip_comes_after() -> None:
+    image = noise(2, 3)
+    turned = read_image(image, rotation=90)
+    assert turned.shape == (3, 2, 3)
+    np.testing.assert_array_equal(turned[0, -1], image[0, 0])
+    np.testing.assert_array_equal(read_image(image, rotation=180), image[::-1, ::-1])
+    np.testing.assert_array_equal(read_image(turned, rotation=270), image)
+    np.testing.assert_array_equal(
+        read_image(image, rotation=90, flip="horizontal"), turned[:, ::-1]
+    )
+    np.testing.assert_array_equal(read_image(image, flip="vertical"), image[::-1])
+
+
+def test_path_bytes_and_pil_give_the_same(tmp_path: Path) -> None:
+    path = tmp_path / "ein bild 画.png"
+    path.write_bytes(encoded(PIL.Image.fromarray(noise())))
+    for source in (path, str(path), path.read_bytes(), PIL.Image.open(path)):
+        np.testing.assert_array_equal(read_image(source), noise())
+
+
+@pytest.mark.parametrize("orientation", range(1, 9))
+def test_exif_orientations(orientation: int) -> None:
+    # What a camera stores, held so that `upright` is seen.
+    store = {
+        1: lambda x: x,
+        2: lambda x: x[:, ::-1],
+        3: lambda x: x[::-1, ::-1],
+        4: lambda x: x[::-1],
+        5: lambda x: x.transpose(1, 0, 2),
+        6: lambda x: np.rot90(x, 1),
+        7: lambda x: x[::-1, ::-1].transpose(1, 0, 2),
+        8: lambda x: np.rot90(x, -1),
+    }
+    upright = noise(6, 9)
+    exif = PIL.Image.Exif()
+    exif[0x0112] = orientation
+    stored = PIL.Image.fromarray(np.ascontiguousarray(store[orientation](upright)))
+    np.testing.assert_array_equal(read_image(encoded(stored, exif=exif)), upright)
+
+
+@pytest.mark.filterwarnings("ignore:Corrupt EXIF data")
+def test_damaged_exif_is_no_exif() -> None:
+    data = encoded(PIL.Image.fromarray(noise()), "JPEG", exif=b"Exif\0\0MM\0*\xff\xff\xff\xff")
+    assert read_image(data).shape == noise().shape
+
+
+def test_16_bits_are_scaled_not_clipped() -> None:
+    deep = np.array([[0, 255, 256, 32768, 65535]], np.uint16)
+    got = read_image(encoded(PIL.Image.fromarray(deep)))
+    assert got[0, :, 0].tolist() == [0, 0, 1, 128, 255]
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P", "CMYK", "YCbCr", "HSV", "LAB"])
+def test_other_modes(mode: str) -> None:
+    image = PIL.Image.fromarray(smooth(32, 40)).convert(mode)
+    kind = "TIFF" if mode in ("CMYK", "YCbCr", "LAB") else "PNG"
+    expected = np.asarray(image.convert("RGB"))
+    got = read_image(image if mode == "HSV" else encoded(image, kind))
+    assert np.abs(got.astype(int) - expected).max() <= 3
+
+
+def test_transparent_pixels_lie_on_white() -> None:
+    rgba = np.zeros((2, 2, 4), np.uint8)
+    rgba[0, 0] = (200, 10, 10, 255)
+    got = read_image(encoded(PIL.Image.fromarray(rgba)))
+    assert got[0, 0].tolist() == [200, 10, 10]
+    assert got[1, 1].tolist() == [255, 255, 255]
+    palette = PIL.Image.new("P", (2, 2), 0)
+    palette.putpalette([5, 5, 5, 9, 9, 9])
+    assert read_image(encoded(palette, transparency=0)).min() == 255
+
+
+def test_float_pictures_are_refused() -> None:
+    with pytest.raises(ImageError, match="floats"):
+        read_image(encoded(PIL.Image.fromarray(np.zeros((2, 2), np.float32)), "TIFF"))
+
+
+def test_first_frame_of_an_animation() -> None:
+    frames = [PIL.Image.new("RGB", (4, 4), colour) for colour in ("red", "blue")]
+    got = read_image(encoded(frames[0], "GIF", save_all=True, append_images=frames[1:]))
+    assert got[0, 0].tolist() == [255, 0, 0]
+
+
+def png_of_size(width: int, height: int) -> bytes:
+    """A PNG whose head promises this size, with hardly any data."""
+    head = struct.pack(">IIBBBBB", width, height, 8, 2, 0, 0, 0)
+    chunks = b"".join(
+        struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+        for kind, data in ((b"IHDR", head), (b"IDAT", zlib.compress(b"\0" * 64)), (b"IEND", b""))
+    )
+    return b"\x89PNG\r\n\x1a\n" + chunks
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("side", [9500, 12_000, 40_000, 2_000_000_000])
+def test_decompression_bombs_are_refused(side: int) -> None:
+    with pytest.raises(ImageError, match=r"more than 80000000 pixels \(max_pixels\)"):
+        read_image(png_of_size(side, side))
+
+
+def test_max_pixels_is_an_option() -> None:
+    data = encoded(PIL.Image.fromarray(noise(10, 10)))
+    assert read_image(data, max_pixels=100).shape == (10, 10, 3)
+    with pytest.raises(ImageError, match="10x10 is more than 99 pixels"):
+        read_image(data, max_pixels=99)
+
+
+def test_missing_folder_url_and_other_things(tmp_path: Path) -> None:
+    for source, message in [
+        (tmp_path / "none.jpg", "no such file: .*none.jpg"),
+        (tmp_path, "this is a folder"),
+        ("https://example.org/a.jpg", "is a URL, download it first"),
+        ("data:image/png;base64,AAAA", "is a URL"),
+        ("", "no such file"),
+        ("a\0b", "cannot be opened"),
+        ("x" * 5000, "cannot be opened"),
+        (b"", "empty"),
+        (None, "expected a path, bytes, a PIL.Image or a numpy array, got NoneType"),
+        ([1, 2], "got list"),
+        (7, "got int"),
+    ]:
+        with pytest.raises(ImageError, match=message) as raised:
+            read_image(source)  # type: ignore[arg-type]
+        assert "\n" not in str(raised.value)
+
+
+def test_files_that_are_no_pictures(tmp_path: Path) -> None:
+    path = tmp_path / "text.jpg"
+    path.write_text("this is not a picture\n" * 100)
+    with pytest.raises(ImageError, match="not a picture, or a damaged one .*text.jpg"):
+        read_image(path)
+    path.write_bytes(b"")
+    with pytest.raises(ImageError, match="the picture is empty: .*text.jpg"):
+        read_image(path)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no named pipes here")
+def test_a_pipe_is_not_waited_for(tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "pipe.jpg")
+    with pytest.raises(ImageError, match="not a regular file"):
+        read_image(tmp_path / "pipe.jpg")
+
+
+@pytest.mark.skipif(os.name != "posix" or os.geteuid() == 0, reason="root may read every file")
+def test_unreadable_file(tmp_path: Path) -> None:
+    path = tmp_path / "secret.png"
+    path.write_bytes(encoded(PIL.Image.fromarray(noise())))
+    path.chmod(0)
+    with pytest.raises(ImageError, match="permission denied"):
+        read_image(path)
+
+
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM"])
+def test_truncated_anywhere_is_an_error_or_a_picture(kind: str) -> None:
+    data = encoded(PIL.Image.fromarray(smooth(24, 33)), kind)
+    for length in range(0, len(data), max(len(data) // 60, 1)):
+        try:
+            assert read_image(data[:length]).shape == (24, 33, 3)
+        except ImageError as error:
+            assert "\n" not in str(error)
+    with pytest.raises(ImageError):
+        read_image(data[: len(data) // 2])
+
+
+@pytest.mark.filterwarnings("ignore::PIL.Image.DecompressionBombWarning")
+@pytest.mark.parametrize("kind", ["JPEG", "PNG", "BMP", "GIF", "TIFF", "WEBP", "PPM"])
+def test_flipped_bits_give_an_error_or_a_picture(kind: str) -> None:
+    data = encoded(PIL.Image.fromarray(smooth(24, 33)), kind)
+    random = np.random.default_rng(7)
+    for _ in range(150):
+        broken = bytearray(data)
+        for index in random.integers(0, min(len(data), 400), 3):
+            broken[index] ^= 1 << int(random.integers(8))
+        try:
+            image = read_image(bytes(broken), max_pixels=1_000_000)
+            assert image.dtype == np.uint8 and image.ndim == 3 and image.shape[2] == 3
+        except ImageError as error:
+            assert "\n" not in str(error)
+
+
+def test_one_pixel() -> None:
+    assert read_image(encoded(PIL.Image.new("RGB", (1, 1), "red"))).tolist() == [[[255, 0, 0]]]
+
+
+def test_image_error_is_a_palm_error_and_a_value_error() -> None:
+    assert issubclass(ImageError, PalmError) and issubclass(ImageError, ValueError)
+
+
+def test_reading_from_many_threads(tmp_path: Path) -> None:
+    path = tmp_path / "a.png"
+    path.write_bytes(encoded(PIL.Image.fromarray(noise(64, 64))))
+    failed: list[int] = []
+
+    def read(index: int) -> None:
+        if not np.array_equal(read_image(path), noise(64, 64)):
+            failed.append(index)
+
+    threads = [threading.Thread(target=read, args=(index,)) for index in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert not failed
+
+
+@pytest.mark.parametrize("name", ["a.png", "b.JPG", "c.webp", "d.bmp", "e.tiff", "f.ppm"])
+def test_written_pictures_read_back(tmp_path: Path, name: str) -> None:
+    image = smooth(40, 60)
+    image[:, :, 2] = 128
+    write_image(tmp_path / name, image)
+    assert np.abs(read_image(tmp_path / name).astype(int) - image).mean() < 3
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
+    write_image(tmp_path / "a.png", noise())
+    with pytest.raises((ImageError, TypeError)):
+        write_image(tmp_path / "a.png", np.zeros((3, 3, 7), np.uint8))
+    np.testing.assert_array_equal(read_image(tmp_path / "a.png"), noise())
+    assert len(list(tmp_path.iterdir())) == 1
+    with pytest.raises(ImageError, match="no picture format has the suffix '.xyz'"):
+        write_image(tmp_path / "a.xyz", noise())
+    with pytest.raises(ImageError, match="cannot be written, no such file"):
+        write_image(tmp_path / "none" / "a.png", noise())
+
+
+@pytest.mark.parametrize(
+    ("height", "width", "part"),
+    [
+        (480, 640, None),
+        (1000, 37, None),
+        (1, 1, None),
+        (1, 5000, None),
+        (333, 777, (100.5, 20.2, 301.7, 250.0)),
+        (333, 777, (-50, -50, 200, 200)),
+    ],
+)
+def test_letterbox_maps_there_and_back(height: int, width: int, part: Any) -> None:
+    image = noise(height, width)
+    canvas, placement = letterbox(image, 320, 352, part=part, max_scale=2)
+    assert canvas.shape == (320, 352, 3)
+    points = np.random.default_rng(1).uniform(0, 1, (50, 2)) * [width, height]
+    back = placement.to_picture(placement.to_input(points))
+    np.testing.assert_allclose(back, points, atol=1e-2 + 1e-6 * max(height, width))
+    # Undistorted, but for the rounding to whole pixels.
+    x_scale, y_scale = placement.matrix[0, 0], placement.matrix[1, 1]
+    assert max(x_scale, y_scale) <= 2
+    if min(height, width) > 40:
+        assert abs(x_scale / y_scale - 1) < 0.03
+
+
+def test_letterbox_puts_each_pixel_where_the_placement_says() -> None:
+    image = np.zeros((200, 400, 3), np.uint8)
+    image[60:80, 300:340] = 255
+    canvas, placement = letterbox(image, 96, 160)
+    ys, xs = np.nonzero(canvas[:, :, 0] > 127)
+    found = np.array([[xs.min(), ys.min()], [xs.max() + 1, ys.max() + 1]])
+    np.testing.assert_allclose(placement.to_picture(found), [[300, 60], [340, 80]], atol=1.5)
+    assert not canvas[80:].any()
+
+
+def test_letterbox_does_not_enlarge_more_than_asked() -> None:
+    canvas, placement = letterbox(noise(10, 10), 64, 64)
+    np.testing.assert_array_equal(canvas[:10, :10], noise(10, 10))
+    assert placement.matrix[0, 0] == 1
+    assert letterbox(noise(10, 10), 64, 64, max_scale=3)[1].matrix[0, 0] == 3
+
+
+def test_part_outside_the_picture() -> None:
+    with pytest.raises(ImageError, match="roi: lies outside the picture of 20x12 pixels"):
+        letterbox(noise(), 32, 32, part=(50, 50, 10, 10))
+    for part in [(0, 0, 0, 5), (0, 0, -1, 5), (float("nan"), 0, 5, 5), (0, 0, float("inf"), 5)]:
+        with pytest.raises(ImageError, match="roi: expected x, y, w, h"):
+            letterbox(noise(), 32, 32, part=part)
+
+
+def test_shrinking_takes_the_mean_of_the_pixels_it_covers() -> None:
+    image = noise(64, 64)
+    expected = image.reshape(8, 8, 8, 8, 3).mean((1, 3))
+    np.testing.assert_allclose(resize(image, 8, 8), expected, atol=1)
+    assert resize(image, 64, 64) is image

@@ -1,0 +1,128 @@
+import math
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from palmkit.kits.boxes import Floats
+from palmkit.kits.tracks import Clock, OneEuroFilter, Tracker
+
+STEP_S = 1 / 30
+
+
+def boxes(*rows: tuple[float, float, float]) -> Floats:
+    """Squares by centre and side."""
+    return np.array([[x - s / 2, y - s / 2, x + s / 2, y + s / 2] for x, y, s in rows], np.float32)
+
+
+def update(tracker: Tracker, found: Floats, time_s: float) -> list[int]:
+    ids: list[int] = tracker.update(found, np.ones(len(found), bool), time_s).tolist()
+    return ids
+
+
+def test_ids_stay_while_two_cross() -> None:
+    tracker = Tracker()
+    for frame in range(60):
+        x = 10.0 * frame
+        found = boxes((x, 100, 60), (600 - x, 130, 60))
+        if frame % 2:
+            found = found[::-1].copy()
+        ids = update(tracker, found, (frame + 1) * STEP_S)
+        assert ids == ([1, 0] if frame % 2 else [0, 1])
+
+
+def test_id_survives_a_gap_and_ends_after_it() -> None:
+    tracker = Tracker(max_lost_s=0.5)
+    assert update(tracker, boxes((100, 100, 50)), 0.1) == [0]
+    assert update(tracker, boxes(), 0.2) == []
+    assert tracker.waiting
+    assert update(tracker, boxes((105, 100, 50)), 0.5) == [0]
+    assert update(tracker, boxes(), 0.9) == []
+    assert update(tracker, boxes((105, 100, 50)), 1.1) == [1]
+
+
+def test_a_thing_elsewhere_or_of_another_size_is_another() -> None:
+    tracker = Tracker()
+    assert update(tracker, boxes((100, 100, 50)), 0.1) == [0]
+    assert update(tracker, boxes((300, 100, 50)), 0.2) == [1]
+    assert update(tracker, boxes((300, 100, 200)), 0.3) == [2]
+
+
+def test_a_weak_box_continues_a_track_but_starts_none() -> None:
+    tracker = Tracker()
+    weak = np.zeros(2, bool)
+    two = boxes((100, 100, 50), (300, 100, 50))
+    assert tracker.update(two, weak, 0.1).tolist() == [-1, -1]
+    assert tracker.update(two, ~weak, 0.2).tolist() == [0, 1]
+    assert tracker.update(two, weak, 0.3).tolist() == [0, 1]
+
+
+def test_moving_things_are_predicted() -> None:
+    tracker = Tracker()
+    for frame in range(1, 30):
+        update(tracker, boxes((100 + 8.0 * frame, 100, 50)), frame * STEP_S)
+    ahead = tracker.predict(30 * STEP_S)
+    assert (ahead[0, 0] + ahead[0, 2]) / 2 == pytest.approx(100 + 8 * 30, abs=1.5)
+
+
+def test_no_boxes_and_no_tracks() -> None:
+    tracker = Tracker()
+    assert tracker.predict(0.1).shape == (0, 4)
+    assert update(tracker, boxes(), 0.1) == []
+    assert not tracker.waiting
+    empty = tracker.smooth(np.zeros(0, np.int64), np.zeros((0, 14), np.float32), np.zeros(0))
+    assert empty.shape == (0, 14)
+
+
+def test_filter_is_the_published_one() -> None:
+    """Against the scalar algorithm of the paper, written out."""
+    values = np.cumsum(np.random.default_rng(0).normal(0, 1, 50))
+    times_s = np.cumsum(np.random.default_rng(1).uniform(0.01, 0.1, 50))
+
+    def alpha(cutoff_hz: float, step_s: float) -> float:
+        return 1 / (1 + 1 / (2 * math.pi * cutoff_hz) / step_s)
+
+    filtered, speed, expected = values[0], 0.0, [values[0]]
+    for before_s, now_s, value in zip(times_s, times_s[1:], values[1:], strict=False):
+        step_s = now_s - before_s
+        weight = alpha(1.0, step_s)
+        speed = weight * (value - filtered) / step_s + (1 - weight) * speed
+        weight = alpha(1.2 + 0.5 * abs(speed) / 4, step_s)
+        filtered = weight * value + (1 - weight) * filtered
+        expected.append(filtered)
+    smooth = OneEuroFilter(1.2, 0.5, 1.0)
+    got = [smooth.filter(np.array([[v]]), t, 4)[0, 0] for v, t in zip(values, times_s, strict=True)]
+    np.testing.assert_allclose(got, expected, rtol=1e-5)
+
+
+def filtered(signal: NDArray[np.float64], size: float = 100) -> NDArray[np.float64]:
+    smooth = OneEuroFilter()
+    times_s = (np.arange(len(signal)) + 1) * STEP_S
+    got = [smooth.filter(np.array([v]), t, size)[0] for v, t in zip(signal, times_s, strict=True)]
+    return np.array(got, np.float64)
+
+
+def test_filter_calms_what_rests_and_follows_what_moves() -> None:
+    jitter = np.random.default_rng(2).normal(0, 1, 300)
+    assert filtered(200 + jitter)[60:].std() < 0.6 * jitter.std()
+    moving = np.concatenate([np.zeros(30), np.arange(60) * 10.0])
+    assert moving[-1] - filtered(moving)[-1] < 1.5 * 10
+
+
+def test_clock_goes_only_forward() -> None:
+    clock = Clock()
+    times = [clock.tick(ms) for ms in (1000, 1040, 1040, 1000, 500, 540, None, 5540.0)]
+    steps = np.diff(times)
+    assert (steps > 0).all()
+    np.testing.assert_allclose(steps, [0.04, 0.04, 0.04, 0.04, 0.04, 0.04, 5.0], atol=1e-9)
+
+
+def test_clock_without_timestamps_counts_thirtieths() -> None:
+    clock = Clock()
+    np.testing.assert_allclose([clock.tick(None) for _ in range(3)], [1 / 30, 2 / 30, 3 / 30])
+
+
+@pytest.mark.parametrize("timestamp_ms", [math.nan, math.inf, -math.inf])
+def test_clock_refuses_what_is_no_time(timestamp_ms: float) -> None:
+    with pytest.raises(ValueError, match="timestamp_ms: expected a finite number"):
+        Clock().tick(timestamp_ms)

@@ -1,0 +1,25 @@
+"""Importing the kits is nearly free: what costs time is imported when it is first used."""
+
+import subprocess
+import sys
+
+HEAVY = {"numpy", "cv2", "PIL", "onnx", "onnxruntime", "torch", "tflite", "tqdm", "requests"}
+
+
+def imported_by(code: str) -> set[str]:
+    code = f"{code}\nimport sys; print(*(name for name in sys.modules if '.' not in name))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    return set(done.stdout.split())
+
+
+def test_importing_kits_imports_nothing_heavy() -> None:
+    before = imported_by("import importlib.metadata")
+    after = imported_by("import palmkit.kits")
+    assert not after & HEAVY
+    assert len(after - before) < 15
+
+
+def test_importing_a_kit_leaves_out_what_it_may_not_need() -> None:
+    loaded = imported_by("from palmkit.kits import FaceDetector")
+    assert "numpy" in loaded
+    assert not loaded & (HEAVY - {"numpy"})

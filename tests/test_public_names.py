@@ -1,0 +1,58 @@
+"""What users may rely on: a name is added or removed here on purpose."""
+
+import importlib
+
+import pytest
+
+PUBLIC = {
+    "palmkit.kits": [
+        "Face",
+        "FaceDetector",
+        "Faces",
+        "ImageError",
+        "PalmError",
+        "detect_faces",
+        "draw",
+        "read_image",
+        "write_image",
+    ],
+    "palmkit.engine": [
+        "BackendError",
+        "Graph",
+        "Model",
+        "ModelError",
+        "PalmError",
+        "ShapeError",
+        "Type",
+        "UnsupportedError",
+        "convert",
+        "load",
+        "optimise",
+        "save",
+    ],
+}
+
+
+@pytest.mark.parametrize("package", PUBLIC)
+def test_public_names(package: str) -> None:
+    module = importlib.import_module(package)
+    assert sorted(module.__all__) == PUBLIC[package]
+    for name in PUBLIC[package]:
+        assert getattr(module, name) is not None
+
+
+def test_assets_read_and_path() -> None:
+    assets = importlib.import_module("palmkit.assets")
+    with pytest.raises(FileNotFoundError, match="no such asset: 'missing.txt'"):
+        assets.read("missing.txt")
+    with pytest.raises(FileNotFoundError):
+        assets.path("../kits/__init__.py")
+    assert assets.path("__init__.py").read_bytes() == assets.read("__init__.py")
+
+
+def test_kits_dir_lists_and_unknown_name_fails() -> None:
+    from palmkit import kits
+
+    assert dir(kits) == kits.__all__
+    with pytest.raises(AttributeError, match="no attribute 'detect_dogs'"):
+        kits.detect_dogs  # noqa: B018
