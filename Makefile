@@ -35,7 +35,7 @@ bench: .venv/.dev ## time the kernels and the models
 	$(VENV) -m palmkit.engine.bench $(ARGS)
 
 fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
-	$(VENV) -m tests.engine.format.fuzz --seconds $(FUZZ_S) $(ARGS) models/*/*.palm
+	$(VENV) -m tests.engine.format.fuzz --seconds $(FUZZ_S) $(ARGS) $(wildcard models/*/*.palm)
 
 sanitize: .venv/.dev ## the kernels' tests under the address and undefined-behaviour sanitizers
 	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=ON \

@@ -13,6 +13,7 @@ import multiprocessing
 import sys
 import time
 from collections.abc import Callable, Sequence
+from importlib import import_module
 from multiprocessing.connection import Connection
 from pathlib import Path
 from statistics import median
@@ -37,21 +38,17 @@ def _open_palmkit(path: Path, threads: int, inputs: dict[str, Array]) -> Run:
 
 
 def _open_onnxruntime(path: Path, threads: int, inputs: dict[str, Array]) -> Run:
-    import onnxruntime as ort
-
+    ort: Any = import_module("onnxruntime")
     if path.suffix != ".onnx":
         raise ValueError("not an .onnx file")
     options: Any = ort.SessionOptions()
     options.intra_op_num_threads = threads
-    session: Any = ort.InferenceSession(
-        str(path), options, providers=["CPUExecutionProvider"]
-    )
+    session: Any = ort.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return lambda: session.run(None, inputs)
 
 
 def _open_litert(path: Path, threads: int, inputs: dict[str, Array]) -> Run:
-    from ai_edge_litert import interpreter as litert
-
+    litert: Any = import_module("ai_edge_litert.interpreter")
     if path.suffix != ".tflite":
         raise ValueError("not a .tflite file")
     interpreter: Any = litert.Interpreter(model_path=str(path), num_threads=threads)
@@ -69,8 +66,7 @@ def _open_litert(path: Path, threads: int, inputs: dict[str, Array]) -> Run:
 
 
 def _open_openvino(path: Path, threads: int, inputs: dict[str, Array]) -> Run:
-    import openvino
-
+    openvino: Any = import_module("openvino")
     if path.suffix not in (".onnx", ".tflite"):
         raise ValueError("neither .onnx nor .tflite")
     core: Any = openvino.Core()

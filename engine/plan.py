@@ -146,8 +146,13 @@ def _place(lives: Sequence[_Life]) -> int:
     return max((life.offset + life.size_bytes for life in placed), default=0)
 
 
-def allocate(steps: Sequence[Step], constants: Sequence[Array]) -> Plan:
-    """Find lifetimes and offsets for the steps' buffers; steps run in the given order."""
+def allocate(
+    steps: Sequence[Step], constants: Sequence[Array], borders: Sequence[View] = ()
+) -> Plan:
+    """Find lifetimes and offsets for the steps' buffers; steps run in the given order.
+
+    borders: inputs and outputs; they become tensors even where no step touches them.
+    """
     lives = _lifetimes(steps)
     unique = list({id(life): life for life in lives.values()}.values())
     arena_bytes = _place(unique)
@@ -169,6 +174,8 @@ def allocate(steps: Sequence[Step], constants: Sequence[Array]) -> Plan:
             tensors.append((buffer.place, slot, view.dtype, list(view.dims)))
         return numbers[key]
 
+    for view in borders:
+        number(view)
     return Plan(
         tensors=tensors,
         steps=[

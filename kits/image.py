@@ -282,6 +282,14 @@ def resize(image: Image, height: int, width: int) -> Image:
         return image
     import cv2
 
+    # Halving exactly is three times as fast for OpenCV as any other step of the same size.
+    while image.shape[0] >= 4 * height and image.shape[1] >= 4 * width:
+        if image.shape[0] % 2 or image.shape[1] % 2:
+            break
+        half = (image.shape[1] // 2, image.shape[0] // 2)
+        image = cast(Image, cv2.resize(image, half, interpolation=cv2.INTER_AREA))
+    if image.shape[:2] == (height, width):
+        return image
     shrinks = height <= image.shape[0] and width <= image.shape[1]
     method = cv2.INTER_AREA if shrinks else cv2.INTER_LINEAR
     return cast(Image, cv2.resize(image, (width, height), interpolation=method))

@@ -107,7 +107,16 @@ class _Converter:
 
     def numbers(self, index: int) -> tuple[int, ...]:
         """A constant list of numbers."""
-        return tuple(map(int, self.constant(index).reshape(-1)))
+        return tuple(map(int, self.whole_numbers(index).reshape(-1)))
+
+    def whole_numbers(self, index: int) -> Array:
+        """The value of a tensor that must be constant and of integers."""
+        value = self.constant(index)
+        if not np.issubdtype(value.dtype, np.integer):
+            raise ModelError(
+                f"node {self.current}: expected integers, got {Type.of(value)}: {self.names[index]}"
+            )
+        return value
 
     def array(self, value: Array) -> str:
         """A new constant."""
@@ -127,7 +136,7 @@ class _Converter:
     def as_int64(self, index: int) -> str:
         """A tensor of numbers, as int64."""
         if index in self.known:
-            return self.array(self.known[index].astype(np.int64))
+            return self.array(self.whole_numbers(index).astype(np.int64))
         return self.emit("cast", self.value(index), to="int64")
 
     def as_transposed(self, index: int, perm: tuple[int, ...]) -> str:
@@ -384,7 +393,7 @@ def _dims(c: _Converter, value: str, rank: int) -> list[str]:
 def _pads(c: _Converter, index: int) -> str:
     """TFLite's paddings[rank, 2] as ONNX's: all begins, then all ends."""
     if index in c.known:
-        return c.int64(*(int(n) for n in c.known[index].T.reshape(-1)))
+        return c.array(c.whole_numbers(index).T.astype(np.int64).reshape(-1))
     return c.emit("reshape", c.emit("transpose", c.as_int64(index), perm=(1, 0)), c.int64(-1))
 
 
@@ -392,7 +401,7 @@ def _pads(c: _Converter, index: int) -> str:
 def _space_to_batch(c: _Converter, o: Operator) -> None:
     if c.rank(o.inputs[0]) != 4:
         raise UnsupportedError(f"node {c.current}: {o.op}: expected 4 dims")
-    (top, bottom), (left, right) = c.constant(o.inputs[2]).tolist()
+    top, bottom, left, right = c.numbers(o.inputs[2])
     x = c.emit("pad", c.value(o.inputs[0]), c.int64(0, top, left, 0, 0, bottom, right, 0))
     if o.outputs[0] not in c.dilated:
         block_h, block_w = map(c.int64, c.numbers(o.inputs[1]))
@@ -409,7 +418,7 @@ def _space_to_batch(c: _Converter, o: Operator) -> None:
 def _batch_to_space(c: _Converter, o: Operator) -> None:
     if c.rank(o.inputs[0]) != 4:
         raise UnsupportedError(f"node {c.current}: {o.op}: expected 4 dims")
-    (top, bottom), (left, right) = c.constant(o.inputs[2]).tolist()
+    top, bottom, left, right = c.numbers(o.inputs[2])
     x = c.value(o.inputs[0])
     if o.inputs[0] not in c.dilated:
         block_h, block_w = map(c.int64, c.numbers(o.inputs[1]))

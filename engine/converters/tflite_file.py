@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from math import prod
 from struct import error as StructError
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -149,7 +149,7 @@ def _numbers(vector: Any) -> tuple[int, ...]:
 
 
 def _names(enum: Any) -> dict[int, str]:
-    members: dict[str, Any] = vars(enum)
+    members = cast("dict[str, Any]", vars(enum))
     return {number: name for name, number in members.items() if isinstance(number, int)}
 
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from typing import TypeAlias
+from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 import numpy as np
 
@@ -107,12 +107,33 @@ def known_value(type: Type | None, what: str) -> Array:
 def infer_node(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
     """The types of the node's outputs; errors name the node."""
     with _errors_name(node, inputs):
-        types = find(node.op).infer(*inputs, **node.attrs)
+        op = find(node.op)
+        check_attrs(node.attrs, op.reference, op.infer)
+        types = op.infer(*inputs, **node.attrs)
     types = (types,) if isinstance(types, Type) else types
     for each in types:
         if any(isinstance(dim, int) and dim < 0 for dim in each.shape):
             raise ShapeError(f"node {node.name or node.outputs[0]}: {node.op} gives {each}")
     return types
+
+
+def check_attrs(attrs: Mapping[str, Attr], *takers: Callable[..., object]) -> None:
+    """Raise TypeError for an attribute of another kind than a taker's annotation, the last's."""
+    hints = {name: hint for taker in takers for name, hint in _hints(taker).items()}
+    for name, value in attrs.items():
+        if name in hints and not _is_a(hints[name], value):
+            raise TypeError(f"attribute {name}: expected {hints[name]}, got {value!r}")
+
+
+_hints = cache(get_type_hints)
+
+
+def _is_a(hint: Any, value: Attr) -> bool:
+    if get_origin(hint) is tuple:
+        return isinstance(value, tuple) and all(_is_a(get_args(hint)[0], each) for each in value)
+    if get_args(hint):
+        return any(_is_a(each, value) for each in get_args(hint))
+    return isinstance(value, (int, float) if hint is float else hint)
 
 
 @contextmanager

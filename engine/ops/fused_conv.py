@@ -6,7 +6,7 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Attr, Type
-from palmkit.engine.ops import Case, case, find, op
+from palmkit.engine.ops import Case, case, check_attrs, find, op
 from palmkit.engine.ops.conv import conv
 from palmkit.engine.ops.rules import need_broadcast_to, need_dtype
 
@@ -48,6 +48,7 @@ def _infer(
     activation_params: tuple[float, ...] = (),
     **attrs: Attr,
 ) -> Type:
+    check_attrs(attrs, conv.reference)
     y = conv.infer(x, w, b, **attrs)
     assert isinstance(y, Type)
     if len(activation_params) != len(ACTIVATIONS[activation]):

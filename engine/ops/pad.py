@@ -1,6 +1,6 @@
 """pad."""
 
-from collections.abc import Mapping
+from typing import Any
 
 import numpy as np
 
@@ -9,13 +9,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, known_value, op
 from palmkit.engine.ops.rules import need_dtype, positive_axes
 
-# The names that numpy has for ONNX's modes.
-MODES: Mapping[str, str] = {
-    "constant": "constant",
-    "edge": "edge",
-    "reflect": "reflect",
-    "wrap": "wrap",
-}
+MODES = ("constant", "edge", "reflect", "wrap")
 
 
 def amounts(x: Type, pads: Array, axes: Array | None = None) -> list[tuple[int, int]]:
@@ -89,4 +83,5 @@ def pad(
     if mode == "constant":
         value = 0 if constant_value is None else constant_value.item()
         return np.pad(x, added, constant_values=value)
-    return np.pad(x, added, MODES[mode])  # type: ignore[call-overload, no-any-return]
+    extend: Any = np.pad
+    return np.asarray(extend(x, added, mode))

@@ -1,7 +1,6 @@
 """Builder of the ops that reduce axes to one number each."""
 
 from collections.abc import Callable, Sequence
-from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -41,13 +40,13 @@ def reduction(*cases: Case, dtypes: Sequence[str] = NUMBERS) -> Callable[[Reduct
             kept = reduced_shape(x.dims, positive_axes(name, chosen, x), keepdims)
             return Type(x.dtype, kept)
 
-        @wraps(reference)
         def meaning(
             x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
         ) -> Array:
             chosen = reduced_axes(x.ndim, axes, noop_with_empty_axes)
             return np.asarray(reference(x, chosen, bool(keepdims)), x.dtype)
 
+        meaning.__name__, meaning.__doc__ = name, reference.__doc__
         return op(infer, *cases)(meaning)
 
     return register

@@ -8,7 +8,7 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError, UnsupportedError
 from palmkit.engine.ir import Array, Node, Type
-from palmkit.engine.ops import Case, case, known_value, op
+from palmkit.engine.ops import Case, case, check_attrs, known_value, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype, positive_axes
 
@@ -207,6 +207,7 @@ def _infer(
     sizes: Type | None = None,
     **attrs: Any,
 ) -> Type:
+    check_attrs(attrs, Options)
     options = Options(**attrs)
     options.check()
     if options.mode != "nearest":

@@ -173,7 +173,7 @@ class _Runner:
 
         options = self._options
         picture = read_image(
-            each.path,
+            each.name,
             rotation=options.rotation,
             flip=options.flip,
             max_pixels=options.max_pixels,
@@ -199,7 +199,7 @@ class _Runner:
         options = self._options
         count, most, passed_s = 0, 0, 0.0
         with ExitStack() as stack:
-            reader = stack.enter_context(VideoReader(each.path))
+            reader = stack.enter_context(VideoReader(each.name))
             look = stack.enter_context(self._job.open("video"))
             writer = None
             if output is not None:

@@ -1,14 +1,16 @@
 """Every case of every op: each backend against numpy, and numpy against ONNX Runtime."""
 
+import re
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 import pytest
 
 from palmkit.engine.backends import BACKENDS
-from palmkit.engine.errors import ModelError, PalmError, ShapeError, UnsupportedError
-from palmkit.engine.ir import Array, Graph, Known, Node, Type
+from palmkit.engine.errors import ModelError, ShapeError, UnsupportedError
+from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import Case, Op, find, infer_node, infer_types, registry, run_reference
 
 CASES = [(op, case) for op in registry().values() for case in op.cases]
@@ -38,20 +40,32 @@ def random_array(type: Type, seed: int) -> Array:
     return rng.normal(size=type.dims).astype(type.dtype)
 
 
+def fed(case: Case) -> list[bool]:
+    """Which inputs are fed; of all constants the first, lest backends compute it beforehand."""
+    computed = [isinstance(x, Type) for x in case.inputs]
+    first = case.inputs[0]
+    if not any(computed) and isinstance(first, np.ndarray) and first.ndim:
+        computed[0] = True
+    return computed
+
+
 def arrays(case: Case) -> list[Array | None]:
     return [random_array(x, i) if isinstance(x, Type) else x for i, x in enumerate(case.inputs)]
 
 
 def one_node(op: Op, case: Case) -> Graph:
     names = tuple("" if x is None else f"x{i}" for i, x in enumerate(case.inputs))
-    named = list(zip(names, case.inputs, strict=True))
     node = Node(op.name, names, tuple(f"y{i}" for i in range(case.outputs)), case.attrs)
-    graph = Graph(
-        {name: x for name, x in named if isinstance(x, Type)},
-        {},
-        (node,),
-        {name: x for name, x in named if isinstance(x, np.ndarray)},
-    )
+    inputs: dict[str, Type] = {}
+    constants: dict[str, Array] = {}
+    for name, x, feed in zip(names, case.inputs, fed(case), strict=True):
+        if isinstance(x, Type):
+            inputs[name] = x
+        elif feed and x is not None:
+            inputs[name] = Type.of(x)
+        elif x is not None:
+            constants[name] = x
+    graph = Graph(inputs, {}, (node,), constants)
     types = infer_types(graph)
     outputs = {name: Type(types[name].dtype, types[name].shape) for name in node.outputs}
     return Graph(graph.inputs, outputs, graph.nodes, graph.constants)
@@ -87,6 +101,17 @@ def test_backend(backend: str, op: Op, case: Case) -> None:
         assert Type.of(outputs[name]) == type
 
 
+SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0, 1e-42, -1e-42, 3e38, -3e38, 1], np.float32)
+UNARY = [op for op in registry().values() if op.cases[0].inputs == (Type("float32", ()),)]
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+@pytest.mark.parametrize("op", UNARY, ids=label)
+def test_nan_and_infinity_go_through(backend: str, op: Op) -> None:
+    tiled = np.tile(SPECIAL, 7)
+    test_backend(backend, op, Case((tiled,)))
+
+
 @every_case
 def test_inputs_are_left_alone(op: Op, case: Case) -> None:
     inputs = arrays(case)
@@ -107,18 +132,18 @@ def test_rule_gives_plain_types(op: Op, case: Case) -> None:
             np.testing.assert_array_equal(type.value, y)
 
 
-def foreign_name(op: str) -> str | None:
-    """The ONNX operator that the converter calls `op`; None if there is none."""
+@cache
+def foreign_names() -> dict[str, str]:
+    """ONNX's operators by the names that the converter has for them."""
     onnx = pytest.importorskip("onnx")
     from palmkit.engine.converters.onnx import op_name
 
-    names = {schema.name for schema in onnx.defs.get_all_schemas()}
-    return next((name for name in names if op_name(name) == op), None)
+    return {op_name(schema.name): schema.name for schema in onnx.defs.get_all_schemas()}
 
 
 def onnx_model(op: Op, case: Case) -> Any:
     onnx = pytest.importorskip("onnx")
-    operator = foreign_name(op.name)
+    operator = foreign_names().get(op.name)
     if operator is None:
         pytest.skip(f"ONNX has no operator {op.name}")
     graph = one_node(op, case)
@@ -166,17 +191,131 @@ def test_meaning_is_that_of_onnx_runtime(op: Op, case: Case) -> None:
         assert_close(y, np.asarray(peer))
 
 
-@pytest.mark.parametrize(
-    ("op", "inputs", "attrs", "message"),
-    [
-        (
-            "add",
-            ["float32[2]", "float32[3]"],
-            {},
-            r"add: cannot broadcast float32\[2\] with float32\[3\]",
-        ),
-    ],
-)
-def test_errors(op: str, inputs: list[str], attrs: dict[str, Any], message: str) -> None:
-    with pytest.raises(ShapeError, match=message):
-        find(op).infer(Type("float32", (2,)), Type("float32", (3,)))
+@every_case
+def test_converter_keeps_the_meaning(op: Op, case: Case) -> None:
+    from palmkit.engine.converters.onnx import convert
+
+    graph = convert(onnx_model(op, case).SerializeToString())
+    inputs = arrays(case)
+    outputs = (
+        BACKENDS["reference"]
+        .compile(graph)
+        .run(
+            {
+                name: x
+                for i, x in enumerate(inputs)
+                if (name := f"x{i}") in graph.inputs and x is not None
+            }
+        )
+    )
+    wanted = run_reference(one_node(op, case).nodes[0], inputs)
+    for name, y in zip(graph.outputs, wanted, strict=False):
+        assert_close(outputs[name], y)
+
+
+@pytest.mark.parametrize("case", find("fused_conv").cases, ids=label)
+def test_fused_conv_is_its_parts(case: Case) -> None:
+    """The one op that ONNX has not, from ops that it has."""
+    x, w, b, z, slope = (*arrays(case), None, None, None)[:5]
+    attrs = dict(case.attrs)
+    activation, params = attrs.pop("activation", ""), attrs.pop("activation_params", ())
+    assert isinstance(params, tuple)
+    y = run("conv", x, w, b, **attrs)
+    if z is not None:
+        missing = y.shape[1] - z.shape[1]
+        pads = np.array([0, 0, 0, 0, 0, missing, 0, 0])
+        y = run("add", y, run("pad", z, pads))
+    bounds = [np.array(param, y.dtype) for param in params]
+    match activation:
+        case "":
+            pass
+        case "clip":
+            y = run("clip", y, *bounds)
+        case "prelu":
+            y = run("prelu", y, slope)
+        case "hard_sigmoid":
+            y = run("hard_sigmoid", y, alpha=params[0], beta=params[1])
+        case "leaky_relu" | "elu":
+            y = run(activation, y, alpha=params[0])
+        case _:
+            y = run(str(activation), y)
+    assert_close(run("fused_conv", x, w, b, z, slope, **case.attrs), y)
+
+
+def run(op: str, *inputs: Array | None, **attrs: Attr) -> Array:
+    names = tuple("" if x is None else f"x{i}" for i, x in enumerate(inputs))
+    return run_reference(Node(op, names, ("y",), attrs), inputs)[0]
+
+
+def test_missing_op_lists_what_there_is() -> None:
+    with pytest.raises(UnsupportedError, match=r"no op 'magic'; known: abs, add, and, .*, where"):
+        find("magic")
+    with pytest.raises(UnsupportedError, match="no op 'windows'"):
+        find("windows")
+
+
+def f32(*shape: int) -> Type:
+    return Type("float32", shape)
+
+
+def constant(*values: float, dtype: str = "int64") -> Known:
+    return Known.of(np.array(values, dtype))
+
+
+REFUSED: list[tuple[str, Sequence[Type | None], dict[str, Attr], str]] = [
+    ("add", [f32(2), f32(3)], {}, "add: cannot broadcast float32[2] with float32[3]"),
+    ("add", [f32(2), Type("int64", (2,))], {}, "expected one dtype, got float32[2] and int64[2]"),
+    ("sigmoid", [Type("int32", (2,))], {}, "sigmoid: expected one of float32, float16, float64"),
+    ("conv", [f32(1, 3, 8, 8), f32(4, 2, 3, 3)], {}, "group 1 does not divide float32[1, 3, 8, 8]"),
+    ("conv", [f32(1, 3, 2, 2), f32(4, 3, 3, 3)], {}, "kernel of [3, 3] does not fit"),
+    ("conv", [f32(1, 3, 8, 8), f32(4, 3, 3, 3), f32(5)], {}, "expected a bias of [4]"),
+    ("conv", [f32(1, 3, 8, 8), f32(4, 3, 3, 3)], {"strides": (2,)}, "not for 2 spatial axes"),
+    ("conv_transpose", [f32(1, 3, 8, 8), f32(4, 3, 3, 3)], {}, "group 1 does not divide"),
+    ("max_pool", [f32(8, 8)], {"kernel_shape": (2, 2)}, "expected rank 3.., got float32[8, 8]"),
+    ("gemm", [f32(2, 3), f32(4, 5)], {}, "gemm: cannot multiply float32[2, 3] by float32[4, 5]"),
+    ("matmul", [f32(2, 3), f32(4, 5)], {}, "matmul: cannot multiply"),
+    ("prelu", [f32(3), f32(2, 3)], {}, "prelu: cannot broadcast float32[2, 3] to float32[3]"),
+    ("concat", [f32(2, 3), f32(3, 3)], {"axis": 1}, "concat: cannot join"),
+    ("concat", [f32(2, 3)], {"axis": 2}, "concat: axis 2 is outside of float32[2, 3]"),
+    ("split", [f32(7)], {"num_outputs": 10**9}, "cannot cut axis 0 of float32[7] into 1000000000"),
+    ("split", [f32(7), constant(3, 3)], {}, "split: cannot cut"),
+    ("reshape", [f32(2, 3), constant(4, -1)], {}, "reshape: cannot make [4, -1] of float32[2, 3]"),
+    ("transpose", [f32(2, 3)], {"perm": (0, 0)}, "not a permutation"),
+    ("squeeze", [f32(2, 3), constant(0)], {}, "squeeze: expected a dim of 1"),
+    ("unsqueeze", [f32(2, 3), constant(0, 0)], {}, "an axis of float32[2, 3] is named twice"),
+    ("reduce_sum", [f32(2, 3), constant(2)], {}, "reduce_sum: axis 2 is outside"),
+    ("expand", [f32(2, 3), constant(4)], {}, "expand: cannot broadcast"),
+    ("pad", [f32(3), constant(-2, -2)], {}, "pad: cannot cut"),
+    ("pad", [f32(3), constant(3, 0)], {"mode": "reflect"}, "pad: cannot reflect"),
+    ("tile", [f32(3), constant(3, 2)], {}, "tile: expected 1 repeats"),
+    ("depth_to_space", [f32(1, 6, 2, 2)], {"blocksize": 2}, "blocksize 2 does not divide"),
+    ("resize", [f32(1, 1, 2, 2)], {}, "resize: expected one of scales or sizes"),
+    ("fused_conv", [f32(1, 3, 3, 3), f32(2, 3, 1, 1), None, f32(1, 3, 3, 3)], {}, "cannot add"),
+]
+
+
+@pytest.mark.parametrize(("op", "inputs", "attrs", "message"), REFUSED)
+def test_shape_error_names_op_and_types(
+    op: str, inputs: Sequence[Type | None], attrs: dict[str, Attr], message: str
+) -> None:
+    node = Node(op, tuple(map(str, inputs)), ("y",), attrs, "the node")
+    with pytest.raises(ShapeError, match=re.escape(message)) as caught:
+        infer_node(node, inputs)
+    assert str(caught.value).startswith(f"node the node: {op}")
+
+
+def test_unknown_attribute_is_a_damaged_model() -> None:
+    node = Node("relu", ("x",), ("y",), {"colour": 3}, "the node")
+    with pytest.raises(ModelError, match=r"node the node: relu does not take \(float32\[2\]\)"):
+        infer_node(node, [f32(2)])
+
+
+def test_shape_that_is_computed_is_unsupported() -> None:
+    node = Node("reshape", ("x", "s"), ("y",))
+    with pytest.raises(UnsupportedError, match=r"reshape: shape: expected a constant, got int64"):
+        infer_node(node, [f32(2), Type("int64", (1,))])
+
+
+def test_index_out_of_range_is_typed() -> None:
+    with pytest.raises(ModelError, match="gather"):
+        run("gather", np.zeros(3), np.array([3]))

@@ -58,7 +58,8 @@ def picture(height: int, width: int, *squares: tuple[int, float, float, float]) 
     """Black, with squares: channel, x, y of the corner, side."""
     image = np.zeros((height, width, 3), np.uint8)
     for channel, x, y, side in squares:
-        image[round(y) : round(y + side), round(x) : round(x + side), channel] = 240
+        rows = slice(max(round(y), 0), max(round(y + side), 0))
+        image[rows, max(round(x), 0) : max(round(x + side), 0), channel] = 240
     return image
 
 

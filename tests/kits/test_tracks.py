@@ -1,4 +1,5 @@
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -95,7 +96,7 @@ def test_filter_is_the_published_one() -> None:
     np.testing.assert_allclose(got, expected, rtol=1e-5)
 
 
-def filtered(signal: NDArray[np.float64], size: float = 100) -> NDArray[np.float64]:
+def filtered(signal: NDArray[np.floating[Any]], size: float = 100) -> NDArray[np.float64]:
     smooth = OneEuroFilter()
     times_s = (np.arange(len(signal)) + 1) * STEP_S
     got = [smooth.filter(np.array([v]), t, size)[0] for v, t in zip(signal, times_s, strict=True)]

@@ -33,7 +33,7 @@ class CpuProgram:
         from palmkit.engine import _native
 
         lowering = Lowering(graph)
-        self.plan: Plan = allocate(lowering.steps, lowering.constants)
+        self.plan: Plan = allocate(lowering.steps, lowering.constants, lowering.borders)
         self._inputs = tuple(graph.inputs)
         self._outputs = {name: lowering.type(name) for name in graph.outputs}
         self._threads = threads

@@ -7,7 +7,7 @@ changes only the order; a copy is made only where a kernel needs another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,12 +90,14 @@ class Lowering:
         self.types = infer_types(graph)
         self.steps: list[Step] = []
         self.constants: list[Array] = []
+        self.borders: list[View] = []
         self._values: dict[str, Located] = {}
         self._copies: dict[tuple[str, Order], Located] = {}
         self._node = ""
         for index, (name, type) in enumerate(graph.inputs.items()):
             view = View(Buffer("input", type.size_bytes, index), type.dtype, type.dims)
             self._values[name] = Located(view, plain(len(type.dims)))
+            self.borders.append(view)
         self._lower_nodes()
         self._write_outputs()
 
@@ -127,8 +129,10 @@ class Lowering:
             view = self.get(name, plain(len(type.dims)))
             if view.buffer.place == "arena":
                 view.buffer.place, view.buffer.index = "output", index
+                self.borders.append(view)
             else:
                 output = View(Buffer("output", type.size_bytes, index), type.dtype, type.dims)
+                self.borders.append(output)
                 self.copy(view, output, type.dims, strides_of(type.dims), strides_of(type.dims))
 
     def type(self, name: str) -> Type:
@@ -190,9 +194,7 @@ class Lowering:
                 return view
             view = self.scratch(located.view.dtype, dims)
             strides = dict(zip(located.order, strides_of(located.view.dims), strict=True))
-            self.copy(
-                located.view, view, dims, [strides[axis] for axis in order], strides_of(dims)
-            )
+            self.copy(located.view, view, dims, [strides[axis] for axis in order], strides_of(dims))
             located = Located(view, order)
         self._copies[name, order] = located
         return located.view
@@ -219,13 +221,12 @@ class Lowering:
         kernel: str,
         inputs: Sequence[View | None],
         outputs: Sequence[View],
-        /,
+        attrs: Mapping[str, StepAttr] | None = None,
         in_place: int | None = None,
-        **attrs: StepAttr,
     ) -> None:
         """Add a step for the node at hand."""
         self.steps.append(
-            Step(kernel, self._node, tuple(inputs), tuple(outputs), attrs, in_place)
+            Step(kernel, self._node, tuple(inputs), tuple(outputs), attrs or {}, in_place)
         )
 
     def copy(
@@ -244,11 +245,13 @@ class Lowering:
             "copy",
             [source],
             [target],
-            shape=dims,
-            x_strides=x_strides,
-            x_offset=source_offset,
-            y_strides=y_strides,
-            y_offset=target_offset,
+            {
+                "shape": dims,
+                "x_strides": x_strides,
+                "x_offset": source_offset,
+                "y_strides": y_strides,
+                "y_offset": target_offset,
+            },
         )
 
 
@@ -260,11 +263,11 @@ def broadcast_strides(
     located_dims: the operand's dims in memory, in `order`; shape: the output's, in its own axes.
     """
     extra = len(shape) - len(order)
-    by_axis = dict(zip(order, zip(strides_of(located_dims), located_dims, strict=True), strict=True))
+    by_axis = dict(
+        zip(order, zip(strides_of(located_dims), located_dims, strict=True), strict=True)
+    )
     strides: list[int] = []
     for axis in out_order:
         stride, dim = by_axis.get(axis - extra, (0, 1))
         strides.append(stride if dim > 1 else 0)
     return strides
-
-

@@ -5,6 +5,7 @@
 #include <utility>
 #include <vector>
 
+#include "base/check.h"
 #include "program.h"
 
 namespace palm {
@@ -14,8 +15,8 @@ class OneStep {
   explicit OneStep(std::string kernel) { step_.kernel = std::move(kernel); }
 
   // The next input; the values must outlive this.
-  template <class T>
-  OneStep& input(DType dtype, std::vector<size_t> shape, const std::vector<T>& values,
+  template <class Values>
+  OneStep& input(DType dtype, std::vector<size_t> shape, const Values& values,
                  bool constant = false) {
     Tensor tensor(dtype, std::move(shape));
     std::vector<Array>& list = constant ? constants_ : inputs_;
@@ -24,8 +25,7 @@ class OneStep {
     tensors_.push_back({constant ? Place::kConstant : Place::kInput, list.size() - 1, tensor});
     return *this;
   }
-  OneStep& input(std::vector<size_t> shape, const std::vector<float>& values,
-                 bool constant = false) {
+  OneStep& input(std::vector<size_t> shape, const Vector& values, bool constant = false) {
     return input(DType::kFloat32, std::move(shape), values, constant);
   }
   OneStep& no_input() {

@@ -6,7 +6,7 @@
 //   max(a, b) = a > b ? a : b and min(a, b) = a < b ? a : b, so a NaN in b stays;
 //   less(a, b, x, y) = a < b ? x : y; if_nan(a, x, y) = a is NaN ? x : y;
 //   scale(a, n) = a * 2^n for whole -252 <= n <= 254.
-// F32Half has half the lanes where half a vector costs less than a masked whole one.
+// F32Half has half the lanes where half a vector costs less than a masked whole one (kHasHalf).
 // Everything has internal linkage: otherwise the linker would keep one copy for all the sets, and
 // an old CPU would meet new instructions. For the same reason simd.cc files use no std:: templates.
 #include <cstddef>
@@ -25,3 +25,9 @@
 #define PALM_INLINE inline __attribute__((always_inline))
 // Keeps a pointer in a register: GCC else spills tables of addresses.
 #define PALM_PIN(pointer) asm("" : "+r"(pointer))
+// Keeps a loaded vector in a register: GCC else loads it again for each use.
+#if defined(__x86_64__)
+#define PALM_PIN_VECTOR(vector) asm("" : "+v"(vector))
+#else
+#define PALM_PIN_VECTOR(vector) asm("" : "+w"(vector))
+#endif

@@ -42,10 +42,9 @@ def run(path: Path, rng: np.random.Generator) -> str:
         )
     except PalmError as error:
         return type(error).__name__
-    for name, expected in model.outputs.items():
-        got = Type.of(outputs[name])
-        assert got.dtype == expected.dtype, f"output {name}: expected {expected}, got {got}"
-        assert not expected.is_static or got.shape == expected.shape, f"output {name}: {got}"
+    # What a file says of its outputs is only a hint while its inputs have dims that are names.
+    for name, expected in model.outputs.items() if model.graph.is_static else ():
+        assert Type.of(outputs[name]) == expected, f"output {name}: expected {expected}"
     return "runs"
 
 
@@ -67,7 +66,7 @@ def main() -> None:
     streams = [mutants(source, rng) for source in sources]
     results = Counter[str]()
     end = time.monotonic() + options.seconds
-    with tqdm(unit="file", desc="fuzz") as progress:
+    with tqdm(unit="file", desc="fuzz", mininterval=1, disable=None) as progress:
         while time.monotonic() < end:
             path.write_bytes(next(rng.choice(streams)))
             try:

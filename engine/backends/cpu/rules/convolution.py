@@ -16,9 +16,7 @@ def _ints(node: Node, name: str, default: Sequence[int]) -> list[int]:
     return [int(x) for x in value] if isinstance(value, tuple) and value else list(default)
 
 
-def _window(
-    node: Node, spatial: Sequence[int], kernel: Sequence[int], output: Sequence[int]
-) -> dict[str, list[int]]:
+def _window(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> dict[str, list[int]]:
     """Strides, dilations and pads in two dims; a one-dim window becomes one of height 1."""
     rank = len(kernel)
     strides = _ints(node, "strides", [1] * rank)
@@ -54,6 +52,14 @@ def _activation(node: Node) -> dict[str, StepAttr]:
     }
 
 
+def _per_channel(lowering: Lowering, slope: str, channels: int) -> View:
+    """PReLU's slope as one number a channel."""
+    value = lowering.constant_of(slope, "slope")
+    if value.size not in (1, channels):
+        raise UnsupportedError("a slope that differs within a channel")
+    return lowering.constant(np.broadcast_to(value.reshape(-1), (channels,)))
+
+
 @rule("conv", "fused_conv")
 def lower_conv(lowering: Lowering, node: Node) -> None:
     """x, w and y channels-last; w as [m, kh, kw, c / group]."""
@@ -64,9 +70,8 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     weights = lowering.constant_of(w, "weight").transpose(order)
     if rank == 3:
         weights = weights[:, None]
-    y = lowering.dims(node.outputs[0])
     attrs: dict[str, StepAttr] = {
-        **_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:], y[2:]),
+        **_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
         "group": int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
         **_activation(node),
     }
@@ -76,11 +81,11 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
             _image(lowering.get(x, order), rank),
             lowering.constant(weights),
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
-            lowering.constant(lowering.constant_of(slope, "slope").reshape(-1)) if slope else None,
+            _per_channel(lowering, slope, lowering.dims(w)[0]) if slope else None,
             _image(lowering.get(z, order), rank) if z else None,
         ],
         [_image(lowering.put(node.outputs[0], order), rank)],
-        **attrs,
+        attrs,
     )
 
 
@@ -95,7 +100,6 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     if rank == 3:
         weights = weights[:, None]
     y = lowering.dims(node.outputs[0])
-    attrs = _transposed_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:], y[2:])
     lowering.step(
         "conv_transpose",
         [
@@ -104,9 +108,11 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
         ],
         [_image(lowering.put(node.outputs[0], order), rank)],
-        **attrs,
-        group=int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
-        **_activation(node),
+        {
+            **_transposed_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:], y[2:]),
+            "group": int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
+            **_activation(node),
+        },
     )
 
 
@@ -122,7 +128,11 @@ def _transposed_window(
     begin, end = pads[:rank], pads[rank:]
     for i in range(rank):
         total = (
-            strides[i] * (spatial[i] - 1) + extra[i] + (kernel[i] - 1) * dilations[i] + 1 - output[i]
+            strides[i] * (spatial[i] - 1)
+            + extra[i]
+            + (kernel[i] - 1) * dilations[i]
+            + 1
+            - output[i]
         )
         if node.attrs.get("output_shape") or node.attrs.get("auto_pad", "NOTSET") != "NOTSET":
             upper = node.attrs.get("auto_pad") == "SAME_UPPER"
@@ -149,15 +159,16 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
     rank = _need_image(lowering, x)
     order = channels_last(rank)
     kernel = _ints(node, "kernel_shape", [])
-    attrs = _window(node, lowering.dims(x)[2:], kernel, lowering.dims(node.outputs[0])[2:])
     lowering.step(
         "pool",
         [_image(lowering.get(x, order), rank)],
         [_image(lowering.put(node.outputs[0], order), rank)],
-        mode="max" if node.op == "max_pool" else "average",
-        kernel=kernel if rank == 4 else [1, *kernel],
-        count_include_pad=int(node.attrs.get("count_include_pad", 0)),  # type: ignore[arg-type]
-        **attrs,
+        {
+            "mode": "max" if node.op == "max_pool" else "average",
+            "kernel": kernel if rank == 4 else [1, *kernel],
+            "count_include_pad": int(node.attrs.get("count_include_pad", 0)),  # type: ignore[arg-type]
+            **_window(node, lowering.dims(x)[2:], kernel),
+        },
     )
 
 
@@ -177,4 +188,6 @@ def lower_resize(lowering: Lowering, node: Node) -> None:
         for table in axis_table(node, lowering.types, axis):
             tables.append(lowering.constant(np.asarray(table)))
     order = channels_last(rank)
-    lowering.step("resize", [lowering.get(x, order), *tables], [lowering.put(y, order)], mode=mode)
+    lowering.step(
+        "resize", [lowering.get(x, order), *tables], [lowering.put(y, order)], {"mode": mode}
+    )

@@ -35,7 +35,7 @@ UNARY = {
     "leaky_relu": {"alpha": 0.01},
     "elu": {"alpha": 1.0},
 }
-BINARY = ("add", "sub", "mul", "div", "pow", "max", "min")
+BINARY = {"sum": "add"} | {op: op for op in ("add", "sub", "mul", "div", "pow", "max", "min")}
 
 
 @rule(*UNARY)
@@ -52,9 +52,8 @@ def lower_unary(lowering: Lowering, node: Node) -> None:
         "unary",
         [lowering.get(x, order)],
         [lowering.put(node.outputs[0], order)],
+        {"op": node.op, **attrs},
         in_place=0,
-        op=node.op,
-        **attrs,
     )
 
 
@@ -68,10 +67,12 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
         "unary",
         [lowering.get(x, order)],
         [lowering.put(node.outputs[0], order)],
+        {
+            "op": "clip",
+            "min": float(lowering.constant_of(low, "min").item()) if low else -np.inf,
+            "max": float(lowering.constant_of(high, "max").item()) if high else np.inf,
+        },
         in_place=0,
-        op="clip",
-        min=float(lowering.constant_of(low, "min").item()) if low else -np.inf,
-        max=float(lowering.constant_of(high, "max").item()) if high else np.inf,
     )
 
 
@@ -118,11 +119,8 @@ def lower_binary(lowering: Lowering, node: Node) -> None:
             "binary",
             [a, b],
             [y],
+            {"op": BINARY[node.op], "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
             in_place=whole.index(True) if any(whole) and a is not y else None,
-            op=node.op,
-            shape=shape,
-            a_strides=a_walk,
-            b_strides=b_walk,
         )
         a, a_strides = y, strides_of(y.dims)
 
@@ -140,9 +138,8 @@ def lower_prelu(lowering: Lowering, node: Node) -> None:
         "prelu",
         [lowering.get(x, order), view],
         [y],
+        {"shape": shape, "slope_strides": walk},
         in_place=0,
-        shape=shape,
-        slope_strides=walk,
     )
 
 
@@ -167,11 +164,8 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
             "binary",
             [source, lowering.constant(value.astype(np.float32))],
             [y],
+            {"op": op, "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
             in_place=0 if source is not y else None,
-            op=op,
-            shape=shape,
-            a_strides=a_walk,
-            b_strides=b_walk,
         )
         source = y
 

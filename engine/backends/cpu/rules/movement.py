@@ -1,6 +1,6 @@
 """Ops that move elements: views where the order in memory allows, strided copies elsewhere."""
 
-import numpy as np
+from math import prod
 
 from palmkit.engine.backends.cpu.lowering import Lowering, Order, plain, rule, strides_of
 from palmkit.engine.errors import UnsupportedError
@@ -153,10 +153,8 @@ def lower_pad(lowering: Lowering, node: Node) -> None:
     lowering.need_dtype(x)
     fill = float(lowering.constant_of(value, "constant_value").item()) if value else 0.0
     if any(amount > 0 for amount in amounts):
-        lowering.step("fill", [], [y], value=fill)
-    shape = [
-        max(0, dims[a] + min(before.get(a, 0), 0) + min(after.get(a, 0), 0)) for a in order
-    ]
+        lowering.step("fill", [], [y], {"value": fill})
+    shape = [max(0, dims[a] + min(before.get(a, 0), 0) + min(after.get(a, 0), 0)) for a in order]
     if 0 in shape:
         return
     from_strides, to_strides = _axis_strides(view, order), _axis_strides(y, order)
@@ -248,7 +246,5 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
         "gather",
         [view, index],
         [lowering.put(node.outputs[0])],
-        outer=int(np.prod(dims[:axis], dtype=np.int64)),
-        axis=dims[axis],
-        inner=int(np.prod(dims[axis + 1 :], dtype=np.int64)),
+        {"outer": prod(dims[:axis]), "axis": dims[axis], "inner": prod(dims[axis + 1 :])},
     )

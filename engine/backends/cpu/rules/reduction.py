@@ -34,11 +34,13 @@ def _reduce(lowering: Lowering, x: str, y: str, axes: set[int], op: str, keepdim
         "reduce",
         [view],
         [lowering.put(y, out_order)],
-        op=op,
-        out_shape=[view.dims[i] for i in kept],
-        out_strides=[strides[i] for i in kept],
-        red_shape=[view.dims[i] for i in reduced],
-        red_strides=[strides[i] for i in reduced],
+        {
+            "op": op,
+            "out_shape": [view.dims[i] for i in kept],
+            "out_strides": [strides[i] for i in kept],
+            "red_shape": [view.dims[i] for i in reduced],
+            "red_strides": [strides[i] for i in reduced],
+        },
     )
 
 
@@ -53,12 +55,10 @@ def lower_reduce(lowering: Lowering, node: Node) -> None:
         if axes
         else set[int]()
     )
-    if not which and node.attrs.get("noop_with_empty_axes"):
-        lowering.alias(node.outputs[0], lowering.get(x, lowering.order(x)), lowering.order(x))
-        return
+    if not which and not node.attrs.get("noop_with_empty_axes"):
+        which = set(range(rank))
     keepdims = bool(node.attrs.get("keepdims", 1))
-    all_axes = which or set(range(rank))
-    _reduce(lowering, x, node.outputs[0], all_axes, REDUCTIONS[node.op], keepdims)
+    _reduce(lowering, x, node.outputs[0], which, REDUCTIONS[node.op], keepdims)
 
 
 @rule("global_average_pool", "global_max_pool")
@@ -83,10 +83,12 @@ def lower_softmax(lowering: Lowering, node: Node) -> None:
         "softmax",
         [view],
         [lowering.put(node.outputs[0], order)],
-        outer=prod(view.dims[:axis]),
-        axis=view.dims[axis],
-        inner=prod(view.dims[axis + 1 :]),
-        log=int(node.op == "log_softmax"),
+        {
+            "outer": prod(view.dims[:axis]),
+            "axis": view.dims[axis],
+            "inner": prod(view.dims[axis + 1 :]),
+            "log": int(node.op == "log_softmax"),
+        },
     )
 
 
@@ -95,6 +97,9 @@ def _matmul(
 ) -> None:
     """y[..., m, n] = a[..., m, k] b[..., k, n]; leading dims are broadcast."""
     m, k = a.dims[-2:]
+    if k == 0:
+        lowering.step("fill", [], [y], {"value": 0.0})
+        return
     n = y.dims[-1]
     batch = y.dims[:-2]
     if batch and prod(b.dims[:-2]) == 1 and prod(a.dims[:-2]) == prod(batch):
@@ -109,15 +114,17 @@ def _matmul(
         "matmul",
         [a, b, bias],
         [y],
-        m=m,
-        k=k,
-        n=n,
-        batch=list(batch),
-        a_strides=walks[0],
-        b_strides=walks[1],
-        trans_b=int(trans_b),
-        activation="",
-        activation_params=[],
+        {
+            "m": m,
+            "k": k,
+            "n": n,
+            "batch": list(batch),
+            "a_strides": walks[0],
+            "b_strides": walks[1],
+            "trans_b": int(trans_b),
+            "activation": "",
+            "activation_params": [],
+        },
     )
 
 

@@ -17,7 +17,7 @@ struct F32 {
   static F32 load(const float* p, size_t n) { return {_mm256_maskload_ps(p, mask(n))}; }
   void store(float* p) const { _mm256_storeu_ps(p, v); }
   // In pieces: masked stores are slow on AMD.
-  void store(float* p, size_t n) const {
+  __attribute__((noinline)) void store(float* p, size_t n) const {
     if (n >= 8) return store(p);
     __m128 a = _mm256_castps256_ps128(v);
     if (n & 4) {
@@ -73,7 +73,8 @@ struct F32 {
   }
 };
 
-using F32Half = void;
+constexpr bool kHasHalf = false;
+using F32Half = F32;
 
 }  // namespace
 }  // namespace palm

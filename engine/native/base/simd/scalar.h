@@ -55,7 +55,8 @@ struct F32 {
   }
 };
 
-using F32Half = void;
+constexpr bool kHasHalf = false;
+using F32Half = F32;
 
 }  // namespace
 }  // namespace palm

@@ -19,12 +19,6 @@ struct NoTail {
   friend NoTail min(NoTail, NoTail) { return {}; }
 };
 
-template <class T>
-struct IsVoid { static constexpr bool value = false; };
-template <>
-struct IsVoid<void> { static constexpr bool value = true; };
-constexpr bool kHasHalf = !IsVoid<F32Half>::value;
-
 constexpr size_t kMaxVectors = F32::registers == 32 ? 4 : 3;
 
 // The rows of a tile: what the registers hold beside a row of b and an element of a.

@@ -1,0 +1,69 @@
+import pytest
+
+from palmkit.engine.passes.fuse_activation import fuse_activation
+
+BEFORE = """
+    x = input(1, 3, 6, 6)
+    w = random(4, 3, 3, 3)
+    b = random(4)
+    low = float32(0.0)
+    high = float32(6.0)
+    slope = random(4, 1, 1)
+    flat = random(1, 4, 1, 1)
+    single = float32([0.25])
+    wide = random(4, 4, 4)
+    z = input(1, 4, 4, 4)
+    a = {layer}
+    y = {node}
+    output(y)
+    """
+
+
+@pytest.mark.parametrize(
+    ("node", "inputs", "attrs"),
+    [
+        ("relu(a)", "", "activation='clip', activation_params=(0.0, inf)"),
+        ("clip(a, low, high)", "", "activation='clip', activation_params=(0.0, 6.0)"),
+        ("clip(a, _, high)", "", "activation='clip', activation_params=(-inf, 6.0)"),
+        ("prelu(a, slope)", ", , slope", "activation='prelu'"),
+        ("prelu(a, flat)", ", , y/slope", "activation='prelu'"),
+        ("prelu(a, single)", ", , y/slope", "activation='prelu'"),
+        ("leaky_relu(a)", "", "activation='leaky_relu', activation_params=(0.01,)"),
+        ("leaky_relu(a, alpha=0.2)", "", "activation='leaky_relu', activation_params=(0.2,)"),
+        ("elu(a)", "", "activation='elu', activation_params=(1.0,)"),
+        ("hard_swish(a)", "", "activation='hard_swish'"),
+        ("hard_sigmoid(a)", "", "activation='hard_sigmoid', activation_params=(0.2, 0.5)"),
+        ("sigmoid(a)", "", "activation='sigmoid'"),
+        ("tanh(a)", "", "activation='tanh'"),
+    ],
+)
+def test_each(becomes, node, inputs, attrs):
+    becomes(
+        fuse_activation,
+        BEFORE.format(layer="conv(x, w, b, strides=(1, 1))", node=node),
+        f"y = fused_conv(x, w, b{inputs}, {attrs}, strides=(1, 1))",
+    )
+
+
+def test_after_a_residual(becomes):
+    becomes(
+        fuse_activation,
+        BEFORE.format(layer="fused_conv(x, w, _, z)", node="prelu(a, slope)"),
+        "y = fused_conv(x, w, , z, slope, activation='prelu')",
+    )
+
+
+@pytest.mark.parametrize(
+    ("layer", "node"),
+    [
+        ("conv(x, w, b)", "prelu(a, wide)"),
+        ("conv(x, w, b)", "softplus(a)"),
+        ("fused_conv(x, w, activation='sigmoid')", "relu(a)"),
+    ],
+)
+def test_others_stay(stays, layer, node):
+    stays(fuse_activation, BEFORE.format(layer=layer, node=node))
+
+
+def test_a_second_reader_stays(stays):
+    stays(fuse_activation, BEFORE.format(layer="conv(x, w)", node="relu(a)") + "\n    output(y, a)")

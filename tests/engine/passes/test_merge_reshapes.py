@@ -1,0 +1,64 @@
+import pytest
+
+from palmkit.engine.passes.merge_reshapes import merge_reshapes
+
+
+def test_a_chain_is_one(becomes):
+    becomes(
+        merge_reshapes,
+        """
+        x = input(2, 3, 1, 5)
+        axes = int64(2)
+        first = int64(0)
+        target = int64(-1, 5)
+        a = squeeze(x, axes)
+        b = unsqueeze(a, first)
+        c = flatten(b)
+        y = reshape(c, target)
+        output(y)
+        """,
+        "y = reshape(x, y/shape)",
+    )
+
+
+def test_a_transpose_of_ones_is_a_reshape_beside_one(becomes):
+    becomes(
+        merge_reshapes,
+        """
+        x = input(1, 7, 1, 1)
+        target = int64(1, 7)
+        a = transpose(x, perm=(0, 2, 3, 1))
+        y = reshape(a, target)
+        output(y)
+        """,
+        "y = reshape(x, y/shape)",
+    )
+
+
+@pytest.mark.parametrize(("dims", "target"), [((1, 7, 2, 1), "1, 14"), ((2, 3, 4, 5), "0, 60")])
+def test_a_transpose_that_moves_data_stays(becomes, dims, target):
+    becomes(
+        merge_reshapes,
+        f"""
+        x = input{dims}
+        target = int64({target})
+        a = transpose(x, perm=(0, 2, 3, 1))
+        y = reshape(a, target)
+        output(y)
+        """,
+        f"""
+        a = transpose(x, perm=(0, 2, 3, 1))
+        y = reshape(a, {"target" if target[0] == "1" else "y/shape"})
+        """,
+    )
+
+
+def test_unknown_dims_stay(stays):
+    stays(
+        merge_reshapes,
+        """
+        x = input("batch", 2, 3)
+        y = flatten(x)
+        output(y)
+        """,
+    )

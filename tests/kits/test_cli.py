@@ -1,0 +1,389 @@
+import json
+import os
+import signal
+import struct
+import subprocess
+import sys
+import time
+from functools import partial
+from inspect import signature
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from palmkit import kits
+from palmkit.kits.cli import main
+from palmkit.kits.video import VideoReader, VideoWriter
+from tests.kits.conftest import picture
+
+COMMAND = [sys.executable, "-m", "palmkit.kits.cli"]
+
+
+def write_picture(path: Path, x: int = 64) -> Path:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    kits.write_image(path, picture(320, 480, (0, x, 96, 32)))
+    return path
+
+
+def write_video(path: Path, frames: int = 12) -> Path:
+    with VideoWriter(path, 25) as writer:
+        for _ in range(frames):
+            writer.write(picture(320, 480, (0, 64, 96, 32)))
+    return path
+
+
+class Result:
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*arguments: object) -> Result:
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as exit:
+            code = int(exit.code or 0)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture
+def face(run: Any, red_model: Path) -> Any:
+    return partial(run, "face", "--model", red_model)
+
+
+def test_one_picture_gives_one_object(face: Any, tmp_path: Path) -> None:
+    result = face(write_picture(tmp_path / "a.png"), "--json")
+    assert (result.code, result.err) == (0, "")
+    (found,) = result.lines
+    assert list(found) == ["width", "height", "faces"]
+    assert found["faces"][0]["box"] == [64, 96, 32, 32]
+    assert found["faces"][0]["id"] is None
+
+
+def test_several_give_json_lines_with_their_files(face: Any, tmp_path: Path) -> None:
+    paths = [write_picture(tmp_path / name) for name in ("a.png", "b.jpg")]
+    result = face(*paths, "--json")
+    assert result.code == 0
+    assert [line["file"] for line in result.lines] == [str(path) for path in paths]
+
+
+def test_a_folder_is_walked(face: Any, tmp_path: Path) -> None:
+    for name in ("b.png", "a.jpg", "deeper/c.PNG", ".hidden.png", ".cache/d.png"):
+        write_picture(tmp_path / "in" / name)
+    (tmp_path / "in" / "notes.txt").write_text("no picture")
+    result = face(tmp_path / "in", "--json", "-o", tmp_path / "out")
+    assert result.code == 0
+    names = [os.path.relpath(line["file"], tmp_path / "in") for line in result.lines]
+    assert names == ["a.jpg", "b.png", "deeper/c.PNG"]
+    written = sorted(p.relative_to(tmp_path / "out") for p in (tmp_path / "out").rglob("*.*"))
+    assert [str(path) for path in written] == names
+    result = face(tmp_path / "in" / "deeper", "--json")
+    assert result.lines[0]["file"].endswith("c.PNG")
+
+
+def test_summary_for_people(face: Any, tmp_path: Path) -> None:
+    result = face(write_picture(tmp_path / "a.png"))
+    first, second = result.out.splitlines()
+    assert first.startswith(f"{tmp_path / 'a.png'}: 1 face in ") and first.endswith(" ms")
+    assert second == "  0.94 at 64,96 size 32x32"
+    kits.write_image(tmp_path / "b.png", picture(320, 320))
+    assert "no faces" in face(tmp_path / "b.png").out
+
+
+def test_drawn_picture_goes_to_a_file_or_folder(face: Any, tmp_path: Path) -> None:
+    source = write_picture(tmp_path / "a.png")
+    assert face(source, "-o", tmp_path / "new" / "found.jpg").code == 0
+    assert kits.read_image(tmp_path / "new" / "found.jpg").shape == (320, 480, 3)
+    assert face(source, "-o", str(tmp_path / "folder") + "/").code == 0
+    drawn = kits.read_image(tmp_path / "folder" / "a.png")
+    assert (drawn != kits.read_image(source)).any()
+    assert face(source, "-o", tmp_path / "new").code == 0
+    assert sorted(os.listdir(tmp_path / "new")) == ["a.png", "found.jpg"]
+
+
+def test_a_failure_is_one_line_and_the_rest_goes_on(face: Any, tmp_path: Path) -> None:
+    folder = tmp_path / "in"
+    write_picture(folder / "a.png")
+    write_picture(folder / "z.png")
+    (folder / "b.jpg").write_text("not a picture")
+    (folder / "c.png").write_bytes(b"")
+    (folder / "d.png").write_bytes((folder / "a.png").read_bytes()[:90])
+    result = face(folder, tmp_path / "none.jpg", "--json", "-o", tmp_path / "out")
+    assert result.code == 1
+    assert [Path(line["file"]).name for line in result.lines] == ["a.png", "z.png"]
+    assert sorted(os.listdir(tmp_path / "out")) == ["a.png", "z.png"]
+    lines = result.err.splitlines()
+    assert len(lines) == 5 and all(line.startswith("palmkit: ") for line in lines)
+    for line, name in zip(lines, ("b.jpg", "c.png", "d.png", "none.jpg"), strict=False):
+        assert name in line
+    assert lines[-1] == "palmkit: 4 failed, of 6"
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        ("none.png", None, "no such file"),
+        ("empty.png", b"", "empty"),
+        ("text.jpg", b"hello", "not a picture"),
+        ("none.mp4", None, "no such file"),
+        ("text.mp4", b"hello", "not a video"),
+    ],
+)
+def test_one_bad_input(
+    face: Any, tmp_path: Path, name: str, content: bytes | None, message: str
+) -> None:
+    if content is not None:
+        (tmp_path / name).write_bytes(content)
+    result = face(tmp_path / name, "--json", "-o", tmp_path / f"out{Path(name).suffix}")
+    assert (result.code, result.out) == (1, "")
+    assert len(result.err.splitlines()) == 1
+    assert message in result.err and name in result.err
+    assert not list(tmp_path.glob("out*")) and not list(tmp_path.glob(".*"))
+
+
+def test_empty_folder_and_urls(face: Any, tmp_path: Path) -> None:
+    result = face(tmp_path)
+    assert (result.code, result.err) == (
+        1,
+        f"palmkit: no picture or video in the folder: {tmp_path}\n",
+    )
+    result = face("https://example.org/a.jpg")
+    assert result.code == 1 and "is a URL, download it first" in result.err
+
+
+def test_a_model_that_is_none(run: Any, tmp_path: Path) -> None:
+    source = write_picture(tmp_path / "a.png")
+    (tmp_path / "text.palm").write_text("not a model")
+    result = run("face", source, "--model", tmp_path / "text.palm")
+    assert result.code == 1 and len(result.err.splitlines()) == 1 and "text.palm" in result.err
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        [],
+        ["face"],
+        ["dogs"],
+        ["face", "a.png", "--min-score", "1.5"],
+        ["face", "a.png", "--min-score", "much"],
+        ["face", "a.png", "--threads", "0"],
+        ["face", "a.png", "--rotation", "45"],
+        ["face", "a.png", "--roi", "1,2,3"],
+        ["face", "a.png", "-o", "out.txt"],
+        ["face", "a.mp4", "-o", "out.png"],
+        ["face", "a.png", "-o", "a.png"],
+        ["face", "a.png", "other/a.png", "-o", "folder"],
+        ["convert", "a.onnx"],
+        ["convert", "a.onnx", "-o", "a.onnx"],
+        ["convert", "a.onnx", "-o", "a.palm", "--metadata", "threshold"],
+        ["bench", "a.onnx", "--runs", "0"],
+        ["bench", "a.onnx", "--dim", "height"],
+        ["inspect", "a.onnx", "--json", "--graph"],
+    ],
+)
+def test_usage_errors(
+    run: Any, red_model: Path, tmp_path: Path, monkeypatch: Any, arguments: list[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    write_picture(tmp_path / "a.png")
+    if arguments[:1] == ["face"] and len(arguments) > 1:
+        arguments = [*arguments, "--model", str(red_model)]
+    result = run(*arguments)
+    assert (result.code, result.out) == (2, "")
+    assert "usage: palmkit" in result.err and "error: " in result.err
+    assert os.listdir(tmp_path) == ["a.png"]
+
+
+def test_every_option_of_the_class_has_its_flag(run: Any) -> None:
+    text = run("face", "--help").out
+    options = set(signature(kits.FaceDetector.__init__).parameters) - {"self"}
+    options |= set(signature(kits.FaceDetector.detect).parameters) - {"self", "image"}
+    by_input = {"mode", "timestamp_ms", "format", "on_result", "on_error"}
+    for option in options - by_input:
+        flag = option.replace("_", "-")
+        assert f"--{flag}" in text or f"--no-{flag}" in text, option
+
+
+@pytest.mark.parametrize("command", ["face", "convert", "inspect", "bench"])
+def test_help_teaches_with_examples(run: Any, command: str) -> None:
+    result = run(command, "--help")
+    assert result.code == 0
+    assert "examples:" in result.out and f"  palmkit {command} " in result.out
+    assert command in run("--help").out
+
+
+def test_rotation_flip_roi_and_limits(face: Any, tmp_path: Path) -> None:
+    kits.write_image(tmp_path / "a.png", np.rot90(picture(320, 480, (0, 64, 96, 32))).copy())
+    found = face(tmp_path / "a.png", "--json", "--rotation", 90).lines[0]
+    assert (found["width"], found["faces"][0]["box"]) == (480, [64, 96, 32, 32])
+    source = write_picture(tmp_path / "b.png")
+    found = face(source, "--json", "--flip", "horizontal").lines[0]
+    assert found["faces"][0]["box"] == [480 - 64 - 32, 96, 32, 32]
+    assert face(source, "--json", "--roi", "256,0,224,320").lines[0]["faces"] == []
+    assert face(source, "--json", "--min-score", "0.99").lines[0]["faces"] == []
+    assert face(source, "--json", "--min-face", "33").lines[0]["faces"] == []
+    result = face(source, "--max-pixels", "1000")
+    assert result.code == 1 and "480x320 is more than 1000 pixels" in result.err
+
+
+def test_a_video_gives_a_line_a_frame_and_a_drawn_video(face: Any, tmp_path: Path) -> None:
+    source = write_video(tmp_path / "clip.avi")
+    result = face(source, "--json", "-o", tmp_path / "found.mp4")
+    assert (result.code, result.err) == (0, "")
+    assert [line["frame"] for line in result.lines] == list(range(12))
+    assert [line["timestamp_ms"] for line in result.lines][:3] == [0, 40, 80]
+    assert {line["faces"][0]["id"] for line in result.lines} == {0}
+    assert result.lines[0]["file"] == str(source)
+    with VideoReader(tmp_path / "found.mp4") as video:
+        assert len(list(video)) == 12
+    result = face(source)
+    assert "clip.avi: 12 frames, " in result.out and "at most 1 face at a time" in result.out
+
+
+def test_max_pixels_is_no_matter_for_memory_already_read(face: Any, tmp_path: Path) -> None:
+    bomb = tmp_path / "bomb.png"
+    head = write_picture(tmp_path / "a.png").read_bytes()
+    size = (60_000).to_bytes(4, "big")
+    import zlib
+
+    chunk = b"IHDR" + size + size + head[24:29]
+    bomb.write_bytes(head[:12] + chunk + zlib.crc32(chunk).to_bytes(4, "big") + head[33:])
+    result = face(bomb)
+    assert result.code == 1 and len(result.err.splitlines()) == 1
+    assert "more than 80000000 pixels" in result.err
+
+
+def spawn(*arguments: object, **options: Any) -> subprocess.Popen[str]:
+    return subprocess.Popen(
+        [*COMMAND, *map(str, arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        **options,
+    )
+
+
+def test_as_a_process(red_model: Path, tmp_path: Path) -> None:
+    source = write_picture(tmp_path / "a.png")
+    process = spawn("face", source, tmp_path / "none.png", "--json", "--model", red_model)
+    out, err = process.communicate()
+    assert process.returncode == 1
+    assert [json.loads(line)["file"] for line in out.splitlines()] == [str(source)]
+    assert err.splitlines() == [
+        f"palmkit: no such file: {tmp_path / 'none.png'}",
+        "palmkit: 1 failed, of 2",
+    ]
+
+
+def test_a_reader_that_goes_away(red_model: Path, tmp_path: Path) -> None:
+    source = write_video(tmp_path / "clip.avi", 300)
+    process = spawn("face", source, "--json", "--model", red_model, "-o", tmp_path / "out.mp4")
+    assert process.stdout is not None and process.stderr is not None
+    json.loads(process.stdout.readline())
+    process.stdout.close()
+    assert process.wait(60) == 141
+    assert process.stderr.read() == ""
+    process.stderr.close()
+    assert sorted(os.listdir(tmp_path)) == ["clip.avi"]
+
+
+def test_interrupted(red_model: Path, tmp_path: Path) -> None:
+    source = write_video(tmp_path / "clip.avi", 1000)
+    process = spawn("face", source, "--json", "--model", red_model, "-o", tmp_path / "out.mp4")
+    assert process.stdout is not None
+    json.loads(process.stdout.readline())
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert (process.returncode, err) == (130, "")
+    assert sorted(os.listdir(tmp_path)) == ["clip.avi"]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
+def test_progress_is_shown_on_a_terminal_and_not_in_the_output(
+    red_model: Path, tmp_path: Path
+) -> None:
+    import fcntl
+    import pty
+    import termios
+
+    for index in range(3):
+        write_picture(tmp_path / f"{index}.png")
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(
+        [*COMMAND, "face", str(tmp_path), "--json", "--model", str(red_model)],
+        stdout=subprocess.PIPE,
+        stderr=theirs,
+        text=True,
+    )
+    os.close(theirs)
+    assert process.stdout is not None
+    out = process.stdout.read()
+    process.stdout.close()
+    assert process.wait(60) == 0
+    shown = b""
+    time.sleep(0.05)
+    while True:
+        try:
+            read = os.read(ours, 4096)
+        except OSError:
+            break
+        if not read:
+            break
+        shown += read
+    os.close(ours)
+    assert b"3" in shown and b"file" in shown
+    assert len([json.loads(line) for line in out.splitlines()]) == 3
+
+
+def test_version() -> None:
+    process = spawn("--version")
+    out, _ = process.communicate()
+    assert process.returncode == 0 and out.startswith("palmkit ")
+
+
+def test_inspect_convert_and_bench(run: Any, red_model: Path, tmp_path: Path) -> None:
+    result = run("inspect", red_model, "--json")
+    facts = json.loads(result.out)
+    assert facts["inputs"] == {"image": "float32[1, height, width, 3]"}
+    assert facts["metadata"]["threshold"] == "0.9"
+    assert sum(facts["ops"].values()) == facts["nodes"]
+    text = run("inspect", red_model).out
+    assert "float32[1, height, width, 3]" in text and "average_pool" in text
+    assert "input image: float32" in run("inspect", red_model, "--graph").out
+
+    target = tmp_path / "copy.palm"
+    result = run("convert", red_model, "-o", target, "--metadata", "threshold=0.7")
+    assert (result.code, result.err) == (0, "")
+    assert result.out.startswith(f"{target}: {facts['nodes']} nodes, ")
+    assert json.loads(run("inspect", target, "--json").out)["metadata"]["threshold"] == "0.7"
+
+    result = run("bench", target, "--runs", 3, "--dim", "height=64", "--dim", "width=96", "--json")
+    times = json.loads(result.out)
+    assert times["inputs"] == {"image": "float32[1, 64, 96, 3]"}
+    assert 0 < times["min_ms"] <= times["median_ms"] and times["ops_ms"]
+    assert "ms at best" in run("bench", target, "--runs", 2).out
+    result = run("bench", target, "--dim", "depth=3")
+    assert result.code == 2 and "no such dim open (height, width): depth" in result.err
+
+
+@pytest.mark.parametrize("command", ["inspect", "bench", "convert"])
+def test_models_that_cannot_be_read(run: Any, tmp_path: Path, command: str) -> None:
+    for name, content in [("none.palm", None), ("empty.onnx", b""), ("text.tflite", b"hello all")]:
+        if content is not None:
+            (tmp_path / name).write_bytes(content)
+        extra = ["-o", tmp_path / "out.palm"] if command == "convert" else []
+        result = run(command, tmp_path / name, *extra)
+        assert (result.code, result.out) == (1, "")
+        assert len(result.err.splitlines()) == 1 and name in result.err
+    assert not (tmp_path / "out.palm").exists()
