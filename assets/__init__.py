@@ -10,9 +10,9 @@ def path(name: str) -> Path:
     name: its path under assets/, with forward slashes.
     Raises FileNotFoundError if there is no such asset.
     """
-    parts = name.split("/")
-    found = Path(str(files("palmkit.assets").joinpath(*parts)))
-    if not name or ".." in parts or not found.is_file():
+    folder = Path(str(files("palmkit.assets")))
+    found = folder / name
+    if folder not in found.parents or ".." in found.parts or not found.is_file():
         raise FileNotFoundError(f"no such asset: {name!r}")
     return found
 

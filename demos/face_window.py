@@ -70,8 +70,9 @@ def show(picture: Image) -> bool:
     try:
         cv2.imshow("PalmKit", cv2.cvtColor(picture, cv2.COLOR_RGB2BGR))
         return cv2.waitKey(1) & 0xFF not in (ord("q"), 27)
-    except cv2.error as error:
-        raise kits.PalmError(f"no window can be opened here, try --headless: {error.err}") from None
+    except cv2.error:
+        reason = "no window can be opened here: it needs a screen and the package opencv-python"
+        raise kits.PalmError(f"{reason}, or try --headless") from None
 
 
 if __name__ == "__main__":

@@ -56,7 +56,7 @@ _models_lock = threading.Lock()
 
 def shipped_model(name: str) -> Path:
     """Where the model that came with PalmKit lies."""
-    return Path(str(files("palmkit.models").joinpath(name, f"{name}.palm")))
+    return Path(str(files("palmkit.models") / name / f"{name}.palm"))
 
 
 def open_model(source: ModelSource, threads: int, precision: Precision) -> Runnable:

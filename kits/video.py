@@ -17,9 +17,16 @@ from palmkit.kits.image import Image, replacing
 if TYPE_CHECKING:
     import cv2
 
+# OpenCV and its FFmpeg would write of damaged files to standard error by themselves. They read
+# these when they are loaded; what the user has set stays.
+os.environ.setdefault("OPENCV_LOG_LEVEL", "OFF")
+os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
+
 CODECS = {".mp4": "mp4v", ".m4v": "mp4v", ".mov": "mp4v", ".avi": "MJPG", ".mkv": "mp4v"}
 SUFFIXES = frozenset((*CODECS, ".webm", ".mpg", ".mpeg", ".wmv", ".3gp", ".ts"))
 FRAMES_PER_S = 30.0
+# The count of frames in a file is an estimate: a few less are not a damaged file.
+COUNT_TRUST = 0.95
 
 
 class VideoReader:
@@ -38,11 +45,8 @@ class VideoReader:
         self._name = str(source)
         if not isinstance(source, int) and not Path(source).is_file():
             raise ImageError(f"no such file: {self._name}")
-        # FFmpeg would write of damaged files to standard error by itself.
-        os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
         import cv2
 
-        cv2.utils.logging.setLogLevel(cv2.utils.logging.LOG_LEVEL_SILENT)
         self._cv2 = cv2
         what = source if isinstance(source, int) else os.fspath(source)
         self._capture: cv2.VideoCapture = cv2.VideoCapture(what)
@@ -78,8 +82,7 @@ class VideoReader:
             yield cast(Image, self._cv2.cvtColor(frame, self._cv2.COLOR_BGR2RGB)), timestamp_ms
         if count == 0:
             raise ImageError(f"no frame can be read: {self._name}")
-        # The count in a file is an estimate, so a few less are not a damaged file.
-        if self.frames is not None and count < self.frames * 0.9 - 2:
+        if self.frames is not None and count < self.frames * COUNT_TRUST - 2:
             raise ImageError(
                 f"the video is damaged, read {count} of {self.frames} frames: {self._name}"
             )
@@ -117,26 +120,29 @@ class VideoWriter:
             raise ImageError(f"no video format has this suffix (known: {known}): {self._path}")
         self._writer: cv2.VideoWriter | None = None
         self._shape: tuple[int, ...] = ()
+        self._part = self._path
+        self._count = 0
         self._files = ExitStack()
 
     def write(self, frame: Image) -> None:
-        """Add a frame, uint8[h, w, 3] RGB, all of one size.
+        """Add a frame, uint8[h, w, 3] RGB, all of one size; odd sides lose their last pixels.
 
         Raises ImageError for another size, or if the file cannot be written.
         """
         import cv2
 
         if self._writer is None:
-            part = self._files.enter_context(replacing(self._path))
+            self._part = self._files.enter_context(replacing(self._path))
             codec = cv2.VideoWriter.fourcc(*CODECS[self._path.suffix.lower()])
             size = (frame.shape[1], frame.shape[0])
-            self._writer = cv2.VideoWriter(str(part), codec, self._frames_per_s, size)
+            self._writer = cv2.VideoWriter(str(self._part), codec, self._frames_per_s, size)
             self._shape = frame.shape
             if not self._writer.isOpened():
                 raise ImageError(f"video cannot be written: {self._path}")
         if frame.shape != self._shape:
             raise ImageError(f"video frame: expected {self._shape}, got {frame.shape}")
         self._writer.write(cv2.cvtColor(frame, cv2.COLOR_RGB2BGR))
+        self._count += 1
 
     def __enter__(self) -> VideoWriter:
         """The writer itself."""
@@ -149,6 +155,21 @@ class VideoWriter:
         trace: TracebackType | None,
     ) -> None:
         """Finish the file, or leave none if something went wrong."""
+        problem = error
         if self._writer is not None:
             self._writer.release()
-        self._files.__exit__(kind, error, trace)
+            if error is None and not self._is_whole():
+                problem = ImageError(
+                    f"video cannot be written whole, is the disk full: {self._path}"
+                )
+        self._files.__exit__(type(problem) if problem else None, problem, trace)
+        if problem is not None and problem is not error:
+            raise problem
+
+    def _is_whole(self) -> bool:
+        """Read back how many frames there are: OpenCV says nothing of a disk that is full."""
+        try:
+            with VideoReader(self._part) as written:
+                return (written.frames or 0) >= self._count * COUNT_TRUST - 2
+        except ImageError:
+            return False

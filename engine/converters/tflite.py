@@ -32,8 +32,8 @@ _SAME_PADDING = 0
 def convert(source: str | PathLike[str] | bytes) -> Graph:
     """Read a .tflite file, or its bytes, as a graph.
 
-    Raises ModelError for what is not a whole .tflite model, UnsupportedError for operators or
-    quantized tensors that have no rule here: it lists them all.
+    Raises OSError if the file cannot be read, ModelError for what is not a whole .tflite model,
+    UnsupportedError for operators or quantized tensors that have no rule here: it lists them all.
     """
     file = read(source if isinstance(source, bytes) else Path(source).read_bytes())
     with damage_as_model_error():
@@ -490,8 +490,6 @@ _UNARY = {
     "FLOOR": "floor",
     "CEIL": "ceil",
     "ROUND": "round",
-    "SIN": "sin",
-    "COS": "cos",
 }
 
 

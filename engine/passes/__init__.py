@@ -2,7 +2,10 @@
 
 from collections.abc import Callable
 
+import numpy as np
+
 from palmkit.engine.ir import Graph, check
+from palmkit.engine.ops import find, infer_types
 from palmkit.engine.passes.cancel_transposes import cancel_transposes
 from palmkit.engine.passes.fold_batch_norm import fold_batch_norm
 from palmkit.engine.passes.fold_constants import fold_constants
@@ -45,12 +48,19 @@ def optimise(graph: Graph) -> Graph:
 
     Runs the pipeline until no pass changes the graph. Input and output names and types stay. What
     needs sizes that are not known yet is left for when they are.
-    Raises ModelError or ShapeError if the graph contradicts itself.
+    Raises ModelError or ShapeError if the graph contradicts itself, UnsupportedError if it has an
+    unknown op.
     """
+    check(graph)
+    for node in graph.nodes:
+        find(node.op)
+    infer_types(graph)
     for _ in range(_MOST_ROUNDS):
         before = graph.nodes
         for each in PIPELINE:
-            graph = each(graph)
+            # A weight may be infinite or no number: it goes through, as it does in the ops.
+            with np.errstate(all="ignore"):
+                graph = each(graph)
             check(graph)
         if graph.nodes == before:
             break

@@ -15,15 +15,18 @@ from typing import TypeAlias
 import numpy as np
 
 from palmkit.engine.ir import Array, Graph, Node
-from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite, with_attrs
+from palmkit.engine.passes.rewrite import (
+    ELEMENTWISE,
+    Change,
+    Draft,
+    input_at,
+    ints,
+    rewrite,
+    with_attrs,
+)
 
 Perm: TypeAlias = tuple[int, ...]
 
-_UNARY = (
-    "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "neg", "abs", "floor", "ceil", "round",
-    "reciprocal", "hard_swish", "hard_sigmoid", "softplus", "erf", "leaky_relu", "elu", "clip",
-    "cast", "identity", "not", "sin", "cos",
-)  # fmt: skip
 _BROADCASTING = (
     "add", "sub", "mul", "div", "pow", "max", "min", "sum", "prelu", "where", "equal", "greater",
     "less", "greater_or_equal", "less_or_equal", "and", "or",
@@ -44,7 +47,7 @@ def _sink(draft: Draft, node: Node) -> Change:
         return _merge(draft, node)
     perms = [_perm_of(draft, draft.producer(name)) for name in node.inputs]
     perm = next((each for each in perms if each is not None), None)
-    if perm is None or (node.op, perm) == ("reshape", ()) or _rises(perm):
+    if perm is None or _rises(perm):
         return None
     sources: dict[str, str] = {}
     for name, each in zip(node.inputs, perms, strict=True):
@@ -208,12 +211,12 @@ def _dropping_axes(
         return _behind(draft, moved, perm)
     stays = [axis for axis in perm if axis not in gone]
     left = tuple(sorted(stays).index(axis) for axis in stays)
-    return [replace(moved)] if left == tuple(range(len(left))) else _behind(draft, moved, left)
+    return [moved] if left == tuple(range(len(left))) else _behind(draft, moved, left)
 
 
 _Walk: TypeAlias = Callable[[Draft, Node, Perm, dict[str, str]], "list[Node] | None"]
 _RULES: dict[str, _Walk] = {
-    **dict.fromkeys(_UNARY, _unary),
+    **dict.fromkeys(ELEMENTWISE, _unary),
     **dict.fromkeys(_BROADCASTING, _like),
     **dict.fromkeys((*_REDUCTIONS, "squeeze"), _dropping_axes),
     **dict.fromkeys(("softmax", "log_softmax", "concat", "split"), _along_axis),

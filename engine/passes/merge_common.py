@@ -5,12 +5,19 @@ from collections.abc import Hashable
 from palmkit.engine.ir import Array, Graph, Node
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
+_MOST_BYTES = 1 << 16
+
 
 def merge_common(graph: Graph) -> Graph:
-    """A node of the same op, attributes and inputs as an earlier one gives way to it."""
+    """A node of the same op, attributes and inputs as an earlier one gives way to it.
+
+    Constants of over 64 KiB are told apart by name only: comparing them costs more than it saves.
+    """
     first_of: dict[Hashable, str] = {}
     same = {
-        name: first_of.setdefault(_content(value), name) for name, value in graph.constants.items()
+        name: first_of.setdefault(_content(value), name)
+        for name, value in graph.constants.items()
+        if value.nbytes <= _MOST_BYTES
     }
     seen: dict[Hashable, tuple[str, ...]] = {}
 

@@ -1,9 +1,11 @@
 """Ops that only give the dims another grouping: one reshape each, and one for a chain of them."""
 
+from dataclasses import replace
+
 import numpy as np
 
 from palmkit.engine.ir import Graph, Node
-from palmkit.engine.passes.rewrite import Change, Draft, ints, rewrite
+from palmkit.engine.passes.rewrite import ELEMENTWISE, Change, Draft, ints, rewrite
 
 _REGROUPING = ("reshape", "flatten", "squeeze", "unsqueeze")
 
@@ -11,9 +13,21 @@ _REGROUPING = ("reshape", "flatten", "squeeze", "unsqueeze")
 def merge_reshapes(graph: Graph) -> Graph:
     """Of known shapes: flatten, squeeze and unsqueeze become reshape, and chains become one.
 
-    A transpose in such a chain that only moves dims of size one moves no data and leaves.
+    A transpose in such a chain that only moves dims of size one moves no data and leaves. A reshape
+    goes behind the activation that reads it, so that the activation stands beside its layer.
     """
-    return rewrite(graph, _merge)
+    return rewrite(rewrite(graph, _merge), _sink)
+
+
+def _sink(draft: Draft, node: Node) -> Change:
+    before = draft.sole_producer(node.inputs[0], "reshape") if node.op in ELEMENTWISE else None
+    if before is None or any(n and draft.constant(n) is None for n in node.inputs[1:]):
+        return None
+    inner = draft.new_value(f"{node.outputs[0]}/before")
+    return [
+        replace(node, inputs=(before.inputs[0], *node.inputs[1:]), outputs=(inner,)),
+        replace(before, inputs=(inner, *before.inputs[1:]), outputs=node.outputs),
+    ]
 
 
 def _merge(draft: Draft, node: Node) -> Change:

@@ -14,9 +14,16 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from palmkit.engine.errors import ModelError, PalmError
 from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type, fresh_name, value_names
 from palmkit.engine.ops import infer_node, infer_types
 
+# Ops of one value, element by element; clip's bounds are single numbers.
+ELEMENTWISE = (
+    "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "neg", "abs", "floor", "ceil", "round",
+    "reciprocal", "hard_swish", "hard_sigmoid", "softplus", "erf", "leaky_relu", "elu", "clip",
+    "cast", "identity", "not",
+)  # fmt: skip
 Change: TypeAlias = "Sequence[Node] | Mapping[str, str] | None"
 Rule: TypeAlias = Callable[["Draft", Node], Change]
 
@@ -34,8 +41,8 @@ def rewrite(graph: Graph, rule: Rule) -> Graph:
 
 
 def ints(node: Node, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
-    """An attribute that is a list of numbers."""
-    value: Any = node.attrs.get(name, default)
+    """An attribute that is a list of numbers; an empty one is as good as none."""
+    value: Any = node.attrs.get(name) or default
     return tuple(int(each) for each in value)
 
 
@@ -110,7 +117,8 @@ class Draft:
                 continue
             inputs = [self.type(each) if each else None for each in node.inputs]
             if all(type is not None or not n for type, n in zip(inputs, node.inputs, strict=True)):
-                types.update(zip(node.outputs, infer_node(node, inputs), strict=False))
+                inferred = infer_node(node, inputs)
+                types.update({n: t for n, t in zip(node.outputs, inferred, strict=False) if n})
         known = types.get(name)
         return known if known is not None and known.is_static else None
 
@@ -138,7 +146,14 @@ class Draft:
         if not any(self._reads[name] for name in node.outputs):
             self._release(node)
             return
-        change = rule(self, node)
+        try:
+            change = rule(self, node)
+        except PalmError:
+            raise
+        except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+            raise ModelError(
+                f"node {node.name or node.outputs[0]}: {node.op} is malformed: {error}"
+            ) from error
         if change is None:
             self._append(node)
         elif isinstance(change, Mapping):

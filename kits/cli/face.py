@@ -94,10 +94,15 @@ def run(options: argparse.Namespace) -> int:
         ) as detector:
             yield lambda image, timestamp_ms: detector.detect(image, timestamp_ms, roi=options.roi)
 
-    return pictures.run(options, pictures.Job(opened, draw.faces, "face", _describe))
+    job = pictures.Job(opened, draw.faces, lambda faces, _: faces.to_dict(), _count, _list)
+    return pictures.run(options, job)
 
 
-def _describe(faces: Faces) -> list[str]:
+def _count(faces: Faces) -> str:
+    return f"{len(faces) or 'no'} face{'' if len(faces) == 1 else 's'}"
+
+
+def _list(faces: Faces) -> list[str]:
     return [
         f"{face.score:.2f} at {face.box[0]:.0f},{face.box[1]:.0f}"
         f" size {face.box[2]:.0f}x{face.box[3]:.0f}"

@@ -6,31 +6,19 @@ import argparse
 import json
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Generic, Protocol, TypeVar
+from typing import Any, Generic, TypeVar
 
 from palmkit.engine.errors import PalmError
 from palmkit.kits.cli.command import complain
 from palmkit.kits.cli.inputs import Input, UsageError, gather, is_single_file, targets
 from palmkit.kits.image import MAX_PIXELS, Image, Part
 
-
-class Found(Protocol):
-    """A result: how many things, and its JSON."""
-
-    def __len__(self) -> int:
-        """How many things were found."""
-        ...
-
-    def to_dict(self) -> dict[str, Any]:
-        """The JSON."""
-        ...
-
-
-Result = TypeVar("Result", bound=Found)
+Result = TypeVar("Result")
 
 
 @dataclass(frozen=True)
@@ -39,13 +27,15 @@ class Job(Generic[Result]):
 
     open: for "image" or "video", what looks at a frame and its timestamp_ms.
     draw: the result on the frame.
-    thing: what is found, singular; describe: one line each thing.
+    to_dict: the JSON of a result, and of the file that it was drawn in, if any.
+    headline: of a result, a few words, the same for results alike; details: further lines.
     """
 
     open: Callable[[Any], AbstractContextManager[Callable[[Image, float | None], Result]]]
     draw: Callable[[Image, Result], Image]
-    thing: str
-    describe: Callable[[Result], list[str]]
+    to_dict: Callable[[Result, Path | None], dict[str, Any]]
+    headline: Callable[[Result], str]
+    details: Callable[[Result], list[str]]
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -153,7 +143,8 @@ class _Runner:
                     break
                 self._print(line)
             if bar is not None:
-                bar.set_postfix(failed=len(errors), refresh=False)
+                if errors:
+                    bar.set_postfix(failed=len(errors), refresh=False)
                 bar.update()
         if bar is not None:
             bar.close()
@@ -186,10 +177,11 @@ class _Runner:
             output.parent.mkdir(parents=True, exist_ok=True)
             write_image(output, self._job.draw(picture, result))
         if options.json:
-            yield _json({} if self._single else {"file": each.name}, result)
+            found = self._job.to_dict(result, output)
+            yield _json(found if self._single else {"file": each.name, **found})
             return
-        yield f"{each.name}: {self._count(len(result))} in {passed_ms:.1f} ms"
-        for line in self._job.describe(result):
+        yield f"{each.name}: {self._job.headline(result)} in {passed_ms:.1f} ms"
+        for line in self._job.details(result):
             yield f"  {line}"
 
     def _video(self, each: Input, output: Path | None) -> Iterator[str]:
@@ -197,7 +189,7 @@ class _Runner:
         from palmkit.kits.video import VideoReader, VideoWriter
 
         options = self._options
-        count, most, passed_s = 0, 0, 0.0
+        count, passed_s, headlines = 0, 0.0, Counter[str]()
         with ExitStack() as stack:
             reader = stack.enter_context(VideoReader(each.name))
             look = stack.enter_context(self._job.open("video"))
@@ -216,16 +208,15 @@ class _Runner:
                     writer.write(self._job.draw(frame, result))
                 if options.json:
                     at = {"frame": count, "timestamp_ms": round(timestamp_ms, 3)}
-                    yield _json({"file": each.name, **at}, result)
-                count, most = count + 1, max(most, len(result))
+                    found = self._job.to_dict(result, output)
+                    yield _json({"file": each.name, **at, **found})
+                count += 1
+                headlines[self._job.headline(result)] += 1
                 bar.update()
         if not options.json:
-            each_ms = passed_s / count * 1e3
-            most_text = f"at most {self._count(most)} at a time"
-            yield f"{each.name}: {count} frames, {each_ms:.1f} ms each, {most_text}"
-
-    def _count(self, count: int) -> str:
-        return f"{count or 'no'} {self._job.thing}{'' if count == 1 else 's'}"
+            yield f"{each.name}: {count} frames, {passed_s / count * 1e3:.1f} ms each"
+            for headline, frames in headlines.most_common():
+                yield f"  {headline} in {frames}"
 
     def _bar(self, total: int | None, unit: str) -> Any:
         from tqdm import tqdm
@@ -239,10 +230,12 @@ class _Runner:
             print(line, flush=True)
 
 
-def _json(head: dict[str, Any], result: Found) -> str:
-    return json.dumps({**head, **result.to_dict()}, allow_nan=False)
+def _json(found: dict[str, Any]) -> str:
+    return json.dumps(found, allow_nan=False)
 
 
 def _named(each: Input, error: Exception) -> str:
     message = str(error)
+    if isinstance(error, OSError) and error.strerror:
+        message = f"{error.strerror.lower()}: {error.filename}"
     return message if each.name in message else f"{each.name}: {message}"

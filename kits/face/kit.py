@@ -44,7 +44,7 @@ from palmkit.kits.results import Faces
 from palmkit.kits.tracks import Tracker
 
 SIZE = 640
-SMALLEST_SIDE = 320
+# Small faces in small pictures are found better when these are enlarged, up to about this.
 MAX_ENLARGED = 2.0
 TILE_OVERLAP = 0.25
 # A tracked face is looked for in a square of this many face sizes, put in so small an input.
@@ -89,8 +89,8 @@ class FaceDetector(Kit[Faces]):
         min_score: 0..1; None: the threshold that the model was measured at.
         min_face: leave out faces whose shorter side is less, in pixels; less than 1: as a
         fraction of the picture's shorter side.
-        size: longest side of what the network sees, in pixels, 32..4096; larger finds smaller
-        faces and takes longer.
+        size: longest side of what the network sees, in pixels, 32..4096; smaller pictures are
+        enlarged to it, at most twice. More finds smaller faces and takes longer.
         tile: look at large pictures also in overlapping squares of this side, in pixels, at full
         resolution, for small faces; None: only at the whole. Not in tracking between detections.
         detect_every: video and stream: look at the whole frame every so many frames, and whenever
@@ -161,7 +161,6 @@ class FaceDetector(Kit[Faces]):
         area = (left, top, right - left, bottom - top)
         width, height = area[2:]
         scale = min(self._size / max(width, height), MAX_ENLARGED)
-        scale = min(scale, max(1.0, SMALLEST_SIDE / max(width, height)))
         shape = (_padded(height * scale), _padded(width * scale))
         found = [self._run(image, area, shape, min_score, scale)]
         if self._tile is not None and self._tile < max(width, height):
@@ -189,9 +188,11 @@ class FaceDetector(Kit[Faces]):
         keep_score = self._min_score * KEEP_SCORE
         known = self._tracker.predict(time_s)
         found = None
-        follow_cost = len(known) * FOLLOW_SIDE**2
         due = self._since_search + 1 >= self._detect_every or self._tracker.waiting
-        if len(known) and not due and follow_cost < self._size**2 / 2:
+        # With many faces one look at the whole picture costs less than one at each.
+        longer, shorter = max(image.shape[:2]), min(image.shape[:2])
+        is_cheaper = len(known) * FOLLOW_SIDE**2 < self._size**2 * shorter / longer
+        if len(known) and not due and is_cheaper:
             found = self._follow(image, known, keep_score)
         if found is None:
             found = self._search(image, roi, keep_score)
@@ -215,11 +216,10 @@ class FaceDetector(Kit[Faces]):
         side = (FOLLOW_SIDE, FOLLOW_SIDE)
         found: list[Candidates] = []
         for box in known:
-            reach = FOLLOW_REACH * float(max(box[2:] - box[:2]))
             x, y = (float(value) for value in (box[:2] + box[2:]) / 2)
             if not (0 <= x < width and 0 <= y < height):
                 return None
-            part = (x - reach / 2, y - reach / 2, reach, reach)
+            part = _surroundings(x, y, float(max(box[2:] - box[:2])))
             seen = self._run(image, part, side, min_score, MAX_ENLARGED)
             seen = seen.take(~_is_cut(seen, part, (0, 0, width, height)))
             if not len(seen):
@@ -281,6 +281,17 @@ def _tiles(area: tuple[int, int, int, int], side: int) -> list[Part]:
         for top in starts(y, height)
         for left in starts(x, width)
     ]
+
+
+def _surroundings(x: float, y: float, size: float) -> Part:
+    """The square to look at round a face; in steps, so that a still face is seen in the same one.
+
+    Were it to move with each frame's box, its new pixel grid would make the next box jitter.
+    """
+    side = round(FOLLOW_REACH * 2 ** (round(4 * math.log2(max(size, 1))) / 4))
+    step = max(side // 8, 1)
+    left, top = (round((centre - side / 2) / step) * step for centre in (x, y))
+    return left, top, side, side
 
 
 def _is_cut(found: Candidates, part: Part, area: Part) -> NDArray[np.bool_]:

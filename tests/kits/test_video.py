@@ -1,4 +1,6 @@
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
@@ -64,3 +66,31 @@ def test_a_truncated_video_is_said_to_be(tmp_path: Path) -> None:
     path.write_bytes(path.read_bytes()[: path.stat().st_size // 3])
     with pytest.raises(ImageError, match=r"not a video|damaged|no frame"), VideoReader(path) as v:
         assert len(list(v)) < 60
+
+
+FULL_DISK = """
+import resource, sys
+import numpy as np
+from palmkit.kits import ImageError, write_image
+from palmkit.kits.video import VideoWriter
+resource.setrlimit(resource.RLIMIT_FSIZE, (30_000, 30_000))
+noise = np.random.default_rng(0).integers(0, 256, (240, 320, 3), dtype=np.uint8)
+try:
+    if sys.argv[1].endswith(".png"):
+        write_image(sys.argv[1], noise)
+    else:
+        with VideoWriter(sys.argv[1], 25) as writer:
+            for frame in range(30):
+                writer.write(np.roll(noise, 37 * frame, axis=0))
+except ImageError as error:
+    print(error)
+"""
+
+
+@pytest.mark.skipif(os.name != "posix", reason="needs a limit on the size of files")
+@pytest.mark.parametrize("name", ["a.mp4", "a.avi", "a.mkv", "a.png"])
+def test_where_no_more_can_be_written_nothing_is_left(tmp_path: Path, name: str) -> None:
+    command = [sys.executable, "-c", FULL_DISK, str(tmp_path / name)]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert "cannot be written" in done.stdout, done.stderr
+    assert not os.listdir(tmp_path)

@@ -22,6 +22,13 @@
 
 namespace palm {
 
+// True if `got` is `expected` to within `tolerance` of it or of 1; a NaN is only like a NaN.
+inline bool is_close(float got, double expected, double tolerance) {
+  if (std::isnan(expected)) return std::isnan(got);
+  if (std::isinf(expected)) return static_cast<double>(got) == expected;
+  return std::fabs(got - expected) <= tolerance * std::fmax(1.0, std::fabs(expected));
+}
+
 inline bool runs_here(uint32_t need) { return (host_isa() & need) == need; }
 
 // Seconds per call, the best of `rounds` of about `budget_s` each.
@@ -63,10 +70,12 @@ using Vector = std::vector<float, AlignedAllocator<float>>;
 // Numbers in [-1, 1) that are the same on every machine.
 class Random {
  public:
-  float next() {
+  uint32_t bits() {
     state_ = state_ * 6364136223846793005u + 1442695040888963407u;
-    return static_cast<float>(static_cast<int32_t>(state_ >> 32)) * (1.f / 2147483648.f);
+    return static_cast<uint32_t>(state_ >> 32);
   }
+  float next() { return static_cast<float>(static_cast<int32_t>(bits())) * (1.f / 2147483648.f); }
+  size_t between(size_t least, size_t most) { return least + bits() % (most - least + 1); }
   Vector floats(size_t n, float scale = 1.f) {
     Vector v(n);
     for (float& x : v) x = next() * scale;

@@ -12,7 +12,19 @@ namespace {
 
 constexpr int kMaxThreads = 256;
 constexpr std::chrono::microseconds kSpin{50};
-constexpr int kPausesBetweenLooks = 64;
+constexpr int kPausesBetweenLooks = 64, kLooksBeforeYield = 4000;
+
+// In one word, so that a part is taken by one exchange: a worker that is late finds either parts of
+// the loop that it looked at, or another word.
+struct Ticket {
+  explicit Ticket(uint64_t word) : loop(word >> 32), next(word >> 16 & 0xffff), parts(word & 0xffff) {}
+  static uint64_t of(uint64_t loop, size_t parts) { return loop << 32 | parts; }
+  static constexpr uint64_t kOnePart = 1 << 16;
+  bool has_parts() const { return next < parts; }
+
+  uint64_t loop;
+  size_t next, parts;
+};
 
 void pause() {
 #if defined(__x86_64__)
@@ -50,7 +62,6 @@ void Pool::stop() {
   {
     std::lock_guard<std::mutex> lock(mutex_);
     stop_ = true;
-    epoch_.fetch_add(1);
   }
   wake_.notify_all();
   for (std::thread& worker : workers_) worker.join();
@@ -61,41 +72,50 @@ void Pool::check_process() const {
     fail(Fault::kBackend, "a session of %d threads does not survive a fork", threads());
 }
 
-void Pool::run(Function function, void* data) {
+void Pool::run(Function function, void* data, size_t parts) {
   function_ = function;
   data_ = data;
-  busy_.store(static_cast<int>(workers_.size()), std::memory_order_relaxed);
-  epoch_.fetch_add(1);
+  done_.store(0, std::memory_order_relaxed);
+  ticket_.store(Ticket::of(Ticket(ticket_.load()).loop + 1, parts));
   if (sleepers_.load() > 0) {
     { std::lock_guard<std::mutex> lock(mutex_); }
     wake_.notify_all();
   }
-  function(data, 0);
-  for (int looks = 0; busy_.load(std::memory_order_acquire) != 0; ++looks) {
-    // A worker that lost its core needs this one.
-    if (looks > 10000) std::this_thread::yield();
+  take_parts(0);
+  for (int looks = 0; done_.load(std::memory_order_acquire) != parts; ++looks) {
+    // A worker that lost its core within a part needs this one.
+    if (looks > kLooksBeforeYield) std::this_thread::yield();
     else pause();
+  }
+}
+
+void Pool::take_parts(int thread) {
+  uint64_t word = ticket_.load(std::memory_order_acquire);
+  for (;;) {
+    const Ticket ticket(word);
+    if (!ticket.has_parts()) return;
+    if (!ticket_.compare_exchange_weak(word, word + Ticket::kOnePart, std::memory_order_acq_rel))
+      continue;
+    function_(data_, ticket.next, thread);
+    done_.fetch_add(1, std::memory_order_release);
+    word = ticket_.load(std::memory_order_acquire);
   }
 }
 
 void Pool::work(int thread) {
   using Clock = std::chrono::steady_clock;
-  for (uint64_t seen = 0;;) {
+  const auto idle = [&] { return !Ticket(ticket_.load()).has_parts() && !stop_.load(); };
+  while (!stop_.load()) {
     const auto until = Clock::now() + kSpin;
-    while (epoch_.load(std::memory_order_acquire) == seen && Clock::now() < until) {
-      for (int i = 0; i < kPausesBetweenLooks && epoch_.load(std::memory_order_relaxed) == seen; ++i)
-        pause();
-    }
-    if (epoch_.load() == seen) {
+    while (idle() && Clock::now() < until)
+      for (int i = 0; i < kPausesBetweenLooks && idle(); ++i) pause();
+    if (idle()) {
       std::unique_lock<std::mutex> lock(mutex_);
       sleepers_.fetch_add(1);
-      wake_.wait(lock, [&] { return epoch_.load() != seen; });
+      wake_.wait(lock, [&] { return !idle(); });
       sleepers_.fetch_sub(1);
     }
-    ++seen;
-    if (stop_) return;
-    function_(data_, thread);
-    busy_.fetch_sub(1, std::memory_order_release);
+    take_parts(thread);
   }
 }
 

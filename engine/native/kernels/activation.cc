@@ -35,6 +35,11 @@ Activation::Activation(const Node& node, size_t slope_input, size_t channels)
   }
 }
 
+void Activation::repeat(size_t times) {
+  const std::vector<float> once = slope_;
+  for (size_t i = 1; i < times; ++i) slope_.insert(slope_.end(), once.begin(), once.end());
+}
+
 Epilogue Activation::epilogue(const float* bias) const {
   Epilogue e;
   e.bias = bias;

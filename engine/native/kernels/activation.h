@@ -13,6 +13,9 @@ class Activation {
   // `slope_input`: the node's input with the slopes of "prelu".
   Activation(const Node& node, size_t slope_input, size_t channels);
 
+  // For `times` times the channels, all of them one after another.
+  void repeat(size_t times);
+
   // The result points into this Activation.
   Epilogue epilogue(const float* bias) const;
 

@@ -1,5 +1,8 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes import optimise
 from palmkit.engine.passes.cancel_transposes import cancel_transposes
 
@@ -46,7 +49,7 @@ def graph(*lines: str) -> str:
         ("cast(u, to='float64')", "cast(x, to='float64')"),
     ],
 )
-def test_both_leave(becomes, node, after):
+def test_both_leave(becomes: Callable[..., Graph], node: str, after: str) -> None:
     becomes(
         cancel_transposes,
         graph(f"w = {node}", "y = transpose(w, perm=(0, 3, 1, 2))"),
@@ -54,7 +57,7 @@ def test_both_leave(becomes, node, after):
     )
 
 
-def test_split(becomes):
+def test_split(becomes: Callable[..., Graph]) -> None:
     becomes(
         cancel_transposes,
         graph(
@@ -69,7 +72,7 @@ def test_split(becomes):
     )
 
 
-def test_dropped_axes_may_leave_nothing_to_transpose(becomes):
+def test_dropped_axes_may_leave_nothing_to_transpose(becomes: Callable[..., Graph]) -> None:
     becomes(
         cancel_transposes,
         graph("y = reduce_mean(u, space, keepdims=0)"),
@@ -77,7 +80,7 @@ def test_dropped_axes_may_leave_nothing_to_transpose(becomes):
     )
 
 
-def test_dropped_axes_may_leave_a_smaller_transpose(becomes):
+def test_dropped_axes_may_leave_a_smaller_transpose(becomes: Callable[..., Graph]) -> None:
     becomes(
         cancel_transposes,
         graph("y = reduce_sum(u, one, keepdims=0)"),
@@ -88,7 +91,7 @@ def test_dropped_axes_may_leave_a_smaller_transpose(becomes):
     )
 
 
-def test_consecutive_ones_merge(becomes):
+def test_consecutive_ones_merge(becomes: Callable[..., Graph]) -> None:
     becomes(
         cancel_transposes,
         """
@@ -101,7 +104,9 @@ def test_consecutive_ones_merge(becomes):
     )
 
 
-def test_channels_first_rises_to_the_input(text, same_numbers):
+def test_channels_first_rises_to_the_input(
+    text: Callable[[str], Graph], same_numbers: Callable[..., None]
+) -> None:
     graph = text(
         """
         x = input(1, 4, 5, 3)
@@ -121,7 +126,7 @@ def test_channels_first_rises_to_the_input(text, same_numbers):
 
 
 @pytest.mark.parametrize("node", ["reshape(u, minus)", "add(u, x4)", "matmul(u, m)"])
-def test_barriers(text, node):
+def test_barriers(text: Callable[[str], Graph], node: str) -> None:
     after = cancel_transposes(
         text(graph("x4 = input(2, 4, 5, 3)", "m = random(3, 7)", f"y = {node}"))
     )

@@ -1,5 +1,8 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes import optimise
 from palmkit.engine.passes.fold_batch_norm import fold_batch_norm
 
@@ -14,7 +17,9 @@ from palmkit.engine.passes.fold_batch_norm import fold_batch_norm
         "conv_transpose(x, grouped_t, b, group=2)",
     ],
 )
-def test_batch_normalization_leaves(text, same_numbers, layer):
+def test_batch_normalization_leaves(
+    text: Callable[[str], Graph], same_numbers: Callable[..., None], layer: str
+) -> None:
     graph = text(
         f"""
         x = input(1, 4, 6, 6)
@@ -37,7 +42,7 @@ def test_batch_normalization_leaves(text, same_numbers, layer):
     same_numbers(graph, after)
 
 
-def test_alone_it_is_mul_and_add(becomes):
+def test_alone_it_is_mul_and_add(becomes: Callable[..., Graph]) -> None:
     becomes(
         fold_batch_norm,
         """
@@ -56,7 +61,7 @@ def test_alone_it_is_mul_and_add(becomes):
     )
 
 
-def test_mul_and_div_by_channel(becomes):
+def test_mul_and_div_by_channel(becomes: Callable[..., Graph]) -> None:
     becomes(
         fold_batch_norm,
         """
@@ -75,7 +80,7 @@ def test_mul_and_div_by_channel(becomes):
 
 
 @pytest.mark.parametrize("attrs", ["", ", transB=1", ", alpha=0.5, beta=2.0"])
-def test_gemm(becomes, attrs):
+def test_gemm(becomes: Callable[..., Graph], attrs: str) -> None:
     graph = becomes(
         fold_batch_norm,
         f"""
@@ -95,7 +100,7 @@ def test_gemm(becomes, attrs):
 @pytest.mark.parametrize(
     "factor", ["random(1, 1, 4, 4)", "random(1, 1, 1, 4)", "random(2, 1, 1, 1)"]
 )
-def test_other_factors_stay(stays, factor):
+def test_other_factors_stay(stays: Callable[..., None], factor: str) -> None:
     stays(
         fold_batch_norm,
         f"""
@@ -109,7 +114,7 @@ def test_other_factors_stay(stays, factor):
     )
 
 
-def test_a_second_reader_stays(stays):
+def test_a_second_reader_stays(stays: Callable[..., None]) -> None:
     stays(
         fold_batch_norm,
         """

@@ -1,7 +1,10 @@
+from collections.abc import Callable
+
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.fold_constants import fold_constants
 
 
-def test_shape_arithmetic_vanishes(becomes):
+def test_shape_arithmetic_vanishes(becomes: Callable[..., Graph]) -> None:
     graph = becomes(
         fold_constants,
         """
@@ -19,7 +22,7 @@ def test_shape_arithmetic_vanishes(becomes):
     assert graph.constants["target/folded"].tolist() == [2, -1]
 
 
-def test_shape_of_a_computed_value_vanishes(becomes):
+def test_shape_of_a_computed_value_vanishes(becomes: Callable[..., Graph]) -> None:
     becomes(
         fold_constants,
         """
@@ -37,7 +40,7 @@ def test_shape_of_a_computed_value_vanishes(becomes):
     )
 
 
-def test_unknown_dims_stay(stays):
+def test_unknown_dims_stay(stays: Callable[..., None]) -> None:
     stays(
         fold_constants,
         """
@@ -49,7 +52,7 @@ def test_unknown_dims_stay(stays):
     )
 
 
-def test_what_would_be_huge_stays(stays):
+def test_what_would_be_huge_stays(stays: Callable[..., None]) -> None:
     stays(
         fold_constants,
         """

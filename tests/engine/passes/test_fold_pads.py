@@ -1,5 +1,8 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.fold_pads import fold_pads
 
 HEAD = """
@@ -45,11 +48,11 @@ def graph(*lines: str) -> str:
         ),
     ],
 )
-def test_folds(becomes, lines, after):
+def test_folds(becomes: Callable[..., Graph], lines: list[str], after: str) -> None:
     becomes(fold_pads, graph(*lines), after)
 
 
-def test_channel_pads_of_what_is_added(becomes):
+def test_channel_pads_of_what_is_added(becomes: Callable[..., Graph]) -> None:
     becomes(
         fold_pads,
         graph("p = pad(r, channels)", "y = fused_conv(x, wide, _, p, pads=(1, 1, 1, 1))"),
@@ -71,5 +74,5 @@ def test_channel_pads_of_what_is_added(becomes):
         ["p = pad(r, channels)", "y = relu(p)"],
     ],
 )
-def test_others_stay(text, lines):
+def test_others_stay(text: Callable[[str], Graph], lines: list[str]) -> None:
     assert "pad" in [node.op for node in fold_pads(text(graph(*lines))).nodes]

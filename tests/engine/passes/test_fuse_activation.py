@@ -1,5 +1,8 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.fuse_activation import fuse_activation
 
 BEFORE = """
@@ -37,7 +40,7 @@ BEFORE = """
         ("tanh(a)", "", "activation='tanh'"),
     ],
 )
-def test_each(becomes, node, inputs, attrs):
+def test_each(becomes: Callable[..., Graph], node: str, inputs: str, attrs: str) -> None:
     becomes(
         fuse_activation,
         BEFORE.format(layer="conv(x, w, b, strides=(1, 1))", node=node),
@@ -45,7 +48,7 @@ def test_each(becomes, node, inputs, attrs):
     )
 
 
-def test_after_a_residual(becomes):
+def test_after_a_residual(becomes: Callable[..., Graph]) -> None:
     becomes(
         fuse_activation,
         BEFORE.format(layer="fused_conv(x, w, _, z)", node="prelu(a, slope)"),
@@ -61,9 +64,9 @@ def test_after_a_residual(becomes):
         ("fused_conv(x, w, activation='sigmoid')", "relu(a)"),
     ],
 )
-def test_others_stay(stays, layer, node):
+def test_others_stay(stays: Callable[..., None], layer: str, node: str) -> None:
     stays(fuse_activation, BEFORE.format(layer=layer, node=node))
 
 
-def test_a_second_reader_stays(stays):
+def test_a_second_reader_stays(stays: Callable[..., None]) -> None:
     stays(fuse_activation, BEFORE.format(layer="conv(x, w)", node="relu(a)") + "\n    output(y, a)")

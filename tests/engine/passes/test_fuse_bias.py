@@ -1,7 +1,10 @@
+from collections.abc import Callable
+
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.fuse_bias import fuse_bias
 
 
-def test_add_and_sub(becomes):
+def test_add_and_sub(becomes: Callable[..., Graph]) -> None:
     becomes(
         fuse_bias,
         """
@@ -18,7 +21,7 @@ def test_add_and_sub(becomes):
     )
 
 
-def test_matmul_becomes_gemm(becomes):
+def test_matmul_becomes_gemm(becomes: Callable[..., Graph]) -> None:
     becomes(
         fuse_bias,
         """
@@ -33,7 +36,7 @@ def test_matmul_becomes_gemm(becomes):
     )
 
 
-def test_a_constant_minus_the_layer_stays(stays):
+def test_a_constant_minus_the_layer_stays(stays: Callable[..., None]) -> None:
     stays(
         fuse_bias,
         """
@@ -47,7 +50,7 @@ def test_a_constant_minus_the_layer_stays(stays):
     )
 
 
-def test_a_bias_by_pixel_stays(stays):
+def test_a_bias_by_pixel_stays(stays: Callable[..., None]) -> None:
     stays(
         fuse_bias,
         """

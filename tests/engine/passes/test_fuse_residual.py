@@ -1,10 +1,13 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.fuse_residual import fuse_residual
 
 
 @pytest.mark.parametrize("total", ["add(a, z)", "add(z, a)"])
-def test_either_side(becomes, total):
+def test_either_side(becomes: Callable[..., Graph], total: str) -> None:
     becomes(
         fuse_residual,
         f"""
@@ -20,7 +23,7 @@ def test_either_side(becomes, total):
 
 
 @pytest.mark.parametrize("total", ["add(a, b)", "add(b, a)"])
-def test_the_later_of_two_takes_the_other_in(becomes, total):
+def test_the_later_of_two_takes_the_other_in(becomes: Callable[..., Graph], total: str) -> None:
     becomes(
         fuse_residual,
         f"""
@@ -51,7 +54,7 @@ def test_the_later_of_two_takes_the_other_in(becomes, total):
         ("1, 4, 4, 4", "fused_conv(x, w, _, other)", "y"),
     ],
 )
-def test_others_stay(stays, dims, layer, outputs):
+def test_others_stay(stays: Callable[..., None], dims: str, layer: str, outputs: str) -> None:
     stays(
         fuse_residual,
         f"""
@@ -66,7 +69,7 @@ def test_others_stay(stays, dims, layer, outputs):
     )
 
 
-def test_twice_the_same_stays(stays):
+def test_twice_the_same_stays(stays: Callable[..., None]) -> None:
     stays(
         fuse_residual,
         """

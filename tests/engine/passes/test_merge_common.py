@@ -1,7 +1,10 @@
+from collections.abc import Callable
+
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.merge_common import merge_common
 
 
-def test_the_same_node_and_constant_twice(becomes):
+def test_the_same_node_and_constant_twice(becomes: Callable[..., Graph]) -> None:
     becomes(
         merge_common,
         """
@@ -20,7 +23,7 @@ def test_the_same_node_and_constant_twice(becomes):
     )
 
 
-def test_all_outputs_of_a_node(becomes):
+def test_all_outputs_of_a_node(becomes: Callable[..., Graph]) -> None:
     becomes(
         merge_common,
         """
@@ -37,7 +40,7 @@ def test_all_outputs_of_a_node(becomes):
     )
 
 
-def test_two_outputs_of_the_graph_stay_two(becomes):
+def test_two_outputs_of_the_graph_stay_two(becomes: Callable[..., Graph]) -> None:
     becomes(
         merge_common,
         """
@@ -53,7 +56,7 @@ def test_two_outputs_of_the_graph_stay_two(becomes):
     )
 
 
-def test_other_attributes_or_dtypes_are_others(stays):
+def test_other_attributes_or_dtypes_are_others(stays: Callable[..., None]) -> None:
     stays(
         merge_common,
         """

@@ -1,9 +1,12 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.merge_reshapes import merge_reshapes
 
 
-def test_a_chain_is_one(becomes):
+def test_a_chain_is_one(becomes: Callable[..., Graph]) -> None:
     becomes(
         merge_reshapes,
         """
@@ -21,7 +24,7 @@ def test_a_chain_is_one(becomes):
     )
 
 
-def test_a_transpose_of_ones_is_a_reshape_beside_one(becomes):
+def test_a_transpose_of_ones_is_a_reshape_beside_one(becomes: Callable[..., Graph]) -> None:
     becomes(
         merge_reshapes,
         """
@@ -36,7 +39,9 @@ def test_a_transpose_of_ones_is_a_reshape_beside_one(becomes):
 
 
 @pytest.mark.parametrize(("dims", "target"), [((1, 7, 2, 1), "1, 14"), ((2, 3, 4, 5), "0, 60")])
-def test_a_transpose_that_moves_data_stays(becomes, dims, target):
+def test_a_transpose_that_moves_data_stays(
+    becomes: Callable[..., Graph], dims: tuple[int, ...], target: str
+) -> None:
     becomes(
         merge_reshapes,
         f"""
@@ -53,12 +58,32 @@ def test_a_transpose_that_moves_data_stays(becomes, dims, target):
     )
 
 
-def test_unknown_dims_stay(stays):
+def test_unknown_dims_stay(stays: Callable[..., None]) -> None:
     stays(
         merge_reshapes,
         """
         x = input("batch", 2, 3)
         y = flatten(x)
         output(y)
+        """,
+    )
+
+
+def test_a_reshape_goes_behind_an_activation(becomes: Callable[..., Graph]) -> None:
+    becomes(
+        merge_reshapes,
+        """
+        x = input(2, 3)
+        low = float32(0.0)
+        target = int64(6)
+        a = reshape(x, target)
+        b = clip(a, low)
+        y = sigmoid(b)
+        output(y)
+        """,
+        """
+        b/before = clip(x, low)
+        y/before = sigmoid(b/before)
+        y = reshape(y/before, target)
         """,
     )

@@ -1,12 +1,15 @@
 """The passes together: any graph keeps its numbers, and nothing is left to do."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
 
-from palmkit.engine.ir import Array, Graph, Node, Type, check
+from palmkit.engine.errors import PalmError
+from palmkit.engine.ir import Array, Attr, Dim, Graph, Node, Type, check
 from palmkit.engine.ops import infer_types
 from palmkit.engine.passes import PIPELINE, optimise
 
@@ -43,9 +46,9 @@ class Sketch:
         self.constants[name] = value
         return name
 
-    def node(self, op: str, *inputs: str, outputs: int = 1, **attrs: object) -> str:
+    def node(self, op: str, *inputs: str, outputs: int = 1, **attrs: Attr) -> str:
         names = tuple(f"v{len(self.nodes)}_{i}" for i in range(outputs))
-        node = Node(op, inputs, names, attrs)  # type: ignore[arg-type]
+        node = Node(op, inputs, names, attrs)
         inferred = infer_types(Graph(self.types, {}, (node,), self.constants))
         if any(inferred[name].elements > 4000 or not inferred[name].elements for name in names):
             return inputs[0]
@@ -62,9 +65,10 @@ class Sketch:
         group = self.random.choice([1, c])
         weights = self.weights(m * group, c // group, k, k)
         bias = [self.weights(m * group)] if self.random.random() < 0.5 else []
-        padding = [{}, {"auto_pad": "SAME_UPPER"}, {"pads": (1, 0, 0, 1)}][self.number(0, 3)]
-        attrs = {"strides": (stride, stride), "group": int(group), **padding}
-        self.node("conv", x, weights, *bias, **attrs)
+        paddings: list[dict[str, Any]] = [{}, {"auto_pad": "SAME_UPPER"}, {"pads": (1, 0, 0, 1)}]
+        padding = paddings[self.number(0, 3)]
+        strides = (stride, stride)
+        self.node("conv", x, weights, *bias, strides=strides, group=int(group), **padding)
 
     def same_size_convolution(self) -> None:
         x = self.pick()
@@ -195,7 +199,7 @@ class Sketch:
 
 
 @pytest.mark.parametrize("seed", range(150))
-def test_numbers_stay(same_numbers, seed):
+def test_numbers_stay(same_numbers: Callable[..., None], seed: int) -> None:
     graph = Sketch(seed).graph(4 + seed % 25)
     check(graph)
     after = optimise(graph)
@@ -207,20 +211,22 @@ def test_numbers_stay(same_numbers, seed):
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_each_pass_alone_keeps_the_numbers(same_numbers, seed):
+def test_each_pass_alone_keeps_the_numbers(same_numbers: Callable[..., None], seed: int) -> None:
     graph = Sketch(1000 + seed).graph(20)
     for each in PIPELINE:
         same_numbers(graph, each(graph), seed)
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_nothing_is_left_to_do(seed):
+def test_nothing_is_left_to_do(seed: int) -> None:
     once = optimise(Sketch(2000 + seed).graph(20))
     assert optimise(once).nodes == once.nodes
 
 
 @pytest.mark.parametrize("seed", range(30))
-def test_unknown_sizes_first_and_known_ones_later(same_numbers, seed):
+def test_unknown_sizes_first_and_known_ones_later(
+    same_numbers: Callable[..., None], seed: int
+) -> None:
     graph = Sketch(3000 + seed).graph(12)
     unknown = {name: Type(type.dtype, ("n", 4, "h", 6)) for name, type in graph.inputs.items()}
     after = optimise(replace(graph, inputs=unknown))
@@ -231,7 +237,56 @@ def test_unknown_sizes_first_and_known_ones_later(same_numbers, seed):
     same_numbers(graph, optimise(known), seed)
 
 
-def test_a_squeeze_and_excite_block(becomes):
+def test_a_constant_may_be_an_output(becomes: Callable[..., Graph]) -> None:
+    after = becomes(
+        optimise,
+        """
+        x = input(2, 3)
+        dims = shape(x)
+        y = cast(dims, to="float32")
+        z = relu(x)
+        output(y, z)
+        """,
+        """
+        y = identity(y/folded)
+        z = relu(x)
+        """,
+    )
+    assert optimise(after).nodes == after.nodes
+
+
+@pytest.mark.parametrize(
+    "node",
+    [
+        Node("pad", ("x",), ("y",)),
+        Node("mul", ("x",), ("y",)),
+        Node("prelu", ("x",), ("y",)),
+        Node("conv", ("x",), ("y",)),
+        Node("clip", ("x", "x", "x", "x"), ("y",)),
+        Node("transpose", ("x",), ("y",), {"perm": (0, 9)}),
+        Node("transpose", ("x",), ("y",), {"perm": "ab"}),
+        Node("max_pool", ("x",), ("y",), {"kernel_shape": 3}),
+        Node("conv", ("x", "x"), ("y",), {"auto_pad": "SAME", "pads": 1}),
+        Node("no_such_op", ("x",), ("y",)),
+        Node("relu", ("nothing",), ("y",)),
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("dims", [(1, 3, 4, 4), (1, 3, "h", 4)])
+def test_malformed_graphs_give_typed_errors(node: Node, dims: tuple[Dim, ...]) -> None:
+    """Or, where sizes are not known yet, nothing at all."""
+    after = Node("transpose", ("y",), ("z",), {"perm": (0, 2, 3, 1)})
+    types = {"x": Type("float32", dims)}
+    graph = Graph(types, {"z": Type("float32", dims)}, (node, after))
+    if all(isinstance(dim, int) for dim in dims) or node.op == "no_such_op":
+        with pytest.raises(PalmError):
+            optimise(graph)
+    else:
+        with suppress(PalmError):
+            optimise(graph)
+
+
+def test_a_squeeze_and_excite_block(becomes: Callable[..., Graph]) -> None:
     becomes(
         optimise,
         """

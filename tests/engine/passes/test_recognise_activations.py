@@ -1,5 +1,8 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.recognise_activations import recognise_activations
 
 HEAD = """
@@ -20,7 +23,7 @@ TAIL = "\n    output(y)\n"
         "s = add(three, x); c = clip(s, low, high); y = mul(sixth, c)",
     ],
 )
-def test_hard_sigmoid(becomes, lines):
+def test_hard_sigmoid(becomes: Callable[..., Graph], lines: str) -> None:
     becomes(
         recognise_activations,
         HEAD + lines.replace("; ", "\n    ") + TAIL,
@@ -37,7 +40,7 @@ def test_hard_sigmoid(becomes, lines):
         "d = hard_sigmoid(x, alpha=0.16666667, beta=0.5); y = mul(d, x)",
     ],
 )
-def test_hard_swish(becomes, lines):
+def test_hard_swish(becomes: Callable[..., Graph], lines: str) -> None:
     becomes(recognise_activations, HEAD + lines.replace("; ", "\n    ") + TAIL, "y = hard_swish(x)")
 
 
@@ -52,5 +55,5 @@ def test_hard_swish(becomes, lines):
         "d = hard_sigmoid(x); y = mul(d, x)",
     ],
 )
-def test_others_stay(stays, lines):
+def test_others_stay(stays: Callable[..., None], lines: str) -> None:
     stays(recognise_activations, HEAD + lines.replace("; ", "\n    ") + TAIL)

@@ -1,5 +1,8 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.recognise_global_pools import recognise_global_pools
 
 HEAD = """
@@ -20,7 +23,7 @@ HEAD = """
         ("reduce_max(x, axes, keepdims=1)", "global_max_pool"),
     ],
 )
-def test_each(becomes, node, pool):
+def test_each(becomes: Callable[..., Graph], node: str, pool: str) -> None:
     becomes(recognise_global_pools, HEAD.format(node=node), f"y = {pool}(x)")
 
 
@@ -34,5 +37,5 @@ def test_each(becomes, node, pool):
         "reduce_mean(x)",
     ],
 )
-def test_others_stay(stays, node):
+def test_others_stay(stays: Callable[..., None], node: str) -> None:
     stays(recognise_global_pools, HEAD.format(node=node))

@@ -1,7 +1,10 @@
+from collections.abc import Callable
+
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.remove_dead_code import remove_dead_code
 
 
-def test_chains_and_constants_leave(becomes):
+def test_chains_and_constants_leave(becomes: Callable[..., Graph]) -> None:
     graph = becomes(
         remove_dead_code,
         """
@@ -20,7 +23,7 @@ def test_chains_and_constants_leave(becomes):
     assert list(graph.inputs) == ["x", "unused"]
 
 
-def test_one_of_many_outputs_is_enough(stays):
+def test_one_of_many_outputs_is_enough(stays: Callable[..., None]) -> None:
     stays(
         remove_dead_code,
         """

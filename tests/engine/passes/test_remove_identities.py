@@ -1,5 +1,8 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.remove_identities import remove_identities
 
 
@@ -25,7 +28,7 @@ from palmkit.engine.passes.remove_identities import remove_identities
         'resize(a, _, _, same, mode="linear")',
     ],
 )
-def test_leaves(becomes, node):
+def test_leaves(becomes: Callable[..., Graph], node: str) -> None:
     becomes(
         remove_identities,
         f"""
@@ -61,7 +64,7 @@ def test_leaves(becomes, node):
         "max_pool(c, kernel_shape=(1, 1), strides=(2, 2))",
     ],
 )
-def test_stays(stays, node):
+def test_stays(stays: Callable[..., None], node: str) -> None:
     stays(
         remove_identities,
         f"""
@@ -81,7 +84,7 @@ def test_stays(stays, node):
     )
 
 
-def test_an_output_keeps_its_name(becomes):
+def test_an_output_keeps_its_name(becomes: Callable[..., Graph]) -> None:
     becomes(
         remove_identities,
         """
@@ -98,7 +101,7 @@ def test_an_output_keeps_its_name(becomes):
     )
 
 
-def test_an_input_that_is_an_output_keeps_its_node(stays):
+def test_an_input_that_is_an_output_keeps_its_node(stays: Callable[..., None]) -> None:
     stays(
         remove_identities,
         """
@@ -109,7 +112,7 @@ def test_an_input_that_is_an_output_keeps_its_node(stays):
     )
 
 
-def test_two_names_of_one_output_stay(stays):
+def test_two_names_of_one_output_stay(stays: Callable[..., None]) -> None:
     stays(
         remove_identities,
         """

@@ -1,5 +1,8 @@
+from collections.abc import Callable
+
 import pytest
 
+from palmkit.engine.ir import Graph
 from palmkit.engine.passes.resolve_padding import resolve_padding
 
 
@@ -7,7 +10,7 @@ from palmkit.engine.passes.resolve_padding import resolve_padding
     ("rule", "pads"),
     [("SAME_UPPER", (0, 1, 1, 2)), ("SAME_LOWER", (1, 2, 0, 1)), ("VALID", (0, 0, 0, 0))],
 )
-def test_conv(becomes, rule, pads):
+def test_conv(becomes: Callable[..., Graph], rule: str, pads: tuple[int, ...]) -> None:
     becomes(
         resolve_padding,
         f"""
@@ -20,7 +23,7 @@ def test_conv(becomes, rule, pads):
     )
 
 
-def test_pools_and_transposed(becomes):
+def test_pools_and_transposed(becomes: Callable[..., Graph]) -> None:
     becomes(
         resolve_padding,
         """
@@ -41,7 +44,7 @@ def test_pools_and_transposed(becomes):
     )
 
 
-def test_unknown_dims_stay(stays):
+def test_unknown_dims_stay(stays: Callable[..., None]) -> None:
     stays(
         resolve_padding,
         """

@@ -88,7 +88,7 @@ class BinaryStep : public Step {
   void run(const Buffers& b) const override {
     if (rows_ == 0) return;
     const size_t inner = static_cast<size_t>(dims_.shape[dims_.shape.size() - 2]);
-    const size_t grain = std::max<size_t>(1, kGrain / columns_);
+    const size_t grain = grain_of(columns_ * kWorkOfTouching);
     b.pool->parallel(rows_, grain, [&](size_t begin, size_t end, int) {
       for (size_t row = begin; row < end;) {
         const size_t n = std::min(end - row, inner - row % inner);
@@ -101,7 +101,6 @@ class BinaryStep : public Step {
   bool in_place(size_t i) const override { return i == 0 ? a_same_ : b_same_; }
 
  private:
-  static constexpr size_t kGrain = 8192;
 
   static bool is_dense(const Ints& strides, const Ints& shape) {
     int64_t expected = 1;
@@ -119,7 +118,7 @@ class BinaryStep : public Step {
 
   // One long row becomes many, so that threads can share it.
   void split_wide_row() {
-    if (rows_ != 1 || columns_ < kGrain * 2) return;
+    if (rows_ != 1 || columns_ < grain_of(kWorkOfTouching) * 2) return;
     size_t parts = 2;
     while (parts < 64 && columns_ % (parts * 2) == 0) parts *= 2;
     if (columns_ % parts) return;

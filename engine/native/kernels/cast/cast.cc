@@ -77,7 +77,7 @@ class Cast : public Step {
   }
 
   void run(const Buffers& b) const override {
-    b.pool->parallel(count_, 16384, [&](size_t begin, size_t end, int) {
+    b.pool->parallel(count_, grain_of(kWorkOfTouching), [&](size_t begin, size_t end, int) {
       run_(begin, end, b.inputs[0], b.outputs[0]);
     });
   }

@@ -1,5 +1,5 @@
-// Convolution: 1x1 as a GEMM that reads x in place, depthwise by its own kernel, the rest as a GEMM
-// of patches gathered block by block.
+// Convolution: 1x1 as a GEMM that reads x in place, depthwise by its own kernel, wide images as a
+// GEMM for each row, the rest as a GEMM of patches gathered block by block.
 #include <algorithm>
 #include <cstring>
 
@@ -102,7 +102,7 @@ class DepthwiseConv : public Conv {
     const float* x = b.in(kX);
     if (s.group_out > 1) {
       float* const repeated = reinterpret_cast<float*>(b.scratch);
-      b.pool->parallel(s.images * s.height * s.width, 256, [&](size_t begin, size_t end, int) {
+      b.pool->parallel(s.images * s.height * s.width, grain_of(s.out_channels * kWorkOfTouching), [&](size_t begin, size_t end, int) {
         float* to = repeated + begin * s.out_channels;
         for (size_t i = begin * s.channels; i < end * s.channels; ++i)
           for (size_t j = 0; j < s.group_out; ++j) *to++ = x[i];
@@ -113,7 +113,9 @@ class DepthwiseConv : public Conv {
                       s.kernel_height, s.kernel_width, s.stride_y, s.stride_x,
                       s.dilation_y, s.dilation_x, static_cast<ptrdiff_t>(s.top),
                       static_cast<ptrdiff_t>(s.left), x, weights_.floats(), b.out(), epilogue(b)};
-    b.pool->parallel(s.images * s.out_height, 1,
+    constexpr size_t kTileRows = 4;
+    const size_t work = s.out_width * s.out_channels * s.taps() * 2;
+    b.pool->parallel(s.images * s.out_height, grain_of(work, kTileRows),
                      [&](size_t begin, size_t end, int) { kernel_.run(d, begin, end); });
   }
 
@@ -148,20 +150,21 @@ class GemmConv : public Conv {
 
   void run(const Buffers& b) const override {
     const Epilogue e = epilogue(b);
-    constexpr size_t kMostTileRows = 16;
+    constexpr size_t kTileRows = 16;
+    const size_t work = depth_ * shape_.out_channels;
     if (in_place_) {
-      if (shape_.pixels < kMostTileRows * 2) {
-        b.pool->parallel(panels_, 1, [&](size_t begin, size_t end, int) {
+      if (shape_.pixels < kTileRows * 4) {
+        b.pool->parallel(panels_, grain_of(shape_.pixels * work / panels_), [&](size_t begin, size_t end, int) {
           multiply(b, e, b.in(kX), shape_.channels, 0, shape_.pixels, begin, end);
         });
       } else {
-        b.pool->parallel(shape_.pixels, kMostTileRows, [&](size_t begin, size_t end, int) {
+        b.pool->parallel(shape_.pixels, grain_of(work, kTileRows), [&](size_t begin, size_t end, int) {
           multiply(b, e, b.in(kX) + begin * shape_.channels, shape_.channels, begin, end, 0, panels_);
         });
       }
       return;
     }
-    b.pool->parallel(shape_.pixels, kLeastBlock, [&](size_t begin, size_t end, int thread) {
+    b.pool->parallel(shape_.pixels, grain_of(work, kLeastBlock), [&](size_t begin, size_t end, int thread) {
       float* const patches =
           reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * block_bytes());
       for (size_t i = begin; i < end; i += block_) {
@@ -221,12 +224,93 @@ class GemmConv : public Conv {
   Arena weights_;
 };
 
+// The kernel_width * channels floats under one row of the kernel lie side by side, so a row of y is
+// a GEMM of kernel_height segments that reads rows of x with padding at both ends. Such rows are
+// kept, as many as the kernel is high, while y goes down.
+class RowConv : public Conv {
+ public:
+  RowConv(const Node& node, const Shape& shape)
+      : Conv(node, shape), kernel_(find_gemm(node.isa)) {
+    const size_t depth = shape.taps() * shape.channels;
+    const float* w = node.constant(kWeights, node.in(kWeights).count);
+    const size_t floats = kernel_.pack(depth, shape.out_channels, nullptr, 1, depth, nullptr);
+    weights_ = Arena(floats * sizeof(float));
+    kernel_.pack(depth, shape.out_channels, w, 1, depth, weights_.floats());
+    panels_ = kernel_.count_panels(shape.out_channels);
+    kept_rows_ = (shape.kernel_height - 1) * shape.dilation_y + 1;
+    line_ = checked_product((shape.out_width - 1) * shape.stride_x + shape.kernel_width,
+                            shape.channels);
+    line_ = round_up(line_ * sizeof(float)) / sizeof(float);
+  }
+
+  static bool suits(const Shape& s) {
+    constexpr size_t kLeastWidth = 16;
+    return s.groups == 1 && s.dilation_x == 1 && s.out_width >= kLeastWidth && s.taps() > 1;
+  }
+
+  size_t scratch_bytes(int threads) const override {
+    return checked_product(static_cast<size_t>(threads), thread_bytes());
+  }
+
+  void run(const Buffers& b) const override {
+    const size_t work = shape_.out_width * shape_.out_channels * shape_.taps() * shape_.channels;
+    b.pool->parallel(shape_.images * shape_.out_height, grain_of(work),
+                     [&](size_t begin, size_t end, int thread) {
+                       rows(b, begin, end, b.scratch + static_cast<size_t>(thread) * thread_bytes());
+                     });
+  }
+
+ private:
+  // The kept lines, a line of zeros, and a pointer for each row of the kernel.
+  size_t thread_bytes() const {
+    return checked_product(kept_rows_ + 1, line_ * sizeof(float)) +
+           round_up(shape_.kernel_height * sizeof(float*));
+  }
+
+  void rows(const Buffers& b, size_t begin, size_t end, char* scratch) const {
+    const Shape& s = shape_;
+    float* const lines = reinterpret_cast<float*>(scratch);
+    const float* const zeros = lines + kept_rows_ * line_;
+    const float** const segments = reinterpret_cast<const float**>(lines + (kept_rows_ + 1) * line_);
+    std::memset(lines, 0, (kept_rows_ + 1) * line_ * sizeof(float));
+    const Epilogue e = epilogue(b);
+    const size_t left = s.left * s.channels;
+    const size_t floats = left < line_ ? std::min(s.width * s.channels, line_ - left) : 0;
+    const size_t out_floats = s.out_width * s.out_channels;
+    size_t loaded = 0;  // padded rows before this one are in `lines`, or no more needed
+    for (size_t row = begin; row < end; ++row) {
+      const size_t first = row % s.out_height * s.stride_y;
+      const float* const image = b.in(kX) + row / s.out_height * s.height * s.width * s.channels;
+      if (row == begin || first == 0) loaded = first;
+      for (loaded = std::max(loaded, first); loaded < first + kept_rows_; ++loaded) {
+        if (loaded - s.top < s.height) {
+          std::memcpy(lines + loaded % kept_rows_ * line_ + left,
+                      image + (loaded - s.top) * s.width * s.channels, floats * sizeof(float));
+        }
+      }
+      for (size_t ky = 0; ky < s.kernel_height; ++ky) {
+        const size_t y = first + ky * s.dilation_y;
+        segments[ky] = y - s.top < s.height ? lines + y % kept_rows_ * line_ : zeros;
+      }
+      kernel_.run({s.out_width, s.out_channels, s.kernel_width * s.channels, s.kernel_height,
+                   segments, s.stride_x * s.channels, weights_.floats(),
+                   b.out() + row * out_floats, s.out_channels, 0, panels_,
+                   e.from_pixel(row * s.out_width)});
+    }
+  }
+
+  GemmKernel kernel_;
+  size_t panels_, kept_rows_, line_;
+  Arena weights_;
+};
+
 }  // namespace
 
 StepPtr make_conv(const Node& node) {
   const Shape shape(node);
   if (shape.groups == shape.channels && shape.groups > 1)
     return std::make_unique<DepthwiseConv>(node, shape);
+  if (RowConv::suits(shape)) return std::make_unique<RowConv>(node, shape);
   return std::make_unique<GemmConv>(node, shape);
 }
 

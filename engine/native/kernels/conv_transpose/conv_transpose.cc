@@ -1,5 +1,6 @@
-// Transposed convolution. Each row of y is made by itself: for each row of x and of the kernel that
-// meet there, a GEMM gives what every pixel of x adds to kernel_width pixels of y.
+// Transposed convolution. Where windows do not overlap, a GEMM for each row of x gives whole windows
+// of y. Otherwise each row of y is made by itself: for each row of x and of the kernel that meet
+// there, a GEMM gives what every pixel of x adds to kernel_width pixels of y.
 #include <algorithm>
 #include <cstring>
 
@@ -40,19 +41,58 @@ class ConvTranspose : public Step {
     }
     if (const float* bias = node.constant(kBias, out_channels_))
       bias_.assign(bias, bias + out_channels_);
+    disjoint_ = window_.kernel_height == window_.stride_y &&
+                window_.kernel_width == window_.stride_x && window_.dilation_y == 1 &&
+                window_.dilation_x == 1 && out_height_ == height_ * window_.stride_y &&
+                out_width_ == width_ * window_.stride_x && window_.top == 0 && window_.left == 0 &&
+                groups_ == 1;
     pack(node.constant(kWeights, w.count));
+    if (!disjoint_) return;
+    // A row of the GEMM's result is all the taps of a window.
+    const std::vector<float> once = bias_;
+    for (size_t t = 1; t < window_.taps(); ++t) bias_.insert(bias_.end(), once.begin(), once.end());
+    activation_.repeat(window_.taps());
   }
 
   size_t scratch_bytes(int threads) const override {
     return static_cast<size_t>(threads) * thread_bytes();
   }
 
-  void run(const Buffers& b) const override {
+  void run(const Buffers& b) const override { disjoint_ ? run_disjoint(b) : run_overlapping(b); }
+
+ private:
+  void run_disjoint(const Buffers& b) const {
+    const size_t row_floats = out_width_ * out_channels_;
+    const size_t run_bytes = window_.kernel_width * out_channels_ * sizeof(float);
+    Gemm gemm = gemm_of(0, 0);
+    gemm.epilogue = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
+    b.pool->parallel(images_ * height_, grain_of(width_ * part_columns() * channels_),
+                     [&](size_t begin, size_t end, int thread) {
+      Gemm g = gemm;
+      g.c = thread_scratch(b, thread);
+      for (size_t row = begin; row < end; ++row) {
+        const float* const a = b.in(kX) + row * width_ * channels_;
+        g.a = &a;
+        kernel_.run(g);
+        char* y = reinterpret_cast<char*>(b.out() + row * window_.stride_y * row_floats);
+        for (size_t ky = 0; ky < window_.kernel_height; ++ky) {
+          const char* from = reinterpret_cast<const char*>(g.c) + ky * run_bytes;
+          const size_t step = run_bytes * window_.kernel_height;
+          for (size_t ix = 0; ix < width_; ++ix, y += run_bytes, from += step) {
+            if (run_bytes == 8) std::memcpy(y, from, 8);
+            else std::memcpy(y, from, run_bytes);
+          }
+        }
+      }
+    });
+  }
+
+  void run_overlapping(const Buffers& b) const {
     const size_t row_floats = out_width_ * out_channels_;
     const Epilogue e = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
-    b.pool->parallel(images_ * out_height_, 1, [&](size_t begin, size_t end, int thread) {
-      float* const part =
-          reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * thread_bytes());
+    const size_t work = width_ * part_columns() * channels_;
+    b.pool->parallel(images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
+      float* const part = thread_scratch(b, thread);
       for (size_t row = begin; row < end; ++row) {
         float* const y = b.out() + row * row_floats;
         fill_bias(e.bias, y);
@@ -67,31 +107,45 @@ class ConvTranspose : public Step {
     });
   }
 
- private:
   size_t group_out() const { return out_channels_ / groups_; }
-  size_t part_columns() const { return window_.kernel_width * group_out(); }
+  // The rows of the kernel that one GEMM makes, and the columns that this gives.
+  size_t part_rows() const { return disjoint_ ? window_.kernel_height : 1; }
+  size_t part_columns() const { return part_rows() * window_.kernel_width * group_out(); }
+  float* thread_scratch(const Buffers& b, int thread) const {
+    return reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * thread_bytes());
+  }
   size_t thread_bytes() const {
     return round_up(checked_product(checked_product(width_, part_columns()), sizeof(float)));
   }
 
-  // One panel set for each group and kernel row: k = channels, n = kernel_width * group_out.
+  // One set of panels for each group and part of the kernel: k = channels, n = part_columns.
   void pack(const float* w) {
     const size_t depth = channels_ / groups_, n = part_columns();
     const size_t row_stride = window_.taps() * group_out();
     packed_floats_ = kernel_.pack(depth, n, nullptr, row_stride, 1, nullptr);
-    weights_ = Arena(checked_product(packed_floats_, groups_ * window_.kernel_height) *
-                     sizeof(float));
+    weights_ = Arena(checked_product(packed_floats_, groups_ * parts()) * sizeof(float));
     for (size_t g = 0; g < groups_; ++g) {
-      for (size_t ky = 0; ky < window_.kernel_height; ++ky) {
-        kernel_.pack(depth, n, w + g * depth * row_stride + ky * n, row_stride, 1,
-                     packed(g, ky));
-      }
+      for (size_t p = 0; p < parts(); ++p)
+        kernel_.pack(depth, n, w + g * depth * row_stride + p * n, row_stride, 1, packed(g, p));
     }
   }
 
-  float* packed(size_t group, size_t ky) const {
-    return weights_.floats() + (group * window_.kernel_height + ky) * packed_floats_;
+  size_t parts() const { return window_.kernel_height / part_rows(); }
+
+  float* packed(size_t group, size_t part) const {
+    return weights_.floats() + (group * parts() + part) * packed_floats_;
   }
+
+  // For a row of x, without a, c and epilogue.
+  Gemm gemm_of(size_t group, size_t part) const {
+    Gemm gemm{};
+    gemm.m = width_, gemm.n = gemm.ldc = part_columns(), gemm.k = channels_ / groups_;
+    gemm.segments = 1, gemm.lda = channels_;
+    gemm.b = packed(group, part);
+    gemm.last_panel = kernel_.count_panels(gemm.n);
+    return gemm;
+  }
+
 
   void fill_bias(const float* bias, float* y) const {
     for (size_t ox = 0; ox < out_width_; ++ox)
@@ -101,11 +155,8 @@ class ConvTranspose : public Step {
   void add(const float* x, size_t image_row, size_t group, size_t ky, float* part, float* y) const {
     const size_t depth = channels_ / groups_, n = group_out();
     const float* const a = x + image_row * width_ * channels_ + group * depth;
-    Gemm gemm{};
-    gemm.m = width_, gemm.n = part_columns(), gemm.k = depth;
-    gemm.segments = 1, gemm.a = &a, gemm.lda = channels_;
-    gemm.b = packed(group, ky), gemm.c = part, gemm.ldc = part_columns();
-    gemm.last_panel = kernel_.count_panels(gemm.n);
+    Gemm gemm = gemm_of(group, ky);
+    gemm.a = &a, gemm.c = part;
     kernel_.run(gemm);
     for (size_t ix = 0; ix < width_; ++ix) {
       for (size_t kx = 0; kx < window_.kernel_width; ++kx) {
@@ -137,6 +188,7 @@ class ConvTranspose : public Step {
   Activation activation_;
   size_t images_, height_, width_, channels_, out_height_, out_width_, out_channels_, groups_;
   size_t packed_floats_;
+  bool disjoint_;
   std::vector<float> bias_;
   Arena weights_;
 };

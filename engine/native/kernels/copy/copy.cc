@@ -18,6 +18,26 @@ void move(size_t n, const T* from, int64_t x, T* to, int64_t y) {
   for (size_t i = 0; i < n; ++i, from += x, to += y) *to = *from;
 }
 
+// n runs of kCount elements from kCount arrays that are `apart` (all at 1 apart in `to`), or back.
+template <int kCount, bool kInterleave, class T>
+void move_few(size_t n, const T* __restrict from, T* __restrict to, size_t apart) {
+  for (size_t i = 0; i < n; ++i) {
+    for (int k = 0; k < kCount; ++k) {
+      if (kInterleave) to[i * kCount + static_cast<size_t>(k)] = from[static_cast<size_t>(k) * apart + i];
+      else to[static_cast<size_t>(k) * apart + i] = from[i * kCount + static_cast<size_t>(k)];
+    }
+  }
+}
+
+// The same for any number of arrays that has a body; false if it has none.
+template <bool kInterleave, class T>
+bool move_few(size_t count, size_t n, const T* from, T* to, size_t apart) {
+  if (count == 2) return move_few<2, kInterleave>(n, from, to, apart), true;
+  if (count == 3) return move_few<3, kInterleave>(n, from, to, apart), true;
+  if (count == 4) return move_few<4, kInterleave>(n, from, to, apart), true;
+  return false;
+}
+
 // `rows` by `n` elements in squares that stay in L1, for a transpose.
 template <class T>
 void move_squares(const Dim& rows, const Dim& columns, const T* from, T* to) {
@@ -61,7 +81,7 @@ class Copy : public Step {
   void run(const Buffers& b) const override {
     if (outer_ == 0) return;
     const size_t inner = dims_.back().size * dims_[dims_.size() - 2].size;
-    b.pool->parallel(outer_, std::max<size_t>(1, kGrain / inner),
+    b.pool->parallel(outer_, grain_of(inner * kWorkOfTouching),
                      [&](size_t begin, size_t end, int) {
                        for (size_t i = begin; i < end; ++i) {
                          if (item_ == 1) plane<uint8_t>(b, i);
@@ -73,8 +93,6 @@ class Copy : public Step {
   }
 
  private:
-  static constexpr size_t kGrain = 16384;
-
   // Dims of 1 left out, and neighbours that run on in both joined.
   void add(Dim dim) {
     if (dim.size == 1) return;
@@ -104,7 +122,7 @@ class Copy : public Step {
   void split() {
     Dim& rows = dims_[dims_.size() - 2];
     constexpr size_t kParts = 16;
-    if (outer_ >= kParts || rows.size < kParts || rows.size * dims_.back().size < kGrain) return;
+    if (outer_ >= kParts || rows.size < kParts || rows.size * dims_.back().size < grain_of(kWorkOfTouching)) return;
     size_t parts = 1;
     while (parts < kParts && rows.size % (parts * 2) == 0) parts *= 2;
     if (parts == 1) return;
@@ -126,7 +144,17 @@ class Copy : public Step {
       to += at * dims_[i].y;
     }
     const Dim &rows = dims_[dims_.size() - 2], &columns = dims_.back();
-    if (columns.x != 1 || columns.y != 1) return move_squares(rows, columns, from, to);
+    if (columns.x != 1 || columns.y != 1) {
+      // Planes become pixels, or pixels planes.
+      const bool transpose = rows.x == 1 && columns.y == 1 && rows.y > 0 && columns.x > 0;
+      const auto apart_x = static_cast<size_t>(columns.x), apart_y = static_cast<size_t>(rows.y);
+      const bool done =
+          transpose && ((apart_y == columns.size &&
+                         move_few<true>(columns.size, rows.size, from, to, apart_x)) ||
+                        (apart_x == rows.size &&
+                         move_few<false>(rows.size, columns.size, from, to, apart_y)));
+      return done ? void() : move_squares(rows, columns, from, to);
+    }
     for (size_t r = 0; r < rows.size; ++r, from += rows.x, to += rows.y)
       std::memcpy(to, from, columns.size * sizeof(T));
   }

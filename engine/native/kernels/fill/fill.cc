@@ -23,7 +23,7 @@ class Fill : public Step {
 
   void run(const Buffers& b) const override {
     const size_t size = size_of(y_.dtype);
-    b.pool->parallel(y_.count, 16384, [&](size_t begin, size_t end, int) {
+    b.pool->parallel(y_.count, grain_of(kWorkOfTouching), [&](size_t begin, size_t end, int) {
       char* to = static_cast<char*>(b.outputs[0]) + begin * size;
       for (size_t i = begin; i < end; ++i, to += size) std::copy(bytes_, bytes_ + size, to);
     });

@@ -83,13 +83,11 @@ class Matmul : public Step {
 
   void multiply(const Buffers& b, const float* a, const float* packed, float* y) const {
     const Epilogue e = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
-    constexpr size_t kFewRows = 32;
-    const size_t work = m_ * k_ * n_;
-    constexpr size_t kLeastWork = 32 << 10;
+    constexpr size_t kFewRows = 32, kTileRows = 16;
     const bool by_rows = m_ >= kFewRows;
     const size_t count = by_rows ? m_ : panels_;
-    const size_t grain = std::max(by_rows ? size_t{16} : size_t{1},
-                                  work ? count * kLeastWork / work + 1 : 1);
+    const size_t grain =
+        by_rows ? grain_of(k_ * n_, kTileRows) : grain_of(m_ * k_ * n_ / panels_);
     b.pool->parallel(count, grain, [&](size_t begin, size_t end, int) {
       const size_t row = by_rows ? begin : 0, rows = by_rows ? end - begin : m_;
       const float* const from = a + row * k_;

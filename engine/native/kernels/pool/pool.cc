@@ -1,5 +1,6 @@
 #include "kernels/pool/pool.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "kernels/window.h"
@@ -27,6 +28,7 @@ class PoolStep : public Step {
       fail(Fault::kModel, "%s into %s does not fit its attributes", x.text().c_str(),
            y.text().c_str());
     }
+    find_inside();
   }
 
   size_t scratch_bytes(int threads) const override {
@@ -34,16 +36,33 @@ class PoolStep : public Step {
   }
 
   void run(const Buffers& b) const override {
-    b.pool->parallel(images_ * out_height_, 1, [&](size_t begin, size_t end, int thread) {
+    const size_t work = out_width_ * channels_ * window_.taps() * kWorkOfTouching;
+    b.pool->parallel(images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
       const float** const taps = reinterpret_cast<const float**>(b.scratch) +
                                  static_cast<size_t>(thread) * window_.taps();
-      for (size_t row = begin; row < end; ++row)
-        for (size_t ox = 0; ox < out_width_; ++ox) pool(b, taps, row, ox);
+      for (size_t row = begin; row < end; ++row) {
+        for (size_t ox = 0; ox < out_width_;) {
+          const size_t pixels = std::max<size_t>(1, ox == inside_begin_ ? inside_end_ - ox : 0);
+          pool(b, taps, row, ox, pixels);
+          ox += pixels;
+        }
+      }
     });
   }
 
  private:
-  void pool(const Buffers& b, const float** taps, size_t row, size_t ox) const {
+  // The columns whose windows have no padding at left and right.
+  void find_inside() {
+    const Window& w = window_;
+    const size_t reach = (w.kernel_width - 1) * w.dilation_x;
+    inside_begin_ = (w.left + w.stride_x - 1) / w.stride_x;
+    inside_end_ = inside_begin_;
+    while (inside_end_ < out_width_ && inside_end_ * w.stride_x + reach < width_ + w.left)
+      ++inside_end_;
+  }
+
+  // `pixels` pixels of a row, all with the same taps.
+  void pool(const Buffers& b, const float** taps, size_t row, size_t ox, size_t pixels) const {
     const Window& w = window_;
     const float* const x = b.in(0) + row / out_height_ * height_ * width_ * channels_;
     float* const y = b.out() + (row * out_width_ + ox) * channels_;
@@ -59,17 +78,19 @@ class PoolStep : public Step {
       }
     }
     if (count == 0) {
-      for (size_t c = 0; c < channels_; ++c) y[c] = max_ ? -INFINITY : count_pad_ ? 0.f : NAN;
+      const float nothing = max_ ? -INFINITY : count_pad_ ? 0.f : NAN;
+      std::fill_n(y, pixels * channels_, nothing);
       return;
     }
     const float scale = 1.f / static_cast<float>(count_pad_ ? in_padding : count);
-    pool_(max_, count, channels_, taps, scale, y);
+    pool_(max_, count, pixels, channels_, taps, w.stride_x * channels_, scale, y);
   }
 
   Window window_;
   PoolFn pool_;
   bool max_, count_pad_;
   size_t images_, height_, width_, channels_, out_height_, out_width_;
+  size_t inside_begin_, inside_end_;
 };
 
 }  // namespace

@@ -5,13 +5,14 @@
 
 namespace palm {
 
-// Pools `taps` vectors of n channels into y: their maximum (a NaN wins), or sum * scale.
-// x has a pointer for each tap.
-using PoolFn = void (*)(bool max, size_t taps, size_t n, const float* const* x, float scale,
-                        float* y);
+// y[i][c] = the maximum (a NaN wins), or sum * scale, of x[t][i * step + c] over t < taps, for
+// i < pixels, c < n. x has a pointer for each tap.
+using PoolFn = void (*)(bool max, size_t taps, size_t pixels, size_t n, const float* const* x,
+                        size_t step, float scale, float* y);
 
-#define PALM_KERNEL(need, name) \
-  void name(bool max, size_t taps, size_t n, const float* const* x, float scale, float* y);
+#define PALM_KERNEL(need, name)                                                                   \
+  void name(bool max, size_t taps, size_t pixels, size_t n, const float* const* x, size_t step, \
+            float scale, float* y);
 #include "kernels/pool/kernels.inc"
 #undef PALM_KERNEL
 

@@ -6,24 +6,35 @@ namespace {
 
 F32 max_or_nan(F32 a, F32 b) { return if_nan(a, a, max(a, b)); }
 
-F32 pool(bool is_max, size_t taps, const float* const* x, size_t c, size_t n, F32 scale) {
-  F32 y = F32::load(x[0] + c, n);
-  if (is_max) {
-    for (size_t t = 1; t < taps; ++t) y = max_or_nan(y, F32::load(x[t] + c, n));
-    return y;
+template <bool kMax, bool kWhole>
+PALM_INLINE void pool(size_t taps, const float* const* x, size_t at, size_t n, F32 scale, float* y) {
+  const auto load = [&](size_t t) {
+    return kWhole ? F32::load(x[t] + at) : F32::load(x[t] + at, n);
+  };
+  F32 v = load(0);
+  for (size_t t = 1; t < taps; ++t) v = kMax ? max_or_nan(v, load(t)) : v + load(t);
+  if (!kMax) v = v * scale;
+  if (kWhole) v.store(y);
+  else v.store(y, n);
+}
+
+template <bool kMax>
+void pool_all(size_t taps, size_t pixels, size_t n, const float* const* x, size_t step, F32 scale,
+              float* y) {
+  for (size_t i = 0; i < pixels; ++i, y += n) {
+    size_t c = 0;
+    for (; c + F32::lanes <= n; c += F32::lanes)
+      pool<kMax, true>(taps, x, i * step + c, F32::lanes, scale, y + c);
+    if (c < n) pool<kMax, false>(taps, x, i * step + c, n - c, scale, y + c);
   }
-  for (size_t t = 1; t < taps; ++t) y = y + F32::load(x[t] + c, n);
-  return y * scale;
 }
 
 }  // namespace
 
-void PALM_FN(pool_f32)(bool is_max, size_t taps, size_t n, const float* const* x, float scale,
-                       float* y) {
-  for (size_t c = 0; c < n; c += F32::lanes) {
-    const size_t left = n - c < F32::lanes ? n - c : F32::lanes;
-    pool(is_max, taps, x, c, left, F32::set(scale)).store(y + c, left);
-  }
+void PALM_FN(pool_f32)(bool max, size_t taps, size_t pixels, size_t n, const float* const* x,
+                       size_t step, float scale, float* y) {
+  if (max) pool_all<true>(taps, pixels, n, x, step, F32::set(scale), y);
+  else pool_all<false>(taps, pixels, n, x, step, F32::set(scale), y);
 }
 
 }  // namespace palm

@@ -73,7 +73,7 @@ class Reduce : public Step {
   }
 
   void run(const Buffers& b) const override {
-    b.pool->parallel(outer_, 1, [&](size_t begin, size_t end, int thread) {
+    b.pool->parallel(outer_, grain_of(rows_ * n_ * kWorkOfTouching), [&](size_t begin, size_t end, int thread) {
       for (size_t i = begin; i < end; ++i) {
         const float* const x = b.in(0) + offset_of(i, out_shape_, out_strides_);
         float* const y = b.out() + i * n_;

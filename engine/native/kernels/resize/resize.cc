@@ -31,6 +31,8 @@ class Resize : public Step {
     } else {
       fail(Fault::kModel, "attribute mode: %.40s", mode.c_str());
     }
+    for (size_t& column : x0_) column *= channels_;
+    for (size_t& column : x1_) column *= channels_;
   }
 
   size_t scratch_bytes(int threads) const override {
@@ -39,7 +41,8 @@ class Resize : public Step {
 
   void run(const Buffers& b) const override {
     const size_t in_row = width_ * channels_, out_row = out_width_ * channels_;
-    b.pool->parallel(images_ * out_height_, 1, [&](size_t begin, size_t end, int thread) {
+    const size_t grain = grain_of(out_row * kWorkOfTouching);
+    b.pool->parallel(images_ * out_height_, grain, [&](size_t begin, size_t end, int thread) {
       float* const line =
           reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * line_bytes());
       for (size_t row = begin; row < end; ++row) {
@@ -49,15 +52,15 @@ class Resize : public Step {
         float* y = b.out() + row * out_row;
         if (fy_.empty()) {
           for (size_t ox = 0; ox < out_width_; ++ox, y += channels_)
-            std::memcpy(y, upper + x0_[ox] * channels_, channels_ * sizeof(float));
+            std::memcpy(y, upper + x0_[ox], channels_ * sizeof(float));
           continue;
         }
         if (fy_[oy] != 0.f) {
-          blend_(in_row, upper, x + y1_[oy] * in_row, fy_[oy], line);
+          const size_t lower_row = y1_[oy] * in_row, upper_row = y0_[oy] * in_row;
+          blend_({1, in_row, x, x, &upper_row, &lower_row, &fy_[oy], line});
           upper = line;
         }
-        for (size_t ox = 0; ox < out_width_; ++ox, y += channels_)
-          blend_(channels_, upper + x0_[ox] * channels_, upper + x1_[ox] * channels_, fx_[ox], y);
+        blend_({out_width_, channels_, upper, upper, x0_.data(), x1_.data(), fx_.data(), y});
       }
     });
   }
@@ -87,7 +90,8 @@ class Resize : public Step {
 
   ResizeFn blend_;
   size_t images_, height_, width_, channels_, out_height_, out_width_;
-  std::vector<size_t> y0_, y1_, x0_, x1_;
+  std::vector<size_t> y0_, y1_;  // rows
+  std::vector<size_t> x0_, x1_;  // where the columns begin in a row
   std::vector<float> fy_, fx_;
 };
 

@@ -5,11 +5,18 @@
 
 namespace palm {
 
-// y[i] = a[i] * (1 - weight) + b[i] * weight, i < n.
-using ResizeFn = void (*)(size_t n, const float* a, const float* b, float weight, float* y);
+// y[i][c] = a[from[i] + c] * (1 - weight[i]) + b[to[i] + c] * weight[i], i < pixels, c < n.
+struct Blend {
+  size_t pixels, n;
+  const float *a, *b;
+  const size_t *from, *to;
+  const float* weight;
+  float* y;
+};
 
-#define PALM_KERNEL(need, name) \
-  void name(size_t n, const float* a, const float* b, float weight, float* y);
+using ResizeFn = void (*)(const Blend& blend);
+
+#define PALM_KERNEL(need, name) void name(const Blend& blend);
 #include "kernels/resize/kernels.inc"
 #undef PALM_KERNEL
 

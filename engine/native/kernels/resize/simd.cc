@@ -3,12 +3,19 @@
 
 namespace palm {
 
-void PALM_FN(resize_f32)(size_t n, const float* a, const float* b, float weight, float* y) {
-  const F32 of_b = F32::set(weight), of_a = F32::set(1.f - weight);
-  size_t i = 0;
-  for (; i + F32::lanes <= n; i += F32::lanes)
-    fma(F32::load(b + i), of_b, F32::load(a + i) * of_a).store(y + i);
-  if (i < n) fma(F32::load(b + i, n - i), of_b, F32::load(a + i, n - i) * of_a).store(y + i, n - i);
+void PALM_FN(resize_f32)(const Blend& blend) {
+  const size_t n = blend.n;
+  float* y = blend.y;
+  for (size_t i = 0; i < blend.pixels; ++i, y += n) {
+    const float* const a = blend.a + blend.from[i];
+    const float* const b = blend.b + blend.to[i];
+    const F32 of_b = F32::set(blend.weight[i]), of_a = F32::set(1.f - blend.weight[i]);
+    size_t c = 0;
+    for (; c + F32::lanes <= n; c += F32::lanes)
+      fma(F32::load(b + c), of_b, F32::load(a + c) * of_a).store(y + c);
+    if (const size_t left = n - c)
+      fma(F32::load(b + c, left), of_b, F32::load(a + c, left) * of_a).store(y + c, left);
+  }
 }
 
 }  // namespace palm

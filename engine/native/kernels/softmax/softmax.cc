@@ -23,7 +23,7 @@ class Softmax : public Step {
 
   void run(const Buffers& b) const override {
     const size_t size = axis_ * inner_;
-    b.pool->parallel(outer_, size ? 4096 / size + 1 : 1, [&](size_t begin, size_t end, int) {
+    b.pool->parallel(outer_, grain_of(size * kWorkOfTouching * 4), [&](size_t begin, size_t end, int) {
       for (size_t i = begin; i < end; ++i)
         run_(log_, axis_, inner_, b.in(0) + i * size, b.out() + i * size);
     });

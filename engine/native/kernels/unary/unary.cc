@@ -62,12 +62,9 @@ class Unary : public Step {
   }
 
   void run(const Buffers& b) const override {
-    constexpr size_t kBlock = 1024;
     const float* const x = b.in(0);
     float* const y = b.out();
-    b.pool->parallel((count_ + kBlock - 1) / kBlock, 8, [&](size_t begin, size_t end, int) {
-      begin *= kBlock;
-      end = end * kBlock < count_ ? end * kBlock : count_;
+    b.pool->parallel(count_, grain_of(kWorkOfTouching * 2, 64), [&](size_t begin, size_t end, int) {
       run_(op_, alpha_, beta_, 1, end - begin, x + begin, 0, y + begin, 0);
     });
   }

@@ -1,0 +1,85 @@
+#include <atomic>
+#include <set>
+#include <string>
+
+#include "base/check.h"
+#include "base/step.h"
+#include "base/threads.h"
+
+namespace {
+
+using namespace palm;
+
+template <class Function>
+bool refuses(Function f) {
+  try {
+    f();
+  } catch (const Error&) {
+    return true;
+  }
+  return false;
+}
+
+// Every index once, in parts that begin at multiples of the grain.
+void check_pool(int threads) {
+  Pool pool(threads);
+  PALM_CHECK(pool.threads() == threads, "%d threads", pool.threads());
+  for (int round = 0; round < 2000; ++round) {
+    const size_t count = static_cast<size_t>(round % 37), grain = static_cast<size_t>(round % 5 + 1);
+    std::vector<std::atomic<int>> hits(count);
+    std::atomic<int> bad_parts{0};
+    pool.parallel(count, grain, [&](size_t begin, size_t end, int thread) {
+      if (thread >= threads || begin % grain || begin >= end) ++bad_parts;
+      for (size_t i = begin; i < end; ++i) ++hits[i];
+    });
+    for (size_t i = 0; i < count; ++i) PALM_CHECK(hits[i] == 1, "%zu ran %d times", i, hits[i].load());
+    PALM_CHECK(bad_parts == 0, "count %zu, grain %zu", count, grain);
+    // Now and then the workers fall asleep.
+    if (round % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  }
+}
+
+void check_bounds() {
+  const auto bad = [](Ints shape, Ints strides, int64_t offset, size_t count) {
+    return refuses([&] { palm::check_bounds("x", shape, strides, offset, count); });
+  };
+  PALM_CHECK(!bad({2, 3}, {3, 1}, 0, 6), "a dense view");
+  PALM_CHECK(!bad({2, 3}, {-3, -1}, 5, 6), "a view from the end");
+  PALM_CHECK(!bad({0, 3}, {1, 1}, 99, 6), "an empty view");
+  PALM_CHECK(!bad({}, {}, 5, 6), "one element");
+  PALM_CHECK(bad({}, {}, 6, 6), "one past the end");
+  PALM_CHECK(bad({2, 3}, {3, 1}, 1, 6), "one past the end");
+  PALM_CHECK(bad({2, 3}, {-3, 1}, 0, 6), "before the start");
+  PALM_CHECK(bad({2}, {1, 1}, 0, 6), "more strides than dims");
+  PALM_CHECK(bad({-1}, {1}, 0, 6), "a negative dim");
+  PALM_CHECK(bad({INT64_MAX, 3}, {INT64_MAX, 1}, 0, 6), "an overflow");
+  PALM_CHECK(bad({3, 3}, {INT64_MAX / 2, INT64_MAX / 2}, INT64_MAX, 6), "an overflow");
+}
+
+void check_tensor() {
+  PALM_CHECK(refuses([] { Tensor(DType::kFloat32, {size_t{1} << 39, 4}); }), "2^41 elements");
+  PALM_CHECK(refuses([] { Tensor(DType::kUint8, {SIZE_MAX, 0, SIZE_MAX}); }), "huge dims and a 0");
+  PALM_CHECK(Tensor(DType::kFloat32, {2, 3}).text() == "float32[2, 3]", "text");
+  PALM_CHECK(Tensor(DType::kInt64, {}).count == 1, "a scalar");
+}
+
+void check_attrs() {
+  const Attrs attrs({{"i", int64_t{3}}, {"f", 0.5}, {"s", std::string("max")}, {"l", Ints{1, 2}}});
+  PALM_CHECK(attrs.integer("i") == 3 && attrs.number("i") == 3.f, "an integer");
+  PALM_CHECK(attrs.number("f") == 0.5f && attrs.text("s") == "max", "a number, a string");
+  PALM_CHECK(refuses([&] { attrs.check_all_read(); }), "l was not read");
+  PALM_CHECK(attrs.integers("l", Ints{0, 0}) == (Ints{1, 2}), "a list");
+  PALM_CHECK(refuses([&] { attrs.integers("l", Ints{0}); }), "a list of the wrong size");
+  PALM_CHECK(refuses([&] { attrs.integer("s"); }) && refuses([&] { attrs.integer("absent"); }), "kinds");
+  attrs.check_all_read();
+}
+
+}  // namespace
+
+int main() {
+  for (int threads : {1, 2, 3, 8}) check_pool(threads);
+  PALM_CHECK(refuses([] { Pool(0); }) && refuses([] { Pool(100000); }), "a number of threads");
+  check_bounds();
+  check_tensor();
+  check_attrs();
+}

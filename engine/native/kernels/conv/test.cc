@@ -1,0 +1,165 @@
+// Every way of convolving, against a loop.
+#include <cmath>
+
+#include "base/check.h"
+#include "base/one_step.h"
+
+namespace {
+
+using namespace palm;
+
+constexpr float kUntouched = 77.f;
+
+struct Case {
+  size_t images, height, width, groups, group_in, group_out, kernel_height, kernel_width;
+  size_t stride_y, stride_x, dilation_y, dilation_x, top, left, bottom, right;
+  size_t residual_channels;  // 0: none
+  bool bias;
+  const char* activation;
+
+  size_t in() const { return groups * group_in; }
+  size_t out() const { return groups * group_out; }
+  size_t out_height() const {
+    return (height + top + bottom - (kernel_height - 1) * dilation_y - 1) / stride_y + 1;
+  }
+  size_t out_width() const {
+    return (width + left + right - (kernel_width - 1) * dilation_x - 1) / stride_x + 1;
+  }
+};
+
+double activate(const std::string& name, double v, double slope) {
+  if (name == "clip") return std::fmin(6.0, std::fmax(0.0, v));
+  if (name == "prelu") return v > 0 ? v : v * slope;
+  if (name == "leaky_relu") return v > 0 ? v : v * 0.125;
+  if (name == "hard_swish") return v * std::fmin(1.0, std::fmax(0.0, v / 6 + 0.5));
+  if (name == "hard_sigmoid") return std::fmin(1.0, std::fmax(0.0, v * 0.2 + 0.5));
+  if (name == "sigmoid") return 1 / (1 + std::exp(-v));
+  if (name == "tanh") return std::tanh(v);
+  return v;
+}
+
+double sum_at(const Case& c, const Vector& x, const Vector& w, size_t image, size_t oy, size_t ox,
+              size_t m) {
+  double sum = 0;
+  const size_t group = m / c.group_out;
+  for (size_t ky = 0; ky < c.kernel_height; ++ky) {
+    for (size_t kx = 0; kx < c.kernel_width; ++kx) {
+      const size_t iy = oy * c.stride_y + ky * c.dilation_y - c.top;
+      const size_t ix = ox * c.stride_x + kx * c.dilation_x - c.left;
+      if (iy >= c.height || ix >= c.width) continue;
+      for (size_t i = 0; i < c.group_in; ++i) {
+        const size_t at = ((image * c.height + iy) * c.width + ix) * c.in() + group * c.group_in + i;
+        const size_t weight = ((m * c.kernel_height + ky) * c.kernel_width + kx) * c.group_in + i;
+        sum += static_cast<double>(x[at]) * w[weight];
+      }
+    }
+  }
+  return sum;
+}
+
+void check(const char* isa_name, uint32_t isa, const Case& c, Random& random) {
+  const size_t oh = c.out_height(), ow = c.out_width(), out = c.out();
+  const size_t depth = c.kernel_height * c.kernel_width * c.group_in;
+  const float scale = 2.f / std::sqrt(static_cast<float>(depth));
+  const Vector x = random.floats(c.images * c.height * c.width * c.in());
+  const Vector w = random.floats(out * depth, scale);
+  const Vector bias = random.floats(out), slope = random.floats(out);
+  const Vector z = random.floats(c.images * oh * ow * c.residual_channels);
+  OneStep step("conv");
+  step.input({c.images, c.height, c.width, c.in()}, x)
+      .input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
+  c.bias ? step.input({out}, bias, true) : step.no_input();
+  std::string(c.activation) == "prelu" ? step.input({out}, slope, true) : step.no_input();
+  if (c.residual_channels) step.input({c.images, oh, ow, c.residual_channels}, z);
+  const auto ints = [](std::initializer_list<size_t> v) { return Ints(v.begin(), v.end()); };
+  step.output({c.images, oh, ow, out})
+      .attr("strides", ints({c.stride_y, c.stride_x}))
+      .attr("dilations", ints({c.dilation_y, c.dilation_x}))
+      .attr("pads", ints({c.top, c.left, c.bottom, c.right}))
+      .attr("group", static_cast<int64_t>(c.groups))
+      .attr("activation", std::string(c.activation));
+  if (std::string(c.activation) == "clip") step.attr("activation_params", Floats{0, 6});
+  if (std::string(c.activation) == "leaky_relu") step.attr("activation_params", Floats{0.125});
+  const size_t count = c.images * oh * ow * out;
+  Vector y(count + 1, kUntouched), y3(count + 1, kUntouched);
+  step.make(isa, 1).run(y.data(), count);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t m = i % out, pixel = i / out;
+    double v = sum_at(c, x, w, pixel / ow / oh, pixel / ow % oh, pixel % ow, m);
+    if (c.bias) v += bias[m];
+    if (m < c.residual_channels) v += z[pixel * c.residual_channels + m];
+    v = activate(c.activation, v, slope[m]);
+    PALM_CHECK(is_close(y[i], v, 2e-5),
+               "%s: x %zux%zux%zux%zu, w %zux%zux%zux%zu, stride %zu %zu, dilation %zu %zu, "
+               "pads %zu %zu %zu %zu, %s: y[%zu] is %g, expected %g",
+               isa_name, c.images, c.height, c.width, c.in(), out, c.kernel_height, c.kernel_width,
+               c.group_in, c.stride_y, c.stride_x, c.dilation_y, c.dilation_x, c.top, c.left,
+               c.bottom, c.right, c.activation, i, y[i], v);
+  }
+  PALM_CHECK(y[count] == kUntouched, "%s: wrote past the end", isa_name);
+  step.make(isa, 3).run(y3.data(), count);
+  PALM_CHECK(y == y3, "%s: 3 threads give another result", isa_name);
+}
+
+void check(const char* isa_name, uint32_t isa) {
+  constexpr const char* kActivations[] = {"",           "clip",         "prelu",   "leaky_relu",
+                                          "hard_swish", "hard_sigmoid", "sigmoid", "tanh"};
+  Random random;
+  const auto pick = [&](std::initializer_list<size_t> from) {
+    return from.begin()[random.bits() % from.size()];
+  };
+  for (int i = 0; i < 400; ++i) {
+    Case c{};
+    c.images = random.between(1, 2);
+    c.groups = pick({1, 1, 1, 2, 3});
+    c.group_in = random.between(1, 20), c.group_out = random.between(1, 40);
+    c.kernel_height = pick({1, 2, 3, 3, 5, 7}), c.kernel_width = pick({1, 2, 3, 3, 5, 7});
+    c.stride_y = random.between(1, 3), c.stride_x = random.between(1, 3);
+    c.dilation_y = pick({1, 1, 2}), c.dilation_x = pick({1, 1, 2});
+    c.top = random.between(0, 3), c.left = random.between(0, 3);
+    c.bottom = random.between(0, 3), c.right = random.between(0, 3);
+    const bool depthwise = i % 3 == 0;
+    if (depthwise) {
+      c.groups = random.between(2, 70), c.group_in = 1, c.group_out = pick({1, 1, 1, 2, 3});
+      c.kernel_width = c.kernel_height, c.stride_x = c.stride_y;
+      c.dilation_x = c.dilation_y = pick({1, 1, 1, 2});
+    }
+    if (i % 8 == 1) {
+      c.kernel_height = c.kernel_width = c.stride_y = c.stride_x = 1;
+      c.top = c.left = c.bottom = c.right = 0;
+    }
+    // Large enough for one window, now and then for just one.
+    const size_t reach_y = (c.kernel_height - 1) * c.dilation_y + 1;
+    const size_t reach_x = (c.kernel_width - 1) * c.dilation_x + 1;
+    const size_t most = i % 5 == 0 ? 2 : 22;
+    c.height = random.between(1, most), c.width = random.between(1, most);
+    if (c.height + c.top + c.bottom < reach_y) c.height = reach_y;
+    if (c.width + c.left + c.right < reach_x) c.width = reach_x;
+    c.residual_channels = pick({0, 0, 1, 2}) * c.out() / 2;
+    c.bias = random.bits() % 4 != 0;
+    c.activation = kActivations[random.bits() % 8];
+    check(isa_name, isa, c, random);
+  }
+  // Every number of channels, in tiles at the edge and inside.
+  for (size_t channels = 2; channels <= 70; ++channels) {
+    for (size_t kernel : {3, 5}) {
+      for (size_t stride : {1, 2}) {
+        const size_t pad = kernel / 2, size = 9 + channels % 5;
+        check(isa_name, isa,
+              {1, size, size + 1, channels, 1, 1, kernel, kernel, stride, stride, 1, 1, pad, pad,
+               pad, pad, 0, true, "clip"},
+              random);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+#define PALM_ISA(isa, need) \
+  if (runs_here(need)) check(#isa, need); \
+  else std::printf("skip %s\n", #isa);
+#include "base/isas.inc"
+#undef PALM_ISA
+}
