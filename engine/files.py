@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Generator
+from contextlib import contextmanager
 from pathlib import Path
 
-from palmkit.engine.errors import ModelError
+from palmkit.engine.errors import ModelError, ShapeError, UnsupportedError
 from palmkit.engine.format import reader, writer
 from palmkit.engine.ir import Graph
 from palmkit.engine.model import Model
@@ -31,7 +33,9 @@ def load(
     Raises ModelError if the file is missing, damaged or no model, UnsupportedError if the
     backend cannot run it, BackendError if there is no such backend.
     """
-    return Model(convert(path), backend, threads, precision)
+    graph = convert(path)
+    with _named(Path(path)):
+        return Model(graph, backend, threads, precision)
 
 
 def convert(path: PathLike) -> Graph:
@@ -49,17 +53,29 @@ def convert(path: PathLike) -> Graph:
         raise ModelError(f"cannot read model {file}: {error.strerror or error}") from None
     if not start:
         raise ModelError(f"model file is empty: {file}")
-    if start[4:8] == b"PALM":
-        return reader.load(file)
-    if start[4:8] == b"TFL3":
-        from palmkit.engine.converters import tflite
+    with _named(file):
+        if start[4:8] == b"PALM":
+            return reader.load(file)
+        if start[4:8] == b"TFL3":
+            from palmkit.engine.converters import tflite
 
-        return tflite.convert(file)
-    if file.suffix.lower() == ".onnx":
-        from palmkit.engine.converters import onnx
+            return tflite.convert(file)
+        if file.suffix.lower() == ".onnx":
+            from palmkit.engine.converters import onnx
 
-        return onnx.convert(file)
+            return onnx.convert(file)
     raise ModelError(f"expected a .palm, .onnx or .tflite model, got another kind of file: {file}")
+
+
+@contextmanager
+def _named(file: Path) -> Generator[None, None, None]:
+    """Errors about a model say which file it is."""
+    try:
+        yield
+    except (ModelError, ShapeError, UnsupportedError) as error:
+        if str(file) in str(error):
+            raise
+        raise type(error)(f"{file}: {error}") from error
 
 
 def save(graph: Graph, path: PathLike, weights: str = "auto") -> None:

@@ -92,7 +92,9 @@ def _labels(canvas: Image, result: Faces, line: float) -> Image:
     picture = PIL.Image.fromarray(canvas)
     pen = PIL.ImageDraw.Draw(picture)
     for face in result:
-        size = max(8.0, float(np.clip(face.box[3] / 7, 5 * line, 11 * line)))
+        # Readable in proportion to the picture, but hardly wider than a small face.
+        size = float(np.clip(face.box[3] / 7, 5 * line, 11 * line))
+        size = max(8.0, min(size, float(face.box[2]) / 2.2))
         font = PIL.ImageFont.load_default(size)
         text = _label(face)
         left, top, right, bottom = pen.textbbox((0, 0), text, font)

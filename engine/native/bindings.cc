@@ -49,11 +49,11 @@ DType dtype_of(const nb::dlpack::dtype& dtype) {
 // Checked arrays, with what keeps them alive.
 template <class NdArray>
 struct Arrays {
-  Arrays(const nb::list& list, const char* what) {
-    for (size_t i = 0; i < list.size(); ++i) {
+  Arrays(const nb::sequence& list, const char* what) {
+    for (nb::handle each : list) {
       NdArray array;
-      if (!nb::try_cast(list[i], array, false)) {
-        palm::fail(Fault::kShape, "%s %zu: expected a C-contiguous%s array", what, i,
+      if (!nb::try_cast(each, array, false)) {
+        palm::fail(Fault::kShape, "%s %zu: expected a C-contiguous%s array", what, views.size(),
                    NdArray::ReadOnly ? "" : ", writable");
       }
       views.push_back({array.data(), dtype_of(array.dtype()), array.size()});
@@ -131,7 +131,7 @@ uint32_t isa_of(const std::string& name) {
 
 // A program and the arrays that it reads in place.
 struct Program {
-  Program(const nb::list& tensors, const nb::list& steps, const nb::list& constants_,
+  Program(const nb::sequence& tensors, const nb::sequence& steps, const nb::sequence& constants_,
           int64_t arena_bytes, const std::string& isa)
       : constants(constants_, "constant"),
         program(all<palm::TensorSpec>(tensors, tensor_of), all<palm::StepSpec>(steps, step_of),
@@ -143,7 +143,7 @@ struct Program {
   }
 
   template <class T, class Function>
-  static std::vector<T> all(const nb::list& list, Function one) {
+  static std::vector<T> all(const nb::sequence& list, Function one) {
     std::vector<T> result;
     for (nb::handle each : list) result.push_back(one(each));
     return result;
@@ -156,14 +156,14 @@ struct Program {
 struct Session {
   Session(const Program& program, int threads) : session(program.program, threads) {}
 
-  void run(const nb::list& inputs, const nb::list& outputs, double* seconds = nullptr) {
+  void run(const nb::sequence& inputs, const nb::sequence& outputs, double* seconds = nullptr) {
     const Arrays<ReadArray> in(inputs, "input");
     const Arrays<WriteArray> out(outputs, "output");
     const nb::gil_scoped_release nogil;
     session.run(in.views, out.views, seconds);
   }
 
-  std::vector<double> profile(const nb::list& inputs, const nb::list& outputs) {
+  std::vector<double> profile(const nb::sequence& inputs, const nb::sequence& outputs) {
     std::vector<double> seconds(session.steps());
     run(inputs, outputs, seconds.data());
     return seconds;
@@ -194,11 +194,11 @@ NB_MODULE(_native, m) {
   m.def("isas", &isas);
   m.def("kernels", &palm::kernel_names);
   nb::class_<Session>(m, "Session")
-      .def("run", [](Session& s, const nb::list& in, const nb::list& out) { s.run(in, out); },
+      .def("run", [](Session& s, const nb::sequence& in, const nb::sequence& out) { s.run(in, out); },
            nb::arg("inputs"), nb::arg("outputs"))
       .def("profile", &Session::profile, nb::arg("inputs"), nb::arg("outputs"));
   nb::class_<Program>(m, "Program")
-      .def(nb::init<const nb::list&, const nb::list&, const nb::list&, int64_t,
+      .def(nb::init<const nb::sequence&, const nb::sequence&, const nb::sequence&, int64_t,
                     const std::string&>(),
            nb::arg("tensors"), nb::arg("steps"), nb::arg("constants"), nb::arg("arena_bytes"),
            nb::arg("isa") = "")

@@ -142,7 +142,7 @@ def _taps(
         if options.exclude_outside:
             weight = np.where((index >= 0) & (index < length), weight, 0)
             weight /= weight.sum(1, keepdims=True)
-    index = np.clip(index, 0, length - 1).astype(np.int32)
+    index = np.clip(np.nan_to_num(index), 0, length - 1).astype(np.int32)
     return Taps(index, weight.astype(np.float32), outside)
 
 

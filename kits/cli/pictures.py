@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 from typing import Any, Generic, TypeVar
 
 from palmkit.engine.errors import PalmError
@@ -123,6 +124,7 @@ class _Runner:
         self._kits = kits
         self._single = single
         self._image_kit: Callable[[Image, float | None], Any] | None = None
+        self._passed_s: list[float] = []
 
     def run(self, inputs: list[Input], outputs: list[Path | None]) -> list[str]:
         """What failed, one line each."""
@@ -148,6 +150,10 @@ class _Runner:
                 bar.update()
         if bar is not None:
             bar.close()
+        # Of one picture the time would be that of loading and planning.
+        if len(self._passed_s) > 1 and not self._options.json:
+            each_ms = median(self._passed_s) * 1e3
+            self._print(f"{len(self._passed_s)} pictures, {each_ms:.1f} ms each")
         return errors
 
     def _open(self, mode: str) -> Callable[[Image, float | None], Any]:
@@ -172,7 +178,7 @@ class _Runner:
         start = time.perf_counter()
         assert self._image_kit is not None
         result = self._image_kit(picture, None)
-        passed_ms = (time.perf_counter() - start) * 1e3
+        self._passed_s.append(time.perf_counter() - start)
         if output is not None:
             output.parent.mkdir(parents=True, exist_ok=True)
             write_image(output, self._job.draw(picture, result))
@@ -180,7 +186,7 @@ class _Runner:
             found = self._job.to_dict(result, output)
             yield _json(found if self._single else {"file": each.name, **found})
             return
-        yield f"{each.name}: {self._job.headline(result)} in {passed_ms:.1f} ms"
+        yield f"{each.name}: {self._job.headline(result)}"
         for line in self._job.details(result):
             yield f"  {line}"
 

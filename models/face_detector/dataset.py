@@ -35,8 +35,8 @@ SET_WEIGHTS = {
     "interfaces": 0.04,
     "aaf": 0.12,
     "ccp_unlabelled": 0.05,
-    "clothing": 0.05,
-    "grocery": 0.08,
+    "clothing": 0.08,
+    "grocery": 0.10,
     "ccp": 0.08,
     "hs290": 0.06,
     "cutouts": 0.03,
@@ -164,7 +164,7 @@ class Bank:
             faces[row, : len(known)], face_counts[row] = known, len(known)
             ignored[row, : len(doubtful)], ignored_counts[row] = doubtful, len(doubtful)
             weights[row] = SET_WEIGHTS[entry["set"]] / names.count(entry["set"])
-            weights[row] *= 3.0 if entry["hard"] else 1.0
+            weights[row] *= 4.0 if entry["hard"] else 1.0
         self.faces = torch.from_numpy(faces).to(device)
         self.face_counts = torch.from_numpy(face_counts).to(device)
         self.ignored = torch.from_numpy(ignored).to(device)

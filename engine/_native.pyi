@@ -1,0 +1,56 @@
+"""The runtime in C++: runs a flat plan over arrays, all shapes fixed.
+
+Every error is one of palmkit.engine.errors: ModelError for a plan that could not be run safely,
+UnsupportedError for what no kernel does, ShapeError for an array that is not what the plan says,
+BackendError for what the machine lacks.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from numpy.typing import NDArray
+
+_Array: TypeAlias = NDArray[Any]
+_Attr: TypeAlias = int | float | str | Sequence[int] | Sequence[float]
+_Tensor: TypeAlias = tuple[str, int, str, Sequence[int]]
+_Step: TypeAlias = tuple[str, Sequence[int], Sequence[int], Mapping[str, _Attr]]
+
+def isas() -> list[str]:
+    """The instruction sets that kernels can use on this host, best first."""
+
+def kernels() -> list[str]:
+    """The names that a step may have."""
+
+class Program:
+    """A plan, checked and with its weights packed; immutable and shared by its sessions."""
+
+    def __init__(
+        self,
+        tensors: Sequence[_Tensor],
+        steps: Sequence[_Step],
+        constants: Sequence[_Array],
+        arena_bytes: int,
+        isa: str = "",
+    ) -> None:
+        """Check and pack.
+
+        tensors: (place, slot, dtype, shape) each; place "arena" (slot: byte offset, a multiple of
+        64), "constant" (slot: index into constants), "input" or "output" (slot: index into what
+        run gets).
+        steps: (kernel, inputs, outputs, attributes) each; indices of tensors, -1 for an optional
+        input left out.
+        constants: C-contiguous; kept alive, and read in place unless the kernel packs them.
+        isa: use no instructions beyond this set, one of isas().
+        """
+
+    def session(self, threads: int) -> Session:
+        """What one caller at a time needs to run this; with 1 thread none is started."""
+
+class Session:
+    """Arena, scratch memory and threads of one caller."""
+
+    def run(self, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> None:
+        """Run every step: from C-contiguous arrays into C-contiguous writable ones."""
+
+    def profile(self, inputs: Sequence[_Array], outputs: Sequence[_Array]) -> list[float]:
+        """Run, and return the seconds of each step."""
