@@ -43,31 +43,28 @@ def distance_iou(a: Boxes, b: Boxes) -> Floats:
 
 def nms(boxes: Boxes, scores: Boxes, max_iou: float) -> NDArray[np.int64]:
     """Indices of the boxes that no better one overlaps by more than `max_iou`, best first."""
-    return np.array([group[0] for group in _groups(boxes, scores, max_iou)], np.int64)
+    return weighted_nms(boxes, scores, np.zeros((len(boxes), 0), np.float32), max_iou, 1)[0]
 
 
 def weighted_nms(
-    boxes: Boxes, scores: Boxes, values: Boxes, max_iou: float
+    boxes: Boxes, scores: Boxes, values: Boxes, max_iou: float, blend_iou: float
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Like nms, and the mean of values[n, ...] of each box and those it put out, by score.
+    """Like nms, and the mean of values[n, m] of each box and those it puts out, by score.
 
-    The blending of BlazeFace (Bazarevsky et al., arXiv 1907.05047): steadier than the best alone.
-    Returns the indices of the boxes kept, best first, and float32[kept, ...].
+    blend_iou: only those that overlap it by more than this count; with 0 it is the blending of
+    BlazeFace (Bazarevsky et al., arXiv 1907.05047). Steadier than the best one alone.
+    Returns the indices of the boxes kept, best first, and float32[kept, m].
     """
-    groups = _groups(boxes, scores, max_iou)
-    means = [np.average(values[group], axis=0, weights=scores[group]) for group in groups]
-    shape = (len(groups), *values.shape[1:])
-    kept = np.array([group[0] for group in groups], np.int64)
-    return kept, np.array(means, np.float32).reshape(shape)
-
-
-def _groups(boxes: Boxes, scores: Boxes, max_iou: float) -> list[NDArray[np.int64]]:
-    """Each kept box with those it puts out, best first."""
     left = np.argsort(-scores, kind="stable")
-    groups: list[NDArray[np.int64]] = []
+    kept: list[int] = []
+    means: list[Boxes] = []
     while len(left):
-        overlaps = iou(boxes[left[:1]], boxes[left])[0] > max_iou
-        overlaps[0] = True
-        groups.append(left[overlaps])
-        left = left[~overlaps]
-    return groups
+        overlaps = iou(boxes[left[:1]], boxes[left])[0]
+        # A box without area does not even overlap itself.
+        overlaps[0] = np.inf
+        alike = left[overlaps > max(max_iou, blend_iou)]
+        weights = np.maximum(scores[alike], np.finfo(np.float32).tiny)
+        means.append(weights @ values[alike] / weights.sum())
+        kept.append(int(left[0]))
+        left = left[overlaps <= max_iou]
+    return np.array(kept, np.int64), np.array(means, np.float32).reshape(len(kept), values.shape[1])

@@ -1,0 +1,1 @@
+"""The shipped models and the recipes that train them."""

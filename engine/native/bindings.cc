@@ -117,7 +117,8 @@ palm::StepSpec step_of(const nb::handle& spec) {
   if (!nb::isinstance<nb::dict>(dict)) palm::fail(Fault::kModel, "attrs is no dict");
   for (auto [name, value] : nb::borrow<nb::dict>(dict))
     attrs[cast<std::string>(name, "attribute name")] = attr_of(value);
-  return {cast<std::string>(item(spec, 0, 4), "kernel"), cast<palm::Ints>(item(spec, 1, 4), "inputs"),
+  return {cast<std::string>(item(spec, 0, 4), "kernel"),
+          cast<palm::Ints>(item(spec, 1, 4), "inputs"),
           cast<palm::Ints>(item(spec, 2, 4), "outputs"), palm::Attrs(std::move(attrs))};
 }
 
@@ -187,21 +188,22 @@ NB_MODULE(_native, m) {
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);
-    } catch (const palm::Error& error) {
-      raise(error);
-    }
+    } catch (const palm::Error& error) { raise(error); }
   });
   m.def("isas", &isas);
   m.def("kernels", &palm::kernel_names);
   nb::class_<Session>(m, "Session")
-      .def("run", [](Session& s, const nb::sequence& in, const nb::sequence& out) { s.run(in, out); },
-           nb::arg("inputs"), nb::arg("outputs"))
+      .def(
+          "run",
+          [](Session& s, const nb::sequence& in, const nb::sequence& out) { s.run(in, out); },
+          nb::arg("inputs"), nb::arg("outputs"))
       .def("profile", &Session::profile, nb::arg("inputs"), nb::arg("outputs"));
   nb::class_<Program>(m, "Program")
       .def(nb::init<const nb::sequence&, const nb::sequence&, const nb::sequence&, int64_t,
                     const std::string&>(),
            nb::arg("tensors"), nb::arg("steps"), nb::arg("constants"), nb::arg("arena_bytes"),
            nb::arg("isa") = "")
-      .def("session", [](const Program& p, int threads) { return new Session(p, threads); },
-           nb::arg("threads"), nb::rv_policy::take_ownership, nb::keep_alive<0, 1>());
+      .def(
+          "session", [](const Program& p, int threads) { return new Session(p, threads); },
+          nb::arg("threads"), nb::rv_policy::take_ownership, nb::keep_alive<0, 1>());
 }

@@ -30,7 +30,8 @@ Make find(const std::string& name) {
   for (const Kernel& kernel : kKernels)
     if (name == kernel.name) return kernel.make;
   std::string known;
-  for (const Kernel& kernel : kKernels) known += std::string(known.empty() ? "" : ", ") + kernel.name;
+  for (const Kernel& kernel : kKernels)
+    known += std::string(known.empty() ? "" : ", ") + kernel.name;
   fail(Fault::kUnsupported, "no kernel %.40s; known: %s", name.c_str(), known.c_str());
 }
 
@@ -77,8 +78,8 @@ Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& s
     try {
       add(steps[i], isa);
     } catch (const Error& error) {
-      throw Error(error.fault(), "step " + std::to_string(i) + ": " + steps[i].kernel.substr(0, 40) +
-                                     ": " + error.what());
+      throw Error(error.fault(), "step " + std::to_string(i) + ": " +
+                                     steps[i].kernel.substr(0, 40) + ": " + error.what());
     }
   }
 }
@@ -195,10 +196,12 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
   check_arrays("input", program_.inputs_, inputs);
   check_arrays("output", program_.outputs_, outputs);
   for (const Patch& patch : patches_)
-    pointers_[patch.position] = const_cast<void*>((patch.output ? outputs : inputs)[patch.slot].data);
+    pointers_[patch.position] =
+        const_cast<void*>((patch.output ? outputs : inputs)[patch.slot].data);
   void** pointers = pointers_.data();
   for (const Program::Placed& placed : program_.steps_) {
-    const auto t0 = seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
+    const auto t0 =
+        seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     void** const y = pointers + placed.inputs.size();
     placed.step->run({pointers, y, scratch_.data(), &pool_});
     pointers = y + placed.outputs.size();

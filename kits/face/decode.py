@@ -25,6 +25,7 @@ from palmkit.kits.image import Image
 STRIDES = (8, 16, 32)
 SIDE_MULTIPLE = 32
 MAX_IOU = 0.45
+BLEND_IOU = 0.8
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +99,7 @@ def _cells(outputs: Mapping[str, NDArray[Any]], name: str, channels: int) -> Flo
 
 
 def merge(found: Candidates) -> Candidates:
-    """One row a face, best first: weighted by score over the candidates that overlap."""
+    """One row a face, best first: the mean, by score, of the candidates that hardly differ."""
     values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 10)], axis=1)
-    kept, means = weighted_nms(found.boxes, found.scores, values, MAX_IOU)
+    kept, means = weighted_nms(found.boxes, found.scores, values, MAX_IOU, BLEND_IOU)
     return Candidates(means[:, :4], found.scores[kept], means[:, 4:].reshape(-1, 5, 2))

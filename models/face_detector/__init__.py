@@ -1,0 +1,1 @@
+"""The face detector: its weights, and the recipe that makes them."""

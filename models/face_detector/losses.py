@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from palmkit.models.face_detector.dataset import Batch
+from palmkit.models.face_detector.compose import Batch
 from palmkit.models.face_detector.network import STRIDES, Level
 
 MOST_CELLS = 9
@@ -101,9 +101,7 @@ def assign(flat: Flat, batch: Batch, size: int) -> Assignment:
     flat_index = index.flatten(1)
     logits = flat.logits.gather(1, flat_index).reshape(shape)
     distances = flat.distances.gather(1, flat_index[..., None].expand(-1, -1, 4))
-    predicted = decode_boxes(
-        distances.reshape(*shape, 4), flat.centres[index], flat.strides[index]
-    )
+    predicted = decode_boxes(distances.reshape(*shape, 4), flat.centres[index], flat.strides[index])
     iou, _ = iou_and_spread(predicted, boxes[..., None, :])
     cost = functional.softplus(-logits) - 3 * torch.log(iou + 1e-3)
     cost = cost + 3 * torch.cat(prior, dim=-1)
@@ -152,7 +150,7 @@ def detection_loss(
     offsets = flat.points.gather(1, flat_index[..., None].expand(-1, -1, 10))
     points = offsets.reshape(*shape, 5, 2) * strides[..., None, None] + centres[..., None, :]
     side = (truth[..., 2:] - truth[..., :2]).amax(dim=-1).clamp(min=1)
-    true_points = batch.faces[..., 4:].unflatten(-1, (5, 2))[:, :, None]
+    true_points = batch.faces[..., 4:].reshape(*batch.faces.shape[:2], 1, 5, 2)
     error = (points - true_points) / side[..., None, None]
     known = (batch.pointed[:, :, None] & chosen[..., None]).float()
     cost = functional.smooth_l1_loss(error, torch.zeros_like(error), beta=0.03, reduction="none")

@@ -108,11 +108,12 @@ class FaceNetwork(nn.Module):
             y: Tensor = self.laterals[index](maps[index + 1])
             if above is not None:
                 y = y + functional.interpolate(above, scale_factor=2.0, mode="nearest")
-            above = self.necks[index](functional.relu(y))
-            predicted: Tensor = self.predictors[index](self.heads[index](above))
-            logits, boxes, points = predicted.split((1, 4, 10), dim=1)
+            features: Tensor = self.necks[index](functional.relu(y))
+            predicted: Tensor = self.predictors[index](self.heads[index](features))
+            logits, boxes, points = torch.split(predicted, (1, 4, 10), dim=1)
             distances = boxes.clamp(max=LARGEST_LOG_DISTANCE).exp()
-            levels.append(Level(logits, distances, points, above))
+            levels.append(Level(logits, distances, points, features))
+            above = features
         return levels[2], levels[1], levels[0]
 
 

@@ -32,9 +32,7 @@ class YuNet(nn.Module):
             for stride in (8, 16, 32)
         ]
         shared = "bbox_head.multi_level_share_convs"
-        heads = [
-            node for node in graph.node if node.op_type == "Conv" and shared in node.input[1]
-        ]
+        heads = [node for node in graph.node if node.op_type == "Conv" and shared in node.input[1]]
         self.features = [node.input[0] for node in heads]
         self.steps: list[tuple[str, list[str], str, dict[str, Any]]] = []
         for node in graph.node:

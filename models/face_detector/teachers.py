@@ -70,7 +70,9 @@ def pairwise_iou(first: Array, second: Array) -> Array:
     top_left = np.maximum(first[:, None, :2], second[None, :, :2])
     bottom_right = np.minimum(first[:, None, 2:], second[None, :, 2:])
     overlap = np.clip(bottom_right - top_left, 0, None).prod(axis=2)
-    areas = [np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1) for boxes in (first, second)]
+    areas = [
+        np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1) for boxes in (first, second)
+    ]
     union = areas[0][:, None] + areas[1][None, :] - overlap
     return np.asarray(overlap / np.maximum(union, 1e-9), np.float32)
 
@@ -150,6 +152,13 @@ def yunet(path: Path, scale: float = 1.0, min_score: float = 0.05) -> Detector:
     return detect
 
 
+def cell_centres(cells: int, count: int) -> Array:
+    """float32[cells * cells * count, 2], x y in 0..1, every centre `count` times, row-major."""
+    row, column = np.divmod(np.arange(cells * cells), cells)
+    centres = (np.stack([column, row], axis=1) + 0.5) / cells
+    return np.repeat(centres, count, axis=0).astype(np.float32)
+
+
 def blazeface(path: Path, min_score: float = 0.05) -> Detector:
     """MediaPipe's short-range (128) or full-range (192) detector, as its graphs run it.
 
@@ -159,16 +168,7 @@ def blazeface(path: Path, min_score: float = 0.05) -> Detector:
     full_range = "full_range" in path.name
     size = 192 if full_range else 128
     layers = ((48, 1),) if full_range else ((16, 2), (8, 6))
-    anchors = np.concatenate(
-        [
-            np.repeat(
-                (np.stack(np.mgrid[:cells, :cells][::-1], axis=-1).reshape(-1, 2) + 0.5) / cells,
-                count,
-                axis=0,
-            )
-            for cells, count in layers
-        ]
-    ).astype(np.float32)
+    anchors = np.concatenate([cell_centres(cells, count) for cells, count in layers])
 
     def detect(picture: Picture) -> Detections:
         square, scale, corner = letterbox(picture, size)

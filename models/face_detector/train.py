@@ -20,20 +20,22 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
-from torch.nn import functional
 from tqdm import tqdm
 
-from palmkit.models.face_detector.dataset import Bank, Composer, read_pack
+from palmkit.models.face_detector.compose import Batch, Composer
+from palmkit.models.face_detector.dataset import Bank, read_pack
 from palmkit.models.face_detector.losses import detection_loss
 from palmkit.models.face_detector.network import STRIDES, FaceNetwork
 from palmkit.models.face_detector.teacher_network import YuNet
+
+SAVE_EVERY = 5000
 
 
 @dataclass(frozen=True)
 class Recipe:
     """What decides the weights."""
 
-    steps: int = 28_000
+    steps: int = 30_000
     batch: int = 256
     size: int = 320
     large_every: int = 6
@@ -42,7 +44,7 @@ class Recipe:
     warm_up: int = 500
     average: float = 0.9995
     hint: float = 1.0
-    hint_until: float = 0.7
+    hint_until: float = 0.66
     seed: int = 1
 
 
@@ -75,11 +77,12 @@ class Trainer:
         self.recipe, self.composer, self.fast = recipe, composer, fast
         device = composer.bank.device
         torch.manual_seed(recipe.seed)
-        self.network = FaceNetwork().to(device, memory_format=torch.channels_last)
+        self.network = FaceNetwork().to(device)
         self.hints = Hints().to(device)
         self.teacher = None if teacher is None else teacher.to(device).eval()
         self.averaged = copy.deepcopy(self.network)
-        decayed, free = [], []
+        decayed: list[nn.Parameter] = []
+        free: list[nn.Parameter] = []
         for parameter in [*self.network.parameters(), *self.hints.parameters()]:
             (decayed if parameter.dim() > 1 else free).append(parameter)
         self.optimiser = torch.optim.AdamW(
@@ -112,7 +115,7 @@ class Trainer:
         self.hints.load_state_dict(state["hints"])
         self.optimiser.load_state_dict(state["optimiser"])
 
-    def forward(self, batch: Any, hint: Tensor, with_hint: bool) -> tuple[Tensor, Tensor]:
+    def forward(self, batch: Batch, hint: Tensor, with_hint: bool) -> tuple[Tensor, Tensor]:
         """Loss, and what it is made of."""
         taught: Tensor | None = None
         theirs: list[Tensor] = []
@@ -161,10 +164,9 @@ class Trainer:
     def average(self, keep: float) -> None:
         """Move the running average of weights and statistics."""
         ours, theirs = self.averaged.state_dict(), self.network.state_dict()
-        pairs = [
-            (mean, theirs[name]) for name, mean in ours.items() if mean.is_floating_point()
-        ]
-        torch._foreach_lerp_([a for a, _ in pairs], [b for _, b in pairs], 1 - keep)
+        for name, mean in ours.items():
+            if mean.is_floating_point():
+                mean.lerp_(theirs[name], 1 - keep)
 
 
 def train(
@@ -193,10 +195,12 @@ def train(
         bar.update()
         if trainer.step % 500 == 0 or trainer.step in (1, 20, 100):
             names = ("score", "box", "points", "iou", "hint")
-            told = " ".join(f"{name} {v:.4f}" for name, v in zip(names, parts.tolist(), strict=True))
+            told = " ".join(
+                f"{name} {v:.4f}" for name, v in zip(names, parts.tolist(), strict=True)
+            )
             seconds = time.monotonic() - started
             tqdm.write(f"step {trainer.step} {told} {seconds:.0f} s", file=sys.stderr)
-        if trainer.step % 5000 == 0:
+        if trainer.step % SAVE_EVERY == 0:
             save(trainer, checkpoint)
     save(trainer, checkpoint)
     return checkpoint
@@ -222,9 +226,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     options = vars(parser.parse_args(None if arguments is None else list(arguments)))
     recipe = Recipe(**{name: options[name] for name in asdict(Recipe())})
     device = torch.device(options["device"])
-    train(
-        options["pack"], options["out"], recipe, options["teacher"], device, options["minutes"]
-    )
+    train(options["pack"], options["out"], recipe, options["teacher"], device, options["minutes"])
 
 
 if __name__ == "__main__":

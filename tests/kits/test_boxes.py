@@ -65,8 +65,18 @@ def test_nms_of_nothing_and_of_equal_boxes() -> None:
 def test_weighted_nms_averages_by_score() -> None:
     boxes = np.array([[0, 0, 10, 10], [1, 0, 11, 10], [50, 50, 60, 60]], np.float32)
     scores = np.array([0.25, 0.75, 0.5], np.float32)
-    kept, means = weighted_nms(boxes, scores, boxes, 0.5)
+    kept, means = weighted_nms(boxes, scores, boxes, 0.5, 0)
     assert kept.tolist() == [1, 2]
     assert means.tolist() == [[0.75, 0, 10.75, 10], [50, 50, 60, 60]]
-    kept, means = weighted_nms(boxes[:0], scores[:0], np.zeros((0, 5, 2), np.float32), 0.5)
-    assert kept.shape == (0,) and means.shape == (0, 5, 2)
+    kept, means = weighted_nms(boxes, scores, boxes, 0.5, 0.9)
+    assert kept.tolist() == [1, 2]
+    assert means.tolist() == [[1, 0, 11, 10], [50, 50, 60, 60]]
+
+
+def test_weighted_nms_of_nothing_and_without_scores() -> None:
+    empty = np.zeros((0, 4), np.float32)
+    kept, means = weighted_nms(empty, empty[:, 0], np.zeros((0, 14), np.float32), 0.5, 0)
+    assert kept.shape == (0,) and means.shape == (0, 14)
+    boxes = np.array([[0, 0, 10, 10], [2, 0, 12, 10]], np.float32)
+    kept, means = weighted_nms(boxes, np.zeros(2, np.float32), boxes, 0.5, 0)
+    assert kept.tolist() == [0] and means.tolist() == [[1, 0, 11, 10]]

@@ -10,14 +10,14 @@
 #include "base/arena.h"
 #include "base/cpu.h"
 
-#define PALM_CHECK(ok, ...)                              \
-  do {                                                   \
-    if (!(ok)) {                                         \
+#define PALM_CHECK(ok, ...)                                \
+  do {                                                     \
+    if (!(ok)) {                                           \
       std::fprintf(stderr, "%s:%d: ", __FILE__, __LINE__); \
-      std::fprintf(stderr, __VA_ARGS__);                 \
-      std::fputc('\n', stderr);                          \
-      std::exit(1);                                      \
-    }                                                    \
+      std::fprintf(stderr, __VA_ARGS__);                   \
+      std::fputc('\n', stderr);                            \
+      std::exit(1);                                        \
+    }                                                      \
   } while (0)
 
 namespace palm {

@@ -46,7 +46,8 @@ class OneStep {
   OneStep& make(uint32_t isa, int threads) {
     step_.attrs = Attrs(attrs_);
     session_.reset();
-    program_ = std::make_unique<Program>(tensors_, std::vector<StepSpec>{step_}, constants_, 0, isa);
+    program_ =
+        std::make_unique<Program>(tensors_, std::vector<StepSpec>{step_}, constants_, 0, isa);
     session_ = std::make_unique<Session>(*program_, threads);
     return *this;
   }

@@ -1,8 +1,8 @@
 #pragma once
 // The vector types of the instruction set that this file is being compiled for, all with the same
 // members:
-//   lanes; load/store of all lanes or, with n, of the first n (0 <= n <= lanes; a load puts 0 in the
-//   others); set(x) in all lanes; fma(a, b, c) = a * b + c, rounded once where the set can;
+//   lanes; load/store of all lanes or, with n, of the first n (0 <= n <= lanes; a load puts 0 in
+//   the others); set(x) in all lanes; fma(a, b, c) = a * b + c, rounded once where the set can;
 //   max(a, b) = a > b ? a : b and min(a, b) = a < b ? a : b, so a NaN in b stays;
 //   less(a, b, x, y) = a < b ? x : y; if_nan(a, x, y) = a is NaN ? x : y;
 //   scale(a, n) = a * 2^n for whole -252 <= n <= 254.
@@ -13,7 +13,9 @@
 #include <cstdint>
 
 #define PALM_STR(x) #x
+// clang-format off
 #define PALM_HEADER(isa) PALM_STR(base/simd/isa.h)
+// clang-format on
 #include PALM_HEADER(PALM_ISA_NAME)
 
 #define PALM_CAT(a, b) a##_##b

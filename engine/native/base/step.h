@@ -14,8 +14,20 @@
 
 namespace palm {
 
-enum class DType { kFloat32, kFloat64, kFloat16, kInt8, kUint8, kInt16, kUint16, kInt32, kUint32,
-                   kInt64, kUint64, kBool };
+enum class DType {
+  kFloat32,
+  kFloat64,
+  kFloat16,
+  kInt8,
+  kUint8,
+  kInt16,
+  kUint16,
+  kInt32,
+  kUint32,
+  kInt64,
+  kUint64,
+  kBool
+};
 
 // The type called `name` as numpy has it; throws Error if there is none.
 DType dtype_by_name(const std::string& name);
@@ -65,7 +77,8 @@ class Attrs {
   mutable std::set<std::string> read_;
 };
 
-// One step as the plan has it. Input and output pointers are null where an optional one is left out.
+// One step as the plan has it. Input and output pointers are null where an optional one is left
+// out.
 struct Node {
   const Tensor* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
 

@@ -14,9 +14,7 @@ template <class Function>
 bool refuses(Function f) {
   try {
     f();
-  } catch (const Error&) {
-    return true;
-  }
+  } catch (const Error&) { return true; }
   return false;
 }
 
@@ -25,14 +23,16 @@ void check_pool(int threads) {
   Pool pool(threads);
   PALM_CHECK(pool.threads() == threads, "%d threads", pool.threads());
   for (int round = 0; round < 2000; ++round) {
-    const size_t count = static_cast<size_t>(round % 37), grain = static_cast<size_t>(round % 5 + 1);
+    const size_t count = static_cast<size_t>(round % 37),
+                 grain = static_cast<size_t>(round % 5 + 1);
     std::vector<std::atomic<int>> hits(count);
     std::atomic<int> bad_parts{0};
     pool.parallel(count, grain, [&](size_t begin, size_t end, int thread) {
       if (thread >= threads || begin % grain || begin >= end) ++bad_parts;
       for (size_t i = begin; i < end; ++i) ++hits[i];
     });
-    for (size_t i = 0; i < count; ++i) PALM_CHECK(hits[i] == 1, "%zu ran %d times", i, hits[i].load());
+    for (size_t i = 0; i < count; ++i)
+      PALM_CHECK(hits[i] == 1, "%zu ran %d times", i, hits[i].load());
     PALM_CHECK(bad_parts == 0, "count %zu, grain %zu", count, grain);
     // Now and then the workers fall asleep.
     if (round % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
@@ -70,7 +70,8 @@ void check_attrs() {
   PALM_CHECK(refuses([&] { attrs.check_all_read(); }), "l was not read");
   PALM_CHECK(attrs.integers("l", Ints{0, 0}) == (Ints{1, 2}), "a list");
   PALM_CHECK(refuses([&] { attrs.integers("l", Ints{0}); }), "a list of the wrong size");
-  PALM_CHECK(refuses([&] { attrs.integer("s"); }) && refuses([&] { attrs.integer("absent"); }), "kinds");
+  PALM_CHECK(refuses([&] { attrs.integer("s"); }) && refuses([&] { attrs.integer("absent"); }),
+             "kinds");
   attrs.check_all_read();
 }
 

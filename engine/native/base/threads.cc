@@ -17,7 +17,8 @@ constexpr int kPausesBetweenLooks = 64, kLooksBeforeYield = 4000;
 // In one word, so that a part is taken by one exchange: a worker that is late finds either parts of
 // the loop that it looked at, or another word.
 struct Ticket {
-  explicit Ticket(uint64_t word) : loop(word >> 32), next(word >> 16 & 0xffff), parts(word & 0xffff) {}
+  explicit Ticket(uint64_t word)
+      : loop(word >> 32), next(word >> 16 & 0xffff), parts(word & 0xffff) {}
   static uint64_t of(uint64_t loop, size_t parts) { return loop << 32 | parts; }
   static constexpr uint64_t kOnePart = 1 << 16;
   bool has_parts() const { return next < parts; }

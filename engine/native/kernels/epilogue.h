@@ -10,12 +10,11 @@ struct Epilogue {
   const float* slope = nullptr;     // one a channel
   const float* residual = nullptr;  // pixel i begins at residual + i * residual_stride
   size_t residual_stride = 0;
-  size_t residual_channels = 0;     // the channels after these add nothing
+  size_t residual_channels = 0;                            // the channels after these add nothing
   float low = -__builtin_inff(), high = __builtin_inff();  // of the clip
   // If not null: post(post_data, pixels, channels, y, stride) once these are stored.
   void (*post)(const void* data, size_t pixels, size_t channels, float* y, size_t stride) = nullptr;
   const void* post_data = nullptr;
-
 
   // The same for the channels from `first` on.
   Epilogue from_channel(size_t first) const {

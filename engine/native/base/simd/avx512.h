@@ -34,8 +34,12 @@ struct F32 {
     return {_mm512_or_ps(abs(a).v, _mm512_and_ps(_mm512_set1_ps(-0.f), sign.v))};
   }
   friend F32 sqrt(F32 a) { return {_mm512_sqrt_ps(a.v)}; }
-  friend F32 floor(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)}; }
-  friend F32 ceil(F32 a) { return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)}; }
+  friend F32 floor(F32 a) {
+    return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEG_INF | _MM_FROUND_NO_EXC)};
+  }
+  friend F32 ceil(F32 a) {
+    return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_POS_INF | _MM_FROUND_NO_EXC)};
+  }
   friend F32 round(F32 a) {
     return {_mm512_roundscale_ps(a.v, _MM_FROUND_TO_NEAREST_INT | _MM_FROUND_NO_EXC)};
   }

@@ -1,6 +1,6 @@
 #pragma once
-// Functions of F32; include it after base/simd.h. Errors in units in the last place, over all floats
-// unless said (where the set has no fused fma: about one more).
+// Functions of F32; include it after base/simd.h. Errors in units in the last place, over all
+// floats unless said (where the set has no fused fma: about one more).
 
 namespace palm {
 namespace {

@@ -42,10 +42,18 @@ struct F32 {
   static F32 each(F32 a, Function f) {
     return {V{f(a.v[0]), f(a.v[1]), f(a.v[2]), f(a.v[3])}};
   }
-  friend F32 sqrt(F32 a) { return each(a, [](float x) { return __builtin_sqrtf(x); }); }
-  friend F32 floor(F32 a) { return each(a, [](float x) { return __builtin_floorf(x); }); }
-  friend F32 ceil(F32 a) { return each(a, [](float x) { return __builtin_ceilf(x); }); }
-  friend F32 round(F32 a) { return each(a, [](float x) { return __builtin_nearbyintf(x); }); }
+  friend F32 sqrt(F32 a) {
+    return each(a, [](float x) { return __builtin_sqrtf(x); });
+  }
+  friend F32 floor(F32 a) {
+    return each(a, [](float x) { return __builtin_floorf(x); });
+  }
+  friend F32 ceil(F32 a) {
+    return each(a, [](float x) { return __builtin_ceilf(x); });
+  }
+  friend F32 round(F32 a) {
+    return each(a, [](float x) { return __builtin_nearbyintf(x); });
+  }
   friend F32 scale(F32 a, F32 n) {
     for (int i = 0; i < 4; ++i) {
       const int32_t whole = n.v[i] == n.v[i] ? static_cast<int32_t>(n.v[i]) : 0;

@@ -24,7 +24,8 @@ BinaryOp op_by_name(const std::string& name) {
   fail(Fault::kUnsupported, "no op %.40s", name.c_str());
 }
 
-// Dims of y with the strides of a and b; dims of 1 left out, and neighbours that both run on joined.
+// Dims of y with the strides of a and b; dims of 1 left out, and neighbours that both run on
+// joined.
 struct Dims {
   Ints shape, a, b;
 
@@ -61,7 +62,8 @@ class BinaryStep : public Step {
       low_ = static_cast<float>(params[0]);
       high_ = static_cast<float>(params[1]);
     } else if (!activation.empty()) {
-      fail(Fault::kUnsupported, "activation %.40s of %zu params", activation.c_str(), params.size());
+      fail(Fault::kUnsupported, "activation %.40s of %zu params", activation.c_str(),
+           params.size());
     }
     if (count == 0) return;
     for (size_t i = 0; i < shape.size(); ++i) dims_.add(shape[i], a_strides[i], b_strides[i]);
@@ -101,7 +103,6 @@ class BinaryStep : public Step {
   bool in_place(size_t i) const override { return i == 0 ? a_same_ : b_same_; }
 
  private:
-
   static bool is_dense(const Ints& strides, const Ints& shape) {
     int64_t expected = 1;
     for (size_t i = shape.size(); i-- > 0; expected *= shape[i])

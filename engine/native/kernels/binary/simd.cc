@@ -1,4 +1,5 @@
 #include "base/simd.h"
+
 #include "kernels/binary/binary.h"
 
 namespace palm {

@@ -1,8 +1,7 @@
-#include "kernels/binary/binary.h"
-
 #include <cmath>
 
 #include "base/check.h"
+#include "kernels/binary/binary.h"
 
 namespace {
 
@@ -41,9 +40,11 @@ void check(const char* name, BinaryFn run) {
         PALM_CHECK(y.back() == 77.f, "%s: wrote past n=%zu", name, n);
         for (size_t i = 0; i < rows; ++i) {
           for (size_t j = 0; j < n; ++j) {
-            const float u = a[i * n + (a_step ? j : 0)], v = b[(n % 3 ? i * n : 0) + (b_step ? j : 0)];
+            const float u = a[i * n + (a_step ? j : 0)],
+                        v = b[(n % 3 ? i * n : 0) + (b_step ? j : 0)];
             float expected = exact(op, u, v);
-            if (clips && !std::isnan(expected)) expected = std::fmin(0.5f, std::fmax(-0.5f, expected));
+            if (clips && !std::isnan(expected))
+              expected = std::fmin(0.5f, std::fmax(-0.5f, expected));
             const float got = y[i * n + j];
             PALM_CHECK(got == expected || (std::isnan(got) && std::isnan(expected)),
                        "%s: op %d of %g, %g is %g", name, static_cast<int>(op), u, v, got);
@@ -57,7 +58,7 @@ void check(const char* name, BinaryFn run) {
 }  // namespace
 
 int main() {
-#define PALM_KERNEL(need, name) \
+#define PALM_KERNEL(need, name)            \
   if (runs_here(need)) check(#name, name); \
   else std::printf("skip %s\n", #name);
 #include "kernels/binary/kernels.inc"

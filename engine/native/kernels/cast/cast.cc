@@ -1,5 +1,5 @@
-// y = x in another type. A float becomes an integer by dropping its fraction; where it does not fit,
-// the result is some integer, as in numpy.
+// y = x in another type. A float becomes an integer by dropping its fraction; where it does not
+// fit, the result is some integer, as in numpy.
 #include <cmath>
 #include <type_traits>
 

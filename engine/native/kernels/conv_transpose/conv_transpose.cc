@@ -1,6 +1,6 @@
-// Transposed convolution. Where windows do not overlap, a GEMM for each row of x gives whole windows
-// of y. Otherwise each row of y is made by itself: for each row of x and of the kernel that meet
-// there, a GEMM gives what every pixel of x adds to kernel_width pixels of y.
+// Transposed convolution. Where windows do not overlap, a GEMM for each row of x gives whole
+// windows of y. Otherwise each row of y is made by itself: for each row of x and of the kernel that
+// meet there, a GEMM gives what every pixel of x adds to kernel_width pixels of y.
 #include <algorithm>
 #include <cstring>
 
@@ -68,43 +68,45 @@ class ConvTranspose : public Step {
     gemm.epilogue = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
     b.pool->parallel(images_ * height_, grain_of(width_ * part_columns() * channels_),
                      [&](size_t begin, size_t end, int thread) {
-      Gemm g = gemm;
-      g.c = thread_scratch(b, thread);
-      for (size_t row = begin; row < end; ++row) {
-        const float* const a = b.in(kX) + row * width_ * channels_;
-        g.a = &a;
-        kernel_.run(g);
-        char* y = reinterpret_cast<char*>(b.out() + row * window_.stride_y * row_floats);
-        for (size_t ky = 0; ky < window_.kernel_height; ++ky) {
-          const char* from = reinterpret_cast<const char*>(g.c) + ky * run_bytes;
-          const size_t step = run_bytes * window_.kernel_height;
-          for (size_t ix = 0; ix < width_; ++ix, y += run_bytes, from += step) {
-            if (run_bytes == 8) std::memcpy(y, from, 8);
-            else std::memcpy(y, from, run_bytes);
-          }
-        }
-      }
-    });
+                       Gemm g = gemm;
+                       g.c = thread_scratch(b, thread);
+                       for (size_t row = begin; row < end; ++row) {
+                         const float* const a = b.in(kX) + row * width_ * channels_;
+                         g.a = &a;
+                         kernel_.run(g);
+                         char* y =
+                             reinterpret_cast<char*>(b.out() + row * window_.stride_y * row_floats);
+                         for (size_t ky = 0; ky < window_.kernel_height; ++ky) {
+                           const char* from = reinterpret_cast<const char*>(g.c) + ky * run_bytes;
+                           const size_t step = run_bytes * window_.kernel_height;
+                           for (size_t ix = 0; ix < width_; ++ix, y += run_bytes, from += step) {
+                             if (run_bytes == 8) std::memcpy(y, from, 8);
+                             else std::memcpy(y, from, run_bytes);
+                           }
+                         }
+                       }
+                     });
   }
 
   void run_overlapping(const Buffers& b) const {
     const size_t row_floats = out_width_ * out_channels_;
     const Epilogue e = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
     const size_t work = width_ * part_columns() * channels_;
-    b.pool->parallel(images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
-      float* const part = thread_scratch(b, thread);
-      for (size_t row = begin; row < end; ++row) {
-        float* const y = b.out() + row * row_floats;
-        fill_bias(e.bias, y);
-        for (size_t ky = 0; ky < window_.kernel_height; ++ky) {
-          const size_t from = row % out_height_ + window_.top - ky * window_.dilation_y;
-          if (from % window_.stride_y || from / window_.stride_y >= height_) continue;
-          const size_t image_row = row / out_height_ * height_ + from / window_.stride_y;
-          for (size_t g = 0; g < groups_; ++g) add(b.in(kX), image_row, g, ky, part, y);
-        }
-        finish(e, y);
-      }
-    });
+    b.pool->parallel(
+        images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
+          float* const part = thread_scratch(b, thread);
+          for (size_t row = begin; row < end; ++row) {
+            float* const y = b.out() + row * row_floats;
+            fill_bias(e.bias, y);
+            for (size_t ky = 0; ky < window_.kernel_height; ++ky) {
+              const size_t from = row % out_height_ + window_.top - ky * window_.dilation_y;
+              if (from % window_.stride_y || from / window_.stride_y >= height_) continue;
+              const size_t image_row = row / out_height_ * height_ + from / window_.stride_y;
+              for (size_t g = 0; g < groups_; ++g) add(b.in(kX), image_row, g, ky, part, y);
+            }
+            finish(e, y);
+          }
+        });
   }
 
   size_t group_out() const { return out_channels_ / groups_; }
@@ -145,7 +147,6 @@ class ConvTranspose : public Step {
     gemm.last_panel = kernel_.count_panels(gemm.n);
     return gemm;
   }
-
 
   void fill_bias(const float* bias, float* y) const {
     for (size_t ox = 0; ox < out_width_; ++ox)

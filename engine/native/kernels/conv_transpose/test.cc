@@ -28,7 +28,8 @@ void check(const char* isa_name, uint32_t isa) {
     const size_t oh = full_y - top, ow = full_x - left, count = 2 * oh * ow * out;
     const char* const activation = trial % 3 == 0 ? "sigmoid" : trial % 3 == 1 ? "clip" : "prelu";
     const Vector x = random.floats(2 * height * width * in), bias = random.floats(out);
-    const Vector w = random.floats(in * kernel_y * kernel_x * group_out), slope = random.floats(out);
+    const Vector w = random.floats(in * kernel_y * kernel_x * group_out),
+                 slope = random.floats(out);
     std::vector<double> expected(count);
     for (size_t i = 0; i < count; ++i) expected[i] = bias[i % out];
     for (size_t i = 0; i < x.size(); ++i) {
@@ -41,7 +42,8 @@ void check(const char* isa_name, uint32_t isa) {
           if (oy >= oh || ox >= ow) continue;
           for (size_t m = 0; m < group_out; ++m) {
             expected[((image * oh + oy) * ow + ox) * out + group * group_out + m] +=
-                static_cast<double>(x[i]) * w[((c * kernel_y + ky) * kernel_x + kx) * group_out + m];
+                static_cast<double>(x[i]) *
+                w[((c * kernel_y + ky) * kernel_x + kx) * group_out + m];
           }
         }
       }
@@ -67,8 +69,8 @@ void check(const char* isa_name, uint32_t isa) {
       if (trial % 3 == 0) v = 1 / (1 + std::exp(-v));
       else if (trial % 3 == 1) v = std::fmin(6.0, std::fmax(0.0, v));
       else v = v > 0 ? v : v * slope[i % out];
-      PALM_CHECK(is_close(y[i], v, 2e-5), "%s: trial %d: y[%zu] is %g, expected %g", isa_name, trial,
-                 i, y[i], v);
+      PALM_CHECK(is_close(y[i], v, 2e-5), "%s: trial %d: y[%zu] is %g, expected %g", isa_name,
+                 trial, i, y[i], v);
     }
     PALM_CHECK(y[count] == 77.f, "%s: wrote past the end", isa_name);
     PALM_CHECK(y == y3, "%s: 3 threads give another result", isa_name);
@@ -78,7 +80,7 @@ void check(const char* isa_name, uint32_t isa) {
 }  // namespace
 
 int main() {
-#define PALM_ISA(isa, need) \
+#define PALM_ISA(isa, need)               \
   if (runs_here(need)) check(#isa, need); \
   else std::printf("skip %s\n", #isa);
 #include "base/isas.inc"

@@ -23,7 +23,8 @@ template <int kCount, bool kInterleave, class T>
 void move_few(size_t n, const T* __restrict from, T* __restrict to, size_t apart) {
   for (size_t i = 0; i < n; ++i) {
     for (int k = 0; k < kCount; ++k) {
-      if (kInterleave) to[i * kCount + static_cast<size_t>(k)] = from[static_cast<size_t>(k) * apart + i];
+      if (kInterleave)
+        to[i * kCount + static_cast<size_t>(k)] = from[static_cast<size_t>(k) * apart + i];
       else to[static_cast<size_t>(k) * apart + i] = from[i * kCount + static_cast<size_t>(k)];
     }
   }
@@ -60,8 +61,7 @@ class Copy : public Step {
   explicit Copy(const Node& node) {
     const Tensor &x = node.any_in(0), &y = node.any_out();
     item_ = size_of(x.dtype);
-    if (x.dtype != y.dtype)
-      fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
+    if (x.dtype != y.dtype) fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
     const Ints shape = node.attrs.integers("shape");
     const Ints xs = node.attrs.integers("x_strides"), ys = node.attrs.integers("y_strides");
     x_offset_ = node.attrs.integer("x_offset", 0);
@@ -81,15 +81,14 @@ class Copy : public Step {
   void run(const Buffers& b) const override {
     if (outer_ == 0) return;
     const size_t inner = dims_.back().size * dims_[dims_.size() - 2].size;
-    b.pool->parallel(outer_, grain_of(inner * kWorkOfTouching),
-                     [&](size_t begin, size_t end, int) {
-                       for (size_t i = begin; i < end; ++i) {
-                         if (item_ == 1) plane<uint8_t>(b, i);
-                         else if (item_ == 2) plane<uint16_t>(b, i);
-                         else if (item_ == 4) plane<uint32_t>(b, i);
-                         else plane<uint64_t>(b, i);
-                       }
-                     });
+    b.pool->parallel(outer_, grain_of(inner * kWorkOfTouching), [&](size_t begin, size_t end, int) {
+      for (size_t i = begin; i < end; ++i) {
+        if (item_ == 1) plane<uint8_t>(b, i);
+        else if (item_ == 2) plane<uint16_t>(b, i);
+        else if (item_ == 4) plane<uint32_t>(b, i);
+        else plane<uint64_t>(b, i);
+      }
+    });
   }
 
  private:
@@ -122,7 +121,9 @@ class Copy : public Step {
   void split() {
     Dim& rows = dims_[dims_.size() - 2];
     constexpr size_t kParts = 16;
-    if (outer_ >= kParts || rows.size < kParts || rows.size * dims_.back().size < grain_of(kWorkOfTouching)) return;
+    if (outer_ >= kParts || rows.size < kParts ||
+        rows.size * dims_.back().size < grain_of(kWorkOfTouching))
+      return;
     size_t parts = 1;
     while (parts < kParts && rows.size % (parts * 2) == 0) parts *= 2;
     if (parts == 1) return;
@@ -149,10 +150,10 @@ class Copy : public Step {
       const bool transpose = rows.x == 1 && columns.y == 1 && rows.y > 0 && columns.x > 0;
       const auto apart_x = static_cast<size_t>(columns.x), apart_y = static_cast<size_t>(rows.y);
       const bool done =
-          transpose && ((apart_y == columns.size &&
-                         move_few<true>(columns.size, rows.size, from, to, apart_x)) ||
-                        (apart_x == rows.size &&
-                         move_few<false>(rows.size, columns.size, from, to, apart_y)));
+          transpose &&
+          ((apart_y == columns.size &&
+            move_few<true>(columns.size, rows.size, from, to, apart_x)) ||
+           (apart_x == rows.size && move_few<false>(rows.size, columns.size, from, to, apart_y)));
       return done ? void() : move_squares(rows, columns, from, to);
     }
     for (size_t r = 0; r < rows.size; ++r, from += rows.x, to += rows.y)

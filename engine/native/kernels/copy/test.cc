@@ -78,10 +78,10 @@ void check_transpose(Random& random, int64_t channels, int64_t pixels) {
         .make(kScalar, 2)
         .run(y.data(), count);
     for (int64_t i = 0; i < channels * pixels; ++i) {
-      const int64_t from = to_planes ? i % pixels * channels + i / pixels
-                                     : i % channels * pixels + i / channels;
-      PALM_CHECK(y[static_cast<size_t>(i)] == x[static_cast<size_t>(from)], "%lld channels, to planes %d",
-                 static_cast<long long>(channels), to_planes);
+      const int64_t from =
+          to_planes ? i % pixels * channels + i / pixels : i % channels * pixels + i / channels;
+      PALM_CHECK(y[static_cast<size_t>(i)] == x[static_cast<size_t>(from)],
+                 "%lld channels, to planes %d", static_cast<long long>(channels), to_planes);
     }
     PALM_CHECK(y[count] == 77.f, "wrote past the end");
   }
@@ -98,5 +98,6 @@ int main() {
     check(random, shape, 1 + trial % 2);
   }
   for (int64_t channels = 1; channels < 6; ++channels) check_transpose(random, channels, 1000);
-  for (int trial = 0; trial < 20; ++trial) check(random, {130, 70}, 2), check(random, {16, 9, 300}, 3);
+  for (int trial = 0; trial < 20; ++trial)
+    check(random, {130, 70}, 2), check(random, {16, 9, 300}, 3);
 }

@@ -29,8 +29,8 @@ using DepthwiseFn = void (*)(const Depthwise& d, size_t begin, size_t end);
 using PackDepthwiseFn = size_t (*)(size_t channels, size_t taps, const float* weights,
                                    float* packed);
 
-#define PALM_KERNEL(need, name)                                   \
-  void name(const Depthwise& d, size_t begin, size_t end);        \
+#define PALM_KERNEL(need, name)                            \
+  void name(const Depthwise& d, size_t begin, size_t end); \
   size_t pack_##name(size_t channels, size_t taps, const float* weights, float* packed);
 #include "kernels/depthwise/kernels.inc"
 #undef PALM_KERNEL

@@ -1,6 +1,7 @@
 // 3x3 and 5x5 kernels go in blocks of rows and columns whose sums stay in registers, the others in
 // strips of one row. Padding is neither copied nor read: a block at the edge leaves its taps out.
 #include "base/simd.h"
+
 #include "kernels/depthwise/depthwise.h"
 
 namespace palm {
@@ -95,7 +96,7 @@ void strip(const Depthwise& d, const Place& at, size_t c, size_t n) {
   using V = typename P::V;
   V sum[1][kColumns];
   const V start = first<P>(d, c, n);
-  PALM_UNROLL for (int i = 0; i < kColumns; ++i) sum[0][i] = start;
+  PALM_UNROLL for (int i = 0; i < kColumns; ++i) { sum[0][i] = start; }
   const float* w = weights(d, c);
   for (size_t ky = 0; ky < d.kernel_height; ++ky) {
     // Above and to the left of the image these wrap round to large numbers.
@@ -125,8 +126,9 @@ PALM_INLINE void block(const Depthwise& d, const Place& at, size_t c, size_t n) 
   const float* w = weights(d, c);
   V sum[kRows][kColumns];
   const V start = first<P>(d, c, n);
-  PALM_UNROLL for (int y = 0; y < kRows; ++y)
-    PALM_UNROLL for (int x = 0; x < kColumns; ++x) sum[y][x] = start;
+  PALM_UNROLL for (int y = 0; y < kRows; ++y) {
+    PALM_UNROLL for (int x = 0; x < kColumns; ++x) { sum[y][x] = start; }
+  }
   // As integers: at an edge the first row or column may lie outside of the image.
   const size_t y0 = static_cast<size_t>(at.y), x0 = static_cast<size_t>(at.x);
   const size_t height = d.height, width = d.width;
@@ -176,9 +178,8 @@ PALM_INLINE void block(const Depthwise& d, const Place& at, size_t c, size_t n) 
 
 template <int kColumns>
 void run_strip(const Depthwise& d, const Place& at) {
-  each_vector(at, [&](auto part, size_t c, size_t n) {
-    strip<decltype(part), kColumns>(d, at, c, n);
-  });
+  each_vector(at,
+              [&](auto part, size_t c, size_t n) { strip<decltype(part), kColumns>(d, at, c, n); });
 }
 
 template <int kKernel, int kStride, int kRows, int kColumns, bool kEdge>
@@ -217,8 +218,8 @@ const Tiles& blocks_of(size_t rows) {
 const Tiles& find_tiles(const Depthwise& d, size_t most, size_t* rows) {
   if constexpr (kHasBlocks) {
     const size_t kernel = d.kernel_height, stride = d.stride_y;
-    const bool square = d.kernel_width == kernel && d.stride_x == stride && d.dilation_x == 1 &&
-                        d.dilation_y == 1;
+    const bool square =
+        d.kernel_width == kernel && d.stride_x == stride && d.dilation_x == 1 && d.dilation_y == 1;
     if (square && (kernel == 3 || kernel == 5) && stride <= 2 && d.out_width > 1) {
       *rows = most >= kMostRows && stride == 1 ? kMostRows : most >= 2 ? 2 : 1;
       if (kernel == 3) return stride == 1 ? blocks_of<3, 1>(*rows) : blocks_of<3, 2>(*rows);

@@ -10,7 +10,8 @@ class Fill : public Step {
  public:
   explicit Fill(const Node& node) : y_(node.any_out()) {
     const double value = static_cast<double>(node.attrs.number("value", 0.f));
-    const int64_t whole = static_cast<int64_t>(value == value && value > -9e18 && value < 9e18 ? value : 0);
+    const int64_t whole =
+        static_cast<int64_t>(value == value && value > -9e18 && value < 9e18 ? value : 0);
     switch (y_.dtype) {
       case DType::kFloat32: set(static_cast<float>(value)); break;
       case DType::kFloat64: set(value); break;

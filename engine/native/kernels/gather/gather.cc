@@ -45,8 +45,8 @@ class Gather : public Step {
 
   // Negative indices count from the end.
   size_t position(const void* indices, size_t k) const {
-    const int64_t index = wide_ ? static_cast<const int64_t*>(indices)[k]
-                                : static_cast<const int32_t*>(indices)[k];
+    const int64_t index =
+        wide_ ? static_cast<const int64_t*>(indices)[k] : static_cast<const int32_t*>(indices)[k];
     const int64_t size = static_cast<int64_t>(axis_);
     if (index < -size || index >= size) {
       fail(Fault::kShape, "index %lld is outside of an axis of %lld", static_cast<long long>(index),

@@ -33,9 +33,7 @@ int main() {
       bool refused = false;
       try {
         gather(x, one, constant).make(kScalar, 1).run(y.data(), 12);
-      } catch (const Error&) {
-        refused = true;
-      }
+      } catch (const Error&) { refused = true; }
       PALM_CHECK(refused, "index %lld was taken", static_cast<long long>(bad));
     }
   }

@@ -31,10 +31,10 @@ using PackGemmFn = size_t (*)(size_t k, size_t n, const float* source, size_t ro
 // How many panels n columns make.
 using CountGemmFn = size_t (*)(size_t n);
 
-#define PALM_KERNEL(need, name)                                                     \
-  void name(const Gemm& gemm);                                                      \
-  size_t pack_##name(size_t k, size_t n, const float* source, size_t row_stride,    \
-                     size_t column_stride, float* packed);                          \
+#define PALM_KERNEL(need, name)                                                  \
+  void name(const Gemm& gemm);                                                   \
+  size_t pack_##name(size_t k, size_t n, const float* source, size_t row_stride, \
+                     size_t column_stride, float* packed);                       \
   size_t count_##name(size_t n);
 #include "kernels/gemm/kernels.inc"
 #undef PALM_KERNEL

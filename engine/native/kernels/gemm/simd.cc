@@ -2,6 +2,7 @@
 // b lies in panels as wide as a tile, its rows one after another: full vectors, then a tail that is
 // half a vector where that is enough and the set has it.
 #include "base/simd.h"
+
 #include "kernels/gemm/gemm.h"
 
 namespace palm {
@@ -21,10 +22,16 @@ struct NoTail {
 
 constexpr size_t kMaxVectors = F32::registers == 32 ? 4 : 3;
 
-// The rows of a tile: what the registers hold beside a row of b and an element of a.
-constexpr int most_rows(size_t vectors) {
-  constexpr int wide[] = {16, 14, 9, 6}, narrow[] = {12, 6, 4, 0};
-  return (F32::registers == 32 ? wide : narrow)[vectors - 1];
+// The rows that tiles of 1, 2 ... vectors have: as many as the registers hold beside a row of b and
+// an element of a, and fewer for what is left of a matrix.
+constexpr int kRowChoices = 6;
+using RowChoices = int[kRowChoices];
+constexpr RowChoices kWideRows[] = {
+    {16, 12, 8, 4, 2, 1}, {14, 10, 7, 4, 2, 1}, {9, 6, 4, 3, 2, 1}, {6, 5, 4, 3, 2, 1}};
+constexpr RowChoices kNarrowRows[] = {{12, 8, 6, 4, 2, 1}, {6, 5, 4, 3, 2, 1}, {4, 4, 3, 3, 2, 1}};
+
+constexpr const RowChoices& row_choices(size_t vectors) {
+  return F32::registers == 32 ? kWideRows[vectors - 1] : kNarrowRows[vectors - 1];
 }
 
 constexpr size_t vectors_of(size_t columns) { return (columns + F32::lanes - 1) / F32::lanes; }
@@ -67,11 +74,10 @@ void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const f
     const float* const bias = e.bias ? e.bias + column : nullptr;
     PALM_UNROLL for (int v = 0; v < kFull; ++v) {
       const F32 start = bias ? F32::load(bias + v * F32::lanes) : F32::set(0.f);
-      PALM_UNROLL for (int i = 0; i < kRows; ++i) sum[i][v] = start;
+      PALM_UNROLL for (int i = 0; i < kRows; ++i) { sum[i][v] = start; }
     }
-    const Tail start =
-        load_or_zero<Tail>(bias ? bias + kFull * F32::lanes : nullptr, tail_columns);
-    PALM_UNROLL for (int i = 0; i < kRows; ++i) tail[i] = start;
+    const Tail start = load_or_zero<Tail>(bias ? bias + kFull * F32::lanes : nullptr, tail_columns);
+    PALM_UNROLL for (int i = 0; i < kRows; ++i) { tail[i] = start; }
   }
   // One pointer for four rows, at p, p + lda, p + 2 * lda and p + 3 * lda.
   ptrdiff_t lda = static_cast<ptrdiff_t>(g.lda * sizeof(float)), lda3 = lda * 3;
@@ -84,12 +90,14 @@ void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const f
     const float* const end = b + g.k * kWidth;
     do {
       F32 y[kSum];
-      PALM_UNROLL for (int v = 0; v < kFull; ++v) y[v] = F32::load(b + v * F32::lanes);
+      PALM_UNROLL for (int v = 0; v < kFull; ++v) { y[v] = F32::load(b + v * F32::lanes); }
       const Tail y_tail = Tail::load(b + kFull * F32::lanes);
       PALM_UNROLL for (int i = 0; i < kRows; ++i) {
         const ptrdiff_t offset = i % 4 == 3 ? lda3 : i % 4 * lda;
         const float x = *reinterpret_cast<const float*>(p[i / 4] + offset);
-        PALM_UNROLL for (int v = 0; v < kFull; ++v) sum[i][v] = fma(F32::set(x), y[v], sum[i][v]);
+        PALM_UNROLL for (int v = 0; v < kFull; ++v) {
+          sum[i][v] = fma(F32::set(x), y[v], sum[i][v]);
+        }
         tail[i] = fma(Tail::set(x), y_tail, tail[i]);
       }
       PALM_UNROLL for (int i = 0; i < kPointers; ++i) {
@@ -125,8 +133,8 @@ void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const f
           .store(c + static_cast<size_t>(i) * ldc + v * F32::lanes);
     }
   }
-  const Tail slope = load_or_zero<Tail>(
-      kPrelu ? e.slope + column + kFull * F32::lanes : nullptr, tail_columns);
+  const Tail slope =
+      load_or_zero<Tail>(kPrelu ? e.slope + column + kFull * F32::lanes : nullptr, tail_columns);
   PALM_UNROLL for (int i = 0; i < kRows; ++i) {
     activate<kPrelu>(tail[i], slope, Tail::set(e.low), Tail::set(e.high))
         .store(c + static_cast<size_t>(i) * ldc + kFull * F32::lanes, tail_columns);
@@ -137,106 +145,86 @@ void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const f
 using Tile = void (*)(const Gemm& g, size_t row, size_t column, size_t tail_columns,
                       const float* b);
 
-template <int kRows, int kFull, class Tail, bool kPrelu>
-Tile find_rows(int rows) {
-  if constexpr (kRows == 0) return nullptr;
-  else if (rows == kRows) return &tile<kRows, kFull, Tail, kPrelu>;
-  else return find_rows<kRows - 1, kFull, Tail, kPrelu>(rows);
-}
+template <int kFull, class Tail, bool kPrelu>
+struct Tiles {
+  static constexpr const RowChoices& kRow = row_choices(kFull + (Tail::lanes != 0));
+  static constexpr Tile kAll[kRowChoices] = {
+      tile<kRow[0], kFull, Tail, kPrelu>, tile<kRow[1], kFull, Tail, kPrelu>,
+      tile<kRow[2], kFull, Tail, kPrelu>, tile<kRow[3], kFull, Tail, kPrelu>,
+      tile<kRow[4], kFull, Tail, kPrelu>, tile<kRow[5], kFull, Tail, kPrelu>};
+};
 
 template <int kFull, class Tail>
-Tile find_width(int rows, bool prelu) {
-  constexpr int kMost = most_rows(kFull + (Tail::lanes != 0));
-  return prelu ? find_rows<kMost, kFull, Tail, true>(rows)
-               : find_rows<kMost, kFull, Tail, false>(rows);
+const Tile* find_width(bool prelu) {
+  return prelu ? Tiles<kFull, Tail, true>::kAll : Tiles<kFull, Tail, false>::kAll;
 }
 
 template <int kFull>
-Tile find_tail(int rows, size_t tail, bool prelu) {
+const Tile* find_tail(size_t tail, bool prelu) {
   if constexpr (kFull < static_cast<int>(kMaxVectors)) {
     if constexpr (kHasHalf)
-      if (tail && tail <= F32::lanes / 2) return find_width<kFull, F32Half>(rows, prelu);
-    if (tail) return find_width<kFull, F32>(rows, prelu);
+      if (tail && tail <= F32Half::lanes) return find_width<kFull, F32Half>(prelu);
+    if (tail) return find_width<kFull, F32>(prelu);
   }
-  if constexpr (kFull > 0) return find_width<kFull, NoTail>(rows, prelu);
+  if constexpr (kFull > 0) return find_width<kFull, NoTail>(prelu);
   else return nullptr;
 }
 
-Tile find_tile(int rows, size_t columns, bool prelu) {
+// The tiles for a panel, by choice of rows.
+const Tile* find_tiles(size_t columns, bool prelu) {
   const size_t tail = columns % F32::lanes;
   switch (columns / F32::lanes) {
-    case 0: return find_tail<0>(rows, tail, prelu);
-    case 1: return find_tail<1>(rows, tail, prelu);
-    case 2: return find_tail<2>(rows, tail, prelu);
-    case 3: return find_tail<3>(rows, tail, prelu);
-    default: return find_tail<static_cast<int>(kMaxVectors)>(rows, tail, prelu);
+    case 0: return find_tail<0>(tail, prelu);
+    case 1: return find_tail<1>(tail, prelu);
+    case 2: return find_tail<2>(tail, prelu);
+    case 3: return find_tail<3>(tail, prelu);
+    default: return find_tail<static_cast<int>(kMaxVectors)>(tail, prelu);
   }
 }
 
-// All rows of one panel in blocks of nearly the same size.
 struct Panel {
   size_t column, columns;
   const float* b;
-  size_t blocks, rows, larger;  // the first `larger` blocks have rows + 1
-  Tile tile[2];                 // of `rows`, and of rows + 1
-
-  void run(const Gemm& g, size_t block) const {
-    const bool large = block < larger;
-    const size_t row = block * rows + (large ? block : larger);
-    tile[large](g, row, column, columns % F32::lanes, b);
-  }
+  const Tile* tiles;
 };
 
-Panel make_panel(const Gemm& g, size_t column, const float* b) {
-  Panel p;
-  p.column = column;
-  p.columns = panel_columns(g.n - column);
-  p.b = b;
-  const auto most = static_cast<size_t>(most_rows(vectors_of(p.columns)));
-  p.blocks = (g.m + most - 1) / most;
-  p.rows = g.m / p.blocks;
-  p.larger = g.m % p.blocks;
-  const bool prelu = g.epilogue.slope != nullptr;
-  p.tile[0] = find_tile(static_cast<int>(p.rows), p.columns, prelu);
-  p.tile[1] = p.larger ? find_tile(static_cast<int>(p.rows) + 1, p.columns, prelu) : nullptr;
-  return p;
+// All rows of `count` panels that are equally wide in vectors, side by side so that a's rows stay
+// in L1.
+void run_panels(const Gemm& g, const Panel* panels, size_t count) {
+  const RowChoices& choices = row_choices(vectors_of(panels[0].columns));
+  int choice = 0;
+  for (size_t row = 0; row < g.m; row += static_cast<size_t>(choices[choice])) {
+    while (row + static_cast<size_t>(choices[choice]) > g.m) ++choice;
+    for (size_t i = 0; i < count; ++i) {
+      const Panel& p = panels[i];
+      p.tiles[choice](g, row, p.column, p.columns % F32::lanes, p.b);
+    }
+  }
 }
 
 }  // namespace
 
 void PALM_FN(gemm_f32)(const Gemm& g) {
-  if (g.m == 0) return;
-  constexpr size_t kMostPanels = 32, kPanelBytesInL2 = 400 << 10;
+  constexpr size_t kMostPanels = 32, kBytesInL2 = 400 << 10;
   Panel panels[kMostPanels];
   const size_t depth = g.k * g.segments;
   const float* b = g.b;
-  size_t column = 0, index = 0;
-  for (; index < g.first_panel; ++index) {
-    const size_t columns = panel_columns(g.n - column);
-    b += depth * panel_floats(columns);
+  size_t column = 0, count = 0, bytes = 0;
+  for (size_t index = 0; index < g.last_panel; ++index) {
+    const size_t columns = panel_columns(g.n - column), floats = depth * panel_floats(columns);
+    if (index >= g.first_panel) {
+      const bool fits = count < kMostPanels && bytes + floats * sizeof(float) <= kBytesInL2;
+      if (count && (!fits || vectors_of(columns) != vectors_of(panels[0].columns))) {
+        run_panels(g, panels, count);
+        count = bytes = 0;
+      }
+      panels[count++] = {column, columns, b, find_tiles(columns, g.epilogue.slope != nullptr)};
+      bytes += floats * sizeof(float);
+    }
+    b += floats;
     column += columns;
   }
-  while (index < g.last_panel) {
-    // As many panels as stay in L2, run together so that a's rows stay in L1.
-    size_t count = 0, bytes = 0;
-    do {
-      const Panel& p = panels[count++] = make_panel(g, column, b);
-      const size_t floats = depth * panel_floats(p.columns);
-      b += floats;
-      bytes += floats * sizeof(float);
-      column += p.columns;
-      ++index;
-    } while (index < g.last_panel && count < kMostPanels && bytes <= kPanelBytesInL2 &&
-             panels[count - 1].blocks == panels[0].blocks);
-    // The last one may have another number of blocks: it then runs alone.
-    const bool odd = panels[count - 1].blocks != panels[0].blocks;
-    const size_t together = count - odd;
-    for (size_t block = 0; block < panels[0].blocks; ++block)
-      for (size_t i = 0; i < together; ++i) panels[i].run(g, block);
-    if (odd)
-      for (size_t block = 0; block < panels[together].blocks; ++block)
-        panels[together].run(g, block);
-  }
+  if (count) run_panels(g, panels, count);
 }
 
 size_t PALM_SUFFIX(pack_gemm_f32, PALM_ISA_NAME)(size_t k, size_t n, const float* source,

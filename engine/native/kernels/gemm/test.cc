@@ -1,8 +1,7 @@
-#include "kernels/gemm/gemm.h"
-
 #include <cmath>
 
 #include "base/check.h"
+#include "kernels/gemm/gemm.h"
 
 namespace {
 
@@ -34,7 +33,8 @@ void check(const char* name, const palm::GemmKernel& kernel, const Case& c) {
   kernel.pack(depth, c.n, b.data(), c.n, 1, packed.data());
   Vector y(c.m * ldc + 1, kUntouched);
   const size_t panels = kernel.count_panels(c.n);
-  Gemm g{c.m, c.n, c.k, c.segments, segments.data(), lda, packed.data(), y.data(), ldc, 0, panels, {}};
+  Gemm g{c.m,           c.n,      c.k, c.segments, segments.data(), lda,
+         packed.data(), y.data(), ldc, 0,          panels,          {}};
   if (c.bias) g.epilogue.bias = bias.data();
   if (c.slope) g.epilogue.slope = slope.data();
   if (c.residual) {
@@ -58,8 +58,8 @@ void check(const char* name, const palm::GemmKernel& kernel, const Case& c) {
       if (c.slope) sum = sum > 0 ? sum : sum * slope[j];
       else if (c.clip) sum = std::fmin(0.25, std::fmax(-0.5, sum));
       if (c.post) sum *= 2;
-      PALM_CHECK(palm::is_close(got, sum, 1e-5), "%s: m=%zu n=%zu k=%zu at %zu, %zu: %g for %g", name,
-                 c.m, c.n, c.k, i, j, got, sum);
+      PALM_CHECK(palm::is_close(got, sum, 1e-5), "%s: m=%zu n=%zu k=%zu at %zu, %zu: %g for %g",
+                 name, c.m, c.n, c.k, i, j, got, sum);
     }
   }
   PALM_CHECK(y.back() == kUntouched, "%s: wrote past the end", name);
@@ -99,7 +99,8 @@ void check(const char* name, const palm::GemmKernel& kernel) {
   const auto coin = [&] { return random.bits() % 2 == 0; };
   for (size_t n = 1; n <= 70; ++n) {
     for (size_t m : {0, 1, 2, 3, 5, 7, 13, 16, 17, 31})
-      check(name, kernel, {m, n, random.between(1, 9), 1 + m % 3, coin(), coin(), coin(), coin(), coin()});
+      check(name, kernel,
+            {m, n, random.between(1, 9), 1 + m % 3, coin(), coin(), coin(), coin(), coin()});
   }
   for (size_t m = 1; m < 40; ++m)
     check(name, kernel, {m, 16 + m % 4 * 15, 33, 2, coin(), coin(), coin(), coin(), false});
@@ -112,7 +113,7 @@ void check(const char* name, const palm::GemmKernel& kernel) {
 }  // namespace
 
 int main() {
-#define PALM_KERNEL(need, name)                                                            \
+#define PALM_KERNEL(need, name)                                               \
   if (palm::runs_here(palm::need)) check(#name, palm::find_gemm(palm::need)); \
   else std::printf("skip %s\n", #name);
 #include "kernels/gemm/kernels.inc"

@@ -1,5 +1,5 @@
-// Matrix products: y[i] = activation(a[i] b[i] + bias) for each i of a batch. A constant b is packed
-// once, another one in each run.
+// Matrix products: y[i] = activation(a[i] b[i] + bias) for each i of a batch. A constant b is
+// packed once, another one in each run.
 #include <algorithm>
 
 #include "base/arena.h"
@@ -20,8 +20,11 @@ size_t dim(const Node& node, const char* name, int64_t least) {
 class Matmul : public Step {
  public:
   explicit Matmul(const Node& node)
-      : m_(dim(node, "m", 0)), k_(dim(node, "k", 1)), n_(dim(node, "n", 1)),
-        kernel_(find_gemm(node.isa)), activation_(node, kSlope, n_) {
+      : m_(dim(node, "m", 0)),
+        k_(dim(node, "k", 1)),
+        n_(dim(node, "n", 1)),
+        kernel_(find_gemm(node.isa)),
+        activation_(node, kSlope, n_) {
     const Tensor &a = node.in(kA), &b = node.in(kB), &y = node.out();
     const Ints batch = node.attrs.has("batch") ? node.attrs.integers("batch") : Ints{};
     for (int64_t size : batch) {
@@ -62,8 +65,8 @@ class Matmul : public Step {
       const float* packed;
       if (constant_) {
         const auto found = std::find(packed_starts_.begin(), packed_starts_.end(), b_starts_[i]);
-        packed = packed_.floats() +
-                 static_cast<size_t>(found - packed_starts_.begin()) * packed_floats_;
+        packed =
+            packed_.floats() + static_cast<size_t>(found - packed_starts_.begin()) * packed_floats_;
       } else {
         float* const scratch = reinterpret_cast<float*>(b.scratch);
         if (i == 0 || b_starts_[i] != b_starts_[i - 1]) pack(b.in(kB) + b_starts_[i], scratch);
@@ -86,8 +89,7 @@ class Matmul : public Step {
     constexpr size_t kFewRows = 32, kTileRows = 16;
     const bool by_rows = m_ >= kFewRows;
     const size_t count = by_rows ? m_ : panels_;
-    const size_t grain =
-        by_rows ? grain_of(k_ * n_, kTileRows) : grain_of(m_ * k_ * n_ / panels_);
+    const size_t grain = by_rows ? grain_of(k_ * n_, kTileRows) : grain_of(m_ * k_ * n_ / panels_);
     b.pool->parallel(count, grain, [&](size_t begin, size_t end, int) {
       const size_t row = by_rows ? begin : 0, rows = by_rows ? end - begin : m_;
       const float* const from = a + row * k_;

@@ -43,7 +43,7 @@ void check(const char* isa_name, uint32_t isa) {
 }  // namespace
 
 int main() {
-#define PALM_ISA(isa, need) \
+#define PALM_ISA(isa, need)               \
   if (runs_here(need)) check(#isa, need); \
   else std::printf("skip %s\n", #isa);
 #include "base/isas.inc"

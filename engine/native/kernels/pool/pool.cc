@@ -37,17 +37,18 @@ class PoolStep : public Step {
 
   void run(const Buffers& b) const override {
     const size_t work = out_width_ * channels_ * window_.taps() * kWorkOfTouching;
-    b.pool->parallel(images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
-      const float** const taps = reinterpret_cast<const float**>(b.scratch) +
-                                 static_cast<size_t>(thread) * window_.taps();
-      for (size_t row = begin; row < end; ++row) {
-        for (size_t ox = 0; ox < out_width_;) {
-          const size_t pixels = std::max<size_t>(1, ox == inside_begin_ ? inside_end_ - ox : 0);
-          pool(b, taps, row, ox, pixels);
-          ox += pixels;
-        }
-      }
-    });
+    b.pool->parallel(
+        images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
+          const float** const taps = reinterpret_cast<const float**>(b.scratch) +
+                                     static_cast<size_t>(thread) * window_.taps();
+          for (size_t row = begin; row < end; ++row) {
+            for (size_t ox = 0; ox < out_width_;) {
+              const size_t pixels = std::max<size_t>(1, ox == inside_begin_ ? inside_end_ - ox : 0);
+              pool(b, taps, row, ox, pixels);
+              ox += pixels;
+            }
+          }
+        });
   }
 
  private:

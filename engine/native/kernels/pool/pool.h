@@ -10,7 +10,7 @@ namespace palm {
 using PoolFn = void (*)(bool max, size_t taps, size_t pixels, size_t n, const float* const* x,
                         size_t step, float scale, float* y);
 
-#define PALM_KERNEL(need, name)                                                                   \
+#define PALM_KERNEL(need, name)                                                                 \
   void name(bool max, size_t taps, size_t pixels, size_t n, const float* const* x, size_t step, \
             float scale, float* y);
 #include "kernels/pool/kernels.inc"

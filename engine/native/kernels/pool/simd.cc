@@ -1,4 +1,5 @@
 #include "base/simd.h"
+
 #include "kernels/pool/pool.h"
 
 namespace palm {
@@ -7,7 +8,8 @@ namespace {
 F32 max_or_nan(F32 a, F32 b) { return if_nan(a, a, max(a, b)); }
 
 template <bool kMax, bool kWhole>
-PALM_INLINE void pool(size_t taps, const float* const* x, size_t at, size_t n, F32 scale, float* y) {
+PALM_INLINE void pool(size_t taps, const float* const* x, size_t at, size_t n, F32 scale,
+                      float* y) {
   const auto load = [&](size_t t) {
     return kWhole ? F32::load(x[t] + at) : F32::load(x[t] + at, n);
   };

@@ -1,9 +1,8 @@
-#include "kernels/pool/pool.h"
-
 #include <cmath>
 
 #include "base/check.h"
 #include "base/one_step.h"
+#include "kernels/pool/pool.h"
 
 namespace {
 
@@ -27,7 +26,8 @@ void check_sizes(const char* name, PoolFn run) {
             expected = max ? std::fmax(expected, v) : expected + v;
           }
           if (!max) expected *= 0.25;
-          PALM_CHECK(is_close(y[i], expected, 1e-6), "%s: n=%zu: %g for %g", name, n, y[i], expected);
+          PALM_CHECK(is_close(y[i], expected, 1e-6), "%s: n=%zu: %g for %g", name, n, y[i],
+                     expected);
         }
         PALM_CHECK(y.back() == 77.f, "%s: wrote past n=%zu", name, n);
       }
@@ -88,7 +88,7 @@ void check_images(const char* name, uint32_t isa) {
 }  // namespace
 
 int main() {
-#define PALM_KERNEL(need, name) \
+#define PALM_KERNEL(need, name)                                             \
   if (runs_here(need)) check_sizes(#name, name), check_images(#name, need); \
   else std::printf("skip %s\n", #name);
 #include "kernels/pool/kernels.inc"

@@ -12,8 +12,8 @@ struct NamedOp {
   ReduceOp op;
 };
 
-constexpr NamedOp kOps[] = {{"sum", ReduceOp::kSum}, {"mean", ReduceOp::kMean},
-                            {"max", ReduceOp::kMax}, {"min", ReduceOp::kMin},
+constexpr NamedOp kOps[] = {{"sum", ReduceOp::kSum},   {"mean", ReduceOp::kMean},
+                            {"max", ReduceOp::kMax},   {"min", ReduceOp::kMin},
                             {"prod", ReduceOp::kProd}, {"l2", ReduceOp::kL2}};
 
 ReduceOp op_by_name(const std::string& name) {
@@ -52,7 +52,8 @@ class Reduce : public Step {
     if (count != y.count) fail(Fault::kModel, "out_shape: %zu elements of %zu", count, y.count);
     if (count && rows_ == 0) fail(Fault::kUnsupported, "nothing to reduce");
     // Columns: the innermost dim of y if it is innermost in x as well, and the rest one stride.
-    if (!out_shape_.empty() && out_strides_.back() == 1) n_ = static_cast<size_t>(out_shape_.back());
+    if (!out_shape_.empty() && out_strides_.back() == 1)
+      n_ = static_cast<size_t>(out_shape_.back());
     outer_ = n_ ? count / n_ : 0;
     if (n_ > 1) {
       out_shape_.pop_back();
@@ -73,23 +74,24 @@ class Reduce : public Step {
   }
 
   void run(const Buffers& b) const override {
-    b.pool->parallel(outer_, grain_of(rows_ * n_ * kWorkOfTouching), [&](size_t begin, size_t end, int thread) {
-      for (size_t i = begin; i < end; ++i) {
-        const float* const x = b.in(0) + offset_of(i, out_shape_, out_strides_);
-        float* const y = b.out() + i * n_;
-        if (even_) {
-          columns_(op_, rows_, n_, x, static_cast<size_t>(stride_), y);
-          continue;
-        }
-        float* const copy =
-            reinterpret_cast<float*>(b.scratch) + static_cast<size_t>(thread) * scratch_floats();
-        for (size_t r = 0; r < rows_; ++r) {
-          const float* const from = x + offset_of(r, red_shape_, red_strides_);
-          for (size_t j = 0; j < n_; ++j) copy[r * n_ + j] = from[j];
-        }
-        columns_(op_, rows_, n_, copy, n_, y);
-      }
-    });
+    b.pool->parallel(outer_, grain_of(rows_ * n_ * kWorkOfTouching),
+                     [&](size_t begin, size_t end, int thread) {
+                       for (size_t i = begin; i < end; ++i) {
+                         const float* const x = b.in(0) + offset_of(i, out_shape_, out_strides_);
+                         float* const y = b.out() + i * n_;
+                         if (even_) {
+                           columns_(op_, rows_, n_, x, static_cast<size_t>(stride_), y);
+                           continue;
+                         }
+                         float* const copy = reinterpret_cast<float*>(b.scratch) +
+                                             static_cast<size_t>(thread) * scratch_floats();
+                         for (size_t r = 0; r < rows_; ++r) {
+                           const float* const from = x + offset_of(r, red_shape_, red_strides_);
+                           for (size_t j = 0; j < n_; ++j) copy[r * n_ + j] = from[j];
+                         }
+                         columns_(op_, rows_, n_, copy, n_, y);
+                       }
+                     });
   }
 
  private:

@@ -1,4 +1,5 @@
 #include "base/simd.h"
+
 #include "kernels/reduce/reduce.h"
 
 namespace palm {
@@ -13,8 +14,8 @@ void columns(size_t rows, size_t n, const float* x, size_t stride, float* y, flo
     const size_t left = n - j < F32::lanes ? n - j : F32::lanes;
     F32 part[4] = {F32::set(start), F32::set(start), F32::set(start), F32::set(start)};
     size_t i = 0;
-    for (; i + 4 <= rows; i += 4)
-      PALM_UNROLL for (size_t k = 0; k < 4; ++k)
+    for (; i + 4 <= rows; i += 4) PALM_UNROLL
+      for (size_t k = 0; k < 4; ++k)
         part[k] = f(part[k], F32::load(x + (i + k) * stride + j, left));
     for (; i < rows; ++i) part[i % 4] = f(part[i % 4], F32::load(x + i * stride + j, left));
     finish(part).store(y + j, left);
@@ -38,8 +39,9 @@ void PALM_FN(reduce_f32)(ReduceOp op, size_t rows, size_t n, const float* x, siz
       return columns(rows, n, x, stride, y, 0.f, add, [=](const F32* p) { return sum(p) / by; });
     }
     case ReduceOp::kL2:
-      return columns(rows, n, x, stride, y, 0.f, [](F32 a, F32 b) { return fma(b, b, a); },
-                     [=](const F32* p) { return sqrt(sum(p)); });
+      return columns(
+          rows, n, x, stride, y, 0.f, [](F32 a, F32 b) { return fma(b, b, a); },
+          [=](const F32* p) { return sqrt(sum(p)); });
     case ReduceOp::kMax:
       return columns(rows, n, x, stride, y, -kInfinity, max_or_nan, [](const F32* p) {
         return max_or_nan(max_or_nan(p[0], p[1]), max_or_nan(p[2], p[3]));
@@ -49,8 +51,9 @@ void PALM_FN(reduce_f32)(ReduceOp op, size_t rows, size_t n, const float* x, siz
         return min_or_nan(min_or_nan(p[0], p[1]), min_or_nan(p[2], p[3]));
       });
     case ReduceOp::kProd:
-      return columns(rows, n, x, stride, y, 1.f, [](F32 a, F32 b) { return a * b; },
-                     [](const F32* p) { return (p[0] * p[1]) * (p[2] * p[3]); });
+      return columns(
+          rows, n, x, stride, y, 1.f, [](F32 a, F32 b) { return a * b; },
+          [](const F32* p) { return (p[0] * p[1]) * (p[2] * p[3]); });
   }
 }
 

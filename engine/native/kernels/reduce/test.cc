@@ -1,9 +1,8 @@
-#include "kernels/reduce/reduce.h"
-
 #include <cmath>
 
 #include "base/check.h"
 #include "base/one_step.h"
+#include "kernels/reduce/reduce.h"
 
 namespace {
 
@@ -93,7 +92,7 @@ void check_axes(const char* name, uint32_t isa) {
 }  // namespace
 
 int main() {
-#define PALM_KERNEL(need, name) \
+#define PALM_KERNEL(need, name)                                           \
   if (runs_here(need)) check_sizes(#name, name), check_axes(#name, need); \
   else std::printf("skip %s\n", #name);
 #include "kernels/reduce/kernels.inc"

@@ -1,4 +1,5 @@
 #include "base/simd.h"
+
 #include "kernels/resize/resize.h"
 
 namespace palm {

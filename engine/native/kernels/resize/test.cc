@@ -1,7 +1,6 @@
-#include "kernels/resize/resize.h"
-
 #include "base/check.h"
 #include "base/one_step.h"
+#include "kernels/resize/resize.h"
 
 namespace {
 
@@ -37,7 +36,8 @@ void check_images(const char* name, uint32_t isa) {
     const auto &y0 = tables[0], &y1 = tables[1], &x0 = tables[2], &x1 = tables[3];
     const auto at = [&](size_t k, int32_t iy, int32_t ix) {
       const size_t row = k / channels / ow / oh * height + static_cast<size_t>(iy);
-      return static_cast<double>(x[(row * width + static_cast<size_t>(ix)) * channels + k % channels]);
+      return static_cast<double>(
+          x[(row * width + static_cast<size_t>(ix)) * channels + k % channels]);
     };
     for (bool linear : {false, true}) {
       OneStep step("resize");
@@ -71,7 +71,7 @@ void check_images(const char* name, uint32_t isa) {
 }  // namespace
 
 int main() {
-#define PALM_KERNEL(need, name) \
+#define PALM_KERNEL(need, name)                                             \
   if (runs_here(need)) check_sizes(#name, name), check_images(#name, need); \
   else std::printf("skip %s\n", #name);
 #include "kernels/resize/kernels.inc"

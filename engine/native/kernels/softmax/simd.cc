@@ -1,4 +1,5 @@
 #include "base/simd.h"
+
 #include "base/simd/math.h"
 #include "kernels/softmax/softmax.h"
 
@@ -68,7 +69,8 @@ void across(bool log, size_t axis, size_t inner, size_t n, const float* x, float
     sum = F32::load(sums);
   }
   for (size_t k = 0; k < axis; ++k) {
-    const F32 v = log ? F32::load(x + k * inner, n) - most - sum : F32::load(y + k * inner, n) / sum;
+    const F32 v =
+        log ? F32::load(x + k * inner, n) - most - sum : F32::load(y + k * inner, n) / sum;
     v.store(y + k * inner, n);
   }
 }

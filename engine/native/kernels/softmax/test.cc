@@ -1,8 +1,7 @@
-#include "kernels/softmax/softmax.h"
-
 #include <cmath>
 
 #include "base/check.h"
+#include "kernels/softmax/softmax.h"
 
 namespace {
 
@@ -18,7 +17,8 @@ void check(const char* name, SoftmaxFn run, size_t axis, size_t inner, Random& r
       for (size_t k = 0; k < axis; ++k) most = std::fmax(most, x[k * inner + j]);
       for (size_t k = 0; k < axis; ++k) sum += std::exp(x[k * inner + j] - most);
       for (size_t k = 0; k < axis; ++k) {
-        const double v = x[k * inner + j] - most, expected = log ? v - std::log(sum) : std::exp(v) / sum;
+        const double v = x[k * inner + j] - most,
+                     expected = log ? v - std::log(sum) : std::exp(v) / sum;
         PALM_CHECK(is_close(y[k * inner + j], expected, 1e-6), "%s: axis %zu, inner %zu: %g for %g",
                    name, axis, inner, y[k * inner + j], expected);
       }
@@ -45,7 +45,7 @@ void check(const char* name, SoftmaxFn run) {
 }  // namespace
 
 int main() {
-#define PALM_KERNEL(need, name) \
+#define PALM_KERNEL(need, name)            \
   if (runs_here(need)) check(#name, name); \
   else std::printf("skip %s\n", #name);
 #include "kernels/softmax/kernels.inc"

@@ -1,4 +1,5 @@
 #include "base/simd.h"
+
 #include "base/simd/math.h"
 #include "kernels/unary/unary.h"
 
@@ -37,8 +38,7 @@ void PALM_FN(unary_f32)(UnaryOp op, float alpha, float beta, size_t rows, size_t
     case UnaryOp::kAbs: return map(s, [](F32 v) { return abs(v); });
     case UnaryOp::kCeil: return map(s, [](F32 v) { return ceil(v); });
     case UnaryOp::kClip: return map(s, [=](F32 v) { return clip(v, alpha, beta); });
-    case UnaryOp::kElu:
-      return map(s, [=](F32 v) { return less(v, zero, a * (exp(v) - one), v); });
+    case UnaryOp::kElu: return map(s, [=](F32 v) { return less(v, zero, a * (exp(v) - one), v); });
     case UnaryOp::kErf: return map(s, [](F32 v) { return erf(v); });
     case UnaryOp::kExp: return map(s, [](F32 v) { return exp(v); });
     case UnaryOp::kFloor: return map(s, [](F32 v) { return floor(v); });

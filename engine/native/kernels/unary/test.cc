@@ -1,9 +1,8 @@
-#include "kernels/unary/unary.h"
-
 #include <cmath>
 #include <functional>
 
 #include "base/check.h"
+#include "kernels/unary/unary.h"
 
 namespace {
 
@@ -16,9 +15,7 @@ struct Case {
   std::function<double(double)> exact;
 };
 
-double clip(double v, double low, double high) {
-  return v < low ? low : v > high ? high : v;
-}
+double clip(double v, double low, double high) { return v < low ? low : v > high ? high : v; }
 
 const std::vector<Case> kCases = {
     {UnaryOp::kAbs, 0, 0, 0, [](double v) { return std::fabs(v); }},
@@ -44,7 +41,8 @@ const std::vector<Case> kCases = {
 // These lose digits where two terms cancel, so they are held to an error of the largest term.
 const std::vector<Case> kCancelling = {
     {UnaryOp::kElu, 0.5f, 0, 0, [](double v) { return v < 0 ? 0.5 * std::expm1(v) : v; }},
-    {UnaryOp::kGelu, 0, 0, 0, [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); }},
+    {UnaryOp::kGelu, 0, 0, 0,
+     [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); }},
     {UnaryOp::kHardSigmoid, 0.2f, 0.5f, 0, [](double v) { return clip(0.2 * v + 0.5, 0, 1); }},
     {UnaryOp::kHardSwish, 0, 0, 0, [](double v) { return v * clip(v / 6 + 0.5, 0, 1); }},
 };
@@ -54,7 +52,8 @@ Vector samples() {
   Vector x;
   for (float scale : {1e-3f, 0.1f, 1.f, 4.f, 10.f, 87.f, 1e4f})
     for (int i = 0; i < 3000; ++i) x.push_back(random.next() * scale);
-  for (float special : {0.f, -0.f, 0.5f, 1.5f, -2.5f, INFINITY, -INFINITY, NAN}) x.push_back(special);
+  for (float special : {0.f, -0.f, 0.5f, 1.5f, -2.5f, INFINITY, -INFINITY, NAN})
+    x.push_back(special);
   return x;
 }
 
@@ -72,8 +71,9 @@ void check_values(const char* name, UnaryFn run, const Case& c, bool cancels) {
       ok = std::fabs(y[i] - exact) <= 3e-7 * std::fmax(1.0, std::fabs(static_cast<double>(x[i])));
     } else {
       // Below 1e-37 sigmoid may become 0.
-      const double unit = std::fmax(std::nextafter(std::fabs(rounded), INFINITY) - std::fabs(rounded),
-                                    c.op == UnaryOp::kSigmoid ? 1e-37 : 0.0);
+      const double unit =
+          std::fmax(std::nextafter(std::fabs(rounded), INFINITY) - std::fabs(rounded),
+                    c.op == UnaryOp::kSigmoid ? 1e-37 : 0.0);
       ok = std::fabs(y[i] - static_cast<double>(rounded)) <= c.tolerance * unit;
     }
     PALM_CHECK(ok, "%s: op %d of %.9g is %.9g, expected %.9g", name, static_cast<int>(c.op), x[i],
@@ -115,7 +115,7 @@ void check(const char* name, UnaryFn run) {
 }  // namespace
 
 int main() {
-#define PALM_KERNEL(need, name) \
+#define PALM_KERNEL(need, name)            \
   if (runs_here(need)) check(#name, name); \
   else std::printf("skip %s\n", #name);
 #include "kernels/unary/kernels.inc"

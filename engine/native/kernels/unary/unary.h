@@ -7,11 +7,30 @@
 namespace palm {
 
 // Elementwise functions as ONNX has them; alpha and beta too, but for clip, where they are the
-// bounds. base/simd/math.h says how exact exp, sigmoid, tanh and erf are; log, softplus, sin and cos
-// are the C library's.
+// bounds. base/simd/math.h says how exact exp, sigmoid, tanh and erf are; log, softplus, sin and
+// cos are the C library's.
 enum class UnaryOp {
-  kAbs, kCeil, kClip, kCos, kElu, kErf, kExp, kFloor, kGelu, kHardSigmoid, kHardSwish, kLeakyRelu,
-  kLog, kNeg, kReciprocal, kRound, kSigmoid, kSin, kSoftplus, kSqrt, kTanh
+  kAbs,
+  kCeil,
+  kClip,
+  kCos,
+  kElu,
+  kErf,
+  kExp,
+  kFloor,
+  kGelu,
+  kHardSigmoid,
+  kHardSwish,
+  kLeakyRelu,
+  kLog,
+  kNeg,
+  kReciprocal,
+  kRound,
+  kSigmoid,
+  kSin,
+  kSoftplus,
+  kSqrt,
+  kTanh
 };
 
 // y[i * y_stride + j] = op(x[i * x_stride + j]), i < rows, j < n; y may be x.
@@ -22,8 +41,8 @@ using UnaryFn = void (*)(UnaryOp op, float alpha, float beta, size_t rows, size_
 void unary_f32_library(UnaryOp op, size_t rows, size_t n, const float* x, size_t x_stride, float* y,
                        size_t y_stride);
 
-#define PALM_KERNEL(need, name)                                                                 \
-  void name(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x,         \
+#define PALM_KERNEL(need, name)                                                         \
+  void name(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x, \
             size_t x_stride, float* y, size_t y_stride);
 #include "kernels/unary/kernels.inc"
 #undef PALM_KERNEL

@@ -1,0 +1,50 @@
+#pragma once
+#include <vector>
+
+#include "base/arena.h"
+#include "kernels/activation.h"
+#include "kernels/window.h"
+
+namespace palm {
+
+enum ConvInput { kX, kWeights, kBias, kSlope, kResidual };
+
+// The sizes of a convolution, checked against the node's tensors.
+struct ConvShape : Window {
+  explicit ConvShape(const Node& node);
+
+  size_t images, height, width, channels, out_height, out_width, out_channels;
+  size_t groups, group_channels, group_out, pixels;
+};
+
+// What all ways of convolving share.
+class Conv : public Step {
+ public:
+  Conv(const Node& node, const ConvShape& shape);
+
+  // The residual is read where y is about to be written.
+  bool in_place(size_t i) const override {
+    return i == kResidual && residual_channels_ == shape_.out_channels;
+  }
+
+ protected:
+  Epilogue epilogue(const Buffers& b) const;
+
+  ConvShape shape_;
+
+ private:
+  Activation activation_;
+  std::vector<float> bias_;
+  size_t residual_channels_ = 0;
+};
+
+// The ways of convolving, and what each can do.
+StepPtr make_depthwise_conv(const Node& node, const ConvShape& shape);
+bool is_depthwise(const ConvShape& shape);
+StepPtr make_winograd_conv(const Node& node, const ConvShape& shape);
+bool suits_winograd(const ConvShape& shape);
+StepPtr make_row_conv(const Node& node, const ConvShape& shape);
+bool suits_rows(const ConvShape& shape);
+StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
+
+}  // namespace palm

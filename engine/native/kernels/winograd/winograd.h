@@ -1,0 +1,43 @@
+#pragma once
+#include <cstddef>
+
+#include "base/cpu.h"
+#include "kernels/epilogue.h"
+
+namespace palm {
+
+// 3x3 convolution with stride 1 as F(4x4, 3x3) of Winograd (Lavin and Gray, 2015): a tile of 4x4
+// pixels of y is, in another basis, 36 products of 6x6 values of x with as many of the kernel.
+// Results differ from the plain sum by some 1e-5 of the largest one.
+struct Winograd {
+  static constexpr size_t kTile = 4, kPatch = 6, kProducts = kPatch * kPatch;
+
+  size_t height, width, channels, out_height, out_width, out_channels;
+  ptrdiff_t top, left;
+  size_t tiles_across, tiles_down;  // of one image
+  const float* x;
+  float* y;
+  float* patches;   // product p of tile t: patches + p * patch_stride + t * channels
+  float* products;  // the same with out_channels
+  size_t patch_stride, product_stride;
+  Epilogue epilogue;
+};
+
+struct WinogradKernel {
+  // Tiles [begin, end) of those of all images, the first of which is tile `first` of patches.
+  void (*gather)(const Winograd& w, size_t first, size_t begin, size_t end);
+  void (*scatter)(const Winograd& w, size_t first, size_t begin, size_t end);
+};
+
+// A kernel [3][3] in the other basis.
+void winograd_weights(const double (&kernel)[9], double (&transformed)[36]);
+
+#define PALM_KERNEL(need, name)                                                  \
+  void gather_##name(const Winograd& w, size_t first, size_t begin, size_t end); \
+  void scatter_##name(const Winograd& w, size_t first, size_t begin, size_t end);
+#include "kernels/winograd/kernels.inc"
+#undef PALM_KERNEL
+
+WinogradKernel find_winograd(uint32_t isa);
+
+}  // namespace palm

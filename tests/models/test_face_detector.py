@@ -1,0 +1,125 @@
+import hashlib
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "models"
+
+
+def index() -> dict[str, dict[str, str]]:
+    """models/index.toml, which holds only tables of plain strings and numbers."""
+    tables: dict[str, dict[str, str]] = {}
+    table: dict[str, str] = {}
+    for line in (MODELS / "index.toml").read_text().splitlines():
+        if head := re.fullmatch(r"\[(\w+)\]", line):
+            table = tables.setdefault(head[1], {})
+        elif pair := re.fullmatch(r'(\w+) = "?([^"]*)"?', line):
+            table[pair[1]] = pair[2]
+    return tables
+
+
+def test_index_matches_the_files() -> None:
+    tables = index()
+    assert "face_detector" in tables
+    for entry in tables.values():
+        content = (MODELS / entry["file"]).read_bytes()
+        assert hashlib.sha256(content).hexdigest() == entry["sha256"]
+        assert len(content) == int(entry["size_bytes"])
+        assert entry["licence"] and entry["version"]
+    shipped = {str(path.relative_to(MODELS)) for path in MODELS.glob("*/*.palm")}
+    assert shipped <= {entry["file"] for entry in tables.values()}
+
+
+def test_weights_fit_in_a_megabyte() -> None:
+    assert (MODELS / "face_detector/face_detector.palm").stat().st_size <= 1_000_000
+
+
+def test_card_names_every_set_and_its_terms() -> None:
+    from palmkit.models.face_detector.labels import TERMS
+
+    rows = (MODELS / "face_detector/card.md").read_text().splitlines()
+    for name, terms in TERMS.items():
+        assert any(row.startswith(f"| {name} |") and terms in row for row in rows), name
+
+
+def test_model_file_says_what_it_is() -> None:
+    from palmkit.engine import load
+
+    model = load(MODELS / "face_detector/face_detector.palm")
+    assert model.metadata["name"] == "face_detector"
+    assert model.metadata["version"] == index()["face_detector"]["version"]
+    assert 0 < float(model.metadata["threshold"]) < 1
+    image = np.zeros((1, 64, 96, 3), np.float32)
+    outputs = model.run({"image": image})
+    for stride in (8, 16, 32):
+        cells = (1, 64 // stride, 96 // stride)
+        assert outputs[f"score_{stride}"].shape == (*cells, 1)
+        assert outputs[f"box_{stride}"].shape == (*cells, 4)
+        assert outputs[f"points_{stride}"].shape == (*cells, 10)
+        assert (outputs[f"box_{stride}"] > 0).all()
+        assert (outputs[f"score_{stride}"] < 0.5).all()
+
+
+def write_pack(folder: Path) -> None:
+    """A few drawn pictures with and without a face, packed as dataset.pack does."""
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    entries: list[dict[str, Any]] = []
+    with (folder / "pictures.bin").open("wb") as pictures:
+        for number in range(6):
+            picture = random.integers(0, 255, (96, 80, 3)).astype(np.uint8)
+            path = folder / "picture.webp"
+            Image.fromarray(picture).save(path, quality=70)
+            face = [20, 20, 60, 70, *[40.0] * 10]
+            entry = {
+                "set": "aaf" if number % 2 else "grocery",
+                "start": pictures.tell(),
+                "size": path.stat().st_size,
+                "faces": [face] if number % 2 else [],
+                "ignored": [],
+                "hard": number == 0,
+            }
+            entries.append(entry)
+            pictures.write(path.read_bytes())
+    (folder / "labels.json").write_text(json.dumps(entries))
+
+
+def test_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.face_detector.train import Recipe, train
+
+    write_pack(tmp_path / "pack")
+    recipe = Recipe(steps=4, batch=2, size=64, large_every=3, warm_up=2)
+    device = torch.device("cpu")
+    whole = train(tmp_path / "pack", tmp_path / "whole", recipe, None, device)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palmkit.models.face_detector.train.SAVE_EVERY", 2)
+        patch.setattr("palmkit.models.face_detector.train.Trainer.advance", stop_after(2))
+        with pytest.raises(KeyboardInterrupt):
+            train(tmp_path / "pack", tmp_path / "broken", recipe, None, device)
+    broken = train(tmp_path / "pack", tmp_path / "broken", recipe, None, device)
+    states = [torch.load(path, weights_only=True) for path in (whole, broken)]
+    assert states[0]["step"] == states[1]["step"] == 4
+    for name, value in states[0]["averaged"].items():
+        assert torch.equal(value, states[1]["averaged"][name]), name
+        assert torch.equal(states[0]["network"][name], states[1]["network"][name]), name
+
+
+def stop_after(steps: int) -> Any:
+    """Trainer.advance that is interrupted once it has done so many steps."""
+    from palmkit.models.face_detector.train import Trainer
+
+    advance = Trainer.advance
+
+    def interrupted(self: Any) -> Any:
+        if self.step == steps:
+            raise KeyboardInterrupt
+        return advance(self)
+
+    return interrupted
