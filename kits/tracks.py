@@ -119,6 +119,7 @@ class Tracker:
     """
 
     MIN_FIT = -0.25
+    GOOD_FIT = 0.5
     MAX_SIZE_RATIO = 2.5
 
     def __init__(self, max_lost_s: float = 1.0) -> None:
@@ -142,18 +143,22 @@ class Tracker:
         """Some track was not seen in the last frame and has not ended yet."""
         return any(track.seen_s < self._time_s for track in self._tracks)
 
-    def update(self, boxes: Boxes, new: NDArray[np.bool_], time_s: float) -> NDArray[np.int64]:
+    def update(self, boxes: Boxes, sure: NDArray[np.bool_], time_s: float) -> NDArray[np.int64]:
         """Take in the boxes of a frame.
 
-        boxes: corners, [n, 4]; new: bool[n], the box may start a track if it fits none.
+        boxes: corners, [n, 4]; sure: bool[n], the box may start a track if it fits none. One that
+        is not sure and fits badly may be the visible part of a thing: it does not move its track.
         Returns int64[n], the id of each box; -1 where it fits none and may not start one.
         """
         self._forget(time_s)
         ids = np.full(len(boxes), -1, np.int64)
-        for index, track in self._pairs(boxes, time_s):
+        for index, track, fit in self._pairs(boxes, time_s):
             ids[index] = track.id
-            self._move(track, boxes[index].astype(np.float64), time_s)
-        for index in np.flatnonzero((ids < 0) & new).tolist():
+            if sure[index] or fit >= self.GOOD_FIT:
+                self._move(track, boxes[index].astype(np.float64), time_s)
+            else:
+                track.box, track.seen_s = track.predicted(time_s), time_s
+        for index in np.flatnonzero((ids < 0) & sure).tolist():
             ids[index] = self._next_id
             box = boxes[index].astype(np.float64)
             still = np.zeros(2)
@@ -177,17 +182,17 @@ class Tracker:
     def _forget(self, time_s: float) -> None:
         self._tracks = [t for t in self._tracks if time_s - t.seen_s <= self._max_lost_s]
 
-    def _pairs(self, boxes: Boxes, time_s: float) -> list[tuple[int, _Track]]:
+    def _pairs(self, boxes: Boxes, time_s: float) -> list[tuple[int, _Track, float]]:
         if not len(boxes) or not self._tracks:
             return []
         predicted = np.array([track.predicted(time_s) for track in self._tracks])
         fits = distance_iou(boxes, predicted)
         ratios = np.log(_sizes(boxes)[:, None]) - np.log(_sizes(predicted)[None])
         fits[np.abs(ratios) > math.log(self.MAX_SIZE_RATIO)] = -1
-        pairs: list[tuple[int, _Track]] = []
-        while fits.max() >= self.MIN_FIT:
+        pairs: list[tuple[int, _Track, float]] = []
+        while (fit := float(fits.max())) >= self.MIN_FIT:
             index, column = divmod(int(fits.argmax()), fits.shape[1])
-            pairs.append((index, self._tracks[column]))
+            pairs.append((index, self._tracks[column], fit))
             fits[index, :] = fits[:, column] = -1
         return pairs
 

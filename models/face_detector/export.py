@@ -74,13 +74,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="export the face detector")
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("out", type=Path, help="folder that takes the files")
-    parser.add_argument("--threshold", type=float, default=0.5, help="default of min_score")
+    parser.add_argument("--threshold", type=float, default=0.6, help="default of min_score")
     parser.add_argument("--metrics", type=Path, help="metrics.json of evaluate.py")
     options = parser.parse_args(None if arguments is None else list(arguments))
     options.out.mkdir(parents=True, exist_ok=True)
     onnx = options.out / "face_detector.onnx"
     export_onnx(options.checkpoint, onnx)
-    metrics = json.loads(options.metrics.read_text()) if options.metrics else {}
+    measured = json.loads(options.metrics.read_text()) if options.metrics else {}
+    metrics = {size: rows["palmkit"] for size, rows in measured.items() if "size" in size}
     export_palm(onnx, onnx.with_suffix(".palm"), describe(options.threshold, metrics))
 
 

@@ -110,7 +110,7 @@ class FaceNetwork(nn.Module):
                 y = y + functional.interpolate(above, scale_factor=2.0, mode="nearest")
             features: Tensor = self.necks[index](functional.relu(y))
             predicted: Tensor = self.predictors[index](self.heads[index](features))
-            logits, boxes, points = torch.split(predicted, (1, 4, 10), dim=1)
+            logits, boxes, points = torch.split(predicted, [1, 4, 10], dim=1)
             distances = boxes.clamp(max=LARGEST_LOG_DISTANCE).exp()
             levels.append(Level(logits, distances, points, features))
             above = features

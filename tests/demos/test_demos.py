@@ -29,7 +29,8 @@ def test_face_photo(tmp_path: Path) -> None:
     done = run("face_photo.py", "-o", tmp_path / "demo")
     assert done.returncode == 0, done.stderr
     found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
-    assert [len(picture["faces"]) for picture in found] == [1, 1]
+    assert [picture["file"] for picture in found] == ["astronaut", "grace_hopper"]
+    assert len(found[0]["faces"]) == 1 and found[1]["faces"]
     for name in ("astronaut", "grace_hopper"):
         drawn = kits.read_image(tmp_path / "demo" / f"{name}.png")
         assert drawn.shape[:2] == {"astronaut": (512, 512), "grace_hopper": (600, 512)}[name]

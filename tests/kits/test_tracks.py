@@ -58,6 +58,18 @@ def test_a_weak_box_continues_a_track_but_starts_none() -> None:
     assert tracker.update(two, weak, 0.3).tolist() == [0, 1]
 
 
+def test_the_visible_part_of_a_thing_does_not_move_its_track() -> None:
+    """It goes behind something, is seen in part, then not at all, and comes out on its way."""
+    tracker = Tracker()
+    for frame in range(1, 30):
+        assert update(tracker, boxes((100 + 5.0 * frame, 100, 60)), frame * STEP_S) == [0]
+    part = boxes((100 + 5.0 * 30 - 20, 120, 30))
+    assert tracker.update(part, np.zeros(1, bool), 30 * STEP_S).tolist() == [0]
+    for frame in range(31, 45):
+        assert update(tracker, boxes(), frame * STEP_S) == []
+    assert update(tracker, boxes((100 + 5.0 * 45, 100, 60)), 45 * STEP_S) == [0]
+
+
 def test_moving_things_are_predicted() -> None:
     tracker = Tracker()
     for frame in range(1, 30):

@@ -1,12 +1,16 @@
 #pragma once
-// The compiler's own vectors: runs on every CPU.
+// The compiler's own vectors of four: runs on every CPU, as SSE2 on x86-64 and as NEON on arm64.
 
 namespace palm {
 namespace {
 
 struct F32 {
   static constexpr size_t lanes = 4;
+#if defined(__aarch64__)
+  static constexpr size_t registers = 32;
+#else
   static constexpr size_t registers = 16;
+#endif
   typedef float V __attribute__((vector_size(16)));
   typedef float Unaligned __attribute__((vector_size(16), aligned(4), may_alias));
   typedef int32_t I __attribute__((vector_size(16)));
@@ -14,12 +18,14 @@ struct F32 {
 
   static F32 load(const float* p) { return {*reinterpret_cast<const Unaligned*>(p)}; }
   static F32 load(const float* p, size_t n) {
+    if (n >= lanes) return load(p);
     F32 a{};
     for (size_t i = 0; i < n; ++i) a.v[i] = p[i];
     return a;
   }
   void store(float* p) const { *reinterpret_cast<Unaligned*>(p) = v; }
   void store(float* p, size_t n) const {
+    if (n >= lanes) return store(p);
     for (size_t i = 0; i < n; ++i) p[i] = v[i];
   }
   static F32 set(float x) { return {V{x, x, x, x}}; }
@@ -54,12 +60,11 @@ struct F32 {
   friend F32 round(F32 a) {
     return each(a, [](float x) { return __builtin_nearbyintf(x); });
   }
+  // In two steps, so that a result below 2^-126 or above 2^127 comes out right.
   friend F32 scale(F32 a, F32 n) {
-    for (int i = 0; i < 4; ++i) {
-      const int32_t whole = n.v[i] == n.v[i] ? static_cast<int32_t>(n.v[i]) : 0;
-      a.v[i] = __builtin_ldexpf(a.v[i], whole);
-    }
-    return a;
+    const I whole = __builtin_convertvector(if_nan(n, set(0.f), n).v, I), half = whole >> 1;
+    const auto power = [](I e) { return reinterpret_cast<V>((e + 127) << 23); };
+    return {a.v * power(half) * power(whole - half)};
   }
 };
 

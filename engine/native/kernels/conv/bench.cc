@@ -1,8 +1,9 @@
 // GFLOP/s of convolutions as vision networks have them. Arguments: threads (1), then a word that
 // the names must hold.
+#include "base/bench.h"
+
 #include <cstring>
 
-#include "base/check.h"
 #include "base/one_step.h"
 
 namespace {
@@ -42,19 +43,15 @@ int main(int count, char** values) {
   using namespace palm;
   const int threads = count > 1 ? std::atoi(values[1]) : 1;
   Random random;
-  std::printf("%-34s", "GFLOP/s");
-#define PALM_ISA(isa, need) std::printf("%9s", runs_here(need) ? #isa : "");
-#include "base/isas.inc"
-#undef PALM_ISA
-  std::printf("\n");
+  bench_header("GFLOP/s");
   for (const Case& c : kCases) {
     char name[64];
     std::snprintf(name, sizeof name, "%s %zux%zux%zu -> %zu", c.kind, c.size, c.size, c.in, c.out);
     if (count > 2 && !std::strstr(name, values[2])) continue;
     const int64_t k = static_cast<int64_t>(c.kernel), s = static_cast<int64_t>(c.stride);
     const size_t depth = c.kernel * c.kernel * c.in / c.groups, size = (c.size - 1) / c.stride + 1;
-    const auto x = random.floats(c.size * c.size * c.in), w = random.floats(c.out * depth);
-    const auto bias = random.floats(c.out);
+    const Vector x = random.floats(c.size * c.size * c.in), w = random.floats(c.out * depth);
+    const Vector bias = random.floats(c.out);
     Vector y(size * size * c.out);
     OneStep step("conv");
     step.input({1, c.size, c.size, c.in}, x)
@@ -67,16 +64,9 @@ int main(int count, char** values) {
         .attr("activation", std::string("clip"))
         .attr("activation_params", Floats{0, 6})
         .attr("winograd", int64_t{std::strcmp(c.kind, "winograd") == 0});
-    std::printf("%-34s", name);
-    const double flop = 2.0 * static_cast<double>(size * size * c.out * depth);
-#define PALM_ISA(isa, need)                                                     \
-  if (runs_here(need)) {                                                        \
-    step.make(need, threads);                                                   \
-    const double seconds = best_seconds([&] { step.run(y.data(), y.size()); }); \
-    std::printf("%9.1f", flop * 1e-9 / seconds);                                \
-  }
-#include "base/isas.inc"
-#undef PALM_ISA
-    std::printf("\n");
+    bench(name, 2.0 * static_cast<double>(size * size * c.out * depth), [&](uint32_t isa) {
+      step.make(isa, threads);
+      return [&] { step.run(y.data(), y.size()); };
+    });
   }
 }

@@ -8,7 +8,7 @@ namespace palm {
 namespace {
 
 // Blocks are for instruction sets worth their code.
-constexpr bool kHasBlocks = F32::lanes > 4;
+constexpr bool kHasBlocks = F32::lanes > 4 || F32::registers == 32;
 constexpr size_t kMostRows = F32::registers == 32 ? 4 : 2, kMostColumns = 4;
 
 // A whole vector, or the first n lanes of the narrowest.

@@ -126,17 +126,18 @@ void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const f
   }
   float* const c = g.c + row * g.ldc + column;
   const size_t ldc = g.ldc;
+  const float low = e.low, high = e.high;
   PALM_UNROLL for (int v = 0; v < kFull; ++v) {
     const F32 slope = kPrelu ? F32::load(e.slope + column + v * F32::lanes) : F32::set(0.f);
     PALM_UNROLL for (int i = 0; i < kRows; ++i) {
-      activate<kPrelu>(sum[i][v], slope, F32::set(e.low), F32::set(e.high))
+      activate<kPrelu>(sum[i][v], slope, F32::set(low), F32::set(high))
           .store(c + static_cast<size_t>(i) * ldc + v * F32::lanes);
     }
   }
   const Tail slope =
       load_or_zero<Tail>(kPrelu ? e.slope + column + kFull * F32::lanes : nullptr, tail_columns);
   PALM_UNROLL for (int i = 0; i < kRows; ++i) {
-    activate<kPrelu>(tail[i], slope, Tail::set(e.low), Tail::set(e.high))
+    activate<kPrelu>(tail[i], slope, Tail::set(low), Tail::set(high))
         .store(c + static_cast<size_t>(i) * ldc + kFull * F32::lanes, tail_columns);
   }
   if (e.post) e.post(e.post_data, kRows, kFull * F32::lanes + tail_columns, c, g.ldc);

@@ -14,9 +14,11 @@ void columns(size_t rows, size_t n, const float* x, size_t stride, float* y, flo
     const size_t left = n - j < F32::lanes ? n - j : F32::lanes;
     F32 part[4] = {F32::set(start), F32::set(start), F32::set(start), F32::set(start)};
     size_t i = 0;
-    for (; i + 4 <= rows; i += 4) PALM_UNROLL
-      for (size_t k = 0; k < 4; ++k)
+    for (; i + 4 <= rows; i += 4) {
+      PALM_UNROLL for (size_t k = 0; k < 4; ++k) {
         part[k] = f(part[k], F32::load(x + (i + k) * stride + j, left));
+      }
+    }
     for (; i < rows; ++i) part[i % 4] = f(part[i % 4], F32::load(x + i * stride + j, left));
     finish(part).store(y + j, left);
   }

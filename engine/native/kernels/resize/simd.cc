@@ -4,8 +4,25 @@
 
 namespace palm {
 
-void PALM_FN(resize_f32)(const Blend& blend) {
+namespace {
+
+// Too few channels for vectors.
+void blend_few(const Blend& blend) {
   const size_t n = blend.n;
+  float* y = blend.y;
+  for (size_t i = 0; i < blend.pixels; ++i, y += n) {
+    const float weight = blend.weight[i];
+    for (size_t c = 0; c < n; ++c)
+      y[c] = blend.a[blend.from[i] + c] * (1.f - weight) + blend.b[blend.to[i] + c] * weight;
+  }
+}
+
+}  // namespace
+
+void PALM_FN(resize_f32)(const Blend& blend) {
+  constexpr size_t kFew = 4;
+  const size_t n = blend.n;
+  if (n < kFew) return blend_few(blend);
   float* y = blend.y;
   for (size_t i = 0; i < blend.pixels; ++i, y += n) {
     const float* const a = blend.a + blend.from[i];
