@@ -8,7 +8,8 @@ VENV := .venv/bin/python
 PIP := $(VENV) -m pip --disable-pip-version-check
 SOURCES := $(shell find kits engine models assets delivery -type f -not -path '*/__pycache__/*' \
 	-not -name '* *' -not -name '*.so')
-# Once the development install is there it serves all: it follows the sources by itself.
+NATIVE := $(filter engine/native/%,$(SOURCES))
+# Once the development install is there it serves all.
 INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 .DELETE_ON_ERROR:
@@ -76,7 +77,7 @@ clean: ## remove .venv and all that was built
 	$(PIP) install -q ".[demos]"
 	@touch $@
 
-.venv/.dev: pyproject.toml | .venv/bin/python
+.venv/.dev: pyproject.toml $(NATIVE) | .venv/bin/python
 	@echo "installing PalmKit and its tools into .venv"
 	$(PIP) install -q cmake nanobind ninja scikit-build-core
 	$(PIP) install -q --no-build-isolation -e ".[dev]"

@@ -18,8 +18,8 @@ double start(ReduceOp op) {
 }
 
 double step(ReduceOp op, double so_far, double v) {
-  if (op == ReduceOp::kMax) return std::fmax(so_far, v);
-  if (op == ReduceOp::kMin) return std::fmin(so_far, v);
+  if (op == ReduceOp::kMax) return v > so_far ? v : so_far;
+  if (op == ReduceOp::kMin) return v < so_far ? v : so_far;
   if (op == ReduceOp::kProd) return so_far * v;
   return so_far + (op == ReduceOp::kL2 ? v * v : v);
 }

@@ -14,7 +14,7 @@ void check(const char* name, SoftmaxFn run, size_t axis, size_t inner, Random& r
     run(log, axis, inner, x.data(), y.data());
     for (size_t j = 0; j < inner; ++j) {
       double most = -INFINITY, sum = 0;
-      for (size_t k = 0; k < axis; ++k) most = std::fmax(most, x[k * inner + j]);
+      for (size_t k = 0; k < axis; ++k) most = x[k * inner + j] > most ? x[k * inner + j] : most;
       for (size_t k = 0; k < axis; ++k) sum += std::exp(x[k * inner + j] - most);
       for (size_t k = 0; k < axis; ++k) {
         const double v = x[k * inner + j] - most,
