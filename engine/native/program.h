@@ -53,6 +53,7 @@ class Program {
   struct Placed {
     StepPtr step;
     std::vector<int64_t> inputs, outputs;
+    bool idle;  // nothing to write: kernels may then loop for long over other dims
   };
 
   void place(const std::vector<Array>& constants, size_t arena_bytes);

@@ -23,6 +23,7 @@ import numpy as np
 from tqdm import tqdm
 
 from palmkit.models.face_detector import teachers
+from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.face_detector.teachers import (
     Array,
@@ -248,10 +249,16 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("labels", type=Path, help="labels.jsonl")
     parser.add_argument("teachers", type=Path, help="folder of the published networks")
     parser.add_argument("out", type=Path, help="folder that takes metrics.json")
+    parser.add_argument(
+        "--part", choices=("dev", "validation"), default="dev", help="the pictures (dev)"
+    )
     options = parser.parse_args(None if arguments is None else list(arguments))
-    entries = [json.loads(line) for line in options.labels.read_text().splitlines()]
     wanted = {*LABELLED, *NEGATIVES}
-    entries = [each for each in entries if each["split"] == "dev" and each["set"] in wanted]
+    entries = [
+        each
+        for each in read_labels(options.labels)
+        if each["part"] == options.part and each["set"] in wanted
+    ]
     metrics: dict[str, Any] = {
         "multiply_adds_320": {
             "palmkit": multiply_adds(MODEL, 320),

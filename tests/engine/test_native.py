@@ -361,6 +361,14 @@ def test_gather_out_of_range_is_refused_when_run() -> None:
             session.run([x, np.array([index])], [y])
 
 
+def test_nothing_of_huge_dims_takes_no_time() -> None:
+    shape = [1 << 19, 1 << 19, 0]
+    tensors = [("input", 0, "float32", shape), ("output", 0, "float32", shape)]
+    steps = [("softmax", [0], [1], {"outer": 1 << 38, "axis": 0, "inner": 1})]
+    nothing = np.zeros(0, np.float32)
+    native.Program(tensors, steps, [], 0).session(1).run([nothing], [nothing.copy()])
+
+
 def test_empty_arrays() -> None:
     tensors = [("input", 0, "float32", [0, 3]), ("output", 0, "float32", [0, 3])]
     steps = [("copy", [0], [1], {"shape": [0, 3], "x_strides": [3, 1], "y_strides": [3, 1]})]

@@ -57,9 +57,8 @@ class PoolStep : public Step {
     const Window& w = window_;
     const size_t reach = (w.kernel_width - 1) * w.dilation_x;
     inside_begin_ = (w.left + w.stride_x - 1) / w.stride_x;
-    inside_end_ = inside_begin_;
-    while (inside_end_ < out_width_ && inside_end_ * w.stride_x + reach < width_ + w.left)
-      ++inside_end_;
+    const size_t end = width_ + w.left > reach ? (width_ + w.left - reach - 1) / w.stride_x + 1 : 0;
+    inside_end_ = std::max(inside_begin_, std::min(end, out_width_));
   }
 
   // `pixels` pixels of a row, all with the same taps.
