@@ -44,14 +44,14 @@ sanitize: .venv/.dev ## the kernels' tests under the address and undefined-behav
 	.venv/bin/cmake --build build/sanitize
 	@for test in build/sanitize/test/*; do echo "$$test" && "$$test" || exit 1; done
 
-wheel: .venv/.dev ## build the wheel into build/wheel
-	rm -rf build/wheel
-	$(PIP) wheel -q --no-deps -w build/wheel .
-	@ls -sh build/wheel
+wheel: .venv/.dev ## build the wheel into dist
+	rm -rf dist
+	$(PIP) wheel -q --no-deps -w dist .
+	@ls -sh dist
 
 check-wheel: wheel ## install the wheel in a bare environment elsewhere and find faces with it
 	@set -eu; elsewhere=$$(mktemp -d); trap 'rm -rf "$$elsewhere"' EXIT; \
-	wheel=$$(ls "$(CURDIR)"/build/wheel/*.whl); \
+	wheel=$$(ls "$(CURDIR)"/dist/*.whl); \
 	$(VENV) -c 'import sys, PIL.Image, skimage.data; \
 	PIL.Image.fromarray(skimage.data.astronaut()).save(sys.argv[1])' "$$elsewhere/photo.png"; \
 	$(VENV) -m venv "$$elsewhere/venv"; \
@@ -66,7 +66,7 @@ check-wheel: wheel ## install the wheel in a bare environment elsewhere and find
 	echo "wheel works: $$(basename "$$wheel")"
 
 clean: ## remove .venv and all that was built
-	rm -rf .venv build .mypy_cache .ruff_cache .pytest_cache
+	rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache
 
 .venv/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "PalmKit needs Python 3.10")'

@@ -72,9 +72,13 @@ def test_wrong_input_is_a_shape_error(
 
 def test_many_threads_share_one_model(model: engine.Model) -> None:
     expected = {seed: model.run(image(32, 32, seed))["y"] for seed in range(4)}
+
+    def run(seed: int) -> Array:
+        return model.run(image(32, 32, seed))["y"]
+
+    seeds = [i % 4 for i in range(64)]
     with ThreadPoolExecutor(8) as pool:
-        results = pool.map(lambda i: (i % 4, model.run(image(32, 32, i % 4))["y"]), range(64))
-        for seed, got in results:
+        for seed, got in zip(seeds, pool.map(run, seeds), strict=True):
             np.testing.assert_array_equal(got, expected[seed])
 
 

@@ -56,7 +56,8 @@ def test_random_graphs_never_share_live_bytes(seed: int) -> None:
     steps = [Step("k", "", (), (views[0],))]
     for _ in range(40):
         count = min(len(views), int(random.integers(1, 4)))
-        sources = [views[i] for i in random.choice(len(views), count, replace=False)]
+        chosen: list[int] = random.choice(len(views), count, replace=False).tolist()
+        sources = [views[i] for i in chosen]
         views.append(arena(int(random.integers(1, 400))))
         steps.append(Step("k", "", tuple(sources), (views[-1],)))
     plan = allocate(steps, [])

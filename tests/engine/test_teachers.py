@@ -65,7 +65,8 @@ def picture(shape: tuple[int, ...], channels_last: bool) -> Array:
     if len(shape) != 4:
         return np.random.default_rng(1).uniform(0, 255, size=shape).astype(np.float32)
     n, height, width, channels = shape if channels_last else (shape[0], *shape[2:], shape[1])
-    small = cv2.resize(data.astronaut(), (width, height), interpolation=cv2.INTER_AREA)
+    astronaut: Array = data.astronaut()
+    small = cv2.resize(astronaut, (width, height), interpolation=cv2.INTER_AREA)
     image = np.zeros((n, height, width, channels), np.float32)
     image[..., :3] = small
     return image if channels_last else np.ascontiguousarray(image.transpose(0, 3, 1, 2))

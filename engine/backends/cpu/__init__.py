@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Mapping
+from importlib import import_module
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -88,7 +89,7 @@ class Cpu:
     def available(self) -> bool:
         """Wherever the extension loads."""
         try:
-            from palmkit.engine import _native  # noqa: F401
+            import_module("palmkit.engine._native")
         except ImportError:
             return False
         return True

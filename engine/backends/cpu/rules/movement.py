@@ -207,8 +207,7 @@ def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
     x, y = node.inputs[0], node.outputs[0]
     block = int(node.attrs["blocksize"])  # type: ignore[arg-type]
     forward = node.op == "depth_to_space"
-    deep, wide = (x, y) if forward else (y, x)
-    n, channels, height, width = lowering.dims(deep)
+    n, channels, height, width = lowering.dims(x if forward else y)
     depth = channels // (block * block)
     order = (0, 2, 3, 1)
     source, target = lowering.get(x, order), lowering.put(y, order)

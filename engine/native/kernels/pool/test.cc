@@ -49,8 +49,13 @@ void check_images(const char* name, uint32_t isa) {
     const size_t top = random.between(0, kernel_y - 1), left = random.between(0, kernel_x - 1);
     const size_t height = random.between(4, 12), width = random.between(4, 12);
     const size_t channels = random.between(1, 20);
-    const size_t oh = (height + top - kernel_y) / stride_y + 1;
-    const size_t ow = (width + left - kernel_x) / stride_x + 1;
+    const size_t bottom = random.between(0, kernel_y - 1), right = random.between(0, kernel_x - 1);
+    const size_t padded_y = height + top + bottom, padded_x = width + left + right;
+    // As ceil_mode has it: one window more, if it begins within the image.
+    const size_t ceil = random.between(0, 1);
+    size_t oh = (padded_y - kernel_y) / stride_y + 1, ow = (padded_x - kernel_x) / stride_x + 1;
+    if (ceil && oh * stride_y < height + top) ++oh;
+    if (ceil && ow * stride_x < width + left) ++ow;
     const bool max = i % 2, count_pad = i % 4 == 0;
     const Vector x = random.floats(2 * height * width * channels);
     const size_t count = 2 * oh * ow * channels;
@@ -62,22 +67,22 @@ void check_images(const char* name, uint32_t isa) {
         .attr("mode", std::string(max ? "max" : "average"))
         .attr("kernel", ints({kernel_y, kernel_x}))
         .attr("strides", ints({stride_y, stride_x}))
-        .attr("pads", ints({top, left, 0, 0}))
+        .attr("pads", ints({top, left, bottom, right}))
         .attr("count_include_pad", int64_t{count_pad});
     step.make(isa, 1 + i % 3).run(y.data(), count);
     for (size_t k = 0; k < count; ++k) {
       const size_t c = k % channels, ox = k / channels % ow, oy = k / channels / ow % oh;
-      double sum = 0, most = -INFINITY, taps = 0;
+      double sum = 0, most = -INFINITY, taps = 0, padded_taps = 0;
       for (size_t dy = 0; dy < kernel_y; ++dy) {
         for (size_t dx = 0; dx < kernel_x; ++dx) {
           const size_t iy = oy * stride_y + dy - top, ix = ox * stride_x + dx - left;
+          padded_taps += oy * stride_y + dy < padded_y && ox * stride_x + dx < padded_x;
           if (iy >= height || ix >= width) continue;
           const double v = x[((k / channels / ow / oh * height + iy) * width + ix) * channels + c];
           sum += v, taps += 1, most = std::fmax(most, v);
         }
       }
-      const double of = count_pad ? static_cast<double>(kernel_y * kernel_x) : taps;
-      const double expected = max ? most : sum / of;
+      const double expected = max ? most : sum / (count_pad ? padded_taps : taps);
       PALM_CHECK(is_close(y[k], expected, 1e-5), "%s: y[%zu] is %g, expected %g", name, k, y[k],
                  expected);
     }
