@@ -2,7 +2,7 @@
 
     python demos/face_photo.py -o build/demo
 
-Needs the extra `dev`: the photographs are scikit-image's astronaut and matplotlib's grace_hopper.
+Needs the extra `demos`: the photographs are scikit-image's astronaut and matplotlib's grace_hopper.
 """
 
 import argparse

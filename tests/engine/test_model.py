@@ -1,5 +1,6 @@
 """A loaded model: its checks, its plans, its threads."""
 
+import os
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -95,10 +96,22 @@ def test_nan_comes_out_as_nan(model: engine.Model) -> None:
     assert np.isnan(model.run(inputs)["y"]).all()
 
 
-def test_threads_change_nothing(tmp_path: Path) -> None:
+def test_threads_change_nothing() -> None:
     inputs = image(64, 48)
     one, two = (engine.Model(small_network(), threads=n).run(inputs)["y"] for n in (1, 2))
     np.testing.assert_array_equal(one, two)
+
+
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_runs_on_after_a_fork() -> None:
+    model = engine.Model(small_network(), threads=2)
+    inputs = image(64, 48)
+    expected = model.run(inputs)["y"]
+    child = os.fork()
+    if child == 0:
+        same = np.array_equal(model.run(inputs)["y"], expected)
+        os._exit(0 if same else 1)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
 
 
 def test_profile_has_a_time_for_every_step(model: engine.Model) -> None:

@@ -335,6 +335,36 @@ def test_hostile_plans_are_refused(case: str) -> None:
         make()
 
 
+@pytest.mark.parametrize(("kernel", "winograd"), [(1, 0), (3, 0), (3, 1)])
+def test_conv_may_write_over_its_residual(kernel: int, winograd: int) -> None:
+    rng = np.random.default_rng(0)
+    x, z = (rng.normal(size=(1, 24, 24, 40)).astype(np.float32) for _ in range(2))
+    weights = rng.normal(size=(40, kernel, kernel, 40)).astype(np.float32)
+    size, dims = x.nbytes, list(x.shape)
+    whole = {"shape": [x.size], "x_strides": [1], "y_strides": [1]}
+    attrs = {"pads": [kernel // 2] * 4, "activation": "clip", "winograd": winograd}
+
+    def result(place: int) -> Array:
+        tensors = [
+            ("input", 0, "float32", dims),
+            ("input", 1, "float32", dims),
+            ("constant", 0, "float32", list(weights.shape)),
+            ("arena", 0, "float32", dims),
+            ("arena", place, "float32", dims),
+            ("output", 0, "float32", dims),
+        ]
+        steps = [
+            ("copy", [1], [3], whole),
+            ("conv", [0, 2, -1, -1, 3], [4], attrs),
+            ("copy", [4], [5], whole),
+        ]
+        y = np.zeros_like(x)
+        native.Program(tensors, steps, [weights], 2 * size).session(2).run([x, z], [y])
+        return y
+
+    assert np.array_equal(result(0), result(size))
+
+
 def test_weights_must_be_constant() -> None:
     tensors = [
         ("input", 0, "float32", [1, 5, 5, 1]),

@@ -180,10 +180,12 @@ def test_meaning_is_that_of_onnx_runtime(op: Op, case: Case) -> None:
     )
     inputs = arrays(case)
     given = {i.name: inputs[int(i.name[1:])] for i in session.get_inputs()}
+    peer_errors = runtime.capi.onnxruntime_pybind11_state
     try:
         wanted: Sequence[Array] = session.run(None, given)
-    except runtime.capi.onnxruntime_pybind11_state.InvalidArgument as error:
-        if "not supported" not in str(error):
+    except (peer_errors.InvalidArgument, peer_errors.RuntimeException) as error:
+        # The second: up to 1.23, the last for Python 3.10, noop_with_empty_axes fails there.
+        if not any(known in str(error) for known in ("not supported", "NoTransposeReduce")):
             raise
         pytest.skip(str(error))
     got = run_reference(one_node(op, case).nodes[0], inputs)

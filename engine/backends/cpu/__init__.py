@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Mapping
 from importlib import import_module
@@ -41,10 +42,17 @@ class CpuProgram:
         self._program = _native.Program(
             self.plan.tensors, self.plan.steps, self.plan.constants, self.plan.arena_bytes
         )
+        self._start_pool()
+
+    def _start_pool(self) -> None:
+        self._process = os.getpid()
         self._idle: list[_native.Session] = []
         self._lock = threading.Lock()
 
     def _take_session(self) -> _native.Session:
+        # A fork leaves the sessions' threads behind, and may leave the lock locked.
+        if self._process != os.getpid():
+            self._start_pool()
         with self._lock:
             if self._idle:
                 return self._idle.pop()

@@ -54,17 +54,18 @@ Pool::~Pool() {
   if (process_ == getpid()) {
     stop();
   } else {
-    // After a fork there is nobody to join.
+    // After a fork there is nobody to join; a condition that was slept on then cannot be destroyed.
     for (std::thread& worker : workers_) worker.detach();
+    static_cast<void>(bed_.release());
   }
 }
 
 void Pool::stop() {
   {
-    std::lock_guard<std::mutex> lock(mutex_);
+    std::lock_guard<std::mutex> lock(bed_->mutex);
     stop_ = true;
   }
-  wake_.notify_all();
+  bed_->wake.notify_all();
   for (std::thread& worker : workers_) worker.join();
 }
 
@@ -79,8 +80,8 @@ void Pool::run(Function function, void* data, size_t parts) {
   done_.store(0, std::memory_order_relaxed);
   ticket_.store(Ticket::of(Ticket(ticket_.load()).loop + 1, parts));
   if (sleepers_.load() > 0) {
-    { std::lock_guard<std::mutex> lock(mutex_); }
-    wake_.notify_all();
+    { std::lock_guard<std::mutex> lock(bed_->mutex); }
+    bed_->wake.notify_all();
   }
   take_parts(0);
   for (int looks = 0; done_.load(std::memory_order_acquire) != parts; ++looks) {
@@ -111,9 +112,9 @@ void Pool::work(int thread) {
     while (idle() && Clock::now() < until)
       for (int i = 0; i < kPausesBetweenLooks && idle(); ++i) pause();
     if (idle()) {
-      std::unique_lock<std::mutex> lock(mutex_);
+      std::unique_lock<std::mutex> lock(bed_->mutex);
       sleepers_.fetch_add(1);
-      wake_.wait(lock, [&] { return !idle(); });
+      bed_->wake.wait(lock, [&] { return !idle(); });
       sleepers_.fetch_sub(1);
     }
     take_parts(thread);

@@ -3,6 +3,7 @@
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <mutex>
 #include <thread>
 #include <vector>
@@ -70,8 +71,11 @@ class Pool {
 
   std::vector<std::thread> workers_;
   int process_ = 0;
-  std::mutex mutex_;
-  std::condition_variable wake_;
+  struct Bed {
+    std::mutex mutex;
+    std::condition_variable wake;
+  };
+  std::unique_ptr<Bed> bed_ = std::make_unique<Bed>();
   // Written before `ticket_` says that there are parts, and not again before all of them are done.
   Function function_ = nullptr;
   void* data_ = nullptr;

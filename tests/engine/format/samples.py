@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from palmkit.engine.format import CHECKSUM_SIZE, TRAILER
-from palmkit.engine.ir import DTYPES, Attr, Graph, Node, Type
+from palmkit.engine.ir import DTYPES, Array, Attr, Graph, Node, Type
 from palmkit.engine.ops import infer_types, registry
 
 INTERESTING = (0, 1, 2, 3, 4, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1)
@@ -15,7 +15,9 @@ INTERESTING = (0, 1, 2, 3, 4, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1,
 
 def everything() -> Graph:
     """Every kind of attribute, dim, name and constant that the format can hold."""
-    constants = {f"constant.{dtype}": np.arange(6).reshape(2, 3).astype(dtype) for dtype in DTYPES}
+    constants: dict[str, Array] = {
+        f"constant.{dtype}": np.arange(6).reshape(2, 3).astype(dtype) for dtype in DTYPES
+    }
     constants |= {
         "scalar": np.array(2.5, np.float32),
         "empty": np.zeros((0, 3), np.int64),

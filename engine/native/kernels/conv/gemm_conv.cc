@@ -52,24 +52,46 @@ class GemmConv : public Conv {
       }
       return;
     }
-    b.pool->parallel(
-        shape_.pixels, grain_of(work, kLeastBlock), [&](size_t begin, size_t end, int thread) {
-          float* const patches =
-              reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * block_bytes());
-          for (size_t i = begin; i < end; i += block_) {
-            const size_t last = std::min(end, i + block_);
-            gather(b.in(kX), patches, i, last);
-            multiply(b, e, patches, depth_ * shape_.groups, i, last, 0, panels_);
-          }
-        });
+    if (shape_.pixels <= block_) {
+      // Too few to share out: then the columns are.
+      float* const patches = reinterpret_cast<float*>(b.scratch);
+      const size_t lda = depth_ * shape_.groups;
+      b.pool->parallel(shape_.pixels, grain_of(lda * kWorkOfTouching),
+                       [&](size_t begin, size_t end, int) {
+                         gather(b.in(kX), patches + begin * lda, begin, end);
+                       });
+      b.pool->parallel(panels_, grain_of(shape_.pixels * work / panels_),
+                       [&](size_t begin, size_t end, int) {
+                         multiply(b, e, patches, lda, 0, shape_.pixels, begin, end);
+                       });
+      return;
+    }
+    b.pool->parallel(shape_.pixels, std::max(grain_of(work), share(b.pool->threads())),
+                     [&](size_t begin, size_t end, int thread) {
+                       float* const patches = reinterpret_cast<float*>(
+                           b.scratch + static_cast<size_t>(thread) * block_bytes());
+                       for (size_t i = begin; i < end; i += block_) {
+                         const size_t last = std::min(end, i + block_);
+                         gather(b.in(kX), patches, i, last);
+                         multiply(b, e, patches, depth_ * shape_.groups, i, last, 0, panels_);
+                       }
+                     });
   }
 
  private:
-  static constexpr size_t kLeastBlock = 48;
+  static constexpr size_t kLeastBlock = 64;
 
   size_t block_bytes() const {
     return round_up(
         checked_product(checked_product(block_, depth_ * shape_.groups), sizeof(float)));
+  }
+
+  // Pixels in a part: each part reads all weights, so there are fewer parts where they would be
+  // small.
+  size_t share(int threads) const {
+    size_t parts = static_cast<size_t>(threads) * 4;
+    while (parts > static_cast<size_t>(threads) && shape_.pixels / parts < kLeastBlock) parts /= 2;
+    return ((shape_.pixels + parts - 1) / parts + 3) / 4 * 4;
   }
 
   // Pixels [begin, end) from their patches, `a` being the first's.

@@ -18,18 +18,19 @@ class WinogradConv : public Conv {
     const size_t floats = Winograd::kProducts * (shape.channels + shape.out_channels);
     constexpr size_t kL2Floats = 128 << 10, kLeastTiles = 16, kMostTiles = 64;
     block_ = std::clamp(kL2Floats / floats, kLeastTiles, kMostTiles);
-    block_ = std::max<size_t>(1, std::min(block_, tiles_));
     panels_ = gemm_.count_panels(shape.out_channels);
     pack(node.constant(kWeights, node.in(kWeights).count));
   }
 
-  size_t scratch_bytes(int) const override {
-    return Winograd::kProducts * (plane(shape_.channels) + plane(shape_.out_channels)) *
-           sizeof(float);
+  size_t scratch_bytes(int threads) const override {
+    const size_t tiles = block(threads);
+    return Winograd::kProducts * sizeof(float) *
+           (plane(tiles, shape_.channels) + plane(tiles, shape_.out_channels));
   }
 
   void run(const Buffers& b) const override {
     const ConvShape& s = shape_;
+    const size_t most = block(b.pool->threads());
     Winograd w{s.height,
                s.width,
                s.channels,
@@ -44,13 +45,13 @@ class WinogradConv : public Conv {
                b.out(),
                reinterpret_cast<float*>(b.scratch),
                nullptr,
-               plane(s.channels),
-               plane(s.out_channels),
+               plane(most, s.channels),
+               plane(most, s.out_channels),
                epilogue(b)};
     w.products = w.patches + Winograd::kProducts * w.patch_stride;
     constexpr size_t kTransform = 8 * Winograd::kProducts;
-    for (size_t first = 0; first < tiles_; first += block_) {
-      const size_t count = std::min(block_, tiles_ - first);
+    for (size_t first = 0; first < tiles_; first += most) {
+      const size_t count = std::min(most, tiles_ - first);
       b.pool->parallel(count, grain_of(s.channels * kTransform),
                        [&](size_t begin, size_t end, int) {
                          kernel_.gather(w, first, first + begin, first + end);
@@ -67,9 +68,14 @@ class WinogradConv : public Conv {
   }
 
  private:
-  // Floats of one product of a block; a little more than whole pages would share cache sets.
-  size_t plane(size_t channels) const {
-    return round_up(checked_product(block_, channels) * sizeof(float)) / sizeof(float) + 16;
+  // Tiles at a time: each thread's part of them stays in its L2.
+  size_t block(int threads) const {
+    return std::max<size_t>(1, std::min(block_ * static_cast<size_t>(threads), tiles_));
+  }
+
+  // Floats of one product; a little more, as whole pages apart would share cache sets.
+  static size_t plane(size_t tiles, size_t channels) {
+    return round_up(checked_product(tiles, channels) * sizeof(float)) / sizeof(float) + 16;
   }
 
   void multiply(const Winograd& w, size_t p, size_t count) const {
