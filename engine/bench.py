@@ -21,13 +21,15 @@ from typing import Any
 
 import numpy as np
 
-from palmkit.engine.ir import Array
+from palmkit.engine.files import convert
+from palmkit.engine.ir import Array, Type
 
 Run = Callable[[], object]
 Open = Callable[[Path, int, dict[str, Array]], Run]
 
-SYMBOLIC_SIZES = {"batch": 1, "n": 1}
-SYMBOLIC_SIDE = 320
+# What a dim that is only a name stands for.
+BATCH_NAMES = ("batch", "n", "N", "batch_size")
+SIDE = 320
 
 
 def _open_palmkit(path: Path, threads: int, inputs: dict[str, Array]) -> Run:
@@ -95,23 +97,28 @@ READS = {
 }
 
 
-def _inputs(path: Path) -> dict[str, Array]:
-    """Seeded noise for every input; symbolic sides are 320."""
-    from palmkit import engine
+def open_dims(types: Mapping[str, Type]) -> dict[str, int]:
+    """A size for every dim that is only a name: 1 for a batch, else 320."""
+    names = {dim for type in types.values() for dim in type.shape if isinstance(dim, str)}
+    return {name: 1 if name in BATCH_NAMES else SIDE for name in sorted(names)}
 
+
+def random_inputs(types: Mapping[str, Type], sizes: Mapping[str, int]) -> dict[str, Array]:
+    """Seeded noise, 0..1, for every input; sizes: of the dims that are only names."""
     random = np.random.default_rng(0)
     return {
         name: random.random(
-            [d if isinstance(d, int) else SYMBOLIC_SIZES.get(d, SYMBOLIC_SIDE) for d in type.shape]
+            [dim if isinstance(dim, int) else sizes[dim] for dim in type.shape]
         ).astype(type.dtype)
-        for name, type in engine.convert(path).inputs.items()
+        for name, type in types.items()
     }
 
 
 def _serve(pipe: Connection, name: str, path: Path, threads: int) -> None:
     """In the engine's process: open the model, then time as many runs as asked."""
     try:
-        run = ENGINES[name](path, threads, _inputs(path))
+        types = convert(path).inputs
+        run = ENGINES[name](path, threads, random_inputs(types, open_dims(types)))
         for _ in range(5):
             run()
     except Exception as error:

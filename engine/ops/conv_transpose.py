@@ -13,25 +13,31 @@ from palmkit.engine.ops.windows import AUTO_PADS
 
 
 @dataclass(frozen=True)
-class _Placement:
-    """One number an axis: where the kernel's copies land, and which part of that is kept."""
+class Placement:
+    """One number an axis: where the kernel's copies land, and which part of that is kept.
+
+    begins, ends: how much is cut off before and behind it.
+    """
 
     strides: tuple[int, ...]
     dilations: tuple[int, ...]
     begins: tuple[int, ...]
+    ends: tuple[int, ...]
     sizes: tuple[int, ...]
 
 
-def _place(
+def place(
     x: Type,
     kernel: tuple[int, ...],
-    auto_pad: str,
-    dilations: tuple[int, ...],
-    output_padding: tuple[int, ...],
-    output_shape: tuple[int, ...],
-    pads: tuple[int, ...],
-    strides: tuple[int, ...],
-) -> _Placement:
+    *,
+    auto_pad: str = "NOTSET",
+    dilations: tuple[int, ...] = (),
+    output_padding: tuple[int, ...] = (),
+    output_shape: tuple[int, ...] = (),
+    pads: tuple[int, ...] = (),
+    strides: tuple[int, ...] = (),
+) -> Placement:
+    """Every default and automatic value of the attributes made explicit."""
     rank = need_rank("conv_transpose", x, 3) - 2
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
     output_padding = output_padding or (0,) * rank
@@ -45,7 +51,7 @@ def _place(
         or auto_pad not in AUTO_PADS
     ):
         raise ValueError("kernel, strides, dilations, pads or auto_pad is out of range")
-    begins, sizes = list(pads[:rank]), [0] * rank
+    begins, ends, sizes = list(pads[:rank]), [0] * rank, [0] * rank
     for i in range(rank):
         extent = (kernel[i] - 1) * dilations[i] + 1
         whole = strides[i] * (x.dims[2 + i] - 1) + output_padding[i] + extent
@@ -54,7 +60,8 @@ def _place(
             sizes[i] = output_shape[i] if output_shape else x.dims[2 + i] * strides[i]
             total = max(0, whole - sizes[i])
             begins[i] = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
-    return _Placement(strides, dilations, tuple(begins), tuple(sizes))
+        ends[i] = whole - sizes[i] - begins[i]
+    return Placement(strides, dilations, tuple(begins), tuple(ends), tuple(sizes))
 
 
 def _infer(
@@ -73,7 +80,16 @@ def _infer(
 ) -> Type:
     need_dtype("conv_transpose", x, w, *([] if b is None else [b]), among=FLOATS)
     kernel = w.dims[2:]
-    placed = _place(x, kernel, auto_pad, dilations, output_padding, output_shape, pads, strides)
+    placed = place(
+        x,
+        kernel,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        pads=pads,
+        strides=strides,
+    )
     outputs = w.dims[1] * group
     if group < 1 or x.dims[1] != w.dims[0] or x.dims[1] % group:
         raise ShapeError(f"conv_transpose: group {group} does not divide {x} and {w}")
@@ -136,8 +152,15 @@ def conv_transpose(
     """The gradient of conv by its input: x[n, c, *spatial], w[c, m / group, *kernel], b[m]."""
     n, c, *spatial = x.shape
     kernel = w.shape[2:]
-    placed = _place(
-        Type.of(x), kernel, auto_pad, dilations, output_padding, output_shape, pads, strides
+    placed = place(
+        Type.of(x),
+        kernel,
+        auto_pad=auto_pad,
+        dilations=dilations,
+        output_padding=output_padding,
+        output_shape=output_shape,
+        pads=pads,
+        strides=strides,
     )
     columns = np.matmul(
         w.reshape(group, c // group, -1).swapaxes(1, 2), x.reshape(n, group, c // group, -1)

@@ -9,9 +9,8 @@ from collections import defaultdict
 from dataclasses import asdict, dataclass
 from statistics import median
 
-import numpy as np
-
-from palmkit.engine.ir import Array, Type
+from palmkit.engine.bench import SIDE, open_dims, random_inputs
+from palmkit.engine.ir import Type
 from palmkit.engine.model import Model
 from palmkit.kits.cli.command import Commands, add_command, complain
 
@@ -20,9 +19,6 @@ EXAMPLES = """\
   palmkit bench detector.onnx --threads 2 --dim height=480 --dim width=640
   palmkit bench detector.tflite --json
 """
-# What a dim that is only a name stands for, if --dim does not say.
-BATCH_NAMES = ("batch", "n", "N", "batch_size")
-SIDE = 320
 
 
 def add(commands: Commands) -> None:
@@ -71,11 +67,10 @@ def run(options: argparse.Namespace) -> int:
     except ValueError as error:
         options.usage_error(str(error))
         raise
-    dims = {dim for type in model.inputs.values() for dim in type.shape if isinstance(dim, str)}
-    sizes = {dim: 1 if dim in BATCH_NAMES else SIDE for dim in sorted(dims)}
+    sizes = open_dims(model.inputs)
     for name, size in options.dim:
-        if name not in dims:
-            known = ", ".join(sorted(dims)) or "none"
+        if name not in sizes:
+            known = ", ".join(sizes) or "none"
             options.usage_error(f"--dim: the model leaves no such dim open ({known}): {name}")
         sizes[name] = size
     try:
@@ -104,11 +99,7 @@ class Times:
 
 
 def _time(model: Model, sizes: dict[str, int], runs: int) -> Times:
-    random = np.random.default_rng(0)
-    inputs: dict[str, Array] = {}
-    for name, type in model.inputs.items():
-        shape = [dim if isinstance(dim, int) else sizes[dim] for dim in type.shape]
-        inputs[name] = random.random(shape).astype(type.dtype)
+    inputs = random_inputs(model.inputs, sizes)
     model.run(inputs)
     taken_ms: list[float] = []
     for _ in range(runs):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Mapping
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -49,18 +50,21 @@ class CpuProgram:
         self._idle: list[_native.Session] = []
         self._lock = threading.Lock()
 
-    def _take_session(self) -> _native.Session:
+    @contextmanager
+    def _session(self) -> Generator[_native.Session, None, None]:
+        """A session that nobody else uses meanwhile."""
         # A fork leaves the sessions' threads behind, and may leave the lock locked.
         if self._process != os.getpid():
             self._start_pool()
         with self._lock:
-            if self._idle:
-                return self._idle.pop()
-        return self._program.session(self._threads)
-
-    def _give_session(self, session: _native.Session) -> None:
-        with self._lock:
-            self._idle.append(session)
+            session = self._idle.pop() if self._idle else None
+        if session is None:
+            session = self._program.session(self._threads)
+        try:
+            yield session
+        finally:
+            with self._lock:
+                self._idle.append(session)
 
     def _arguments(self, inputs: Mapping[str, Array]) -> tuple[list[Array], dict[str, Array]]:
         arrays = [np.ascontiguousarray(inputs[name]) for name in self._inputs]
@@ -70,21 +74,15 @@ class CpuProgram:
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name."""
         arrays, outputs = self._arguments(inputs)
-        session = self._take_session()
-        try:
+        with self._session() as session:
             session.run(arrays, list(outputs.values()))
-        finally:
-            self._give_session(session)
         return outputs
 
     def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
         """Run once and time each step."""
         arrays, outputs = self._arguments(inputs)
-        session = self._take_session()
-        try:
+        with self._session() as session:
             seconds = session.profile(arrays, list(outputs.values()))
-        finally:
-            self._give_session(session)
         return [
             StepTime(node, step[0], time)
             for node, step, time in zip(self.plan.nodes, self.plan.steps, seconds, strict=True)

@@ -20,8 +20,6 @@ from palmkit.engine.plan import Buffer, Step, StepAttr, View, view_bytes
 Order = tuple[int, ...]
 Rule = Callable[["Lowering", Node], None]
 
-CHANNELS_LAST: Order = (0, 2, 3, 1)
-
 RULES: dict[str, Rule] = {}
 
 

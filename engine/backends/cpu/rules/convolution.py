@@ -8,11 +8,21 @@ import numpy as np
 from palmkit.engine.backends.cpu.lowering import Lowering, channels_last, rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
+from palmkit.engine.ops.conv_transpose import place
+from palmkit.engine.ops.resize import axis_table
 from palmkit.engine.ops.windows import explicit_pads
 from palmkit.engine.plan import StepAttr, View
 
 WINOGRAD_CHANNELS = 32
 WINOGRAD_PIXELS = 49
+TRANSPOSED_WINDOW = (
+    "auto_pad",
+    "dilations",
+    "output_padding",
+    "output_shape",
+    "pads",
+    "strides",
+)
 
 
 def _ints(node: Node, name: str, default: Sequence[int]) -> list[int]:
@@ -26,10 +36,19 @@ def _window(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> dict[s
     strides = _ints(node, "strides", [1] * rank)
     dilations = _ints(node, "dilations", [1] * rank)
     pads = explicit_pads(node.attrs, spatial, kernel)
-    begin, end = list(pads[:rank]), list(pads[rank:])
-    if rank == 1:
-        strides, dilations, begin, end = [1, *strides], [1, *dilations], [0, *begin], [0, *end]
-    return {"strides": strides, "dilations": dilations, "pads": begin + end}
+    return _two_dims(strides, dilations, pads[:rank], pads[rank:])
+
+
+def _two_dims(
+    strides: Sequence[int], dilations: Sequence[int], begins: Sequence[int], ends: Sequence[int]
+) -> dict[str, list[int]]:
+    if len(strides) == 1:
+        strides, dilations, begins, ends = (1, *strides), (1, *dilations), (0, *begins), (0, *ends)
+    return {
+        "strides": list(strides),
+        "dilations": list(dilations),
+        "pads": [*begins, *ends],
+    }
 
 
 def _image(view: View, rank: int) -> View:
@@ -38,6 +57,12 @@ def _image(view: View, rank: int) -> View:
         return view
     n, length, channels = view.dims
     return View(view.buffer, view.dtype, (n, 1, length, channels))
+
+
+def _weights(lowering: Lowering, w: str, rank: int) -> View:
+    """Constant weights, channels-last, with a height of 1 where the op has one spatial dim."""
+    weights = lowering.constant_of(w, "weight").transpose(channels_last(rank))
+    return lowering.constant(weights if rank == 4 else weights[:, None])
 
 
 def _need_image(lowering: Lowering, name: str) -> int:
@@ -81,9 +106,6 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     x, w, bias, z, slope = (*node.inputs, "", "", "", "")[:5]
     rank = _need_image(lowering, x)
     order = channels_last(rank)
-    weights = lowering.constant_of(w, "weight").transpose(order)
-    if rank == 3:
-        weights = weights[:, None]
     attrs: dict[str, StepAttr] = {
         **_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
         "group": int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
@@ -94,7 +116,7 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         "conv",
         [
             _image(lowering.get(x, order), rank),
-            lowering.constant(weights),
+            _weights(lowering, w, rank),
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
             _per_channel(lowering, slope, lowering.dims(w)[0]) if slope else None,
             _image(lowering.get(z, order), rank) if z else None,
@@ -111,57 +133,24 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     x, w, bias = (*node.inputs, "")[:3]
     rank = _need_image(lowering, x)
     order = channels_last(rank)
-    weights = lowering.constant_of(w, "weight").transpose(order)
-    if rank == 3:
-        weights = weights[:, None]
-    y = lowering.dims(node.outputs[0])
+    window = {name: node.attrs[name] for name in TRANSPOSED_WINDOW if name in node.attrs}
+    placed = place(lowering.type(x), lowering.dims(w)[2:], **window)  # type: ignore[arg-type]
+    extra = _ints(node, "output_padding", [0] * (rank - 2))
     lowering.step(
         "conv_transpose",
         [
             _image(lowering.get(x, order), rank),
-            lowering.constant(weights),
+            _weights(lowering, w, rank),
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
         ],
         [_image(lowering.put(node.outputs[0], order), rank)],
         {
-            **_transposed_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:], y[2:]),
+            **_two_dims(placed.strides, placed.dilations, placed.begins, placed.ends),
+            "output_padding": extra if rank == 4 else [0, *extra],
             "group": int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
             **_activation(node),
         },
     )
-
-
-def _transposed_window(
-    node: Node, spatial: Sequence[int], kernel: Sequence[int], output: Sequence[int]
-) -> dict[str, list[int]]:
-    """As _window; the pads are what the output's size leaves, as ONNX has it."""
-    rank = len(kernel)
-    strides = _ints(node, "strides", [1] * rank)
-    dilations = _ints(node, "dilations", [1] * rank)
-    extra = _ints(node, "output_padding", [0] * rank)
-    pads = _ints(node, "pads", [0] * 2 * rank)
-    begin, end = pads[:rank], pads[rank:]
-    for i in range(rank):
-        total = (
-            strides[i] * (spatial[i] - 1)
-            + extra[i]
-            + (kernel[i] - 1) * dilations[i]
-            + 1
-            - output[i]
-        )
-        if node.attrs.get("output_shape") or node.attrs.get("auto_pad", "NOTSET") != "NOTSET":
-            upper = node.attrs.get("auto_pad") == "SAME_UPPER"
-            begin[i] = total // 2 if upper else total - total // 2
-        end[i] = total - begin[i]
-    if rank == 1:
-        strides, dilations, begin, end = [1, *strides], [1, *dilations], [0, *begin], [0, *end]
-        extra = [0, *extra]
-    return {
-        "strides": strides,
-        "dilations": dilations,
-        "pads": begin + end,
-        "output_padding": extra,
-    }
 
 
 @rule("max_pool", "average_pool")
@@ -190,8 +179,6 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
 @rule("resize")
 def lower_resize(lowering: Lowering, node: Node) -> None:
     """Nearest or linear over height and width, from tables of indices and weights."""
-    from palmkit.engine.ops.resize import axis_table
-
     x, y = node.inputs[0], node.outputs[0]
     lowering.need_dtype(x)
     rank = len(lowering.dims(x))

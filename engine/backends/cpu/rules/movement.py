@@ -2,7 +2,14 @@
 
 from math import prod
 
-from palmkit.engine.backends.cpu.lowering import Lowering, Order, plain, rule, strides_of
+from palmkit.engine.backends.cpu.lowering import (
+    Lowering,
+    Order,
+    channels_last,
+    plain,
+    rule,
+    strides_of,
+)
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.plan import View
@@ -209,7 +216,7 @@ def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
     forward = node.op == "depth_to_space"
     n, channels, height, width = lowering.dims(x if forward else y)
     depth = channels // (block * block)
-    order = (0, 2, 3, 1)
+    order = channels_last(4)
     source, target = lowering.get(x, order), lowering.put(y, order)
     deep_view, wide_view = (source, target) if forward else (target, source)
     d, w = _axis_strides(deep_view, order), _axis_strides(wide_view, order)
