@@ -22,6 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
+from palmkit.kits.boxes import iou
 from palmkit.models.face_detector import teachers
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
@@ -30,7 +31,6 @@ from palmkit.models.face_detector.teachers import (
     Detections,
     Detector,
     Picture,
-    pairwise_iou,
     resize,
 )
 
@@ -117,7 +117,7 @@ def judge(samples: Sequence[Sample]) -> Verdicts:
     for faces, ignored, found in samples:
         face_sizes = (faces[:, 2:4] - faces[:, :2]).max(axis=1, initial=0)
         every += face_sizes.tolist()
-        overlaps = pairwise_iou(found.boxes, faces[:, :4])
+        overlaps = iou(found.boxes, faces[:, :4])
         free = np.ones(len(faces), bool)
         for row in np.argsort(-found.scores, kind="stable"):
             box = found.boxes[row]
@@ -168,7 +168,7 @@ def point_error(samples: Sequence[Sample]) -> float:
     """Mean distance of the given points over the distance of the true eyes, matched faces."""
     errors: list[float] = []
     for faces, _, found in samples:
-        overlaps = pairwise_iou(faces[:, :4], found.boxes)
+        overlaps = iou(faces[:, :4], found.boxes)
         for face, overlap in zip(faces, overlaps, strict=True):
             if len(overlap) and overlap.max() >= 0.5:
                 true = face[4:].reshape(5, 2)

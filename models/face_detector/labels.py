@@ -1,8 +1,9 @@
 """Make the training labels: manual boxes where there are any, teachers' agreement elsewhere.
 
 `python -m palmkit.models.face_detector.labels DATA TEACHERS OUT` reads the indexes in DATA and
-writes OUT/labels.jsonl, one object a picture: file, set, part, faces, ignored. A face is
-14 numbers, x1 y1 x2 y2 and five points (null where unknown); an ignored box is 4 numbers.
+writes OUT/labels.jsonl, one object a picture: file, set, split, hard, hash (of the look), faces,
+ignored. A face is 14 numbers, x1 y1 x2 y2 and five points (null where unknown); an ignored box is
+4 numbers.
 Pictures that are already in the file are skipped, so an interrupted run goes on.
 """
 
@@ -19,8 +20,9 @@ import numpy as np
 from PIL import Image
 from tqdm import tqdm
 
+from palmkit.kits.boxes import iou
 from palmkit.models.face_detector import teachers
-from palmkit.models.face_detector.teachers import Array, Detections, Picture, pairwise_iou
+from palmkit.models.face_detector.teachers import Array, Detections, Picture
 
 INDEXES = ("faces", "negatives", "portraits", "hair", "hands")
 TERMS = {
@@ -131,7 +133,7 @@ class Committee:
         in_view = np.repeat([0, 1], [len(view.scores) for view in views])
         best = teachers.suppress(pool, 0.45)
         boxes, scores, points = (values.copy() for values in best)
-        owner = pairwise_iou(best.boxes, pool.boxes)
+        owner = iou(best.boxes, pool.boxes)
         for row in range(len(best.scores)):
             near = owner[row] > 0.5
             scores[row] = np.mean(
@@ -148,13 +150,13 @@ class Committee:
         if row.get("faces") == 0 or row["set"] == "backgrounds":
             return Label(np.zeros((0, 14), np.float32), np.zeros((0, 4), np.float32))
         found, others = self.find(picture)
-        votes = (pairwise_iou(found.boxes, others) > 0.4).sum(axis=1)
+        votes = (iou(found.boxes, others) > 0.4).sum(axis=1)
         points, presence = self.refine(picture, found)
         sizes = (found.boxes[:, 2:] - found.boxes[:, :2]).max(axis=1, initial=0)
         if row["set"] in FACE_SETS:
             boxes = np.asarray(row["boxes"], np.float32).reshape(-1, 4)
             boxes = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
-            overlaps = pairwise_iou(boxes, found.boxes)
+            overlaps = iou(boxes, found.boxes)
             given = np.full((len(boxes), 5, 2), np.nan, np.float32)
             for face, overlap in enumerate(overlaps):
                 if len(overlap) and overlap.max() > 0.4:
@@ -178,7 +180,7 @@ class Committee:
         elif row["set"] in BARE_HAND_SETS:
             sure, doubtful = sure & False, doubtful & (presence > 0.5)
         faces = np.concatenate([found.boxes, points.reshape(-1, 10)], axis=1)[sure]
-        alone = others[pairwise_iou(others, found.boxes[doubtful]).max(axis=1, initial=0) < 0.3]
+        alone = others[iou(others, found.boxes[doubtful]).max(axis=1, initial=0) < 0.3]
         if row["set"] in HAND_SETS | BARE_HAND_SETS:
             alone = alone[:0]
         return Label(faces, np.concatenate([found.boxes[doubtful & ~sure], alone]))

@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 from PIL import Image
 
+from palmkit.kits.boxes import nms, weighted_nms
+
 Array = npt.NDArray[np.float32]
 Picture = npt.NDArray[np.uint8]
 Network = Callable[[Array], Mapping[str, Array]]
@@ -61,33 +63,9 @@ def open_network(path: Path) -> Network:
     return lambda tensor: model.run({name: tensor})
 
 
-def pairwise_iou(first: Array, second: Array) -> Array:
-    """Intersection over union of every pair.
-
-    first: float32[n, 4]; second: float32[m, 4]; both x1 y1 x2 y2.
-    Returns float32[n, m].
-    """
-    top_left = np.maximum(first[:, None, :2], second[None, :, :2])
-    bottom_right = np.minimum(first[:, None, 2:], second[None, :, 2:])
-    overlap = np.clip(bottom_right - top_left, 0, None).prod(axis=2)
-    areas = [
-        np.clip(boxes[:, 2:] - boxes[:, :2], 0, None).prod(axis=1) for boxes in (first, second)
-    ]
-    union = areas[0][:, None] + areas[1][None, :] - overlap
-    return np.asarray(overlap / np.maximum(union, 1e-9), np.float32)
-
-
-def suppress(found: Detections, iou: float = 0.45) -> Detections:
+def suppress(found: Detections, max_iou: float = 0.45) -> Detections:
     """Greedy non-maximum suppression, best first."""
-    order = np.argsort(-found.scores, kind="stable")
-    overlaps = pairwise_iou(found.boxes[order], found.boxes[order])
-    kept: list[int] = []
-    open_rows = np.ones(len(order), bool)
-    for row in range(len(order)):
-        if open_rows[row]:
-            kept.append(row)
-            open_rows &= overlaps[row] < iou
-    return found.select(order[np.asarray(kept, np.intp)])
+    return found.select(nms(found.boxes, found.scores, max_iou))
 
 
 def resize(picture: Picture, width: int, height: int) -> Picture:
@@ -194,25 +172,11 @@ def blazeface(path: Path, min_score: float = 0.05) -> Detector:
     return detect
 
 
-def suppress_weighted(found: Detections, iou: float = 0.3) -> Detections:
+def suppress_weighted(found: Detections, max_iou: float = 0.3) -> Detections:
     """MediaPipe's suppression: a cluster becomes its mean, weighted by score."""
-    left = found.select(np.argsort(-found.scores, kind="stable"))
-    kept: list[Detections] = []
-    while len(left.scores):
-        near = pairwise_iou(left.boxes[:1], left.boxes)[0] > iou
-        near[0] = True
-        weights = left.scores[near] / left.scores[near].sum()
-        kept.append(
-            Detections(
-                np.einsum("n,nk->k", weights, left.boxes[near])[None],
-                left.scores[:1],
-                np.einsum("n,nkc->kc", weights, left.points[near])[None],
-            )
-        )
-        left = left.select(~near)
-    if not kept:
-        return no_detections()
-    return Detections(*(np.concatenate(column) for column in zip(*kept, strict=True)))
+    values = np.concatenate([found.boxes, found.points.reshape(-1, 10)], axis=1)
+    kept, means = weighted_nms(found.boxes, found.scores, values, max_iou, 0)
+    return Detections(means[:, :4], found.scores[kept], means[:, 4:].reshape(-1, 5, 2))
 
 
 def ultraface(path: Path, min_score: float = 0.3) -> Detector:
