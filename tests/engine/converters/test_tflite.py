@@ -9,10 +9,10 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
+from palmkit.engine.backends.reference import Reference
 from palmkit.engine.converters.tflite import RULES, convert
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
 from palmkit.engine.ir import Array, Graph, Type, consumers, producers
-from palmkit.engine.ops import run_reference
 from palmkit.engine.passes import optimise
 
 pytest.importorskip("tflite")
@@ -53,11 +53,7 @@ def litert(model: bytes, inputs: dict[str, Array]) -> dict[str, Array]:
 
 
 def run(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
-    values = {**graph.constants, **inputs}
-    for node in graph.nodes:
-        results = run_reference(node, [values[name] if name else None for name in node.inputs])
-        values.update(zip(node.outputs, results, strict=False))
-    return {name: values[name] for name in graph.outputs}
+    return Reference().compile(graph).run(inputs)
 
 
 def assert_agrees(graph: Graph, inputs: dict[str, Array], wanted: dict[str, Array]) -> None:

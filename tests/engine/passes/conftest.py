@@ -8,8 +8,9 @@ from typing import Any
 import numpy as np
 import pytest
 
+from palmkit.engine.backends.reference import Reference
 from palmkit.engine.ir import Array, Graph, Node, Type, check
-from palmkit.engine.ops import infer_types, run_reference
+from palmkit.engine.ops import infer_types
 
 Pass = Callable[[Graph], Graph]
 
@@ -64,11 +65,7 @@ def parse(text: str) -> Graph:
 
 def run(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
     """The outputs, by the ops' own numpy meaning."""
-    values = {**graph.constants, **inputs}
-    for node in graph.nodes:
-        results = run_reference(node, [values[name] if name else None for name in node.inputs])
-        values.update(zip(node.outputs, results, strict=False))
-    return {name: values[name] for name in graph.outputs}
+    return Reference().compile(graph).run(inputs)
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
