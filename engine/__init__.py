@@ -18,6 +18,7 @@ from palmkit.engine.files import convert, load, save
 from palmkit.engine.ir import Graph, Type
 from palmkit.engine.model import Model
 from palmkit.engine.passes import optimise
+from palmkit.engine.pytorch import from_torch
 
 __all__ = [
     "BackendError",
@@ -29,6 +30,7 @@ __all__ = [
     "Type",
     "UnsupportedError",
     "convert",
+    "from_torch",
     "load",
     "optimise",
     "save",

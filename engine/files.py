@@ -14,6 +14,17 @@ from palmkit.engine.model import Model
 
 PathLike = str | os.PathLike[str]
 
+IDENTIFIERS = {b"PALM": "palm", b"TFL3": "tflite"}
+SUFFIXES = {
+    ".palm": "palm",
+    ".onnx": "onnx",
+    ".tflite": "tflite",
+    ".pb": "tensorflow",
+    ".pbtxt": "tensorflow",
+    ".prototxt": "caffe",
+    ".caffemodel": "caffe",
+}
+
 
 def load(
     path: PathLike,
@@ -24,8 +35,9 @@ def load(
 ) -> Model:
     """Read a model and make it ready to run.
 
-    path: a .palm, .onnx or .tflite file.
-    backend: "cpu" (native code) or "reference" (numpy, slow, the definition).
+    path: a .palm file, or a model of another kind as for `convert`.
+    backend: "cpu" (native code; what it has no kernel for runs in numpy) or "reference" (numpy,
+    slow, the definition).
     threads: how many threads one run uses; 1 starts none.
     precision: "high" computes in float32; "normal" and "low" allow less where a backend has it.
     tune: time the candidates for each convolution instead of choosing by rule; a backend with
@@ -38,14 +50,52 @@ def load(
         return Model(graph, backend, threads, precision)
 
 
-def convert(path: PathLike) -> Graph:
-    """Read a model file of any known kind as a graph, not yet optimised.
+def convert(
+    path: PathLike, *, weights: PathLike | None = None, signature: str | None = None
+) -> Graph:
+    """Read a model of any known kind as a graph, not yet optimised.
 
-    path: a .palm, .onnx or .tflite file; its content decides, not its name.
+    path: a .palm, .onnx or .tflite file; TensorFlow's frozen .pb or .pbtxt, or the folder of a
+    SavedModel; Caffe's .prototxt or .caffemodel. The first bytes decide where the format has some
+    of its own, else the name.
+    weights: the .caffemodel of a .prototxt; left out, the one that lies beside it.
+    signature: which one of a SavedModel; left out, serving_default or the only one.
     Raises ModelError if the file is missing, damaged or no model, UnsupportedError listing
-    every operator that has no rule.
+    every operator that has no rule, ValueError for `weights` or `signature` of another kind of
+    model.
     """
     file = Path(path)
+    kind = _kind(file)
+    if weights is not None and kind != "caffe":
+        raise ValueError(f"weights: expected with a Caffe model only, got {file}")
+    if signature is not None and kind != "tensorflow":
+        raise ValueError(f"signature: expected with a TensorFlow model only, got {file}")
+    with _named(file):
+        if kind == "palm":
+            return reader.load(file)
+        if kind == "caffe":
+            from palmkit.engine.converters import caffe
+
+            return caffe.convert(file, weights)
+        if kind == "tensorflow":
+            from palmkit.engine.converters import tensorflow
+
+            return tensorflow.convert(file, signature)
+        if kind == "tflite":
+            from palmkit.engine.converters import tflite
+
+            return tflite.convert(file)
+        from palmkit.engine.converters import onnx
+
+        return onnx.convert(file)
+
+
+def _kind(file: Path) -> str:
+    """Which reader a file or folder needs."""
+    if file.is_dir():
+        if any((file / f"saved_model.{end}").is_file() for end in ("pb", "pbtxt")):
+            return "tensorflow"
+        raise ModelError(f"no model: the folder has no saved_model.pb: {file}")
     try:
         with file.open("rb") as opened:
             start = opened.read(8)
@@ -53,18 +103,11 @@ def convert(path: PathLike) -> Graph:
         raise ModelError(f"cannot read model {file}: {error.strerror or error}") from None
     if not start:
         raise ModelError(f"model file is empty: {file}")
-    with _named(file):
-        if start[4:8] == b"PALM":
-            return reader.load(file)
-        if start[4:8] == b"TFL3":
-            from palmkit.engine.converters import tflite
-
-            return tflite.convert(file)
-        if file.suffix.lower() == ".onnx":
-            from palmkit.engine.converters import onnx
-
-            return onnx.convert(file)
-    raise ModelError(f"expected a .palm, .onnx or .tflite model, got another kind of file: {file}")
+    kind = IDENTIFIERS.get(start[4:8]) or SUFFIXES.get(file.suffix.lower())
+    if kind is None:
+        expected = ", ".join(dict.fromkeys(SUFFIXES))
+        raise ModelError(f"expected a model ({expected}), got another kind of file: {file}")
+    return kind
 
 
 @contextmanager

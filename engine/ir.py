@@ -8,17 +8,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from importlib import import_module
 from math import prod
 from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.errors import ModelError
+from palmkit.engine.errors import ModelError, UnsupportedError
 
 Array: TypeAlias = NDArray[Any]
 Dim: TypeAlias = int | str
-Attr: TypeAlias = int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
+Attr: TypeAlias = (
+    "int | float | str | tuple[int, ...] | tuple[float, ...] | tuple[str, ...] | Graph"
+)
 
 DTYPES = (
     "float32",
@@ -33,12 +37,46 @@ DTYPES = (
     "int64",
     "uint64",
     "bool",
+    "bfloat16",
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float8_e8m0fnu",
+    "float4_e2m1fn",
+    "int4",
+    "uint4",
+    "int2",
+    "uint2",
 )
+NARROW_DTYPES = DTYPES[DTYPES.index("bfloat16") :]
+ANY_RANK = ("...",)
+MOST_NESTED = 32
+
+
+def numpy_dtype(name: str) -> np.dtype[Any]:
+    """The numpy dtype called `name`; those that numpy lacks come from the package ml_dtypes.
+
+    Raises UnsupportedError if that package is missing, ModelError for an unknown name.
+    """
+    if name not in DTYPES:
+        raise ModelError(f"unknown dtype: {name}")
+    if name in NARROW_DTYPES:
+        try:
+            import_module("ml_dtypes")
+        except ImportError:
+            raise UnsupportedError(
+                f'{name} needs the package ml_dtypes: pip install "palmkit[onnx]"'
+            ) from None
+    return np.dtype(name)
 
 
 @dataclass(frozen=True)
 class Type:
-    """What a value is: float32[1, 3, height, 320]; a dim that is a name is not known yet."""
+    """What a value is: float32[1, 3, height, 320]; a dim that is a name is not known yet.
+
+    float32[...], the shape ANY_RANK, is a value of which not even the rank is known.
+    """
 
     dtype: str
     shape: tuple[Dim, ...]
@@ -53,11 +91,16 @@ class Type:
         return Type(array.dtype.name, array.shape)
 
     @property
+    def has_rank(self) -> bool:
+        """The number of dims is known."""
+        return self.shape != ANY_RANK
+
+    @cached_property
     def is_static(self) -> bool:
         """Every dim is a number."""
         return all(isinstance(dim, int) for dim in self.shape)
 
-    @property
+    @cached_property
     def dims(self) -> tuple[int, ...]:
         """The shape, all numbers; ModelError if a dim is a name."""
         dims = tuple(dim for dim in self.shape if isinstance(dim, int))
@@ -65,7 +108,7 @@ class Type:
             raise ModelError(f"dims are not known yet: {self}")
         return dims
 
-    @property
+    @cached_property
     def elements(self) -> int:
         """Number of elements of a static type."""
         return prod(self.dims)
@@ -73,7 +116,10 @@ class Type:
     @property
     def size_bytes(self) -> int:
         """Bytes of a static type."""
-        return self.elements * np.dtype(self.dtype).itemsize
+        return self.elements * numpy_dtype(self.dtype).itemsize
+
+
+UNKNOWN = Type("undefined", ANY_RANK)
 
 
 @dataclass(frozen=True, eq=False)
@@ -92,6 +138,8 @@ class Known(Type):
 class Node:
     """One op: the names it reads ("" = an optional input left out), writes, its attributes.
 
+    attrs: a Graph among them is a body of a control-flow op; it reads nothing from outside but
+    what the node hands to it.
     name: what the source model calls the node; for messages and profiles only.
     """
 
@@ -103,8 +151,15 @@ class Node:
 
     def __str__(self) -> str:
         """Write it as y = op(x, w, attr=1)."""
-        args = [*self.inputs, *(f"{key}={value!r}" for key, value in sorted(self.attrs.items()))]
+        args = [*self.inputs]
+        for key, value in sorted(self.attrs.items()):
+            args.append(f"{key}={{{value}}}" if isinstance(value, Graph) else f"{key}={value!r}")
         return f"{', '.join(self.outputs)} = {self.op}({', '.join(args)})"
+
+    @cached_property
+    def bodies(self) -> tuple[Graph, ...]:
+        """The graphs among the attributes."""
+        return tuple(value for value in self.attrs.values() if isinstance(value, Graph))
 
 
 @dataclass(frozen=True)
@@ -177,8 +232,24 @@ def value_names(graph: Graph) -> set[str]:
     return names
 
 
+def _check_body(body: Graph, owner: str, depth: int) -> None:
+    try:
+        _check_values(body, depth + 1)
+    except ModelError as error:
+        raise ModelError(f"{owner}: in its body: {error}") from None
+
+
 def check(graph: Graph) -> None:
     """Raise ModelError unless every value is written once and before it is read."""
+    _check_values(graph, 0)
+    for name, type in [*graph.inputs.items(), *graph.outputs.items()]:
+        if type.dtype not in (*DTYPES, UNKNOWN.dtype):
+            raise ModelError(f"value {name}: unknown dtype: {type.dtype}")
+
+
+def _check_values(graph: Graph, depth: int) -> None:
+    if depth > MOST_NESTED:
+        raise ModelError(f"bodies of control flow are nested over {MOST_NESTED} deep")
     written = set(graph.inputs)
     for name in graph.constants:
         if name in written:
@@ -193,9 +264,8 @@ def check(graph: Graph) -> None:
                 raise ModelError(f"{node.op} {node.name}: value is written twice: {name}")
             if name:
                 written.add(name)
+        for body in node.bodies:
+            _check_body(body, f"{node.op} {node.name}", depth)
     for name in graph.outputs:
         if name not in written:
             raise ModelError(f"output is written by nobody: {name}")
-    for name, type in [*graph.inputs.items(), *graph.outputs.items()]:
-        if type.dtype not in DTYPES:
-            raise ModelError(f"value {name}: unknown dtype: {type.dtype}")

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import threading
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from statistics import median
@@ -12,14 +10,17 @@ from types import MappingProxyType
 import numpy as np
 
 from palmkit.engine.backends import BACKENDS, Backend, Program
+from palmkit.engine.backends.partition import (
+    Latest,
+    PartitionedProgram,
+    compile_parts,
+    specialise,
+)
 from palmkit.engine.errors import BackendError, ShapeError
 from palmkit.engine.ir import Array, Graph, Type
-from palmkit.engine.ops import infer_types
-from palmkit.engine.passes import optimise
 from palmkit.engine.plan import StepTime
 
 PRECISIONS = ("high", "normal", "low")
-PLANS_KEPT = 32
 
 
 class Model:
@@ -34,7 +35,8 @@ class Model:
     ) -> None:
         """Make `graph` ready to run.
 
-        backend: "cpu" (native) or "reference" (numpy, slow, the definition).
+        backend: "cpu" (native; what it has no kernel for runs in numpy, see `fallbacks`) or
+        "reference" (numpy, slow, the definition).
         threads: how many threads one run uses; 1 starts none.
         precision: "high" computes in float32; "normal" and "low" allow a backend to compute in
         less where it has such kernels, else they mean "high".
@@ -52,11 +54,10 @@ class Model:
         self._backend: Backend = BACKENDS[backend]
         self._graph = graph
         self._threads = threads
-        self._programs: OrderedDict[tuple[tuple[int, ...], ...], Program] = OrderedDict()
-        self._lock = threading.Lock()
+        self._programs = Latest[tuple[tuple[int, ...], ...], Program](self._compile)
         self._outputs = dict(graph.outputs)
         if graph.is_static:
-            self._program(tuple(type.dims for type in graph.inputs.values()))
+            self._programs[tuple(type.dims for type in graph.inputs.values())]
 
     @property
     def inputs(self) -> Mapping[str, Type]:
@@ -78,6 +79,18 @@ class Model:
         """The graph as it was loaded."""
         return self._graph
 
+    @property
+    def fallbacks(self) -> Mapping[str, str]:
+        """The nodes that the backend leaves to numpy, by their first output, each with the reason.
+
+        With symbolic dims: of the sizes that were run so far.
+        """
+        found: dict[str, str] = {}
+        for program in self._programs.values():
+            if isinstance(program, PartitionedProgram):
+                found.update(program.fallbacks)
+        return MappingProxyType(found)
+
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Run once.
 
@@ -86,7 +99,7 @@ class Model:
         Raises ShapeError if an input is missing, unknown, or of another dtype or shape.
         """
         arrays, shapes = self._checked(inputs)
-        return self._program(shapes).run(arrays)
+        return self._programs[shapes].run(arrays)
 
     def profile(self, inputs: Mapping[str, Array] | None = None, runs: int = 10) -> list[StepTime]:
         """Time every step: the median over `runs` runs after one that warms up.
@@ -97,7 +110,7 @@ class Model:
         if inputs is None:
             inputs = {name: np.zeros(t.dims, t.dtype) for name, t in self.inputs.items()}
         arrays, shapes = self._checked(inputs)
-        program = self._program(shapes)
+        program = self._programs[shapes]
         program.profile(arrays)
         times: Sequence[Sequence[StepTime]] = [program.profile(arrays) for _ in range(max(1, runs))]
         return [
@@ -123,33 +136,24 @@ class Model:
             arrays[name] = array
         return arrays, tuple(array.shape for array in arrays.values())
 
-    def _program(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
-        with self._lock:
-            program = self._programs.get(shapes)
-            if program is None:
-                program = self._backend.compile(self._specialised(shapes), self._threads)
-                self._programs[shapes] = program
-                if len(self._programs) > PLANS_KEPT:
-                    self._programs.popitem(last=False)
-            self._programs.move_to_end(shapes)
-            return program
-
-    def _specialised(self, shapes: tuple[tuple[int, ...], ...]) -> Graph:
+    def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         inputs = {
             name: Type(type.dtype, shape)
             for (name, type), shape in zip(self._graph.inputs.items(), shapes, strict=True)
         }
-        graph = optimise(replace(self._graph, inputs=inputs))
-        types = infer_types(graph)
-        outputs = {name: Type(types[name].dtype, types[name].shape) for name in graph.outputs}
+        graph = specialise(self._graph, inputs)
         if self._graph.is_static:
-            self._outputs = outputs
-        return replace(graph, outputs=outputs)
+            self._outputs = dict(graph.outputs)
+        return compile_parts(graph, self._backend, self._threads)
 
 
 def _fits(shape: Sequence[int], type: Type, sizes: dict[str, int]) -> bool:
     """The shape has the type's dims; the same name always stands for the same size."""
-    return len(shape) == len(type.shape) and all(
-        size == (dim if isinstance(dim, int) else sizes.setdefault(dim, size))
-        for size, dim in zip(shape, type.shape, strict=True)
+    return (
+        not type.has_rank
+        or len(shape) == len(type.shape)
+        and all(
+            size == (dim if isinstance(dim, int) else sizes.setdefault(dim, size))
+            for size, dim in zip(shape, type.shape, strict=True)
+        )
     )

@@ -12,7 +12,7 @@ from typing import TypeAlias
 
 import numpy as np
 
-from palmkit.engine.ir import Array
+from palmkit.engine.ir import Array, numpy_dtype
 
 ALIGNMENT = 64
 
@@ -196,4 +196,4 @@ def allocate(
 
 def view_bytes(dtype: str, dims: Sequence[int]) -> int:
     """Bytes of a C-contiguous array."""
-    return prod(dims) * np.dtype(dtype).itemsize
+    return prod(dims) * numpy_dtype(dtype).itemsize

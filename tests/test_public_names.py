@@ -26,6 +26,7 @@ PUBLIC = {
         "Type",
         "UnsupportedError",
         "convert",
+        "from_torch",
         "load",
         "optimise",
         "save",

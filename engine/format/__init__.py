@@ -10,6 +10,10 @@ ALIGNMENT = 64
 TRAILER = struct.Struct("<QQII")
 CHECKSUM_SIZE = 4
 
+# What a file may need that the first readers did not know: bodies of control-flow ops; dtypes
+# after bool.
+CONTROL_FLOW, NARROW_TYPES = FEATURES = ("control_flow", "narrow_types")
+
 
 def align(size: int) -> int:
     """The next multiple of ALIGNMENT."""

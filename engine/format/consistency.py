@@ -1,14 +1,16 @@
 """What must hold of a graph before it is written and after it is read."""
 
 import re
+from collections.abc import Sequence
 
 from palmkit.engine import ops
 from palmkit.engine.errors import ModelError, PalmError, ShapeError
-from palmkit.engine.ir import DTYPES, Dim, Graph, Type, check
+from palmkit.engine.ir import ANY_RANK, DTYPES, UNKNOWN, Dim, Graph, Type, check
 
 RANK_LIMIT = 8
 DIM_LIMIT = 2**31 - 1
 VALUE_LIMIT_BYTES = 2**31
+STORED_DTYPES = (*DTYPES, UNKNOWN.dtype)
 
 _OP_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 
@@ -21,9 +23,29 @@ def verify(graph: Graph) -> None:
     UnsupportedError: an op is not known.
     """
     check(graph)
+    _verify_parts(graph, DTYPES)
+    try:
+        types = ops.infer_types(graph)
+    except PalmError:
+        raise
+    except Exception as error:
+        raise ModelError(f"types do not fit: {error!r}") from error
+    for name, type in types.items():
+        _verify_type(name, type)
+    for node in graph.nodes:
+        untyped = [name for name in node.outputs if name and name not in types]
+        if untyped and any(name in types for name in node.outputs):
+            raise ModelError(f"node {node.name}: {node.op} does not write {untyped[0]}")
+    for name, type in graph.outputs.items():
+        if name in types and not _agree(type, types[name]):
+            raise ShapeError(f"output {name}: expected {type}, got {types[name]}")
+
+
+def _verify_parts(graph: Graph, dtypes: Sequence[str]) -> None:
+    """Names, types and ops, those of bodies, too; a body's types need not be known."""
     for name, type in [*graph.inputs.items(), *graph.outputs.items()]:
         _verify_name(name)
-        _verify_type(name, type)
+        _verify_type(name, type, dtypes)
     for name, value in graph.constants.items():
         _verify_name(name)
         _verify_type(name, Type.of(value))
@@ -33,22 +55,8 @@ def verify(graph: Graph) -> None:
         if not any(node.outputs):
             raise ModelError(f"node {node.name}: {node.op} writes nothing")
         ops.find(node.op)
-    try:
-        types = ops.infer_types(graph)
-    except PalmError:
-        raise
-    except Exception as error:
-        raise ModelError(f"types do not fit: {error!r}") from error
-    for name, type in types.items():
-        _verify_type(name, type)
-    if graph.is_static:
-        for node in graph.nodes:
-            for name in node.outputs:
-                if name and name not in types:
-                    raise ModelError(f"node {node.name}: {node.op} does not write {name}")
-    for name, type in graph.outputs.items():
-        if name in types and not _agree(type, types[name]):
-            raise ShapeError(f"output {name}: expected {type}, got {types[name]}")
+        for body in node.bodies:
+            _verify_parts(body, STORED_DTYPES)
 
 
 def _verify_name(name: str) -> None:
@@ -56,8 +64,8 @@ def _verify_name(name: str) -> None:
         raise ModelError("a graph input, output or constant has no name")
 
 
-def _verify_type(name: str, type: Type) -> None:
-    if type.dtype not in DTYPES:
+def _verify_type(name: str, type: Type, dtypes: Sequence[str] = DTYPES) -> None:
+    if type.dtype not in dtypes:
         raise ModelError(f"value {name}: unknown dtype: {type.dtype}")
     if len(type.shape) > RANK_LIMIT:
         raise ShapeError(f"value {name}: expected at most {RANK_LIMIT} dims, got {type}")
@@ -72,9 +80,9 @@ def _is_dim(dim: Dim) -> bool:
 
 
 def _agree(declared: Type, inferred: Type) -> bool:
-    return (
-        declared.dtype == inferred.dtype
-        and len(declared.shape) == len(inferred.shape)
+    return declared.dtype == inferred.dtype and (
+        ANY_RANK in (declared.shape, inferred.shape)
+        or len(declared.shape) == len(inferred.shape)
         and all(
             isinstance(a, str) or isinstance(b, str) or a == b
             for a, b in zip(declared.shape, inferred.shape, strict=True)

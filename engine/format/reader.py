@@ -7,6 +7,7 @@ import mmap
 import os
 import zlib
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,15 +15,23 @@ from typing import Any, TypeVar
 import numpy as np
 
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
-from palmkit.engine.format import ALIGNMENT, CHECKSUM_SIZE, IDENTIFIER, TRAILER, VERSION, align
-from palmkit.engine.format.consistency import DIM_LIMIT, RANK_LIMIT, verify
+from palmkit.engine.format import (
+    ALIGNMENT,
+    CHECKSUM_SIZE,
+    FEATURES,
+    IDENTIFIER,
+    TRAILER,
+    VERSION,
+    align,
+)
+from palmkit.engine.format.consistency import DIM_LIMIT, RANK_LIMIT, STORED_DTYPES, verify
 from palmkit.engine.format.generated.AttributeKind import AttributeKind
 from palmkit.engine.format.generated.Coding import Coding
 from palmkit.engine.format.generated.Encoding import Encoding
 from palmkit.engine.format.generated.Half import Half
 from palmkit.engine.format.generated.Model import Model
 from palmkit.engine.format.generated.Raw import Raw
-from palmkit.engine.ir import DTYPES, Array, Attr, Dim, Graph, Node, Type
+from palmkit.engine.ir import MOST_NESTED, Array, Attr, Dim, Graph, Node, Type, numpy_dtype
 
 _T = TypeVar("_T")
 
@@ -102,19 +111,35 @@ class _Reader:
         self._data = data
         self._content_left = len(content)
         self._data_left = len(data)
+        self._depth = 0
 
     def graph(self) -> Graph:
         root = self._root
         features = self._strings(root.FeaturesLength(), root.Features)
-        if features:
-            raise UnsupportedError(f"upgrade palmkit: the file needs {', '.join(features)}")
+        unknown = [feature for feature in features if feature not in FEATURES]
+        if unknown:
+            raise UnsupportedError(f"upgrade palmkit: the file needs {', '.join(unknown)}")
+        metadata = self._mapping(root.MetadataLength(), root.Metadata, self._property)
+        return replace(self._graph(root), metadata=metadata)
+
+    def _graph(self, table: Any) -> Graph:
+        """The whole model, or a body: their tables have the same fields."""
         return Graph(
-            inputs=self._mapping(root.InputsLength(), root.Inputs, self._value),
-            outputs=self._mapping(root.OutputsLength(), root.Outputs, self._value),
-            nodes=tuple(map(self._node, self._tables(root.NodesLength(), root.Nodes))),
-            constants=self._mapping(root.ConstantsLength(), root.Constants, self._constant),
-            metadata=self._mapping(root.MetadataLength(), root.Metadata, self._property),
+            inputs=self._mapping(table.InputsLength(), table.Inputs, self._value),
+            outputs=self._mapping(table.OutputsLength(), table.Outputs, self._value),
+            nodes=tuple(map(self._node, self._tables(table.NodesLength(), table.Nodes))),
+            constants=self._mapping(table.ConstantsLength(), table.Constants, self._constant),
         )
+
+    def _body(self, name: str, table: Any) -> Graph:
+        if table is None:
+            raise ModelError(f"damaged: attribute {name} has no graph")
+        self._depth += 1
+        if self._depth > MOST_NESTED:
+            raise ModelError(f"damaged: bodies are nested over {MOST_NESTED} deep")
+        body = self._graph(table)
+        self._depth -= 1
+        return body
 
     def _count(self, size: int) -> None:
         self._content_left -= size
@@ -168,6 +193,8 @@ class _Reader:
 
     def _attribute(self, table: Any) -> tuple[str, Attr]:
         name, kind = self._string(table.Name()), table.Kind()
+        if kind == AttributeKind.Graph:
+            return name, self._body(name, table.Graph())
         is_list = kind >= AttributeKind.Ints
         values: tuple[int, ...] | tuple[float, ...] | tuple[str, ...]
         match kind - (AttributeKind.Ints if is_list else AttributeKind.Int):
@@ -222,7 +249,7 @@ class _Reader:
                 f"constant {name}: entropy-coded bytes cannot be read; upgrade palmkit"
             )
         count, offset, size = prod(shape), run.Offset(), run.Size()
-        stored = np.dtype(dtype).newbyteorder("<")
+        stored = numpy_dtype(dtype).newbyteorder("<")
         if size != count * stored.itemsize:
             raise ModelError(f"constant {name}: {size} bytes do not fill {dtype}{list(shape)}")
         if offset % ALIGNMENT or offset + size > len(self._data):
@@ -234,6 +261,6 @@ class _Reader:
 
 
 def _dtype(number: int) -> str:
-    if number >= len(DTYPES):
+    if number >= len(STORED_DTYPES):
         raise ModelError(f"damaged: unknown data type: {number}")
-    return DTYPES[number]
+    return STORED_DTYPES[number]

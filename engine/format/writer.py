@@ -13,14 +13,23 @@ import flatbuffers
 import numpy as np
 
 from palmkit.engine.errors import ModelError
-from palmkit.engine.format import CHECKSUM_SIZE, IDENTIFIER, TRAILER, VERSION, align
-from palmkit.engine.format.consistency import verify
+from palmkit.engine.format import (
+    CHECKSUM_SIZE,
+    CONTROL_FLOW,
+    IDENTIFIER,
+    NARROW_TYPES,
+    TRAILER,
+    VERSION,
+    align,
+)
+from palmkit.engine.format.consistency import STORED_DTYPES, verify
 from palmkit.engine.format.generated.Attribute import AttributeT
 from palmkit.engine.format.generated.AttributeKind import AttributeKind
 from palmkit.engine.format.generated.Bytes import BytesT
 from palmkit.engine.format.generated.Constant import ConstantT
 from palmkit.engine.format.generated.Dimension import DimensionT
 from palmkit.engine.format.generated.Encoding import Encoding
+from palmkit.engine.format.generated.Graph import GraphT
 from palmkit.engine.format.generated.Half import HalfT
 from palmkit.engine.format.generated.Model import ModelT
 from palmkit.engine.format.generated.Node import NodeT
@@ -28,7 +37,7 @@ from palmkit.engine.format.generated.Property import PropertyT
 from palmkit.engine.format.generated.Raw import RawT
 from palmkit.engine.format.generated.Storage import StorageT
 from palmkit.engine.format.generated.Value import ValueT
-from palmkit.engine.ir import DTYPES, Array, Attr, Graph, Node, Type
+from palmkit.engine.ir import NARROW_DTYPES, Array, Attr, Graph, Node, Type
 
 
 def save(graph: Graph, path: str | os.PathLike[str], weights: str = "float32") -> None:
@@ -63,12 +72,8 @@ def dumps(graph: Graph, weights: str = "float32") -> bytes:
     data = bytearray()
     model: Any = ModelT()
     model.metadata = [_property(key, value) for key, value in graph.metadata.items()]
-    model.inputs = [_value(name, type) for name, type in graph.inputs.items()]
-    model.outputs = [_value(name, type) for name, type in graph.outputs.items()]
-    model.constants = [
-        _constant(name, value, weights, data) for name, value in graph.constants.items()
-    ]
-    model.nodes = [_node(node) for node in graph.nodes]
+    model.features = _features(graph)
+    _fill(model, graph, weights, data)
     builder: Any = flatbuffers.Builder(1024)
     try:
         builder.Finish(model.Pack(builder), file_identifier=IDENTIFIER)
@@ -82,6 +87,30 @@ def dumps(graph: Graph, weights: str = "float32") -> bytes:
     content += TRAILER.pack(graph_size, size, VERSION, 0)[:-CHECKSUM_SIZE]
     content += zlib.crc32(content).to_bytes(CHECKSUM_SIZE, "little")
     return bytes(content)
+
+
+def _features(graph: Graph) -> list[str]:
+    """What the file needs of its reader."""
+    graphs = [graph]
+    for each in graphs:
+        graphs += [body for node in each.nodes for body in node.bodies]
+    types = [type for each in graphs for type in (*each.inputs.values(), *each.outputs.values())]
+    dtypes = {type.dtype for type in types}
+    for each in graphs:
+        dtypes.update(value.dtype.name for value in each.constants.values())
+        dtypes.update(str(node.attrs.get("to")) for node in each.nodes)
+    needed = {CONTROL_FLOW: len(graphs) > 1, NARROW_TYPES: bool(dtypes & {*NARROW_DTYPES})}
+    return [feature for feature, is_needed in needed.items() if is_needed]
+
+
+def _fill(table: Any, graph: Graph, weights: str, data: bytearray) -> None:
+    """Write a model or a body to its table; the constants' bytes are added to `data`."""
+    table.inputs = [_value(name, type) for name, type in graph.inputs.items()]
+    table.outputs = [_value(name, type) for name, type in graph.outputs.items()]
+    table.constants = [
+        _constant(name, value, weights, data) for name, value in graph.constants.items()
+    ]
+    table.nodes = [_node(node, weights, data) for node in graph.nodes]
 
 
 def _sync_folder(folder: Path) -> None:
@@ -102,7 +131,7 @@ def _property(key: str, value: str) -> Any:
 
 def _value(name: str, type: Type) -> Any:
     table: Any = ValueT()
-    table.name, table.type, table.shape = name, DTYPES.index(type.dtype), []
+    table.name, table.type, table.shape = name, STORED_DTYPES.index(type.dtype), []
     for dim in type.shape:
         entry: Any = DimensionT()
         if isinstance(dim, str):
@@ -128,7 +157,7 @@ def _constant(name: str, value: Array, weights: str, data: bytearray) -> Any:
     data += bytes(align(len(data)) - len(data))
     storage.encoding.bytes = run
     table: Any = ConstantT()
-    table.name, table.type, table.shape = name, DTYPES.index(value.dtype.name), value.shape
+    table.name, table.type, table.shape = name, STORED_DTYPES.index(value.dtype.name), value.shape
     table.storage = storage
     return table
 
@@ -144,16 +173,28 @@ def _fits_float16(value: Array, lossy: bool) -> bool:
     return back.tobytes() == value.tobytes()
 
 
-def _node(node: Node) -> Any:
+def _node(node: Node, weights: str, data: bytearray) -> Any:
     table: Any = NodeT()
     table.op, table.name = node.op, node.name
     table.inputs, table.outputs = list(node.inputs), list(node.outputs)
-    table.attributes = [_attribute(node, name, value) for name, value in node.attrs.items()]
+    table.attributes = [
+        _body(name, value, weights, data)
+        if isinstance(value, Graph)
+        else _attribute(node, name, value)
+        for name, value in node.attrs.items()
+    ]
+    return table
+
+
+def _body(name: str, graph: Graph, weights: str, data: bytearray) -> Any:
+    table: Any = AttributeT()
+    table.name, table.kind, table.graph = name, AttributeKind.Graph, GraphT()
+    _fill(table.graph, graph, weights, data)
     return table
 
 
 def _attribute(node: Node, name: str, value: Attr) -> Any:
-    values = value if isinstance(value, tuple) else (value,)
+    values: tuple[Any, ...] = value if isinstance(value, tuple) else (value,)
     table: Any = AttributeT()
     table.name = name
     if all(isinstance(each, int) and -(2**63) <= each < 2**63 for each in values):

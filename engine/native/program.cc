@@ -150,18 +150,25 @@ void Program::add(const StepSpec& spec, uint32_t isa) {
 }
 
 void Program::check_overlaps(const Step& step, const StepSpec& spec) const {
-  for (int64_t o : spec.outputs) {
+  const auto apart = [](const TensorSpec& x, const TensorSpec& y) {
+    if (x.place != y.place) return true;
+    if (y.place != Place::kArena) return x.slot != y.slot;
+    return x.slot + x.tensor.bytes() <= y.slot || y.slot + y.tensor.bytes() <= x.slot;
+  };
+  for (const int64_t& o : spec.outputs) {
     const TensorSpec& y = tensors_[static_cast<size_t>(o)];
     for (size_t i = 0; i < spec.inputs.size(); ++i) {
       if (spec.inputs[i] < 0) continue;
       const TensorSpec& x = tensors_[static_cast<size_t>(spec.inputs[i])];
-      if (x.place != y.place) continue;
-      const bool same = x.slot == y.slot;
-      const bool apart = y.place == Place::kArena ? x.slot + x.tensor.bytes() <= y.slot ||
-                                                        y.slot + y.tensor.bytes() <= x.slot
-                                                  : !same;
-      if (apart || (same && x.tensor.count == y.tensor.count && step.in_place(i))) continue;
-      fail(Fault::kModel, "the output overlaps input %zu", i);
+      const bool same =
+          o == spec.outputs[0] && x.slot == y.slot && x.tensor.bytes() == y.tensor.bytes();
+      if (apart(x, y) || (same && step.in_place(i))) continue;
+      fail(Fault::kModel, "an output overlaps input %zu", i);
+    }
+    for (const int64_t& other : spec.outputs) {
+      if (&other == &o) break;
+      if (!apart(tensors_[static_cast<size_t>(other)], y))
+        fail(Fault::kModel, "two outputs overlap");
     }
   }
 }

@@ -4,6 +4,9 @@
 value, for a constant) and the attributes as keywords, and returns a Type, or a tuple of them.
 The decorated numpy function gets arrays in the same places and returns an array, or a tuple.
 Attributes and their defaults are those of the ONNX operator, newest opset.
+
+A rule whose result hangs on values that only a run gives (what `known_value` is asked for, or how
+many elements are not zero) raises Undetermined: the type is then not known beforehand.
 """
 
 import importlib
@@ -46,12 +49,20 @@ def case(
 
 @dataclass(frozen=True)
 class Op:
-    """One operator: its type rule, its meaning in numpy, and its test cases."""
+    """One operator: its type rule, its meaning in numpy, and its test cases.
+
+    pure: the outputs hang on nothing but the inputs; a random number does not.
+    """
 
     name: str
     infer: Callable[..., Type | tuple[Type, ...]]
     reference: Callable[..., Array | Results]
     cases: Sequence[Case]
+    pure: bool = True
+
+
+class Undetermined(UnsupportedError):
+    """The type of a result is not known before the model runs."""
 
 
 _SMALL_ELEMENTS = 1024
@@ -60,7 +71,7 @@ _ops: dict[str, Op] = {}
 
 
 def op(
-    infer: Callable[..., Type | tuple[Type, ...]], *cases: Case
+    infer: Callable[..., Type | tuple[Type, ...]], *cases: Case, pure: bool = True
 ) -> Callable[[Callable[..., Array | Results]], Op]:
     """Register the decorated numpy function as an op of its own name."""
 
@@ -68,7 +79,7 @@ def op(
         name = reference.__name__.rstrip("_")
         if name in _ops:
             raise ValueError(f"two ops are called {name!r}")
-        return _ops.setdefault(name, Op(name, infer, reference, cases))
+        return _ops.setdefault(name, Op(name, infer, reference, cases, pure))
 
     return register
 
@@ -98,17 +109,19 @@ def find(name: str) -> Op:
 
 
 def known_value(type: Type | None, what: str) -> Array:
-    """The value of an input that must be constant; UnsupportedError if it is not."""
+    """The value of an input on which a type hangs; Undetermined if only a run gives it."""
     if isinstance(type, Known):
         return type.value
-    raise UnsupportedError(f"{what}: expected a constant, got {type}")
+    raise Undetermined(f"{what}: expected a constant, got {type}")
 
 
 def infer_node(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
     """The types of the node's outputs; errors name the node."""
     with _errors_name(node, inputs):
         op = find(node.op)
-        check_attrs(node.attrs, op.reference, op.infer)
+        if not node.__dict__.get("_is_checked"):
+            check_attrs(node.attrs, op.reference, op.infer)
+            node.__dict__["_is_checked"] = True
         types = op.infer(*inputs, **node.attrs)
     types = (types,) if isinstance(types, Type) else types
     for each in types:
@@ -125,15 +138,24 @@ def check_attrs(attrs: Mapping[str, Attr], *takers: Callable[..., object]) -> No
             raise TypeError(f"attribute {name}: expected {hints[name]}, got {value!r}")
 
 
-_hints = cache(get_type_hints)
+@cache
+def _hints(taker: Callable[..., object]) -> dict[str, Any]:
+    # Attr names the class Graph, which an op's own file need not know.
+    return get_type_hints(taker, localns={"Graph": Graph})
 
 
 def _is_a(hint: Any, value: Attr) -> bool:
-    if get_origin(hint) is tuple:
-        return isinstance(value, tuple) and all(_is_a(get_args(hint)[0], each) for each in value)
-    if get_args(hint):
-        return any(_is_a(each, value) for each in get_args(hint))
+    origin, args = _parts(hint)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_is_a(args[0], each) for each in value)
+    if args:
+        return any(_is_a(each, value) for each in args)
     return isinstance(value, (int, float) if hint is float else hint)
+
+
+@cache
+def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
+    return get_origin(hint), get_args(hint)
 
 
 @contextmanager
@@ -142,7 +164,11 @@ def _errors_name(node: Node, inputs: Sequence[Type | None]) -> Generator[None]:
         yield
     except PalmError as error:
         raise type(error)(f"node {node.name or node.outputs[0]}: {error}") from None
-    except (TypeError, ValueError, LookupError, ArithmeticError) as error:
+    except MemoryError:
+        raise ModelError(
+            f"node {node.name or node.outputs[0]}: {node.op} needs more memory than there is"
+        ) from None
+    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
         got = ", ".join(map(str, inputs))
         raise ModelError(
             f"node {node.name or node.outputs[0]}: {node.op} does not take ({got}), "
@@ -153,28 +179,63 @@ def _errors_name(node: Node, inputs: Sequence[Type | None]) -> Generator[None]:
 def infer_types(graph: Graph) -> dict[str, Type]:
     """The type of every value that can be known; Known for constants.
 
-    A value that hangs on a dim that is only a name is left out. Small values computed from
-    constants and shapes alone are Known, too: that is how models compute the shapes they need.
+    A value that hangs on a dim that is only a name, or on what only a run gives, is left out.
+    Small values computed from constants and shapes alone are Known, too: that is how models
+    compute the shapes they need.
     """
+    found: dict[str, Type] | None = graph.__dict__.get("_types")
+    if found is None:
+        found = graph.__dict__["_types"] = _infer_all(graph)
+    return dict(found)
+
+
+def _infer_all(graph: Graph) -> dict[str, Type]:
     types: dict[str, Type] = dict(graph.inputs)
     types.update({name: Known.of(value) for name, value in graph.constants.items()})
     for node in graph.nodes:
         if all(not name or (name in types and types[name].is_static) for name in node.inputs):
             inputs = [types[name] if name else None for name in node.inputs]
-            inferred = _compute_if_small(node, inputs, infer_node(node, inputs))
+            inferred = infer_outputs(node, inputs)
             types.update({n: t for n, t in zip(node.outputs, inferred, strict=False) if n})
     return types
 
 
-def _compute_if_small(
-    node: Node, inputs: Sequence[Type | None], types: tuple[Type, ...]
-) -> tuple[Type, ...]:
+def infer_outputs(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
+    """The types of the node's outputs, Known if they are small and of constants; () if unknown."""
+    # A node remembers its last types: every pass, and every plan, asks for them again.
+    last = node.__dict__.get("_inferred")
+    if last is not None and len(last[0]) == len(inputs) and all(map(_is_same, last[0], inputs)):
+        remembered: tuple[Type, ...] = last[1]
+        return remembered
+    types = _infer_outputs(node, inputs)
+    node.__dict__["_inferred"] = tuple(inputs), types
+    return types
+
+
+def _is_same(a: Type | None, b: Type | None) -> bool:
+    if isinstance(a, Known) or isinstance(b, Known):
+        return isinstance(a, Known) and isinstance(b, Known) and a.value is b.value
+    return a is b or a == b
+
+
+def _infer_outputs(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
     known = [type.value if isinstance(type, Known) else None for type in inputs]
-    if any(type is not None and value is None for type, value in zip(inputs, known, strict=True)):
-        return types
-    if sum(type.elements for type in (*inputs, *types) if type is not None) > _SMALL_ELEMENTS:
-        return types
-    return tuple(Known.of(np.asarray(result)) for result in run_reference(node, known))
+    constant = (
+        find(node.op).pure
+        and not node.bodies
+        and all(
+            type is None or value is not None for type, value in zip(inputs, known, strict=True)
+        )
+    )
+    elements = sum(type.elements for type in inputs if type is not None)
+    try:
+        types = infer_node(node, inputs)
+        if not constant or elements + sum(type.elements for type in types) > _SMALL_ELEMENTS:
+            return types
+    except Undetermined:
+        if not constant or elements > _SMALL_ELEMENTS:
+            return ()
+    return tuple(Known.of(result) for result in run_reference(node, known))
 
 
 def run_reference(node: Node, inputs: Sequence[Array | None]) -> Results:

@@ -32,6 +32,7 @@ def _infer(
     case((2, 3, 9, 7), kernel_shape=(3, 3), pads=(1, 1, 1, 1), count_include_pad=1),
     case((2, 3, 9, 7), kernel_shape=(3, 2), pads=(0, 1, 2, 0)),
     case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1),
+    case((1, 3, 2, 1), kernel_shape=(3, 2), strides=(2, 2), ceil_mode=1),
     case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1, count_include_pad=1),
     case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), auto_pad="SAME_UPPER"),
     case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), auto_pad="SAME_LOWER"),

@@ -4,9 +4,10 @@ import numpy as np
 
 from palmkit.engine.ir import DTYPES, Array, Type
 from palmkit.engine.ops import case, op
+from palmkit.engine.ops.casting import converted
 
 
-def _infer(x: Type, *, to: str) -> Type:
+def _infer(x: Type, *, to: str, saturate: int = 1, round_mode: str = "up") -> Type:
     if to not in DTYPES:
         raise ValueError(f"unknown dtype: {to}")
     return Type(to, x.shape)
@@ -19,11 +20,15 @@ def _infer(x: Type, *, to: str) -> Type:
     case((2, 19), to="int64"),
     case((2, 19), to="float64"),
     case((2, 19), to="float16"),
+    case((2, 19), to="bfloat16"),
+    case((2, 19), to="float8_e4m3fn"),
+    case(np.array([1e5, -1e5, np.inf, 0.3], np.float32), to="float8_e5m2"),
+    case(np.array([1e5, -1e5, np.inf, 0.3], np.float32), to="float8_e5m2", saturate=0),
     case((2, 19), dtype="int64", to="float32"),
     case((2, 19), dtype="uint8", to="float32"),
     case((2, 19), dtype="bool", to="float32"),
     case(np.array([0, 1, -0.5, 3], np.float32), to="bool"),
 )
-def cast(x: Array, *, to: str) -> Array:
+def cast(x: Array, *, to: str, saturate: int = 1, round_mode: str = "up") -> Array:
     """x in another dtype, by its name in the IR; from floats to integers towards zero."""
-    return x.astype(np.dtype(to))
+    return converted(x, to, saturate, round_mode)

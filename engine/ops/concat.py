@@ -3,14 +3,13 @@
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
-from palmkit.engine.ir import Array, Type
+from palmkit.engine.ir import DTYPES, Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.dtypes import ALL
 from palmkit.engine.ops.rules import need_dtype, positive_axis
 
 
 def _infer(*inputs: Type, axis: int) -> Type:
-    dtype = need_dtype("concat", *inputs, among=ALL)
+    dtype = need_dtype("concat", *inputs, among=DTYPES)
     first = inputs[0].dims
     axis = positive_axis("concat", axis, inputs[0])
     for each in inputs:

@@ -7,6 +7,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
+from palmkit.engine.ops.casting import widened
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype
 from palmkit.engine.ops.windows import place
@@ -87,9 +88,9 @@ def conv(
     """Cross-correlation of x[n, c, *spatial] with w[m, c / group, *kernel], plus b[m]."""
     windows = place("conv", Type.of(x), w.shape[2:], auto_pad, dilations, pads, strides)
     n, m, rank = len(x), len(w), x.ndim - 2
-    view = windows.view(x, 0)
+    view, w = windows.view(widened(x), 0), widened(w)
     if group == m == x.shape[1]:
-        y = np.zeros(view.shape[: 2 + rank], x.dtype)
+        y = np.zeros(view.shape[: 2 + rank], view.dtype)
         for offset in np.ndindex(*windows.kernel):
             y += view[(..., *offset)] * w[(slice(None), 0, *offset)].reshape(-1, *[1] * rank)
     else:
@@ -97,4 +98,6 @@ def conv(
         columns = columns.reshape(n, group, prod(w.shape[1:]), prod(windows.sizes))
         y = np.matmul(w.reshape(group, m // group, -1), columns)
         y = y.reshape(n, m, *windows.sizes)
-    return y if b is None else np.asarray(y + b.reshape(-1, *[1] * rank))
+    if b is not None:
+        y = y + b.reshape(-1, *[1] * rank)
+    return np.asarray(y.astype(x.dtype))

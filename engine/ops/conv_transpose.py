@@ -1,12 +1,14 @@
 """conv_transpose."""
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
+from palmkit.engine.ops.casting import widened
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.windows import AUTO_PADS
@@ -162,9 +164,11 @@ def conv_transpose(
         pads=pads,
         strides=strides,
     )
+    dtype, x, w = x.dtype, widened(x), widened(w)
     columns = np.matmul(
-        w.reshape(group, c // group, -1).swapaxes(1, 2), x.reshape(n, group, c // group, -1)
-    ).reshape(n, -1, *kernel, *spatial)
+        w.reshape(group, c // group, prod(w.shape[1:])).swapaxes(1, 2),
+        x.reshape(n, group, c // group, prod(spatial)),
+    ).reshape(n, group * w.shape[1], *kernel, *spatial)
     spans = [s * (size - 1) + 1 for s, size in zip(placed.strides, spatial, strict=True)]
     canvas_sizes = [
         max(span + d * (k - 1), begin + size)
@@ -181,4 +185,5 @@ def conv_transpose(
         canvas[(slice(None), slice(None), *landing)] += columns[(slice(None), slice(None), *offset)]
     kept = (slice(b, b + size) for b, size in zip(placed.begins, placed.sizes, strict=True))
     y = canvas[(slice(None), slice(None), *kept)]
-    return y if b is None else y + b.reshape(-1, *[1] * len(kernel))
+    y = y if b is None else y + b.reshape(-1, *[1] * len(kernel))
+    return y.astype(dtype)

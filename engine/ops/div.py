@@ -4,6 +4,7 @@ import numpy as np
 
 from palmkit.engine.ir import Array
 from palmkit.engine.ops import case
+from palmkit.engine.ops.dtypes import is_float
 from palmkit.engine.ops.elementwise import binary_cases, elementwise
 
 
@@ -13,7 +14,7 @@ from palmkit.engine.ops.elementwise import binary_cases, elementwise
 )
 def div(a: Array, b: Array) -> Array:
     """y = a / b; of integers the quotient rounded towards zero."""
-    if a.dtype.kind == "f":
+    if is_float(a):
         return np.divide(a, b)
     quotient, rest = np.divmod(a, b)
     return np.asarray(quotient + ((rest != 0) & ((a < 0) != (b < 0))))

@@ -8,7 +8,7 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Type
 from palmkit.engine.ops import Case, Op, case, op
-from palmkit.engine.ops.dtypes import NUMBERS
+from palmkit.engine.ops.dtypes import NUMBERS, wide
 from palmkit.engine.ops.rules import broadcast, need_dtype
 
 
@@ -32,7 +32,8 @@ def elementwise(
 
         @wraps(reference)
         def meaning(*inputs: Array, **attrs: Attr) -> Array:
-            return np.asarray(reference(*inputs, **attrs), result or inputs[0].dtype)
+            y = np.asarray(reference(*map(wide, inputs), **attrs))
+            return y.astype(result or inputs[0].dtype, copy=False)
 
         return op(infer, *cases)(meaning)
 

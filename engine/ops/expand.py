@@ -3,12 +3,12 @@
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, known_value, op
-from palmkit.engine.ops.rules import broadcast
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.rules import broadcast, known_integers
 
 
 def _infer(x: Type, shape: Type) -> Type:
-    wanted = tuple(known_value(shape, "expand: shape").tolist())
+    wanted = tuple(known_integers(shape, "expand: shape").tolist())
     return Type(x.dtype, broadcast("expand", x, Type(x.dtype, wanted)))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.dtypes import NUMBERS, is_float, wide
 from palmkit.engine.ops.rules import need_broadcast_to, need_dtype, need_rank
 
 
@@ -19,7 +19,7 @@ def _infer(
     transA: int = 0,
     transB: int = 0,
 ) -> Type:
-    need_dtype("gemm", a, b, *([] if c is None else [c]), among=FLOATS)
+    need_dtype("gemm", a, b, *([] if c is None else [c]), among=NUMBERS)
     need_rank("gemm", a, 2, 2)
     need_rank("gemm", b, 2, 2)
     m, k = reversed(a.dims) if transA else a.dims
@@ -60,5 +60,9 @@ def gemm(
     transB: int = 0,
 ) -> Array:
     """y = alpha * a b + beta * c, a and b transposed if asked; c is broadcast."""
-    y = a.dtype.type(alpha) * ((a.T if transA else a) @ (b.T if transB else b))
-    return np.asarray(y if c is None else y + a.dtype.type(beta) * c)
+    y = wide(a.T if transA else a) @ wide(b.T if transB else b)
+    if alpha != 1:
+        y = np.asarray(alpha * y, y.dtype if is_float(y) else np.float64)
+    if c is not None and beta:
+        y = y + (wide(c) if beta == 1 else beta * wide(c))
+    return np.asarray(y).astype(a.dtype, copy=False)

@@ -4,7 +4,7 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import op
-from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, positive_axis
 from palmkit.engine.ops.softmax import CASES
 
@@ -18,5 +18,7 @@ def _infer(x: Type, *, axis: int = -1) -> Type:
 @op(_infer, *CASES)
 def log_softmax(x: Array, *, axis: int = -1) -> Array:
     """y = x - log(sum(exp(x))) along the axis."""
-    centred = x - x.max(axis, keepdims=True)
-    return np.asarray(centred - np.log(np.exp(centred).sum(axis, keepdims=True)))
+    values = wide(x)
+    centred = values - values.max(axis, keepdims=True, initial=-np.inf)
+    y = centred - np.log(np.exp(centred).sum(axis, keepdims=True))
+    return np.asarray(y).astype(x.dtype, copy=False)

@@ -1,5 +1,7 @@
 """max_pool."""
 
+from math import prod
+
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
@@ -33,6 +35,7 @@ def _infer(
     case((2, 3, 9, 7), kernel_shape=(3, 2), pads=(0, 1, 2, 0)),
     case((1, 3, 9, 9), kernel_shape=(3, 3), dilations=(2, 2)),
     case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1),
+    case((1, 3, 2, 1), kernel_shape=(3, 2), strides=(2, 2), ceil_mode=1),
     case((1, 3, 5, 5), kernel_shape=(1, 1), strides=(2, 2), ceil_mode=1),
     case((1, 3, 4, 4), kernel_shape=(2, 2), strides=(3, 3), pads=(1, 1, 1, 1), ceil_mode=1),
     case((1, 3, 10, 9), kernel_shape=(3, 3), strides=(2, 2), auto_pad="SAME_UPPER"),
@@ -63,12 +66,14 @@ def max_pool(
         "max_pool", Type.of(x), kernel_shape, auto_pad, dilations, pads, strides, ceil_mode
     )
     shape = (*x.shape[:2], *windows.sizes)
-    values = windows.view(x, lowest(x.dtype.name)).reshape(*shape, -1)
+    values = windows.view(x, lowest(x.dtype.name)).reshape(*shape, prod(kernel_shape))
     positions = np.arange(x.size, dtype=np.int64).reshape(x.shape)
     if storage_order:
         spatial = range(2, x.ndim)
         positions = positions.reshape(*x.shape[:2], *reversed(x.shape[2:]))
         positions = positions.transpose(0, 1, *reversed(spatial))
     best = values.argmax(-1)[..., None]
-    indices = np.take_along_axis(windows.view(positions, -1).reshape(*shape, -1), best, -1)
+    indices = np.take_along_axis(
+        windows.view(positions, -1).reshape(*shape, prod(kernel_shape)), best, -1
+    )
     return np.take_along_axis(values, best, -1)[..., 0], indices[..., 0]

@@ -6,8 +6,8 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, known_value, op
-from palmkit.engine.ops.rules import need_dtype, positive_axes
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.rules import known_integers, need_dtype, positive_axes
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -38,8 +38,8 @@ def _infer(
         raise ValueError(f"unknown mode: {mode}")
     if constant_value is not None:
         need_dtype("pad", x, constant_value, among=(x.dtype,))
-    chosen = None if axes is None else known_value(axes, "pad: axes")
-    both = amounts(x, known_value(pads, "pad: pads"), chosen)
+    chosen = None if axes is None else known_integers(axes, "pad: axes")
+    both = amounts(x, known_integers(pads, "pad: pads"), chosen)
     for dim, (before, after) in zip(x.dims, both, strict=True):
         if dim + min(before, 0) + min(after, 0) < 0:
             raise ShapeError(f"pad: cannot cut {(before, after)} off {dim}: {x}")

@@ -4,7 +4,7 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.dtypes import NUMBERS
+from palmkit.engine.ops.dtypes import NUMBERS, is_float, wide
 from palmkit.engine.ops.elementwise import binary_cases
 from palmkit.engine.ops.rules import broadcast, need_dtype
 
@@ -25,5 +25,7 @@ def _infer(x: Type, y: Type) -> Type:
 )
 def pow_(x: Array, y: Array) -> Array:
     """z = x ** y, of the dtype of x."""
-    base = x if x.dtype.kind == "f" else x.astype(np.float64)
-    return np.asarray(np.power(base, y), x.dtype)
+    if not is_float(x) and not is_float(y) and (y >= 0).all():
+        return np.asarray(np.power(x, y.astype(x.dtype)))
+    base = wide(x) if is_float(x) else x.astype(np.float64)
+    return np.asarray(np.power(base, wide(y))).astype(x.dtype, copy=False)

@@ -7,19 +7,25 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, known_value, op
-from palmkit.engine.ops.dtypes import NUMBERS
+from palmkit.engine.ops.dtypes import NUMBERS, is_float, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
+
+
+def _count(start: Array, limit: Array, delta: Array) -> int:
+    if is_float(start):
+        return max(0, ceil((float(limit.item()) - float(start.item())) / float(delta.item())))
+    return max(0, -((int(start.item()) - int(limit.item())) // int(delta.item())))
 
 
 def _infer(start: Type, limit: Type, delta: Type) -> Type:
     dtype = need_dtype("range", start, limit, delta, among=NUMBERS)
-    ends: list[float] = []
+    ends: list[Array] = []
     for each in (start, limit, delta):
         need_rank("range", each, 0, 1)
-        ends.append(known_value(each, "range: start, limit, delta").item())
-    if not ends[2]:
+        ends.append(known_value(each, "range: start, limit, delta"))
+    if not ends[2].item():
         raise ShapeError(f"range: expected a delta that is not 0, got {delta}")
-    return Type(dtype, (max(0, ceil((ends[1] - ends[0]) / ends[2])),))
+    return Type(dtype, (_count(*ends),))
 
 
 @op(
@@ -31,5 +37,6 @@ def _infer(start: Type, limit: Type, delta: Type) -> Type:
 )
 def range_(start: Array, limit: Array, delta: Array) -> Array:
     """start, start + delta, ... up to, but without, the limit."""
-    count = max(0, ceil((limit.item() - start.item()) / delta.item()))
-    return np.asarray(start + np.arange(count, dtype=start.dtype) * delta)
+    first, step = wide(start).reshape(()), wide(delta).reshape(())
+    steps = np.arange(_count(start, limit, delta), dtype=first.dtype)
+    return np.asarray(first + steps * step).astype(start.dtype, copy=False)

@@ -6,9 +6,9 @@ from typing import Any
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import Case, Op, case, known_value, op
-from palmkit.engine.ops.dtypes import NUMBERS
-from palmkit.engine.ops.rules import need_dtype, positive_axes
+from palmkit.engine.ops import Case, Op, case, op
+from palmkit.engine.ops.dtypes import NUMBERS, wide
+from palmkit.engine.ops.rules import known_integers, need_dtype, positive_axes
 
 Reduction = Callable[[Array, tuple[int, ...], bool], Any]
 
@@ -35,7 +35,7 @@ def reduction(*cases: Case, dtypes: Sequence[str] = NUMBERS) -> Callable[[Reduct
             x: Type, axes: Type | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
         ) -> Type:
             need_dtype(name, x, among=dtypes)
-            value = None if axes is None else known_value(axes, f"{name}: axes")
+            value = None if axes is None else known_integers(axes, f"{name}: axes")
             chosen = reduced_axes(len(x.shape), value, noop_with_empty_axes)
             kept = reduced_shape(x.dims, positive_axes(name, chosen, x), keepdims)
             return Type(x.dtype, kept)
@@ -44,7 +44,8 @@ def reduction(*cases: Case, dtypes: Sequence[str] = NUMBERS) -> Callable[[Reduct
             x: Array, axes: Array | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
         ) -> Array:
             chosen = reduced_axes(x.ndim, axes, noop_with_empty_axes)
-            return np.asarray(reference(x, chosen, bool(keepdims)), x.dtype)
+            y = np.asarray(reference(wide(x), chosen, bool(keepdims)))
+            return y.astype(x.dtype, copy=False)
 
         meaning.__name__, meaning.__doc__ = name, reference.__doc__
         return op(infer, *cases)(meaning)

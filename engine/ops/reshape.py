@@ -7,7 +7,8 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, known_value, op
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.rules import known_integers
 
 
 def _resolve(x: Type, shape: Sequence[int], allowzero: int) -> tuple[int, ...]:
@@ -22,7 +23,7 @@ def _resolve(x: Type, shape: Sequence[int], allowzero: int) -> tuple[int, ...]:
 
 
 def _infer(x: Type, shape: Type, *, allowzero: int = 0) -> Type:
-    return Type(x.dtype, _resolve(x, known_value(shape, "reshape: shape").tolist(), allowzero))
+    return Type(x.dtype, _resolve(x, known_integers(shape, "reshape: shape").tolist(), allowzero))
 
 
 @op(

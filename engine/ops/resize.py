@@ -6,7 +6,7 @@ from typing import Any, cast
 
 import numpy as np
 
-from palmkit.engine.errors import ShapeError, UnsupportedError
+from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Node, Type
 from palmkit.engine.ops import Case, case, check_attrs, known_value, op
 from palmkit.engine.ops.dtypes import FLOATS
@@ -40,8 +40,6 @@ class Options:
 
     def check(self) -> None:
         """Raise unless the op is defined for them."""
-        if self.antialias:
-            raise UnsupportedError("resize: antialias is not supported")
         if (
             self.mode not in MODES
             or self.nearest_mode not in NEAREST_MODES
@@ -102,7 +100,11 @@ def _coordinates(
     if mode == "asymmetric":
         return y / scale
     if mode == "align_corners":
-        return y * (length - 1) / max(size - 1, 1)
+        whole = length * float(scale)
+        if size <= 1:
+            return y * 0
+        # The size that is meant: of scales given it need not be a whole number.
+        return y * (length - 1) / np.float32(size - 1 if round(whole, 3) == size else whole - 1)
     if mode == "tf_crop_and_resize":
         start, end = roi
         if size > 1:
@@ -131,6 +133,8 @@ def _taps(
             "ceil": np.ceil(x),
         }[options.nearest_mode]
         index, weight = rounded[:, None], np.ones((size, 1))
+    elif options.antialias and scale < 1:
+        index, weight = _filtered(options, x, length, float(scale))
     elif options.mode == "linear":
         x = np.clip(x, 0, length - 1)
         lower = np.floor(x)
@@ -138,15 +142,28 @@ def _taps(
         weight = np.stack([lower + 1 - x, x - lower], 1)
     else:
         index = np.floor(x)[:, None] + np.arange(-1, 3)
-        weight = _cubic(np.abs(x[:, None] - index), options.cubic_coeff_a)
-        if options.exclude_outside:
-            weight = np.where((index >= 0) & (index < length), weight, 0)
-            weight /= weight.sum(1, keepdims=True)
+        weight = cubic_weight(np.abs(x[:, None] - index), options.cubic_coeff_a)
+    if options.exclude_outside and options.mode != "nearest":
+        weight = np.where((index >= 0) & (index < length), weight, 0)
+        weight = weight / weight.sum(1, keepdims=True)
     index = np.clip(np.nan_to_num(index), 0, length - 1).astype(np.int32)
     return Taps(index, weight.astype(np.float32), outside)
 
 
-def _cubic(distance: Array, a: float) -> Array:
+def _filtered(options: Options, x: Array, length: int, scale: float) -> tuple[Array, Array]:
+    """Index and weight where x shrinks: the curve is stretched so that it covers all."""
+    width = 1 if options.mode == "linear" else 2
+    reach = int(min(np.ceil(width / scale), width * length))
+    index = np.floor(x)[:, None] + np.arange(-reach, reach + 2)
+    distance = np.abs(x[:, None] - index) * scale
+    if options.mode == "linear":
+        weight = np.clip(1 - distance, 0, 1)
+    else:
+        weight = cubic_weight(distance, options.cubic_coeff_a)
+    return index, weight / weight.sum(1, keepdims=True)
+
+
+def cubic_weight(distance: Array, a: float) -> Array:
     """The weight of an element at a distance of 0..2; Keys, Cubic convolution interpolation."""
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
@@ -176,11 +193,10 @@ def _all_taps(
     return taps
 
 
-def axis_table(node: Node, types: Mapping[str, Type], axis: int) -> tuple[Array, ...]:
-    """What a kernel needs to know of one axis of a resize node whose size is constant.
+def taps_of(node: Node, types: Mapping[str, Type]) -> tuple[Options, dict[int, Taps]]:
+    """The options of a resize node whose size is constant, and the taps of each axis it changes.
 
-    Returns (index,) in mode nearest, (lower, upper, weight of upper) in mode linear: int32[out],
-    weights float32[out]. Raises UnsupportedError for other modes.
+    Raises Undetermined if the size is not constant.
     """
     x, *rest = (types[name] if name else None for name in node.inputs)
     assert x is not None
@@ -189,15 +205,7 @@ def axis_table(node: Node, types: Mapping[str, Type], axis: int) -> tuple[Array,
     )[:3]
     options = Options(**cast(dict[str, Any], dict(node.attrs)))
     options.check()
-    same = np.arange(x.dims[axis], dtype=np.int32)
-    taps = _all_taps(x, roi, scales, sizes, options).get(
-        axis, Taps(np.stack([same, same], 1), np.stack([same * 0 + 1, same * 0], 1), same < 0)
-    )
-    if taps.outside.any() or options.mode == "cubic":
-        raise UnsupportedError("mode cubic, or coordinates outside of the image")
-    if options.mode == "nearest":
-        return (taps.index[:, 0].copy(),)
-    return taps.index[:, 0].copy(), taps.index[:, 1].copy(), taps.weight[:, 1].astype(np.float32)
+    return options, _all_taps(x, roi, scales, sizes, options)
 
 
 def _infer(
@@ -270,6 +278,12 @@ def _sized(*sizes: int, **attrs: Any) -> Case:
         extrapolation_value=2.5,
     ),
     case((2, 5), None, None, np.array([3, 8]), mode="linear"),
+    *(
+        _scaled(1, 1, 0.6, 0.3, mode=mode, antialias=1, exclude_outside=exclude)
+        for mode in MODES[1:]
+        for exclude in (0, 1)
+    ),
+    _sized(1, 3, 3, 9, mode="linear", antialias=1),
     case((1, 3, 5, 7), None, np.array(_UP, np.float32), dtype="uint8"),
 )
 def resize(

@@ -5,7 +5,8 @@ from collections.abc import Sequence
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
-from palmkit.engine.ir import Type
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import known_value
 
 
 def need_dtype(op: str, *types: Type, among: Sequence[str]) -> str:
@@ -55,3 +56,12 @@ def need_broadcast_to(op: str, small: Type, big: Type) -> None:
     """`small` must broadcast to the very shape of `big`."""
     if broadcast(op, small, big) != big.dims:
         raise ShapeError(f"{op}: cannot broadcast {small} to {big}")
+
+
+def known_integers(type: Type, what: str) -> Array:
+    """The value of an input that holds dims, axes or places; Undetermined if only a run gives it.
+
+    what: the op and the input, for messages.
+    """
+    need_dtype(what, type, among=("int32", "int64"))
+    return known_value(type, what)

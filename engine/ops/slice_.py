@@ -3,8 +3,8 @@
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, known_value, op
-from palmkit.engine.ops.rules import positive_axes
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.rules import known_integers, positive_axes
 
 
 def cuts(
@@ -27,10 +27,10 @@ def _infer(
 ) -> Type:
     found = cuts(
         x,
-        known_value(starts, "slice: starts"),
-        known_value(ends, "slice: ends"),
-        None if axes is None else known_value(axes, "slice: axes"),
-        None if steps is None else known_value(steps, "slice: steps"),
+        known_integers(starts, "slice: starts"),
+        known_integers(ends, "slice: ends"),
+        None if axes is None else known_integers(axes, "slice: axes"),
+        None if steps is None else known_integers(steps, "slice: steps"),
     )
     lengths = (len(range(*cut.indices(dim))) for cut, dim in zip(found, x.dims, strict=True))
     return Type(x.dtype, tuple(lengths))

@@ -4,7 +4,7 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Case, case, op
-from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, positive_axis
 
 CASES: tuple[Case, ...] = (
@@ -28,5 +28,5 @@ def _infer(x: Type, *, axis: int = -1) -> Type:
 @op(_infer, *CASES)
 def softmax(x: Array, *, axis: int = -1) -> Array:
     """y = exp(x) / sum(exp(x)) along the axis."""
-    y = np.exp(x - x.max(axis, keepdims=True))
-    return np.asarray(y / y.sum(axis, keepdims=True))
+    y = np.exp(x - x.max(axis, keepdims=True, initial=-np.inf))
+    return np.asarray(y / wide(y).sum(axis, keepdims=True).astype(x.dtype, copy=False))

@@ -6,8 +6,8 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import Results, case, known_value, op
-from palmkit.engine.ops.rules import positive_axis
+from palmkit.engine.ops import Results, case, op
+from palmkit.engine.ops.rules import known_integers, positive_axis
 
 
 def _sizes(dim: int, split: Array | None, num_outputs: int) -> Sequence[int]:
@@ -22,7 +22,7 @@ def _infer(
     x: Type, split: Type | None = None, *, axis: int = 0, num_outputs: int = 0
 ) -> tuple[Type, ...]:
     axis = positive_axis("split", axis, x)
-    value = None if split is None else known_value(split, "split: split")
+    value = None if split is None else known_integers(split, "split: split")
     if value is None and not 1 <= num_outputs <= max(1, x.dims[axis]):
         raise ShapeError(f"split: cannot cut axis {axis} of {x} into {num_outputs} pieces")
     sizes = _sizes(x.dims[axis], value, num_outputs)

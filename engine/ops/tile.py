@@ -4,11 +4,12 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, known_value, op
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.rules import known_integers
 
 
 def _infer(x: Type, repeats: Type) -> Type:
-    value = known_value(repeats, "tile: repeats").tolist()
+    value = known_integers(repeats, "tile: repeats").tolist()
     if len(value) != len(x.shape):
         raise ShapeError(f"tile: expected {len(x.shape)} repeats for {x}, got {value}")
     return Type(x.dtype, tuple(dim * n for dim, n in zip(x.dims, value, strict=True)))

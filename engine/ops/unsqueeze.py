@@ -3,12 +3,12 @@
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, known_value, op
-from palmkit.engine.ops.rules import positive_axes
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.rules import known_integers, positive_axes
 
 
 def _infer(x: Type, axes: Type) -> Type:
-    value = known_value(axes, "unsqueeze: axes").tolist()
+    value = known_integers(axes, "unsqueeze: axes").reshape(-1).tolist()
     added = positive_axes("unsqueeze", value, x, extra=len(value))
     dims = iter(x.dims)
     rank = len(x.shape) + len(value)
@@ -25,4 +25,4 @@ def _infer(x: Type, axes: Type) -> Type:
 )
 def unsqueeze(x: Array, axes: Array) -> Array:
     """x with axes of size 1 put in, counted in the output."""
-    return np.expand_dims(x, tuple(axes.tolist()))
+    return np.expand_dims(x, tuple(axes.reshape(-1).tolist()))

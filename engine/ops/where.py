@@ -2,15 +2,14 @@
 
 import numpy as np
 
-from palmkit.engine.ir import Array, Type
+from palmkit.engine.ir import DTYPES, Array, Type
 from palmkit.engine.ops import Case, case, op
-from palmkit.engine.ops.dtypes import ALL
 from palmkit.engine.ops.rules import broadcast, need_dtype
 
 
 def _infer(condition: Type, x: Type, y: Type) -> Type:
     need_dtype("where", condition, among=("bool",))
-    return Type(need_dtype("where", x, y, among=ALL), broadcast("where", condition, x, y))
+    return Type(need_dtype("where", x, y, among=DTYPES), broadcast("where", condition, x, y))
 
 
 def _computed(condition: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...]) -> Case:

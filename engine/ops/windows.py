@@ -65,7 +65,8 @@ def place(
 ) -> Windows:
     """Work out the windows over x; attributes as in ONNX, empty ones take their defaults.
 
-    With ceil_mode a last window may reach past the padding, but must not start there.
+    With ceil_mode a last window may reach past the padding, but must not start there; so a kernel
+    that is larger than what is padded by less than a stride gives one window.
     Raises ShapeError if the kernel does not fit, ValueError for attributes of wrong length.
     """
     rank = need_rank(op, x, 3) - 2
@@ -86,7 +87,7 @@ def place(
             ends[i] = total - begins[i]
             continue
         room = spatial[i] + begins[i] + ends[i] - extent
-        if room < 0:
+        if room < 0 and not (ceil_mode and room > -stride):
             raise ShapeError(f"{op}: a kernel of {list(kernel)} does not fit into {x}")
         sizes[i] = room // stride + 1
         if ceil_mode and room % stride and sizes[i] * stride < spatial[i] + begins[i]:
@@ -98,6 +99,6 @@ def explicit_pads(
     attrs: Mapping[str, Attr], spatial: Sequence[int], kernel: Sequence[int]
 ) -> tuple[int, ...]:
     """The pads, all begins then all ends, that a node's attributes mean: auto_pad worked out."""
-    names = ("auto_pad", "dilations", "pads", "strides")
+    names = ("auto_pad", "ceil_mode", "dilations", "pads", "strides")
     chosen = cast(dict[str, Any], {name: attrs[name] for name in names if name in attrs})
     return place("pads", Type("float32", (1, 1, *spatial)), kernel, **chosen).pads

@@ -1,6 +1,7 @@
 """Graph passes, and the order in which they run."""
 
 from collections.abc import Callable
+from itertools import cycle, islice
 
 import numpy as np
 
@@ -10,32 +11,56 @@ from palmkit.engine.passes.cancel_transposes import cancel_transposes
 from palmkit.engine.passes.fold_batch_norm import fold_batch_norm
 from palmkit.engine.passes.fold_constants import fold_constants
 from palmkit.engine.passes.fold_pads import fold_pads
+from palmkit.engine.passes.fold_scales import fold_scales
 from palmkit.engine.passes.fuse_activation import fuse_activation
 from palmkit.engine.passes.fuse_bias import fuse_bias
 from palmkit.engine.passes.fuse_residual import fuse_residual
+from palmkit.engine.passes.inline_branches import inline_branches
 from palmkit.engine.passes.merge_common import merge_common
+from palmkit.engine.passes.merge_heads import merge_heads
+from palmkit.engine.passes.merge_parts import merge_parts
+from palmkit.engine.passes.merge_pointwise import merge_pointwise
 from palmkit.engine.passes.merge_reshapes import merge_reshapes
+from palmkit.engine.passes.merge_slices import merge_slices
+from palmkit.engine.passes.move_before_resize import move_before_resize
 from palmkit.engine.passes.recognise_activations import recognise_activations
 from palmkit.engine.passes.recognise_global_pools import recognise_global_pools
+from palmkit.engine.passes.recognise_layouts import recognise_layouts
+from palmkit.engine.passes.recognise_normalizations import recognise_normalizations
 from palmkit.engine.passes.remove_dead_code import remove_dead_code
 from palmkit.engine.passes.remove_identities import remove_identities
 from palmkit.engine.passes.resolve_padding import resolve_padding
+from palmkit.engine.passes.shuffle_last import shuffle_last
+from palmkit.engine.passes.simplify import simplify
+from palmkit.engine.passes.write_out_einsum import write_out_einsum
 
 Pass = Callable[[Graph], Graph]
 
 PIPELINE: tuple[Pass, ...] = (
     remove_dead_code,  # nothing below should work on what nobody reads
     fold_constants,  # shape arithmetic ends here: what follows needs its results
+    inline_branches,  # once conditions are constants: what follows sees one straight graph
+    write_out_einsum,  # its transposes are to be merged and cancelled
     remove_identities,  # they hide what stands next to what
+    recognise_activations,  # before constants merge or fold that are part of one
+    simplify,  # more of what hides it
     merge_reshapes,  # before transposes walk: some of them are reshapes
     merge_common,  # one transpose for all readers of a value, not one each
+    merge_slices,  # before transposes walk: they would have to walk through each
+    recognise_layouts,  # before the transposes: they are part of what is looked for
+    shuffle_last,  # before the transposes it writes are to be cancelled
     cancel_transposes,  # before the fusions: transposes stand between what fuses
     resolve_padding,  # before pads fold: both must be numbers
     fold_pads,  # after the transposes: pads are then in the convolution's own layout
-    recognise_activations,  # before fuse_bias takes the `+ 3` of a written-out hard_sigmoid
+    recognise_normalizations,  # before what stands in them folds into layers
     recognise_global_pools,  # after the transposes: the axes are then the picture's own
+    move_before_resize,  # before the fusions: they take plain convolutions only
+    fold_scales,  # after the pads: a layer that pads takes in less
     fold_batch_norm,  # before fuse_bias: it leaves an addition
     fuse_bias,  # before fuse_residual: it takes the additions that are not residuals
+    merge_pointwise,  # after the biases: what stood between two convolutions is gone
+    merge_heads,  # before the fusions: they make equal convolutions different
+    merge_parts,  # right behind merge_heads: it takes apart what heads go on with
     fuse_residual,  # before fuse_activation: the activation comes after the addition
     fuse_activation,  # last: a layer with an activation takes in nothing more
 )
@@ -55,13 +80,15 @@ def optimise(graph: Graph) -> Graph:
     for node in graph.nodes:
         find(node.op)
     infer_types(graph)
-    for _ in range(_MOST_ROUNDS):
-        before = graph.nodes
-        for each in PIPELINE:
-            # A weight may be infinite or no number: it goes through, as it does in the ops.
-            with np.errstate(all="ignore"):
-                graph = each(graph)
-            check(graph)
-        if graph.nodes == before:
+    settled = 0
+    for each in islice(cycle(PIPELINE), _MOST_ROUNDS * len(PIPELINE)):
+        # A weight may be infinite or no number: it goes through, as it does in the ops.
+        with np.errstate(all="ignore"):
+            changed = each(graph)
+        settled = settled + 1 if changed is graph else 0
+        if settled == len(PIPELINE):
             break
+        if changed is not graph:
+            check(changed)
+            graph = changed
     return graph

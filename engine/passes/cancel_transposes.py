@@ -17,8 +17,10 @@ import numpy as np
 from palmkit.engine.ir import Array, Graph, Node
 from palmkit.engine.passes.rewrite import (
     ELEMENTWISE,
+    REDUCTIONS,
     Change,
     Draft,
+    has_any,
     input_at,
     ints,
     rewrite,
@@ -31,15 +33,14 @@ _BROADCASTING = (
     "add", "sub", "mul", "div", "pow", "max", "min", "sum", "prelu", "where", "equal", "greater",
     "less", "greater_or_equal", "less_or_equal", "and", "or",
 )  # fmt: skip
-_REDUCTIONS = (
-    "reduce_mean", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_l2",
-)  # fmt: skip
 
 
 def cancel_transposes(graph: Graph) -> Graph:
     """Move transposes one node further, merge those that meet, drop those that do nothing."""
-    graph = rewrite(graph, _sink)
-    return rewrite(graph, _rise)
+    if not has_any(graph, ("transpose",)):
+        return graph
+    graph = rewrite(graph, _sink, ("transpose", *_RULES))
+    return rewrite(graph, _rise, ("transpose",))
 
 
 def _sink(draft: Draft, node: Node) -> Change:
@@ -218,7 +219,7 @@ _Walk: TypeAlias = Callable[[Draft, Node, Perm, dict[str, str]], "list[Node] | N
 _RULES: dict[str, _Walk] = {
     **dict.fromkeys(ELEMENTWISE, _unary),
     **dict.fromkeys(_BROADCASTING, _like),
-    **dict.fromkeys((*_REDUCTIONS, "squeeze"), _dropping_axes),
+    **dict.fromkeys((*REDUCTIONS, "squeeze"), _dropping_axes),
     **dict.fromkeys(("softmax", "log_softmax", "concat", "split"), _along_axis),
     "pad": _pad,
     "slice": _slice,

@@ -11,14 +11,12 @@ from palmkit.engine.passes.weights import LAYERS, by_channel, scaled
 
 def fold_batch_norm(graph: Graph) -> Graph:
     """mul and div by channel after a layer fold into it; batch_normalization is mul and add."""
-    return rewrite(graph, _fold)
+    return rewrite(graph, _fold, ("batch_normalization", "mul", "div"))
 
 
 def _fold(draft: Draft, node: Node) -> Change:
     if node.op == "batch_normalization":
         return _as_mul_and_add(draft, node)
-    if node.op not in ("mul", "div") or len(node.inputs) != 2:
-        return None
     x, factor = node.inputs
     if node.op == "mul" and draft.constant(factor) is None:
         x, factor = factor, x

@@ -2,10 +2,8 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from palmkit.engine.ir import Array, Graph, Known, Node, Type
-from palmkit.engine.ops import run_reference
+from palmkit.engine.ops import find, run_reference
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
 _SMALL_BYTES = 1 << 20
@@ -18,27 +16,27 @@ def fold_constants(graph: Graph) -> Graph:
     Left alone: identities, which are how a constant is an output of the graph; results of over
     1 MiB that are over 8 times as large as what they are made from.
     """
-    return rewrite(graph, _fold)
+    return rewrite(graph, _fold, {node.op for node in graph.nodes} - {"identity"})
 
 
 def _fold(draft: Draft, node: Node) -> Change:
-    if node.op == "identity":
+    if node.bodies or not find(node.op).pure:
         return None
-    types = [draft.type(name) for name in node.outputs]
-    known = [type.value for type in types if isinstance(type, Known)]
     inputs = [draft.constant(name) for name in node.inputs]
-    if len(known) == len(types):
-        results = known
-    elif all(value is not None for value, name in zip(inputs, node.inputs, strict=True) if name):
-        if not _is_reasonable(types, inputs):
-            return None
-        results = [np.asarray(result) for result in run_reference(node, inputs)]
-    else:
+    outputs = [name for name in node.outputs if name]
+    constant = all(v is not None for v, name in zip(inputs, node.inputs, strict=True) if name)
+    if not constant and not isinstance(draft.type(outputs[0]), Known):
         return None
+    types = [draft.type(name) for name in outputs]
+    results = [type.value for type in types if isinstance(type, Known)]
+    if len(results) != len(types):
+        if not constant or not _is_reasonable(types, inputs):
+            return None
+        computed = zip(node.outputs, run_reference(node, inputs), strict=False)
+        results = [result for name, result in computed if name]
     return {
         output: draft.new_constant(f"{output}/folded", result)
-        for output, result in zip(node.outputs, results, strict=False)
-        if output
+        for output, result in zip(outputs, results, strict=True)
     }
 
 

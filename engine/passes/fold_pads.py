@@ -1,23 +1,32 @@
 """Zeros written round a picture first, then read: the reader pads itself."""
 
 from dataclasses import replace
-from typing import Any
+
+import numpy as np
 
 from palmkit.engine.ir import Graph, Node
-from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite, with_attrs
+from palmkit.engine.passes.rewrite import (
+    Change,
+    Draft,
+    has_any,
+    input_at,
+    ints,
+    rewrite,
+    with_attrs,
+)
+from palmkit.engine.passes.signs import is_non_negative
 
-_NON_NEGATIVE = ("relu", "sigmoid", "hard_sigmoid", "exp", "abs", "softmax")
-_KEEP_SIGN = ("max_pool", "average_pool", "reshape", "transpose", "identity")
+_READERS = ("pad", "conv", "fused_conv", "max_pool", "average_pool")
 
 
 def fold_pads(graph: Graph) -> Graph:
     """A pad of zeros goes into the node that reads it, where that is exact.
 
-    Spatial pads: into conv; into max_pool if the picture is known to be non-negative; into
-    average_pool if it counts its padding, or has none yet. Channel pads at the end: away from
-    what a fused_conv adds.
+    Two such pads are one. Spatial pads: into conv; into max_pool if the picture is known to be
+    non-negative; into average_pool if it counts its padding, or has none yet. Channel pads at the
+    end: away from what a fused_conv adds.
     """
-    return rewrite(graph, _fold)
+    return rewrite(graph, _fold, _READERS) if has_any(graph, ("pad",)) else graph
 
 
 def _fold(draft: Draft, node: Node) -> Change:
@@ -25,8 +34,8 @@ def _fold(draft: Draft, node: Node) -> Change:
         change = _fold_channels(draft, node)
         if change is not None:
             return change
-    if node.op not in ("conv", "fused_conv", "max_pool", "average_pool"):
-        return None
+    if node.op == "pad":
+        return _merge(draft, node)
     pad = draft.producer(node.inputs[0])
     amounts = _zero_pads(draft, pad)
     if pad is None or amounts is None or node.attrs.get("ceil_mode", 0):
@@ -38,15 +47,27 @@ def _fold(draft: Draft, node: Node) -> Change:
     own = ints(node, "pads") or (0,) * (2 * (rank - 2))
     if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return None
-    if node.op == "max_pool" and not _is_non_negative(draft, pad.inputs[0]):
+    if node.op == "max_pool" and not is_non_negative(draft, pad.inputs[0]):
         return None
     if node.op == "average_pool":
         if any(own) and not node.attrs.get("count_include_pad", 0):
             return None
         node = with_attrs(node, count_include_pad=1)
     pads = tuple(x + y for x, y in zip(own, (*begins, *ends), strict=True))
+    if node.op == "max_pool" and not _every_window_sees_the_picture(node, pads):
+        return None
     reads_pad = (pad.inputs[0], *node.inputs[1:])
     return [with_attrs(replace(node, inputs=reads_pad), auto_pad=None, pads=pads)]
+
+
+def _merge(draft: Draft, node: Node) -> Change:
+    before = draft.sole_producer(node.inputs[0], "pad")
+    outer, inner = _zero_pads(draft, node), _zero_pads(draft, before)
+    if before is None or outer is None or inner is None or min(*outer, *inner) < 0:
+        return None
+    total = np.add(outer, inner).astype(np.int64)
+    pads = draft.new_constant(f"{node.outputs[0]}/pads", total)
+    return [replace(node, inputs=(before.inputs[0], pads, *node.inputs[2:]))]
 
 
 def _fold_channels(draft: Draft, node: Node) -> Change:
@@ -71,18 +92,8 @@ def _zero_pads(draft: Draft, pad: Node | None) -> tuple[int, ...] | None:
     return tuple(int(amount) for amount in amounts)
 
 
-def _is_non_negative(draft: Draft, name: str) -> bool:
-    """No element is below zero, by what wrote the value."""
-    node = draft.producer(name)
-    while node is not None and node.op in _KEEP_SIGN:
-        node = draft.producer(node.inputs[0])
-    if node is None:
-        return False
-    if node.op == "clip":
-        low = draft.constant(input_at(node, 1))
-        return low is not None and bool((low >= 0).all())
-    if node.op == "fused_conv":
-        params: Any = node.attrs.get("activation_params", ())
-        activation = node.attrs.get("activation", "")
-        return activation == "sigmoid" or (activation == "clip" and params[0] >= 0)
-    return node.op in _NON_NEGATIVE
+def _every_window_sees_the_picture(pool: Node, pads: tuple[int, ...]) -> bool:
+    """No window lies in the padding alone: max_pool's own padding is the lowest number, not 0."""
+    kernel = ints(pool, "kernel_shape")
+    undilated = all(dilation == 1 for dilation in ints(pool, "dilations"))
+    return undilated and all(pad < size for pad, size in zip(pads, kernel * 2, strict=True))

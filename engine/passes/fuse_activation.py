@@ -13,10 +13,12 @@ from palmkit.engine.ops import find
 from palmkit.engine.ops.fused_conv import ACTIVATIONS
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite, with_attrs
 
+_FUSED = ("relu", *(name for name in ACTIVATIONS if name))
+
 
 def fuse_activation(graph: Graph) -> Graph:
     """relu, clip, prelu, sigmoid ... of a convolution that nobody else reads."""
-    return rewrite(graph, _fuse)
+    return rewrite(graph, _fuse, _FUSED)
 
 
 def _fuse(draft: Draft, node: Node) -> Change:
@@ -36,10 +38,8 @@ def _fuse(draft: Draft, node: Node) -> Change:
         slope = _slope(draft, layer, node)
         if not slope:
             return None
-    elif node.op in ACTIVATIONS:
-        params = _attributes(node, ACTIVATIONS[node.op])
     else:
-        return None
+        params = _attributes(node, ACTIVATIONS[node.op])
     inputs = [*layer.inputs, *[""] * (4 - len(layer.inputs))][:4]
     inputs.append(slope)
     while not inputs[-1]:

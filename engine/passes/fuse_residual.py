@@ -11,12 +11,10 @@ def fuse_residual(graph: Graph) -> Graph:
 
     Of two convolutions the later one takes the other in: it runs when the other is ready.
     """
-    return rewrite(graph, _fuse)
+    return rewrite(graph, _fuse, ("add",))
 
 
 def _fuse(draft: Draft, node: Node) -> Change:
-    if node.op != "add":
-        return None
     a, b = node.inputs
     for x, z in ((a, b), (b, a)) if draft.place(a) > draft.place(b) else ((b, a), (a, b)):
         layer = draft.sole_producer(x, "conv", "fused_conv")

@@ -3,15 +3,16 @@
 from collections.abc import Hashable
 
 from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ops import find
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
-_MOST_BYTES = 1 << 16
+_MOST_BYTES = 1 << 12
 
 
 def merge_common(graph: Graph) -> Graph:
     """A node of the same op, attributes and inputs as an earlier one gives way to it.
 
-    Constants of over 64 KiB are told apart by name only: comparing them costs more than it saves.
+    Constants of over 4 KiB are told apart by name only: comparing them costs more than it saves.
     """
     first_of: dict[Hashable, str] = {}
     same = {
@@ -19,23 +20,21 @@ def merge_common(graph: Graph) -> Graph:
         for name, value in graph.constants.items()
         if value.nbytes <= _MOST_BYTES
     }
-    seen: dict[Hashable, tuple[str, ...]] = {}
+    seen: dict[Hashable, list[Node]] = {}
 
     def merge(draft: Draft, node: Node) -> Change:
-        inputs = tuple(same.get(name, name) for name in node.inputs)
-        outputs = seen.get(_signature(node, inputs))
-        if outputs is None or any(draft.producer(name) is None for name in outputs if name):
-            seen[_signature(node, inputs)] = node.outputs
+        if node.bodies or not find(node.op).pure:
             return None
-        return dict(zip(node.outputs, outputs, strict=True))
+        inputs = tuple(same.get(name, name) for name in node.inputs)
+        alike = seen.setdefault((node.op, inputs, tuple(map(bool, node.outputs))), [])
+        for other in alike:
+            if other.attrs == node.attrs and draft.producer(other.outputs[0]) is not None:
+                return dict(zip(node.outputs, other.outputs, strict=True))
+        alike.append(node)
+        return None
 
-    return rewrite(graph, merge)
+    return rewrite(graph, merge, {node.op for node in graph.nodes})
 
 
 def _content(value: Array) -> Hashable:
-    return value.dtype.str, value.shape, value.tobytes()
-
-
-def _signature(node: Node, inputs: tuple[str, ...]) -> Hashable:
-    present = tuple(bool(name) for name in node.outputs)
-    return node.op, inputs, tuple(sorted(node.attrs.items())), present
+    return value.dtype.name, value.shape, value.tobytes()

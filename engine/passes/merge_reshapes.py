@@ -5,7 +5,17 @@ from dataclasses import replace
 import numpy as np
 
 from palmkit.engine.ir import Graph, Node
-from palmkit.engine.passes.rewrite import ELEMENTWISE, Change, Draft, ints, rewrite
+from palmkit.engine.passes.rewrite import (
+    ELEMENTWISE,
+    REDUCTIONS,
+    Change,
+    Draft,
+    has_any,
+    input_at,
+    ints,
+    rewrite,
+    with_attrs,
+)
 
 _REGROUPING = ("reshape", "flatten", "squeeze", "unsqueeze")
 
@@ -14,13 +24,15 @@ def merge_reshapes(graph: Graph) -> Graph:
     """Of known shapes: flatten, squeeze and unsqueeze become reshape, and chains become one.
 
     A transpose in such a chain that only moves dims of size one moves no data and leaves. A reshape
-    goes behind the activation that reads it, so that the activation stands beside its layer.
+    goes behind the activation that reads it, so that the activation stands beside its layer. A
+    reduction whose dropped axes a reshape brings back keeps them.
     """
-    return rewrite(rewrite(graph, _merge), _sink)
+    graph = rewrite(graph, _merge, (*_REGROUPING, "transpose"))
+    return rewrite(graph, _sink, ELEMENTWISE) if has_any(graph, ("reshape",)) else graph
 
 
 def _sink(draft: Draft, node: Node) -> Change:
-    before = draft.sole_producer(node.inputs[0], "reshape") if node.op in ELEMENTWISE else None
+    before = draft.sole_producer(node.inputs[0], "reshape")
     if before is None or any(n and draft.constant(n) is None for n in node.inputs[1:]):
         return None
     inner = draft.new_value(f"{node.outputs[0]}/before")
@@ -35,6 +47,9 @@ def _merge(draft: Draft, node: Node) -> Change:
     before = draft.producer(node.inputs[0])
     if dims is None or 0 in dims or not _regroups(draft, node):
         return None
+    kept = _kept(draft, node, dims)
+    if kept is not None:
+        return [kept]
     if before is not None and _regroups(draft, before):
         source = before.inputs[0]
     elif node.op == "transpose" or (node.op == "reshape" and _is_plain(draft, node, dims)):
@@ -43,6 +58,20 @@ def _merge(draft: Draft, node: Node) -> Change:
         source = node.inputs[0]
     shape = draft.new_constant(f"{node.outputs[0]}/shape", np.array(dims, np.int64))
     return [Node("reshape", (source, shape), node.outputs, name=node.name)]
+
+
+def _kept(draft: Draft, node: Node, dims: tuple[int, ...]) -> Node | None:
+    """The reduction before, its axes kept, if it dropped what the node brings back as ones."""
+    before = draft.sole_producer(node.inputs[0], *REDUCTIONS)
+    if before is None or before.attrs.get("keepdims", 1):
+        return None
+    x, axes = draft.dims(before.inputs[0]), draft.constant(input_at(before, 1))
+    if x is None or axes is None:
+        return None
+    gone = {int(axis) % len(x) for axis in axes.reshape(-1)}
+    if dims != tuple(1 if axis in gone else dim for axis, dim in enumerate(x)):
+        return None
+    return with_attrs(replace(before, outputs=node.outputs), keepdims=None)
 
 
 def _is_plain(draft: Draft, node: Node, dims: tuple[int, ...]) -> bool:

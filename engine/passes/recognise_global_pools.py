@@ -13,11 +13,11 @@ _GLOBAL = {
 
 def recognise_global_pools(graph: Graph) -> Graph:
     """A pool with one window, or a reduction that keeps its axes, over all spatial axes."""
-    return rewrite(graph, _recognise)
+    return rewrite(graph, _recognise, _GLOBAL)
 
 
 def _recognise(draft: Draft, node: Node) -> Change:
-    dims = draft.dims(node.inputs[0]) if node.op in _GLOBAL else None
+    dims = draft.dims(node.inputs[0])
     if dims is None or len(dims) < 3 or any(draft.reads(name) for name in node.outputs[1:]):
         return None
     is_pool = node.op.endswith("_pool")

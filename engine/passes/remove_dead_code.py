@@ -1,9 +1,12 @@
 """Take out what no output needs."""
 
 from palmkit.engine.ir import Graph
-from palmkit.engine.passes.rewrite import rewrite
+from palmkit.engine.passes.rewrite import Draft
 
 
 def remove_dead_code(graph: Graph) -> Graph:
     """Nodes and constants that no graph output hangs on go; graph inputs stay."""
-    return rewrite(graph, lambda draft, node: None)
+    draft = Draft(graph)
+    for node in graph.nodes:
+        draft.visit(node, None)
+    return draft.finish()

@@ -14,12 +14,11 @@ def remove_identities(graph: Graph) -> Graph:
     At a graph output the value before takes the output's name; a graph input or a constant that is
     an output at once keeps its identity node.
     """
-    return rewrite(graph, _remove)
+    return rewrite(graph, _remove, _CHECKS)
 
 
 def _remove(draft: Draft, node: Node) -> Change:
-    changes_nothing = _CHECKS.get(node.op)
-    if changes_nothing is None or not changes_nothing(draft, node):
+    if not _CHECKS[node.op](draft, node):
         return None
     if any(draft.reads(name) for name in node.outputs[1:]):
         return None

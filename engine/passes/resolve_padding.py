@@ -9,12 +9,12 @@ _WINDOWED = ("conv", "fused_conv", "max_pool", "average_pool", "conv_transpose")
 
 def resolve_padding(graph: Graph) -> Graph:
     """auto_pad, and conv_transpose's output_shape, become pads, after ONNX's rules."""
-    return rewrite(graph, _resolve)
+    return rewrite(graph, _resolve, _WINDOWED)
 
 
 def _resolve(draft: Draft, node: Node) -> Change:
     rule = node.attrs.get("auto_pad", "NOTSET")
-    if node.op not in _WINDOWED or (rule == "NOTSET" and not ints(node, "output_shape")):
+    if rule == "NOTSET" and not ints(node, "output_shape"):
         return None
     x = draft.dims(node.inputs[0])
     w = draft.dims(node.inputs[1]) if len(node.inputs) > 1 else None

@@ -7,7 +7,7 @@ is read. A pass is `rewrite(graph, rule)`. What nobody reads any more leaves at 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
 from typing import Any, TypeAlias
@@ -16,28 +16,43 @@ import numpy as np
 
 from palmkit.engine.errors import ModelError, PalmError
 from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type, fresh_name, value_names
-from palmkit.engine.ops import infer_node, infer_types
+from palmkit.engine.ops import infer_outputs, infer_types
 
 # Ops of one value, element by element; clip's bounds are single numbers.
 ELEMENTWISE = (
     "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "neg", "abs", "floor", "ceil", "round",
     "reciprocal", "hard_swish", "hard_sigmoid", "softplus", "erf", "leaky_relu", "elu", "clip",
-    "cast", "identity", "not",
+    "cast", "identity", "not", "gelu", "swish", "mish", "softsign", "selu", "celu", "shrink",
+    "thresholded_relu", "sign", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
+    "asinh", "acosh", "atanh", "is_nan", "is_inf", "bitwise_not",
+)  # fmt: skip
+# Ops that make one element of many along axes, which are the second input.
+REDUCTIONS = (
+    "reduce_mean", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_l1",
+    "reduce_l2", "reduce_log_sum", "reduce_log_sum_exp", "reduce_sum_square",
 )  # fmt: skip
 Change: TypeAlias = "Sequence[Node] | Mapping[str, str] | None"
 Rule: TypeAlias = Callable[["Draft", Node], Change]
 
 
-def rewrite(graph: Graph, rule: Rule) -> Graph:
-    """Offer every node to `rule`, in order.
+def rewrite(graph: Graph, rule: Rule, ops: Collection[str]) -> Graph:
+    """Offer every node of one of `ops` to `rule`, in order.
 
     The rule answers None (leave it), nodes that stand in its place and write its outputs, or a
-    mapping output -> value that already holds the same.
+    mapping output -> value that already holds the same. The graph itself comes back if nothing
+    changes.
     """
+    if not has_any(graph, ops):
+        return graph
     draft = Draft(graph)
     for node in graph.nodes:
-        draft.visit(node, rule)
+        draft.visit(node, rule if node.op in ops else None)
     return draft.finish()
+
+
+def has_any(graph: Graph, ops: Collection[str]) -> bool:
+    """Some node is one of `ops`."""
+    return any(node.op in ops for node in graph.nodes)
 
 
 def ints(node: Node, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
@@ -64,14 +79,16 @@ class Draft:
         """Start with no node visited."""
         self._graph = graph
         self.constants: dict[str, Array] = dict(graph.constants)
-        self._taken = value_names(graph)
         self._nodes: list[Node | None] = []
         self._places: dict[str, int] = {}
         self._sources: dict[str, str] = {}
         self._typed = 0
-        self._reads: Counter[str] = Counter([*graph.outputs])
+        self._has_changed = False
+        read = [*graph.outputs]
         for node in graph.nodes:
-            self._reads.update(name for name in node.inputs if name)
+            read += node.inputs
+        self._reads = Counter(read)
+        del self._reads[""]
 
     def producer(self, name: str) -> Node | None:
         """The node that writes a value, among those before the visited one."""
@@ -91,7 +108,7 @@ class Draft:
         node = self.producer(name)
         if node is None or node.op not in ops or self._reads[name] != 1:
             return None
-        return node if sum(1 for output in node.outputs if output) == 1 else None
+        return node if len(node.outputs) == 1 or sum(map(bool, node.outputs)) == 1 else None
 
     def is_output(self, name: str) -> bool:
         """The value is an output of the graph."""
@@ -100,6 +117,10 @@ class Draft:
     def constant(self, name: str) -> Array | None:
         """A constant's value."""
         return self.constants.get(name)
+
+    @cached_property
+    def _taken(self) -> set[str]:
+        return value_names(self._graph)
 
     @cached_property
     def _types(self) -> dict[str, Type]:
@@ -117,7 +138,7 @@ class Draft:
                 continue
             inputs = [self.type(each) if each else None for each in node.inputs]
             if all(type is not None or not n for type, n in zip(inputs, node.inputs, strict=True)):
-                inferred = infer_node(node, inputs)
+                inferred = infer_outputs(node, inputs)
                 types.update({n: t for n, t in zip(node.outputs, inferred, strict=False) if n})
         known = types.get(name)
         return known if known is not None and known.is_static else None
@@ -139,15 +160,17 @@ class Draft:
         self.constants[name] = value
         return name
 
-    def visit(self, node: Node, rule: Rule) -> None:
-        """Offer one node to the rule and take what it answers."""
-        inputs = tuple(self._sources.get(name, name) for name in node.inputs)
-        node = node if inputs == node.inputs else replace(node, inputs=inputs)
-        if not any(self._reads[name] for name in node.outputs):
+    def visit(self, node: Node, rule: Rule | None) -> None:
+        """Offer one node to the rule, if there is one, and take what it answers."""
+        if self._sources and not self._sources.keys().isdisjoint(node.inputs):
+            inputs = tuple(self._sources.get(name, name) for name in node.inputs)
+            node = replace(node, inputs=inputs)
+        if not self._is_read(node):
+            self._has_changed = True
             self._release(node)
             return
         try:
-            change = rule(self, node)
+            change = rule(self, node) if rule is not None else None
         except PalmError:
             raise
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
@@ -156,7 +179,9 @@ class Draft:
             ) from error
         if change is None:
             self._append(node)
-        elif isinstance(change, Mapping):
+            return
+        self._has_changed = True
+        if isinstance(change, Mapping):
             self._forward(node, change)
         else:
             for new in change:
@@ -166,10 +191,16 @@ class Draft:
 
     def finish(self) -> Graph:
         """The graph of the nodes taken, with the constants they read."""
+        constants = {name: value for name, value in self.constants.items() if self._reads[name]}
+        if not self._has_changed and len(constants) == len(self._graph.constants):
+            return self._graph
         nodes = tuple(node for node in self._nodes if node is not None)
-        read = {name for node in nodes for name in node.inputs} | set(self._graph.outputs)
-        constants = {name: value for name, value in self.constants.items() if name in read}
+        if nodes == self._graph.nodes and constants.keys() == self._graph.constants.keys():
+            return self._graph
         return self._graph.with_nodes(nodes, constants)
+
+    def _is_read(self, node: Node) -> bool:
+        return any(map(self._reads.get, node.outputs))
 
     def _append(self, node: Node) -> None:
         for name in node.outputs:
@@ -186,7 +217,7 @@ class Draft:
                     continue
                 self._reads[name] -= 1
                 source = self.producer(name)
-                if source is not None and not any(self._reads[each] for each in source.outputs):
+                if source is not None and not self._is_read(source):
                     self._nodes[self._places[name]] = None
                     for each in source.outputs:
                         self._places.pop(each, None)

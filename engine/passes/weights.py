@@ -1,6 +1,6 @@
-"""Layers with constant weights, and how their outputs are scaled and shifted by channel.
+"""Layers with constant weights, and how what they read and write is scaled and shifted by channel.
 
-The channels of every layer's output are axis 1: conv, conv_transpose and gemm alike.
+The channels are axis 1 of conv, conv_transpose and gemm, and the last axis of matmul.
 """
 
 from __future__ import annotations
@@ -14,28 +14,60 @@ import numpy as np
 from palmkit.engine.ir import Array, Node
 from palmkit.engine.passes.rewrite import Draft, input_at, with_attrs
 
-LAYERS = ("conv", "conv_transpose", "gemm")
+LAYERS = ("conv", "conv_transpose", "gemm", "matmul")
 
 
 def channels(draft: Draft, layer: Node) -> int | None:
     """How many channels the layer gives; None if its weights are not constant."""
     weight = draft.constant(layer.inputs[1])
-    if weight is None:
+    if weight is None or (layer.op == "matmul" and weight.ndim != 2):
         return None
     group: Any = layer.attrs.get("group", 1)
     if layer.op == "conv_transpose":
         return int(weight.shape[1] * group)
-    return int(weight.shape[0 if layer.op != "gemm" or layer.attrs.get("transB", 0) else 1])
+    if layer.op == "conv" or layer.attrs.get("transB", 0):
+        return len(weight)
+    return int(weight.shape[1])
+
+
+def input_channels(draft: Draft, layer: Node) -> int | None:
+    """How many channels the layer reads; None if its weights are not constant."""
+    weight = draft.constant(layer.inputs[1])
+    if (
+        weight is None
+        or layer.attrs.get("transA", 0)
+        or (layer.op == "matmul" and weight.ndim != 2)
+    ):
+        return None
+    group: Any = layer.attrs.get("group", 1)
+    if layer.op == "conv":
+        return int(weight.shape[1] * group)
+    return int(weight.shape[1] if layer.attrs.get("transB", 0) else len(weight))
 
 
 def by_channel(draft: Draft, layer: Node, value: Array) -> Array | None:
     """What broadcasts over the layer's output as one float64 number a channel; else None."""
-    count = channels(draft, layer)
-    rank = 2 if layer.op == "gemm" else draft.constants[layer.inputs[1]].ndim
-    if count is None or value.ndim > rank:
+    return _spread(draft, layer, value, channels(draft, layer), layer.outputs[0])
+
+
+def by_input_channel(draft: Draft, layer: Node, value: Array) -> Array | None:
+    """What broadcasts over the layer's input as one float64 number a channel; else None."""
+    return _spread(draft, layer, value, input_channels(draft, layer), layer.inputs[0])
+
+
+def _spread(draft: Draft, layer: Node, value: Array, count: int | None, name: str) -> Array | None:
+    if count is None:
+        return None
+    if layer.op == "matmul":
+        dims = draft.dims(name)
+        rank = 2 if value.ndim < 2 else 0 if dims is None else len(dims)
+        axis = rank - 1
+    else:
+        rank, axis = (2 if layer.op == "gemm" else draft.constants[layer.inputs[1]].ndim), 1
+    if value.ndim > rank:
         return None
     shape = (1,) * (rank - value.ndim) + value.shape
-    if shape[1] not in (1, count) or value.size != shape[1]:
+    if shape[axis] not in (1, count) or value.size != shape[axis]:
         return None
     return np.broadcast_to(value.reshape(-1), count).astype(np.float64)
 
@@ -45,7 +77,7 @@ def bias_of(draft: Draft, layer: Node) -> Array | None:
     count = channels(draft, layer)
     if count is None:
         return None
-    if not input_at(layer, 2):
+    if layer.op == "matmul" or not input_at(layer, 2):
         return np.zeros(count)
     bias = draft.constant(input_at(layer, 2))
     if bias is None or layer.op != "gemm":
@@ -55,14 +87,17 @@ def bias_of(draft: Draft, layer: Node) -> Array | None:
 
 
 def scaled(draft: Draft, layer: Node, scale: Array, outputs: Sequence[str]) -> Node | None:
-    """The layer with every output channel times `scale`; None if its bias cannot be."""
+    """The layer with every output channel times `scale`.
+
+    None if its bias cannot be, or if its weights overflow.
+    """
     bias = bias_of(draft, layer)
     if bias is None:
         return None
     weight = draft.constants[layer.inputs[1]]
     if layer.op == "conv":
         factor = scale.reshape(-1, *[1] * (weight.ndim - 1))
-    elif layer.op == "gemm":
+    elif layer.op in ("gemm", "matmul"):
         factor = scale.reshape(-1, 1) if layer.attrs.get("transB", 0) else scale
     else:
         group: Any = layer.attrs.get("group", 1)
@@ -70,22 +105,67 @@ def scaled(draft: Draft, layer: Node, scale: Array, outputs: Sequence[str]) -> N
         factor = np.broadcast_to(
             factor, (group, len(weight) // group, *weight.shape[1:2], *factor.shape[3:])
         ).reshape(*weight.shape[:2], *factor.shape[3:])
-    name = draft.new_constant(f"{layer.inputs[1]}/scaled", (weight * factor).astype(weight.dtype))
+    name = _times(draft, layer, factor)
+    if name is None:
+        return None
     return shifted(draft, _with_inputs(layer, 1, name), bias * (scale - 1), outputs)
+
+
+def scaled_input(draft: Draft, layer: Node, scale: Array, x: str) -> Node | None:
+    """The layer that reads x times `scale`, as one that reads x; None if its weights overflow."""
+    weight = draft.constants[layer.inputs[1]]
+    group: Any = layer.attrs.get("group", 1)
+    if layer.op == "conv":
+        factor = np.repeat(scale.reshape(group, -1), len(weight) // group, 0)
+        factor = factor.reshape(*weight.shape[:2], *[1] * (weight.ndim - 2))
+    elif layer.attrs.get("transB", 0):
+        factor = scale
+    else:
+        factor = scale.reshape(-1, *[1] * (weight.ndim - 1))
+    name = _times(draft, layer, factor)
+    return None if name is None else replace(layer, inputs=(x, name, *layer.inputs[2:]))
+
+
+def shifted_input(draft: Draft, layer: Node, shift: Array, x: str) -> Node | None:
+    """The layer that reads x plus `shift`, as one that reads x; None if it pads, or has no bias."""
+    weight = draft.constants[layer.inputs[1]].astype(np.float64)
+    if layer.op == "conv":
+        pads: Any = layer.attrs.get("pads", ())
+        if any(pads) or layer.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+            return None
+        group: Any = layer.attrs.get("group", 1)
+        taps = weight.sum(tuple(range(2, weight.ndim)))
+        spread = np.repeat(shift.reshape(group, -1), len(weight) // group, 0)
+        sums = (taps * spread).sum(1)
+    elif layer.op in ("gemm", "matmul"):
+        alpha: Any = layer.attrs.get("alpha", 1.0)
+        sums = alpha * (weight @ shift if layer.attrs.get("transB", 0) else shift @ weight)
+    else:
+        return None
+    return shifted(draft, replace(layer, inputs=(x, *layer.inputs[1:])), sums, layer.outputs)
 
 
 def shifted(draft: Draft, layer: Node, shift: Array, outputs: Sequence[str]) -> Node | None:
     """The layer with `shift` added to every output channel; None if its bias cannot be."""
     bias = bias_of(draft, layer)
-    if bias is None:
+    if bias is None or (layer.op == "matmul" and shift.any()):
         return None
     node = replace(layer, outputs=tuple(outputs))
     if node.op == "gemm":
         node = with_attrs(node, beta=None)
-    if input_at(layer, 2) or shift.any():
+    if node.op != "matmul" and (input_at(layer, 2) or shift.any()):
         value = (bias + shift).astype(draft.constants[layer.inputs[1]].dtype)
         node = _with_inputs(node, 2, draft.new_constant(f"{outputs[0]}/bias", value))
     return node
+
+
+def _times(draft: Draft, layer: Node, factor: Array) -> str | None:
+    """The layer's weights times `factor`, as a constant; None if they were finite and are not."""
+    weight = draft.constants[layer.inputs[1]]
+    product = (weight * factor).astype(weight.dtype)
+    if not np.isfinite(product).all() and np.isfinite(weight).all():
+        return None
+    return draft.new_constant(f"{layer.inputs[1]}/scaled", product)
 
 
 def _with_inputs(node: Node, place: int, name: str) -> Node:

@@ -15,7 +15,10 @@ import warnings
 from collections.abc import Sequence
 from importlib.metadata import PackageNotFoundError, version
 
-COMMANDS = ("face", "convert", "inspect", "bench")
+from palmkit.engine.errors import PalmError
+from palmkit.kits.cli.command import UsageError, complain
+
+COMMANDS = ("face", "convert", "info", "check", "show", "ops", "bench")
 
 DESCRIPTION = "Ready-made vision kits that run on this machine and never open a connection."
 EXAMPLES = """\
@@ -23,7 +26,10 @@ examples:
   palmkit face group.jpg -o found.jpg      draw the faces found
   palmkit face photos/ --json              one JSON object a picture
   palmkit face clip.mp4 -o found.mp4       a video, faces numbered
-  palmkit inspect model.onnx               what is in a model
+  palmkit convert net.onnx -o net.palm     a model of another kind
+  palmkit check net.palm --source net.onnx does it give the same numbers
+  palmkit info net.palm                    what is in a model
+  palmkit COMMAND --help                   more of these
 """
 
 
@@ -34,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             options = _parser().parse_args(arguments)
             # The limit on pixels is ours; Pillow's warning would be a second line about it.
             warnings.filterwarnings("ignore", module="PIL")
-            code: int = options.run(options)
+            code = _run(options)
         finally:
             sys.stdout.flush()
     except KeyboardInterrupt:
@@ -44,6 +50,20 @@ def main(arguments: Sequence[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 141
     return code
+
+
+def _run(options: argparse.Namespace) -> int:
+    try:
+        code: int = options.run(options)
+        return code
+    except UsageError as error:
+        options.usage_error(str(error))
+        raise
+    except BrokenPipeError:
+        raise
+    except (PalmError, OSError, ImportError) as error:
+        complain(error)
+        return 1
 
 
 def _parser() -> argparse.ArgumentParser:

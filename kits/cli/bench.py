@@ -10,13 +10,15 @@ from dataclasses import asdict, dataclass
 from statistics import median
 
 from palmkit.engine.bench import SIDE, open_dims, random_inputs
+from palmkit.engine.errors import PalmError
 from palmkit.engine.ir import Type
 from palmkit.engine.model import Model
-from palmkit.kits.cli.command import Commands, add_command, complain
+from palmkit.kits.cli import models
+from palmkit.kits.cli.command import Commands, UsageError, add_command
 
 EXAMPLES = """\
   palmkit bench detector.palm
-  palmkit bench detector.onnx --threads 2 --dim height=480 --dim width=640
+  palmkit bench detector.onnx --threads 2 --input-shape 1x3x480x640
   palmkit bench detector.tflite --json
 """
 
@@ -28,56 +30,33 @@ def add(commands: Commands) -> None:
         "bench",
         run,
         help="time a model on this machine",
-        description="Time a model on random input, and its operators.",
+        description=f"""\
+Time a model on random input, and its operators: milliseconds at best, in the middle, and each
+operator's share. Dims that stay open are 1 for a batch, else {SIDE}.
+""",
         examples=EXAMPLES,
     )
-    parser.add_argument("model", metavar="MODEL", help=".palm, .onnx or .tflite file")
+    parser.add_argument("model", metavar="FILE", help=models.FILES)
+    models.add_shapes(parser)
     parser.add_argument("--threads", type=int, default=1, metavar="N", help="threads used (1)")
     parser.add_argument("--runs", type=int, default=50, metavar="N", help="timed runs (50)")
     parser.add_argument("--backend", default="cpu", help="cpu or reference (cpu)")
-    parser.add_argument(
-        "--dim",
-        action="append",
-        default=[],
-        type=_size,
-        metavar="NAME=N",
-        help=f"size of a dim that the model leaves open (1 for a batch, else {SIDE})",
-    )
     parser.add_argument("--json", action="store_true", help="as one JSON object")
-
-
-def _size(text: str) -> tuple[str, int]:
-    name, _, number = text.partition("=")
-    if not name or not number.isdigit() or int(number) < 1:
-        raise argparse.ArgumentTypeError(f"expected NAME=N with N at least 1, got {text!r}")
-    return name, int(number)
+    models.add_source_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
     """Time one model."""
-    from palmkit import engine
-
     if options.runs < 1:
-        options.usage_error(f"--runs: expected at least 1, got {options.runs}")
+        raise UsageError(f"--runs: expected at least 1, got {options.runs}")
+    graph = models.read(options)
     try:
-        model = engine.load(options.model, backend=options.backend, threads=options.threads)
-    except (engine.PalmError, OSError, ImportError) as error:
-        complain(error)
-        return 1
-    except ValueError as error:
-        options.usage_error(str(error))
+        model = Model(graph, backend=options.backend, threads=options.threads)
+    except PalmError:
         raise
-    sizes = open_dims(model.inputs)
-    for name, size in options.dim:
-        if name not in sizes:
-            known = ", ".join(sizes) or "none"
-            options.usage_error(f"--dim: the model leaves no such dim open ({known}): {name}")
-        sizes[name] = size
-    try:
-        times = _time(model, sizes, options.runs)
-    except engine.PalmError as error:
-        complain(error)
-        return 1
+    except ValueError as error:
+        raise UsageError(str(error)) from None
+    times = _time(model, open_dims(model.inputs), options.runs)
     if options.json:
         print(json.dumps({"file": options.model, "threads": options.threads, **asdict(times)}))
         return 0

@@ -10,6 +10,10 @@ from typing import Any, Protocol, TypeAlias
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 
 
+class UsageError(Exception):
+    """The arguments do not go together: one line, and exit code 2."""
+
+
 class Commands(Protocol):
     """What argparse's add_subparsers returns."""
 
@@ -35,4 +39,15 @@ def add_command(
 
 def complain(message: object) -> None:
     """One line on standard error."""
+    if isinstance(message, OSError) and message.strerror and message.filename:
+        message = f"{message.strerror.lower()}: {message.filename}"
     print(f"palmkit: {' '.join(str(message).split())}", file=sys.stderr)
+
+
+def progress_bar(total: int | None, unit: str, quiet: bool = False) -> Any:
+    """A tqdm bar on standard error, on a terminal only and gone when closed."""
+    from tqdm import tqdm
+
+    return tqdm(
+        total=total, unit=unit, disable=True if quiet else None, leave=False, file=sys.stderr
+    )

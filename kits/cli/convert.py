@@ -5,12 +5,23 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from palmkit.kits.cli.command import Commands, add_command, complain
+from palmkit.kits.cli import models
+from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
 
+DESCRIPTION = f"""\
+Turn a model of another kind into PalmKit's own format, exactly: inputs and outputs keep their
+names and layouts. Operators that have no rule are listed all at once, and nothing is written.
+`palmkit check` compares the result with the source.
+
+{models.EXTRAS}"""
 EXAMPLES = """\
   palmkit convert detector.onnx -o detector.palm
-  palmkit convert detector.tflite -o detector.palm --weights float16
-  palmkit convert detector.onnx -o detector.palm --metadata threshold=0.6
+  palmkit convert detector.tflite -o detector.palm --fp16         half the size, weights rounded
+  palmkit convert net.onnx -o net.palm --input-shape 1x3x320x320
+  palmkit convert net.onnx -o net.palm --input-shape image=1x3xheightxwidth --input-shape k=1
+  palmkit convert net.prototxt --weights net.caffemodel -o net.palm
+  palmkit convert saved_model/ -o net.palm --signature serving_default
+  palmkit convert net.onnx -o net.palm --metadata licence=Apache-2.0
 """
 
 
@@ -20,17 +31,17 @@ def add(commands: Commands) -> None:
         commands,
         "convert",
         run,
-        help="turn an .onnx or .tflite model into .palm",
-        description="Turn an ONNX or TFLite model into PalmKit's own format.",
+        help="turn an ONNX, TFLite, TensorFlow or Caffe model into .palm",
+        description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("source", metavar="SOURCE", help=".onnx (extra onnx) or .tflite (tflite)")
+    parser.add_argument("model", metavar="IN", help=models.FILES)
     parser.add_argument("-o", "--output", metavar="OUT.palm", required=True, help="file to write")
+    models.add_shapes(parser)
     parser.add_argument(
-        "--weights",
-        choices=("auto", "float32", "float16"),
-        default="auto",
-        help="how weights are stored; auto: float16 where that loses nothing (auto)",
+        "--fp16",
+        action="store_true",
+        help="store weights as float16, rounded (only where that loses nothing)",
     )
     parser.add_argument(
         "--metadata",
@@ -40,6 +51,8 @@ def add(commands: Commands) -> None:
         metavar="KEY=VALUE",
         help="say something of the model in its file; may be repeated",
     )
+    parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
+    models.add_source_options(parser)
 
 
 def _entry(text: str) -> tuple[str, str]:
@@ -55,15 +68,20 @@ def run(options: argparse.Namespace) -> int:
 
     from palmkit import engine
 
-    if Path(options.output).suffix.lower() != ".palm":
-        options.usage_error(f"-o: expected a name that ends with .palm, got {options.output!r}")
-    try:
-        graph = engine.convert(options.source)
+    target = Path(options.output)
+    if target.suffix.lower() != ".palm":
+        raise UsageError(f"-o: expected a name that ends with .palm, got {options.output!r}")
+    if target.resolve() == Path(options.model).resolve():
+        raise UsageError(f"-o: would overwrite the source: {options.output}")
+    with progress_bar(2, "step", options.quiet) as bar:
+        bar.set_description("read")
+        graph = models.read(options)
+        bar.update()
+        bar.set_description("write")
         graph = replace(graph, metadata={**graph.metadata, **dict(options.metadata)})
-        engine.save(graph, options.output, options.weights)
-    except (engine.PalmError, OSError, ImportError) as error:
-        complain(error)
-        return 1
-    size_bytes = Path(options.output).stat().st_size
-    print(f"{options.output}: {len(graph.nodes)} nodes, {size_bytes:,} bytes")
+        engine.save(graph, target, "float16" if options.fp16 else "auto")
+        bar.update()
+    if not options.quiet:
+        size_bytes = target.stat().st_size
+        print(f"{options.output}: {len(graph.nodes)} nodes, {size_bytes:,} bytes")
     return 0

@@ -8,13 +8,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from palmkit.kits import image, video
+from palmkit.kits.cli.command import UsageError
 
 # What write_image would write worse than it was read.
 REWRITTEN = {".gif": ".png"}
-
-
-class UsageError(Exception):
-    """The arguments do not go together."""
 
 
 @dataclass(frozen=True)

@@ -15,8 +15,8 @@ from statistics import median
 from typing import Any, Generic, TypeVar
 
 from palmkit.engine.errors import PalmError
-from palmkit.kits.cli.command import complain
-from palmkit.kits.cli.inputs import Input, UsageError, gather, is_single_file, targets
+from palmkit.kits.cli.command import complain, progress_bar
+from palmkit.kits.cli.inputs import Input, gather, is_single_file, targets
 from palmkit.kits.image import MAX_PIXELS, Image, Part
 
 Result = TypeVar("Result")
@@ -96,11 +96,7 @@ def run(options: argparse.Namespace, job: Job[Any]) -> int:
     """Do the job for every input; returns the exit code."""
     inputs, errors = gather(options.inputs)
     single = is_single_file(options.inputs)
-    try:
-        outputs = targets(inputs, options.output, single)
-    except UsageError as error:
-        options.usage_error(str(error))
-        raise
+    outputs = targets(inputs, options.output, single)
     try:
         with ExitStack() as kits:
             errors += _Runner(options, job, kits, single).run(inputs, outputs)
@@ -131,7 +127,7 @@ class _Runner:
         errors: list[str] = []
         if any(not each.is_video for each in inputs):
             self._image_kit = self._open("image")
-        bar = self._bar(len(inputs), "file") if len(inputs) > 1 else None
+        bar = progress_bar(len(inputs), "file") if len(inputs) > 1 else None
         for each, output in zip(inputs, outputs, strict=True):
             lines = self._video(each, output) if each.is_video else self._picture(each, output)
             while True:
@@ -203,7 +199,7 @@ class _Runner:
             if output is not None:
                 output.parent.mkdir(parents=True, exist_ok=True)
                 writer = stack.enter_context(VideoWriter(output, reader.frames_per_s))
-            bar = self._bar(reader.frames, "frame")
+            bar = progress_bar(reader.frames, "frame")
             stack.callback(bar.close)
             for raw, timestamp_ms in reader:
                 frame = read_image(raw, rotation=options.rotation, flip=options.flip)
@@ -223,11 +219,6 @@ class _Runner:
             yield f"{each.name}: {count} frames, {passed_s / count * 1e3:.1f} ms each"
             for headline, frames in headlines.most_common():
                 yield f"  {headline} in {frames}"
-
-    def _bar(self, total: int | None, unit: str) -> Any:
-        from tqdm import tqdm
-
-        return tqdm(total=total, unit=unit, disable=None, leave=False, file=sys.stderr)
 
     def _print(self, line: str) -> None:
         from tqdm import tqdm

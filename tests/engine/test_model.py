@@ -145,7 +145,7 @@ def test_bad_options(options: dict[str, object], error: type[Exception], message
     [
         ("empty.palm", b"", "model file is empty"),
         ("notes.onnx", b"not a model, just some text that goes on for a while", "notes.onnx"),
-        ("notes.txt", b"not a model", r"expected a \.palm, \.onnx or \.tflite model"),
+        ("notes.txt", b"not a model", r"expected a model \(\.palm, \.onnx, \.tflite, \.pb"),
         ("short.tflite", b"\x1c\x00\x00\x00TFL3", "short.tflite"),
         ("short.palm", b"\x1c\x00\x00\x00PALM", "short.palm"),
     ],
@@ -159,18 +159,62 @@ def test_files_that_are_no_models(tmp_path: Path, name: str, content: bytes, mes
 def test_missing_file(tmp_path: Path) -> None:
     with pytest.raises(engine.ModelError, match=r"cannot read model .*gone\.palm: No such file"):
         engine.load(tmp_path / "gone.palm")
-    with pytest.raises(engine.ModelError, match="cannot read model"):
+    with pytest.raises(engine.ModelError, match="the folder has no saved_model.pb"):
         engine.load(tmp_path)
 
 
-def test_cpu_lists_every_node_it_cannot_run() -> None:
+def partly_native() -> Graph:
+    """Convolutions round what has no kernel: float64 arithmetic, and a result of unknown size."""
     nodes = (
-        Node("pad", ("x", "pads"), ("a",), {"mode": "reflect"}, "first"),
-        Node("pad", ("a", "pads"), ("y",), {"mode": "edge"}, "second"),
+        Node("conv", ("x", "w"), ("a",), name="before"),
+        Node("cast", ("a",), ("wide",), {"to": "float64"}, "widen"),
+        Node("sin", ("wide",), ("s",), name="sine"),
+        Node("cast", ("s",), ("b",), {"to": "float32"}, "narrow"),
+        Node("non_zero", ("b",), ("places",), name="places"),
+        Node("transpose", ("places",), ("rows",), {"perm": (1, 0)}),
+        Node("gather", ("rows", "first"), ("y",), {"axis": 1}, "columns"),
+        Node("relu", ("b",), ("z",), name="after"),
+        Node("sigmoid", ("kept",), ("k",), name="late"),
+        Node("gather_nd", ("b", "rows"), ("kept",)),
     )
-    kind = Type("float32", (1, 1, 4, 4))
-    pads: Array = np.array([0, 0, 1, 1, 0, 0, 1, 1])
-    graph = Graph({"x": kind}, {"y": Type("float32", (1, 1, 8, 8))}, nodes, {"pads": pads})
-    with pytest.raises(engine.UnsupportedError, match=r"2 of 2 nodes.*first.*second"):
-        engine.Model(graph)
-    assert engine.Model(graph, "reference").run({"x": np.zeros((1, 1, 4, 4), np.float32)})
+    constants: dict[str, Array] = {
+        "w": np.random.default_rng(0).normal(size=(4, 3, 1, 1)).astype(np.float32),
+        "first": np.array([0]),
+    }
+    outputs = {
+        "y": Type("int64", ("n", 1)),
+        "z": Type("float32", (1, 4, "h", "w")),
+        "k": Type("float32", ("n",)),
+    }
+    ordered = (*nodes[:8], nodes[9], nodes[8])
+    return Graph({"x": Type("float32", (1, 3, "h", "w"))}, outputs, ordered, constants)
+
+
+def test_what_has_no_kernel_runs_in_numpy() -> None:
+    graph = partly_native()
+    native, reference = engine.Model(graph), engine.Model(graph, "reference")
+    for height, width in [(5, 7), (8, 4), (5, 7)]:
+        inputs = image(height, width)
+        inputs["x"][:, :, 0] = 0
+        wanted, got = reference.run(inputs), native.run(inputs)
+        assert list(got) == list(wanted) == ["y", "z", "k"]
+        for name, value in wanted.items():
+            np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-6)
+    assert "places" in native.fallbacks
+    assert not {"a", "z", "k"} & native.fallbacks.keys()
+    assert not reference.fallbacks
+    assert {step.node for step in native.profile(inputs)} >= {"before", "places", "after", "late"}
+
+
+def test_numpy_parts_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("INFO", "palmkit.engine"):
+        engine.Model(partly_native()).run(image(5, 7))
+    assert "runs in numpy: places (non_zero)" in caplog.text
+
+
+def test_option_of_another_format_is_refused(tmp_path: Path) -> None:
+    engine.save(small_network(), tmp_path / "small.palm")
+    with pytest.raises(ValueError, match="weights: expected with a Caffe model only"):
+        engine.convert(tmp_path / "small.palm", weights="small.caffemodel")
+    with pytest.raises(ValueError, match="signature: expected with a TensorFlow model only"):
+        engine.convert(tmp_path / "small.palm", signature="serving_default")

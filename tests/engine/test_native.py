@@ -238,6 +238,63 @@ def one(kernel: str, attrs: dict[str, Any], shape: Any = (4,)) -> Callable[[], A
     return plan([("input", 0, "float32", shape), OUT], [(kernel, [0], [1], attrs)])
 
 
+def typed(
+    kernel: str, inputs: list[str], outputs: list[str], attrs: dict[str, Any]
+) -> Callable[[], Any]:
+    """A step over arrays of four elements of these dtypes."""
+    tensors = [("input", i, dtype, [4]) for i, dtype in enumerate(inputs)]
+    tensors += [("output", i, dtype, [4]) for i, dtype in enumerate(outputs)]
+    first = len(inputs)
+    places = list(range(first)), list(range(first, len(tensors)))
+    return plan(tensors, [(kernel, *places, attrs)])
+
+
+def sampling(
+    kernel: str, shapes: list[tuple[int, ...]], attrs: dict[str, Any]
+) -> Callable[[], Any]:
+    """A step over float images, into one of two by two pixels."""
+    tensors = [("input", i, "float32", list(shape)) for i, shape in enumerate(shapes)]
+    tensors.append(("output", 0, "float32", [1, 2, 2, 1]))
+    return plan(tensors, [(kernel, list(range(len(shapes))), [len(shapes)], attrs)])
+
+
+def resample(index: list[int], taps: int = 1) -> Callable[[], Any]:
+    tensors = [
+        FLOATS,
+        ("constant", 0, "int32", [len(index)]),
+        ("constant", 1, "float32", [len(index)]),
+        ("output", 0, "float32", [len(index)]),
+    ]
+    constants = [np.array(index, np.int32), np.ones(len(index), np.float32)]
+    attrs = {**LINE, "taps": taps}
+    return lambda: native.Program(tensors, [("resample", [0, 1, 2], [3], attrs)], constants, 0)
+
+
+def volume_conv(attrs: dict[str, Any], depth: int = 2) -> Callable[[], Any]:
+    tensors = [
+        ("input", 0, "float32", [1, 3, 3, 3, 2]),
+        ("constant", 0, "float32", [2, 2, 2, 2, 2]),
+        ("output", 0, "float32", [1, depth, 2, 2, 2]),
+    ]
+    constants = [np.zeros((2, 2, 2, 2, 2), np.float32)]
+    return lambda: native.Program(tensors, [("volume_conv", [0, 1], [2], attrs)], constants, 0)
+
+
+def recurrent(attrs: dict[str, Any], directions: int = 1, state: int = 2) -> Callable[[], Any]:
+    weights = np.zeros((directions, 2, 2), np.float32)
+    tensors = [
+        ("input", 0, "float32", [3, 1, 2]),
+        ("constant", 0, "float32", list(weights.shape)),
+        ("output", 0, "float32", [3, directions, 1, 2]),
+        ("output", 1, "float32", [directions, 1, state]),
+    ]
+    return lambda: native.Program(tensors, [("recurrent", [0, 1, 1], [2, 3], attrs)], [weights], 0)
+
+
+ELEMENTS = {"op": "add", "shape": [4], "a_strides": [1], "b_strides": [1]}
+TUPLES = {"batch": 1, "dims": [4], "inner": 1}
+LINE = {"outer": 1, "axis": 4, "inner": 1}
+
 HOSTILE: dict[str, tuple[Callable[[], Any], type[PalmError]]] = {
     "no such kernel": (one("no", {}), UnsupportedError),
     "no such op": (one("unary", {"op": "no"}), UnsupportedError),
@@ -325,6 +382,199 @@ HOSTILE: dict[str, tuple[Callable[[], Any], type[PalmError]]] = {
     "conv with a kernel of nothing": (conv({}, (2, 0, 3, 1)), ModelError),
     "conv with prelu but no slopes": (conv({"activation": "prelu"}), ModelError),
     "conv with no such activation": (conv({"activation": "no"}), UnsupportedError),
+    "overlapping outputs": (
+        plan(
+            [FLOATS, ("arena", 0, "float32", [4]), ("arena", 0, "int64", [4])],
+            [("top_k", [0], [1, 2], {"outer": 1, "axis": 4, "inner": 1, "k": 4})],
+            64,
+        ),
+        ModelError,
+    ),
+    "elementwise past the end": (
+        typed("elementwise", ["int32", "int32"], ["int32"], {**ELEMENTS, "a_strides": [2]}),
+        ModelError,
+    ),
+    "elementwise into another dtype": (
+        typed("elementwise", ["int32", "int32"], ["bool"], ELEMENTS),
+        ModelError,
+    ),
+    "elementwise of two dtypes": (
+        typed("elementwise", ["int32", "int64"], ["int32"], ELEMENTS),
+        ModelError,
+    ),
+    "elementwise of no such op": (
+        typed("elementwise", ["int32", "int32"], ["int32"], {**ELEMENTS, "op": "no"}),
+        UnsupportedError,
+    ),
+    "elementwise of strings of bytes": (
+        typed("elementwise", ["uint16", "uint16"], ["uint16"], ELEMENTS),
+        UnsupportedError,
+    ),
+    "where without bools": (
+        typed(
+            "elementwise",
+            ["int32", "int32", "int32"],
+            ["int32"],
+            {**ELEMENTS, "op": "where", "c_strides": [1]},
+        ),
+        ModelError,
+    ),
+    "gather_nd of other dims": (
+        typed("gather_nd", ["float32", "int64"], ["float32"], {**TUPLES, "dims": [5]}),
+        ModelError,
+    ),
+    "gather_nd of overflowing dims": (
+        typed("gather_nd", ["float32", "int64"], ["float32"], {**TUPLES, "dims": [1 << 62] * 4}),
+        ModelError,
+    ),
+    "gather_nd of tuples that do not fit": (
+        typed("gather_nd", ["float32", "int64"], ["float32"], {**TUPLES, "batch": 3}),
+        ModelError,
+    ),
+    "gather_nd by floats": (
+        typed("gather_nd", ["float32", "float32"], ["float32"], TUPLES),
+        UnsupportedError,
+    ),
+    "scatter_nd of other updates": (
+        typed("scatter_nd", ["float32", "int64", "int64"], ["float32"], TUPLES),
+        ModelError,
+    ),
+    "scatter_nd with no such reduction": (
+        typed(
+            "scatter_nd",
+            ["float32", "int64", "float32"],
+            ["float32"],
+            {**TUPLES, "reduction": "no"},
+        ),
+        ModelError,
+    ),
+    "gather_elements beyond dims": (
+        typed(
+            "gather_elements",
+            ["float32", "int64"],
+            ["float32"],
+            {"shape": [2, 2], "dims": [1, 4], "axis": 1},
+        ),
+        ModelError,
+    ),
+    "gather_elements along no axis": (
+        typed(
+            "gather_elements",
+            ["float32", "int64"],
+            ["float32"],
+            {"shape": [4], "dims": [4], "axis": 1},
+        ),
+        ModelError,
+    ),
+    "scatter_elements of another shape": (
+        typed(
+            "scatter_elements",
+            ["float32", "int64", "float32"],
+            ["float32"],
+            {"shape": [5], "dims": [4], "axis": 0},
+        ),
+        ModelError,
+    ),
+    "cum_sum of another size": (
+        typed("cum_sum", ["float32"], ["float32"], {**LINE, "axis": 5}),
+        ModelError,
+    ),
+    "cum_sum of huge dims": (
+        typed("cum_sum", ["float32"], ["float32"], {**LINE, "outer": 1 << 62, "axis": 1 << 62}),
+        ModelError,
+    ),
+    "arg_max into floats": (
+        typed("arg_max", ["float32"], ["float32"], {**LINE, "op": "max"}),
+        UnsupportedError,
+    ),
+    "arg_max of no such op": (
+        typed("arg_max", ["float32"], ["int64"], {**LINE, "op": "no"}),
+        ModelError,
+    ),
+    "top_k of more than there are": (
+        typed("top_k", ["float32"], ["float32", "int64"], {**LINE, "axis": 2, "outer": 2, "k": 4}),
+        ModelError,
+    ),
+    "reduce_integers past the end": (
+        typed(
+            "reduce_integers",
+            ["int64"],
+            ["int64"],
+            {
+                "op": "sum",
+                "out_shape": [4],
+                "out_strides": [1],
+                "red_shape": [2],
+                "red_strides": [1],
+            },
+        ),
+        ModelError,
+    ),
+    "quantize with a computed scale": (
+        typed("quantize", ["float32", "float32"], ["int8"], {**LINE, "op": "quantize"}),
+        UnsupportedError,
+    ),
+    "quantize to floats": (
+        typed("quantize", ["float32", "float32"], ["float64"], {**LINE, "op": "quantize"}),
+        UnsupportedError,
+    ),
+    "normalize of another size": (
+        typed(
+            "normalize",
+            ["float32"],
+            ["float32"],
+            {"items": 2, "rows": 1, "groups": 1, "n": 4, "epsilon": 1e-5},
+        ),
+        ModelError,
+    ),
+    "normalize of empty rows": (
+        typed(
+            "normalize",
+            ["float32"],
+            ["float32"],
+            {"items": 4, "rows": 1, "groups": 1, "n": 0, "epsilon": 1e-5},
+        ),
+        ModelError,
+    ),
+    "local_response of too many channels": (
+        typed(
+            "local_response",
+            ["float32"],
+            ["float32"],
+            {"channels": 3, "size": 2, "alpha": 1.0, "beta": 0.5, "bias": 1.0},
+        ),
+        ModelError,
+    ),
+    "resample with an index outside": (resample([0, 4]), ModelError),
+    "resample with a negative index": (resample([0, -1]), ModelError),
+    "resample of no taps": (resample([0, 1], taps=0), ModelError),
+    "grid_sample of another grid": (
+        sampling("grid_sample", [(1, 2, 2, 1), (1, 3, 3, 2)], {"mode": "linear"}),
+        ModelError,
+    ),
+    "grid_sample of no such mode": (
+        sampling("grid_sample", [(1, 2, 2, 1), (1, 2, 2, 2)], {"mode": "no"}),
+        ModelError,
+    ),
+    "max_pool_indices of another size": (
+        plan(
+            [
+                ("input", 0, "float32", [1, 4, 4, 1]),
+                ("output", 0, "float32", [1, 4, 4, 1]),
+                ("output", 1, "int64", [1, 4, 4, 1]),
+            ],
+            [("max_pool_indices", [0], [1, 2], {"kernel": [3, 3]})],
+        ),
+        ModelError,
+    ),
+    "volume_conv past the end": (volume_conv({}, 3), ModelError),
+    "volume_conv with stride 0": (volume_conv({"strides": [0, 1, 1]}), ModelError),
+    "volume_conv with a huge dilation": (volume_conv({"dilations": [1, 1, 1 << 40]}), ModelError),
+    "volume_conv with a group that does not divide": (volume_conv({"group": 3}), ModelError),
+    "recurrent of no such op": (recurrent({"op": "no"}), UnsupportedError),
+    "recurrent of other gates": (recurrent({"op": "lstm"}), ModelError),
+    "recurrent of three directions": (recurrent({"op": "tanh"}, directions=3), ModelError),
+    "recurrent with a short state": (recurrent({"op": "tanh"}, state=3), ModelError),
 }
 
 
@@ -389,6 +639,22 @@ def test_gather_out_of_range_is_refused_when_run() -> None:
     for index in (4, -5, 1 << 62):
         with pytest.raises(ShapeError, match="outside of an axis of 4"):
             session.run([x, np.array([index])], [y])
+
+
+def test_tuples_out_of_range_are_refused_when_run() -> None:
+    tensors = [
+        ("input", 0, "float32", [2, 3]),
+        ("input", 1, "int32", [1, 2]),
+        ("output", 0, "float32", [1]),
+    ]
+    steps = [("gather_nd", [0, 1], [2], {"batch": 1, "dims": [2, 3], "inner": 1})]
+    session, y = native.Program(tensors, steps, [], 0).session(1), np.zeros(1, np.float32)
+    x = np.arange(6, dtype=np.float32).reshape(2, 3)
+    session.run([x, np.array([[1, -1]], np.int32)], [y])
+    assert y[0] == 5
+    for index in ([2, 0], [0, 3], [-3, 0]):
+        with pytest.raises(ShapeError, match="outside of an axis"):
+            session.run([x, np.array([index], np.int32)], [y])
 
 
 def test_nothing_of_huge_dims_takes_no_time() -> None:

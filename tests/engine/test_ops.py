@@ -10,8 +10,17 @@ import pytest
 
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.errors import ModelError, ShapeError, UnsupportedError
-from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type
-from palmkit.engine.ops import Case, Op, find, infer_node, infer_types, registry, run_reference
+from palmkit.engine.ir import NARROW_DTYPES, Array, Attr, Graph, Known, Node, Type, numpy_dtype
+from palmkit.engine.ops import (
+    Case,
+    Op,
+    Undetermined,
+    find,
+    infer_node,
+    infer_types,
+    registry,
+    run_reference,
+)
 
 CASES = [(op, case) for op in registry().values() for case in op.cases]
 
@@ -43,7 +52,7 @@ def random_array(type: Type, seed: int) -> Array:
 def fed(case: Case) -> list[bool]:
     """Which inputs are fed; of all constants the first, lest backends compute it beforehand."""
     computed = [isinstance(x, Type) for x in case.inputs]
-    first = case.inputs[0]
+    first = case.inputs[0] if case.inputs else None
     if not any(computed) and isinstance(first, np.ndarray) and first.ndim:
         computed[0] = True
     return computed
@@ -67,12 +76,21 @@ def one_node(op: Op, case: Case) -> Graph:
             constants[name] = x
     graph = Graph(inputs, {}, (node,), constants)
     types = infer_types(graph)
+    if any(name not in types for name in node.outputs):
+        types |= dict(
+            zip(node.outputs, map(Type.of, run_reference(node, arrays(case))), strict=False)
+        )
     outputs = {name: Type(types[name].dtype, types[name].shape) for name in node.outputs}
     return Graph(graph.inputs, outputs, graph.nodes, graph.constants)
 
 
-def assert_close(got: Array, wanted: Array) -> None:
+def assert_close(got: Array, wanted: Array, pure: bool = True) -> None:
+    """Same type and, unless the op draws random numbers, nearly the same values."""
     assert Type.of(got) == Type.of(wanted)
+    if not pure:
+        return
+    if wanted.dtype.name.startswith(("bfloat", "float8", "float4")):
+        got, wanted = got.astype(np.float32), wanted.astype(np.float32)
     if wanted.dtype.kind != "f":
         np.testing.assert_array_equal(got, wanted)
         return
@@ -97,12 +115,16 @@ def test_backend(backend: str, op: Op, case: Case) -> None:
     outputs = program.run(given)
     wanted = run_reference(graph.nodes[0], inputs)
     for (name, type), y in zip(graph.outputs.items(), wanted, strict=False):
-        assert_close(outputs[name], y)
+        assert_close(outputs[name], y, op.pure)
         assert Type.of(outputs[name]) == type
 
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0, 1e-42, -1e-42, 3e38, -3e38, 1], np.float32)
-UNARY = [op for op in registry().values() if op.cases[0].inputs == (Type("float32", ()),)]
+UNARY = [
+    op
+    for op in registry().values()
+    if [str(x) for case in op.cases[:1] for x in case.inputs] == ["float32[]"]
+]
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -126,10 +148,29 @@ def test_rule_gives_plain_types(op: Op, case: Case) -> None:
     """A rule that hands on its input's type would hand on a constant's value with it."""
     constants = [None if x is None else Known.of(x) for x in arrays(case)]
     node = one_node(op, case).nodes[0]
-    for type, y in zip(infer_node(node, constants), run_reference(node, arrays(case)), strict=True):
+    try:
+        types = infer_node(node, constants)
+    except Undetermined as error:
+        pytest.skip(str(error))
+    for type, y in zip(types, run_reference(node, arrays(case)), strict=True):
         assert (type.dtype, type.shape) == (y.dtype.name, y.shape)
         if isinstance(type, Known):
             np.testing.assert_array_equal(type.value, y)
+
+
+DTYPE_ATTRS = {
+    "output_datatype",
+    "to",
+    "dtype",
+    "output_dtype",
+    "precision",
+    "stash_type",
+    "softmax_precision",
+}
+OLDEST_COMPARED = 22
+"""Operators are compared in this opset, or a newer one that changed them."""
+LAST_OF_RUNTIME = {"roi_align": 21, "global_lp_pool": 21, "deform_conv": 21}
+"""The newest opset of which ONNX Runtime has the operator, where that is older."""
 
 
 @cache
@@ -141,21 +182,48 @@ def foreign_names() -> dict[str, str]:
     return {op_name(schema.name): schema.name for schema in onnx.defs.get_all_schemas()}
 
 
-def onnx_model(op: Op, case: Case) -> Any:
-    onnx = pytest.importorskip("onnx")
+@cache
+def versions() -> dict[str, list[Any]]:
+    """The schemas of each operator of ONNX itself, of all opsets."""
+    import onnx
+
+    found: dict[str, list[Any]] = {}
+    for schema in onnx.defs.get_all_schemas_with_history():
+        if not schema.domain:
+            found.setdefault(schema.name, []).append(schema)
+    return found
+
+
+def element_type(dtype: str) -> int:
+    """ONNX's number of one of our dtypes."""
+    from onnx import helper
+
+    return helper.np_dtype_to_tensor_dtype(numpy_dtype(dtype))
+
+
+def opsets(op: Op) -> list[int]:
+    """The opset to compare the operator in, then the oldest that will do."""
+    pytest.importorskip("onnx")
     operator = foreign_names().get(op.name)
     if operator is None:
         pytest.skip(f"ONNX has no operator {op.name}")
+    since = [each.since_version for each in versions()[operator]]
+    if op.name in LAST_OF_RUNTIME:
+        return [LAST_OF_RUNTIME[op.name]]
+    return sorted({max(OLDEST_COMPARED, end(since)) for end in (max, min)}, reverse=True)
+
+
+def onnx_model(op: Op, case: Case, opset: int) -> Any:
+    onnx = pytest.importorskip("onnx")
+    operator = foreign_names()[op.name]
     graph = one_node(op, case)
     attrs: dict[str, Any] = dict(case.attrs)
-    if op.name == "cast":
-        attrs["to"] = onnx.helper.np_dtype_to_tensor_dtype(np.dtype(attrs["to"]))
+    for name in DTYPE_ATTRS & attrs.keys():
+        attrs[name] = element_type(attrs[name])
 
     def infos(types: Any) -> list[Any]:
         return [
-            onnx.helper.make_tensor_value_info(
-                name, onnx.helper.np_dtype_to_tensor_dtype(np.dtype(type.dtype)), type.shape
-            )
+            onnx.helper.make_tensor_value_info(name, element_type(type.dtype), type.shape)
             for name, type in types.items()
         ]
 
@@ -167,37 +235,58 @@ def onnx_model(op: Op, case: Case) -> Any:
         infos(graph.outputs),
         [onnx.numpy_helper.from_array(value, name) for name, value in graph.constants.items()],
     )
-    opset = onnx.helper.make_opsetid("", 22)
-    return onnx.helper.make_model(body, opset_imports=[opset], ir_version=10)
+    imported = onnx.helper.make_opsetid("", opset)
+    return onnx.helper.make_model(body, opset_imports=[imported], ir_version=10)
 
 
 @every_case
 def test_meaning_is_that_of_onnx_runtime(op: Op, case: Case) -> None:
+    newest, *older = opsets(op)
+    try:
+        compare_with_runtime(op, case, newest)
+    except pytest.skip.Exception:
+        if not older:
+            raise
+        compare_with_runtime(op, case, *older)
+
+
+def compare_with_runtime(op: Op, case: Case, opset: int) -> None:
     runtime = pytest.importorskip("onnxruntime")
-    model = onnx_model(op, case)
-    session = runtime.InferenceSession(
-        model.SerializeToString(), providers=["CPUExecutionProvider"]
-    )
+    graph = one_node(op, case)
+    if any(t.dtype in NARROW_DTYPES for t in (*graph.inputs.values(), *graph.outputs.values())):
+        pytest.skip("ONNX Runtime does not share such dtypes with numpy")
+    model = onnx_model(op, case, opset)
     inputs = arrays(case)
-    given = {i.name: inputs[int(i.name[1:])] for i in session.get_inputs()}
     peer_errors = runtime.capi.onnxruntime_pybind11_state
     try:
+        session = runtime.InferenceSession(
+            model.SerializeToString(), providers=["CPUExecutionProvider"]
+        )
+        given = {i.name: inputs[int(i.name[1:])] for i in session.get_inputs()}
         wanted: Sequence[Array] = session.run(None, given)
-    except (peer_errors.InvalidArgument, peer_errors.RuntimeException) as error:
-        # The second: up to 1.23, the last for Python 3.10, noop_with_empty_axes fails there.
-        if not any(known in str(error) for known in ("not supported", "NoTransposeReduce")):
+    except peer_errors.NotImplemented as error:
+        pytest.skip(str(error))
+    except peer_errors.InvalidGraph as error:
+        # It has not caught up with the operator's opset.
+        if "Unrecognized attribute" not in str(error):
+            raise
+        pytest.skip(str(error))
+    except (peer_errors.InvalidArgument, peer_errors.RuntimeException, peer_errors.Fail) as error:
+        # NoTransposeReduce: up to 1.23, the last for Python 3.10, noop_with_empty_axes fails there.
+        known = ("not supported", "NoTransposeReduce", "is under development")
+        if not any(each in str(error) for each in known):
             raise
         pytest.skip(str(error))
     got = run_reference(one_node(op, case).nodes[0], inputs)
     for y, peer in zip(got, wanted, strict=False):
-        assert_close(y, np.asarray(peer))
+        assert_close(y, np.asarray(peer), op.pure)
 
 
 @every_case
 def test_converter_keeps_the_meaning(op: Op, case: Case) -> None:
     from palmkit.engine.converters.onnx import convert
 
-    graph = convert(onnx_model(op, case).SerializeToString())
+    graph = convert(onnx_model(op, case, opsets(op)[0]).SerializeToString())
     inputs = arrays(case)
     outputs = (
         BACKENDS["reference"]
@@ -212,7 +301,7 @@ def test_converter_keeps_the_meaning(op: Op, case: Case) -> None:
     )
     wanted = run_reference(one_node(op, case).nodes[0], inputs)
     for name, y in zip(graph.outputs, wanted, strict=False):
-        assert_close(outputs[name], y)
+        assert_close(outputs[name], y, op.pure)
 
 
 @pytest.mark.parametrize("case", find("fused_conv").cases, ids=label)
@@ -250,7 +339,9 @@ def run(op: str, *inputs: Array | None, **attrs: Attr) -> Array:
 
 
 def test_missing_op_lists_what_there_is() -> None:
-    with pytest.raises(UnsupportedError, match=r"no op 'magic'; known: abs, add, and, .*, where"):
+    with pytest.raises(
+        UnsupportedError, match=r"no op 'magic'; known: abs, .*, add, and, .*, where"
+    ):
         find("magic")
     with pytest.raises(UnsupportedError, match="no op 'windows'"):
         find("windows")

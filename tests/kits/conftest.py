@@ -1,5 +1,9 @@
-"""Two stand-ins for the face detector's network, with its contract: what they find is certain."""
+"""The command, run in this process; and two stand-ins for the face detector's network.
 
+They have its contract, and what they find is certain.
+"""
+
+import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -10,6 +14,7 @@ from numpy.typing import NDArray
 
 from palmkit import engine
 from palmkit.engine.ir import Node, Type
+from palmkit.kits.cli import main
 from palmkit.kits.image import Image
 
 
@@ -47,6 +52,30 @@ class Blobs:
             middle = ((low + high) / 2 - centre) / 8
             outputs["points_8"][0, row, column] = np.tile(middle, 5)
         return outputs
+
+
+class Result:
+    """What a command left: exit code, output, error output."""
+
+    def __init__(self, code: int, out: str, err: str) -> None:
+        self.code, self.out, self.err = code, out, err
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+@pytest.fixture
+def run(capsys: pytest.CaptureFixture[str]) -> Any:
+    def run(*arguments: object) -> Result:
+        try:
+            code = main([str(argument) for argument in arguments])
+        except SystemExit as exit:
+            code = int(exit.code or 0)
+        captured = capsys.readouterr()
+        return Result(code, captured.out, captured.err)
+
+    return run
 
 
 @pytest.fixture

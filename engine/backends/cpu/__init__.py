@@ -15,8 +15,14 @@ from palmkit.engine.backends.cpu.lowering import RULES, Lowering
 from palmkit.engine.backends.cpu.rules import (
     convolution,
     elementwise,
+    indexing,
     movement,
+    normalization,
+    quantization,
+    recurrent,
     reduction,
+    sampling,
+    spectrum,
 )
 from palmkit.engine.errors import BackendError
 from palmkit.engine.ir import Array, Graph, Node
@@ -25,7 +31,18 @@ from palmkit.engine.plan import Plan, StepTime, allocate
 if TYPE_CHECKING:
     from palmkit.engine import _native
 
-RULE_FILES = (convolution, elementwise, movement, reduction)
+RULE_FILES = (
+    convolution,
+    elementwise,
+    indexing,
+    movement,
+    normalization,
+    quantization,
+    recurrent,
+    reduction,
+    sampling,
+    spectrum,
+)
 
 
 class CpuProgram:

@@ -7,13 +7,16 @@ changes only the order; a copy is made only where a kernel needs another one.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from math import prod
 
 import numpy as np
 
+from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import Array, Graph, Known, Node, Type
+from palmkit.engine.ir import Array, Graph, Known, Node, Type, consumers
 from palmkit.engine.ops import infer_types
 from palmkit.engine.plan import Buffer, Step, StepAttr, View, view_bytes
 
@@ -21,6 +24,22 @@ Order = tuple[int, ...]
 Rule = Callable[["Lowering", Node], None]
 
 RULES: dict[str, Rule] = {}
+
+# What the runtime knows; every kernel that only moves elements takes any of them.
+DTYPES = (
+    "float32",
+    "float64",
+    "float16",
+    "int8",
+    "uint8",
+    "int16",
+    "uint16",
+    "int32",
+    "uint32",
+    "int64",
+    "uint64",
+    "bool",
+)
 
 
 def rule(*ops: str) -> Callable[[Rule], Rule]:
@@ -83,9 +102,13 @@ class Lowering:
     """Steps of a static graph, built node by node by the rules."""
 
     def __init__(self, graph: Graph) -> None:
-        """Lower `graph`; UnsupportedError names every node that has no rule."""
+        """Lower `graph`.
+
+        Raises RefusedError, which names every node that has no rule, or whose type only a run
+        gives.
+        """
         self.graph = graph
-        self.types = infer_types(graph)
+        self.types = {name: type for name, type in infer_types(graph).items() if type.is_static}
         self.steps: list[Step] = []
         self.constants: list[Array] = []
         self.borders: list[View] = []
@@ -100,23 +123,33 @@ class Lowering:
         self._write_outputs()
 
     def _lower_nodes(self) -> None:
-        refused: list[str] = []
+        reasons: dict[str, str] = {}
+        untyped: set[str] = set()
         for node in self.graph.nodes:
             self._node = f"{node.name or node.outputs[0]}"
             find = RULES.get(node.op)
+            names = [name for name in (*node.inputs, *node.outputs) if name]
             try:
                 if find is None:
                     raise UnsupportedError(f"no kernel for {node.op}")
+                if any(name and name not in self.types for name in node.inputs):
+                    untyped.add(first_output(node))
+                    raise UnsupportedError("the types of its inputs are known at run time only")
+                if any(name and name not in self.types for name in node.outputs):
+                    raise UnsupportedError("its type hangs on what only a run gives")
+                self.need_dtype(*names, dtypes=DTYPES)
                 find(self, node)
             except UnsupportedError as error:
-                refused.append(f"{self._node} ({node.op}): {error}")
+                reasons[first_output(node)] = f"{self._node} ({node.op}): {error}"
                 for name in node.outputs:
-                    if name:
+                    if name in self.types:
                         self.put(name)
-        if refused:
-            raise UnsupportedError(
-                f"backend cpu cannot run {len(refused)} of {len(self.graph.nodes)} nodes, "
-                f'backend="reference" runs them: {"; ".join(refused)}'
+        if reasons:
+            raise RefusedError(
+                f"backend cpu cannot run {len(reasons)} of {len(self.graph.nodes)} nodes, "
+                f'backend="reference" runs them: {"; ".join(reasons.values())}',
+                reasons,
+                untyped,
             )
 
     def _write_outputs(self) -> None:
@@ -132,6 +165,11 @@ class Lowering:
                 output = View(Buffer("output", type.size_bytes, index), type.dtype, type.dims)
                 self.borders.append(output)
                 self.copy(view, output, type.dims, strides_of(type.dims), strides_of(type.dims))
+
+    @cached_property
+    def readers(self) -> dict[str, list[Node]]:
+        """The nodes that read each value."""
+        return consumers(self.graph)
 
     def type(self, name: str) -> Type:
         """The value's type."""
@@ -251,6 +289,23 @@ class Lowering:
                 "y_offset": target_offset,
             },
         )
+
+
+def axis_attrs(dims: Sequence[int], position: int) -> dict[str, StepAttr]:
+    """How a kernel that works along one dim in memory sees an array."""
+    return {
+        "outer": prod(dims[:position]),
+        "axis": dims[position],
+        "inner": prod(dims[position + 1 :]),
+    }
+
+
+def reduced_order(order: Order, axes: Collection[int], keepdims: bool) -> Order:
+    """The order of what is left of a value once these axes are reduced."""
+    if keepdims:
+        return order
+    left = sorted(axis for axis in order if axis not in axes)
+    return tuple(left.index(axis) for axis in order if axis not in axes)
 
 
 def broadcast_strides(

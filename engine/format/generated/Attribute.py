@@ -116,7 +116,18 @@ class Attribute(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
         return o == 0
 
-def AttributeStart(builder): builder.StartObject(5)
+    # Attribute
+    def Graph(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            from palmkit.engine.format.generated.Graph import Graph
+            obj = Graph()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+def AttributeStart(builder): builder.StartObject(6)
 def Start(builder):
     return AttributeStart(builder)
 def AttributeAddName(builder, name): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(name), 0)
@@ -143,11 +154,15 @@ def AddStrings(builder, strings):
 def AttributeStartStringsVector(builder, numElems): return builder.StartVector(4, numElems, 4)
 def StartStringsVector(builder, numElems):
     return AttributeStartStringsVector(builder, numElems)
+def AttributeAddGraph(builder, graph): builder.PrependUOffsetTRelativeSlot(5, flatbuffers.number_types.UOffsetTFlags.py_type(graph), 0)
+def AddGraph(builder, graph):
+    return AttributeAddGraph(builder, graph)
 def AttributeEnd(builder): return builder.EndObject()
 def End(builder):
     return AttributeEnd(builder)
+import palmkit.engine.format.generated.Graph
 try:
-    from typing import List
+    from typing import List, Optional
 except:
     pass
 
@@ -160,6 +175,7 @@ class AttributeT(object):
         self.ints = None  # type: List[int]
         self.floats = None  # type: List[float]
         self.strings = None  # type: List[str]
+        self.graph = None  # type: Optional[palmkit.engine.format.generated.Graph.GraphT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -197,6 +213,8 @@ class AttributeT(object):
             self.strings = []
             for i in range(attribute.StringsLength()):
                 self.strings.append(attribute.Strings(i))
+        if attribute.Graph() is not None:
+            self.graph = palmkit.engine.format.generated.Graph.GraphT.InitFromObj(attribute.Graph())
 
     # AttributeT
     def Pack(self, builder):
@@ -226,6 +244,8 @@ class AttributeT(object):
             for i in reversed(range(len(self.strings))):
                 builder.PrependUOffsetTRelative(stringslist[i])
             strings = builder.EndVector()
+        if self.graph is not None:
+            graph = self.graph.Pack(builder)
         AttributeStart(builder)
         if self.name is not None:
             AttributeAddName(builder, name)
@@ -236,5 +256,7 @@ class AttributeT(object):
             AttributeAddFloats(builder, floats)
         if self.strings is not None:
             AttributeAddStrings(builder, strings)
+        if self.graph is not None:
+            AttributeAddGraph(builder, graph)
         attribute = AttributeEnd(builder)
         return attribute

@@ -9,3 +9,4 @@ class AttributeKind(object):
     Ints = 3
     Floats = 4
     Strings = 5
+    Graph = 6

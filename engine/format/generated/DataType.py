@@ -15,3 +15,15 @@ class DataType(object):
     Int64 = 9
     Uint64 = 10
     Bool = 11
+    Bfloat16 = 12
+    Float8_e4m3fn = 13
+    Float8_e4m3fnuz = 14
+    Float8_e5m2 = 15
+    Float8_e5m2fnuz = 16
+    Float8_e8m0fnu = 17
+    Float4_e2m1fn = 18
+    Int4 = 19
+    Uint4 = 20
+    Int2 = 21
+    Uint2 = 22
+    Undefined = 23

@@ -32,17 +32,20 @@ class OneStep {
     step_.inputs.push_back(-1);
     return *this;
   }
-  OneStep& output(std::vector<size_t> shape) {
-    tensors_.push_back({Place::kOutput, 0, Tensor(DType::kFloat32, std::move(shape))});
-    step_.outputs.push_back(static_cast<int64_t>(tensors_.size()) - 1);
+  // The next output.
+  OneStep& output(DType dtype, std::vector<size_t> shape) {
+    const size_t slot = step_.outputs.size();
+    step_.outputs.push_back(static_cast<int64_t>(tensors_.size()));
+    tensors_.push_back({Place::kOutput, slot, Tensor(dtype, std::move(shape))});
     return *this;
   }
+  OneStep& output(std::vector<size_t> shape) { return output(DType::kFloat32, std::move(shape)); }
   OneStep& attr(const std::string& name, Attr value) {
     attrs_[name] = std::move(value);
     return *this;
   }
 
-  // Ready to run() into y.
+  // Ready to run() into the outputs.
   OneStep& make(uint32_t isa, int threads) {
     step_.attrs = Attrs(attrs_);
     session_.reset();
@@ -50,6 +53,14 @@ class OneStep {
         std::make_unique<Program>(tensors_, std::vector<StepSpec>{step_}, constants_, 0, isa);
     session_ = std::make_unique<Session>(*program_, threads);
     return *this;
+  }
+  void run(const std::vector<void*>& outputs) {
+    std::vector<Array> arrays;
+    for (size_t i = 0; i < outputs.size(); ++i) {
+      const Tensor& t = tensors_[static_cast<size_t>(step_.outputs[i])].tensor;
+      arrays.push_back({outputs[i], t.dtype, t.count});
+    }
+    session_->run(inputs_, arrays);
   }
   void run(float* y, size_t count) { session_->run(inputs_, {{y, DType::kFloat32, count}}); }
 

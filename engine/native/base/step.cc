@@ -49,6 +49,39 @@ size_t checked_product(size_t a, size_t b) {
   return product;
 }
 
+size_t checked_product(const Ints& dims) {
+  size_t product = 1;
+  for (int64_t dim : dims) {
+    if (dim < 0) fail(Fault::kModel, "negative dim");
+    product = checked_product(product, static_cast<size_t>(dim));
+  }
+  return product;
+}
+
+Ints dense_strides(const Ints& shape) {
+  Ints strides(shape.size(), 1);
+  for (size_t i = shape.size(); i-- > 1;)
+    if (__builtin_mul_overflow(strides[i], shape[i], &strides[i - 1])) strides[i - 1] = INT64_MAX;
+  return strides;
+}
+
+bool is_dense(const Ints& shape, const Ints& strides) {
+  int64_t expected = 1;
+  for (size_t i = shape.size(); i-- > 0; expected *= shape[i])
+    if (shape[i] > 1 && strides[i] != expected) return false;
+  return true;
+}
+
+int64_t offset_of(size_t index, const Ints& shape, const Ints& strides) {
+  int64_t offset = 0;
+  for (size_t i = shape.size(); i-- > 0;) {
+    const size_t size = static_cast<size_t>(shape[i]);
+    offset += static_cast<int64_t>(index % size) * strides[i];
+    index /= size;
+  }
+  return offset;
+}
+
 Tensor::Tensor(DType dtype_, std::vector<size_t> shape_)
     : dtype(dtype_), shape(std::move(shape_)), count(1) {
   size_t most = 1;  // the count if no dim were 0: strides stay small as well
@@ -80,6 +113,15 @@ int64_t Attrs::integer(const char* name) const {
 
 int64_t Attrs::integer(const char* name, int64_t missing) const {
   return find(name) ? integer(name) : missing;
+}
+
+size_t Attrs::size(const char* name, int64_t least) const {
+  const int64_t value = integer(name);
+  if (value < least) {
+    fail(Fault::kModel, "attribute %s: expected %lld or more, got %lld", name,
+         static_cast<long long>(least), static_cast<long long>(value));
+  }
+  return static_cast<size_t>(value);
 }
 
 float Attrs::number(const char* name) const {

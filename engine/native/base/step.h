@@ -59,6 +59,7 @@ class Attrs {
 
   int64_t integer(const char* name) const;
   int64_t integer(const char* name, int64_t missing) const;
+  size_t size(const char* name, int64_t least = 0) const;  // an integer of at least that
   float number(const char* name) const;
   float number(const char* name, float missing) const;
   std::string text(const char* name) const;
@@ -122,6 +123,14 @@ using StepPtr = std::unique_ptr<const Step>;
 
 // a * b, or Error if that is 2^40 or more.
 size_t checked_product(size_t a, size_t b);
+size_t checked_product(const Ints& dims);  // Error as well where a dim is negative
+
+// The strides of a C-contiguous array; INT64_MAX for what is beyond. Are they `strides`?
+Ints dense_strides(const Ints& shape);
+bool is_dense(const Ints& shape, const Ints& strides);
+
+// Where element `index`, counted row-major over `shape`, begins.
+int64_t offset_of(size_t index, const Ints& shape, const Ints& strides);
 
 // Throws Error unless every element that begins at `offset` and is reached by shape and strides
 // lies in [0, count).

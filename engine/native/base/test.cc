@@ -56,6 +56,17 @@ void check_bounds() {
   PALM_CHECK(bad({3, 3}, {INT64_MAX / 2, INT64_MAX / 2}, INT64_MAX, 6), "an overflow");
 }
 
+void check_strides() {
+  PALM_CHECK(dense_strides({2, 3, 4}) == (Ints{12, 4, 1}) && dense_strides({}).empty(), "dense");
+  PALM_CHECK(dense_strides({2, INT64_MAX, 3})[0] == INT64_MAX, "strides beyond the range");
+  PALM_CHECK(is_dense({2, 3, 1}, {3, 1, 99}), "the stride of a dim of 1 counts for nothing");
+  PALM_CHECK(!is_dense({2, 3}, {1, 2}) && !is_dense({2, 3}, {0, 1}), "a transpose, a broadcast");
+  PALM_CHECK(offset_of(4, {2, 3}, {-10, 2}) == -8, "element (1, 1)");
+  PALM_CHECK(checked_product(Ints{2, 3}) == 6 && checked_product(Ints{}) == 1, "a product");
+  PALM_CHECK(refuses([] { checked_product(Ints{2, -3}); }), "a negative dim");
+  PALM_CHECK(refuses([] { checked_product(Ints{INT64_MAX, INT64_MAX}); }), "an overflow");
+}
+
 void check_tensor() {
   PALM_CHECK(refuses([] { Tensor(DType::kFloat32, {size_t{1} << 39, 4}); }), "2^41 elements");
   PALM_CHECK(refuses([] { Tensor(DType::kUint8, {SIZE_MAX, 0, SIZE_MAX}); }), "huge dims and a 0");
@@ -68,6 +79,7 @@ void check_attrs() {
   PALM_CHECK(attrs.integer("i") == 3 && attrs.number("i") == 3.f, "an integer");
   PALM_CHECK(attrs.number("f") == 0.5f && attrs.text("s") == "max", "a number, a string");
   PALM_CHECK(refuses([&] { attrs.check_all_read(); }), "l was not read");
+  PALM_CHECK(attrs.size("i") == 3 && refuses([&] { attrs.size("i", 4); }), "a size");
   PALM_CHECK(attrs.integers("l", Ints{0, 0}) == (Ints{1, 2}), "a list");
   PALM_CHECK(refuses([&] { attrs.integers("l", Ints{0}); }), "a list of the wrong size");
   PALM_CHECK(refuses([&] { attrs.integer("s"); }) && refuses([&] { attrs.integer("absent"); }),
@@ -81,6 +93,7 @@ int main() {
   for (int threads : {1, 2, 3, 8}) check_pool(threads);
   PALM_CHECK(refuses([] { Pool(0); }) && refuses([] { Pool(100000); }), "a number of threads");
   check_bounds();
+  check_strides();
   check_tensor();
   check_attrs();
 }

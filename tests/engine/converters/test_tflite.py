@@ -1,24 +1,29 @@
-"""TFLite models give the numbers that LiteRT gives, and broken ones an error."""
+"""Published TFLite networks agree with LiteRT; what a file says of itself is kept, or checked."""
 
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, cast
 
 import numpy as np
 import pytest
 
-from palmkit.engine.backends.reference import Reference
-from palmkit.engine.converters.tflite import RULES, convert
-from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
+from palmkit import engine
+from palmkit.engine.converters.tflite import convert
+from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import Array, Graph, Type, consumers, producers
 from palmkit.engine.passes import optimise
-
-pytest.importorskip("tflite")
-interpreter_module = pytest.importorskip("ai_edge_litert.interpreter")
-schema: Any = pytest.importorskip("ai_edge_litert.schema_py_generated")
-flatbuffers: Any = pytest.importorskip("flatbuffers")
+from tests.engine.converters.tflite_models import (
+    RELU,
+    SAME,
+    VALID,
+    ModelFile,
+    One,
+    assert_agrees,
+    floats,
+    ints,
+    litert,
+    run,
+)
 
 TEACHERS = Path(__file__).parents[3].parent / "shared" / "teachers"
 
@@ -30,6 +35,7 @@ TRANSPOSES = {
     "face_detection_full_range_sparse": 2,
     "face_detection_short_range": 5,
     "face_landmark": 3,
+    "hair_segmentation": 2,
     "hand_landmark_lite": 1,
     "iris_landmark": 1,
     "palm_detection_full": 5,
@@ -41,34 +47,6 @@ TRANSPOSES = {
 
 # Pictures go in as -1..1 here, as 0..1 elsewhere.
 FROM_MINUS_ONE = ("face_detection", "version-RFB")
-
-
-def litert(model: bytes, inputs: dict[str, Array]) -> dict[str, Array]:
-    interpreter = interpreter_module.Interpreter(model_content=model, num_threads=1)
-    interpreter.allocate_tensors()
-    for detail in interpreter.get_input_details():
-        interpreter.set_tensor(detail["index"], inputs[detail["name"]])
-    interpreter.invoke()
-    return {d["name"]: interpreter.get_tensor(d["index"]) for d in interpreter.get_output_details()}
-
-
-def run(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
-    return Reference().compile(graph).run(inputs)
-
-
-def assert_agrees(graph: Graph, inputs: dict[str, Array], wanted: dict[str, Array]) -> None:
-    got = run(graph, inputs)
-    assert sorted(got) == sorted(wanted)
-    for name, value in wanted.items():
-        assert got[name].dtype == value.dtype
-        assert got[name].shape == value.shape
-        assert graph.outputs[name] == Type.of(value)
-        if value.dtype.kind == "f":
-            spread = np.ptp(value) if value.size > 1 else np.abs(value).max(initial=0)
-            worst = np.abs(got[name] - value).max(initial=0)
-            assert worst <= 1e-4 * spread, f"{name}: off by {worst}, range {spread}"
-        else:
-            np.testing.assert_array_equal(got[name], value)
 
 
 def teacher(stem: str) -> bytes:
@@ -85,7 +63,7 @@ def photo(dims: tuple[int, ...]) -> Array:
     return np.asarray(picture[None], np.float32)
 
 
-@pytest.mark.parametrize("stem", TRANSPOSES)
+@pytest.mark.parametrize("stem", sorted(TRANSPOSES.keys() - {"hair_segmentation"}))
 def test_teacher(stem: str) -> None:
     model = teacher(stem)
     graph = convert(model)
@@ -123,273 +101,22 @@ def test_no_transpose_inside(stem: str) -> None:
     assert Counter(node.op for node in graph.nodes)["transpose"] == TRANSPOSES[stem]
 
 
-def test_unknown_operators_are_all_listed() -> None:
+def test_all_operators_without_a_rule_are_listed() -> None:
+    """With how many, and the tensors they write; and what else cannot be, in the same error."""
+    file = ModelFile()
+    file.input("x", (4, 4))
+    for name in ("a", "b", "c", "d", "y"):
+        file.tensor(name, (4, 4))
+    file.operator("HASHTABLE_LOOKUP", ["x"], ["a"])
+    file.operator("Unheard", ["a"], ["b"], custom=b"")
+    file.operator("HASHTABLE_LOOKUP", ["b"], ["c"])
+    file.operator("FULLY_CONNECTED", ["c", "x"], ["d"], "FullyConnectedOptions", weightsFormat=1)
+    file.operator("NEG", ["d"], ["y"])
     with pytest.raises(UnsupportedError) as error:
-        convert(teacher("hair_segmentation"))
+        convert(file.pack(["y"]))
     message = str(error.value)
-    assert "custom MaxPoolingWithArgmax2D (max_pooling_with_argmax2d, max" in message
-    assert "max_pooling_with_argmax2d_2" in message
-    assert "max_unpooling2d" in message
-
-
-@dataclass
-class ModelFile:
-    """A TFLite model in the making: tensors by name, operators in order."""
-
-    names: list[str] = field(default_factory=list[str])
-    tensors: list[Any] = field(default_factory=list[Any])
-    buffers: list[Any] = field(default_factory=list[Any])
-    codes: list[Any] = field(default_factory=list[Any])
-    operators: list[Any] = field(default_factory=list[Any])
-    inputs: list[int] = field(default_factory=list[int])
-
-    def tensor(self, name: str, value: Array | tuple[int, ...], dtype: str = "float32") -> str:
-        tensor = schema.TensorT()
-        if not self.buffers:
-            self.buffers.append(schema.BufferT())
-        dims = value
-        if isinstance(value, np.ndarray):
-            dims, dtype, buffer = value.shape, value.dtype.name, schema.BufferT()
-            buffer.data = np.frombuffer(np.ascontiguousarray(value).tobytes(), np.uint8)
-            tensor.buffer = len(self.buffers)
-            self.buffers.append(buffer)
-        tensor.name, tensor.shape = name.encode(), np.array(dims, np.int32)
-        tensor.type = getattr(schema.TensorType, dtype.upper())
-        self.names.append(name)
-        self.tensors.append(tensor)
-        return name
-
-    def input(self, name: str, dims: tuple[int, ...], dtype: str = "float32") -> str:
-        self.inputs.append(len(self.tensors))
-        return self.tensor(name, dims, dtype)
-
-    def operator(
-        self, op: str, inputs: list[str], outputs: list[str], options: str = "", **values: Any
-    ) -> None:
-        code = schema.OperatorCodeT()
-        code.builtinCode = getattr(schema.BuiltinOperator, op)
-        code.deprecatedBuiltinCode = min(code.builtinCode, 127)
-        code.version = values.pop("version", 1)
-        operator = schema.OperatorT()
-        operator.opcodeIndex = len(self.codes)
-        self.codes.append(code)
-        operator.inputs = np.array([self.names.index(n) if n else -1 for n in inputs], np.int32)
-        operator.outputs = np.array([self.names.index(name) for name in outputs], np.int32)
-        if options:
-            operator.builtinOptionsType = getattr(schema.BuiltinOptions, options)
-            operator.builtinOptions = getattr(schema, f"{options}T")()
-            for name, value in values.items():
-                assert hasattr(operator.builtinOptions, name), name
-                setattr(operator.builtinOptions, name, value)
-        self.operators.append(operator)
-
-    def pack(self, outputs: list[str], version: int = 3) -> bytes:
-        graph = schema.SubGraphT()
-        graph.tensors, graph.operators = self.tensors, self.operators
-        graph.inputs = np.array(self.inputs, np.int32)
-        graph.outputs = np.array([self.names.index(name) for name in outputs], np.int32)
-        model = schema.ModelT()
-        model.version, model.subgraphs = version, [graph]
-        model.operatorCodes, model.buffers = self.codes, self.buffers
-        builder = flatbuffers.Builder(1024)
-        builder.Finish(model.Pack(builder), b"TFL3")
-        return bytes(builder.Output())
-
-
-X = (1, 6, 5, 4)
-RANDOM = np.random.default_rng(5)
-
-
-def floats(*dims: int) -> Array:
-    return RANDOM.normal(size=dims).astype(np.float32)
-
-
-def ints(*values: Any) -> Array:
-    return np.array(values, np.int32)
-
-
-@dataclass
-class One:
-    """A model of one operator: "x" is its first input of these dims, the rest are constants."""
-
-    op: str
-    inputs: tuple[Any, ...]
-    options: str = ""
-    values: dict[str, Any] = field(default_factory=dict[str, Any])
-    outputs: tuple[str, ...] = ("float32",)
-
-    def pack(self) -> tuple[bytes, dict[str, Array]]:
-        file = ModelFile()
-        names: list[str] = []
-        arrays: dict[str, Array] = {}
-        for place, value in enumerate(self.inputs):
-            name = f"t{place}"
-            if value is None:
-                names.append("")
-                continue
-            if isinstance(value, tuple):
-                arrays[name] = floats(*cast("tuple[int, ...]", value))
-                names.append(file.input(name, arrays[name].shape))
-            else:
-                names.append(file.tensor(name, value))
-        values = dict(self.values)
-        dims = values.pop("dims", (1,) * values.pop("rank", 4))
-        outputs = [file.tensor(f"y{i}", dims, dtype) for i, dtype in enumerate(self.outputs)]
-        file.operator(self.op, names, outputs, self.options, **values)
-        return file.pack(outputs), arrays
-
-
-RELU, RELU6 = 1, 3
-SAME, VALID = 0, 1
-
-
-def one(
-    op: str, *inputs: Any, options: str = "", outputs: tuple[str, ...] = ("float32",), **values: Any
-) -> Any:
-    shown = " ".join(f"{key}={value}" for key, value in values.items())
-    return pytest.param(One(op, inputs, options, values, outputs), id=f"{op} {shown}")
-
-
-def conv(op: str = "CONV_2D", weights: Array | None = None, **values: Any) -> Any:
-    options = "Conv2DOptions" if op == "CONV_2D" else "DepthwiseConv2DOptions"
-    weights = floats(7, 3, 2, 4) if weights is None else weights
-    bias = floats(weights.shape[0 if op == "CONV_2D" else 3])
-    ones = ("strideH", "strideW", "dilationHFactor", "dilationWFactor")
-    chosen: dict[str, Any] = {**dict.fromkeys(ones, 1), **values}
-    return one(op, X, weights, bias, options=options, **chosen)
-
-
-def transposed(kernel: int, stride: int, padding: int, height: int, width: int) -> Any:
-    return one(
-        "TRANSPOSE_CONV", ints(1, height, width, 3), floats(3, kernel, kernel, 4), X,
-        options="TransposeConvOptions", padding=padding, strideH=stride, strideW=stride,
-    )  # fmt: skip
-
-
-CASES = [
-    conv(padding=SAME),
-    conv(padding=VALID, fusedActivationFunction=RELU),
-    conv(padding=SAME, strideH=2, strideW=3, fusedActivationFunction=RELU6),
-    conv(padding=SAME, dilationHFactor=2, dilationWFactor=2),
-    conv("DEPTHWISE_CONV_2D", floats(1, 3, 3, 4), padding=SAME, depthMultiplier=1, strideH=2,
-         strideW=2),
-    conv("DEPTHWISE_CONV_2D", floats(1, 3, 3, 8), padding=VALID, depthMultiplier=2),
-    transposed(3, 2, SAME, 12, 10),
-    transposed(3, 2, SAME, 11, 9),
-    transposed(4, 2, SAME, 12, 10),
-    transposed(3, 2, VALID, 13, 11),
-    transposed(2, 2, VALID, 12, 10),
-    *(
-        one(op, X, options="Pool2DOptions", padding=padding, strideH=2, strideW=2, filterHeight=3,
-            filterWidth=2)
-        for op in ("MAX_POOL_2D", "AVERAGE_POOL_2D")
-        for padding in (SAME, VALID)
-    ),
-    *(
-        one(f"RESIZE_{kind}", X, ints(*size),
-            options=f"Resize{options}Options", alignCorners=align, halfPixelCenters=half, version=3)
-        for kind, options in (("BILINEAR", "Bilinear"), ("NEAREST_NEIGHBOR", "NearestNeighbor"))
-        for size in ((12, 10), (3, 7), (1, 1), (9, 13))
-        for align, half in ((False, False), (True, False), (False, True))
-    ),
-    one("FULLY_CONNECTED", (3, 8), floats(5, 8), floats(5), options="FullyConnectedOptions",
-        fusedActivationFunction=RELU, rank=2),
-    one("FULLY_CONNECTED", (3, 8), floats(5, 8), None, options="FullyConnectedOptions", rank=2),
-    one("FULLY_CONNECTED", (2, 3, 8), floats(5, 8), floats(5), options="FullyConnectedOptions",
-        keepNumDims=True, rank=3),
-    one("FULLY_CONNECTED", (2, 3, 8), floats(5, 8), floats(5), options="FullyConnectedOptions",
-        rank=2),
-    one("BATCH_MATMUL", (2, 3, 4), (2, 4, 5), options="BatchMatMulOptions", rank=3),
-    one("BATCH_MATMUL", (2, 4, 3), (2, 5, 4), options="BatchMatMulOptions", adjX=True, adjY=True,
-        rank=3),
-    one("ADD", X, floats(4), options="AddOptions", fusedActivationFunction=RELU6),
-    one("SUB", X, X, options="SubOptions", fusedActivationFunction=RELU),
-    one("MUL", X, floats(1, 6, 1, 1), options="MulOptions"),
-    one("DIV", X, floats(4), options="DivOptions"),
-    one("MAXIMUM", X, X, options="MaximumMinimumOptions"),
-    one("MINIMUM", X, floats(4), options="MaximumMinimumOptions"),
-    one("POW", X, np.array(2, np.float32), options="PowOptions"),
-    one("PRELU", X, floats(1, 1, 4)),
-    one("SQUARED_DIFFERENCE", X, X),
-    *(
-        one(op, X)
-        for op in (
-            "RELU", "RELU6", "RELU_N1_TO_1", "RELU_0_TO_1", "LOGISTIC", "TANH",
-            "HARD_SWISH", "ELU", "EXP", "NEG",
-            "ABS", "FLOOR", "CEIL", "ROUND", "SQUARE",
-        )
-    ),
-    one("LEAKY_RELU", X, options="LeakyReluOptions", alpha=0.3),
-    one("L2_NORMALIZATION", X, options="L2NormOptions"),
-    one("SOFTMAX", X, options="SoftmaxOptions", beta=1.0),
-    one("SOFTMAX", (3, 7), options="SoftmaxOptions", beta=0.5, rank=2),
-    one("MEAN", X, ints(1, 2), options="ReducerOptions", keepDims=True),
-    one("MEAN", X, ints(1, 2), options="ReducerOptions", rank=2),
-    one("SUM", X, ints(-1), options="ReducerOptions", rank=3),
-    one("REDUCE_MAX", X, ints(1), options="ReducerOptions", keepDims=True),
-    one("REDUCE_MIN", X, ints(2), options="ReducerOptions", keepDims=True),
-    one("REDUCE_PROD", X, ints(3), options="ReducerOptions", keepDims=True),
-    one("ARG_MAX", X, np.array(3, np.int32), options="ArgMaxOptions", outputType=2,
-        outputs=("int32",), rank=3),
-    one("ARG_MAX", X, np.array(1, np.int32), options="ArgMaxOptions", outputType=4,
-        outputs=("int64",), rank=3),
-    one("CAST", X, options="CastOptions", inDataType=0, outDataType=2, outputs=("int32",)),
-    one("SHAPE", X, options="ShapeOptions", outType=2, outputs=("int32",), rank=1),
-    one("RESHAPE", X, ints(2, -1, 4), options="ReshapeOptions", rank=3),
-    one("RESHAPE", X, options="ReshapeOptions", newShape=[30, 4], rank=2),
-    one("SQUEEZE", (1, 6, 1, 4), options="SqueezeOptions", squeezeDims=[2], rank=3),
-    one("SQUEEZE", (1, 6, 1, 4), options="SqueezeOptions", rank=2),
-    one("EXPAND_DIMS", (6, 4), ints(-1), options="ExpandDimsOptions", rank=3),
-    one("TRANSPOSE", X, ints(3, 0, 2, 1), options="TransposeOptions"),
-    one("CONCATENATION", X, X, options="ConcatenationOptions", axis=-1),
-    one("CONCATENATION", X, X, options="ConcatenationOptions", axis=1),
-    one("PACK", X, X, X, options="PackOptions", valuesCount=3, axis=1, rank=5),
-    one("PACK", X, X, options="PackOptions", valuesCount=2, axis=-1, rank=5),
-    one("UNPACK", (3, 2, 4), options="UnpackOptions", num=2, axis=1, rank=2,
-        outputs=("float32",) * 2),
-    one("SPLIT", np.array(2, np.int32), (1, 3, 6, 2), options="SplitOptions", numSplits=3,
-        outputs=("float32",) * 3),
-    one("SPLIT_V", X, ints(2, -1, 1), np.array(1, np.int32), options="SplitVOptions", numSplits=3,
-        outputs=("float32",) * 3),
-    one("SLICE", X, ints(0, 1, 2, 0), ints(1, 3, -1, 2), options="SliceOptions",
-        dims=(1, 3, 3, 2)),
-    one("STRIDED_SLICE", X, ints(0, 1, 4, 0), ints(1, 6, 0, 4), ints(1, 2, -1, 1),
-        options="StridedSliceOptions"),
-    one("STRIDED_SLICE", X, ints(0, 1, -1, 0), ints(0, 0, 0, 0), ints(1, 2, -1, 1),
-        options="StridedSliceOptions", beginMask=5, endMask=15),
-    one("STRIDED_SLICE", X, ints(0, 2, -1), ints(1, 3, 0), ints(1, 1, 1),
-        options="StridedSliceOptions", shrinkAxisMask=6, rank=2),
-    one("PAD", X, ints([0, 0], [1, 2], [0, 1], [3, 0]), options="PadOptions"),
-    one("PADV2", X, ints([0, 0], [1, 2], [0, 1], [0, 0]), np.array([2.5], np.float32),
-        options="PadV2Options"),
-    one("MIRROR_PAD", X, ints([0, 0], [2, 1], [1, 2], [0, 0]), options="MirrorPadOptions", mode=0),
-    one("MIRROR_PAD", X, ints([0, 0], [1, 1], [1, 0], [0, 0]), options="MirrorPadOptions", mode=1),
-    one("GATHER", X, ints(3, 0, 3), options="GatherOptions", axis=2),
-    one("TILE", X, ints(1, 2, 1, 3), options="TileOptions"),
-    one("BROADCAST_TO", (1, 1, 5, 4), ints(2, 6, 5, 4), options="BroadcastToOptions", version=2),
-    one("DEPTH_TO_SPACE", (1, 3, 2, 12), options="DepthToSpaceOptions", blockSize=2),
-    one("SPACE_TO_DEPTH", (1, 4, 6, 3), options="SpaceToDepthOptions", blockSize=2),
-    one("SPACE_TO_BATCH_ND", (2, 4, 5, 3), ints(2, 3), ints([0, 2], [1, 0]),
-        options="SpaceToBatchNDOptions"),
-    one("BATCH_TO_SPACE_ND", (12, 3, 2, 3), ints(2, 3), ints([1, 0], [0, 2]),
-        options="BatchToSpaceNDOptions"),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("case", CASES)
-def test_operator(case: One) -> None:
-    model, inputs = case.pack()
-    wanted = litert(model, inputs)
-    graph = convert(model)
-    assert_agrees(graph, inputs, wanted)
-    assert_agrees(optimise(graph), inputs, wanted)
-
-
-@pytest.mark.parametrize("op", ["LOG", "SQRT", "RSQRT"])
-def test_operator_of_positive_numbers(op: str) -> None:
-    model, inputs = One(op, (X,)).pack()
-    inputs = {name: np.abs(value) + np.float32(0.1) for name, value in inputs.items()}
-    assert_agrees(convert(model), inputs, litert(model, inputs))
+    assert "HASHTABLE_LOOKUP (2: a, c); custom Unheard (1: b); leave them out" in message
+    assert "node d: FULLY_CONNECTED: shuffled weights" in message
 
 
 def dilated_convolution(padding: Array, crops: Array, height: int, width: int) -> bytes:
@@ -458,7 +185,7 @@ def test_wrong_declared_shapes_are_not_believed() -> None:
 
 def one_pool() -> One:
     values = {"padding": VALID, "strideH": 2, "strideW": 2, "filterHeight": 2, "filterWidth": 2}
-    return One("MAX_POOL_2D", (X,), "Pool2DOptions", values)
+    return One("MAX_POOL_2D", ((1, 6, 5, 4),), "Pool2DOptions", values)
 
 
 def test_unknown_dims_are_named_after_their_tensor() -> None:
@@ -473,28 +200,74 @@ def test_unknown_dims_are_named_after_their_tensor() -> None:
     assert graph.outputs["y"].shape == ("y_0", 4, 2)
 
 
-def test_quantized_models_are_refused() -> None:
+def any_size() -> bytes:
+    """A network of pictures of any number and size: layers, sizes computed from shapes, a head."""
     file = ModelFile()
-    file.input("x", (1, 4), "int8")
-    file.tensor("y", (1, 4), "int8")
-    file.operator("RELU", ["x"], ["y"])
-    for tensor in file.tensors:
-        tensor.quantization = schema.QuantizationParametersT()
-        tensor.quantization.scale = np.array([0.5], np.float32)
-        tensor.quantization.zeroPoint = np.array([0], np.int64)
-    with pytest.raises(UnsupportedError, match="2 quantized tensors, first: x"):
-        convert(file.pack(["y"]))
+    file.input("x", (1, 1, 1, 3))
+    file.tensors[0].shapeSignature = np.array([-1, -1, -1, 3], np.int32)
+    file.tensor("weights", floats(4, 3, 3, 3))
+    file.tensor("bias", floats(4))
+    for name in ("layer", "pooled", "large", "padded", "y"):
+        file.tensor(name, (1, 1, 1, 4))
+        file.tensors[-1].shapeSignature = np.array([-1, -1, -1, 4], np.int32)
+    for name, size in (("shape", 4), ("height_width", 2)):
+        file.tensor(name, (size,), "int32")
+    for name, value in (("begin", ints(1)), ("end", ints(3)), ("step", ints(1))):
+        file.tensor(name, value)
+    file.tensor("amounts", ints([0, 0], [1, 0], [0, 2], [0, 0]))
+    file.tensor("axes", ints(1, 2))
+    file.tensor("mean", (1, 4))
+    file.tensor("head", floats(5, 4))
+    file.tensor("scores", (1, 5))
+    file.tensors[-1].shapeSignature = np.array([-1, 5], np.int32)
+    strides = {"strideH": 2, "strideW": 2}
+    file.operator(
+        "CONV_2D", ["x", "weights", "bias"], ["layer"], "Conv2DOptions", padding=SAME, **strides
+    )
+    file.operator(
+        "AVERAGE_POOL_2D", ["layer"], ["pooled"], "Pool2DOptions", padding=SAME, filterHeight=3,
+        filterWidth=3, **strides,
+    )  # fmt: skip
+    file.operator("SHAPE", ["x"], ["shape"], "ShapeOptions", outType=2)
+    cut = ["shape", "begin", "end", "step"]
+    file.operator("STRIDED_SLICE", cut, ["height_width"], "StridedSliceOptions")
+    file.operator(
+        "RESIZE_BILINEAR", ["pooled", "height_width"], ["large"], "ResizeBilinearOptions",
+        halfPixelCenters=True, version=3,
+    )  # fmt: skip
+    file.operator("PAD", ["large", "amounts"], ["padded"], "PadOptions")
+    file.operator("RELU", ["padded"], ["y"])
+    file.operator("MEAN", ["layer", "axes"], ["mean"], "ReducerOptions")
+    file.operator("FULLY_CONNECTED", ["mean", "head"], ["scores"], "FullyConnectedOptions")
+    return file.pack(["y", "scores"])
 
 
-def test_operators_without_a_rule_are_listed() -> None:
+@pytest.mark.parametrize("backend", ["cpu", "reference"])
+def test_a_network_of_any_size_runs_at_each(backend: str, tmp_path: Path) -> None:
+    path = tmp_path / "any_size.tflite"
+    file = any_size()
+    path.write_bytes(file)
+    model = engine.load(path, backend=backend)
+    assert model.inputs["x"].shape == ("x_0", "x_1", "x_2", 3)
+    assert model.outputs["y"].shape[3] == 4
+    assert model.outputs["scores"].shape[1] == 5
+    for dims in ((1, 9, 12, 3), (2, 16, 16, 3), (1, 1, 1, 3), (3, 31, 5, 3)):
+        inputs = {"x": floats(*dims)}
+        wanted, got = litert(file, inputs, resize=True), model.run(inputs)
+        for name, value in wanted.items():
+            assert got[name].shape == value.shape
+            np.testing.assert_allclose(got[name], value, rtol=1e-4, atol=1e-5)
+
+
+def test_what_only_a_run_can_tell_is_left_open() -> None:
+    """The file says [1, 1]; how many places there are hangs on the values."""
     file = ModelFile()
-    file.input("x", (4,))
-    file.tensor("rank", (1,))
-    file.tensor("zeros", (4,))
-    file.operator("RANK", ["x"], ["rank"], "RankOptions")
-    file.operator("ZEROS_LIKE", ["x"], ["zeros"], "ZerosLikeOptions")
-    with pytest.raises(UnsupportedError, match=r"RANK \(rank\); ZEROS_LIKE \(zeros\)"):
-        convert(file.pack(["rank", "zeros"]))
+    file.input("x", (2, 3), "bool")
+    file.tensor("y", (1, 1), "int64")
+    file.operator("WHERE", ["x"], ["y"], "WhereOptions")
+    graph = convert(file.pack(["y"]))
+    assert graph.outputs["y"] == Type("int64", ("y_0", "y_1"))
+    assert run(graph, {"x": np.ones((2, 3), np.bool_)})["y"].shape == (6, 2)
 
 
 def test_a_newer_schema_is_refused() -> None:
@@ -504,12 +277,6 @@ def test_a_newer_schema_is_refused() -> None:
     file.operator("RELU", ["x"], ["y"])
     with pytest.raises(ModelError, match="expected version 3, got 4"):
         convert(file.pack(["y"], version=4))
-
-
-def test_every_rule_is_tried() -> None:
-    tried = {parameter.values[0].op for parameter in CASES}
-    elsewhere = {"LOG", "SQRT", "RSQRT", "DEQUANTIZE", "DENSIFY", "Convolution2DTransposeBias"}
-    assert set(RULES) == tried | elsewhere
 
 
 @pytest.mark.parametrize("content", [b"", b"TFL3", b"\0\0\0\0TFL", b"\0" * 100, b"\x20\0\0\0TFL3"])
@@ -528,20 +295,3 @@ def test_without_the_package_it_says_what_to_install(monkeypatch: pytest.MonkeyP
 def test_a_missing_file_is_an_os_error(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):
         convert(tmp_path / "none.tflite")
-
-
-def test_broken_files_give_typed_errors() -> None:
-    """Every cut and every flipped bit: an error of ours, or a graph."""
-    model = dilated_convolution(ints([2, 3], [3, 3]), ints([0, 1], [0, 0]), 9, 9)
-    refused = 0
-    damaged = [model[:length] for length in range(0, len(model), 7)]
-    for place in range(0, len(model), 3):
-        flipped = bytearray(model)
-        flipped[place] ^= 1 << (place % 8)
-        damaged.append(bytes(flipped))
-    for content in damaged:
-        try:
-            optimise(convert(content))
-        except PalmError:
-            refused += 1
-    assert refused > len(damaged) // 4

@@ -7,7 +7,17 @@ from collections.abc import Iterator
 import numpy as np
 
 from palmkit.engine.format import CHECKSUM_SIZE, TRAILER
-from palmkit.engine.ir import DTYPES, Array, Attr, Graph, Node, Type
+from palmkit.engine.ir import (
+    DTYPES,
+    NARROW_DTYPES,
+    UNKNOWN,
+    Array,
+    Attr,
+    Graph,
+    Node,
+    Type,
+    numpy_dtype,
+)
 from palmkit.engine.ops import infer_types, registry
 
 INTERESTING = (0, 1, 2, 3, 4, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1, 2**31, 2**32 - 1)
@@ -16,7 +26,10 @@ INTERESTING = (0, 1, 2, 3, 4, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1,
 def everything() -> Graph:
     """Every kind of attribute, dim, name and constant that the format can hold."""
     constants: dict[str, Array] = {
-        f"constant.{dtype}": np.arange(6).reshape(2, 3).astype(dtype) for dtype in DTYPES
+        f"constant.{dtype}": (np.arange(6) % (2 if dtype in NARROW_DTYPES else 6))
+        .reshape(2, 3)
+        .astype(numpy_dtype(dtype))
+        for dtype in DTYPES
     }
     constants |= {
         "scalar": np.array(2.5, np.float32),
@@ -33,9 +46,16 @@ def everything() -> Graph:
         "strings": ("SAME_UPPER", "", "ß\0"),
         "none": (),
     }
+    inner = Graph({"b": UNKNOWN}, {"c": UNKNOWN}, (Node("identity", ("b",), ("c",)),))
+    body = Graph(
+        inputs={"y": Type("undefined", (3, "h"))},
+        outputs={"c": UNKNOWN},
+        nodes=(Node("if", ("on", "y"), ("c",), {"then_branch": inner, "else_branch": inner}),),
+        constants={"on": np.array(True)},
+    )
     nodes = (
         Node("add", ("x", "", "длинное имя, 长"), ("y",), attrs, "add/сумма"),
-        Node("relu", ("y",), ("z", "")),
+        Node("if", ("flag", "y"), ("z",), {"then_branch": body, "else_branch": body}, "either"),
     )
     return Graph(
         inputs={"x": Type("float32", ("batch", 3, "h", 0)), "flag": Type("bool", ())},
@@ -76,6 +96,8 @@ def single_ops() -> Iterator[Graph]:
             names = tuple("" if x is None else f"x{i}" for i, x in enumerate(case.inputs))
             node = Node(op.name, names, tuple(f"y{i}" for i in range(case.outputs)), case.attrs)
             types = infer_types(Graph(inputs, {}, (node,), constants))
+            if any(name not in types for name in node.outputs):
+                continue
             outputs = {name: Type(types[name].dtype, types[name].shape) for name in node.outputs}
             yield Graph(inputs, outputs, (node,), constants)
 

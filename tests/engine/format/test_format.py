@@ -18,7 +18,7 @@ import pytest
 
 from palmkit.engine.errors import ModelError, PalmError, ShapeError, UnsupportedError
 from palmkit.engine.format import IDENTIFIER, TRAILER, VERSION, align, reader, writer
-from palmkit.engine.format.consistency import verify
+from palmkit.engine.format.consistency import STORED_DTYPES, verify
 from palmkit.engine.format.generated.Bytes import BytesT
 from palmkit.engine.format.generated.Codebook import CodebookT
 from palmkit.engine.format.generated.Coding import Coding
@@ -28,7 +28,7 @@ from palmkit.engine.format.generated.Model import ModelT
 from palmkit.engine.format.generated.Quantized import QuantizedT
 from palmkit.engine.format.generated.Sparse import SparseT
 from palmkit.engine.format.generated.Storage import StorageT
-from palmkit.engine.ir import DTYPES, Array, Graph, Node, Type
+from palmkit.engine.ir import Array, Graph, Node, Type
 from tests.engine.format.samples import everything, mutants, network, sealed, single_ops
 
 GRAPHS: dict[str, Callable[[], Graph]] = {
@@ -86,8 +86,10 @@ def test_same_graph_gives_same_bytes() -> None:
 
 def test_data_types_are_those_of_the_graph() -> None:
     named = [name for name, _ in sorted(vars(DataType).items(), key=lambda item: str(item[1]))]
-    assert {name.lower() for name in named if name[0] != "_"} == set(DTYPES)
-    assert [getattr(DataType, dtype.capitalize()) for dtype in DTYPES] == list(range(len(DTYPES)))
+    assert {name.lower() for name in named if name[0] != "_"} == set(STORED_DTYPES)
+    assert [getattr(DataType, dtype.capitalize()) for dtype in STORED_DTYPES] == list(
+        range(len(STORED_DTYPES))
+    )
 
 
 def test_constants_lie_aligned_and_read_only_in_the_file(tmp_path: Path) -> None:

@@ -69,6 +69,8 @@ def test_channel_pads_of_what_is_added(becomes: Callable[..., Graph]) -> None:
         ["p = pad(x, around)", "y = conv(p, w, auto_pad='SAME_UPPER')"],
         ["p = pad(x, around)", "y = max_pool(p, kernel_shape=(3, 3))"],
         ["p = pad(r, around)", "y = max_pool(p, kernel_shape=(3, 3), strides=(2, 2), ceil_mode=1)"],
+        ["p = pad(r, around)", "y = max_pool(p, kernel_shape=(2, 2))"],
+        ["p = pad(r, around)", "y = max_pool(p, kernel_shape=(3, 3), dilations=(2, 2))"],
         ["p = pad(x, around)", "y = average_pool(p, kernel_shape=(3, 3), pads=(1, 1, 1, 1))"],
         ["p = pad(r, before)", "y = fused_conv(x, wide, _, p, pads=(1, 1, 1, 1))"],
         ["p = pad(r, channels)", "y = relu(p)"],

@@ -62,3 +62,22 @@ def test_a_bias_by_pixel_stays(stays: Callable[..., None]) -> None:
         output(y)
         """,
     )
+
+
+def test_matmul_of_more_axes(becomes: Callable[..., Graph]) -> None:
+    becomes(
+        fuse_bias,
+        """
+        x = input(2, 5, 4)
+        w = random(4, 3)
+        b = random(3)
+        a = matmul(x, w)
+        y = add(b, a)
+        output(y)
+        """,
+        """
+        y/flat = reshape(x, y/rows)
+        y/product = gemm(y/flat, w, y/bias)
+        y = reshape(y/product, y/shape)
+        """,
+    )

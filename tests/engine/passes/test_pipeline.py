@@ -3,238 +3,83 @@
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from palmkit.engine.errors import PalmError
-from palmkit.engine.ir import Array, Attr, Dim, Graph, Node, Type, check
-from palmkit.engine.ops import infer_types
+from palmkit.engine.ir import Dim, Graph, Node, Type, check
+from palmkit.engine.ops import find, registry
 from palmkit.engine.passes import PIPELINE, optimise
+from tests.engine.passes.equivalence import assert_equivalent, run
+from tests.engine.passes.sketch import Sketch, with_symbolic_dims
+from tests.engine.test_ops import arrays, assert_close, one_node
 
-SHAPE = (1, 4, 6, 6)
-
-
-class Sketch:
-    """A random graph of pictures, most of them [1, c, h, w] or [1, h, w, c]."""
-
-    def __init__(self, seed: int) -> None:
-        self.random = np.random.default_rng(seed)
-        self.nodes: list[Node] = []
-        self.constants: dict[str, Array] = {}
-        self.types = {name: Type("float32", SHAPE) for name in ("x", "z")}
-
-    def pick(self, rank: int = 4) -> str:
-        names = [name for name, type in self.types.items() if len(type.shape) == rank]
-        return str(self.random.choice(names[-6:]))
-
-    def shape(self, name: str) -> tuple[int, ...]:
-        return self.types[name].dims
-
-    def number(self, low: int, high: int) -> int:
-        return int(self.random.integers(low, high))
-
-    def weights(self, *shape: int) -> str:
-        return self.constant(self.random.normal(size=shape, scale=0.5).astype(np.float32))
-
-    def ints(self, *values: int) -> str:
-        return self.constant(np.array(values, np.int64))
-
-    def constant(self, value: Array) -> str:
-        name = f"c{len(self.constants)}"
-        self.constants[name] = value
-        return name
-
-    def node(self, op: str, *inputs: str, outputs: int = 1, **attrs: Attr) -> str:
-        names = tuple(f"v{len(self.nodes)}_{i}" for i in range(outputs))
-        node = Node(op, inputs, names, attrs)
-        inferred = infer_types(Graph(self.types, {}, (node,), self.constants))
-        if any(inferred[name].elements > 4000 or not inferred[name].elements for name in names):
-            return inputs[0]
-        self.nodes.append(node)
-        self.types.update({name: inferred[name] for name in names})
-        return names[0]
-
-    def convolution(self) -> None:
-        x = self.pick()
-        c, h, w = self.shape(x)[1:]
-        if min(h, w) < 2:
-            return
-        k, m, stride = self.number(1, 3), self.number(1, 6), self.number(1, 3)
-        group = self.random.choice([1, c])
-        weights = self.weights(m * group, c // group, k, k)
-        bias = [self.weights(m * group)] if self.random.random() < 0.5 else []
-        paddings: list[dict[str, Any]] = [{}, {"auto_pad": "SAME_UPPER"}, {"pads": (1, 0, 0, 1)}]
-        padding = paddings[self.number(0, 3)]
-        strides = (stride, stride)
-        self.node("conv", x, weights, *bias, strides=strides, group=int(group), **padding)
-
-    def same_size_convolution(self) -> None:
-        x = self.pick()
-        c = self.shape(x)[1]
-        y = self.node("conv", x, self.weights(c, c, 3, 3), pads=(1, 1, 1, 1))
-        if self.random.random() < 0.7:
-            self.node("add", *self.random.permutation([x, y]).tolist())
-
-    def activation(self) -> None:
-        op = self.random.choice(["relu", "sigmoid", "tanh", "hard_swish", "leaky_relu", "neg"])
-        self.node(str(op), self.pick())
-
-    def prelu(self) -> None:
-        x = self.pick()
-        self.node("prelu", x, self.weights(self.shape(x)[1], 1, 1))
-
-    def clip(self) -> None:
-        bounds = [self.constant(np.array(n, np.float32)) for n in (0, 6)]
-        self.node("clip", self.pick(), *bounds)
-
-    def written_out_swish(self) -> None:
-        x = self.pick()
-        three, zero, six = (self.constant(np.array(n, np.float32)) for n in (3, 0, 6))
-        gate = self.node("clip", self.node("add", x, three), zero, six)
-        self.node("mul", x, self.node("div", gate, six))
-
-    def by_channel(self) -> None:
-        x = self.pick()
-        op = str(self.random.choice(["add", "sub", "mul"]))
-        axis = self.number(1, 4)
-        shape = [1, 1, 1, 1]
-        shape[axis] = self.shape(x)[axis]
-        inputs = [x, self.weights(*shape)]
-        self.node(op, *(inputs if self.random.random() < 0.7 else inputs[::-1]))
-
-    def batch_normalization(self) -> None:
-        x = self.pick()
-        parts = [self.weights(self.shape(x)[1]) for _ in range(3)]
-        variance = self.constant(self.random.random(self.shape(x)[1]).astype(np.float32) + 0.5)
-        self.node("batch_normalization", x, *parts, variance)
-
-    def pair(self) -> None:
-        x = self.pick()
-        same = [name for name, type in self.types.items() if type == self.types[x]]
-        op = str(self.random.choice(["add", "mul", "max", "concat"]))
-        attrs = {"axis": self.number(-4, 4)} if op == "concat" else {}
-        self.node(op, x, str(self.random.choice(same)), **attrs)
-
-    def transpose(self) -> None:
-        perms = [(0, 2, 3, 1), (0, 3, 1, 2), (0, 1, 3, 2), (3, 2, 1, 0)]
-        self.node("transpose", self.pick(), perm=perms[self.number(0, 4)])
-
-    def channels_last(self) -> None:
-        """As a converted TFLite model does it."""
-        x = self.node("transpose", self.pick(), perm=(0, 2, 3, 1))
-        x = self.node(str(self.random.choice(["relu", "exp", "abs"])), x)
-        if self.random.random() < 0.5:
-            x = self.node("pad", x, self.ints(0, 1, 0, 0, 0, 0, 1, self.number(0, 2)))
-        self.node("transpose", x, perm=(0, 3, 1, 2))
-
-    def pad(self) -> None:
-        amounts = [0, self.number(-1, 2), *(self.number(0, 2) for _ in range(2))]
-        self.node("pad", self.pick(), self.ints(*amounts, 0, 0, 1, self.number(0, 3)))
-
-    def pool(self) -> None:
-        x = self.pick()
-        if min(self.shape(x)[2:]) > 1:
-            op = str(self.random.choice(["max_pool", "average_pool"]))
-            kernel = (2, 2) if self.random.random() < 0.7 else self.shape(x)[2:]
-            self.node(op, x, kernel_shape=kernel, strides=(2, 1))
-
-    def reduce(self) -> None:
-        axes = self.ints(*[(2, 3), (1, 2), (-1,), (0, 2)][self.number(0, 4)])
-        x = self.node("reduce_mean", self.pick(), axes, keepdims=self.number(0, 2))
-        if len(self.shape(x)) == 2:
-            m = self.node("matmul", x, self.weights(self.shape(x)[1], 3))
-            self.node("add", m, self.weights(3))
-
-    def slice(self) -> None:
-        self.node("slice", self.pick(), self.ints(0, 0), self.ints(3, 9), self.ints(3, 1))
-
-    def split(self) -> None:
-        x, axis = self.pick(), self.number(0, 4)
-        if self.shape(x)[axis] > 1:
-            self.node("split", x, outputs=2, axis=axis, num_outputs=2)
-
-    def softmax(self) -> None:
-        self.node("softmax", self.pick(), axis=self.number(-4, 4))
-
-    def reshape(self) -> None:
-        x = self.pick()
-        n, c, h, w = self.shape(x)
-        flat = self.node("reshape", x, self.ints(n, -1, c))
-        self.node("reshape", flat, self.ints(n, c, h, w))
-
-    def computed_reshape(self) -> None:
-        x = self.pick()
-        batch = self.node("shape", x, end=1)
-        self.node("reshape", x, self.node("concat", batch, self.ints(-1, 1, 1), axis=0))
-
-    def squeeze(self) -> None:
-        x = self.node("unsqueeze", self.pick(), self.ints(0))
-        self.node("squeeze", x, self.ints(0))
-
-    def resize(self) -> None:
-        x = self.pick()
-        sizes = self.ints(*self.shape(x)[:2], self.number(1, 9), self.number(1, 9))
-        self.node("resize", x, "", "", sizes, mode="linear")
-
-    def graph(self, steps: int) -> Graph:
-        kinds: list[Callable[[], None]] = [
-            getattr(self, name)
-            for name, member in vars(Sketch).items()
-            if name
-            not in ("pick", "number", "weights", "ints", "constant", "node", "graph", "shape")
-            and not name.startswith("_")
-            and callable(member)
-        ]
-        for _ in range(steps):
-            kinds[self.number(0, len(kinds))]()
-        inputs = {name: Type("float32", SHAPE) for name in ("x", "z")}
-        written = [name for node in self.nodes for name in node.outputs]
-        ends = {*written[-1:], *self.random.choice([*written, "x"], 2).tolist()}
-        graph = Graph(inputs, {}, tuple(self.nodes), self.constants)
-        types = infer_types(graph)
-        outputs = {name: Type(types[name].dtype, types[name].shape) for name in sorted(ends)}
-        return replace(graph, outputs=outputs)
+GRAPHS = settings(
+    max_examples=300,
+    derandomize=True,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+)
+FEW_GRAPHS = settings(GRAPHS, max_examples=60)
 
 
-@pytest.mark.parametrize("seed", range(150))
-def test_numbers_stay(same_numbers: Callable[..., None], seed: int) -> None:
-    graph = Sketch(seed).graph(4 + seed % 25)
+@st.composite
+def graphs(draw: st.DrawFn) -> Graph:
+    """Random graphs, small ones first."""
+    steps = draw(st.integers(1, 12))
+    return Sketch(lambda low, high: draw(st.integers(low, high))).graph(steps)
+
+
+@GRAPHS
+@given(graphs())
+def test_names_types_and_numbers_stay(graph: Graph) -> None:
     check(graph)
     after = optimise(graph)
     assert after.inputs == graph.inputs
     assert after.outputs == graph.outputs
-    types = infer_types(after)
-    assert {n: Type(types[n].dtype, types[n].shape) for n in after.outputs} == graph.outputs
-    same_numbers(graph, after, seed)
+    assert_equivalent(graph, after)
+    assert optimise(replace(after)).nodes == after.nodes
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_each_pass_alone_keeps_the_numbers(same_numbers: Callable[..., None], seed: int) -> None:
-    graph = Sketch(1000 + seed).graph(20)
+@FEW_GRAPHS
+@given(graphs())
+def test_each_pass_alone(graph: Graph) -> None:
     for each in PIPELINE:
-        same_numbers(graph, each(graph), seed)
+        assert_equivalent(graph, each(graph))
 
 
-@pytest.mark.parametrize("seed", range(20))
-def test_nothing_is_left_to_do(seed: int) -> None:
-    once = optimise(Sketch(2000 + seed).graph(20))
-    assert optimise(once).nodes == once.nodes
-
-
-@pytest.mark.parametrize("seed", range(30))
-def test_unknown_sizes_first_and_known_ones_later(
-    same_numbers: Callable[..., None], seed: int
-) -> None:
-    graph = Sketch(3000 + seed).graph(12)
-    unknown = {name: Type(type.dtype, ("n", 4, "h", 6)) for name, type in graph.inputs.items()}
-    after = optimise(replace(graph, inputs=unknown))
-    assert after.inputs == unknown
+@FEW_GRAPHS
+@given(graphs(), st.sampled_from([(0,), (2, 3), (0, 1, 2, 3)]))
+def test_unknown_sizes_first_and_known_ones_later(graph: Graph, axes: tuple[int, ...]) -> None:
+    unknown = with_symbolic_dims(graph, axes)
+    after = optimise(unknown)
+    assert after.inputs == unknown.inputs
     assert list(after.outputs) == list(graph.outputs)
     known = replace(after, inputs=graph.inputs)
-    same_numbers(graph, known, seed)
-    same_numbers(graph, optimise(known), seed)
+    assert_equivalent(graph, known)
+    assert_equivalent(graph, optimise(known))
+
+
+@pytest.mark.parametrize("name", sorted(registry()))
+def test_every_op_by_itself(name: str) -> None:
+    """Its cases as they are, and with every input a constant."""
+    op = find(name)
+    for case in op.cases:
+        graph, inputs = one_node(op, case), arrays(case)
+        values = dict(zip(graph.nodes[0].inputs, inputs, strict=True))
+        fed = {name: value for name, value in values.items() if name in graph.inputs}
+        feeds = {name: value for name, value in fed.items() if value is not None}
+        folded = replace(graph, inputs={}, constants={**graph.constants, **feeds})
+        wanted = run(graph, feeds)
+        for each, inputs_fed in ((graph, feeds), (folded, {})):
+            after = optimise(each)
+            check(after)
+            assert after.outputs == graph.outputs
+            for output, value in run(after, inputs_fed).items():
+                assert_close(value, wanted[output], op.pure)
 
 
 def test_a_constant_may_be_an_output(becomes: Callable[..., Graph]) -> None:
@@ -318,3 +163,70 @@ def test_a_squeeze_and_excite_block(becomes: Callable[..., Graph]) -> None:
         y = transpose(y/before, perm=(0, 2, 3, 1))
         """,
     )
+
+
+def test_an_activation_is_recognised_before_its_constants_fold(
+    becomes: Callable[..., Graph],
+) -> None:
+    becomes(
+        optimise,
+        """
+        x = input(1, 4, 6, 6)
+        w = random(4, 4, 1, 1)
+        v = random(4, 4, 1, 1)
+        three = float32(3.0)
+        zero = float32(0.0)
+        six = float32(6.0)
+        scale = float32(0.7)
+        c = conv(x, w)
+        a = add(c, three)
+        g = clip(a, zero, six)
+        m = mul(c, g)
+        d = div(m, six)
+        s = mul(d, scale)
+        y = conv(s, v)
+        output(y)
+        """,
+        """
+        d = fused_conv(x, w, activation='hard_swish')
+        y = conv(d, v/scaled)
+        """,
+    )
+
+
+def test_what_is_not_known_stays() -> None:
+    """Random numbers, results of unknown size, and bodies are neither merged nor folded."""
+    n = Type("float32", (4,))
+    body = Graph({"p": n}, {"r": n}, (Node("relu", ("p",), ("q",)), Node("relu", ("q",), ("r",))))
+    nodes = (
+        Node("random_normal", (), ("a",), {"shape": (4,)}),
+        Node("random_normal", (), ("b",), {"shape": (4,)}),
+        Node("add", ("a", "b"), ("c",)),
+        Node("non_zero", ("x",), ("places",)),
+        Node("transpose", ("places",), ("turned",), {"perm": (1, 0)}),
+        Node("transpose", ("turned",), ("back",), {"perm": (1, 0)}),
+        Node("cast", ("back",), ("floats",), {"to": "float32"}),
+        Node(
+            "if",
+            ("choice", "x"),
+            ("chosen",),
+            {"then_branch": body, "else_branch": body, "captures": 1},
+        ),
+        Node(
+            "if",
+            ("choice", "x"),
+            ("again",),
+            {"then_branch": body, "else_branch": body, "captures": 1},
+        ),
+        Node("add", ("chosen", "again"), ("sum",)),
+    )
+    graph = Graph(
+        {"x": n, "choice": Type("bool", ())},
+        {"c": n, "floats": Type("float32", ("...",)), "sum": n, "x": n},
+        nodes,
+    )
+    after = optimise(graph)
+    ops = [node.op for node in after.nodes]
+    assert ops == ["random_normal", "random_normal", "add", "non_zero", "cast", "if", "if", "add"]
+    assert after.outputs == graph.outputs
+    assert optimise(after).nodes == after.nodes

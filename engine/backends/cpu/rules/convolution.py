@@ -5,11 +5,10 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import Lowering, channels_last, rule
+from palmkit.engine.backends.cpu.lowering import Lowering, channels_last, rule, strides_of
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops.conv_transpose import place
-from palmkit.engine.ops.resize import axis_table
 from palmkit.engine.ops.windows import explicit_pads
 from palmkit.engine.plan import StepAttr, View
 
@@ -104,6 +103,9 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     """x, w and y channels-last; w as [m, kh, kw, c / group]."""
     lowering.need_dtype(*node.inputs)
     x, w, bias, z, slope = (*node.inputs, "", "", "", "")[:5]
+    if len(lowering.dims(x)) == 5:
+        _lower_volume(lowering, node)
+        return
     rank = _need_image(lowering, x)
     order = channels_last(rank)
     attrs: dict[str, StepAttr] = {
@@ -123,6 +125,43 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         ],
         [_image(lowering.put(node.outputs[0], order), rank)],
         attrs,
+    )
+
+
+def _lower_volume(lowering: Lowering, node: Node) -> None:
+    """Three spatial dims: the padding is a copy."""
+    x, w, bias, z, slope = (*node.inputs, "", "", "", "")[:5]
+    if z:
+        raise UnsupportedError("a residual")
+    order = channels_last(5)
+    spatial, kernel = lowering.dims(x)[2:], lowering.dims(w)[2:]
+    pads = explicit_pads(node.attrs, spatial, kernel)
+    view = lowering.get(x, order)
+    if any(pads):
+        ends = [before + dim for before, dim in zip(pads, spatial, strict=False)]
+        sizes = [end + after for end, after in zip(ends, pads[3:], strict=True)]
+        padded = lowering.scratch(view.dtype, (view.dims[0], *sizes, view.dims[4]))
+        strides = strides_of(padded.dims)
+        offset = sum(s * before for s, before in zip(strides[1:], pads[:3], strict=False))
+        lowering.step("fill", [], [padded], {"value": 0.0})
+        lowering.copy(view, padded, view.dims, strides_of(view.dims), strides, target_offset=offset)
+        view = padded
+    weights = lowering.constant_of(w, "weight").transpose(order)
+    lowering.step(
+        "volume_conv",
+        [
+            view,
+            lowering.constant(weights),
+            lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
+            _per_channel(lowering, slope, len(weights)) if slope else None,
+        ],
+        [lowering.put(node.outputs[0], order)],
+        {
+            "strides": _ints(node, "strides", [1] * 3),
+            "dilations": _ints(node, "dilations", [1] * 3),
+            "group": int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
+            **_activation(node),
+        },
     )
 
 
@@ -156,40 +195,76 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
 @rule("max_pool", "average_pool")
 def lower_pool(lowering: Lowering, node: Node) -> None:
     """Channels-last windows; padding is not counted unless the op says so."""
-    lowering.need_dtype(node.inputs[0])
-    if len([name for name in node.outputs if name]) > 1:
-        raise UnsupportedError("output Indices")
     x = node.inputs[0]
+    bytes_allowed = ("int8", "uint8") if node.op == "max_pool" else ()
+    lowering.need_dtype(x, dtypes=("float32", *bytes_allowed))
+    if len(lowering.dims(x)) == 5:
+        lowering.need_dtype(x)
+        _lower_volume_pool(lowering, node)
+        return
     rank = _need_image(lowering, x)
     order = channels_last(rank)
     kernel = _ints(node, "kernel_shape", [])
-    lowering.step(
-        "pool",
-        [_image(lowering.get(x, order), rank)],
-        [_image(lowering.put(node.outputs[0], order), rank)],
-        {
-            "mode": "max" if node.op == "max_pool" else "average",
-            "kernel": kernel if rank == 4 else [1, *kernel],
-            "count_include_pad": int(node.attrs.get("count_include_pad", 0)),  # type: ignore[arg-type]
-            **_window(node, lowering.dims(x)[2:], kernel),
-        },
-    )
+    window = {
+        "kernel": kernel if rank == 4 else [1, *kernel],
+        **_window(node, lowering.dims(x)[2:], kernel),
+    }
+    image = _image(lowering.get(x, order), rank)
+    outputs = [_image(lowering.put(name, order), rank) for name in node.outputs if name]
+    if image.dtype != "float32":
+        if len(outputs) == 2 or not node.outputs[0] or max(window["pads"]) >= min(kernel):
+            raise UnsupportedError(f"{image.dtype} with indices or wide padding")
+        floats = [lowering.scratch("float32", view.dims) for view in (image, outputs[0])]
+        lowering.step("cast", [image], [floats[0]])
+        lowering.step("pool", [floats[0]], [floats[1]], {**_pooling(node), **window})
+        lowering.step("cast", [floats[1]], outputs)
+    elif len(outputs) == 2:
+        if node.attrs.get("storage_order"):
+            raise UnsupportedError("storage_order")
+        lowering.step("max_pool_indices", [image], outputs, {**window})
+    elif not node.outputs[0]:
+        raise UnsupportedError("indices alone")
+    else:
+        lowering.step("pool", [image], outputs, {**_pooling(node), **window})
 
 
-@rule("resize")
-def lower_resize(lowering: Lowering, node: Node) -> None:
-    """Nearest or linear over height and width, from tables of indices and weights."""
-    x, y = node.inputs[0], node.outputs[0]
-    lowering.need_dtype(x)
-    rank = len(lowering.dims(x))
-    if rank != 4 or lowering.dims(x)[:2] != lowering.dims(y)[:2]:
-        raise UnsupportedError("only height and width of [n, c, h, w] are resized")
-    tables: list[View] = []
-    mode = str(node.attrs.get("mode", "nearest"))
-    for axis in (2, 3):
-        for table in axis_table(node, lowering.types, axis):
-            tables.append(lowering.constant(np.asarray(table)))
-    order = channels_last(rank)
-    lowering.step(
-        "resize", [lowering.get(x, order), *tables], [lowering.put(y, order)], {"mode": mode}
-    )
+def _pooling(node: Node) -> dict[str, StepAttr]:
+    return {
+        "mode": "max" if node.op == "max_pool" else "average",
+        "count_include_pad": int(node.attrs.get("count_include_pad", 0)),  # type: ignore[arg-type]
+    }
+
+
+def _lower_volume_pool(lowering: Lowering, node: Node) -> None:
+    """Over height and width, then over depth: a window's cells are a product of ranges."""
+    if len([name for name in node.outputs if name]) > 1:
+        raise UnsupportedError("output Indices of three dims")
+    x = node.inputs[0]
+    kernel = _ints(node, "kernel_shape", [])
+    strides, dilations = _ints(node, "strides", [1] * 3), _ints(node, "dilations", [1] * 3)
+    n, channels, depth, height, width = lowering.dims(x)
+    pads = explicit_pads(node.attrs, (depth, height, width), kernel)
+    order = channels_last(5)
+    view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
+    rows, columns = y.dims[2:4]
+    flat = lowering.scratch(view.dtype, (n * depth, rows, columns, channels))
+
+    def window(axes: tuple[int, ...]) -> dict[str, list[int]]:
+        picked = [[values[axis] for axis in axes] for values in (kernel, strides, dilations)]
+        begins, ends = [pads[axis] for axis in axes], [pads[axis + 3] for axis in axes]
+        size = picked[0] if len(axes) == 2 else [*picked[0], 1]
+        if len(axes) == 1:
+            picked = [[*values, 1] for values in picked]
+            begins, ends = [*begins, 0], [*ends, 0]
+        return {
+            "kernel": size,
+            "strides": picked[1],
+            "dilations": picked[2],
+            "pads": [*begins, *ends],
+        }
+
+    source = View(view.buffer, view.dtype, (n * depth, height, width, channels))
+    lowering.step("pool", [source], [flat], {**_pooling(node), **window((1, 2))})
+    seen = View(flat.buffer, flat.dtype, (n, depth, rows * columns, channels))
+    target = View(y.buffer, y.dtype, (n, y.dims[1], rows * columns, channels))
+    lowering.step("pool", [seen], [target], {**_pooling(node), **window((0,))})

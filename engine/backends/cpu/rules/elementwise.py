@@ -1,5 +1,7 @@
 """Ops that treat every element alike: any order in memory will do."""
 
+from typing import TypeAlias
+
 import numpy as np
 
 from palmkit.engine.backends.cpu.lowering import (
@@ -34,14 +36,39 @@ UNARY = {
     "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
     "leaky_relu": {"alpha": 0.01},
     "elu": {"alpha": 1.0},
+    "acos": {},
+    "acosh": {},
+    "asin": {},
+    "asinh": {},
+    "atan": {},
+    "atanh": {},
+    "celu": {"alpha": 1.0},
+    "cos": {},
+    "cosh": {},
+    "mish": {},
+    "selu": {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
+    "sign": {},
+    "sin": {},
+    "sinh": {},
+    "softsign": {},
+    "swish": {"alpha": 1.0},
+    "tan": {},
+    "thresholded_relu": {"alpha": 1.0},
 }
-BINARY = {"sum": "add"} | {op: op for op in ("add", "sub", "mul", "div", "pow", "max", "min")}
+BINARY = {"sum": "add", "mean": "add"} | {op: op for op in ("add", "sub", "mul", "div")}
+BINARY |= {"max": "max", "min": "min"}
+INTEGERS = ("int8", "uint8", "int32", "int64")
+SIGNED = ("int8", "int32", "int64")
+COMPARISONS = ("equal", "less", "less_or_equal", "greater", "greater_or_equal")
 
 
 @rule(*UNARY)
 def lower_unary(lowering: Lowering, node: Node) -> None:
     """One input, in place where nobody reads it later."""
     x = node.inputs[0]
+    if node.op in ("neg", "abs", "sign") and lowering.type(x).dtype in SIGNED:
+        _elementwise(lowering, node, node.op)
+        return
     lowering.need_dtype(x)
     order = lowering.order(x)
     attrs = {
@@ -57,12 +84,35 @@ def lower_unary(lowering: Lowering, node: Node) -> None:
     )
 
 
-@rule("clip")
-def lower_clip(lowering: Lowering, node: Node) -> None:
-    """Constant bounds only."""
-    x, low, high = (*node.inputs, "", "")[:3]
+@rule("gelu")
+def lower_gelu(lowering: Lowering, node: Node) -> None:
+    """Two functions, by the attribute."""
+    x = node.inputs[0]
     lowering.need_dtype(x)
     order = lowering.order(x)
+    op = "gelu_tanh" if node.attrs.get("approximate") == "tanh" else "gelu"
+    view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
+    lowering.step("unary", [view], [y], {"op": op}, in_place=0)
+
+
+@rule("clip")
+def lower_clip(lowering: Lowering, node: Node) -> None:
+    """Constant bounds of floats in one step, others as a maximum and a minimum."""
+    x, low, high = (*node.inputs, "", "")[:3]
+    order = lowering.order(x)
+    bounds = [name for name in (low, high) if name]
+    if lowering.type(x).dtype != "float32" or not all(map(lowering.is_constant, bounds)):
+        lowering.need_dtype(x, dtypes=("float32", *INTEGERS))
+        view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
+        strides = strides_of(y.dims)
+        for op, bound in (("max", low), ("min", high)):
+            if bound:
+                other = _operand(lowering, bound, node.outputs[0], order)
+                _binary(lowering, op, (view, strides), other, y)
+                view = y
+        if not bounds:
+            lowering.alias(node.outputs[0], view, order)
+        return
     lowering.step(
         "unary",
         [lowering.get(x, order)],
@@ -100,29 +150,136 @@ def _operand(lowering: Lowering, name: str, output: str, order: Order) -> tuple[
     return view, broadcast_strides(view.dims, own, shape, order)
 
 
+Operand: TypeAlias = tuple[View, list[int]]
+
+
+def _binary(lowering: Lowering, op: str, a: Operand, b: Operand, y: View) -> None:
+    """One step over two operands, each a view and its strides along y."""
+    shape, (a_walk, b_walk) = collapse(y.dims, a[1], b[1])
+    views = (a[0], b[0])
+    whole = [view.dims == y.dims for view in views]
+    lowering.step(
+        "binary" if y.dtype == "float32" else "elementwise",
+        views,
+        [y],
+        {"op": op, "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
+        in_place=whole.index(True) if any(whole) and a[0] is not y else None,
+    )
+
+
 @rule(*BINARY)
 def lower_binary(lowering: Lowering, node: Node) -> None:
     """Two operands, broadcast by strides; more are folded from the left."""
-    lowering.need_dtype(*node.inputs)
+    lowering.need_dtype(*node.inputs, dtypes=("float32", "float64", *INTEGERS))
     output = node.outputs[0]
     order = _common_order(lowering, node)
     if len(node.inputs) == 1:
         lowering.alias(output, lowering.get(node.inputs[0], order), order)
         return
+    first, *rest = (_operand(lowering, name, output, order) for name in node.inputs)
     y = lowering.put(output, order)
-    a, a_strides = _operand(lowering, node.inputs[0], output, order)
-    for name in node.inputs[1:]:
-        b, b_strides = _operand(lowering, name, output, order)
-        shape, (a_walk, b_walk) = collapse(y.dims, a_strides, b_strides)
-        whole = [view.dims == y.dims for view in (a, b)]
-        lowering.step(
-            "binary",
-            [a, b],
-            [y],
-            {"op": BINARY[node.op], "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
-            in_place=whole.index(True) if any(whole) and a is not y else None,
-        )
-        a, a_strides = y, strides_of(y.dims)
+    for operand in rest:
+        _binary(lowering, BINARY[node.op], first, operand, y)
+        first = (y, strides_of(y.dims))
+    if node.op == "mean":
+        lowering.need_dtype(output)
+        count = lowering.constant(np.full(1, len(node.inputs), np.float32))
+        _binary(lowering, "div", first, (count, [0] * len(y.dims)), y)
+
+
+@rule("pow")
+def lower_pow(lowering: Lowering, node: Node) -> None:
+    """Small whole powers are products."""
+    x, exponent = node.inputs
+    lowering.need_dtype(x)
+    output = node.outputs[0]
+    order = _common_order(lowering, node)
+    known = lowering.constant_of(exponent, "exponent") if lowering.is_constant(exponent) else None
+    a = _operand(lowering, x, output, order)
+    if known is not None and known.size == 1 and known.item() in (2, 3):
+        y = lowering.put(output, order)
+        if known.item() == 3:
+            square = lowering.scratch(y.dtype, y.dims)
+            _binary(lowering, "mul", a, a, square)
+            _binary(lowering, "mul", (square, strides_of(y.dims)), a, y)
+        else:
+            _binary(lowering, "mul", a, a, y)
+        return
+    if known is not None:
+        view = lowering.constant(known.astype(np.float32))
+        b = (view, broadcast_strides(view.dims, plain(known.ndim), lowering.dims(output), order))
+    else:
+        lowering.need_dtype(exponent)
+        b = _operand(lowering, exponent, output, order)
+    _binary(lowering, "pow", a, b, lowering.put(output, order))
+
+
+def _elementwise(lowering: Lowering, node: Node, op: str) -> None:
+    """One step of the kernel for elements of any dtype."""
+    output = node.outputs[0]
+    order = _common_order(lowering, node)
+    operands = [_operand(lowering, name, output, order) for name in node.inputs]
+    y = lowering.put(output, order)
+    shape, walks = collapse(y.dims, *(strides for _, strides in operands))
+    names = ("a_strides", "b_strides", "c_strides")
+    lowering.step(
+        "elementwise",
+        [view for view, _ in operands],
+        [y],
+        {"op": op, "shape": shape, **dict(zip(names, walks, strict=False))},
+    )
+
+
+@rule(*COMPARISONS)
+def lower_comparison(lowering: Lowering, node: Node) -> None:
+    """Bytes that are 0 or 1."""
+    logical = ("bool",) if node.op == "equal" else ()
+    lowering.need_dtype(*node.inputs, dtypes=("float32", "float64", *INTEGERS, *logical))
+    _elementwise(lowering, node, node.op)
+
+
+@rule("and", "or", "xor", "not")
+def lower_logical(lowering: Lowering, node: Node) -> None:
+    """Of bools."""
+    _elementwise(lowering, node, node.op)
+
+
+@rule("is_nan")
+def lower_is_nan(lowering: Lowering, node: Node) -> None:
+    """Of floats."""
+    lowering.need_dtype(*node.inputs)
+    _elementwise(lowering, node, node.op)
+
+
+@rule("mod")
+def lower_mod(lowering: Lowering, node: Node) -> None:
+    """The sign is that of b, or with fmod that of a."""
+    lowering.need_dtype(*node.inputs, dtypes=("float32", "float64", *INTEGERS))
+    _elementwise(lowering, node, "fmod" if node.attrs.get("fmod") else "mod")
+
+
+@rule("where")
+def lower_where(lowering: Lowering, node: Node) -> None:
+    """Of any dtype."""
+    _elementwise(lowering, node, "where")
+
+
+@rule("trilu")
+def lower_trilu(lowering: Lowering, node: Node) -> None:
+    """A choice between x and 0 by a constant mask."""
+    x, k = (*node.inputs, "")[:2]
+    rank = len(lowering.dims(x))
+    diagonal = int(lowering.constant_of(k, "k").item()) if k else 0
+    height, width = lowering.dims(x)[-2:]
+    below = np.tri(height, width, diagonal - 1 if node.attrs.get("upper", 1) else diagonal)
+    kept = np.asarray(below == (0 if node.attrs.get("upper", 1) else 1))
+    view, y = lowering.get(x, plain(rank)), lowering.put(node.outputs[0])
+    zero = lowering.constant(np.zeros(1, view.dtype))
+    mask = [0] * (rank - 2) + strides_of(kept.shape)
+    shape, walks = collapse(y.dims, mask, strides_of(y.dims), [0] * rank)
+    strides = dict(zip(("a_strides", "b_strides", "c_strides"), walks, strict=True))
+    inputs = [lowering.constant(kept), view, zero]
+    lowering.step("elementwise", inputs, [y], {"op": "where", "shape": shape, **strides})
 
 
 @rule("prelu")
@@ -170,11 +327,13 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
         source = y
 
 
-@rule("identity", "cast", "dropout")
+@rule("identity", "cast")
 def lower_identity(lowering: Lowering, node: Node) -> None:
     """The same memory; a cast that changes the dtype is a step."""
     x, y = node.inputs[0], node.outputs[0]
     order = lowering.order(x)
+    if (lowering.type(x).dtype, lowering.type(y).dtype) == ("float64", "float16"):
+        raise UnsupportedError("from float64 to float16")
     if lowering.type(x).dtype == lowering.type(y).dtype:
         lowering.alias(y, lowering.get(x, order), order)
     else:

@@ -1,17 +1,21 @@
 """Ops that move elements: views where the order in memory allows, strided copies elsewhere."""
 
-from math import prod
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
 
 from palmkit.engine.backends.cpu.lowering import (
     Lowering,
     Order,
+    axis_attrs,
     channels_last,
     plain,
     rule,
     strides_of,
 )
 from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import Node
+from palmkit.engine.ir import Array, Node
 from palmkit.engine.plan import View
 
 
@@ -142,9 +146,7 @@ def _slice_end(end: int, step: int, dim: int) -> int | None:
 
 @rule("pad")
 def lower_pad(lowering: Lowering, node: Node) -> None:
-    """Fill, then paste; negative pads cut."""
-    if node.attrs.get("mode", "constant") != "constant":
-        raise UnsupportedError(f"mode {node.attrs['mode']}")
+    """Fill, then paste; negative pads cut. Other modes gather, axis by axis."""
     x, pads, value, axes = (*node.inputs, "", "")[:4]
     dims = lowering.dims(x)
     amounts = [int(p) for p in lowering.constant_of(pads, "pads").reshape(-1)]
@@ -156,9 +158,16 @@ def lower_pad(lowering: Lowering, node: Node) -> None:
     before = dict(zip(which, amounts[: len(which)], strict=True))
     after = dict(zip(which, amounts[len(which) :], strict=True))
     order = lowering.order(x)
+    mode = str(node.attrs.get("mode", "constant"))
+    if mode != "constant":
+        tables = {axis: _extended(dims[axis], before[axis], after[axis], mode) for axis in which}
+        gather_axes(lowering, node, tables)
+        return
     view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
-    lowering.need_dtype(x)
-    fill = float(lowering.constant_of(value, "constant_value").item()) if value else 0.0
+    fill = lowering.constant_of(value, "constant_value").item() if value else 0
+    if fill and (y.dtype == "float16" or float(np.float32(fill)) != fill):
+        raise UnsupportedError(f"{fill} of {y.dtype}")
+    fill = float(fill)
     if any(amount > 0 for amount in amounts):
         lowering.step("fill", [], [y], {"value": fill})
     shape = [max(0, dims[a] + min(before.get(a, 0), 0) + min(after.get(a, 0), 0)) for a in order]
@@ -174,6 +183,32 @@ def lower_pad(lowering: Lowering, node: Node) -> None:
         source_offset=sum(from_strides[a] * max(-n, 0) for a, n in before.items()),
         target_offset=sum(to_strides[a] * max(n, 0) for a, n in before.items()),
     )
+
+
+def _extended(size: int, before: int, after: int, mode: str) -> Array:
+    """Which element of an axis stands where once it is padded."""
+    index = np.arange(size, dtype=np.int32)[max(0, -before) : size - max(0, -after)]
+    extend: Any = np.pad
+    return np.asarray(extend(index, (max(0, before), max(0, after)), mode))
+
+
+def gather_axes(lowering: Lowering, node: Node, tables: Mapping[int, Array]) -> None:
+    """The first output is the first input with its elements along each axis taken by index."""
+    x, y = node.inputs[0], node.outputs[0]
+    order = lowering.order(x)
+    view = lowering.get(x, order)
+    if 0 in lowering.dims(y):
+        lowering.put(y, order)
+        return
+    for axis, table in tables.items():
+        position = order.index(axis)
+        dims = (*view.dims[:position], len(table), *view.dims[position + 1 :])
+        taken = lowering.scratch(view.dtype, dims)
+        lowering.step(
+            "gather", [view, lowering.constant(table)], [taken], axis_attrs(view.dims, position)
+        )
+        view = taken
+    lowering.alias(y, view, order)
 
 
 @rule("expand")
@@ -220,7 +255,7 @@ def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
     source, target = lowering.get(x, order), lowering.put(y, order)
     deep_view, wide_view = (source, target) if forward else (target, source)
     d, w = _axis_strides(deep_view, order), _axis_strides(wide_view, order)
-    if node.attrs.get("mode", "DCR") == "DCR" or not forward:
+    if node.attrs.get("mode", "DCR") == "DCR":
         deep_walk = [d[1] * block * depth, d[1] * depth, d[1]]
     else:
         deep_walk = [d[1] * block, d[1], d[1] * block * block]
@@ -244,7 +279,6 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
     data, indices = node.inputs
     rank = len(lowering.dims(data))
     axis = _axis(node, rank)
-    dims = lowering.dims(data)
     view = lowering.get(data, plain(rank))
     lowering.need_dtype(indices, dtypes=("int32", "int64"))
     index = lowering.get(indices, plain(len(lowering.dims(indices))))
@@ -252,5 +286,5 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
         "gather",
         [view, index],
         [lowering.put(node.outputs[0])],
-        {"outer": prod(dims[:axis]), "axis": dims[axis], "inner": prod(dims[axis + 1 :])},
+        axis_attrs(lowering.dims(data), axis),
     )

@@ -4,10 +4,20 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import Lowering, plain, rule, strides_of
+from palmkit.engine.backends.cpu.lowering import (
+    Lowering,
+    Order,
+    axis_attrs,
+    broadcast_strides,
+    collapse,
+    plain,
+    reduced_order,
+    rule,
+    strides_of,
+)
 from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import Node
-from palmkit.engine.plan import View
+from palmkit.engine.ir import Array, Node
+from palmkit.engine.plan import StepAttr, View
 
 REDUCTIONS = {
     "reduce_mean": "mean",
@@ -17,23 +27,27 @@ REDUCTIONS = {
     "reduce_prod": "prod",
     "reduce_l2": "l2",
 }
+INTEGERS = ("int8", "uint8", "int32", "int64")
 
 
-def _reduce(lowering: Lowering, x: str, y: str, axes: set[int], op: str, keepdims: bool) -> None:
-    order = lowering.order(x)
-    view = lowering.get(x, order)
+def _reduce(
+    lowering: Lowering,
+    view: View,
+    order: Order,
+    y: str,
+    axes: set[int],
+    op: str,
+    keepdims: bool,
+) -> None:
     strides = strides_of(view.dims)
     kept = [i for i, axis in enumerate(order) if axis not in axes]
     reduced = [i for i, axis in enumerate(order) if axis in axes]
-    if keepdims:
-        out_order = order
-    else:
-        left = sorted(order[i] for i in kept)
-        out_order = tuple(left.index(order[i]) for i in kept)
+    if any(view.dims[i] == 0 for i in reduced):
+        raise UnsupportedError("an empty axis")
     lowering.step(
-        "reduce",
+        "reduce" if view.dtype == "float32" else "reduce_integers",
         [view],
-        [lowering.put(y, out_order)],
+        [lowering.put(y, reduced_order(order, axes, keepdims))],
         {
             "op": op,
             "out_shape": [view.dims[i] for i in kept],
@@ -47,8 +61,17 @@ def _reduce(lowering: Lowering, x: str, y: str, axes: set[int], op: str, keepdim
 @rule(*REDUCTIONS)
 def lower_reduce(lowering: Lowering, node: Node) -> None:
     """Over any axes, in whatever order the input lies."""
+    x = node.inputs[0]
+    whole = node.op in ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod")
+    lowering.need_dtype(x, dtypes=("float32", *INTEGERS) if whole else ("float32",))
+    order = lowering.order(x)
+    axes_of_x, keepdims = _reduced_axes(lowering, node), bool(node.attrs.get("keepdims", 1))
+    op, view = REDUCTIONS[node.op], lowering.get(x, order)
+    _reduce(lowering, view, order, node.outputs[0], axes_of_x, op, keepdims)
+
+
+def _reduced_axes(lowering: Lowering, node: Node) -> set[int]:
     x, axes = (*node.inputs, "")[:2]
-    lowering.need_dtype(x)
     rank = len(lowering.dims(x))
     which = (
         {int(axis) % rank for axis in lowering.constant_of(axes, "axes").reshape(-1)}
@@ -57,8 +80,23 @@ def lower_reduce(lowering: Lowering, node: Node) -> None:
     )
     if not which and not node.attrs.get("noop_with_empty_axes"):
         which = set(range(rank))
+    return which
+
+
+@rule("reduce_l1", "reduce_sum_square")
+def lower_reduce_of(lowering: Lowering, node: Node) -> None:
+    """A sum, and what comes before it."""
+    x, y = node.inputs[0], node.outputs[0]
+    lowering.need_dtype(x)
+    order = lowering.order(x)
+    view = lowering.get(x, order)
+    part = lowering.scratch(view.dtype, view.dims)
+    if node.op == "reduce_l1":
+        lowering.step("unary", [view], [part], {"op": "abs"})
+    else:
+        lowering.step("binary", [view, view], [part], {"op": "mul", "shape": list(view.dims)})
     keepdims = bool(node.attrs.get("keepdims", 1))
-    _reduce(lowering, x, node.outputs[0], which, REDUCTIONS[node.op], keepdims)
+    _reduce(lowering, part, order, y, _reduced_axes(lowering, node), "sum", keepdims)
 
 
 @rule("global_average_pool", "global_max_pool")
@@ -67,7 +105,8 @@ def lower_global_pool(lowering: Lowering, node: Node) -> None:
     x = node.inputs[0]
     lowering.need_dtype(x)
     op = "mean" if node.op == "global_average_pool" else "max"
-    _reduce(lowering, x, node.outputs[0], set(range(2, len(lowering.dims(x)))), op, True)
+    order, space = lowering.order(x), set(range(2, len(lowering.dims(x))))
+    _reduce(lowering, lowering.get(x, order), order, node.outputs[0], space, op, True)
 
 
 @rule("softmax", "log_softmax")
@@ -83,16 +122,11 @@ def lower_softmax(lowering: Lowering, node: Node) -> None:
         "softmax",
         [view],
         [lowering.put(node.outputs[0], order)],
-        {
-            "outer": prod(view.dims[:axis]),
-            "axis": view.dims[axis],
-            "inner": prod(view.dims[axis + 1 :]),
-            "log": int(node.op == "log_softmax"),
-        },
+        {**axis_attrs(view.dims, axis), "log": int(node.op == "log_softmax")},
     )
 
 
-def _matmul(
+def multiply(
     lowering: Lowering, a: View, b: View, bias: View | None, y: View, trans_b: bool = False
 ) -> None:
     """y[..., m, n] = a[..., m, k] b[..., k, n]; leading dims are broadcast."""
@@ -141,7 +175,7 @@ def lower_matmul(lowering: Lowering, node: Node) -> None:
     y = lowering.put(node.outputs[0])
     lead = np.broadcast_shapes(a.dims[:-2], b.dims[:-2])
     matrix = View(y.buffer, y.dtype, (*lead, a.dims[-2], b.dims[-1]))
-    _matmul(lowering, a, b, None, matrix)
+    multiply(lowering, a, b, None, matrix)
 
 
 @rule("gemm")
@@ -156,17 +190,41 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
     y = lowering.put(node.outputs[0])
     if lowering.is_constant(b):
         weights = lowering.constant_of(b, "b")
-        scaled = weights if alpha == 1 else weights * np.float32(alpha)
-        right = lowering.constant(scaled)
-    elif alpha == 1:
-        right = lowering.get(b, plain(2))
+        right = lowering.constant(weights if alpha == 1 else weights * np.float32(alpha))
+        alpha = 1.0
     else:
-        raise UnsupportedError("alpha with a computed b")
-    bias: View | None = None
-    if c:
-        value = lowering.constant_of(c, "c") * np.float32(beta)
-        row = np.broadcast_to(value, lowering.dims(node.outputs[0]))
-        if (row != row[:1]).any():
-            raise UnsupportedError("a bias that differs from row to row")
-        bias = lowering.constant(row[0])
-    _matmul(lowering, left, right, bias, y, trans_b)
+        right = lowering.get(b, plain(2))
+    row: Array | None = None
+    value: Array | None = None
+    if c and lowering.is_constant(c):
+        value = np.asarray(lowering.constant_of(c, "c") * np.float32(beta))
+        rows = np.broadcast_to(value, y.dims)
+        if alpha == 1 and 0 not in (*left.dims, *y.dims) and not (rows != rows[:1]).any():
+            row = rows[0]
+    multiply(lowering, left, right, None if row is None else lowering.constant(row), y, trans_b)
+    if alpha != 1:
+        _combine(lowering, "mul", y, np.float32(alpha))
+    if value is not None and row is None:
+        _combine(lowering, "add", y, value)
+    elif c and value is None:
+        addend = lowering.get(c, plain(len(lowering.dims(c))))
+        if beta != 1:
+            scaled = lowering.scratch(addend.dtype, addend.dims)
+            factor = lowering.constant(np.float32(beta).reshape(1))
+            attrs: dict[str, StepAttr] = {"op": "mul", "shape": [prod(addend.dims)]}
+            lowering.step("binary", [addend, factor], [scaled], {**attrs, "b_strides": [0]})
+            addend = scaled
+        _combine(lowering, "add", y, addend)
+
+
+def _combine(lowering: Lowering, op: str, y: View, operand: Array | np.float32 | View) -> None:
+    """y = y op operand, which is broadcast to it."""
+    view = operand if isinstance(operand, View) else lowering.constant(np.asarray(operand))
+    strides = broadcast_strides(view.dims, plain(len(view.dims)), y.dims, plain(len(y.dims)))
+    shape, (a_walk, b_walk) = collapse(y.dims, strides_of(y.dims), strides)
+    lowering.step(
+        "binary",
+        [y, view],
+        [y],
+        {"op": op, "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
+    )

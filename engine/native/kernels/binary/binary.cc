@@ -49,12 +49,11 @@ class BinaryStep : public Step {
       : run_(find_binary(node.isa)), op_(op) {
     const Tensor &a = node.in(0), &b = node.in(1), &y = node.out();
     const Ints shape = node.attrs.integers("shape");
-    const Ints a_strides = node.attrs.integers(a_name, dense(shape));
-    const Ints b_strides = node.attrs.integers(b_name, dense(shape));
+    const Ints a_strides = node.attrs.integers(a_name, dense_strides(shape));
+    const Ints b_strides = node.attrs.integers(b_name, dense_strides(shape));
     check_bounds("input 0", shape, a_strides, 0, a.count);
     check_bounds("input 1", shape, b_strides, 0, b.count);
-    size_t count = 1;
-    for (int64_t dim : shape) count = checked_product(count, static_cast<size_t>(dim));
+    const size_t count = checked_product(shape);
     if (count != y.count) fail(Fault::kModel, "shape holds %zu elements of %zu", count, y.count);
     const std::string activation = node.attrs.text("activation", "");
     const Floats params = node.attrs.numbers("activation_params", {});
@@ -65,10 +64,11 @@ class BinaryStep : public Step {
       fail(Fault::kUnsupported, "activation %.40s of %zu params", activation.c_str(),
            params.size());
     }
+    a_same_ = b_same_ = count == 0;
     if (count == 0) return;
     for (size_t i = 0; i < shape.size(); ++i) dims_.add(shape[i], a_strides[i], b_strides[i]);
-    a_same_ = is_dense(dims_.a, dims_.shape);
-    b_same_ = is_dense(dims_.b, dims_.shape);
+    a_same_ = is_dense(dims_.shape, dims_.a);
+    b_same_ = is_dense(dims_.shape, dims_.b);
     // The two innermost dims are the kernel's rows and columns.
     while (dims_.shape.size() < 2) {
       dims_.shape.insert(dims_.shape.begin(), 1);
@@ -103,20 +103,6 @@ class BinaryStep : public Step {
   bool in_place(size_t i) const override { return i == 0 ? a_same_ : b_same_; }
 
  private:
-  static bool is_dense(const Ints& strides, const Ints& shape) {
-    int64_t expected = 1;
-    for (size_t i = shape.size(); i-- > 0; expected *= shape[i])
-      if (strides[i] != expected) return false;
-    return true;
-  }
-
-  static Ints dense(const Ints& shape) {
-    Ints strides(shape.size(), 1);
-    for (size_t i = shape.size(); i-- > 1;)
-      if (__builtin_mul_overflow(strides[i], shape[i], &strides[i - 1])) strides[i - 1] = INT64_MAX;
-    return strides;
-  }
-
   // One long row becomes many, so that threads can share it.
   void split_wide_row() {
     if (rows_ != 1 || columns_ < grain_of(kWorkOfTouching) * 2) return;

@@ -68,8 +68,7 @@ class Copy : public Step {
     y_offset_ = node.attrs.integer("y_offset", 0);
     check_bounds("input 0", shape, xs, x_offset_, x.count);
     check_bounds("output 0", shape, ys, y_offset_, y.count);
-    size_t count = 1;
-    for (int64_t dim : shape) count = checked_product(count, static_cast<size_t>(dim));
+    const size_t count = checked_product(shape);
     if (count == 0) return;
     for (size_t i = 0; i < shape.size(); ++i) add({static_cast<size_t>(shape[i]), xs[i], ys[i]});
     while (dims_.size() < 2) dims_.insert(dims_.begin(), {1, 0, 0});

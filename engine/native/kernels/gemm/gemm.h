@@ -2,6 +2,7 @@
 #include <cstddef>
 
 #include "base/cpu.h"
+#include "base/threads.h"
 #include "kernels/epilogue.h"
 
 namespace palm {
@@ -46,5 +47,8 @@ struct GemmKernel {
 };
 
 GemmKernel find_gemm(uint32_t isa);
+
+// All of `gemm`, of one segment and every panel, its rows or panels shared out to the pool.
+void run_gemm(const GemmKernel& kernel, const Gemm& gemm, Pool& pool);
 
 }  // namespace palm

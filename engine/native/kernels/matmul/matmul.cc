@@ -1,6 +1,6 @@
 // Matrix products: y[i] = activation(a[i] b[i] + bias) for each i of a batch. A constant b is
 // packed once, another one in each run.
-#include <algorithm>
+#include <map>
 
 #include "base/arena.h"
 #include "kernels/activation.h"
@@ -11,18 +11,12 @@ namespace {
 
 enum Input { kA, kB, kBias, kSlope };
 
-size_t dim(const Node& node, const char* name, int64_t least) {
-  const int64_t value = node.attrs.integer(name);
-  if (value < least) fail(Fault::kModel, "attribute %s: %lld", name, static_cast<long long>(value));
-  return static_cast<size_t>(value);
-}
-
 class Matmul : public Step {
  public:
   explicit Matmul(const Node& node)
-      : m_(dim(node, "m", 0)),
-        k_(dim(node, "k", 1)),
-        n_(dim(node, "n", 1)),
+      : m_(node.attrs.size("m")),
+        k_(node.attrs.size("k", 1)),
+        n_(node.attrs.size("n", 1)),
         kernel_(find_gemm(node.isa)),
         activation_(node, kSlope, n_) {
     const Tensor &a = node.in(kA), &b = node.in(kB), &y = node.out();
@@ -46,34 +40,49 @@ class Matmul : public Step {
     if (!b.constant) return;
     constant_ = true;
     // Batches that share one b share its panels.
+    std::map<int64_t, size_t> places;
     for (int64_t start : b_starts_)
-      if (std::find(packed_starts_.begin(), packed_starts_.end(), start) == packed_starts_.end())
-        packed_starts_.push_back(start);
-    packed_ = Arena(checked_product(packed_floats_, packed_starts_.size()) * sizeof(float));
-    for (size_t i = 0; i < packed_starts_.size(); ++i) {
-      pack(static_cast<const float*>(b.constant) + packed_starts_[i],
-           packed_.floats() + i * packed_floats_);
-    }
+      packed_at_.push_back(places.emplace(start, places.size() * packed_floats_).first->second);
+    packed_ = Arena(checked_product(packed_floats_, places.size() * sizeof(float)));
+    for (const auto& [start, place] : places)
+      pack(static_cast<const float*>(b.constant) + start, packed_.floats() + place);
   }
 
-  size_t scratch_bytes(int) const override {
-    return constant_ ? 0 : checked_product(packed_floats_, sizeof(float));
+  // Panels of a b that is not constant, for each thread.
+  size_t scratch_bytes(int threads) const override {
+    return constant_ ? 0
+                     : checked_product(checked_product(packed_floats_, sizeof(float)),
+                                       static_cast<size_t>(threads));
   }
 
   void run(const Buffers& b) const override {
-    for (size_t i = 0; i < a_starts_.size(); ++i) {
-      const float* packed;
-      if (constant_) {
-        const auto found = std::find(packed_starts_.begin(), packed_starts_.end(), b_starts_[i]);
-        packed =
-            packed_.floats() + static_cast<size_t>(found - packed_starts_.begin()) * packed_floats_;
-      } else {
-        float* const scratch = reinterpret_cast<float*>(b.scratch);
-        if (i == 0 || b_starts_[i] != b_starts_[i - 1]) pack(b.in(kB) + b_starts_[i], scratch);
-        packed = scratch;
+    const size_t batches = a_starts_.size();
+    const bool share_batches = batches >= static_cast<size_t>(b.pool->threads());
+    const auto multiply = [&](size_t begin, size_t end, int thread) {
+      float* const scratch =
+          reinterpret_cast<float*>(b.scratch) + static_cast<size_t>(thread) * packed_floats_;
+      for (size_t i = begin; i < end; ++i) {
+        if (!constant_ && (i == begin || b_starts_[i] != b_starts_[i - 1]))
+          pack(b.in(kB) + b_starts_[i], scratch);
+        const float* const a = b.in(kA) + a_starts_[i];
+        const Gemm gemm{m_,
+                        n_,
+                        k_,
+                        1,
+                        &a,
+                        k_,
+                        constant_ ? packed_.floats() + packed_at_[i] : scratch,
+                        b.out() + i * m_ * n_,
+                        n_,
+                        0,
+                        panels_,
+                        activation_.epilogue(bias_.empty() ? nullptr : bias_.data())};
+        if (share_batches) kernel_.run(gemm);
+        else run_gemm(kernel_, gemm, *b.pool);
       }
-      multiply(b, b.in(kA) + a_starts_[i], packed, b.out() + i * m_ * n_);
-    }
+    };
+    if (share_batches) b.pool->parallel(batches, grain_of((m_ + 1) * k_ * n_), multiply);
+    else multiply(0, batches, 0);
   }
 
  private:
@@ -82,20 +91,6 @@ class Matmul : public Step {
 
   void pack(const float* b, float* to) const {
     kernel_.pack(k_, n_, b, row_stride(), column_stride(), to);
-  }
-
-  void multiply(const Buffers& b, const float* a, const float* packed, float* y) const {
-    const Epilogue e = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
-    constexpr size_t kFewRows = 32, kTileRows = 16;
-    const bool by_rows = m_ >= kFewRows;
-    const size_t count = by_rows ? m_ : panels_;
-    const size_t grain = by_rows ? grain_of(k_ * n_, kTileRows) : grain_of(m_ * k_ * n_ / panels_);
-    b.pool->parallel(count, grain, [&](size_t begin, size_t end, int) {
-      const size_t row = by_rows ? begin : 0, rows = by_rows ? end - begin : m_;
-      const float* const from = a + row * k_;
-      kernel_.run({rows, n_, k_, 1, &from, k_, packed, y + row * n_, n_, by_rows ? 0 : begin,
-                   by_rows ? panels_ : end, e});
-    });
   }
 
   // Where each matrix of the batch begins: a stride for each dim of `batch`; dense without.
@@ -126,7 +121,8 @@ class Matmul : public Step {
   Activation activation_;
   size_t batch_ = 1;
   bool trans_b_ = false, constant_ = false;
-  Ints a_starts_, b_starts_, packed_starts_;
+  Ints a_starts_, b_starts_;
+  std::vector<size_t> packed_at_;  // of each batch's b
   std::vector<float> bias_;
   size_t packed_floats_, panels_;
   Arena packed_;

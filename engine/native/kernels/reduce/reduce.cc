@@ -22,16 +22,6 @@ ReduceOp op_by_name(const std::string& name) {
   fail(Fault::kUnsupported, "no op %.40s", name.c_str());
 }
 
-int64_t offset_of(size_t index, const Ints& shape, const Ints& strides) {
-  int64_t offset = 0;
-  for (size_t i = shape.size(); i-- > 0;) {
-    const size_t size = static_cast<size_t>(shape[i]);
-    offset += static_cast<int64_t>(index % size) * strides[i];
-    index /= size;
-  }
-  return offset;
-}
-
 class Reduce : public Step {
  public:
   explicit Reduce(const Node& node)
@@ -46,9 +36,8 @@ class Reduce : public Step {
     shape.insert(shape.end(), red_shape_.begin(), red_shape_.end());
     strides.insert(strides.end(), red_strides_.begin(), red_strides_.end());
     check_bounds("input 0", shape, strides, 0, x.count);
-    size_t count = 1;
-    for (int64_t dim : out_shape_) count = checked_product(count, static_cast<size_t>(dim));
-    for (int64_t dim : red_shape_) rows_ = checked_product(rows_, static_cast<size_t>(dim));
+    const size_t count = checked_product(out_shape_);
+    rows_ = checked_product(red_shape_);
     if (count != y.count) fail(Fault::kModel, "out_shape: %zu elements of %zu", count, y.count);
     if (count && rows_ == 0) fail(Fault::kUnsupported, "nothing to reduce");
     // Columns: the innermost dim of y if it is innermost in x as well, and the rest one stride.

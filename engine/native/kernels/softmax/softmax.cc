@@ -10,9 +10,9 @@ namespace {
 class Softmax : public Step {
  public:
   explicit Softmax(const Node& node) : run_(find_softmax(node.isa)) {
-    outer_ = dim(node, "outer");
-    axis_ = dim(node, "axis");
-    inner_ = dim(node, "inner");
+    outer_ = node.attrs.size("outer");
+    axis_ = node.attrs.size("axis");
+    inner_ = node.attrs.size("inner");
     log_ = node.attrs.integer("log", 0) != 0;
     const size_t count = checked_product(checked_product(outer_, axis_), inner_);
     if (node.in(0).count != count || node.out().count != count) {
@@ -33,12 +33,6 @@ class Softmax : public Step {
   bool in_place(size_t) const override { return true; }
 
  private:
-  static size_t dim(const Node& node, const char* name) {
-    const int64_t value = node.attrs.integer(name);
-    if (value < 0) fail(Fault::kModel, "attribute %s is negative", name);
-    return static_cast<size_t>(value);
-  }
-
   SoftmaxFn run_;
   size_t outer_, axis_, inner_;
   bool log_;

@@ -44,6 +44,11 @@ void PALM_FN(unary_f32)(UnaryOp op, float alpha, float beta, size_t rows, size_t
     case UnaryOp::kFloor: return map(s, [](F32 v) { return floor(v); });
     case UnaryOp::kGelu:
       return map(s, [=](F32 v) { return half * v * (one + erf(v * F32::set(0.70710678f))); });
+    case UnaryOp::kGeluTanh:
+      return map(s, [=](F32 v) {
+        const F32 cube = fma(v * v * v, F32::set(0.044715f), v);
+        return half * v * (one + tanh(cube * F32::set(0.79788456f)));
+      });
     case UnaryOp::kHardSigmoid: return map(s, [=](F32 v) { return clip(fma(a, v, b), 0.f, 1.f); });
     case UnaryOp::kHardSwish:
       return map(s, [=](F32 v) { return v * clip(fma(v, F32::set(1.f / 6.f), half), 0.f, 1.f); });
@@ -53,11 +58,9 @@ void PALM_FN(unary_f32)(UnaryOp op, float alpha, float beta, size_t rows, size_t
     case UnaryOp::kRound: return map(s, [](F32 v) { return round(v); });
     case UnaryOp::kSigmoid: return map(s, [](F32 v) { return sigmoid(v); });
     case UnaryOp::kSqrt: return map(s, [](F32 v) { return sqrt(v); });
+    case UnaryOp::kSwish: return map(s, [=](F32 v) { return v * sigmoid(a * v); });
     case UnaryOp::kTanh: return map(s, [](F32 v) { return tanh(v); });
-    case UnaryOp::kCos:
-    case UnaryOp::kLog:
-    case UnaryOp::kSin:
-    case UnaryOp::kSoftplus: return unary_f32_library(op, rows, n, x, x_stride, y, y_stride);
+    default: return unary_f32_library(op, alpha, beta, rows, n, x, x_stride, y, y_stride);
   }
 }
 

@@ -21,7 +21,14 @@ const std::vector<Case> kCases = {
     {UnaryOp::kAbs, 0, 0, 0, [](double v) { return std::fabs(v); }},
     {UnaryOp::kCeil, 0, 0, 0, [](double v) { return std::ceil(v); }},
     {UnaryOp::kClip, -1, 2, 0, [](double v) { return clip(v, -1, 2); }},
+    {UnaryOp::kAcos, 0, 0, 2, [](double v) { return std::acos(v); }},
+    {UnaryOp::kAcosh, 0, 0, 3, [](double v) { return std::acosh(v); }},
+    {UnaryOp::kAsin, 0, 0, 2, [](double v) { return std::asin(v); }},
+    {UnaryOp::kAsinh, 0, 0, 3, [](double v) { return std::asinh(v); }},
+    {UnaryOp::kAtan, 0, 0, 2, [](double v) { return std::atan(v); }},
+    {UnaryOp::kAtanh, 0, 0, 3, [](double v) { return std::atanh(v); }},
     {UnaryOp::kCos, 0, 0, 2, [](double v) { return std::cos(v); }},
+    {UnaryOp::kCosh, 0, 0, 3, [](double v) { return std::cosh(v); }},
     {UnaryOp::kErf, 0, 0, 2, [](double v) { return std::erf(v); }},
     {UnaryOp::kExp, 0, 0, 2, [](double v) { return std::exp(v); }},
     {UnaryOp::kFloor, 0, 0, 0, [](double v) { return std::floor(v); }},
@@ -31,7 +38,15 @@ const std::vector<Case> kCases = {
     {UnaryOp::kReciprocal, 0, 0, 1, [](double v) { return 1 / v; }},
     {UnaryOp::kRound, 0, 0, 0, [](double v) { return std::nearbyint(v); }},
     {UnaryOp::kSigmoid, 0, 0, 4, [](double v) { return 1 / (1 + std::exp(-v)); }},
+    {UnaryOp::kSign, 0, 0, 0,
+     [](double v) {
+       return v > 0 ? 1.0 : v < 0 ? -1.0 : std::isnan(v) ? v : 0.0;
+     }},
     {UnaryOp::kSin, 0, 0, 2, [](double v) { return std::sin(v); }},
+    {UnaryOp::kSinh, 0, 0, 3, [](double v) { return std::sinh(v); }},
+    {UnaryOp::kSoftsign, 0, 0, 2, [](double v) { return v / (1 + std::fabs(v)); }},
+    {UnaryOp::kTan, 0, 0, 2, [](double v) { return std::tan(v); }},
+    {UnaryOp::kThresholdedRelu, 0.5f, 0, 0, [](double v) { return v > 0.5 ? v : 0.0; }},
     {UnaryOp::kSoftplus, 0, 0, 4,
      [](double v) { return (v < 0 ? 0.0 : v) + std::log1p(std::exp(-std::fabs(v))); }},
     {UnaryOp::kSqrt, 0, 0, 1, [](double v) { return std::sqrt(v); }},
@@ -43,6 +58,17 @@ const std::vector<Case> kCancelling = {
     {UnaryOp::kElu, 0.5f, 0, 0, [](double v) { return v < 0 ? 0.5 * std::expm1(v) : v; }},
     {UnaryOp::kGelu, 0, 0, 0,
      [](double v) { return 0.5 * v * (1 + std::erf(v / std::sqrt(2.0))); }},
+    {UnaryOp::kCelu, 0.5f, 0, 0, [](double v) { return v < 0 ? 0.5 * std::expm1(v / 0.5) : v; }},
+    {UnaryOp::kGeluTanh, 0, 0, 0,
+     [](double v) {
+       const double inner = std::sqrt(2 / std::acos(-1.0)) * (v + 0.044715 * v * v * v);
+       return 0.5 * v * (1 + std::tanh(inner));
+     }},
+    {UnaryOp::kMish, 0, 0, 0,
+     [](double v) { return v * std::tanh(v > 50 ? v : std::log1p(std::exp(v))); }},
+    {UnaryOp::kSelu, 1.5f, 1.25f, 0,
+     [](double v) { return 1.25 * (v < 0 ? 1.5 * std::expm1(v) : v); }},
+    {UnaryOp::kSwish, 1.5f, 0, 0, [](double v) { return v / (1 + std::exp(-1.5 * v)); }},
     {UnaryOp::kHardSigmoid, 0.2f, 0.5f, 0, [](double v) { return clip(0.2 * v + 0.5, 0, 1); }},
     {UnaryOp::kHardSwish, 0, 0, 0, [](double v) { return v * clip(v / 6 + 0.5, 0, 1); }},
 };

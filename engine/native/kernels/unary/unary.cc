@@ -13,27 +13,44 @@ struct Row {
 
 constexpr Row kRows[] = {
     {"abs", UnaryOp::kAbs, 0, 0},
+    {"acos", UnaryOp::kAcos, 0, 0},
+    {"acosh", UnaryOp::kAcosh, 0, 0},
+    {"asin", UnaryOp::kAsin, 0, 0},
+    {"asinh", UnaryOp::kAsinh, 0, 0},
+    {"atan", UnaryOp::kAtan, 0, 0},
+    {"atanh", UnaryOp::kAtanh, 0, 0},
+    {"celu", UnaryOp::kCelu, 1.f, 0},
     {"ceil", UnaryOp::kCeil, 0, 0},
     {"clip", UnaryOp::kClip, -INFINITY, INFINITY},
     {"cos", UnaryOp::kCos, 0, 0},
+    {"cosh", UnaryOp::kCosh, 0, 0},
     {"elu", UnaryOp::kElu, 1.f, 0},
     {"erf", UnaryOp::kErf, 0, 0},
     {"exp", UnaryOp::kExp, 0, 0},
     {"floor", UnaryOp::kFloor, 0, 0},
     {"gelu", UnaryOp::kGelu, 0, 0},
+    {"gelu_tanh", UnaryOp::kGeluTanh, 0, 0},
     {"hard_sigmoid", UnaryOp::kHardSigmoid, 0.2f, 0.5f},
     {"hard_swish", UnaryOp::kHardSwish, 0, 0},
     {"leaky_relu", UnaryOp::kLeakyRelu, 0.01f, 0},
     {"log", UnaryOp::kLog, 0, 0},
+    {"mish", UnaryOp::kMish, 0, 0},
     {"neg", UnaryOp::kNeg, 0, 0},
     {"reciprocal", UnaryOp::kReciprocal, 0, 0},
     {"relu", UnaryOp::kClip, 0, INFINITY},
     {"round", UnaryOp::kRound, 0, 0},
+    {"selu", UnaryOp::kSelu, 1.67326319f, 1.05070102f},
     {"sigmoid", UnaryOp::kSigmoid, 0, 0},
+    {"sign", UnaryOp::kSign, 0, 0},
     {"sin", UnaryOp::kSin, 0, 0},
+    {"sinh", UnaryOp::kSinh, 0, 0},
     {"softplus", UnaryOp::kSoftplus, 0, 0},
+    {"softsign", UnaryOp::kSoftsign, 0, 0},
     {"sqrt", UnaryOp::kSqrt, 0, 0},
+    {"swish", UnaryOp::kSwish, 1.f, 0},
+    {"tan", UnaryOp::kTan, 0, 0},
     {"tanh", UnaryOp::kTanh, 0, 0},
+    {"thresholded_relu", UnaryOp::kThresholdedRelu, 1.f, 0},
 };
 
 const Row& find_row(const std::string& name) {
@@ -55,7 +72,8 @@ class Unary : public Step {
     const Row& row = find_row(node.attrs.text("op"));
     op_ = row.op;
     alpha_ = node.attrs.number(op_ == UnaryOp::kClip ? "min" : "alpha", row.alpha);
-    beta_ = node.attrs.number(op_ == UnaryOp::kClip ? "max" : "beta", row.beta);
+    const char* const beta = op_ == UnaryOp::kSelu ? "gamma" : "beta";
+    beta_ = node.attrs.number(op_ == UnaryOp::kClip ? "max" : beta, row.beta);
     if (node.out().count != count_) {
       fail(Fault::kModel, "%s into %s", node.in(0).text().c_str(), node.out().text().c_str());
     }
@@ -95,14 +113,38 @@ UnaryFn find_unary(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
-void unary_f32_library(UnaryOp op, size_t rows, size_t n, const float* x, size_t x_stride, float* y,
-                       size_t y_stride) {
+void unary_f32_library(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x,
+                       size_t x_stride, float* y, size_t y_stride) {
   const auto all = [&](auto f) { map(rows, n, x, x_stride, y, y_stride, f); };
-  if (op == UnaryOp::kLog) all([](float v) { return std::log(v); });
-  if (op == UnaryOp::kSin) all([](float v) { return std::sin(v); });
-  if (op == UnaryOp::kCos) all([](float v) { return std::cos(v); });
-  if (op == UnaryOp::kSoftplus)
-    all([](float v) { return (v < 0.f ? 0.f : v) + std::log1p(std::exp(-std::fabs(v))); });
+  const auto each = [&](float (*f)(float)) { all(f); };
+  constexpr auto softplus = [](float v) {
+    return (v < 0.f ? 0.f : v) + std::log1p(std::exp(-std::fabs(v)));
+  };
+  switch (op) {
+    case UnaryOp::kAcos: return each([](float v) { return std::acos(v); });
+    case UnaryOp::kAcosh: return each([](float v) { return std::acosh(v); });
+    case UnaryOp::kAsin: return each([](float v) { return std::asin(v); });
+    case UnaryOp::kAsinh: return each([](float v) { return std::asinh(v); });
+    case UnaryOp::kAtan: return each([](float v) { return std::atan(v); });
+    case UnaryOp::kAtanh: return each([](float v) { return std::atanh(v); });
+    case UnaryOp::kCelu:
+      return all([=](float v) { return v < 0.f ? alpha * std::expm1(v / alpha) : v; });
+    case UnaryOp::kCos: return each([](float v) { return std::cos(v); });
+    case UnaryOp::kCosh: return each([](float v) { return std::cosh(v); });
+    case UnaryOp::kLog: return each([](float v) { return std::log(v); });
+    case UnaryOp::kMish: return all([=](float v) { return v * std::tanh(softplus(v)); });
+    case UnaryOp::kSelu:
+      return all([=](float v) { return beta * (v < 0.f ? alpha * std::expm1(v) : v); });
+    case UnaryOp::kSign:
+      return each([](float v) { return v > 0.f ? 1.f : v < 0.f ? -1.f : v != v ? v : 0.f; });
+    case UnaryOp::kSin: return each([](float v) { return std::sin(v); });
+    case UnaryOp::kSinh: return each([](float v) { return std::sinh(v); });
+    case UnaryOp::kSoftplus: return all(softplus);
+    case UnaryOp::kSoftsign: return each([](float v) { return v / (1.f + std::fabs(v)); });
+    case UnaryOp::kTan: return each([](float v) { return std::tan(v); });
+    case UnaryOp::kThresholdedRelu: return all([=](float v) { return v > alpha ? v : 0.f; });
+    default: return;
+  }
 }
 
 StepPtr make_unary(const Node& node) { return std::make_unique<Unary>(node); }

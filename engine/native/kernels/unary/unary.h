@@ -7,30 +7,47 @@
 namespace palm {
 
 // Elementwise functions as ONNX has them; alpha and beta too, but for clip, where they are the
-// bounds. base/simd/math.h says how exact exp, sigmoid, tanh and erf are; log, softplus, sin and
-// cos are the C library's.
+// bounds, and selu, where beta is gamma. base/simd/math.h says how exact exp, sigmoid, tanh and erf
+// are; those after kTanh are the C library's.
 enum class UnaryOp {
   kAbs,
   kCeil,
   kClip,
-  kCos,
   kElu,
   kErf,
   kExp,
   kFloor,
   kGelu,
+  kGeluTanh,
   kHardSigmoid,
   kHardSwish,
   kLeakyRelu,
-  kLog,
   kNeg,
   kReciprocal,
   kRound,
   kSigmoid,
-  kSin,
-  kSoftplus,
   kSqrt,
-  kTanh
+  kSwish,
+  kTanh,
+  kAcos,
+  kAcosh,
+  kAsin,
+  kAsinh,
+  kAtan,
+  kAtanh,
+  kCelu,
+  kCos,
+  kCosh,
+  kLog,
+  kMish,
+  kSelu,
+  kSign,
+  kSin,
+  kSinh,
+  kSoftplus,
+  kSoftsign,
+  kTan,
+  kThresholdedRelu
 };
 
 // y[i * y_stride + j] = op(x[i * x_stride + j]), i < rows, j < n; y may be x.
@@ -38,8 +55,8 @@ using UnaryFn = void (*)(UnaryOp op, float alpha, float beta, size_t rows, size_
                          size_t x_stride, float* y, size_t y_stride);
 
 // The same for the functions of the C library; the kernels below leave them to this.
-void unary_f32_library(UnaryOp op, size_t rows, size_t n, const float* x, size_t x_stride, float* y,
-                       size_t y_stride);
+void unary_f32_library(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x,
+                       size_t x_stride, float* y, size_t y_stride);
 
 #define PALM_KERNEL(need, name)                                                         \
   void name(UnaryOp op, float alpha, float beta, size_t rows, size_t n, const float* x, \

@@ -1,0 +1,111 @@
+"""Ops that read images between their pixels."""
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from palmkit.engine.backends.cpu.lowering import (
+    Lowering,
+    axis_attrs,
+    channels_last,
+    plain,
+    rule,
+)
+from palmkit.engine.backends.cpu.rules.movement import gather_axes
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Node
+from palmkit.engine.ops.resize import Taps, taps_of
+from palmkit.engine.plan import View
+
+
+@rule("resize")
+def lower_resize(lowering: Lowering, node: Node) -> None:
+    """Pictures in one step where two pixels an axis are enough; all else axis by axis."""
+    x, y = node.inputs[0], node.outputs[0]
+    options, taps = taps_of(node, lowering.types)
+    if any(each.outside.any() for each in taps.values()):
+        raise UnsupportedError("coordinates outside of the image")
+    pictures = len(lowering.dims(x)) == 4 and taps and set(taps) <= {2, 3}
+    two = all(each.index.shape[1] <= 2 for each in taps.values())
+    if pictures and two and lowering.type(x).dtype == "float32":
+        _resize_pictures(lowering, node, options.mode, taps)
+    elif options.mode == "nearest":
+        gather_axes(lowering, node, {axis: each.index[:, 0] for axis, each in taps.items()})
+    else:
+        lowering.need_dtype(x)
+        order = lowering.order(x)
+        view = lowering.get(x, order)
+        for axis, each in taps.items():
+            view = _resample(lowering, view, order.index(axis), each)
+        lowering.alias(y, view, order)
+
+
+def _resize_pictures(lowering: Lowering, node: Node, mode: str, taps: Mapping[int, Taps]) -> None:
+    x, y = node.inputs[0], node.outputs[0]
+    tables: list[View] = []
+    for axis in (2, 3):
+        same = np.arange(lowering.dims(x)[axis], dtype=np.int32)
+        each = taps.get(axis)
+        index = np.stack([same, same], 1) if each is None else each.index
+        weight = np.zeros(len(same)) if each is None else each.weight[:, -1]
+        columns = [index[:, 0]]
+        if mode == "linear":
+            columns += [index[:, 1], weight.astype(np.float32)]
+        tables += [lowering.constant(np.ascontiguousarray(column)) for column in columns]
+    order = channels_last(4)
+    inputs = [lowering.get(x, order), *tables]
+    lowering.step("resize", inputs, [lowering.put(y, order)], {"mode": mode})
+
+
+def _resample(lowering: Lowering, view: View, position: int, taps: Taps) -> View:
+    size, count = taps.index.shape
+    dims = (*view.dims[:position], size, *view.dims[position + 1 :])
+    y = lowering.scratch(view.dtype, dims)
+    tables = [lowering.constant(taps.index), lowering.constant(taps.weight)]
+    attrs = {**axis_attrs(view.dims, position), "taps": count}
+    lowering.step("resample", [view, *tables], [y], attrs)
+    return y
+
+
+@rule("grid_sample")
+def lower_grid_sample(lowering: Lowering, node: Node) -> None:
+    """Channels-last images, at points that need no order."""
+    x, grid = node.inputs
+    lowering.need_dtype(x, grid)
+    mode = {"bilinear": "linear"}.get(str(node.attrs.get("mode", "linear")), "")
+    mode = mode or str(node.attrs.get("mode", "linear"))
+    if len(lowering.dims(x)) != 4 or mode not in ("linear", "nearest"):
+        raise UnsupportedError(f"mode {mode} of {len(lowering.dims(x))} dims")
+    order = channels_last(4)
+    lowering.step(
+        "grid_sample",
+        [lowering.get(x, order), lowering.get(grid, plain(4))],
+        [lowering.put(node.outputs[0], order)],
+        {
+            "mode": mode,
+            "padding_mode": str(node.attrs.get("padding_mode", "zeros")),
+            "align_corners": int(node.attrs.get("align_corners", 0)),  # type: ignore[arg-type]
+        },
+    )
+
+
+@rule("roi_align")
+def lower_roi_align(lowering: Lowering, node: Node) -> None:
+    """Channels-last images and bins."""
+    x, rois, indices = node.inputs
+    lowering.need_dtype(x, rois)
+    lowering.need_dtype(indices, dtypes=("int32", "int64"))
+    half = node.attrs.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    order = channels_last(4)
+    inputs = [lowering.get(x, order), lowering.get(rois, plain(2)), lowering.get(indices, plain(1))]
+    lowering.step(
+        "roi_align",
+        inputs,
+        [lowering.put(node.outputs[0], order)],
+        {
+            "mode": str(node.attrs.get("mode", "avg")),
+            "offset": 0.5 if half else 0.0,
+            "sampling_ratio": int(node.attrs.get("sampling_ratio", 0)),  # type: ignore[arg-type]
+            "spatial_scale": float(node.attrs.get("spatial_scale", 1.0)),  # type: ignore[arg-type]
+        },
+    )

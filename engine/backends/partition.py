@@ -1,0 +1,289 @@
+"""Run a graph by parts: what a backend takes goes to it, the rest runs in numpy.
+
+The type of some values is known only when the model runs (how many boxes are left, say). The
+nodes behind them are made ready when they are first reached, once for each set of shapes.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Generic, Protocol, TypeVar
+
+import numpy as np
+
+from palmkit.engine.backends import BACKENDS, Backend, Program
+from palmkit.engine.backends.refusal import RefusedError, first_output
+from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
+from palmkit.engine.ops import infer_types, run_reference
+from palmkit.engine.ops.bodies import PreparedBody
+from palmkit.engine.passes import optimise
+from palmkit.engine.plan import StepTime
+
+PROGRAMS_KEPT = 32
+
+_HEAVY_OPS = ("conv", "conv_transpose", "fused_conv", "gemm", "gru", "lstm", "matmul", "rnn")
+
+_Key = TypeVar("_Key")
+_Kept = TypeVar("_Kept")
+_log = logging.getLogger("palmkit.engine")
+
+
+class Latest(Generic[_Key, _Kept]):
+    """What was made for the last 32 keys; safe to use from many threads."""
+
+    def __init__(self, make: Callable[[_Key], _Kept]) -> None:
+        """Make what is missing by `make`."""
+        self._make = make
+        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def __getitem__(self, key: _Key) -> _Kept:
+        """What there is for the key, made now if it is new."""
+        with self._lock:
+            found = self._kept.get(key)
+            if found is None:
+                found = self._kept[key] = self._make(key)
+                if len(self._kept) > PROGRAMS_KEPT:
+                    self._kept.popitem(last=False)
+            self._kept.move_to_end(key)
+            return found
+
+    def values(self) -> Sequence[_Kept]:
+        """All that is kept."""
+        with self._lock:
+            return tuple(self._kept.values())
+
+
+def specialise(graph: Graph, inputs: Mapping[str, Type]) -> Graph:
+    """The graph for inputs of these types, optimised, its outputs of the types that follow."""
+    graph = optimise(replace(graph, inputs=dict(inputs)))
+    types = infer_types(graph)
+    outputs = {
+        name: Type(types[name].dtype, types[name].shape) if name in types else declared
+        for name, declared in graph.outputs.items()
+    }
+    return replace(graph, outputs=outputs)
+
+
+def compile_parts(graph: Graph, backend: Backend, threads: int) -> Program:
+    """Make a graph ready: on the backend as a whole if it can run it, else by parts."""
+    try:
+        return backend.compile(graph, threads)
+    except RefusedError as refused:
+        return PartitionedProgram(graph, backend, threads, refused)
+
+
+class _Part(Protocol):
+    """Some nodes that run together."""
+
+    @property
+    def reads(self) -> tuple[str, ...]: ...
+
+    @property
+    def writes(self) -> tuple[str, ...]: ...
+
+    def run(self, values: Mapping[str, Array]) -> Mapping[str, Array]: ...
+
+    def profile(self, values: Mapping[str, Array]) -> Sequence[StepTime]: ...
+
+
+@dataclass(frozen=True)
+class _NumpyPart:
+    """One node, by its definition."""
+
+    node: Node
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+    def run(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
+        results = run_reference(self.node, [values[n] if n else None for n in self.node.inputs])
+        return dict(zip(self.node.outputs, results, strict=False))
+
+    def profile(self, values: Mapping[str, Array]) -> Sequence[StepTime]:
+        start = time.perf_counter()
+        self.run(values)
+        seconds = time.perf_counter() - start
+        return [StepTime(self.node.name or first_output(self.node), self.node.op, seconds)]
+
+
+@dataclass(frozen=True)
+class _NativePart:
+    """Nodes of known types that the backend runs as one program."""
+
+    program: Program
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+    def run(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
+        return self.program.run({name: values[name] for name in self.reads})
+
+    def profile(self, values: Mapping[str, Array]) -> Sequence[StepTime]:
+        return self.program.profile({name: values[name] for name in self.reads})
+
+
+class _LatePart:
+    """Nodes whose types are known when their inputs are there.
+
+    Making them ready takes longer than running a few small ones in numpy, so that waits until
+    shapes come a second time; where there is much to compute it does not.
+    """
+
+    def __init__(self, graph: Graph, backend: Backend, threads: int) -> None:
+        self.reads: tuple[str, ...] = tuple(graph.inputs)
+        self.writes: tuple[str, ...] = tuple(graph.outputs)
+        self._plain = BACKENDS["reference"].compile(graph)
+        waits = not any(node.op in _HEAVY_OPS for node in graph.nodes)
+        self._seen = Latest[tuple[Type, ...], list[bool]](lambda types: [waits])
+
+        def make(types: tuple[Type, ...]) -> Program:
+            inputs = dict(zip(self.reads, types, strict=True))
+            return compile_parts(specialise(graph, inputs), backend, threads)
+
+        self._programs = Latest[tuple[Type, ...], Program](make)
+
+    def _program(self, values: Mapping[str, Array]) -> tuple[Program, dict[str, Array]]:
+        inputs = {name: values[name] for name in self.reads}
+        types = tuple(map(Type.of, inputs.values()))
+        first_time = self._seen[types]
+        if first_time[0]:
+            first_time[0] = False
+            return self._plain, inputs
+        return self._programs[types], inputs
+
+    def run(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
+        program, inputs = self._program(values)
+        return program.run(inputs)
+
+    def profile(self, values: Mapping[str, Array]) -> Sequence[StepTime]:
+        program, inputs = self._program(values)
+        return program.profile(inputs)
+
+
+class PartitionedProgram:
+    """Parts in running order."""
+
+    def __init__(self, graph: Graph, backend: Backend, threads: int, refused: RefusedError) -> None:
+        """Split `graph` where the backend has no rule."""
+        self.fallbacks: dict[str, str] = {
+            name: why for name, why in refused.reasons.items() if name not in refused.untyped
+        }
+        for why in self.fallbacks.values():
+            _log.info("runs in numpy: %s", why)
+        self._graph = graph
+        self._parts: list[_Part] = []
+        groups = _schedule(graph, refused)
+        types = infer_types(graph)
+        for place, (kind, nodes) in enumerate(groups):
+            later = {name for _, rest in groups[place + 1 :] for n in rest for name in n.inputs}
+            if kind == "numpy":
+                self._parts.extend(_numpy_part(node, backend, threads) for node in nodes)
+                continue
+            part = _part_graph(graph, nodes, types, later | set(graph.outputs))
+            if kind == "native":
+                inputs, outputs = tuple(part.inputs), tuple(part.outputs)
+                self._parts.append(_NativePart(backend.compile(part, threads), inputs, outputs))
+            else:
+                self._parts.append(_LatePart(part, backend, threads))
+        self._freed = _last_reads(self._parts, graph)
+
+    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
+        """Outputs by name, each an array of its own."""
+        values = {**self._graph.constants, **inputs}
+        for part, freed in zip(self._parts, self._freed, strict=True):
+            values.update(part.run(values))
+            for name in freed:
+                values.pop(name, None)
+        return {name: np.array(values[name]) for name in self._graph.outputs}
+
+    def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
+        """Run once and time each step; the parts run a second time, for what they write."""
+        values = {**self._graph.constants, **inputs}
+        times: list[StepTime] = []
+        for part in self._parts:
+            times += part.profile(values)
+            values.update(part.run(values))
+        return times
+
+
+def _numpy_part(node: Node, backend: Backend, threads: int) -> _NumpyPart:
+    """The node; its bodies, if it has some, run on the backend as far as it can."""
+    bodies: dict[str, Attr] = {
+        name: PreparedBody(
+            body.inputs,
+            body.outputs,
+            body.nodes,
+            body.constants,
+            execute=_LatePart(body, backend, threads).run,
+        )
+        for name, body in node.attrs.items()
+        if isinstance(body, Graph)
+    }
+    if bodies:
+        node = replace(node, attrs={**node.attrs, **bodies})
+    reads = tuple(dict.fromkeys(name for name in node.inputs if name))
+    return _NumpyPart(node, reads, tuple(name for name in node.outputs if name))
+
+
+def _kind(node: Node, refused: RefusedError) -> str:
+    name = first_output(node)
+    if name not in refused.reasons:
+        return "native"
+    return "late" if name in refused.untyped else "numpy"
+
+
+def _schedule(graph: Graph, refused: RefusedError) -> list[tuple[str, list[Node]]]:
+    """The nodes in an order that seldom changes kinds; each takes all that is ready."""
+    there = {"", *graph.inputs, *graph.constants}
+    left = [(_kind(node, refused), node) for node in graph.nodes]
+    groups: list[tuple[str, list[Node]]] = []
+    while left:
+        kind = next(kind for kind, node in left if there.issuperset(node.inputs))
+        taken: list[Node] = []
+        waiting: list[tuple[str, Node]] = []
+        for each, node in left:
+            if each == kind and there.issuperset(node.inputs):
+                taken.append(node)
+                there.update(node.outputs)
+            else:
+                waiting.append((each, node))
+        groups.append((kind, taken))
+        left = waiting
+    return groups
+
+
+def _part_graph(
+    graph: Graph, nodes: Sequence[Node], types: Mapping[str, Type], wanted: set[str]
+) -> Graph:
+    """The nodes as a graph: its inputs are what they read, its outputs what is wanted of them."""
+    written = {name for node in nodes for name in node.outputs if name}
+    read = {name for node in nodes for name in node.inputs if name} - written
+    constants = {
+        name: type.value for name in sorted(read) if isinstance(type := types.get(name), Known)
+    }
+
+    def type_of(name: str) -> Type:
+        type = types.get(name, graph.outputs.get(name, UNKNOWN))
+        return Type(type.dtype, type.shape)
+
+    return Graph(
+        {name: type_of(name) for name in sorted(read - set(constants))},
+        {name: type_of(name) for name in sorted(written & wanted)},
+        tuple(nodes),
+        constants,
+    )
+
+
+def _last_reads(parts: Sequence[_Part], graph: Graph) -> list[tuple[str, ...]]:
+    """For each part, what can be freed after it."""
+    needed = set(graph.outputs)
+    freed: list[tuple[str, ...]] = []
+    for part in reversed(parts):
+        names = {*part.reads, *part.writes} - needed
+        needed |= names
+        freed.append(tuple(sorted(names)))
+    return freed[::-1]

@@ -1,0 +1,149 @@
+"""What picks elements by number and puts them in place."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from palmkit.engine.converters.tensorflow.building import Site, rule
+from palmkit.engine.converters.tensorflow.rules.arithmetic import as_dtype
+
+_TO_THE_END = int(np.iinfo(np.int64).max)
+
+
+@rule("Gather", "GatherV2", "ResourceGather")
+def _gather(n: Site) -> None:
+    axis = n.integers(2)[0] if n.op == "GatherV2" else 0
+    batch = n.integer("batch_dims")
+    if batch < 0:
+        batch += n.rank(1)
+    if axis < 0:
+        axis += n.rank(0)
+    if not batch:
+        n.finish(n.emit("gather", n.value(0), n.value(1), axis=axis))
+        return
+    x, places = n.value(0), n.as_int64(n.value(1))
+    places = n.emit("unsqueeze", places, n.int64(-1))
+    if axis == batch:
+        n.finish(n.emit("gather_nd", x, places, batch_dims=batch))
+        return
+    # The axis goes to the front of what is not batch, and what it becomes goes back.
+    rank, found = n.rank(0), n.rank(1) - batch
+    others = [each for each in range(batch, rank) if each != axis]
+    x = n.emit("transpose", x, perm=(*range(batch), axis, *others))
+    y = n.emit("gather_nd", x, places, batch_dims=batch)
+    before = axis - batch
+    perm = [*range(batch), *range(batch + found, batch + found + before)]
+    perm += [*range(batch, batch + found), *range(batch + found + before, rank + found - 1)]
+    n.finish(n.emit("transpose", y, perm=tuple(perm)))
+
+
+@rule("GatherNd", "ResourceGatherNd")
+def _gather_nd(n: Site) -> None:
+    batch = n.integer("batch_dims")
+    n.finish(n.emit("gather_nd", n.value(0), n.as_int64(n.value(1)), batch_dims=batch))
+
+
+@rule("ScatterNd")
+def _scatter_nd(n: Site) -> None:
+    zero = n.constant(0, n.dtype())
+    whole = n.emit("expand", zero, n.as_int64(n.value(2)))
+    places = n.as_int64(n.value(0))
+    n.finish(n.emit("scatter_nd", whole, places, n.value(1), reduction="add"))
+
+
+_SCATTERS = {
+    "TensorScatterAdd": "add",
+    "TensorScatterMax": "max",
+    "TensorScatterMin": "min",
+    "TensorScatterUpdate": "none",
+}
+
+
+@rule(*_SCATTERS)
+def _tensor_scatter(n: Site) -> None:
+    places = n.as_int64(n.value(1))
+    n.finish(n.emit("scatter_nd", n.value(0), places, n.value(2), reduction=_SCATTERS[n.op]))
+
+
+@rule("OneHot")
+def _one_hot(n: Site) -> None:
+    off = n.emit("reshape", n.value(3), n.int64(1))
+    values = n.emit("concat", off, n.emit("reshape", n.value(2), n.int64(1)), axis=0)
+    depth = n.emit("reshape", n.as_int64(n.value(1)), n.int64())
+    indices = n.as_int64(n.value(0))
+    y = n.emit("one_hot", indices, depth, values, axis=n.integer("axis", -1))
+    # A number below 0 is no class; ONNX would count it from the back.
+    axis = n.integer("axis", -1)
+    absent = n.emit("unsqueeze", n.emit("less", indices, n.constant(0, "int64")), n.int64(axis))
+    known = n.known_value(indices)
+    if known is not None and known.min(initial=0) >= 0:
+        n.finish(y)
+    else:
+        n.finish(n.emit("where", absent, n.value(3), y))
+
+
+@rule("TopK", "TopKV2")
+def _top_k(n: Site) -> None:
+    if n.op == "TopKV2":
+        count = n.emit("reshape", n.as_int64(n.value(1)), n.int64(1))
+    else:
+        count = n.int64(n.integer("k", 1))
+    values, places = n.emit_many("top_k", 2, n.value(0), count, axis=-1, largest=1, sorted=1)
+    n.finish(values, as_dtype(n, places, n.dtype("index_type", "int32")))
+
+
+@rule("Where")
+def _where(n: Site) -> None:
+    n.finish(n.emit("transpose", n.emit("non_zero", n.value(0)), perm=(1, 0)))
+
+
+@rule("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
+def _unique(n: Site) -> None:
+    """In the order in which the values come first."""
+    if n.op.endswith("V2"):
+        axes = n.integers(1)
+        if axes not in ((), (0,)) or n.rank(0) != 1:
+            raise n.unsupported("an axis")
+    y, _, places, counts = n.emit_many("unique", 4, n.value(0), sorted=0)
+    dtype = n.dtype("out_idx", "int32")
+    n.finish(y, as_dtype(n, places, dtype), as_dtype(n, counts, dtype))
+
+
+@rule("SegmentSum", "UnsortedSegmentSum")
+def _segment_sum(n: Site) -> None:
+    """Rows added up by number; what has a number below 0 is left out."""
+    x, numbers = n.value(0), n.as_int64(n.value(1))
+    rank, zero = n.rank(1), n.constant(0, "int64")
+    if n.op == "SegmentSum":
+        count = n.emit("add", n.emit("reduce_max", numbers, keepdims=0), n.constant(1, "int64"))
+    else:
+        count = n.emit("reshape", n.as_int64(n.value(2)), n.int64())
+    # One row more at the end takes what is left out.
+    outside = n.emit("less", numbers, zero)
+    places = n.emit("unsqueeze", n.emit("where", outside, count, numbers), n.int64(-1))
+    rest = n.emit("slice", n.emit("shape", x), n.int64(rank), n.int64(_TO_THE_END), n.int64(0))
+    rows = n.emit("unsqueeze", n.emit("add", count, n.constant(1, "int64")), n.int64(0))
+    whole = n.emit("expand", n.constant(0, n.dtype()), n.emit("concat", rows, rest, axis=0))
+    y = n.emit("scatter_nd", whole, places, x, reduction="add")
+    n.finish(n.emit("slice", y, n.int64(0), n.int64(-1), n.int64(0)))
+
+
+@rule("DynamicStitch", "ParallelDynamicStitch")
+def _dynamic_stitch(n: Site) -> None:
+    """Rows put where their numbers say."""
+    half = n.count // 2
+    numbers, rows = list[str](), list[str]()
+    for index in range(half):
+        rank = n.rank(index)
+        numbers.append(n.as_vector(n.value(index)))
+        shape = n.emit("shape", n.value(half + index))
+        rest = n.emit("slice", shape, n.int64(rank), n.int64(_TO_THE_END), n.int64(0))
+        flat = n.emit("concat", n.int64(-1), rest, axis=0)
+        rows.append(n.emit("reshape", n.value(half + index), flat, allowzero=1))
+    places, values = n.emit("concat", *numbers, axis=0), n.emit("concat", *rows, axis=0)
+    last = n.emit("reduce_max", places, n.int64(0))
+    rest = n.emit("slice", n.emit("shape", values), n.int64(1), n.int64(_TO_THE_END), n.int64(0))
+    size = n.emit("concat", n.emit("add", last, n.int64(1)), rest, axis=0)
+    whole = n.emit("expand", n.constant(0, n.dtype()), size)
+    places = n.emit("unsqueeze", places, n.int64(-1))
+    n.finish(n.emit("scatter_nd", whole, places, values))

@@ -1,0 +1,228 @@
+"""What can be said of a value while the graph is built: its type, and how much of its value.
+
+Unknown dims are tried at two sizes at once, with the type rules of the ops themselves: what comes
+out the same both times is static, what differs is not known. Of a small value that is computed
+from shapes, a mask says which elements hang on static dims only.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from palmkit.engine.errors import PalmError
+from palmkit.engine.ir import Array, Dim, Known, Node, Type
+from palmkit.engine.ops import infer_outputs, run_reference
+
+_SIZES = (384, 576)
+_MOST_RANK = 32
+_MOVING = (
+    "cast",
+    "concat",
+    "expand",
+    "gather",
+    "identity",
+    "reshape",
+    "slice",
+    "split",
+    "squeeze",
+    "transpose",
+    "unsqueeze",
+)
+_ELEMENTWISE = ("abs", "add", "div", "equal", "greater", "less", "max", "min", "mul", "neg", "sub")
+# Their results have as many dims as their first input.
+_RANK_KEPT = (
+    "average_pool",
+    "batch_normalization",
+    "cast",
+    "clip",
+    "compress",
+    "concat",
+    "conv",
+    "conv_transpose",
+    "cum_sum",
+    "depth_to_space",
+    "log_softmax",
+    "lrn",
+    "max_pool",
+    "pad",
+    "resize",
+    "reverse_sequence",
+    "scatter_nd",
+    "slice",
+    "softmax",
+    "space_to_depth",
+    "split",
+    "tile",
+    "top_k",
+    "trilu",
+)
+# Theirs have as many as the input with the most.
+_BROADCASTING = (
+    *("add", "and", "div", "equal", "greater", "greater_or_equal", "less", "less_or_equal"),
+    *("matmul", "max", "min", "mod", "mul", "or", "pow", "sub", "where", "xor"),
+)
+_BOOLS = ("equal", "greater", "greater_or_equal", "less", "less_or_equal")
+# Their results' sizes hang on the values of their inputs behind the first (of range, on all):
+# those must be sure to be taken for sizes.
+_SIZED_BY_VALUES = ("slice", "top_k", "range", "tile", "pad", "resize", "non_max_suppression")
+
+
+@dataclass(frozen=True)
+class Fact:
+    """A value's type at both sizes of the unknown dims.
+
+    sure: of a value that is Known in both, which elements are so whatever the dims are.
+    """
+
+    types: tuple[Type, Type]
+    sure: Array | None = None
+
+    @staticmethod
+    def of(array: Array) -> Fact:
+        """A constant."""
+        known = Known.of(array)
+        return Fact((known, known), np.broadcast_to(np.True_, array.shape))
+
+    @staticmethod
+    def typed(type: Type) -> Fact:
+        """A value of this type, whose dims may be names."""
+        both = (
+            Type(type.dtype, tuple(d if isinstance(d, int) else size for d in type.shape))
+            for size in _SIZES
+        )
+        first, second = both
+        return Fact((first, second))
+
+    @property
+    def shape(self) -> tuple[int | None, ...]:
+        """The dims; None for one that is not static."""
+        first, second = self.types
+        return tuple(a if a == b else None for a, b in zip(first.dims, second.dims, strict=True))
+
+    @property
+    def value(self) -> Array | None:
+        """The value, if it is sure."""
+        first = self.types[0]
+        if isinstance(first, Known) and self.sure is not None and self.sure.all():
+            return first.value
+        return None
+
+    def as_type(self, name: str) -> Type:
+        """The type, unknown dims named after value and axis."""
+        shape: tuple[Dim, ...] = tuple(
+            f"{name}.{axis}" if dim is None else dim for axis, dim in enumerate(self.shape)
+        )
+        return Type(self.types[0].dtype, shape)
+
+
+def infer(node: Node, inputs: Sequence[Fact | None]) -> tuple[Fact, ...]:
+    """Facts of the node's outputs, () if nothing is known; None is an input left out.
+
+    Raises ModelError if inputs that are static do not fit the op.
+    """
+    outcomes: list[tuple[Type, ...]] = []
+    for which in (0, 1):
+        types = [_seen(node.op, i, each, which) for i, each in enumerate(inputs)]
+        try:
+            found = infer_outputs(node, types)
+        except (PalmError, MemoryError):
+            if all(each is None or None not in each.shape for each in inputs):
+                raise
+            found = ()
+        outcomes.append(found or _guessed(node, types, which))
+    first, second = outcomes
+    if not first or not second:
+        return ()
+    facts: list[Fact] = []
+    for number, (a, b) in enumerate(zip(first, second, strict=True)):
+        if len(a.shape) != len(b.shape):
+            return ()
+        sure = None
+        if isinstance(a, Known) and isinstance(b, Known):
+            sure = _sureness(node, inputs, number, a)
+        facts.append(Fact((a, b), sure))
+    return tuple(facts)
+
+
+def _seen(op: str, index: int, fact: Fact | None, which: int) -> Type | None:
+    """The input as the type rule sees it."""
+    if fact is None:
+        return None
+    type = fact.types[which]
+    sizes = op in _SIZED_BY_VALUES and (index > 0 or op == "range")
+    if sizes and isinstance(type, Known) and fact.value is None:
+        return Type(type.dtype, type.shape)
+    return type
+
+
+def _guessed(node: Node, types: Sequence[Type | None], which: int) -> tuple[Type, ...]:
+    """Of results whose sizes only a run gives at least the rank, () where nothing tells it."""
+    given = [type for type in types if type is not None]
+    x, size, op = given[0], _SIZES[which], node.op
+    dtype, rank = x.dtype, -1
+    if op in ("reshape", "expand") and len(given) == 2 and len(given[1].dims) == 1:
+        rank = given[1].dims[0]
+    elif op == "range":
+        rank = 1
+    elif op in _BROADCASTING:
+        rank = max(len(type.shape) for type in given)
+        dtype = "bool" if op in _BOOLS else given[-1].dtype
+    elif op == "squeeze" and len(given) == 2:
+        rank = len(x.shape) - given[1].elements
+    elif op == "unsqueeze":
+        rank = len(x.shape) + given[1].elements
+    elif op == "gather":
+        rank = len(x.shape) + len(given[1].shape) - 1
+    elif op == "gather_nd":
+        last, batch = given[1].dims[-1], node.attrs.get("batch_dims", 0)
+        rank = len(x.shape) + len(given[1].shape) - 1 - last - int(str(batch))
+    elif op == "non_max_suppression":
+        return (Type("int64", (size, 3)),)
+    elif op == "non_zero":
+        return (Type("int64", (len(x.shape), size)),)
+    elif op == "unique" and "axis" not in node.attrs:
+        found = (Type(dtype, (size,)), *[Type("int64", (size,))] * 3)
+        return found[: len(node.outputs)]
+    elif op in _RANK_KEPT:
+        rank = len(x.shape)
+        dtype = str(node.attrs.get("to", dtype))
+    if not 0 <= rank <= _MOST_RANK:
+        return ()
+    found = (Type(dtype, (size,) * rank),) * len(node.outputs)
+    return (found[0], Type("int64", found[0].shape)) if op == "top_k" else found
+
+
+def _sureness(node: Node, inputs: Sequence[Fact | None], number: int, result: Known) -> Array:
+    """Which elements of a result hang on sure elements only."""
+    given = [each for each in inputs if each is not None]
+    if node.op == "shape":
+        start, end = int(node.attrs.get("start", 0)), node.attrs.get("end")  # type: ignore[arg-type]
+        dims = given[0].shape[start : None if end is None else int(end)]  # type: ignore[arg-type]
+        return np.array([dim is not None for dim in dims], np.bool_).reshape(result.dims)
+    if node.op == "size":
+        return np.full(result.dims, None not in given[0].shape)
+    masks = [_mask(each) for each in given]
+    if all(mask.all() for mask in masks):
+        return np.ones(result.dims, np.bool_)
+    parameters = given if node.op == "concat" else given[1:]
+    if node.op in _MOVING and (node.op == "concat" or all(_mask(p).all() for p in parameters)):
+        moved: list[Array | None] = []
+        for i, each in enumerate(inputs):
+            is_moved = each is not None and (i == 0 or node.op == "concat")
+            if each is None or is_moved:
+                moved.append(None if each is None else _mask(each).astype(np.int64))
+            else:
+                moved.append(each.value)
+        if node.op == "cast":
+            return _mask(given[0])
+        return np.asarray(run_reference(node, moved)[number] != 0)
+    if node.op in _ELEMENTWISE:
+        return np.asarray(np.logical_and.reduce(np.broadcast_arrays(*masks)))
+    return np.zeros(result.dims, np.bool_)
+
+
+def _mask(fact: Fact) -> Array:
+    return np.zeros(fact.types[0].dims, np.bool_) if fact.sure is None else fact.sure

@@ -1,0 +1,124 @@
+"""Operators of two tensors, element by element: arithmetic, comparisons, logic, bits."""
+
+from __future__ import annotations
+
+from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
+from palmkit.engine.converters.tflite.file import Operator
+from palmkit.engine.errors import UnsupportedError
+
+_BINARY = {
+    "ADD": "add",
+    "SUB": "sub",
+    "MUL": "mul",
+    "DIV": "div",
+    "MAXIMUM": "max",
+    "MINIMUM": "min",
+    "POW": "pow",
+    "PRELU": "prelu",
+    "EQUAL": "equal",
+    "GREATER": "greater",
+    "GREATER_EQUAL": "greater_or_equal",
+    "LESS": "less",
+    "LESS_EQUAL": "less_or_equal",
+    "LOGICAL_AND": "and",
+    "LOGICAL_OR": "or",
+    "BITWISE_XOR": "bitwise_xor",
+    "ATAN2": "atan2",
+    "STABLEHLO_ADD": "add",
+    "STABLEHLO_MULTIPLY": "mul",
+    "STABLEHLO_MAXIMUM": "max",
+    "STABLEHLO_MINIMUM": "min",
+}
+_ACTIVATED = ("ADD", "SUB", "MUL", "DIV")
+
+
+@rule(*_BINARY)
+def _binary(b: Builder, o: Operator) -> None:
+    y = b.emit(_BINARY[o.op], b.value(o.inputs[0]), b.value(o.inputs[1]))
+    b.finish(o, y, fused_activation(o) if o.op in _ACTIVATED else 0)
+
+
+@rule("NOT_EQUAL")
+def _not_equal(b: Builder, o: Operator) -> None:
+    b.finish(o, b.emit("not", b.emit("equal", b.value(o.inputs[0]), b.value(o.inputs[1]))))
+
+
+@rule("STABLEHLO_AND")
+def _logic(b: Builder, o: Operator) -> None:
+    """On booleans logic, on integers bit by bit."""
+    op = "and" if b.dtype(o.inputs[0]) == "bool" else "bitwise_and"
+    b.finish(o, b.emit(op, b.value(o.inputs[0]), b.value(o.inputs[1])))
+
+
+@rule("ADD_N")
+def _add_n(b: Builder, o: Operator) -> None:
+    first, *rest = (b.value(index) for index in o.inputs)
+    for each in rest:
+        first = b.emit("add", first, each)
+    b.finish(o, first)
+
+
+@rule("SQUARED_DIFFERENCE")
+def _squared_difference(b: Builder, o: Operator) -> None:
+    difference = b.emit("sub", b.value(o.inputs[0]), b.value(o.inputs[1]))
+    b.finish(o, b.emit("mul", difference, difference))
+
+
+def floored_quotient(b: Builder, x: str, y: str, dtype: str) -> str:
+    """x / y rounded down; div of integers rounds towards zero."""
+    if "int" not in dtype:
+        return b.emit("floor", b.emit("div", x, y))
+    quotient = b.emit("div", x, y)
+    rest = b.emit("sub", x, b.emit("mul", quotient, y))
+    one_less = b.emit("cast", _other_sign(b, rest, y, dtype), to=dtype)
+    return b.emit("sub", quotient, one_less)
+
+
+def _other_sign(b: Builder, rest: str, y: str, dtype: str) -> str:
+    """The rest of a division is not zero, and its sign not that of the divisor."""
+    zero = b.scalar(0, dtype)
+    signs_agree = b.emit("equal", b.emit("less", rest, zero), b.emit("less", y, zero))
+    return b.emit("not", b.emit("or", b.emit("equal", rest, zero), signs_agree))
+
+
+@rule("FLOOR_DIV")
+def _floor_div(b: Builder, o: Operator) -> None:
+    x, y = b.value(o.inputs[0]), b.value(o.inputs[1])
+    b.finish(o, floored_quotient(b, x, y, b.dtype(o.inputs[0])))
+
+
+@rule("FLOOR_MOD")
+def _floor_mod(b: Builder, o: Operator) -> None:
+    """The rest that has the sign of the divisor."""
+    x, y, dtype = b.value(o.inputs[0]), b.value(o.inputs[1]), b.dtype(o.inputs[0])
+    if "int" in dtype:
+        b.finish(o, b.emit("mod", x, y))
+        return
+    rest = b.emit("mod", x, y, fmod=1)
+    b.finish(o, b.emit("where", _other_sign(b, rest, y, dtype), b.emit("add", rest, y), rest))
+
+
+@rule("RIGHT_SHIFT")
+def _right_shift(b: Builder, o: Operator) -> None:
+    """Of signed numbers, the sign stays: division by a power of two, rounded down."""
+    dtype = b.dtype(o.inputs[0])
+    if dtype.startswith("u"):
+        b.finish(
+            o, b.emit("bit_shift", b.value(o.inputs[0]), b.value(o.inputs[1]), direction="RIGHT")
+        )
+        return
+    if dtype not in ("int8", "int16", "int32"):
+        raise UnsupportedError(f"node {b.current}: {o.op}: {dtype}")
+    x, places = (b.emit("cast", b.value(index), to="int64") for index in o.inputs)
+    divisor = b.emit("pow", b.scalar(2, "int64"), places)
+    b.finish(o, b.emit("cast", floored_quotient(b, x, divisor, "int64"), to=dtype))
+
+
+@rule("SELECT", "SELECT_V2")
+def _select(b: Builder, o: Operator) -> None:
+    """SELECT takes a condition a row, too."""
+    condition, x, y = (b.value(index) for index in o.inputs)
+    rank = b.rank(o.inputs[1])
+    if o.op == "SELECT" and b.rank(o.inputs[0]) == 1 < rank:
+        condition = b.emit("unsqueeze", condition, b.int64(*range(1, rank)))
+    b.finish(o, b.emit("where", condition, x, y))

@@ -1,0 +1,387 @@
+"""The graph while it grows: rules read tensors by number and write nodes with `emit`.
+
+TFLite is NHWC. Operators whose meaning hangs on the layout become transpose -> NCHW op ->
+transpose back, weights are transposed at once, everything else works on the axes as they are; the
+passes cancel the transposes.
+
+Quantized tensors keep their integers; `value` gives the real numbers behind a dequantize_linear,
+`finish` rounds the result with a quantize_linear. So every operator has the meaning of its float
+twin, and its result lies on the grid that the file says.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from palmkit.engine.converters.tflite.dilation import dilated_tensors
+from palmkit.engine.converters.tflite.file import (
+    DAMAGE,
+    File,
+    Operator,
+    Quantization,
+    Subgraph,
+)
+from palmkit.engine.converters.tflite.refusals import Refusals
+from palmkit.engine.converters.tflite.writer import Writer, activate
+from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
+from palmkit.engine.ir import (
+    ANY_RANK,
+    MOST_NESTED,
+    Array,
+    Attr,
+    Graph,
+    Known,
+    Type,
+    numpy_dtype,
+)
+
+_MOST_BODIES = 256
+
+
+class Builder(Writer):
+    """Turns one graph of the file into nodes."""
+
+    def __init__(
+        self, file: File, graph: Subgraph, refusals: Refusals, callers: tuple[int, ...] = ()
+    ) -> None:
+        """callers: the numbers of the graphs that this one is called by, itself the last."""
+        super().__init__()
+        self.file = file
+        self.graph = graph
+        self.refusals = refusals
+        self.callers = callers
+        self.known = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
+        self.dilated = dilated_tensors(graph)
+        self.complex: dict[int, str] = {}
+        self._written: set[int] = set()
+        self._tensor_names: dict[int, str] = {}
+        for index in (*graph.inputs, *graph.outputs):
+            self.name(index)
+
+    def name(self, index: int) -> str:
+        """The name of the value that a tensor is."""
+        if index not in self._tensor_names:
+            stem = self.graph.tensors[index].name or f"tensor_{index}"
+            self._tensor_names[index] = self.names.fresh(stem)
+        return self._tensor_names[index]
+
+    def begin(self, inputs: Sequence[Type]) -> None:
+        """Say what the graph's inputs are."""
+        for index, type in zip(self.graph.inputs, inputs, strict=True):
+            if index in self.known or index in self._written:
+                raise ModelError(f"a graph input is given twice: {self.name(index)}")
+            self._written.add(index)
+            self.types[self.name(index)] = type
+
+    def convert(self, rules: dict[str, Rule]) -> None:
+        """Apply the rules in order; what has none is noted and left out."""
+        for operator in self.graph.operators:
+            self.current = self.name(operator.outputs[0])
+            rule = rules.get(operator.op)
+            if rule is None:
+                kind = f"{'custom ' if operator.is_custom else ''}{operator.op}"
+                self.refusals.operators.setdefault(kind, []).append(self.current)
+            else:
+                self._apply(rule, operator)
+            for index in operator.outputs:
+                if index in self._written:
+                    raise ModelError(f"operator {operator.op}: writes an input: {self.name(index)}")
+                self._written.add(index)
+
+    def _apply(self, rule: Rule, operator: Operator) -> None:
+        try:
+            rule(self, operator)
+        except UnsupportedError as error:
+            self.refusals.cases.append(str(error))
+        except PalmError:
+            raise
+        except DAMAGE as error:
+            raise ModelError(
+                f"node {self.current}: {operator.op}: its inputs or options do not fit: {error}"
+            ) from error
+
+    def finished(self, inputs: dict[str, Type]) -> Graph:
+        """The graph; its outputs' types are the inferred ones, files often lie about them."""
+        outputs: dict[str, Type] = {}
+        depends_on_sizes = any(not type.is_static for type in inputs.values())
+        for index in self.graph.outputs:
+            self.value(index, real=False)
+            name = self.name(index)
+            if name in self.types:
+                outputs[name] = Type(self.types[name].dtype, self.types[name].shape)
+            elif depends_on_sizes:
+                outputs[name] = self.declared_type(index)
+            else:
+                outputs[name] = self.open_type(index)
+        return Graph(inputs, outputs, tuple(self.nodes), self.constants)
+
+    def body(self, number: int, inputs: Sequence[Type]) -> tuple[Builder, Graph]:
+        """Another graph of the file, as the body of a control-flow op."""
+        if not 0 <= number < len(self.file.graphs):
+            raise ModelError(f"node {self.current}: no graph of number {number} in the file")
+        if number in self.callers:
+            raise ModelError(f"node {self.current}: graph {number} calls itself")
+        self.refusals.bodies += 1
+        if len(self.callers) >= MOST_NESTED or self.refusals.bodies > _MOST_BODIES:
+            raise ModelError(f"node {self.current}: more than {_MOST_BODIES} bodies")
+        graph = self.file.graphs[number]
+        if len(inputs) != len(graph.inputs):
+            raise ModelError(
+                f"node {self.current}: graph {number} has {len(graph.inputs)} inputs, "
+                f"got {len(inputs)}"
+            )
+        builder = Builder(self.file, graph, self.refusals, (*self.callers, number))
+        builder.begin(inputs)
+        builder.convert(RULES)
+        names = [builder.name(i) for i in graph.inputs]
+        return builder, builder.finished(dict(zip(names, inputs, strict=True)))
+
+    def declared_type(self, index: int) -> Type:
+        """The type that the file states; an unknown dim is named after tensor and axis."""
+        tensor, name = self.graph.tensors[index], self.name(index)
+        if tensor.dtype in ("", "complex64"):
+            raise UnsupportedError(f"tensor {name}: its type is not supported")
+        dims = (f"{name}_{axis}" if dim < 0 else dim for axis, dim in enumerate(tensor.shape))
+        return Type(tensor.dtype, tuple(dims))
+
+    def open_type(self, index: int) -> Type:
+        """The type of what only a run can give: the file has some sizes for it, not the right."""
+        tensor, name = self.graph.tensors[index], self.name(index)
+        dims = tuple(f"{name}_{axis}" for axis in range(len(tensor.shape)))
+        return Type(self.declared_type(index).dtype, dims or ANY_RANK)
+
+    def dtype(self, index: int) -> str:
+        """The dtype that `value` has: float32 for quantized tensors."""
+        tensor = self.graph.tensors[index]
+        return "float32" if tensor.quantization is not None else tensor.dtype
+
+    def stored_dtype(self, index: int) -> str:
+        """The dtype of the tensor's elements as they are in the file."""
+        return self.graph.tensors[index].dtype
+
+    def quantization(self, index: int) -> Quantization | None:
+        """How the tensor is quantized; None for others, and for an input left out."""
+        return self.graph.tensors[index].quantization if index >= 0 else None
+
+    def shape(self, index: int) -> tuple[int, ...]:
+        """The shape if it is known, else what the file states, with -1 for open dims."""
+        type = self.types.get(self._tensor_names.get(index, ""))
+        if type is not None and type.has_rank:
+            return tuple(dim if isinstance(dim, int) else -1 for dim in type.shape)
+        return self.graph.tensors[index].shape
+
+    def rank(self, index: int) -> int:
+        """The number of dims."""
+        return len(self.shape(index))
+
+    def static_shape(self, index: int) -> tuple[int, ...]:
+        """The shape, which must be known."""
+        shape = self.shape(index)
+        if min(shape, default=0) < 0:
+            raise UnsupportedError(
+                f"node {self.current}: expected a static shape, got {list(shape)}: "
+                f"{self.name(index)}"
+            )
+        return shape
+
+    def axis(self, axis: int, index: int, extra: int = 0) -> int:
+        """An axis of a tensor, counted from the front; `extra` may lie past its rank."""
+        rank = self.rank(index) + extra
+        if not -rank <= axis < rank:
+            raise ModelError(
+                f"node {self.current}: axis {axis} is outside of {list(self.shape(index))}"
+            )
+        return axis % rank
+
+    def value(self, index: int, real: bool = True) -> str:
+        """The value of a tensor, "" for an input left out; a constant enters the graph here.
+
+        real: give a quantized tensor's real numbers, else its integers.
+        """
+        if index < 0:
+            return ""
+        name = self.name(index)
+        if index in self.known:
+            self.enter(name, self.known[index])
+        elif index not in self._written:
+            tensor = self.graph.tensors[index]
+            if 0 not in tensor.shape:
+                raise ModelError(f"node {self.current}: reads a tensor nobody writes: {name}")
+            self.enter(name, np.zeros(tensor.shape, numpy_dtype(tensor.dtype)))
+        quantization = self.quantization(index)
+        if quantization is None or not real:
+            return name
+        return self.once(
+            ("real", index), lambda: self._dequantized(name, quantization, quantization.axis)
+        )
+
+    def has_value(self, index: int) -> bool:
+        """The tensor is a constant or was computed: it can be read."""
+        return index in self.known or index in self._written
+
+    def _dequantized(self, name: str, quantization: Quantization, axis: int) -> str:
+        if quantization.zero_point.dtype == np.int64:
+            return self._dequantized_int64(name, quantization, axis)
+        attrs: dict[str, Attr] = {"axis": axis} if quantization.scale.ndim else {}
+        scale, zero_point = self._parameters(quantization)
+        return self.emit("dequantize_linear", name, scale, zero_point, **attrs)
+
+    def _dequantized_int64(self, name: str, quantization: Quantization, axis: int) -> str:
+        """The same for the biases of 16-bit layers: dequantize_linear takes no int64."""
+        rank = len(self.types[name].shape)
+        dims = [-1 if each == axis else 1 for each in range(rank)]
+        scale, zero_point = (
+            each.reshape(dims) if each.ndim else each
+            for each in (quantization.scale, quantization.zero_point)
+        )
+        steps = self.emit("sub", name, self.array(zero_point)) if zero_point.any() else name
+        return self.emit("mul", self.emit("cast", steps, to="float32"), self.array(scale))
+
+    def _parameters(self, quantization: Quantization) -> tuple[str, str]:
+        key = (quantization.scale.tobytes(), quantization.zero_point.tobytes())
+        dtype = quantization.zero_point.dtype.name
+        return (
+            self.once(("scale", *key), lambda: self.array(quantization.scale)),
+            self.once(("zero", dtype, *key), lambda: self.array(quantization.zero_point)),
+        )
+
+    def constant(self, index: int) -> Array:
+        """The stored value of a tensor that must be constant."""
+        type = self.types.get(self._tensor_names.get(index, ""))
+        if index in self.known:
+            return self.known[index]
+        if isinstance(type, Known):
+            return type.value
+        raise UnsupportedError(
+            f"node {self.current}: expected a constant, got a computed tensor: "
+            f"{self.name(index) if index >= 0 else 'an input left out'}"
+        )
+
+    def is_constant(self, index: int) -> bool:
+        """The value is known."""
+        if index in self.known:
+            return True
+        return isinstance(self.types.get(self._tensor_names.get(index, "")), Known)
+
+    def numbers(self, index: int) -> tuple[int, ...]:
+        """A constant list of whole numbers."""
+        return tuple(map(int, self.whole_numbers(index).reshape(-1)))
+
+    def number(self, index: int) -> int:
+        """A constant whole number."""
+        numbers = self.numbers(index)
+        if len(numbers) != 1:
+            raise ModelError(
+                f"node {self.current}: expected one number, got {len(numbers)}: {self.name(index)}"
+            )
+        return numbers[0]
+
+    def whole_numbers(self, index: int) -> Array:
+        """The value of a tensor that must be constant and of integers."""
+        value = self.constant(index)
+        if not np.issubdtype(value.dtype, np.integer):
+            raise ModelError(
+                f"node {self.current}: expected integers, got {Type.of(value)}: {self.name(index)}"
+            )
+        return value
+
+    def as_int64(self, index: int) -> str:
+        """A tensor of numbers, as int64."""
+        if self.is_constant(index):
+            return self.int64_array(self.whole_numbers(index).astype(np.int64))
+        return self.emit("cast", self.value(index, real=False), to="int64")
+
+    def as_vector(self, index: int) -> str:
+        """A tensor of numbers, as int64[n]; a scalar is one number."""
+        return self.emit("reshape", self.as_int64(index), self.int64(-1))
+
+    def as_transposed(self, index: int, perm: tuple[int, ...]) -> str:
+        """A tensor transposed: at once if it is constant."""
+        if self.rank(index) != len(perm):
+            raise ModelError(
+                f"node {self.current}: expected {len(perm)} dims, got {list(self.shape(index))}: "
+                f"{self.name(index)}"
+            )
+        if index not in self.known:
+            return self.emit("transpose", self.value(index), perm=perm)
+        quantization = self.quantization(index)
+
+        def stored() -> str:
+            value = np.ascontiguousarray(self.known[index].transpose(perm))
+            value.flags.writeable = False
+            name = self.names.fresh(f"{self.name(index)}/transposed")
+            self.enter(name, value)
+            return name
+
+        if quantization is None:
+            return self.once(("transposed", index, perm), stored)
+        return self.once(
+            ("real", index, perm),
+            lambda: self._dequantized(stored(), quantization, perm.index(quantization.axis)),
+        )
+
+    def as_nchw(self, index: int) -> str:
+        """A picture tensor, or one of volumes, in the layout of the IR's ops."""
+        rank = self.rank(index)
+        if rank < 3:
+            raise ModelError(
+                f"node {self.current}: expected a picture, got {list(self.shape(index))}"
+            )
+        return self.emit("transpose", self.value(index), perm=(0, rank - 1, *range(1, rank - 1)))
+
+    def finish(self, operator: Operator, value: str, activation: int = 0, output: int = 0) -> None:
+        """Let an output of the operator be `value`.
+
+        activation: the fused one that comes before; a quantized output is rounded after it.
+        """
+        index = operator.outputs[output]
+        if activation:
+            value = activate(self, value, activation)
+        quantization = self.quantization(index)
+        if quantization is not None:
+            attrs: dict[str, Attr] = {"axis": quantization.axis} if quantization.scale.ndim else {}
+            value = self.emit("quantize_linear", value, *self._parameters(quantization), **attrs)
+        self.finish_stored(operator, value, output)
+
+    def finish_stored(self, operator: Operator, value: str, output: int = 0) -> None:
+        """Let an output be `value` as it is: the integers of a quantized tensor."""
+        name = self.name(operator.outputs[output])
+        last = self.nodes[-1] if self.nodes else None
+        if last is None or value not in last.outputs or value in self.shared:
+            value = self.emit("identity", value)
+            last = self.nodes[-1]
+        outputs = tuple(name if each == value else each for each in last.outputs)
+        self.nodes[-1] = replace(last, outputs=outputs)
+        if value in self.types:
+            self.types[name] = self.types.pop(value)
+
+    def finish_nchw(self, operator: Operator, value: str, activation: int = 0) -> None:
+        """The same for a picture, or volumes, that an IR op made."""
+        rank = self.rank(operator.outputs[0])
+        if value in self.types:
+            rank = len(self.types[value].shape)
+        perm = (0, *range(2, rank), 1)
+        self.finish(operator, self.emit("transpose", value, perm=perm), activation)
+
+
+Rule: TypeAlias = Callable[[Builder, Operator], None]
+RULES: dict[str, Rule] = {}
+
+
+def rule(*operators: str) -> Callable[[Rule], Rule]:
+    """Register the decorated function for these operators."""
+
+    def register(function: Rule) -> Rule:
+        RULES.update(dict.fromkeys(operators, function))
+        return function
+
+    return register
+
+
+def fused_activation(o: Operator) -> int:
+    """The operator's option of that name."""
+    return int(o.option("FusedActivationFunction", 0))

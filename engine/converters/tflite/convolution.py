@@ -1,0 +1,166 @@
+"""Convolutions, plain, by depth, transposed, in two and three dimensions."""
+
+from __future__ import annotations
+
+from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
+from palmkit.engine.converters.tflite.dilation import SAME_PADDING, geometry
+from palmkit.engine.converters.tflite.file import Operator
+from palmkit.engine.converters.tflite.writer import TO_THE_END, activate
+from palmkit.engine.errors import ModelError
+from palmkit.engine.ir import Attr
+
+
+def padding(o: Operator) -> dict[str, Attr]:
+    """The attributes of the operator's padding; it is worked out once the shapes are known."""
+    return {"auto_pad": "SAME_UPPER"} if o.option("Padding", 0) == SAME_PADDING else {}
+
+
+def bias(b: Builder, o: Operator, place: int, x: int, weight: int) -> list[str]:
+    """The bias if there is one, as real numbers.
+
+    Integers without a scale of their own have that of the product of x and the weights.
+    """
+    if not o.has_input(place):
+        return []
+    index = o.inputs[place]
+    scales = [b.quantization(x), b.quantization(weight)]
+    if b.dtype(index) not in ("int32", "int64") or scales[0] is None or scales[1] is None:
+        return [b.value(index)]
+    scale = scales[0].scale * scales[1].scale
+    return [b.emit("mul", b.emit("cast", b.value(index), to="float32"), b.array(scale))]
+
+
+@rule("CONV_2D", "DEPTHWISE_CONV_2D")
+def _convolution(b: Builder, o: Operator) -> None:
+    stride_h, stride_w, dilation_h, dilation_w = geometry(o)
+    block_h, block_w = b.dilated.get(o.inputs[0], (1, 1))
+    x, weight = o.inputs[:2]
+    if b.rank(weight) != 4 or b.rank(x) != 4:
+        raise ModelError(f"node {b.current}: {o.op}: expected pictures and weights of 4 dims")
+    if o.op == "CONV_2D":
+        filters = b.as_transposed(weight, (0, 3, 1, 2))
+        group = max(1, b.shape(x)[3] // max(1, b.shape(weight)[3]))
+    else:
+        filters = b.as_transposed(weight, (3, 0, 1, 2))
+        group = b.shape(weight)[3] // max(1, o.option("DepthMultiplier", 1))
+        if b.shape(x)[3] > 0:
+            group = b.shape(x)[3]
+    y = b.emit(
+        "conv",
+        b.as_nchw(x),
+        filters,
+        *bias(b, o, 2, x, weight),
+        strides=(stride_h, stride_w),
+        dilations=(dilation_h * block_h, dilation_w * block_w),
+        group=group,
+        **padding(o),
+    )
+    b.finish_nchw(o, y, fused_activation(o))
+
+
+@rule("CONV_3D")
+def _convolution_of_volumes(b: Builder, o: Operator) -> None:
+    x, weight = o.inputs[:2]
+    y = b.emit(
+        "conv",
+        b.as_nchw(x),
+        b.as_transposed(weight, (4, 3, 0, 1, 2)),
+        *bias(b, o, 2, x, weight),
+        strides=(o.option("StrideD", 1), o.option("StrideH", 1), o.option("StrideW", 1)),
+        dilations=(
+            o.option("DilationDFactor", 1),
+            o.option("DilationHFactor", 1),
+            o.option("DilationWFactor", 1),
+        ),
+        **padding(o),
+    )
+    b.finish_nchw(o, y, fused_activation(o))
+
+
+@rule("TRANSPOSE_CONV")
+def _transpose_conv(b: Builder, o: Operator) -> None:
+    strides = (int(o.option("StrideH", 1)), int(o.option("StrideW", 1)))
+    kernel = b.static_shape(o.inputs[1])[1:3]
+    filters = b.as_transposed(o.inputs[1], (3, 0, 1, 2))
+    _transposed(b, o, filters, strides, kernel)
+
+
+@rule("CONV_3D_TRANSPOSE")
+def _transpose_conv_of_volumes(b: Builder, o: Operator) -> None:
+    strides = (
+        int(o.option("StrideD", 1)),
+        int(o.option("StrideH", 1)),
+        int(o.option("StrideW", 1)),
+    )
+    kernel = b.static_shape(o.inputs[1])[:3]
+    filters = b.as_transposed(o.inputs[1], (4, 3, 0, 1, 2))
+    _transposed(b, o, filters, strides, kernel)
+
+
+def _transposed(
+    b: Builder, o: Operator, filters: str, strides: tuple[int, ...], kernel: tuple[int, ...]
+) -> None:
+    """Inputs: the output's shape, weights, x, perhaps a bias.
+
+    A shape that hangs on x is taken as what the padding gives: that is how exporters compute it.
+    """
+    x, rank = o.inputs[2], len(strides)
+    sizes: tuple[int, ...] = ()
+    if b.is_constant(o.inputs[0]):
+        sizes = b.numbers(o.inputs[0])[1 : 1 + rank]
+    attrs: dict[str, Attr] = {}
+    is_same = o.option("Padding", 0) == SAME_PADDING
+    if is_same:
+        attrs["auto_pad"] = "SAME_UPPER"
+        if sizes:
+            attrs["output_shape"] = sizes
+    else:
+        padded = tuple(max(s - k, 0) for s, k in zip(strides, kernel, strict=True))
+        attrs["output_padding"] = padded
+    y = b.emit(
+        "conv_transpose", b.as_nchw(x), filters, *bias(b, o, 3, x, o.inputs[1]),
+        strides=strides, **attrs,
+    )  # fmt: skip
+    y = b.emit("transpose", y, perm=(0, *range(2, rank + 2), 1))
+    if sizes and not is_same:
+        y = _fitted(b, y, sizes)
+    b.finish(o, y, fused_activation(o))
+
+
+def _fitted(b: Builder, y: str, sizes: tuple[int, ...]) -> str:
+    """Cut, or padded with zeros, to the sizes: without padding any size is allowed."""
+    type = b.types.get(y)
+    if type is None or not type.is_static or type.dims[1 : 1 + len(sizes)] == sizes:
+        return y
+    missing = [max(0, n - have) for n, have in zip(sizes, type.dims[1:], strict=False)]
+    if any(missing):
+        raise ModelError(f"node {b.current}: output {list(sizes)} is larger than {type}")
+    axes = b.int64(*range(1, 1 + len(sizes)))
+    ends = b.int64(*(min(size, TO_THE_END) for size in sizes))
+    return b.emit("slice", y, b.int64(*[0] * len(sizes)), ends, axes)
+
+
+def transposed_with_bias(b: Builder, o: Operator, is_same: bool, strides: tuple[int, int]) -> None:
+    """MediaPipe's Convolution2DTransposeBias: inputs x, weights, bias; the padding is its own.
+
+    Source: mediapipe/util/tflite/operations/transpose_conv_bias.cc.
+    """
+    totals = [0, 0]
+    if is_same:
+        kernel = b.static_shape(o.inputs[1])[1:3]
+        sizes = b.static_shape(o.inputs[0])[1:3]
+        totals = [
+            max(0, k - (size - 1) % stride - 1)
+            for k, size, stride in zip(kernel, sizes, strides, strict=True)
+        ]
+    begins = [total // 2 for total in totals]
+    ends = [total - begin for total, begin in zip(totals, begins, strict=True)]
+    y = b.emit(
+        "conv_transpose",
+        b.as_nchw(o.inputs[0]),
+        b.as_transposed(o.inputs[1], (3, 0, 1, 2)),
+        b.value(o.inputs[2]),
+        strides=strides,
+        pads=(*begins, *ends),
+    )
+    b.finish(o, activate(b, b.emit("transpose", y, perm=(0, 2, 3, 1)), 0))

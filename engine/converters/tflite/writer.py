@@ -1,0 +1,131 @@
+"""Nodes and constants, written one after the other, with the types that they have."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from palmkit.engine.errors import ModelError
+from palmkit.engine.ir import Array, Attr, Known, Node, Type, numpy_dtype
+from palmkit.engine.ops import infer_outputs
+
+TO_THE_END = int(np.iinfo(np.int64).max)
+
+
+@dataclass
+class Names:
+    """Gives out value names, each once."""
+
+    taken: set[str] = field(default_factory=set[str])
+    counts: dict[str, int] = field(default_factory=dict[str, int])
+
+    def fresh(self, stem: str) -> str:
+        """`stem`, or if that is taken with a number behind it."""
+        name = stem
+        while name in self.taken:
+            self.counts[stem] = self.counts.get(stem, 0) + 1
+            name = f"{stem}.{self.counts[stem]}"
+        self.taken.add(name)
+        return name
+
+
+class Writer:
+    """A graph in the making.
+
+    current: what the nodes are named after. types: of the values, as far as they are known.
+    """
+
+    def __init__(self) -> None:
+        """Start with nothing."""
+        self.nodes: list[Node] = []
+        self.constants: dict[str, Array] = {}
+        self.types: dict[str, Type] = {}
+        self.names = Names()
+        self.current = ""
+        self.shared: set[str] = set()
+        self._derived: dict[tuple[object, ...], str] = {}
+
+    def emit(self, op: str, *inputs: str, **attrs: Attr) -> str:
+        """Add a node with one output, whose name is returned."""
+        return self.emit_many(op, 1, *inputs, **attrs)[0]
+
+    def emit_many(self, op: str, count: int, *inputs: str, **attrs: Attr) -> tuple[str, ...]:
+        """Add a node with this many outputs, whose names are returned."""
+        while inputs and not inputs[-1]:
+            inputs = inputs[:-1]
+        outputs = tuple(self.names.fresh(f"{self.current}/{op}") for _ in range(count))
+        node = Node(op, inputs, outputs, attrs, self.current)
+        self.nodes.append(node)
+        if all(not name or (name in self.types and self.types[name].is_static) for name in inputs):
+            types = infer_outputs(node, [self.types[name] if name else None for name in inputs])
+            self.types.update(zip(outputs, types, strict=False))
+        return outputs
+
+    def array(self, value: Array) -> str:
+        """A new constant."""
+        name = self.names.fresh(f"{self.current}/constant")
+        value = np.asarray(value)
+        value.flags.writeable = False
+        self.constants[name] = value
+        self.types[name] = Known.of(value)
+        return name
+
+    def int64(self, *numbers: int) -> str:
+        """A constant, int64[n]."""
+        return self.once(("int64", numbers), lambda: self.array(np.array(numbers, np.int64)))
+
+    def int64_array(self, value: Array) -> str:
+        """A constant, int64 of any shape."""
+        return self.array(value.astype(np.int64))
+
+    def scalar(self, number: float, dtype: str = "float32") -> str:
+        """A constant of rank 0."""
+        return self.once(
+            ("scalar", repr(number), dtype),
+            lambda: self.array(np.array(number, numpy_dtype(dtype))),
+        )
+
+    def full(self, number: float, shape: str, dtype: str) -> str:
+        """A number everywhere."""
+        return self.emit("expand", self.scalar(number, dtype), shape)
+
+    def dims(self, value: str, rank: int) -> list[str]:
+        """The dims of a value, each int64[1]."""
+        shape = self.emit("shape", value)
+        return [
+            self.emit("slice", shape, self.int64(axis), self.int64(axis + 1), self.int64(0))
+            for axis in range(rank)
+        ]
+
+    def once(self, key: tuple[object, ...], make: Callable[[], str]) -> str:
+        """The value that `make` gives, made only once for each key."""
+        if key not in self._derived:
+            self._derived[key] = make()
+            self.shared.add(self._derived[key])
+        return self._derived[key]
+
+    def enter(self, name: str, value: Array) -> None:
+        """Add a constant of this very name, if it is not there."""
+        if name not in self.constants:
+            self.constants[name] = value
+            self.types[name] = Known.of(value)
+
+
+def activate(w: Writer, value: str, activation: int) -> str:
+    """A fused activation by its number in the schema."""
+    dtype = w.types[value].dtype if value in w.types else "float32"
+    if activation == 0:
+        return value
+    if activation == 1:
+        return w.emit("relu", value)
+    if activation == 2:
+        return w.emit("clip", value, w.scalar(-1, dtype), w.scalar(1, dtype))
+    if activation == 3:
+        return w.emit("clip", value, w.scalar(0, dtype), w.scalar(6, dtype))
+    if activation == 4:
+        return w.emit("tanh", value)
+    if activation == 5:
+        return w.emit("sign", value)
+    raise ModelError(f"node {w.current}: no fused activation of number {activation}")

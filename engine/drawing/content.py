@@ -1,0 +1,260 @@
+"""What a drawing of a graph says: a card for each node, input and output, and what joins them."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from inspect import Parameter, signature
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Attr, Graph, Node, Type
+from palmkit.engine.ops import find
+from palmkit.engine.shapes import symbolic_types
+
+FAMILIES: Mapping[str, tuple[str, ...]] = {
+    "convolution, matrices": (
+        *("conv", "conv_transpose", "fused_conv", "deform_conv", "gemm", "matmul", "einsum"),
+        *("conv_integer", "matmul_integer", "qlinear_conv", "qlinear_matmul", "attention"),
+    ),
+    "recurrent": ("gru", "lstm", "rnn"),
+    "activation": (
+        *("celu", "clip", "elu", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "mish"),
+        *("log_softmax", "prelu", "relu", "selu", "sigmoid", "softmax", "softplus", "softsign"),
+        *("swish", "tanh", "thresholded_relu", "hardmax", "shrink"),
+    ),
+    "normalisation": (
+        *("batch_normalization", "group_normalization", "instance_normalization", "lrn"),
+        *("layer_normalization", "lp_normalization", "mean_variance_normalization"),
+        *("rms_normalization",),
+    ),
+    "pooling, sampling": (
+        *("average_pool", "global_average_pool", "global_lp_pool", "global_max_pool", "lp_pool"),
+        *("max_pool", "max_roi_pool", "max_unpool", "resize", "upsample", "grid_sample"),
+        *("roi_align", "affine_grid", "psroi_pooling"),
+    ),
+    "shape, movement": (
+        *("concat", "depth_to_space", "expand", "flatten", "gather", "gather_elements"),
+        *("gather_nd", "identity", "pad", "reshape", "reverse_sequence", "scatter_elements"),
+        *("scatter_nd", "shape", "size", "slice", "space_to_depth", "split", "squeeze"),
+        *("tile", "transpose", "unsqueeze", "cast", "center_crop_pad"),
+    ),
+    "quantization": ("dequantize_linear", "dynamic_quantize_linear", "quantize_linear"),
+    "control": ("if", "loop", "scan"),
+}
+ARITHMETIC = "arithmetic"
+REDUCTION = "reduction"
+BORDER = "input, output"
+ALL_FAMILIES = (*FAMILIES, REDUCTION, ARITHMETIC, BORDER)
+
+_MOST_LETTERS = 38
+_MOST_LINES = 7
+
+
+@dataclass(frozen=True)
+class Card:
+    """A box of the drawing.
+
+    lines: what it says below its title. tooltip: all there is to know.
+    kernel: "native" or "numpy" where it is known what runs the node, else "".
+    """
+
+    title: str
+    subtitle: str
+    lines: tuple[str, ...]
+    type: str
+    family: str
+    tooltip: str
+    kernel: str = ""
+
+
+@dataclass(frozen=True)
+class Link:
+    """A value on its way from the card that writes it to one that reads it, by number."""
+
+    source: int
+    target: int
+    value: str
+    label: str
+    tooltip: str
+
+
+@dataclass(frozen=True)
+class Section:
+    """A graph, or a body of a control-flow node in one."""
+
+    title: str
+    cards: tuple[Card, ...]
+    links: tuple[Link, ...]
+
+
+def describe(
+    graph: Graph, title: str = "", numpy_nodes: Collection[str] | None = None
+) -> list[Section]:
+    """The graph, then the bodies in it, however deep.
+
+    numpy_nodes: the first outputs of the nodes that no native kernel runs; None if it is not to
+    be drawn.
+    """
+    cards, links = _describe(graph, numpy_nodes)
+    sections = [Section(title, tuple(cards), tuple(links))]
+    for node in graph.nodes:
+        for name, body in node.attrs.items():
+            if isinstance(body, Graph):
+                label = f"{name} of {node.op} {node.name or node.outputs[0]}"
+                sections += describe(body, label)
+    return sections
+
+
+def _describe(graph: Graph, numpy_nodes: Collection[str] | None) -> tuple[list[Card], list[Link]]:
+    types = {**graph.outputs, **symbolic_types(graph)}
+    cards: list[Card] = []
+    links: list[Link] = []
+    writers: dict[str, int] = {}
+
+    def read(name: str, target: int) -> None:
+        if name in graph.constants and name not in writers:
+            writers[name] = len(cards)
+            cards.append(_border("constant", name, types.get(name)))
+        type = types.get(name)
+        links.append(Link(writers[name], target, name, _dims(type), f"{name}: {type or '?'}"))
+
+    for name, type in graph.inputs.items():
+        writers[name] = len(cards)
+        cards.append(_border("input", name, type))
+    for node in graph.nodes:
+        number = len(cards)
+        kernel = ""
+        if numpy_nodes is not None:
+            first = next((name for name in node.outputs if name), "")
+            kernel = "numpy" if first in numpy_nodes else "native"
+        cards.append(_card(node, graph, types, kernel))
+        for name in dict.fromkeys(node.inputs):
+            if name and name not in graph.constants:
+                read(name, number)
+        writers.update(dict.fromkeys((name for name in node.outputs if name), number))
+    for name in graph.outputs:
+        number = len(cards)
+        cards.append(_border("output", name, types.get(name)))
+        read(name, number)
+    return cards, links
+
+
+def _border(title: str, name: str, type: Type | None) -> Card:
+    text = str(type or "?")
+    return Card(title, _cut(name), (), text, BORDER, f"{title} {name}: {text}")
+
+
+def _card(node: Node, graph: Graph, types: Mapping[str, Type], kernel: str) -> Card:
+    lines = _wrapped(_attributes(node))
+    for role, name in zip(_roles(node), node.inputs, strict=False):
+        if name in graph.constants:
+            lines.append(_cut(f"{role} {_constant(graph.constants[name])}"))
+    if len(lines) > _MOST_LINES:
+        lines = [*lines[: _MOST_LINES - 1], f"... {len(lines) - _MOST_LINES + 1} more"]
+    written = [name for name in node.outputs if name]
+    text = str(types.get(written[0], "?")) if len(written) == 1 else f"{len(written)} outputs"
+    return Card(
+        title=node.op,
+        subtitle=_cut(node.name or written[0]),
+        lines=tuple(lines),
+        type=text,
+        family=family(node.op),
+        tooltip=_tooltip(node, graph, types, kernel),
+        kernel=kernel,
+    )
+
+
+def family(op: str) -> str:
+    """What an op is akin to; most of what is in no list is arithmetic."""
+    for name, ops in FAMILIES.items():
+        if op in ops:
+            return name
+    reduces = op.startswith(("reduce_", "arg_", "cum_", "top_k", "non_max", "non_zero"))
+    return REDUCTION if reduces else ARITHMETIC
+
+
+def _roles(node: Node) -> list[str]:
+    """What the op calls each of its inputs."""
+    places = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
+    parameters = signature(find(node.op).reference).parameters.values()
+    names = [each.name for each in parameters if each.kind in places]
+    return names + [f"input {place}" for place in range(len(names), len(node.inputs))]
+
+
+def _attributes(node: Node) -> list[str]:
+    """Those that are not at their default, shortened: equal numbers once, x between sizes."""
+    defaults = {
+        name: each.default for name, each in signature(find(node.op).reference).parameters.items()
+    }
+    neutral = {"dilations": 1, "group": 1, "strides": 1, "pads": 0, "output_padding": 0}
+    texts: list[str] = []
+    for name, value in node.attrs.items():
+        values = value if isinstance(value, tuple) else (value,)
+        if value == defaults.get(name) or (name in neutral and set(values) <= {neutral[name]}):
+            continue
+        texts.append(f"{name.removesuffix('_shape')} {_value(value)}")
+    return texts
+
+
+def _value(value: Attr) -> str:
+    if isinstance(value, Graph):
+        return f"{{{len(value.nodes)} nodes}}"
+    if not isinstance(value, tuple):
+        return f"{value:g}" if isinstance(value, float) else str(value)
+    if len(set(value)) == 1 and len(value) > 1 and isinstance(value[0], int):
+        return str(value[0])
+    return ",".join(f"{each:g}" if isinstance(each, float) else str(each) for each in value)
+
+
+def _constant(value: Array) -> str:
+    """A number or a few as they are, else the shape and how far they go."""
+    if value.size <= 4 and value.dtype.kind in "iufb":
+        is_float = value.dtype.kind == "f"
+        values = value.ravel().tolist()
+        numbers = ", ".join(f"{each:.4g}" if is_float else str(each) for each in values)
+        return f"= {numbers}" if value.size == 1 else f"= [{numbers}]"
+    return _dims(Type.of(value))
+
+
+def _dims(type: Type | None) -> str:
+    if type is None:
+        return "?"
+    return "×".join(map(str, type.shape)) if type.shape else type.dtype
+
+
+def _wrapped(texts: Sequence[str]) -> list[str]:
+    """The texts on as few lines as they fit."""
+    lines: list[str] = []
+    for text in texts:
+        if lines and len(lines[-1]) + len(text) + 3 <= _MOST_LETTERS - 6:
+            lines[-1] += f" · {text}"
+        else:
+            lines.append(_cut(text))
+    return lines
+
+
+def _cut(text: str) -> str:
+    """The text, or its beginning and end where it is long: names differ at their end."""
+    if len(text) <= _MOST_LETTERS:
+        return text
+    head = _MOST_LETTERS // 3
+    return f"{text[:head]}…{text[head + 1 - _MOST_LETTERS :]}"
+
+
+def _tooltip(node: Node, graph: Graph, types: Mapping[str, Type], kernel: str) -> str:
+    lines = [f"{node.op} {node.name}".strip()]
+    lines += [f"runs in {kernel} code"] if kernel else []
+    lines += [f"{name} = {_value(value)}" for name, value in node.attrs.items()]
+    for role, name in zip(_roles(node), node.inputs, strict=False):
+        if name:
+            lines.append(f"{role}: {name}: {types.get(name, '?')}{_span(graph, name)}")
+    lines += [f"writes {name}: {types.get(name, '?')}" for name in node.outputs if name]
+    return "\n".join(lines)
+
+
+def _span(graph: Graph, name: str) -> str:
+    value = graph.constants.get(name)
+    if value is None or not value.size or value.dtype.kind not in "iuf":
+        return ""
+    return f", {np.min(value):.4g} to {np.max(value):.4g}"

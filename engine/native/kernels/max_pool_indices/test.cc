@@ -1,0 +1,45 @@
+#include <cmath>
+
+#include "base/check.h"
+#include "base/one_step.h"
+
+int main() {
+  using namespace palm;
+  Random random;
+  for (int trial = 0; trial < 60; ++trial) {
+    const size_t kernel = random.between(1, 3), stride = random.between(1, 3);
+    const size_t pad = random.between(0, kernel - 1), height = random.between(4, 9);
+    const size_t width = random.between(4, 9), channels = random.between(1, 20);
+    const size_t oh = (height + 2 * pad - kernel) / stride + 1;
+    const size_t ow = (width + 2 * pad - kernel) / stride + 1, count = 2 * oh * ow * channels;
+    Vector x = random.floats(2 * height * width * channels);
+    for (float& v : x) v = std::nearbyint(v * 4);  // some are equal
+    if (trial % 4 == 0) x[7] = NAN;
+    Vector y(count + 1, 77.f);
+    std::vector<int64_t> indices(count + 1, 77);
+    const auto twice = [](size_t v) { return Ints(2, static_cast<int64_t>(v)); };
+    OneStep step("max_pool_indices");
+    step.input({2, height, width, channels}, x).output({2, oh, ow, channels});
+    step.output(DType::kInt64, {2, oh, ow, channels}).attr("kernel", twice(kernel));
+    step.attr("strides", twice(stride)).attr("pads", Ints(4, static_cast<int64_t>(pad)));
+    step.make(kScalar, 1 + trial % 3).run({y.data(), indices.data()});
+    for (size_t i = 0; i < count; ++i) {
+      const size_t c = i % channels, ox = i / channels % ow, oy = i / channels / ow % oh;
+      const size_t n = i / channels / ow / oh;
+      float best = -INFINITY;
+      size_t at = 0;
+      bool any = false;
+      for (size_t k = 0; k < kernel * kernel; ++k) {
+        const size_t iy = oy * stride + k / kernel - pad, ix = ox * stride + k % kernel - pad;
+        if (iy >= height || ix >= width) continue;
+        const float v = x[((n * height + iy) * width + ix) * channels + c];
+        if (any && !(v > best) && !(std::isnan(v) && !std::isnan(best))) continue;
+        best = v, any = true;
+        at = ((n * channels + c) * height + iy) * width + ix;
+      }
+      PALM_CHECK(is_close(y[i], best, 0), "y[%zu] is %g, expected %g", i, y[i], best);
+      PALM_CHECK(indices[i] == static_cast<int64_t>(at), "index %zu", i);
+    }
+    PALM_CHECK(y[count] == 77.f && indices[count] == 77, "wrote past the end");
+  }
+}

@@ -1,0 +1,76 @@
+// Layer, instance, group and root mean square normalization: x is [items, rows, groups, n], each
+// group of an item has its own mean and variance over rows and n. Scale and bias are constants of
+// groups * n, or left out.
+#include "kernels/normalize/normalize.h"
+
+#include "base/arena.h"
+#include "base/step.h"
+
+namespace palm {
+namespace {
+
+class NormalizeStep : public Step {
+ public:
+  explicit NormalizeStep(const Node& node)
+      : run_(find_normalize(node.isa)),
+        items_(node.attrs.size("items")),
+        rows_(node.attrs.size("rows", 1)),
+        groups_(node.attrs.size("groups", 1)),
+        n_(node.attrs.size("n", 1)),
+        epsilon_(node.attrs.number("epsilon")),
+        centre_(node.attrs.integer("centre", 1) != 0) {
+    const Tensor &x = node.in(0), &y = node.out();
+    const size_t width = checked_product(groups_, n_);
+    const size_t count = checked_product(checked_product(items_, rows_), width);
+    if (x.count != count || y.count != count)
+      fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
+    const auto copy = [&](size_t i, std::vector<float>& to) {
+      if (const float* p = node.constant(i, width)) to.assign(p, p + width);
+    };
+    copy(1, scale_);
+    copy(2, bias_);
+  }
+
+  size_t scratch_bytes(int threads) const override {
+    return rows_ == 1 ? 0 : checked_product(static_cast<size_t>(threads), columns_bytes());
+  }
+
+  void run(const Buffers& b) const override {
+    const size_t size = rows_ * groups_ * n_;
+    b.pool->parallel(
+        items_, grain_of(size * kWorkOfTouching * 2), [&](size_t begin, size_t end, int thread) {
+          float* const scratch =
+              rows_ == 1 ? nullptr
+                         : reinterpret_cast<float*>(b.scratch +
+                                                    static_cast<size_t>(thread) * columns_bytes());
+          for (size_t i = begin; i < end; ++i)
+            run_({rows_, groups_, n_, b.in(0) + i * size, scale_.empty() ? nullptr : scale_.data(),
+                  bias_.empty() ? nullptr : bias_.data(), epsilon_, centre_, b.out() + i * size,
+                  scratch});
+        });
+  }
+
+  bool in_place(size_t i) const override { return i == 0; }
+
+ private:
+  size_t columns_bytes() const { return round_up(2 * groups_ * n_ * sizeof(float)); }
+
+  NormalizeFn run_;
+  size_t items_, rows_, groups_, n_;
+  float epsilon_;
+  bool centre_;
+  std::vector<float> scale_, bias_;
+};
+
+}  // namespace
+
+NormalizeFn find_normalize(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/normalize/kernels.inc"
+#undef PALM_KERNEL
+}
+
+StepPtr make_normalize(const Node& node) { return std::make_unique<NormalizeStep>(node); }
+
+}  // namespace palm

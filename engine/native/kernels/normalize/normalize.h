@@ -1,0 +1,29 @@
+#pragma once
+#include <cstddef>
+
+#include "base/cpu.h"
+
+namespace palm {
+
+// For each of `groups` groups of neighbouring columns of x[rows, groups * n]: y = (x - mean) /
+// sqrt(variance + epsilon) * scale + bias, both over all of the group's elements in all rows;
+// scale and bias, one for each column, may be null. `centre` false: the mean counts as 0.
+// y may be x.
+struct Normalize {
+  size_t rows, groups, n;
+  const float *x, *scale, *bias;
+  float epsilon;
+  bool centre;
+  float* y;
+  float* scratch;  // 2 * groups * n, unless rows is 1
+};
+
+using NormalizeFn = void (*)(const Normalize& normalize);
+
+#define PALM_KERNEL(need, name) void name(const Normalize& normalize);
+#include "kernels/normalize/kernels.inc"
+#undef PALM_KERNEL
+
+NormalizeFn find_normalize(uint32_t isa);
+
+}  // namespace palm

@@ -1,0 +1,13 @@
+"""bitwise_and."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.dtypes import INTEGERS
+from palmkit.engine.ops.elementwise import binary_cases, elementwise
+
+
+@elementwise(*binary_cases("int32"), *binary_cases("uint8")[:3], dtypes=INTEGERS)
+def bitwise_and(a: Array, b: Array) -> Array:
+    """The bits that both have."""
+    return np.bitwise_and(a, b)

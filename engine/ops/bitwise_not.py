@@ -1,0 +1,13 @@
+"""bitwise_not."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.dtypes import INTEGERS
+from palmkit.engine.ops.elementwise import elementwise, unary_cases
+
+
+@elementwise(*unary_cases("int32"), *unary_cases("uint8")[:2], dtypes=INTEGERS)
+def bitwise_not(x: Array) -> Array:
+    """Every bit of x turned over."""
+    return np.invert(x)

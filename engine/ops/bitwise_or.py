@@ -1,0 +1,13 @@
+"""bitwise_or."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.dtypes import INTEGERS
+from palmkit.engine.ops.elementwise import binary_cases, elementwise
+
+
+@elementwise(*binary_cases("int32"), *binary_cases("uint8")[:3], dtypes=INTEGERS)
+def bitwise_or(a: Array, b: Array) -> Array:
+    """The bits that one or the other has."""
+    return np.bitwise_or(a, b)

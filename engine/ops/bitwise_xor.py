@@ -1,0 +1,13 @@
+"""bitwise_xor."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.dtypes import INTEGERS
+from palmkit.engine.ops.elementwise import binary_cases, elementwise
+
+
+@elementwise(*binary_cases("int32"), *binary_cases("uint8")[:3], dtypes=INTEGERS)
+def bitwise_xor(a: Array, b: Array) -> Array:
+    """The bits that just one of the two has."""
+    return np.bitwise_xor(a, b)

@@ -1,0 +1,13 @@
+"""cos."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.elementwise import elementwise, unary_cases
+
+
+@elementwise(*unary_cases(), dtypes=FLOATS)
+def cos(x: Array) -> Array:
+    """The cosine of x, in radians."""
+    return np.cos(x)

@@ -1,0 +1,56 @@
+"""dynamic_quantize_lstm."""
+
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import Case, Results, op
+from palmkit.engine.ops.dequantize_linear import dequantize_linear
+from palmkit.engine.ops.dynamic_quantize_linear import dynamic_quantize_linear
+from palmkit.engine.ops.lstm import lstm, run
+from palmkit.engine.ops.rules import need_dtype
+
+
+def _infer(x: Type, *more: Type | None, **attrs: Any) -> tuple[Type, ...]:
+    need_dtype("dynamic_quantize_lstm", x, among=["float32"])
+    types = lstm.infer(x, *more, **attrs)
+    return types if isinstance(types, tuple) else (types,)
+
+
+def _rounded(x: Array) -> Array:
+    """x as 8 bits over the range that it has can hold it."""
+    return np.asarray(dequantize_linear.reference(*dynamic_quantize_linear.reference(x)))
+
+
+@op(_infer, *(Case(each.inputs, each.attrs, each.outputs) for each in lstm.cases[:7]))
+def dynamic_quantize_lstm(
+    x: Array,
+    w: Array,
+    r: Array,
+    b: Array | None = None,
+    sequence_lens: Array | None = None,
+    initial_h: Array | None = None,
+    initial_c: Array | None = None,
+    p: Array | None = None,
+    *,
+    clip: float = 0.0,
+    direction: str = "forward",
+    hidden_size: int = 0,
+    input_forget: int = 0,
+    **attrs: Any,
+) -> Results:
+    """lstm whose gates see x, all of it, and h, at each step, rounded to 8 bits of their range.
+
+    ONNX Runtime's operator DynamicQuantizeLSTM, its weights dequantized; docs/ContribOperators.md.
+    """
+    return run(
+        (_rounded(x), w, r, b, sequence_lens, initial_h, initial_c, p),
+        _rounded,
+        activations=attrs.get("activations", ()),
+        alphas=attrs.get("activation_alpha", ()),
+        betas=attrs.get("activation_beta", ()),
+        clip=clip,
+        direction=direction,
+        input_forget=input_forget,
+    )

@@ -1,0 +1,59 @@
+"""What the ops that gather from indices and scatter to them share."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.errors import ShapeError
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops.rules import need_dtype
+
+INDICES = ("int32", "int64")
+REDUCTIONS = ("none", "add", "mul", "max", "min")
+
+
+def along_axis(indices: Array, axis: int) -> tuple[Array, ...]:
+    """The numpy index of each element's own place, but `indices` along the axis."""
+    index = list(np.ix_(*map(np.arange, indices.shape)))
+    index[axis] = indices
+    return tuple(index)
+
+
+def need_reduction(reduction: str) -> None:
+    """ValueError for a name that is none of REDUCTIONS."""
+    if reduction not in REDUCTIONS:
+        raise ValueError(f"unknown reduction: {reduction}")
+
+
+def need_elements(op: str, x: Type, indices: Type, axis: int, updates: Type | None = None) -> None:
+    """ShapeError unless `indices` name places in x along the axis, one for each update."""
+    need_dtype(op, indices, among=INDICES)
+    if len(indices.shape) != len(x.shape):
+        raise ShapeError(f"{op}: expected indices of the rank of {x}, got {indices}")
+    if any(
+        n > dim for i, (n, dim) in enumerate(zip(indices.dims, x.dims, strict=True)) if i != axis
+    ):
+        raise ShapeError(f"{op}: {indices} is larger than {x} beside axis {axis}")
+    if updates is not None:
+        need_dtype(op, x, updates, among=(x.dtype,))
+        if updates.dims != indices.dims:
+            raise ShapeError(f"{op}: expected updates of the shape of {indices}, got {updates}")
+
+
+def scattered(x: Array, index: Sequence[Array], updates: Array, reduction: str) -> Array:
+    """A copy of x with the updates written to the index, or reduced with what is there."""
+    y = x.copy()
+    place: Any = tuple(index)
+    match reduction:
+        case "none":
+            y[place] = updates
+        case "add":
+            np.add.at(y, place, updates)
+        case "mul":
+            np.multiply.at(y, place, updates)
+        case "max":
+            np.maximum.at(y, place, updates)
+        case _:
+            np.minimum.at(y, place, updates)
+    return y

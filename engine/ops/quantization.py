@@ -1,0 +1,74 @@
+"""What the ops that round to a few levels, and back, share."""
+
+import numpy as np
+
+from palmkit.engine.errors import ShapeError
+from palmkit.engine.ir import Array, Type, numpy_dtype
+from palmkit.engine.ops.casting import converted
+from palmkit.engine.ops.rules import positive_axis
+
+INTEGERS = ("int8", "uint8", "int16", "uint16", "int4", "uint4", "int2", "uint2")
+NARROW_FLOATS = (
+    "float8_e4m3fn",
+    "float8_e4m3fnuz",
+    "float8_e5m2",
+    "float8_e5m2fnuz",
+    "float4_e2m1fn",
+)
+LEVELS = INTEGERS + NARROW_FLOATS
+
+
+def integer_range(dtype: str) -> tuple[int, int]:
+    """The least and the greatest value of an integer dtype of `LEVELS`, or int32."""
+    bits = int(dtype.lstrip("uint"))
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
+
+
+def narrowed(x: Array, dtype: str, saturate: int = 1) -> Array:
+    """The floats x in a dtype of `LEVELS`, to the nearest, ties to even.
+
+    saturate: beyond the range comes its end; else, of 8-bit floats, infinity or NaN.
+    """
+    if dtype not in NARROW_FLOATS:
+        low, high = integer_range(dtype)
+        whole = np.clip(np.nan_to_num(np.rint(x), nan=0, posinf=high, neginf=low), low, high)
+        return np.asarray(whole.astype(np.int32).astype(numpy_dtype(dtype)))
+    if dtype == "float4_e2m1fn":
+        return np.asarray(np.clip(x, -6, 6).astype(numpy_dtype(dtype)))
+    return converted(x, dtype, saturate)
+
+
+def need_parameters(
+    op: str, x: Type, scale: Type, zero_point: Type | None, axis: int, block_size: int
+) -> None:
+    """Raise unless scale and zero_point are for x: one number, one a slice of axis, or blocks."""
+    if (
+        zero_point is not None
+        and zero_point.dims != scale.dims
+        and not (_is_one(zero_point) and _is_one(scale))
+    ):
+        raise ShapeError(f"{op}: scale {scale} and zero point {zero_point} differ in shape")
+    if block_size < 0:
+        raise ValueError(f"block_size is out of range: {block_size}")
+    if block_size:
+        axis = positive_axis(op, axis, x)
+        blocks = tuple(-(-dim // block_size) if i == axis else dim for i, dim in enumerate(x.dims))
+        if scale.dims != blocks:
+            raise ShapeError(f"{op}: expected a scale of {list(blocks)} for {x}, got {scale}")
+    elif not _is_one(scale):
+        axis = positive_axis(op, axis, x)
+        if scale.dims != (x.dims[axis],):
+            raise ShapeError(f"{op}: expected a scale of [{x.dims[axis]}] for {x}, got {scale}")
+
+
+def _is_one(parameter: Type) -> bool:
+    return parameter.elements == 1 and len(parameter.dims) < 2
+
+
+def spread(parameter: Array, x: Array, axis: int, block_size: int) -> Array:
+    """A scale or zero point as it broadcasts with x."""
+    if block_size:
+        return np.repeat(parameter, block_size, axis).take(range(x.shape[axis]), axis)
+    if parameter.size == 1 and parameter.ndim < 2:
+        return parameter.reshape(())
+    return parameter.reshape([-1 if i == axis % x.ndim else 1 for i in range(x.ndim)])

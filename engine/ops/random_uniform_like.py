@@ -1,0 +1,34 @@
+"""random_uniform_like."""
+
+from palmkit.engine.ir import Array, Type, numpy_dtype
+from palmkit.engine.ops import Case, case, op
+from palmkit.engine.ops.randomness import float_type, generator
+
+
+def _infer(
+    x: Type,
+    *,
+    dtype: str = "",
+    low: float = 0.0,
+    high: float = 1.0,
+    seed: float | None = None,
+) -> Type:
+    return float_type("random_uniform_like", dtype or x.dtype, x.dims)
+
+
+@op(
+    _infer,
+    case((3, 4)),
+    Case((Type("int32", (2,)),), {"dtype": "float64", "seed": 3.0}),
+    pure=False,
+)
+def random_uniform_like(
+    x: Array,
+    *,
+    dtype: str = "",
+    low: float = 0.0,
+    high: float = 1.0,
+    seed: float | None = None,
+) -> Array:
+    """Numbers evenly distributed in low..high, of the shape of x; dtype "" is that of x."""
+    return generator(seed).uniform(low, high, x.shape).astype(numpy_dtype(dtype or x.dtype.name))

@@ -1,0 +1,12 @@
+"""shrink."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.elementwise import elementwise, unary_cases
+
+
+@elementwise(*unary_cases(), *unary_cases(lambd=1.0, bias=0.25), *unary_cases("int32")[:2])
+def shrink(x: Array, *, bias: float = 0.0, lambd: float = 0.5) -> Array:
+    """y = x + bias where x < -lambd, x - bias where x > lambd, else 0."""
+    return np.where(x < -lambd, x + bias, np.where(x > lambd, x - bias, 0))

@@ -1,0 +1,12 @@
+"""sign."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.elementwise import elementwise, unary_cases
+
+
+@elementwise(*unary_cases(), *unary_cases("int32")[:2])
+def sign(x: Array) -> Array:
+    """-1, 0 or 1, as x is below, at or above 0."""
+    return np.sign(x)

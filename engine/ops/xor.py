@@ -1,0 +1,15 @@
+"""xor."""
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+from palmkit.engine.ops import case
+from palmkit.engine.ops.elementwise import elementwise
+
+
+@elementwise(
+    case((7,), (7,), dtype="bool"), case((2, 3, 4), (3, 1), dtype="bool"), dtypes=("bool",)
+)
+def xor(a: Array, b: Array) -> Array:
+    """Is just one of the two true?"""
+    return np.logical_xor(a, b)

@@ -1,0 +1,164 @@
+"""Patterns of nodes, written as the expressions that they compute."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from inspect import signature
+from typing import Any, TypeAlias, TypeVar
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Attr, Graph, Node
+from palmkit.engine.ops import find
+from palmkit.engine.passes.rewrite import Draft
+
+_COMMUTATIVE = ("add", "mul", "max", "min")
+_CLOSE = 1e-5
+_LIKE = {"div": "mul", "sub": "add"}
+_Made = TypeVar("_Made")
+
+
+@dataclass(frozen=True)
+class _Variable:
+    """A value: the same name stands for the same value."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class _Constant:
+    """A constant: the same name stands for equal constants."""
+
+    name: str
+
+
+@dataclass(frozen=True)
+class _Call:
+    op: str
+    operands: tuple[_Pattern, ...]
+    attrs: Mapping[str, Attr]
+
+
+_Pattern: TypeAlias = "_Variable | _Constant | _Call | float"
+_Operand: TypeAlias = "str | Array"
+
+
+@dataclass
+class Found:
+    """What the names of a pattern stand for."""
+
+    values: dict[str, str]
+    constants: dict[str, Array]
+
+    def number(self, name: str) -> float | None:
+        """A constant of one element as a number."""
+        value = self.constants[name]
+        return float(value.reshape(-1)[0]) if value.size == 1 else None
+
+
+def match(draft: Draft, text: str, node: Node) -> Found | None:
+    """What `text` stands for if it is what `node` computes.
+
+    text: calls of ops, as `mul(x, add(erf(x), 1))`. Small letters are values, capitals constants,
+    numbers constants of one element (to 1e-5), _ an input left out. The operands of add, mul, max
+    and min may stand either way; dividing by a constant is multiplying by another, and so with
+    sub. Attributes that are named must have that value.
+    """
+    found = Found({}, {})
+    return found if _matches_node(draft, _parse(text), node, found) else None
+
+
+def by_root(
+    graph: Graph, patterns: Sequence[tuple[str, _Made]], written: Collection[str] = ()
+) -> dict[str, list[tuple[str, _Made]]]:
+    """The patterns that the graph has the ops for, by the ops that their last node may have.
+
+    written: ops that the graph may get meanwhile.
+    """
+    present = {*written, *(node.op for node in graph.nodes)}
+    for op, other in _LIKE.items():
+        if op in present:
+            present.add(other)
+    roots: dict[str, list[tuple[str, _Made]]] = {}
+    for text, made in patterns:
+        if _ops_of(text) <= present:
+            root = _parse(text).op
+            for op in (root, *(op for op, other in _LIKE.items() if other == root)):
+                roots.setdefault(op, []).append((text, made))
+    return roots
+
+
+@cache
+def _parse(text: str) -> _Call:
+    pattern = _pattern(ast.parse(text, mode="eval").body)
+    assert isinstance(pattern, _Call)
+    return pattern
+
+
+@cache
+def _ops_of(text: str) -> frozenset[str]:
+    return _ops(_parse(text))
+
+
+def _ops(pattern: _Pattern) -> frozenset[str]:
+    if not isinstance(pattern, _Call):
+        return frozenset()
+    return frozenset({pattern.op}).union(*map(_ops, pattern.operands))
+
+
+def _pattern(tree: ast.expr) -> _Pattern:
+    if isinstance(tree, ast.Name):
+        return _Constant(tree.id) if tree.id.isupper() else _Variable(tree.id)
+    if isinstance(tree, ast.Call):
+        attrs = {str(each.arg): ast.literal_eval(each.value) for each in tree.keywords}
+        return _Call(ast.unparse(tree.func), tuple(map(_pattern, tree.args)), attrs)
+    return float(ast.literal_eval(tree))
+
+
+def _matches(draft: Draft, pattern: _Pattern, operand: _Operand, found: Found) -> bool:
+    if isinstance(pattern, _Call):
+        node = draft.producer(operand) if isinstance(operand, str) else None
+        return node is not None and _matches_node(draft, pattern, node, found)
+    if isinstance(pattern, _Variable):
+        if pattern.name == "_":
+            return isinstance(operand, str) and not operand
+        values = found.values
+        return isinstance(operand, str) and values.setdefault(pattern.name, operand) == operand
+    value = draft.constant(operand) if isinstance(operand, str) else operand
+    if value is None:
+        return False
+    if isinstance(pattern, _Constant):
+        return np.array_equal(found.constants.setdefault(pattern.name, value), value)
+    return value.size == 1 and bool(np.isclose(value, pattern, rtol=_CLOSE, atol=0).all())
+
+
+def _matches_node(draft: Draft, pattern: _Call, node: Node, found: Found) -> bool:
+    operands: list[_Operand] = [*node.inputs, *[""] * (len(pattern.operands) - len(node.inputs))]
+    if node.op != pattern.op:
+        value = draft.constant(node.inputs[-1]) if _LIKE.get(node.op) == pattern.op else None
+        if value is None:
+            return False
+        wide = value.astype(np.float64)
+        operands[-1] = 1 / wide if node.op == "div" else -wide
+    if len(operands) != len(pattern.operands) or not _has_attrs(node, pattern.attrs):
+        return False
+    orders = [operands, operands[::-1]] if pattern.op in _COMMUTATIVE else [operands]
+    for order in orders:
+        trial = Found({**found.values}, {**found.constants})
+        pairs = zip(pattern.operands, order, strict=True)
+        if all(_matches(draft, each, given, trial) for each, given in pairs):
+            found.values, found.constants = trial.values, trial.constants
+            return True
+    return False
+
+
+def _has_attrs(node: Node, wanted: Mapping[str, Attr]) -> bool:
+    if not wanted:
+        return True
+    parameters = signature(find(node.op).reference).parameters
+    given: dict[str, Any] = {key: node.attrs.get(key, parameters[key].default) for key in wanted}
+    expected: dict[str, Any] = {**wanted}
+    return all(np.isclose(given[key], value, rtol=_CLOSE) for key, value in expected.items())

@@ -1,0 +1,252 @@
+"""Arithmetic that can be said more simply."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.errors import PalmError
+from palmkit.engine.ir import Array, Graph, Node, numpy_dtype
+from palmkit.engine.passes.rewrite import Change, Draft, rewrite
+from palmkit.engine.passes.signs import is_non_negative
+
+_BROADCASTING = (
+    "add",
+    "sub",
+    "mul",
+    "div",
+    "max",
+    "min",
+    "pow",
+    "where",
+    "equal",
+    "greater",
+    "less",
+)
+
+
+def simplify(graph: Graph) -> Graph:
+    """Powers, double negations, casts of casts, bounds of bounds, constants one after the other.
+
+    Constants: of add and sub, or of mul and div, two become one. Bounds: max and min with a
+    number are clip, and clip of clip or relu is clip. An expand that broadcasting does anyway
+    leaves.
+    """
+    return rewrite(graph, _simplify, _RULES)
+
+
+def _simplify(draft: Draft, node: Node) -> Change:
+    for rule in _RULES[node.op]:
+        change = rule(draft, node)
+        if change is not None:
+            return change
+    return None
+
+
+def _power(draft: Draft, node: Node) -> Change:
+    x, exponent = node.inputs
+    value = _number(draft, exponent)
+    type = draft.type(x)
+    if value is None or type is None or type.dims != draft.dims(node.outputs[0]):
+        return None
+    if value == 1:
+        return {node.outputs[0]: x}
+    if value == 2:
+        return [replace(node, op="mul", inputs=(x, x))]
+    if value == 0.5 and type.dtype.startswith("float") and is_non_negative(draft, x):
+        return [replace(node, op="sqrt", inputs=(x,))]
+    if value == -1 and type.dtype.startswith("float"):
+        return [replace(node, op="reciprocal", inputs=(x,))]
+    return None
+
+
+def _inverse(draft: Draft, node: Node) -> Change:
+    """f(f(x)) is x."""
+    before = draft.producer(node.inputs[0])
+    return {node.outputs[0]: before.inputs[0]} if before and before.op == node.op else None
+
+
+def _again(draft: Draft, node: Node) -> Change:
+    """f(f(x)) is f(x)."""
+    before = draft.producer(node.inputs[0])
+    same = before is not None and before.op == node.op and before.attrs == node.attrs
+    return {node.outputs[0]: node.inputs[0]} if same else None
+
+
+def _already(draft: Draft, node: Node) -> Change:
+    """relu and abs of what is not negative."""
+    x = node.inputs[0]
+    return {node.outputs[0]: x} if is_non_negative(draft, x) else None
+
+
+def _negated(draft: Draft, node: Node) -> Change:
+    """Adding what is negated is subtracting, and the other way round."""
+    for x, other in (node.inputs, node.inputs[::-1]) if node.op == "add" else (node.inputs,):
+        minus = draft.sole_producer(other, "neg")
+        if minus is not None:
+            op = "sub" if node.op == "add" else "add"
+            return [replace(node, op=op, inputs=(x, minus.inputs[0]))]
+    return None
+
+
+def _cast(draft: Draft, node: Node) -> Change:
+    before = draft.producer(node.inputs[0])
+    first = draft.type(before.inputs[0]) if before is not None and before.op == "cast" else None
+    if before is None or first is None:
+        return None
+    if not _holds(str(before.attrs["to"]), first.dtype):
+        return None
+    return [replace(node, inputs=before.inputs)]
+
+
+def _holds(wide: str, narrow: str) -> bool:
+    """Every value of dtype `narrow` is one of dtype `wide`."""
+    try:
+        a, b = numpy_dtype(wide), numpy_dtype(narrow)
+    except PalmError:
+        return False
+    if a == b or b.kind == "b":
+        return True
+    if a.kind not in "iuf" or b.kind not in "iuf":
+        return False
+    if a.kind == "f" and b.kind in "iu":
+        return bool(np.finfo(a).nmant + 1 >= 8 * b.itemsize - (b.kind == "i"))
+    return bool(np.can_cast(b, a, "safe"))
+
+
+def _bound(draft: Draft, node: Node) -> Change:
+    """max or min of a value and a number."""
+    if len(node.inputs) != 2:
+        return None
+    x, bound = node.inputs
+    if draft.constant(bound) is None:
+        x, bound = bound, x
+    value, type = draft.constant(bound), draft.type(x)
+    if value is None or value.size != 1 or type is None or not type.dtype.startswith("float"):
+        return None
+    if type.dims != draft.dims(node.outputs[0]) or np.isnan(value).any():
+        return None
+    number = bound if not value.ndim else draft.new_constant(f"{bound}/number", value.reshape(()))
+    inputs = (x, number) if node.op == "max" else (x, "", number)
+    return [Node("clip", inputs, node.outputs, name=node.name)]
+
+
+def _clip(draft: Draft, node: Node) -> Change:
+    """Bounds of what has bounds."""
+    before = draft.sole_producer(node.inputs[0], "clip", "relu")
+    outer, inner = _bounds(draft, node), None if before is None else _bounds(draft, before)
+    if before is None or outer is None or inner is None or not _has_floats(draft, node):
+        return None
+    bounds = np.clip(inner, *outer)
+    dtype = numpy_dtype(str(draft.type(node.inputs[0]).dtype))  # type: ignore[union-attr]
+    y = node.outputs[0]
+    low, high = (draft.new_constant(f"{y}/bound", np.array(each, dtype)) for each in bounds)
+    return [Node("clip", (before.inputs[0], low, high), node.outputs, name=node.name)]
+
+
+def _bounds(draft: Draft, node: Node) -> tuple[float, float] | None:
+    """The bounds of a clip or relu if they are numbers, the lower one not above the other."""
+    if node.op == "relu":
+        return 0.0, np.inf
+    bounds = [-np.inf, np.inf]
+    for place, name in enumerate(node.inputs[1:3]):
+        value = _number(draft, name) if name else bounds[place]
+        if value is None:
+            return None
+        bounds[place] = value
+    return (bounds[0], bounds[1]) if bounds[0] <= bounds[1] else None
+
+
+def _has_floats(draft: Draft, node: Node) -> bool:
+    type = draft.type(node.inputs[0])
+    return type is not None and type.dtype.startswith("float")
+
+
+def _constants(draft: Draft, node: Node) -> Change:
+    """x + a + b, x * a / b and the like: what stands beside x becomes one constant."""
+    x, operand = _operands(draft, node)
+    before = draft.sole_producer(x, *(_SUMS if node.op in _SUMS else _PRODUCTS))
+    if before is None:
+        return None
+    source, first = _operands(draft, before)
+    a, b = draft.constant(first), draft.constant(operand)
+    if a is None or b is None or draft.constant(source) is not None or not _has_floats(draft, node):
+        return None
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    if node.op in _SUMS:
+        value = (wide_a if before.op == "add" else -wide_a) + (
+            wide_b if node.op == "add" else -wide_b
+        )
+        op = "add"
+    else:
+        value = wide_a if before.op == "mul" else 1 / wide_a
+        value = value * wide_b if node.op == "mul" else value / wide_b
+        op = "mul"
+    value = value.astype(a.dtype)
+    dims = draft.dims(node.outputs[0])
+    if not np.isfinite(value).all() or dims is None or value.size > max(a.size, b.size):
+        return None
+    name = draft.new_constant(f"{node.outputs[0]}/{op}", value)
+    return [Node(op, (source, name), node.outputs, name=node.name)]
+
+
+_SUMS, _PRODUCTS = ("add", "sub"), ("mul", "div")
+
+
+def _operands(draft: Draft, node: Node) -> tuple[str, str]:
+    """The computed operand and the other one, of an op of two."""
+    a, b = node.inputs
+    return (b, a) if node.op in ("add", "mul") and draft.constant(b) is None else (a, b)
+
+
+def _expanded(draft: Draft, node: Node) -> Change:
+    """An operand that is expanded to what broadcasting makes of it."""
+    dims = draft.dims(node.outputs[0])
+    for place, name in enumerate(node.inputs):
+        expand = draft.producer(name)
+        if expand is None or expand.op != "expand" or dims is None:
+            continue
+        inputs = (*node.inputs[:place], expand.inputs[0], *node.inputs[place + 1 :])
+        shapes = [draft.dims(each) for each in inputs]
+        if all(shape is not None for shape in shapes):
+            shape: Any = np.broadcast_shapes(*(each for each in shapes if each is not None))
+            if shape == dims:
+                return [replace(node, inputs=inputs)]
+    return None
+
+
+def _sum(draft: Draft, node: Node) -> Change:
+    """Of two values it is an addition."""
+    return [replace(node, op="add")] if len(node.inputs) == 2 else None
+
+
+def _number(draft: Draft, name: str) -> float | None:
+    """The value of a constant of one element."""
+    value: Array | None = draft.constant(name)
+    return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
+
+
+_Rule = Callable[[Draft, Node], Change]
+_RULES: dict[str, tuple[_Rule, ...]] = {
+    **{op: (_expanded,) for op in _BROADCASTING},
+    "add": (_expanded, _negated, _constants),
+    "sub": (_expanded, _negated, _constants),
+    "mul": (_expanded, _constants),
+    "div": (_expanded, _constants),
+    "max": (_expanded, _bound),
+    "min": (_expanded, _bound),
+    "pow": (_expanded, _power),
+    "sum": (_sum,),
+    "cast": (_cast,),
+    "clip": (_clip,),
+    "neg": (_inverse,),
+    "not": (_inverse,),
+    "relu": (_already,),
+    "abs": (_already,),
+    "floor": (_again,),
+    "ceil": (_again,),
+    "round": (_again,),
+}

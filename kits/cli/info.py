@@ -1,0 +1,148 @@
+"""palmkit info: what is in a model file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+from palmkit.kits.cli import models
+from palmkit.kits.cli.command import Commands, add_command
+
+if TYPE_CHECKING:
+    from palmkit.engine.ir import Dim, Graph
+    from palmkit.engine.summary import Summary
+
+DESCRIPTION = """\
+Show what is in a model: inputs, outputs, operators, sizes, and what one run of it takes.
+
+parameters    elements of the weights
+MACs          multiply-accumulates of convolutions, matrix products and recurrent layers
+activations   memory for the values between the nodes, as backend cpu plans it
+The last two are of one run: a model with open sizes has them for given ones, --input-shape
+1x3x480x640, or for a batch of 1 if nothing else is open.
+"""
+EXAMPLES = """\
+  palmkit info detector.palm
+  palmkit info detector.onnx --json
+  palmkit info detector.onnx --input-shape 1x3x480x640     MACs and memory at that size
+  palmkit info detector.tflite --graph                     every node, one a line
+"""
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = add_command(
+        commands,
+        "info",
+        run,
+        help="show what is in a model file, and what it takes to run",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    parser.add_argument("model", metavar="FILE", help=models.FILES)
+    models.add_shapes(parser)
+    form = parser.add_mutually_exclusive_group()
+    form.add_argument("--json", action="store_true", help="as one JSON object")
+    form.add_argument("--graph", action="store_true", help="the whole graph as text")
+    models.add_source_options(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Show one model."""
+    from palmkit.engine.format.encodings import stored_bytes
+    from palmkit.engine.shapes import with_input_shapes
+    from palmkit.engine.summary import summarise
+
+    graph = models.read(options)
+    if options.graph:
+        print(graph)
+        return 0
+    batches = _open_batches(graph)
+    facts = _facts(options.model, summarise(graph))
+    if batches:
+        of_one = summarise(with_input_shapes(graph, batches))
+        facts |= {"macs": of_one.macs, "activation_bytes": of_one.activation_bytes}
+        facts |= {"uncounted_nodes": of_one.uncounted, "batch": 1}
+    path = Path(options.model)
+    if path.is_file() and (stored := stored_bytes(path)):
+        facts["weights_bytes"] = stored
+    if options.json:
+        print(json.dumps(facts))
+    else:
+        _print(facts)
+    return 0
+
+
+def _open_batches(graph: Graph) -> dict[str, tuple[Dim, ...]]:
+    """Shapes with a batch of 1, if nothing but first dims is open; else none."""
+    shapes = {
+        name: (1, *type.shape[1:])
+        for name, type in graph.inputs.items()
+        if not type.is_static and type.has_rank
+    }
+    dims = [dim for shape in shapes.values() for dim in shape]
+    return {} if any(isinstance(dim, str) for dim in dims) else dict(shapes)
+
+
+def _facts(file: str, summary: Summary) -> dict[str, Any]:
+    path = Path(file)
+    files = [path] if path.is_file() else [each for each in path.rglob("*") if each.is_file()]
+    return {
+        "file": file,
+        "size_bytes": sum(each.stat().st_size for each in files),
+        "inputs": {name: str(type) for name, type in summary.inputs.items()},
+        "outputs": {name: str(type) for name, type in summary.outputs.items()},
+        "metadata": dict(summary.metadata),
+        "nodes": summary.nodes,
+        "ops": dict(summary.ops),
+        "parameters": summary.parameters,
+        "weights_bytes": dict(summary.weights),
+        "macs": summary.macs,
+        "uncounted_nodes": summary.uncounted,
+        "activation_bytes": summary.activation_bytes,
+    }
+
+
+def _print(facts: dict[str, Any]) -> None:
+    macs, uncounted = facts["macs"], facts["uncounted_nodes"]
+    if macs is None:
+        counted = "unknown: sizes are open, see --input-shape"
+    else:
+        counted = f"{_short(macs)}  ({macs:,})"
+        counted += ", for a batch of 1" if "batch" in facts else ""
+        counted += f", without {uncounted} nodes that only a run can tell" if uncounted else ""
+    activations = facts["activation_bytes"]
+    lines = {
+        "file": f"{facts['file']}  {_size(facts['size_bytes'])}",
+        "parameters": f"{_short(facts['parameters'])}  ({facts['parameters']:,})",
+        "weights": ", ".join(f"{_size(n)} {kind}" for kind, n in facts["weights_bytes"].items()),
+        "MACs": counted,
+        "activations": "unknown" if activations is None else _size(activations),
+    }
+    for key, value in lines.items():
+        print(f"{key:12} {value or 'none'}")
+    for key in ("inputs", "outputs", "metadata", "ops"):
+        entries = facts[key]
+        title = f"{facts['nodes']} nodes" if key == "ops" else key
+        print(f"\n{title}" if entries else f"\n{title}: none")
+        width = max(map(len, entries), default=0)
+        for name, value in entries.items():
+            print(f"  {name:{width}}  {shorten(str(value), 120)}")
+
+
+def _short(count: int) -> str:
+    """The count with three or four digits and a unit of a thousand's power."""
+    for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= size:
+            return f"{count / size:.4g} {unit}"
+    return str(count)
+
+
+def _size(size_bytes: int) -> str:
+    for unit, size in (("GB", 10**9), ("MB", 10**6), ("kB", 10**3)):
+        if size_bytes >= size:
+            return f"{size_bytes / size:.4g} {unit}"
+    return f"{size_bytes} bytes"

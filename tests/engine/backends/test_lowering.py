@@ -1,0 +1,158 @@
+"""What the lowering makes of nodes that are more, or less, than one kernel."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from palmkit.engine.backends import BACKENDS
+from palmkit.engine.backends.cpu.lowering import Lowering
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Array, Attr, Graph, Node, Type
+
+pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
+
+SCALE, ZERO = np.array(0.1, np.float32), np.array(3, np.uint8)
+
+
+def graph_of(nodes: list[Node], types: dict[str, Type], **constants: Array) -> Graph:
+    outputs = {name: types[name] for name in types if any(name in n.outputs for n in nodes)}
+    inputs = {name: type for name, type in types.items() if name not in outputs}
+    return Graph(inputs, outputs, tuple(nodes), constants)
+
+
+def kernels(graph: Graph) -> list[str]:
+    return [step.kernel for step in Lowering(graph).steps]
+
+
+def assert_agrees(graph: Graph, threads: int = 1) -> dict[str, Array]:
+    rng = np.random.default_rng(0)
+    feed: dict[str, Array] = {}
+    for name, type in graph.inputs.items():
+        values = rng.normal(size=type.dims) * (1 if "float" in type.dtype else 4)
+        feed[name] = np.asarray(values).astype(type.dtype)
+    got = BACKENDS["cpu"].compile(graph, threads).run(feed)
+    wanted = BACKENDS["reference"].compile(graph).run(feed)
+    for name, value in wanted.items():
+        np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-6)
+    return got
+
+
+def quantized(**more: Type) -> Graph:
+    x = Type("float32", (2, 3, 4))
+    nodes = [
+        Node("quantize_linear", ("x", "s", "z"), ("q",)),
+        Node("dequantize_linear", ("q", "s", "z"), ("y",)),
+    ]
+    return graph_of(nodes, {"x": x, "y": x, **more}, s=SCALE, z=ZERO)
+
+
+def test_rounding_that_is_taken_back_is_one_step() -> None:
+    graph = quantized()
+    assert kernels(graph) == ["quantize"]
+    values = assert_agrees(graph)["y"] / SCALE
+    np.testing.assert_allclose(values, np.rint(values), atol=1e-5)
+
+
+def test_rounding_that_is_read_stays() -> None:
+    graph = quantized(q=Type("uint8", (2, 3, 4)))
+    assert kernels(graph) == ["quantize", "quantize"]
+    assert_agrees(graph)
+
+
+def test_rounding_by_other_scales_stays() -> None:
+    x = Type("float32", (2, 3, 4))
+    nodes = [
+        Node("quantize_linear", ("x", "s", "z"), ("q",)),
+        Node("dequantize_linear", ("q", "t", "z"), ("y",)),
+    ]
+    graph = graph_of(nodes, {"x": x, "y": x}, s=SCALE, t=SCALE * 2, z=ZERO)
+    assert kernels(graph) == ["quantize", "quantize"]
+    assert_agrees(graph)
+
+
+def test_scatter_into_what_it_reads() -> None:
+    """The updates are the data: it cannot be overwritten while it is read."""
+    x = Type("float32", (4, 3))
+    index = np.array([[2], [0], [3], [1]])
+    nodes = [
+        Node("neg", ("x",), ("v",)),
+        Node("scatter_nd", ("v", "i", "v"), ("y",)),
+    ]
+    assert_agrees(graph_of(nodes, {"x": x, "y": x}, i=index))
+
+
+@pytest.mark.parametrize("dtype", ["float16", "uint16", "uint64"])
+def test_what_has_no_kernel_is_refused(dtype: str) -> None:
+    x = Type(dtype, (4,))
+    graph = graph_of([Node("add", ("x", "x"), ("y",))], {"x": x, "y": x})
+    with pytest.raises(UnsupportedError, match=f"y \\(add\\): {dtype} is not supported"):
+        BACKENDS["cpu"].compile(graph)
+
+
+@pytest.mark.parametrize("threads", [1, 2, 4])
+@pytest.mark.parametrize(("batch", "hidden"), [(1, 300), (3, 40)])
+def test_recurrent_layers_share_their_work(threads: int, batch: int, hidden: int) -> None:
+    """Units of a step where there is one sequence, sequences where there are more."""
+    rng = np.random.default_rng(1)
+    steps, inputs = 5, 20
+    weights = [
+        (rng.normal(size=(1, 4 * hidden, n)) * n**-0.5).astype(np.float32) for n in (inputs, hidden)
+    ]
+    graph = graph_of(
+        [Node("lstm", ("x", "w", "r"), ("y", "h", "c"))],
+        {
+            "x": Type("float32", (steps, batch, inputs)),
+            "y": Type("float32", (steps, 1, batch, hidden)),
+            "h": Type("float32", (1, batch, hidden)),
+            "c": Type("float32", (1, batch, hidden)),
+        },
+        w=weights[0],
+        r=weights[1],
+    )
+    assert_agrees(graph, threads)
+
+
+LAYERS: list[tuple[str, int, dict[str, Attr]]] = [
+    ("lstm", 4, {}),
+    ("gru", 3, {"linear_before_reset": 1}),
+    ("gru", 3, {}),
+    ("rnn", 1, {"activations": ("Relu", "Relu")}),
+]
+
+
+@pytest.mark.parametrize(("op", "gates", "attrs"), LAYERS)
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_layout_is_an_order(backend: str, op: str, gates: int, attrs: dict[str, Any]) -> None:
+    """ONNX Runtime has no layout 1; it is layout 0 with the first axes swapped."""
+    rng = np.random.default_rng(2)
+    x = rng.normal(size=(5, 2, 3)).astype(np.float32)
+    state = rng.normal(size=(2, 2, 4)).astype(np.float32)
+    weights = {
+        "w": rng.normal(size=(2, gates * 4, 3)).astype(np.float32),
+        "r": rng.normal(size=(2, gates * 4, 4)).astype(np.float32),
+    }
+    results: list[dict[str, Array]] = []
+    for layout in (0, 1):
+        swap = (1, 0, 2) if layout else (0, 1, 2)
+        fed = {"x": x.transpose(swap), "h0": state.transpose(swap)}
+        y = (2, 5, 2, 4) if layout else (5, 2, 2, 4)
+        graph = graph_of(
+            [
+                Node(
+                    op,
+                    ("x", "w", "r", "", "", "h0"),
+                    ("y", "h"),
+                    {**attrs, "direction": "bidirectional", "layout": layout},
+                )
+            ],
+            {
+                **{name: Type.of(value) for name, value in fed.items()},
+                "y": Type("float32", y),
+                "h": Type("float32", (2, 2, 4)),
+            },
+            **weights,
+        )
+        results.append(BACKENDS[backend].compile(graph).run(fed))
+    np.testing.assert_array_equal(results[1]["y"].transpose(1, 2, 0, 3), results[0]["y"])
+    np.testing.assert_array_equal(results[1]["h"].transpose(1, 0, 2), results[0]["h"])
