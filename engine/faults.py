@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
+from palmkit.engine import passes
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.partition import compile_parts
 from palmkit.engine.backends.refusal import first_output
@@ -14,7 +15,7 @@ from palmkit.engine.errors import BackendError, PalmError
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.model import Model
 from palmkit.engine.ops import run_reference
-from palmkit.engine.passes import PIPELINE, optimise
+from palmkit.engine.passes import optimise
 from palmkit.engine.sources import Source
 
 Values = Mapping[str, Array]
@@ -208,15 +209,8 @@ class Search:
 
     def _optimised(self) -> Fault:
         """Bisect the passes; then search between the graph before the wrong one and after it."""
-        steps: list[tuple[str, Graph]] = [("", self.file)]
-        while True:
-            before = steps[-1][1].nodes
-            for each in PIPELINE:
-                graph = each(steps[-1][1])
-                if graph.nodes != steps[-1][1].nodes:
-                    steps.append((getattr(each, "__name__", "pass"), graph))
-            if steps[-1][1].nodes == before or len(steps) > 200:
-                break
+        steps = [("", self.file)]
+        steps += [(getattr(each, "__name__", "pass"), g) for each, g in passes.steps(self.file)]
         right, wrong = 0, len(steps) - 1
         wanted = reference_outputs(self.file, self.inputs)
         while wrong - right > 1:

@@ -15,6 +15,7 @@ from palmkit.engine.model import Model
 PathLike = str | os.PathLike[str]
 
 IDENTIFIERS = {b"PALM": "palm", b"TFL3": "tflite"}
+_START_BYTES = 4096
 SUFFIXES = {
     ".palm": "palm",
     ".onnx": "onnx",
@@ -57,7 +58,7 @@ def convert(
 
     path: a .palm, .onnx or .tflite file; TensorFlow's frozen .pb or .pbtxt, or the folder of a
     SavedModel; Caffe's .prototxt or .caffemodel. The first bytes decide where the format has some
-    of its own, else the name.
+    of its own, else the name, and for another name the first bytes again.
     weights: the .caffemodel of a .prototxt; left out, the one that lies beside it.
     signature: which one of a SavedModel; left out, serving_default or the only one.
     Raises ModelError if the file is missing, damaged or no model, UnsupportedError listing
@@ -98,14 +99,20 @@ def _kind(file: Path) -> str:
         raise ModelError(f"no model: the folder has no saved_model.pb: {file}")
     try:
         with file.open("rb") as opened:
-            start = opened.read(8)
+            start = opened.read(_START_BYTES)
     except OSError as error:
         raise ModelError(f"cannot read model {file}: {error.strerror or error}") from None
     if not start:
         raise ModelError(f"model file is empty: {file}")
     kind = IDENTIFIERS.get(start[4:8]) or SUFFIXES.get(file.suffix.lower())
     if kind is None:
-        expected = ", ".join(dict.fromkeys(SUFFIXES))
+        from palmkit.engine.converters import caffe, tensorflow
+
+        if tensorflow.recognises(start):
+            return "tensorflow"
+        if caffe.recognises(start):
+            return "caffe"
+        expected = ", ".join(SUFFIXES)
         raise ModelError(f"expected a model ({expected}), got another kind of file: {file}")
     return kind
 

@@ -17,11 +17,17 @@ from palmkit.engine.backends.cpu.lowering import RULES
 from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Graph
+from palmkit.engine.macs import RULES as MACS
 from palmkit.engine.ops import registry
 
 FORMATS = ("onnx", "tflite", "tensorflow", "caffe")
 # What other ops need round them.
 PLUMBING = {"cast", "expand", "identity", "reshape", "squeeze", "transpose", "unsqueeze"}
+DRESSING = {
+    *("add", "clip", "dequantize_linear", "leaky_relu", "mul", "pad", "quantize_linear", "relu"),
+    *("slice", "sub"),
+}
+CHIEFS = {*MACS, "resize"}
 MOVEMENT = PLUMBING | {"concat", "flatten", "gather", "slice", "split", "tile"}
 
 _DEEPEST = 3
@@ -119,12 +125,18 @@ def table() -> Table:
 
 
 def _chief(operator: str, ops: set[str]) -> str:
-    """The op that an operator becomes, what moves data round it aside; "" if it is several."""
+    """The op that an operator becomes; "" if it is several.
+
+    It is the one of its name, else the only one, what moves data round it aside; beside one that
+    multiplies matrices, also what scales and adds.
+    """
     plain = re.sub(r"(_?v[0-9]+|_?[23]d)$", "", operator.lower()).replace("_", "")
     for op in ops:
-        if plain == op.replace("_", "") and op in ops:
+        if plain in (op.replace("_", ""), op.removeprefix("reduce_")):
             return op
     computing = ops - PLUMBING or ops
+    if len(computing) > 1 and computing & CHIEFS:
+        computing -= DRESSING
     return next(iter(computing)) if len(computing) == 1 else ""
 
 
@@ -154,10 +166,11 @@ def _tflite() -> dict[str, set[str]]:
 
 
 def _tensorflow() -> dict[str, set[str]]:
-    from palmkit.engine.converters.tensorflow.building import RULES as rules
     from palmkit.engine.converters.tensorflow.rules import load_rules
+    from palmkit.engine.converters.tensorflow.site import COMPLEX_RULES, RULES
 
     load_rules()
+    rules = {**COMPLEX_RULES, **RULES}
     return {operator: _written(rule, operator) for operator, rule in rules.items()}
 
 

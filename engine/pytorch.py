@@ -15,13 +15,10 @@ from typing import Any, TypeAlias, cast
 
 import numpy as np
 
-from palmkit.engine.compare import difference
-from palmkit.engine.converters import onnx
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
 from palmkit.engine.ir import Array, Graph
 from palmkit.engine.model import Model
 from palmkit.engine.ops import find
-from palmkit.engine.shapes import with_input_shapes
 
 _Names: TypeAlias = dict[str, Sequence[str] | None]
 
@@ -61,6 +58,9 @@ def from_torch(
     """
     torch = _package("torch")
     _package("onnx")
+    from palmkit.engine.converters import onnx
+    from palmkit.engine.shapes import with_input_shapes
+
     if not isinstance(module, torch.nn.Module):
         raise UnsupportedError(
             f"from_torch: expected a torch.nn.Module, got {type(module).__name__}"
@@ -282,6 +282,8 @@ def _closed(graph: Graph, call: _Call, input_names: Sequence[str] | None) -> str
 
 def _disagreement(torch: Any, graph: Graph, call: _Call) -> str:
     """Whether the graph gives other numbers than the module, also with open dims doubled."""
+    from palmkit.engine.faults import difference
+
     if not all(find(node.op).pure for node in graph.nodes):
         return ""
     model = Model(graph)

@@ -91,7 +91,7 @@ def _samples(
     """Sizes of the named dims, and the types of all values with them.
 
     All names are tried with a size of their own first, then each name with another size.
-    Raises the first refusal if no sizes fit.
+    Raises ShapeError with the first refusal if no sizes fit.
     """
     inputs = graph.inputs
     candidates = {name: _candidates(name, declared, inputs) for name in open_names}
@@ -118,13 +118,11 @@ def _samples(
         if tried(base):
             break
     if not samples:
-        assert refusal is not None
-        raise refusal
+        raise ShapeError(f"no sizes of {', '.join(open_names)} were found to fit: {refusal}")
     base = samples[0][0]
     for name in open_names:
         others = [size for size in candidates[name] if size != base[name]]
         if not any(tried({**base, name: size}) for size in others):
-            assert refusal is not None
             raise ShapeError(f"dim {name}: only {base[name]} was found to fit: {refusal}")
     return samples
 

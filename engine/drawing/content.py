@@ -212,7 +212,8 @@ def _constant(value: Array) -> str:
     if value.size <= 4 and value.dtype.kind in "iufb":
         is_float = value.dtype.kind == "f"
         values = value.ravel().tolist()
-        numbers = ", ".join(f"{each:.4g}" if is_float else str(each) for each in values)
+        digits = ".4g" if value.size == 1 else ".3g"
+        numbers = ", ".join(format(each, digits) if is_float else str(each) for each in values)
         return f"= {numbers}" if value.size == 1 else f"= [{numbers}]"
     return _dims(Type.of(value))
 

@@ -20,10 +20,15 @@ _SWEEPS = 24
 
 @dataclass
 class Box:
-    """Something with a size; x and y are of its centre, the layout's result."""
+    """Something with a size; x and y are of its centre, the layout's result.
+
+    is_input: the picture begins here. sinks: it is to stand just above what reads it.
+    """
 
     width: float
     height: float
+    is_input: bool = False
+    sinks: bool = False
     x: float = 0.0
     y: float = 0.0
     row: int = 0
@@ -74,7 +79,10 @@ def arrange(boxes: Sequence[Box], lines: Sequence[Line]) -> tuple[float, float]:
 
 
 def _assign_rows(boxes: Sequence[Box], lines: Sequence[Line]) -> None:
-    """The longest way from the top; what has few inputs then sinks towards what reads it."""
+    """The longest way from the top; what hangs on no input then sinks to just above its reader.
+
+    So do inputs, what is marked so, and what has more readers than sources: fewer lines pass.
+    """
     above: dict[int, set[int]] = defaultdict(set)
     below: dict[int, set[int]] = defaultdict(set)
     for line in lines:
@@ -91,11 +99,15 @@ def _assign_rows(boxes: Sequence[Box], lines: Sequence[Line]) -> None:
             boxes[after].row = max(boxes[after].row, boxes[current].row + 1)
             if not waiting[after]:
                 ready.append(after)
+    fed = {i for i, box in enumerate(boxes) if box.is_input}
+    for current in order:
+        if fed & above[current]:
+            fed.add(current)
     for current in reversed(order):
-        if below[current] and len(above[current]) <= len(below[current]) - (not above[current]):
+        sinks = boxes[current].sinks or not above[current] or current not in fed
+        if below[current] and (sinks or len(below[current]) > len(above[current])):
             lowest = min(boxes[i].row for i in below[current]) - 1
-            if not above[current] or len(below[current]) > len(above[current]):
-                boxes[current].row = max(boxes[current].row, lowest)
+            boxes[current].row = max(boxes[current].row, lowest)
 
 
 def _join(items: list[_Item], lines: Sequence[Line]) -> list[list[int]]:

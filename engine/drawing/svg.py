@@ -119,7 +119,10 @@ def _box(card: Card, links: Sequence[Link], number: int) -> Box:
         *(text_width(text) + 20 for text in texts),
         *(min(2 * label - 12, 160) for label in labels),
     )
-    return Box(width, _TITLE + _LINE * len(_lines(card)) + 8)
+    height = _TITLE + _LINE * len(_lines(card)) + 8
+    # Shape arithmetic belongs to what it is for.
+    is_shape = card.type.startswith("int64")
+    return Box(width, height, is_input=card.title == "input", sinks=is_shape)
 
 
 def _lines(card: Card) -> list[tuple[str, str]]:

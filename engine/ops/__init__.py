@@ -66,6 +66,7 @@ class Undetermined(UnsupportedError):
 
 
 _SMALL_ELEMENTS = 1024
+_MOST_ELEMENTS = 1 << 44
 
 _ops: dict[str, Op] = {}
 
@@ -125,7 +126,8 @@ def infer_node(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
         types = op.infer(*inputs, **node.attrs)
     types = (types,) if isinstance(types, Type) else types
     for each in types:
-        if any(isinstance(dim, int) and dim < 0 for dim in each.shape):
+        negative = any(isinstance(dim, int) and dim < 0 for dim in each.shape)
+        if negative or (each.is_static and each.elements > _MOST_ELEMENTS):
             raise ShapeError(f"node {node.name or node.outputs[0]}: {node.op} gives {each}")
     return types
 
@@ -244,4 +246,9 @@ def run_reference(node: Node, inputs: Sequence[Array | None]) -> Results:
     with np.errstate(all="ignore"), _errors_name(node, types):
         results = find(node.op).reference(*inputs, **node.attrs)
     results = results if isinstance(results, tuple) else (results,)
+    if len(results) < len(node.outputs):
+        raise ModelError(
+            f"node {node.name or node.outputs[0]}: {node.op} gives {len(results)} outputs, "
+            f"the model names {len(node.outputs)}"
+        )
     return tuple(np.asarray(result) for result in results)

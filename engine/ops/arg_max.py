@@ -2,33 +2,11 @@
 
 import numpy as np
 
-from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, op
-from palmkit.engine.ops.dtypes import NUMBERS
-from palmkit.engine.ops.reduction import reduced_shape
-from palmkit.engine.ops.rules import need_dtype, positive_axis
+from palmkit.engine.ir import Array
+from palmkit.engine.ops.arg_extreme import arg_extreme
 
 
-def _infer(x: Type, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Type:
-    need_dtype("arg_max", x, among=NUMBERS)
-    axis = positive_axis("arg_max", axis, x)
-    return Type("int64", reduced_shape(x.dims, (axis,), keepdims))
-
-
-_TIES = np.array([[1, 3, 3], [2, 2, 0]], np.float32)
-
-
-@op(
-    _infer,
-    case((3, 70)),
-    case((2, 3, 4), axis=-1, keepdims=0),
-    case((1, 19, 5, 7), axis=1),
-    case(_TIES, axis=1),
-    case(_TIES, axis=1, select_last_index=1),
-)
-def arg_max(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
+@arg_extreme
+def arg_max(x: Array, axis: int, keepdims: bool) -> Array:
     """Where along the axis the greatest lies; of several the first, or the last if asked."""
-    if select_last_index:
-        last = x.shape[axis] - 1
-        return np.asarray(last - np.flip(x, axis).argmax(axis, keepdims=bool(keepdims)))
-    return np.asarray(x.argmax(axis, keepdims=bool(keepdims)))
+    return np.asarray(x.argmax(axis, keepdims=keepdims))

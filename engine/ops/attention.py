@@ -7,8 +7,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type, numpy_dtype
 from palmkit.engine.ops import Results, case, op
-from palmkit.engine.ops.casting import widened
-from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
 
 OUTPUTS = ("raw", "capped", "biased", "probabilities")
@@ -254,7 +253,7 @@ def attention(
     repeats = q.shape[1] // k.shape[1]
     root = q.dtype.type(np.sqrt(1 / np.sqrt(q.shape[3]) if scale is None else scale))
     keys, values = np.repeat(k, repeats, 1), np.repeat(v, repeats, 1)
-    scores = np.matmul(widened(q * root), widened(keys.swapaxes(2, 3) * root)).astype(q.dtype)
+    scores = np.matmul(wide(q * root), wide(keys.swapaxes(2, 3) * root)).astype(q.dtype)
     stages = {"raw": scores}
     if softcap:
         cap = q.dtype.type(softcap)
@@ -266,7 +265,7 @@ def attention(
         stages["biased"].astype(numpy_dtype(softmax_precision or q.dtype.name)), bias
     ).astype(q.dtype)
     stages["probabilities"] = weights
-    y = np.matmul(widened(weights), widened(values)).astype(q.dtype)
+    y = np.matmul(wide(weights), wide(values)).astype(q.dtype)
     if rank == 3:
         y = y.swapaxes(1, 2).reshape(y.shape[0], y.shape[2], -1)
     shown = np.broadcast_to(stages[OUTPUTS[qk_matmul_output_mode]], scores.shape)

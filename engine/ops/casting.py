@@ -46,8 +46,3 @@ def _to_powers_of_two(x: Array, saturate: int, round_mode: str) -> Array:
     infinite = 254 if saturate else 255
     found = np.where(np.isnan(x), 255, np.where(np.isinf(x), infinite, finite))
     return found.astype(np.uint8).view(numpy_dtype(_POWER))
-
-
-def widened(x: Array) -> Array:
-    """x as sums of products are formed in: float16 and bfloat16 as float32, others as they are."""
-    return x.astype(np.float32) if x.dtype.name in ("float16", "bfloat16") else x

@@ -5,8 +5,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, case, op
-from palmkit.engine.ops.casting import widened
-from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
 
 
@@ -60,9 +59,9 @@ def causal_conv_with_state(
     if state is None:
         state = np.zeros((*x.shape[:2], kernel - 1), x.dtype)
     padded = np.concatenate([state, x], 2)
-    y = np.zeros_like(widened(x))
+    y = np.zeros_like(wide(x))
     for place in range(kernel):
-        y += widened(padded[:, :, place : place + x.shape[2]]) * weight[:, 0, place, None]
+        y += wide(padded[:, :, place : place + x.shape[2]]) * weight[:, 0, place, None]
     if bias is not None:
         y = y + bias[:, None]
     if activation != "none":

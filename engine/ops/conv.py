@@ -7,8 +7,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.casting import widened
-from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype
 from palmkit.engine.ops.windows import place
 
@@ -88,7 +87,7 @@ def conv(
     """Cross-correlation of x[n, c, *spatial] with w[m, c / group, *kernel], plus b[m]."""
     windows = place("conv", Type.of(x), w.shape[2:], auto_pad, dilations, pads, strides)
     n, m, rank = len(x), len(w), x.ndim - 2
-    view, w = windows.view(widened(x), 0), widened(w)
+    view, w = windows.view(wide(x), 0), wide(w)
     if group == m == x.shape[1]:
         y = np.zeros(view.shape[: 2 + rank], view.dtype)
         for offset in np.ndindex(*windows.kernel):

@@ -8,8 +8,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.casting import widened
-from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.windows import AUTO_PADS
 
@@ -164,7 +163,7 @@ def conv_transpose(
         pads=pads,
         strides=strides,
     )
-    dtype, x, w = x.dtype, widened(x), widened(w)
+    dtype, x, w = x.dtype, wide(x), wide(w)
     columns = np.matmul(
         w.reshape(group, c // group, prod(w.shape[1:])).swapaxes(1, 2),
         x.reshape(n, group, c // group, prod(spatial)),

@@ -7,8 +7,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.casting import widened
-from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.sampling import sample
 from palmkit.engine.ops.windows import place
@@ -88,14 +87,14 @@ def deform_conv(
         starts: Array = np.arange(windows.sizes[i]) * windows.strides[i] - windows.pads[i]
         places[..., i] = (inside[:, None] + starts).reshape(shape)
     shifts = offset.reshape(n * offset_group, *kernel, rank, *windows.sizes)
-    wide = widened(x)
-    places = (places + np.moveaxis(shifts, rank + 1, -1)).astype(wide.dtype)
-    grouped = wide.reshape(n * offset_group, channels // offset_group, *x.shape[2:])
+    values = wide(x)
+    places = (places + np.moveaxis(shifts, rank + 1, -1)).astype(values.dtype)
+    grouped = values.reshape(n * offset_group, channels // offset_group, *x.shape[2:])
     read = sample(grouped, places)
     if mask is not None:
-        read = read * widened(mask).reshape(n * offset_group, 1, *kernel, *windows.sizes)
+        read = read * wide(mask).reshape(n * offset_group, 1, *kernel, *windows.sizes)
     columns = read.reshape(n, group, channels // group * elements, prod(windows.sizes))
-    y = np.matmul(widened(w).reshape(group, len(w) // group, -1), columns)
+    y = np.matmul(wide(w).reshape(group, len(w) // group, -1), columns)
     y = y.reshape(n, len(w), *windows.sizes)
     if b is not None:
         y = y + b.reshape(-1, *[1] * rank)

@@ -5,7 +5,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.dtypes import ALL, FLOATS
+from palmkit.engine.ops.dtypes import ALL, FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.sampling import MODES, PADDING_MODES, sample
 
@@ -60,6 +60,7 @@ def grid_sample(
     outer edges.
     Jaderberg et al.: Spatial Transformer Networks, 2015.
     """
+    grid = wide(grid)
     sizes = np.array(x.shape[:1:-1], grid.dtype)
     places = (grid + 1) / 2 * (sizes - 1) if align_corners else ((grid + 1) * sizes - 1) / 2
     return sample(x, places[..., ::-1].astype(grid.dtype), mode, padding_mode, align_corners)

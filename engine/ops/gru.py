@@ -1,11 +1,11 @@
 """gru."""
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import Case, Results, case, op, recurrent
+from palmkit.engine.ops import Results, op, recurrent
 from palmkit.engine.ops.recurrent import Direction, State
 
 GATES = 3
@@ -41,33 +41,7 @@ def _infer(
     )
 
 
-def _weights(*shape: int, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    return np.asarray(rng.normal(size=shape) * shape[-1] ** -0.5, np.float32)
-
-
-def _case(
-    steps: int,
-    batch: int,
-    inputs: int,
-    hidden: int,
-    *more: Any,
-    bias: bool = True,
-    outputs: int = 2,
-    **attrs: Any,
-) -> Case:
-    count = recurrent.directions(attrs.get("direction", "forward"))
-    x = (batch, steps, inputs) if attrs.get("layout") else (steps, batch, inputs)
-    return case(
-        x,
-        _weights(count, 3 * hidden, inputs),
-        _weights(count, 3 * hidden, hidden, seed=1),
-        _weights(count, 6 * hidden, seed=2) if bias else None,
-        *more,
-        outputs=outputs,
-        hidden_size=hidden,
-        **attrs,
-    )
+_case = partial(recurrent.layer, GATES)
 
 
 @op(

@@ -1,12 +1,12 @@
 """lstm."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import Case, Results, case, op, recurrent
+from palmkit.engine.ops import Results, op, recurrent
 from palmkit.engine.ops.recurrent import Direction, State
 
 GATES = 4
@@ -45,33 +45,7 @@ def _infer(
     return y, state, Type(state.dtype, state.shape)
 
 
-def _weights(*shape: int, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    return np.asarray(rng.normal(size=shape) * shape[-1] ** -0.5, np.float32)
-
-
-def _case(
-    steps: int,
-    batch: int,
-    inputs: int,
-    hidden: int,
-    *more: Any,
-    bias: bool = True,
-    outputs: int = 3,
-    **attrs: Any,
-) -> Case:
-    count = recurrent.directions(attrs.get("direction", "forward"))
-    x = (batch, steps, inputs) if attrs.get("layout") else (steps, batch, inputs)
-    return case(
-        x,
-        _weights(count, 4 * hidden, inputs),
-        _weights(count, 4 * hidden, hidden, seed=1),
-        _weights(count, 8 * hidden, seed=2) if bias else None,
-        *more,
-        outputs=outputs,
-        hidden_size=hidden,
-        **attrs,
-    )
+_case = partial(recurrent.layer, GATES, outputs=3)
 
 
 @op(
@@ -83,9 +57,9 @@ def _case(
     _case(6, 2, 5, 17, direction="bidirectional"),
     _case(3, 2, 5, 4, None, (1, 2, 4), (1, 2, 4)),
     _case(3, 2, 5, 4, None, (2, 2, 4), (2, 2, 4), direction="bidirectional"),
-    _case(3, 2, 5, 4, None, None, None, _weights(1, 12)),
-    _case(3, 2, 5, 4, None, None, None, _weights(2, 12), direction="bidirectional"),
-    _case(3, 2, 5, 4, None, None, None, _weights(1, 12), input_forget=1),
+    _case(3, 2, 5, 4, None, None, None, recurrent.weights(1, 12)),
+    _case(3, 2, 5, 4, None, None, None, recurrent.weights(2, 12), direction="bidirectional"),
+    _case(3, 2, 5, 4, None, None, None, recurrent.weights(1, 12), input_forget=1),
     _case(3, 2, 5, 4, clip=0.2),
     _case(4, 3, 5, 4, np.array([4, 2, 1], np.int32)),
     _case(4, 3, 5, 4, np.array([4, 2, 1], np.int32), direction="bidirectional"),

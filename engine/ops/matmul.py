@@ -5,8 +5,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.casting import widened
-from palmkit.engine.ops.dtypes import NUMBERS
+from palmkit.engine.ops.dtypes import NUMBERS, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
 
 
@@ -42,4 +41,4 @@ def _infer(a: Type, b: Type) -> Type:
 )
 def matmul(a: Array, b: Array) -> Array:
     """The matrix product over the last two axes, the others broadcast, as numpy.matmul."""
-    return np.asarray(np.matmul(widened(a), widened(b)).astype(a.dtype))
+    return np.asarray(np.matmul(wide(a), wide(b)).astype(a.dtype))

@@ -7,6 +7,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, known_value, op
 
 _MOST_NUMBERS = 1 << 26
+_MOST_SHAPES = 256
 
 
 def _ratios(aspect_ratios: tuple[float, ...], flip: int) -> list[float]:
@@ -28,6 +29,8 @@ def _count(
     """The boxes of one cell."""
     if not min_sizes or len(max_sizes) not in (0, len(min_sizes)) or len(variances) not in (1, 4):
         raise ValueError("expected min_sizes, as many max_sizes or none, and 1 or 4 variances")
+    if max(len(min_sizes), len(aspect_ratios)) > _MOST_SHAPES:
+        raise ValueError(f"expected at most {_MOST_SHAPES} min_sizes and aspect_ratios")
     if min(min_sizes) < 1 or min(variances) <= 0 or any(not ratio > 0 for ratio in aspect_ratios):
         raise ValueError("expected sizes of 1 or more, variances and ratios above 0")
     if any(high <= low for low, high in zip(min_sizes, max_sizes, strict=False)):

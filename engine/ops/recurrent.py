@@ -7,8 +7,8 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
-from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import Results
+from palmkit.engine.ir import Array, Attr, Type
+from palmkit.engine.ops import Case, Results, case
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype, need_rank
 
@@ -195,7 +195,7 @@ def run(
         raise ValueError(f"sequence_lens: expected 0 to {steps}, got {ends.tolist()}")
     outputs: list[Array] = []
     states: list[State] = []
-    rows = np.arange(batch)
+    rows = np.arange(batch, dtype=np.int64)
     for each in passes:
         state = each.state
         y = np.zeros((steps, *state[0].shape), x.dtype)
@@ -222,3 +222,33 @@ def run(
 def clipped(x: Array, clip: float) -> Array:
     """x held to -clip..clip; 0 is no bound."""
     return np.clip(x, -clip, clip) if clip else x
+
+
+def weights(*shape: int, seed: int = 0) -> Array:
+    """Random ones that keep the size of what they are multiplied with."""
+    rng = np.random.default_rng(seed)
+    return np.asarray(rng.normal(size=shape) * shape[-1] ** -0.5, np.float32)
+
+
+def layer(
+    gates: int,
+    steps: int,
+    batch: int,
+    inputs: int,
+    hidden: int,
+    *more: tuple[int, ...] | Array | None,
+    bias: bool = True,
+    outputs: int = 2,
+    **attrs: Attr,
+) -> Case:
+    """A case of a layer of that size; more: the inputs behind the bias."""
+    count = directions(str(attrs.get("direction", "forward")))
+    return case(
+        (batch, steps, inputs) if attrs.get("layout") else (steps, batch, inputs),
+        weights(count, gates * hidden, inputs),
+        weights(count, gates * hidden, hidden, seed=1),
+        weights(count, 2 * gates * hidden, seed=2) if bias else None,
+        *more,
+        outputs=outputs,
+        **{"hidden_size": hidden, **attrs},  # type: ignore[arg-type]
+    )

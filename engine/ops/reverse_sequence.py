@@ -25,7 +25,7 @@ _LENGTHS = np.array([1, 2, 3, 4])
     _infer,
     case((4, 4), _LENGTHS),
     case((4, 5), _LENGTHS, batch_axis=0, time_axis=1),
-    case((5, 4, 2), np.array([5, 0, 1, 2])),
+    case((5, 4, 2), np.array([5, 3, 1, 2])),
     case((4, 4), _LENGTHS, dtype="int64"),
 )
 def reverse_sequence(

@@ -1,11 +1,11 @@
 """rnn."""
 
-from typing import Any
+from functools import partial
 
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import Case, Results, case, op, recurrent
+from palmkit.engine.ops import Results, op, recurrent
 from palmkit.engine.ops.recurrent import Direction, State
 
 ACTIVATIONS = ("Tanh",)
@@ -39,38 +39,20 @@ def _infer(
     )
 
 
-def _weights(*shape: int, seed: int = 0) -> Array:
-    rng = np.random.default_rng(seed)
-    return np.asarray(rng.normal(size=shape) * shape[-1] ** -0.5, np.float32)
-
-
-def _case(
-    steps: int, batch: int, inputs: int, hidden: int, *more: Any, outputs: int = 2, **attrs: Any
-) -> Case:
-    count = recurrent.directions(attrs.get("direction", "forward"))
-    x = (batch, steps, inputs) if attrs.get("layout") else (steps, batch, inputs)
-    return case(
-        x,
-        _weights(count, hidden, inputs),
-        _weights(count, hidden, hidden, seed=1),
-        *(more or [_weights(count, 2 * hidden, seed=2)]),
-        outputs=outputs,
-        hidden_size=hidden,
-        **attrs,
-    )
+_case = partial(recurrent.layer, 1)
 
 
 @op(
     _infer,
     _case(5, 1, 3, 4),
-    _case(5, 1, 3, 4, None, outputs=1),
+    _case(5, 1, 3, 4, bias=False, outputs=1),
     _case(4, 3, 7, 19, activations=("Relu",)),
     _case(3, 2, 5, 33, direction="reverse"),
     _case(6, 2, 5, 17, direction="bidirectional", activations=("Tanh", "Sigmoid")),
-    _case(3, 2, 5, 4, None, None, (1, 2, 4)),
+    _case(3, 2, 5, 4, None, (1, 2, 4)),
     _case(3, 2, 5, 4, clip=0.2),
-    _case(4, 3, 5, 4, None, np.array([4, 2, 1], np.int32)),
-    _case(4, 3, 5, 4, None, np.array([4, 2, 1], np.int32), direction="reverse"),
+    _case(4, 3, 5, 4, np.array([4, 2, 1], np.int32)),
+    _case(4, 3, 5, 4, np.array([4, 2, 1], np.int32), direction="reverse"),
     _case(3, 2, 5, 4, layout=1),
     _case(3, 2, 5, 4, activations=("Affine",), activation_alpha=(0.5,), activation_beta=(0.1,)),
 )

@@ -5,8 +5,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Attr, Type
 from palmkit.engine.ops import Case, op
-from palmkit.engine.ops.casting import widened
-from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.sampling import taps
 
@@ -76,7 +75,7 @@ def roi_align(
     size = (output_height, output_width)
     y = np.zeros((len(rois), x.shape[1], *size), np.promote_types(x.dtype, np.float32))
     half_pixel = coordinate_transformation_mode == "half_pixel"
-    corners = widened(rois) * np.float32(spatial_scale) - np.float32(0.5 * half_pixel)
+    corners = wide(rois) * np.float32(spatial_scale) - np.float32(0.5 * half_pixel)
     for i, (box, batch) in enumerate(zip(corners, batch_indices.reshape(-1), strict=True)):
         start, extent = box[1::-1], box[:1:-1] - box[1::-1]
         if not half_pixel:

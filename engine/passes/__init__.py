@@ -1,6 +1,6 @@
 """Graph passes, and the order in which they run."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import cycle, islice
 
 import numpy as np
@@ -32,6 +32,7 @@ from palmkit.engine.passes.remove_identities import remove_identities
 from palmkit.engine.passes.resolve_padding import resolve_padding
 from palmkit.engine.passes.shuffle_last import shuffle_last
 from palmkit.engine.passes.simplify import simplify
+from palmkit.engine.passes.write_out_attention import write_out_attention
 from palmkit.engine.passes.write_out_einsum import write_out_einsum
 
 Pass = Callable[[Graph], Graph]
@@ -40,7 +41,8 @@ PIPELINE: tuple[Pass, ...] = (
     remove_dead_code,  # nothing below should work on what nobody reads
     fold_constants,  # shape arithmetic ends here: what follows needs its results
     inline_branches,  # once conditions are constants: what follows sees one straight graph
-    write_out_einsum,  # its transposes are to be merged and cancelled
+    write_out_attention,  # its transposes and reshapes are to be merged and cancelled
+    write_out_einsum,  # likewise
     remove_identities,  # they hide what stands next to what
     recognise_activations,  # before constants merge or fold that are part of one
     simplify,  # more of what hides it
@@ -76,6 +78,13 @@ def optimise(graph: Graph) -> Graph:
     Raises ModelError or ShapeError if the graph contradicts itself, UnsupportedError if it has an
     unknown op.
     """
+    for _, changed in steps(graph):
+        graph = changed
+    return graph
+
+
+def steps(graph: Graph) -> Iterator[tuple[Pass, Graph]]:
+    """The way of `optimise`: each pass that changes the graph, with the graph that it makes."""
     check(graph)
     for node in graph.nodes:
         find(node.op)
@@ -91,4 +100,4 @@ def optimise(graph: Graph) -> Graph:
         if changed is not graph:
             check(changed)
             graph = changed
-    return graph
+            yield each, graph

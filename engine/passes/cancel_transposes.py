@@ -67,7 +67,7 @@ def _rise(draft: Draft, node: Node) -> Change:
     if op is None or draft.sole_producer(node.inputs[0], op.op) is None:
         return None
     computed = {n for n in op.inputs if n and draft.constant(n) is None}
-    if len(computed) != 1 or op.op in ("transpose", "reshape"):
+    if len(computed) != 1 or op.op in ("transpose", "reshape") or _drops_axes(op):
         return None
     (x,) = computed
     first = Node("transpose", (x,), (draft.new_value(f"{x}/transposed"),), {"perm": perm})
@@ -75,6 +75,11 @@ def _rise(draft: Draft, node: Node) -> Change:
     if walked is None or len(walked) != 2 or walked[-1].attrs["perm"] != _inverse(perm):
         return None
     return [first, replace(walked[0], outputs=node.outputs)]
+
+
+def _drops_axes(node: Node) -> bool:
+    """The output has fewer axes than the input: its transpose is none of the input."""
+    return node.op == "squeeze" or (node.op in REDUCTIONS and not node.attrs.get("keepdims", 1))
 
 
 def _perm_of(draft: Draft, node: Node | None) -> Perm | None:

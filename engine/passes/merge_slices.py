@@ -13,7 +13,7 @@ _Cut = dict[int, range]
 
 
 def merge_slices(graph: Graph) -> Graph:
-    """slice of slice, slice of split, concat of concat, concat of what was cut apart.
+    """slice of slice, slice of one part of a concat, concat of concat, concat of what was cut.
 
     A split of which not every output is read becomes slices: the others need no copy.
     """
@@ -27,6 +27,9 @@ def _merge(draft: Draft, node: Node) -> Change:
 
 
 def _slice(draft: Draft, node: Node) -> Change:
+    part = _of_one_part(draft, node)
+    if part is not None:
+        return [part]
     before = draft.sole_producer(node.inputs[0], "slice")
     inner = None if before is None else _cut(draft, before)
     outer = _cut(draft, node)
@@ -36,6 +39,32 @@ def _slice(draft: Draft, node: Node) -> Change:
     for axis, kept in outer.items():
         cut[axis] = inner[axis][kept.start : _stop(kept) : kept.step] if axis in inner else kept
     return [_sliced(draft, node, before.inputs[0], cut)]
+
+
+def _of_one_part(draft: Draft, node: Node) -> Node | None:
+    """The slice of the one input of a concat that it cuts from."""
+    before, dims, cut = (
+        draft.producer(node.inputs[0]),
+        draft.dims(node.inputs[0]),
+        _cut(draft, node),
+    )
+    if before is None or before.op != "concat" or dims is None or not cut:
+        return None
+    axis = _axis(before, len(dims))
+    if axis not in cut or not len(cut[axis]):
+        return None
+    start = 0
+    for name in before.inputs:
+        part = draft.dims(name)
+        if part is None:
+            return None
+        end = start + part[axis]
+        if start <= min(cut[axis]) and max(cut[axis]) < end:
+            kept = cut[axis]
+            moved = range(kept.start - start, kept.stop - start, kept.step)
+            return _sliced(draft, node, name, {**cut, axis: moved})
+        start = end
+    return None
 
 
 def _split(draft: Draft, node: Node) -> Change:

@@ -1,6 +1,7 @@
 """A mean or maximum over the whole picture is one op, however it was written."""
 
 from palmkit.engine.ir import Graph, Node
+from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite
 
 _GLOBAL = {
@@ -17,8 +18,10 @@ def recognise_global_pools(graph: Graph) -> Graph:
 
 
 def _recognise(draft: Draft, node: Node) -> Change:
-    dims = draft.dims(node.inputs[0])
-    if dims is None or len(dims) < 3 or any(draft.reads(name) for name in node.outputs[1:]):
+    type, dims = draft.type(node.inputs[0]), draft.dims(node.inputs[0])
+    if type is None or dims is None or type.dtype not in FLOATS:
+        return None
+    if len(dims) < 3 or any(draft.reads(name) for name in node.outputs[1:]):
         return None
     is_pool = node.op.endswith("_pool")
     if not (_has_one_window(node, dims) if is_pool else _reduces_space(draft, node, dims)):

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Graph, Node
 from palmkit.engine.passes.patterns import Found, by_root, match
-from palmkit.engine.passes.rewrite import Change, Draft, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite
 
 _Make: TypeAlias = "Callable[[Draft, Node, Found], Change]"
 
@@ -117,7 +117,7 @@ def _grouped(draft: Draft, node: Node, found: Found) -> Change:
 
 
 def _softmax(draft: Draft, node: Node, found: Found) -> Change:
-    """exp(x - max) / sum, or without the maximum."""
+    """exp(x - max) / sum; without the maximum it is another op where exp overflows."""
     exp = draft.producer(found.values["e"])
     axes = found.constants["A"].reshape(-1)
     if exp is None or exp.op != "exp" or axes.size != 1:
@@ -198,8 +198,8 @@ def _shaped(node: Node, value: Array, scale: Array, rank: int) -> Array | None:
 
 
 def _scaled(draft: Draft, before: Node, node: Node, scale: Array, value: Array) -> Change:
-    bias_name: Any = before.inputs[2] if len(before.inputs) > 2 else ""
-    bias = draft.constant(bias_name) if bias_name else np.zeros_like(scale)
+    bias_name = input_at(before, 2)
+    bias = draft.constant(bias_name) if bias_name else np.zeros(scale.shape, scale.dtype)
     if bias is None or (before.op == "rms_normalization" and node.op == "add"):
         return None
     if node.op == "mul":

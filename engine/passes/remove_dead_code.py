@@ -1,5 +1,7 @@
 """Take out what no output needs."""
 
+from dataclasses import replace
+
 from palmkit.engine.ir import Graph
 from palmkit.engine.passes.rewrite import Draft
 
@@ -9,4 +11,8 @@ def remove_dead_code(graph: Graph) -> Graph:
     draft = Draft(graph)
     for node in graph.nodes:
         draft.visit(node, None)
-    return draft.finish()
+    graph = draft.finish()
+    constants = {name: value for name, value in graph.constants.items() if draft.reads(name)}
+    return (
+        graph if constants.keys() == graph.constants.keys() else replace(graph, constants=constants)
+    )

@@ -191,9 +191,10 @@ class Draft:
 
     def finish(self) -> Graph:
         """The graph of the nodes taken, with the constants they read."""
-        constants = {name: value for name, value in self.constants.items() if self._reads[name]}
-        if not self._has_changed and len(constants) == len(self._graph.constants):
+        if not self._has_changed:
             return self._graph
+        reads = self._reads.get
+        constants = {name: value for name, value in self.constants.items() if reads(name)}
         nodes = tuple(node for node in self._nodes if node is not None)
         if nodes == self._graph.nodes and constants.keys() == self._graph.constants.keys():
             return self._graph

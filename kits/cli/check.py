@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
@@ -25,7 +26,8 @@ these are installed; else as a fresh conversion on backend reference (numpy).
 The error of an output is its largest difference over its range. Where one is above the tolerance
 the first wrong node is searched and printed with its inputs, and who is to blame: the converter or
 an op, the file, a graph pass, or a kernel.
-A file written with --fp16 has rounded weights: expect 1e-3, not 1e-4.
+A file written with --fp16 has rounded weights: expect 1e-3, not 1e-4. Where a .tflite file has
+8-bit weights and float activations, LiteRT rounds the activations as well: expect 1e-2.
 
 Exit code 0: they agree; 1: they do not, or one of them cannot be run.
 """
@@ -34,6 +36,7 @@ EXAMPLES = """\
   palmkit check net.palm --source net.onnx
   palmkit check net.palm --source net.tflite --input image=photo.jpg --range -1 1
   palmkit check net.palm --source net.onnx --input tokens=tokens.npy --runs 1
+  palmkit check net.palm --source net.onnx --input rate=16000 --input-shape wave=1x512
   palmkit check net.palm --source net.onnx --input-shape 1x3x480x640 --json
 """
 
@@ -56,8 +59,9 @@ def add(commands: Commands) -> None:
         action="append",
         default=[],
         type=_input,
-        metavar="NAME=FILE",
-        help="an .npy array or a picture for an input; others, and all if left out, are random",
+        metavar="NAME=VALUE",
+        help="what an input gets: an .npy file, a picture, or a number for all its elements; "
+        "inputs left out are random",
     )
     models.add_shapes(parser)
     parser.add_argument(
@@ -91,7 +95,7 @@ def add(commands: Commands) -> None:
 def _input(text: str) -> tuple[str, str]:
     name, equals, file = text.partition("=")
     if not name or not equals or not file:
-        raise argparse.ArgumentTypeError(f"expected NAME=FILE, got {text!r}")
+        raise argparse.ArgumentTypeError(f"expected NAME=VALUE, got {text!r}")
     return name, file
 
 
@@ -113,7 +117,7 @@ def run(options: argparse.Namespace) -> int:
             bar.update()
 
         report("read")
-        file = engine.convert(options.model)
+        file = models.shaped(options, engine.convert(options.model))
         plain = models.read(options, options.source)
         _need_same_borders(file, plain)
         notes: list[str] = []
@@ -149,43 +153,49 @@ def _need_same_borders(file: Graph, plain: Graph) -> None:
 
 def _runs(options: argparse.Namespace, graph: Graph) -> list[dict[str, Array]]:
     """The inputs of each run: given ones are the same in all of them."""
-    from palmkit.engine import ShapeError
-
-    shapes = models.shapes_of(options, graph)
-    given: dict[str, Array] = {}
-    for name, file in options.inputs:
+    files: dict[str, Array] = {}
+    numbers: dict[str, float] = {}
+    sizes: dict[str, int] = {}
+    for name, text in options.inputs:
         if name not in graph.inputs:
             raise UsageError(f"--input: no such input ({', '.join(graph.inputs)}): {name}")
-        given[name] = _read(name, file, graph.inputs[name], options.range or (0.0, 1.0))
-    sizes: dict[str, int] = {}
-    for name, type in graph.inputs.items():
-        shape = given[name].shape if name in given else shapes.get(name, type.shape)
-        if type.has_rank and len(shape) == len(type.shape):
-            for dim, size in zip(type.shape, shape, strict=True):
-                if isinstance(dim, str) and isinstance(size, int):
-                    sizes.setdefault(dim, size)
-    types: dict[str, Type] = {}
-    for name, type in graph.inputs.items():
-        # A first dim that is open is the batch.
-        dims = tuple(
-            sizes.get(dim, dim if axis else 1) if isinstance(dim, str) else dim
-            for axis, dim in enumerate(type.shape)
-        )
-        if name not in given and any(isinstance(dim, str) for dim in dims):
-            example = "x".join(dim.upper() if isinstance(dim, str) else str(dim) for dim in dims)
-            raise ShapeError(
-                f"input {name}: sizes are open: {type}; choose them: --input-shape {name}={example}"
-            )
-        types[name] = type.__class__(type.dtype, dims)
+        try:
+            numbers[name] = float(text)
+        except ValueError:
+            files[name] = _read(name, text, graph.inputs[name], options.range or (0.0, 1.0))
+    for name, array in files.items():
+        sizes.update(zip(map(str, graph.inputs[name].shape), array.shape, strict=False))
+    types = {
+        name: _sized(name, type, sizes) for name, type in graph.inputs.items() if name not in files
+    }
     random = np.random.default_rng(options.seed)
     low, high = options.range or (-1.0, 1.0)
-    return [
-        {
-            name: given[name] if name in given else _random(random, type, low, high)
-            for name, type in types.items()
-        }
-        for _ in range(1 if len(given) == len(types) else options.runs)
-    ]
+
+    def value(name: str) -> Array:
+        if name in files:
+            return files[name]
+        if name in numbers:
+            return np.full(types[name].dims, numbers[name]).astype(types[name].dtype)
+        return _random(random, types[name], low, high)
+
+    runs = options.runs if len(files) + len(numbers) < len(graph.inputs) else 1
+    return [{name: value(name) for name in graph.inputs} for _ in range(runs)]
+
+
+def _sized(name: str, type: Type, sizes: Mapping[str, int]) -> Type:
+    """The type with these sizes for its open dims; a first one is the batch, and 1."""
+    from palmkit.engine import ShapeError
+
+    dims = tuple(
+        sizes.get(dim, dim if axis else 1) if isinstance(dim, str) else dim
+        for axis, dim in enumerate(type.shape)
+    )
+    if any(isinstance(dim, str) for dim in dims):
+        example = "x".join(dim.upper() if isinstance(dim, str) else str(dim) for dim in dims)
+        raise ShapeError(
+            f"input {name}: sizes are open: {type}; choose them: --input-shape {name}={example}"
+        )
+    return type.__class__(type.dtype, dims)
 
 
 def _random(random: np.random.Generator, type: Type, low: float, high: float) -> Array:

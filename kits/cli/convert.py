@@ -79,6 +79,7 @@ def run(options: argparse.Namespace) -> int:
         bar.update()
         bar.set_description("write")
         graph = replace(graph, metadata={**graph.metadata, **dict(options.metadata)})
+        target.parent.mkdir(parents=True, exist_ok=True)
         engine.save(graph, target, "float16" if options.fp16 else "auto")
         bar.update()
     if not options.quiet:

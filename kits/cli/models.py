@@ -59,7 +59,7 @@ def _shape(text: str) -> tuple[str, tuple[str, ...]]:
     return name, tuple(dim.strip() for dim in dims)
 
 
-def shapes_of(options: argparse.Namespace, graph: Graph) -> dict[str, tuple[Dim, ...]]:
+def _shapes(options: argparse.Namespace, graph: Graph) -> dict[str, tuple[Dim, ...]]:
     """The shapes given, by input; UsageError if a name is missing, unknown or given twice."""
     shapes: dict[str, tuple[Dim, ...]] = {}
     for name, dims in options.input_shapes:
@@ -84,7 +84,6 @@ def read(options: argparse.Namespace, path: str | None = None) -> Graph:
     Raises PalmError, OSError or ImportError if it cannot be read or cannot have these shapes.
     """
     from palmkit import engine
-    from palmkit.engine.shapes import with_input_shapes
 
     given = {"weights": options.weights, "signature": options.signature}
     try:
@@ -93,5 +92,12 @@ def read(options: argparse.Namespace, path: str | None = None) -> Graph:
         raise
     except ValueError as error:
         raise UsageError(str(error)) from None
-    shapes = shapes_of(options, graph)
+    return shaped(options, graph)
+
+
+def shaped(options: argparse.Namespace, graph: Graph) -> Graph:
+    """The graph with the input shapes that were given; ShapeError if it cannot have them."""
+    from palmkit.engine.shapes import with_input_shapes
+
+    shapes = _shapes(options, graph)
     return with_input_shapes(graph, shapes) if shapes else graph

@@ -76,6 +76,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _write(target: Path, text: str) -> None:
     """The whole file or none."""
+    target.parent.mkdir(parents=True, exist_ok=True)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
         temporary.write_text(text, encoding="utf-8")

@@ -9,7 +9,7 @@ import pytest
 
 from palmkit.engine.drawing import FORMATS, describe
 from palmkit.engine.drawing.layout import Box, Line, arrange
-from palmkit.engine.ir import Attr, Graph, Node, Type
+from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 
 SVG = "{http://www.w3.org/2000/svg}"
 
@@ -70,6 +70,20 @@ def test_a_chain_is_straight_and_a_short_cut_does_not_bend_it() -> None:
     assert len({box.x for box in boxes[:2]}) == len({box.x for box in boxes[2:4]}) == 1
 
 
+def test_what_hangs_on_no_input_stands_just_above_its_reader() -> None:
+    boxes = [Box(100, 50, is_input=number == 0) for number in range(8)]
+    chain = [Line(i, i + 1, f"v{i}") for i in range(5)]
+    arrange(boxes, [*chain, Line(6, 7, "v6"), Line(7, 5, "v7")])
+    assert [box.row for box in boxes] == [0, 1, 2, 3, 4, 5, 3, 4]
+
+
+def test_shape_arithmetic_sinks_to_its_reader() -> None:
+    boxes = [Box(100, 50, is_input=number == 0, sinks=number == 5) for number in range(6)]
+    chain = [Line(i, i + 1, f"v{i}") for i in range(4)]
+    arrange(boxes, [*chain, Line(0, 5, "v0"), Line(5, 4, "v5")])
+    assert [box.row for box in boxes] == [0, 1, 2, 3, 4, 3]
+
+
 def test_few_lines_cross() -> None:
     """Two chains that were written in turns are drawn side by side."""
     boxes = [Box(100, 50) for _ in range(12)]
@@ -87,11 +101,11 @@ def graph() -> Graph:
         Node("split", ("d",), ("e", "f"), {"axis": 1, "num_outputs": 2}),
         Node("add", ("e", "f"), ("y",), name='last & "least"'),
     )
-    constants = {
+    constants: dict[str, Array] = {
         "w": np.zeros((4, 3, 3, 3), np.float32),
         "b": np.zeros(4, np.float32),
-        "low": np.float32(0) * np.ones((), np.float32),
-        "high": 6 * np.ones((), np.float32),
+        "low": np.zeros((), np.float32),
+        "high": np.full((), 6, np.float32),
         "k": np.arange(3),
     }
     outputs = {"y": Type("float32", (1, 2, "h", "w")), "k": Type("int64", (3,))}

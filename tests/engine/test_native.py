@@ -567,6 +567,14 @@ HOSTILE: dict[str, tuple[Callable[[], Any], type[PalmError]]] = {
         ),
         ModelError,
     ),
+    "max_unpool at other places": (
+        sampling("max_unpool", [(1, 2, 2, 1), (1, 1, 2, 1)], {}),
+        ModelError,
+    ),
+    "max_unpool with stride 0": (
+        sampling("max_unpool", [(1, 2, 2, 1), (1, 2, 2, 1)], {"strides": [0, 1]}),
+        ModelError,
+    ),
     "volume_conv past the end": (volume_conv({}, 3), ModelError),
     "volume_conv with stride 0": (volume_conv({"strides": [0, 1, 1]}), ModelError),
     "volume_conv with a huge dilation": (volume_conv({"dilations": [1, 1, 1 << 40]}), ModelError),

@@ -31,7 +31,9 @@ def test_every_op_is_there_once(found: Table) -> None:
 def test_what_becomes_an_op(found: Table) -> None:
     assert named(found, "max_pool").onnx == ("MaxPool",)
     assert "MAX_POOL_2D" in named(found, "max_pool").tflite
-    assert named(found, "matmul").onnx == ("MatMul",)
+    assert named(found, "matmul").onnx[0] == "MatMul"
+    assert "DEPTHWISE_CONV_2D" in named(found, "conv").tflite
+    assert "RESIZE_BILINEAR" in named(found, "resize").tflite
     assert "LOGISTIC" in named(found, "sigmoid").tflite
     assert "Relu6" in named(found, "clip").tensorflow
     assert "Mean" in named(found, "reduce_mean").tensorflow
@@ -42,6 +44,7 @@ def test_what_becomes_an_op(found: Table) -> None:
 
 def test_what_becomes_several(found: Table) -> None:
     assert found.others["tflite"]["SQUARED_DIFFERENCE"] == ("mul", "sub")
+    assert "sigmoid" in found.others["tflite"]["LSTM"]
     assert found.others["tensorflow"]["NotEqual"] == ("equal", "not")
     assert found.others["tensorflow"]["StopGradient"] == ()
 

@@ -112,6 +112,22 @@ def test_a_transformer_layer_from_keywords() -> None:
     check(module, graph, (image(2, 6, 16),), (image(3, 9, 16),))
 
 
+def test_padding_is_masked() -> None:
+    """torch's fast attention gives zeros where the mask hides; the rest is the same."""
+    module = nn.TransformerEncoderLayer(16, 4, 32, batch_first=True)
+    mask = torch.zeros(2, 6, dtype=torch.bool)
+    mask[1, 4:] = True
+    example = {"src": image(2, 6, 16), "src_key_padding_mask": mask}
+    graph = engine.from_torch(module, example)
+    inputs = {
+        name: value.numpy() for name, value in zip(graph.inputs, example.values(), strict=True)
+    }
+    (found,) = engine.Model(graph).run(inputs).values()
+    with torch.no_grad():
+        expected = module.eval()(**example)
+    assert np.abs(found - expected.numpy())[~mask.numpy()].max() < 1e-5
+
+
 def test_several_inputs_and_integers() -> None:
     class Two(nn.Module):  # type: ignore[misc]
         def forward(self, a: Any, index: Any) -> Any:

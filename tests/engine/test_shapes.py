@@ -60,6 +60,7 @@ def test_a_shape_of_several_names() -> None:
     [
         ((1, 4, 32, 32), r"node c1: conv: .*float32\[1, 4, 32, 32\]"),
         ((1, "channels", 32, 32), r"dim channels: only 3 was found to fit: node c1"),
+        ((1, 4, "h", 32), r"no sizes of h were found to fit: node c1"),
         ((3, 32, 32), r"input x: expected float32\[1, 3, 32, 32\], got the shape of float32\[3"),
         ((1, 3, -1, 32), r"input x: expected dims of 0 or more"),
     ],

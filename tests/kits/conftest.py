@@ -4,6 +4,10 @@ They have its contract, and what they find is certain.
 """
 
 import json
+import os
+import struct
+import subprocess
+import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -52,6 +56,38 @@ class Blobs:
             middle = ((low + high) / 2 - centre) / 8
             outputs["points_8"][0, row, column] = np.tile(middle, 5)
         return outputs
+
+
+COMMAND = [sys.executable, "-m", "palmkit.kits.cli"]
+
+
+def on_a_terminal(*arguments: object) -> tuple[str, str]:
+    """What the command, which has to succeed, writes to its output, and to a terminal."""
+    if sys.platform == "win32":
+        pytest.skip("needs a pseudo-terminal")
+    import fcntl
+    import pty
+    import termios
+
+    ours, theirs = pty.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
+    process = subprocess.Popen(
+        [*COMMAND, *map(str, arguments)], stdout=subprocess.PIPE, stderr=theirs, text=True
+    )
+    os.close(theirs)
+    out, _ = process.communicate(timeout=60)
+    assert process.returncode == 0
+    shown = b""
+    while True:
+        try:
+            read = os.read(ours, 4096)
+        except OSError:
+            break
+        if not read:
+            break
+        shown += read
+    os.close(ours)
+    return out, shown.decode()
 
 
 class Result:

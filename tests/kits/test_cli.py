@@ -1,10 +1,7 @@
 import json
 import os
 import signal
-import struct
 import subprocess
-import sys
-import time
 from functools import partial
 from inspect import signature
 from pathlib import Path
@@ -15,9 +12,7 @@ import pytest
 
 from palmkit import kits
 from palmkit.kits.video import VideoReader, VideoWriter
-from tests.kits.conftest import picture
-
-COMMAND = [sys.executable, "-m", "palmkit.kits.cli"]
+from tests.kits.conftest import COMMAND, on_a_terminal, picture
 
 
 def write_picture(path: Path, x: int = 64) -> Path:
@@ -301,41 +296,13 @@ def test_interrupted(red_model: Path, tmp_path: Path) -> None:
     assert sorted(os.listdir(tmp_path)) == ["clip.avi"]
 
 
-@pytest.mark.skipif(sys.platform == "win32", reason="needs a pseudo-terminal")
 def test_progress_is_shown_on_a_terminal_and_not_in_the_output(
     red_model: Path, tmp_path: Path
 ) -> None:
-    import fcntl
-    import pty
-    import termios
-
     for index in range(3):
         write_picture(tmp_path / f"{index}.png")
-    ours, theirs = pty.openpty()
-    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 80, 0, 0))
-    process = subprocess.Popen(
-        [*COMMAND, "face", str(tmp_path), "--json", "--model", str(red_model)],
-        stdout=subprocess.PIPE,
-        stderr=theirs,
-        text=True,
-    )
-    os.close(theirs)
-    assert process.stdout is not None
-    out = process.stdout.read()
-    process.stdout.close()
-    assert process.wait(60) == 0
-    shown = b""
-    time.sleep(0.05)
-    while True:
-        try:
-            read = os.read(ours, 4096)
-        except OSError:
-            break
-        if not read:
-            break
-        shown += read
-    os.close(ours)
-    assert b"3" in shown and b"file" in shown
+    out, shown = on_a_terminal("face", tmp_path, "--json", "--model", red_model)
+    assert "3" in shown and "file" in shown
     assert len([json.loads(line) for line in out.splitlines()]) == 3
 
 

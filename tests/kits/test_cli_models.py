@@ -2,7 +2,6 @@
 
 import json
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 from xml.etree import ElementTree
@@ -12,7 +11,7 @@ import pytest
 
 from palmkit import engine, kits
 from palmkit.engine.ir import Array, Graph, Node, Type
-from tests.kits.conftest import picture
+from tests.kits.conftest import on_a_terminal, picture
 
 onnx: Any = pytest.importorskip("onnx")
 
@@ -63,7 +62,7 @@ def palm(run: Any, network: Path, tmp_path: Path) -> Path:
 
 
 def test_convert(run: Any, network: Path, tmp_path: Path) -> None:
-    path = tmp_path / "out.palm"
+    path = tmp_path / "new" / "out.palm"
     result = run("convert", network, "-o", path, "--metadata", "licence=MIT")
     assert (result.code, result.err) == (0, "")
     assert result.out == f"{path}: 4 nodes, {path.stat().st_size:,} bytes\n"
@@ -262,6 +261,19 @@ def test_check_with_given_inputs(run: Any, network: Path, palm: Path, tmp_path: 
     assert result.code == 1 and len(result.err.splitlines()) == 1 and "none.npy" in result.err
 
 
+def test_check_with_numbers_and_sizes_of_files(
+    run: Any, two_inputs: Path, palm: Path, network: Path, tmp_path: Path
+) -> None:
+    np.save(tmp_path / "a.npy", np.arange(7, dtype=np.float32))
+    given = [f"--input=a={tmp_path}/a.npy", "--input", "b=2.5"]
+    result = run("check", two_inputs, "--source", two_inputs, *given)
+    assert result.code == 0 and ", 1 run, " in result.out
+    result = run("check", two_inputs, "--source", two_inputs, given[0])
+    assert result.code == 0 and ", 3 runs, " in result.out
+    result = run("check", palm, "--source", network, "--input-shape", "2x3x20x24")
+    assert result.code == 0, result.out
+
+
 @pytest.mark.skipif(not TEACHERS.is_dir(), reason="needs ../shared/teachers")
 def test_check_with_litert(run: Any, tmp_path: Path) -> None:
     pytest.importorskip("ai_edge_litert")
@@ -301,7 +313,9 @@ def test_show_optimised(run: Any, network: Path, tmp_path: Path) -> None:
     assert result.out == f"{path}: 3 nodes after optimisation, 3 of them native\n"
     text = path.read_text(encoding="utf-8")
     assert "fused_conv" in text and "float32[1, 4, 15, 15]" in text
-    result = run("show", network, "-o", tmp_path / "none" / "net.svg")
+    assert run("show", network, "-o", tmp_path / "new" / "net.svg").code == 0
+    (tmp_path / "file").write_text("no folder")
+    result = run("show", network, "-o", tmp_path / "file" / "net.svg")
     assert result.code == 1 and len(result.err.splitlines()) == 1
 
 
@@ -335,8 +349,11 @@ def test_a_missing_extra_is_named(
     assert 'pip install "palmkit[onnx]"' in result.err and not list(tmp_path.iterdir())
 
 
-def test_progress_stays_off_files(run: Callable[..., Any], network: Path, palm: Path) -> None:
-    """Progress bars are for terminals: nothing of them is on a pipe."""
+def test_progress_is_for_terminals(run: Any, network: Path, palm: Path, tmp_path: Path) -> None:
     pytest.importorskip("onnxruntime")
-    result = run("check", palm, "--source", network)
-    assert result.err == ""
+    assert run("check", palm, "--source", network).err == ""
+    out, shown = on_a_terminal("check", palm, "--source", network)
+    assert out.startswith("agrees with ONNX Runtime") and "step" in shown
+    out, shown = on_a_terminal("convert", network, "-o", tmp_path / "out.palm")
+    assert out.endswith(" bytes\n") and "read:" in shown and "write:" in shown
+    assert on_a_terminal("convert", network, "-o", tmp_path / "out.palm", "--quiet") == ("", "")

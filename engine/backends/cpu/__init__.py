@@ -55,7 +55,7 @@ class CpuProgram:
         lowering = Lowering(graph)
         self.plan: Plan = allocate(lowering.steps, lowering.constants, lowering.borders)
         self._inputs = tuple(graph.inputs)
-        self._outputs = {name: lowering.type(name) for name in graph.outputs}
+        self._outputs = {name: lowering.declared[name] for name in graph.outputs}
         self._threads = threads
         self._program = _native.Program(
             self.plan.tensors, self.plan.steps, self.plan.constants, self.plan.arena_bytes

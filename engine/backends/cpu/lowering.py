@@ -16,7 +16,7 @@ import numpy as np
 
 from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import Array, Graph, Known, Node, Type, consumers
+from palmkit.engine.ir import DTYPES, NARROW_DTYPES, Array, Graph, Known, Node, Type, consumers
 from palmkit.engine.ops import infer_types
 from palmkit.engine.plan import Buffer, Step, StepAttr, View, view_bytes
 
@@ -26,20 +26,7 @@ Rule = Callable[["Lowering", Node], None]
 RULES: dict[str, Rule] = {}
 
 # What the runtime knows; every kernel that only moves elements takes any of them.
-DTYPES = (
-    "float32",
-    "float64",
-    "float16",
-    "int8",
-    "uint8",
-    "int16",
-    "uint16",
-    "int32",
-    "uint32",
-    "int64",
-    "uint64",
-    "bool",
-)
+RUNTIME_DTYPES = tuple(dtype for dtype in DTYPES if dtype not in NARROW_DTYPES)
 
 
 def rule(*ops: str) -> Callable[[Rule], Rule]:
@@ -58,6 +45,16 @@ class Located:
 
     view: View
     order: Order
+
+
+def integer(node: Node, name: str, default: int = 0) -> int:
+    """An attribute that is one integer; its kind was checked with the types."""
+    return int(node.attrs.get(name, default))  # type: ignore[arg-type]
+
+
+def number(node: Node, name: str, default: float) -> float:
+    """An attribute that is one number; its kind was checked with the types."""
+    return float(node.attrs.get(name, default))  # type: ignore[arg-type]
 
 
 def plain(rank: int) -> Order:
@@ -98,6 +95,15 @@ def collapse(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[int], 
     return dims, kept
 
 
+def _computed(type: Type) -> Type:
+    """What a value is in memory: half precision is computed in single precision."""
+    if type.dtype != "float16":
+        return type
+    if isinstance(type, Known):
+        return Known.of(type.value.astype(np.float32))
+    return Type("float32", type.shape)
+
+
 class Lowering:
     """Steps of a static graph, built node by node by the rules."""
 
@@ -108,7 +114,9 @@ class Lowering:
         gives.
         """
         self.graph = graph
-        self.types = {name: type for name, type in infer_types(graph).items() if type.is_static}
+        inferred = infer_types(graph)
+        self.declared = {name: type for name, type in inferred.items() if type.is_static}
+        self.types = {name: _computed(type) for name, type in self.declared.items()}
         self.steps: list[Step] = []
         self.constants: list[Array] = []
         self.borders: list[View] = []
@@ -117,8 +125,10 @@ class Lowering:
         self._node = ""
         for index, (name, type) in enumerate(graph.inputs.items()):
             view = View(Buffer("input", type.size_bytes, index), type.dtype, type.dims)
-            self._values[name] = Located(view, plain(len(type.dims)))
             self.borders.append(view)
+            if self.dtype(name) != type.dtype:
+                view = self.cast(view, self.dtype(name))
+            self._values[name] = Located(view, plain(len(type.dims)))
         self._lower_nodes()
         self._write_outputs()
 
@@ -137,8 +147,9 @@ class Lowering:
                     raise UnsupportedError("the types of its inputs are known at run time only")
                 if any(name and name not in self.types for name in node.outputs):
                     raise UnsupportedError("its type hangs on what only a run gives")
-                self.need_dtype(*names, dtypes=DTYPES)
+                self.need_dtype(*names, dtypes=RUNTIME_DTYPES)
                 find(self, node)
+                self._write_empty(node)
             except UnsupportedError as error:
                 reasons[first_output(node)] = f"{self._node} ({node.op}): {error}"
                 for name in node.outputs:
@@ -152,12 +163,22 @@ class Lowering:
                 untyped,
             )
 
+    def _write_empty(self, node: Node) -> None:
+        """Have a step for outputs of no elements, too: rules may leave them alone."""
+        for name in node.outputs:
+            if name and not self.types[name].elements:
+                view = self.located(name).view
+                if all(v.buffer is not view.buffer for step in self.steps for v in step.outputs):
+                    self.step("fill", [], [self.put(name, self.located(name).order)], {"value": 0})
+
     def _write_outputs(self) -> None:
         """Let the last writers write to the outputs themselves; copy where that cannot be."""
         for index, (name, _) in enumerate(self.graph.outputs.items()):
-            type = self.type(name)
+            type = self.declared[name]
             self._node = name
             view = self.get(name, plain(len(type.dims)))
+            if view.dtype != type.dtype:
+                view = self.cast(view, type.dtype)
             if view.buffer.place == "arena":
                 view.buffer.place, view.buffer.index = "output", index
                 self.borders.append(view)
@@ -172,8 +193,12 @@ class Lowering:
         return consumers(self.graph)
 
     def type(self, name: str) -> Type:
-        """The value's type."""
+        """The value's type as it is computed; `declared` has the graph's own."""
         return self.types[name]
+
+    def dtype(self, name: str) -> str:
+        """The dtype in which the value is computed."""
+        return self.types[name].dtype
 
     def dims(self, name: str) -> tuple[int, ...]:
         """The value's shape, in its own axes."""
@@ -234,6 +259,12 @@ class Lowering:
             located = Located(view, order)
         self._copies[name, order] = located
         return located.view
+
+    def cast(self, view: View, dtype: str) -> View:
+        """The same numbers in another dtype, in new memory."""
+        result = self.scratch(dtype, view.dims)
+        self.step("cast", [view], [result])
+        return result
 
     def scratch(self, dtype: str, dims: Sequence[int]) -> View:
         """New memory in the arena."""

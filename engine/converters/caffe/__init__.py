@@ -14,7 +14,7 @@ UnsupportedError that names it: a fork gave the layer another meaning there.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from os import PathLike
 from pathlib import Path
 
@@ -77,32 +77,31 @@ def convert(source: str | PathLike[str], weights: str | PathLike[str] | None = N
     """
     path = Path(source)
     data = read_bytes(path)
-    looked = ""
+    lacking = alone = ""
     if not _CONTROL.search(data):
         defined: Path | None = path
         message, unknown = read_definition(data, str(path))
         other = _beside(path, _WEIGHTS) if weights is None else Path(weights)
         learned = None if other is None else read_weights(read_bytes(other), str(other))
         if other is None:
-            looked = f"; looked for {_wanted(path, _WEIGHTS)}"
+            lacking = f"; looked for {_wanted(path, _WEIGHTS)}"
     elif weights is not None:
         raise ModelError(f"{path}: expected a network as text (.prototxt), got binary data")
     else:
         learned = read_weights(data, str(path))
         defined = _beside(path, _DEFINITION)
         if defined is None:
-            looked = f"; looked for {_wanted(path, _DEFINITION)}"
+            alone = f"; looked for {_wanted(path, _DEFINITION)}"
             message, unknown = read_binary(data, str(path))
         else:
             message, unknown = read_definition(read_bytes(defined), str(defined))
     what = str(defined or path)
     net = network(message, unknown, learned, what)
     try:
-        graph = _convert(net)
+        graph = _convert(net, lacking)
         check(graph)
     except (ModelError, UnsupportedError) as error:
-        hint = looked if defined is None or isinstance(error, ModelError) else ""
-        raise type(error)(f"{what}: {error}{hint}") from None
+        raise type(error)(f"{what}: {error}{alone}") from None
     return graph
 
 
@@ -128,27 +127,24 @@ def _wanted(path: Path, suffix: str) -> str:
     return f"{path.with_suffix(suffix).name} beside it{also}"
 
 
-def _convert(net: Network) -> Graph:
+def _convert(net: Network, lacking: str) -> Graph:
     layers = [layer for layer in net.layers if not _is_for_training(layer)]
     inputs = [*net.inputs]
+    read = {bottom for layer in layers for bottom in layer.bottoms}
     kept: list[Layer] = []
     for layer in layers:
         if layer.type in _INPUT_TYPES:
             inputs += _layer_inputs(layer)
-        elif layer.type not in _DATA_TYPES or _is_read(layer, layers):
+        elif layer.type not in _DATA_TYPES or read.intersection(layer.tops):
             kept.append(layer)
     _refuse_unknown(kept)
-    _refuse_missing(kept)
+    _refuse_missing(kept, lacking)
     metadata = {"name": net.name} if net.name else {}
     return build(inputs, kept, metadata)
 
 
 def _is_for_training(layer: Layer) -> bool:
     return layer.type in _TRAINING_TYPES or layer.type.endswith("Loss")
-
-
-def _is_read(layer: Layer, layers: Sequence[Layer]) -> bool:
-    return any(top in other.bottoms for other in layers for top in layer.tops)
 
 
 def _layer_inputs(layer: Layer) -> Iterable[tuple[str, tuple[int, ...]]]:
@@ -196,8 +192,8 @@ def _advice(type: str) -> str:
     return ""
 
 
-def _refuse_missing(layers: Iterable[Layer]) -> None:
-    """One error that names the layers without weights."""
+def _refuse_missing(layers: Iterable[Layer], lacking: str) -> None:
+    """One error that names the layers without weights; `lacking` says what file is not there."""
     missing = [
         layer.name
         for layer in layers
@@ -205,4 +201,4 @@ def _refuse_missing(layers: Iterable[Layer]) -> None:
     ]
     if missing:
         names = ", ".join(missing[:8]) + (", ..." if len(missing) > 8 else "")
-        raise ModelError(f"{len(missing)} layers lack weights: {names}")
+        raise ModelError(f"{len(missing)} layers lack weights: {names}{lacking}")

@@ -79,7 +79,15 @@ HARMLESS_PARAMETERS = frozenset(
     ]
 )
 # Layers of forks, whose parameters have another number in each.
-_FORK_TYPES = ("BN", "Interp", "PSROIPooling", "ROIPooling", "ShuffleChannel", "Upsample")
+_FORK_TYPES = (
+    "BN",
+    "Interp",
+    "PSROIPooling",
+    "ROIPooling",
+    "Reorg",
+    "ShuffleChannel",
+    "Upsample",
+)
 _CLOSING = {"{": "}", "<": ">"}
 _LAST_SHARED_NUMBER = 148
 _SSD_NUMBERS = range(200, 208)
@@ -92,7 +100,7 @@ def unknown_in_text(text: str, net_type: Any) -> dict[str, list[list[str]]]:
     """
     text_format: Any = import_module("google.protobuf.text_format")
     found: dict[str, list[list[str]]] = {"layer": [], "layers": []}
-    tokenizer = text_format.Tokenizer(text.splitlines())
+    tokenizer = text_format.Tokenizer(text.split("\n"))
     while not tokenizer.AtEnd():
         name = tokenizer.token
         tokenizer.NextToken()

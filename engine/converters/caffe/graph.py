@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from palmkit.engine.converters.caffe.network import Layer
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
-from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type, fresh_name
+from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import infer_outputs
 
 
@@ -34,6 +34,7 @@ class Draft:
     types: dict[str, Type]
     taken: set[str]
     layer: Layer
+    counts: dict[str, int] = field(default_factory=dict[str, int])
 
     @property
     def label(self) -> str:
@@ -75,11 +76,22 @@ class Draft:
             raise self.bad(f"axis {axis} is outside of {self.type(value)}")
         return axis % rank
 
+    def fresh(self, what: str) -> str:
+        """A name for a new value of the layer."""
+        stem = f"{self.layer.name}/{what}"
+        while True:
+            count = self.counts.get(stem, 0)
+            self.counts[stem] = count + 1
+            name = f"{stem}.{count}" if count else stem
+            if name not in self.taken:
+                self.taken.add(name)
+                return name
+
     def constant(self, value: Any, dtype: str = "float32") -> str:
         """A new constant."""
         array = np.asarray(value, dtype, order="C")
         array.flags.writeable = False
-        name = fresh_name(self.taken, f"{self.layer.name}/constant")
+        name = self.fresh("constant")
         self.constants[name] = array
         self.types[name] = Known.of(array)
         return name
@@ -111,7 +123,7 @@ class Draft:
 
     def emit_all(self, op: str, outputs: int, *inputs: str, **attrs: Attr) -> tuple[str, ...]:
         """Add a node with so many outputs, whose names are returned."""
-        names = tuple(fresh_name(self.taken, f"{self.layer.name}/{op}") for _ in range(outputs))
+        names = tuple(self.fresh(op) for _ in range(outputs))
         node = Node(op, inputs, names, attrs, self.layer.name)
         self.nodes.append(node)
         known = [self.types.get(name) if name else None for name in inputs]
@@ -175,13 +187,20 @@ def build(
         results = _apply(registry()[layer.type], draft, bottoms)
         for name in layer.bottoms:
             unread.pop(name, None)
+        written = {name for node in draft.nodes[start:] for name in node.outputs}
+        renamed: dict[str, str] = {}
+        named: set[str] = set()
         for place, (top, value) in enumerate(zip(layer.tops, results, strict=True)):
             in_place = place < len(layer.bottoms) and layer.bottoms[place] == top
-            if (top in values and not in_place) or layer.tops.count(top) > 1:
+            if (top in values and not in_place) or top in named:
                 raise draft.bad(f"blob is written twice: {top}")
-            is_last = last_writers[top] == i and top not in graph_inputs
-            values[top] = _renamed(draft, start, value, top) if is_last else value
+            named.add(top)
             unread[top] = None
+            values[top] = value
+            is_last = last_writers[top] == i and top not in graph_inputs
+            if is_last and value in written and value not in renamed:
+                renamed[value] = values[top] = top
+        _rename(draft, start, renamed)
     outputs: dict[str, Type] = {}
     for name in unread:
         if name in graph_inputs and values[name] == name:
@@ -230,21 +249,18 @@ def _apply(rule: Any, draft: Draft, bottoms: list[str]) -> list[str]:
     return results[: len(draft.layer.tops)]
 
 
-def _renamed(draft: Draft, start: int, value: str, name: str) -> str:
-    """Let a value that the nodes from `start` on wrote have the blob's own name."""
-    written = {each for node in draft.nodes[start:] for each in node.outputs}
-    if value not in written:
-        return value
+def _rename(draft: Draft, start: int, names: dict[str, str]) -> None:
+    """Let values that the nodes from `start` on wrote have the blobs' own names."""
     for i in range(start, len(draft.nodes)):
         node = draft.nodes[i]
         draft.nodes[i] = replace(
             node,
-            inputs=tuple(name if each == value else each for each in node.inputs),
-            outputs=tuple(name if each == value else each for each in node.outputs),
+            inputs=tuple(names.get(each, each) for each in node.inputs),
+            outputs=tuple(names.get(each, each) for each in node.outputs),
         )
-    if value in draft.types:
-        draft.types[name] = draft.types.pop(value)
-    return name
+    for value, name in names.items():
+        if value in draft.types:
+            draft.types[name] = draft.types.pop(value)
 
 
 def _output(draft: Draft, name: str, value: str, is_input: bool) -> Type:

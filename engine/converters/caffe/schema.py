@@ -214,6 +214,10 @@ message ReductionParameter {
   optional float coeff = 3 [default = 1.0];
 }
 message ReLUParameter { optional float negative_slope = 1; }
+message ReorgParameter {
+  optional uint32 stride = 1000000 [default = 2];
+  optional bool reverse = 1000001;
+}
 message ReshapeParameter {
   optional BlobShape shape = 1;
   optional int32 axis = 2;
@@ -351,6 +355,7 @@ message Layer {
   optional ShuffleChannelParameter shuffle_channel_param = 1000004;
   optional UpsampleParameter upsample_param = 1000005;
   optional NormalizeParameter normalize_bbox_param = 1000006;
+  optional ReorgParameter reorg_param = 1000007;
 }
 message V0Layer {
   enum PoolMethod { MAX = 0; AVE = 1; STOCHASTIC = 2; }

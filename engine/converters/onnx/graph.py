@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import re
 from collections.abc import Iterator
 from contextlib import suppress
@@ -12,13 +13,16 @@ from palmkit.engine.converters.onnx.rules import registry as rules
 from palmkit.engine.converters.onnx.tensors import read_array, read_type
 from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import MOST_NESTED, UNKNOWN, Graph, Node, Type, check
+from palmkit.engine.ops import infer_types
 from palmkit.engine.ops import registry as ops
 
 if TYPE_CHECKING:
     from onnx import GraphProto, ModelProto, NodeProto
 
 OLDEST_OPSET = 1
+NEWEST_OPSET = 28
 DOMAINS = ("", "ai.onnx")
+_log = logging.getLogger("palmkit.engine")
 _COPIED_BYTES = 1 << 16
 _NAMES = {
     "QLinearMatMul": "qlinear_matmul",
@@ -45,6 +49,8 @@ def convert_model(model: ModelProto) -> Graph:
     opset = max((each.version for each in model.opset_import if each.domain in DOMAINS), default=0)
     if opset < OLDEST_OPSET:
         raise UnsupportedError(f"opset: expected {OLDEST_OPSET} or newer, got {opset}")
+    if opset > NEWEST_OPSET:
+        _log.warning("opset %d is newer than the rules, which are of %d", opset, NEWEST_OPSET)
     _check_operators(model.graph)
     _check_inputs(model.graph)
     scope = _scope(model.graph, opset)
@@ -58,7 +64,17 @@ def convert_model(model: ModelProto) -> Graph:
     _write_aliases(outputs, scope)
     graph = Graph(inputs, outputs, tuple(scope.nodes), scope.constants, _metadata(model, opset))
     check(graph)
+    _check_outputs(graph)
     return graph
+
+
+def _check_outputs(graph: Graph) -> None:
+    """ModelError if an output has another dtype than is declared; shapes are often wrong."""
+    types = infer_types(graph)
+    for name, declared in graph.outputs.items():
+        found = types.get(name)
+        if found is not None and declared.dtype not in (found.dtype, UNKNOWN.dtype):
+            raise ModelError(f"output {name} is declared as {declared}, but it is {found}")
 
 
 def _check_inputs(graph: GraphProto) -> None:
@@ -201,9 +217,18 @@ def all_nodes(graph: GraphProto, depth: int = 0) -> Iterator[NodeProto]:
     if depth > MOST_NESTED:
         raise ModelError(f"bodies of control flow are nested over {MOST_NESTED} deep")
     for node in graph.node:
+        _check_names(node)
         yield node
         for body in _bodies(node):
             yield from all_nodes(body, depth + 1)
+
+
+def _check_names(node: NodeProto) -> None:
+    """Protobuf hands out bytes for a string that is no text."""
+    names: list[object] = [node.op_type, node.domain, node.name, *node.input, *node.output]
+    for name in names:
+        if not isinstance(name, str):
+            raise ModelError(f"a name in a node is not UTF-8 text: {name!r}")
 
 
 def _outputs(model: ModelProto) -> dict[str, Type]:

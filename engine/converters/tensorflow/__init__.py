@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from palmkit.engine.converters.protobuf import parse, parse_text, read_bytes
-from palmkit.engine.converters.tensorflow.building import RULES, Building, Missing
+from palmkit.engine.converters.tensorflow.building import Building
 from palmkit.engine.converters.tensorflow.control_flow import structured
 from palmkit.engine.converters.tensorflow.nodes import (
     ARGUMENT,
@@ -32,9 +33,11 @@ from palmkit.engine.converters.tensorflow.nodes import (
 from palmkit.engine.converters.tensorflow.rules import load_rules
 from palmkit.engine.converters.tensorflow.saved_model import Signature, read_saved_model
 from palmkit.engine.converters.tensorflow.schema import dtype_name, messages
+from palmkit.engine.converters.tensorflow.site import COMPLEX_RULES, RULES, run
+from palmkit.engine.converters.tensorflow.stand_ins import Missing
 from palmkit.engine.converters.tensorflow.tensors import symbolic_dims
 from palmkit.engine.errors import ModelError, PalmError, ShapeError, UnsupportedError
-from palmkit.engine.ir import DTYPES, Graph, Type
+from palmkit.engine.ir import DTYPES, UNKNOWN, Graph, Type
 
 _FILE = "saved_model.pb"
 _TEXT_FILE = "saved_model.pbtxt"
@@ -135,7 +138,7 @@ def _convert_graph(graph: Any) -> Graph:
     A placeholder that has a default and is one number or a flag is that default.
     """
     operations = read_graph(graph.node)
-    library = Library(graph.library.function, len(operations))
+    library = Library(graph.library.function, len(operations), graph.ByteSize())
     refs = _outputs(operations)
     body = library.inlined(Body("graph", (), operations, tuple(refs)))
     body = structured(body)
@@ -151,7 +154,17 @@ def _convert_graph(graph: Any) -> Graph:
             is_option = operation.op == "PlaceholderWithDefault" and _is_option(type)
             if operation.name in needed and not is_option:
                 arguments[operation.name] = building.add_input(operation.name, type)
-    return _build(building, body, arguments, dict(zip(names, body.outputs, strict=True)))
+    dtypes = {name: _dtype(operations[ref[0]]) for name, ref in zip(names, refs, strict=True)}
+    return _build(building, body, arguments, dict(zip(names, body.outputs, strict=True)), dtypes)
+
+
+def _dtype(operation: Operation) -> str:
+    """What an operation's attributes say of the dtype of its first output."""
+    for name in ("T", "dtype", "DstT", "out_type", "output_type"):
+        dtype = dtype_name(operation.attrs[name].type) if name in operation.attrs else ""
+        if dtype in DTYPES:
+            return dtype
+    return UNKNOWN.dtype
 
 
 def _tensor_name(ref: Ref) -> str:
@@ -195,24 +208,36 @@ def _convert_saved_model(message: Any, folder: Path, signature: str | None) -> G
     for name, (ref, type) in found.inputs.items():
         building.taken.discard(name)
         arguments[ref[0]] = building.add_input(name, type)
-    return _build(building, body, arguments, dict(zip(found.outputs, body.outputs, strict=True)))
+    outputs = dict(zip(found.outputs, body.outputs, strict=True))
+    graph = _build(building, body, arguments, outputs, found.outputs)
+    return replace(graph, metadata=found.metadata)
 
 
 def _build(
-    building: Building, body: Body, arguments: Mapping[str, str], outputs: Mapping[str, Ref]
+    building: Building,
+    body: Body,
+    arguments: Mapping[str, str],
+    outputs: Mapping[str, Ref],
+    dtypes: Mapping[str, str],
 ) -> Graph:
+    """dtypes: of the outputs, for those of which nothing else tells it."""
     load_rules()
     _refuse_unknown(body, building.library, set(arguments))
-    values = building.run(body, arguments)
+    values = run(building, body, arguments)
     named: dict[str, str] = {}
     for (name, ref), value in zip(outputs.items(), values, strict=True):
         if isinstance(value, str):
             named[name] = value
         elif ref[1] == 0 or not isinstance(value, Missing):
-            why = value.why if isinstance(value, Missing) else "a tensor list"
+            why = value.why if isinstance(value, Missing) else "not a tensor of real numbers"
             raise UnsupportedError(f"output {name}: {why}")
     building.taken.difference_update(named)
-    return building.graph(named)
+    graph = building.graph(named)
+    types = {
+        name: type if type.dtype != UNKNOWN.dtype else Type(dtypes[name], type.shape)
+        for name, type in graph.outputs.items()
+    }
+    return replace(graph, outputs=types)
 
 
 def _refuse_unknown(body: Body, library: Library, inputs: set[str]) -> None:
@@ -224,7 +249,8 @@ def _refuse_unknown(body: Body, library: Library, inputs: set[str]) -> None:
         current = waiting.pop()
         for operation in current.in_order():
             waiting += _bodies_of(operation, library, seen)
-            known = operation.op in RULES or operation.op == ARGUMENT
+            known = operation.op in RULES or operation.op in COMPLEX_RULES
+            known = known or operation.op == ARGUMENT or operation.value is not None
             if not known and operation.name not in inputs:
                 unknown.setdefault(operation.op, []).append(operation.name)
     if unknown:

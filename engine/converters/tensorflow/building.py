@@ -1,26 +1,19 @@
-"""The graph while it grows, and one TensorFlow node as its rule sees it."""
+"""The graph while it grows."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import prod
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
-from palmkit.engine.converters.tensorflow.control_flow import structured
-from palmkit.engine.converters.tensorflow.dilation import dilations
 from palmkit.engine.converters.tensorflow.nodes import (
-    Body,
     Library,
-    Operation,
-    Ref,
-    output_count,
 )
-from palmkit.engine.converters.tensorflow.schema import dtype_name
 from palmkit.engine.converters.tensorflow.values import Fact, infer
-from palmkit.engine.errors import ModelError, UnsupportedError
+from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import (
     ANY_RANK,
     MOST_NESTED,
@@ -31,41 +24,18 @@ from palmkit.engine.ir import (
     Type,
     check,
     fresh_name,
-    numpy_dtype,
 )
+from palmkit.engine.ops import run_reference
 
 _MOST_KEPT = 64
-
-
-@dataclass(frozen=True)
-class Missing:
-    """What stands for a value that cannot be had; `why` is said where it is read."""
-
-    why: str
-
-
-@dataclass(frozen=True)
-class EmptyList:
-    """A tensor list before its first element: not even the rank of its elements is known."""
-
-    length: str
-    dtype: str
+# What layers compute of their weights.
+_COMPUTED = (
+    *("add", "cast", "concat", "div", "mul", "neg", "reciprocal", "reshape", "slice", "sqrt"),
+    *("squeeze", "sub", "transpose", "unsqueeze"),
+)
 
 
 _Derived: TypeAlias = dict[tuple[int, str], tuple[Array, Array]]
-Value: TypeAlias = str | Missing | EmptyList
-Rule: TypeAlias = Callable[["Site"], None]
-RULES: dict[str, Rule] = {}
-
-
-def rule(*operators: str) -> Callable[[Rule], Rule]:
-    """Register a function as the rule of these TensorFlow operators."""
-
-    def register(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(operators, function))
-        return function
-
-    return register
 
 
 @dataclass
@@ -100,6 +70,14 @@ class Building:
             self.facts[name] = Fact.typed(type)
         return name
 
+    def assume_rank(self, value: str, dtype: str, rank: int) -> None:
+        """A value of which nothing was known has this rank: an operator needs it so."""
+        if value not in self.facts:
+            self.facts[value] = Fact.typed(Type(dtype, ("?",) * rank))
+            if value in self.inputs:
+                dims = tuple(f"{value}.{axis}" for axis in range(rank))
+                self.inputs[value] = Type(dtype, dims)
+
     def constant(self, value: Array, stem: str) -> str:
         """A new constant."""
         name = fresh_name(self.taken, stem)
@@ -131,20 +109,29 @@ class Building:
                 value.flags.writeable = False
                 self.constants[name] = value
         else:
+            computed = self._computed(node, facts)
+            self.constants.update(computed)
+            self.facts.update({name: Fact.of(value) for name, value in computed.items()})
+            if computed:
+                return names
             self.nodes.append(node)
         self.facts.update(zip(names, facts, strict=False))
         return names
 
-    def run(self, body: Body, arguments: Mapping[str, Value]) -> list[Value]:
-        """Add the body's operations; what stands for its outputs."""
-        body = structured(body)
-        self.library.spend(len(body.operations))
-        values: dict[Ref, Value] = {(name, 0): value for name, value in arguments.items()}
-        dilated = dilations(body)
-        for operation in body.in_order():
-            if operation.name not in arguments:
-                Site(self, operation, values, dilated.get(operation.name, ())).convert()
-        return [_found(values, ref) for ref in body.outputs]
+    def _computed(self, node: Node, facts: Sequence[Fact]) -> dict[str, Array]:
+        """The node's results, if it is of constants and they take little memory."""
+        inputs = [self.constants.get(name) for name in node.inputs]
+        given = [value.nbytes for value in inputs if value is not None]
+        if node.op not in _COMPUTED or not facts or len(given) != len(inputs):
+            return {}
+        size = sum(fact.types[0].size_bytes for fact in facts)
+        if size > min(2 * sum(given), self.library.room_bytes):
+            return {}
+        self.library.room_bytes -= size
+        found = dict(zip(node.outputs, run_reference(node, inputs), strict=True))
+        for value in found.values():
+            value.flags.writeable = False
+        return found
 
     def graph(self, outputs: Mapping[str, str]) -> Graph:
         """The graph whose outputs, by name, are these values."""
@@ -185,210 +172,3 @@ def _without_large_value(fact: Fact) -> Fact:
         return fact
     first, second = (Type(type.dtype, type.shape) for type in fact.types)
     return Fact((first, second))
-
-
-def _found(values: Mapping[Ref, Value], ref: Ref) -> Value:
-    if ref not in values:
-        return Missing(f"output {ref[1]} of node {ref[0]} is not supported")
-    return values[ref]
-
-
-class Site:
-    """One TensorFlow node: what its rule reads, and how the rule writes."""
-
-    def __init__(
-        self,
-        building: Building,
-        operation: Operation,
-        values: dict[Ref, Value],
-        dilation: tuple[int, ...] = (),
-    ) -> None:
-        """values: what stands for the outputs of the nodes before it.
-
-        dilation: that of the dilated convolution of which the node is a part.
-        """
-        self.dilation = dilation
-        self.building = building
-        self.operation = operation
-        self.name, self.op, self.attrs = operation.name, operation.op, operation.attrs
-        self._values = values
-
-    def convert(self) -> None:
-        """Apply the node's rule."""
-        RULES[self.op](self)
-
-    # Inputs
-
-    @property
-    def count(self) -> int:
-        """The number of inputs."""
-        return len(self.operation.inputs)
-
-    @property
-    def output_count(self) -> int:
-        """The number of outputs."""
-        return output_count(self.operation)
-
-    def raw(self, index: int) -> Value:
-        """What stands for an input, which need not be a value of the graph."""
-        if index >= self.count:
-            raise ModelError(f"node {self.name}: {self.op} has only {self.count} inputs")
-        return _found(self._values, self.operation.inputs[index])
-
-    def value(self, index: int) -> str:
-        """The name of an input."""
-        value = self.raw(index)
-        if isinstance(value, EmptyList):
-            raise self.unsupported("a tensor list whose elements' rank nothing tells")
-        if isinstance(value, Missing):
-            raise UnsupportedError(
-                f"node {self.name}: {self.op} reads what is not there: {value.why}"
-            )
-        return value
-
-    def values(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """The names of inputs."""
-        return [self.value(index) for index in range(self.count)[start:stop]]
-
-    def fact(self, index: int) -> Fact | None:
-        """What is known of an input."""
-        return self.building.facts.get(self.value(index))
-
-    def rank(self, index: int) -> int:
-        """The rank of an input; UnsupportedError if nothing tells it."""
-        return self.rank_of(self.value(index))
-
-    def rank_of(self, value: str) -> int:
-        """The rank of a value; UnsupportedError if nothing tells it."""
-        fact = self.building.facts.get(value)
-        if fact is None:
-            raise self.unsupported(f"an input of unknown rank, {value},")
-        return len(fact.shape)
-
-    def shape(self, index: int) -> tuple[int | None, ...] | None:
-        """The dims of an input, None for what is not known."""
-        fact = self.fact(index)
-        return None if fact is None else fact.shape
-
-    def known(self, index: int) -> Array | None:
-        """The value of an input, if it is constant."""
-        return self.known_value(self.value(index))
-
-    def known_value(self, value: str) -> Array | None:
-        """The array of a value, if it is constant."""
-        return self.building.constants.get(value)
-
-    def array(self, index: int) -> Array:
-        """The value of an input that must be constant."""
-        value = self.known(index)
-        if value is None:
-            raise self.unsupported(f"input {index}, computed where a constant is expected,")
-        return value
-
-    def integers(self, index: int) -> tuple[int, ...]:
-        """An input that must be constant, of integers."""
-        value = self.array(index)
-        if value.dtype.kind not in "iu":
-            raise ModelError(
-                f"node {self.name}: {self.op}: expected integers at input {index}, "
-                f"got {Type.of(value)}"
-            )
-        return tuple(map(int, value.reshape(-1)))
-
-    # Attributes
-
-    def has(self, name: str) -> bool:
-        """The node has the attribute."""
-        return name in self.attrs
-
-    def integer(self, name: str, default: int = 0) -> int:
-        """An attribute that is an integer."""
-        return int(self.attrs[name].i) if name in self.attrs else default
-
-    def real(self, name: str, default: float = 0.0) -> float:
-        """An attribute that is a float."""
-        return float(self.attrs[name].f) if name in self.attrs else default
-
-    def flag(self, name: str, default: bool = False) -> bool:
-        """An attribute that is a bool."""
-        return bool(self.attrs[name].b) if name in self.attrs else default
-
-    def text(self, name: str, default: str = "") -> str:
-        """An attribute that is a string."""
-        if name not in self.attrs:
-            return default
-        return str(self.attrs[name].s.decode("utf-8", "replace"))
-
-    def list(self, name: str) -> tuple[int, ...]:
-        """An attribute that is a list of integers; () if it is not there."""
-        return tuple(map(int, self.attrs[name].list.i)) if name in self.attrs else ()
-
-    def dtype(self, name: str = "T", default: str = "float32") -> str:
-        """An attribute that is a dtype."""
-        if name not in self.attrs:
-            return default
-        found = dtype_name(self.attrs[name].type)
-        try:
-            numpy_dtype(found)
-        except ModelError:
-            raise self.unsupported(f"dtype {found}") from None
-        return found
-
-    # Outputs
-
-    def emit(self, op: str, *inputs: str, **attrs: Attr) -> str:
-        """Add a node with one output, whose name is returned."""
-        return self.building.emit(op, inputs, attrs, self.name)[0]
-
-    def emit_many(self, op: str, count: int, *inputs: str, **attrs: Attr) -> tuple[str, ...]:
-        """Add a node with `count` outputs."""
-        return self.building.emit(op, inputs, attrs, self.name, count)
-
-    def constant(self, value: Any, dtype: str) -> str:
-        """A new constant."""
-        return self.building.constant(np.array(value, numpy_dtype(dtype)), f"{self.name}/constant")
-
-    def int64(self, *numbers: int) -> str:
-        """A new constant, int64[n]."""
-        return self.constant(numbers, "int64")
-
-    def as_int64(self, value: str) -> str:
-        """The value as int64."""
-        fact = self.building.facts.get(value)
-        if fact is not None and fact.types[0].dtype == "int64":
-            return value
-        return self.emit("cast", value, to="int64")
-
-    def as_vector(self, value: str) -> str:
-        """Numbers of any shape as int64[n]."""
-        value = self.as_int64(value)
-        fact = self.building.facts.get(value)
-        if fact is not None and len(fact.shape) == 1:
-            return value
-        return self.emit("reshape", value, self.int64(-1))
-
-    def transposed(self, value: str, perm: tuple[int, ...]) -> str:
-        """A value with its axes in another order: at once if it is constant."""
-        if perm == tuple(range(len(perm))):
-            return value
-        array = self.known_value(value)
-        if array is None or array.ndim != len(perm):
-            return self.emit("transpose", value, perm=perm)
-        turned = self.derived(array, f"{perm}", lambda x: np.ascontiguousarray(x.transpose(perm)))
-        return self.building.constant(turned, f"{value}/transposed")
-
-    def derived(self, array: Array, key: str, make: Callable[[Array], Array]) -> Array:
-        """What `make` makes of a constant's array, made once; `key` tells it from others."""
-        known = self.building.derived.get((id(array), key))
-        if known is None:
-            known = self.building.derived[id(array), key] = array, make(array)
-        return known[1]
-
-    def finish(self, *values: Value) -> None:
-        """Let these stand for the node's outputs, from the first on."""
-        for number, value in enumerate(values):
-            self._values[self.name, number] = value
-
-    def unsupported(self, what: str) -> UnsupportedError:
-        """The error that says what of this node has no rule."""
-        return UnsupportedError(f"node {self.name}: {self.op}: {what} is not supported")

@@ -22,6 +22,7 @@ _LISTED = (
     *CALLS,
 )
 _MOST_OUTPUTS = 1 << 16
+_MOST_GROWTH = 4
 _MOST_STEPS = 20_000_000
 _MOST_COPIES = 64
 _FEWEST_ALLOWED = 20_000
@@ -52,6 +53,7 @@ _OUTPUTS: dict[str, tuple[str, ...]] = {
     "QuantizeV2": ("output", "output_min", "output_max"),
     "SoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
     "SparseSoftmaxCrossEntropyWithLogits": ("loss", "backprop"),
+    "StatelessRandomGetKeyCounter": ("key", "counter"),
     "Switch": ("output_false", "output_true"),
     "TensorArrayConcatV3": ("value", "lengths"),
     "TensorArrayV3": ("handle", "flow"),
@@ -209,10 +211,15 @@ def _check_refs(operations: Mapping[str, Operation]) -> None:
 
 
 class Library:
-    """The functions of a model, and the count of what inlining them makes."""
+    """The functions of a model, and the count of what is made of them and of the constants."""
 
-    def __init__(self, functions: Iterable[Any], nodes: int) -> None:
-        """nodes: those of the graph itself; inlining may make 64 times what the file holds."""
+    def __init__(self, functions: Iterable[Any], nodes: int, size_bytes: int = 0) -> None:
+        """Begin with the whole of what a file may become.
+
+        nodes: those of the graph itself; inlining may make 64 times what the file holds.
+        size_bytes: those of the file; what is computed of constants may take 4 times as much.
+        """
+        self.room_bytes = _MOST_GROWTH * size_bytes
         self._functions = {each.signature.name: each for each in functions}
         held = nodes + sum(len(each.node_def) for each in self._functions.values())
         self._left = max(_FEWEST_ALLOWED, _MOST_COPIES * held)

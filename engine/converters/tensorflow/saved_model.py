@@ -32,12 +32,16 @@ _PASSING = ("Identity", "Reshape", "Cast")
 
 @dataclass(frozen=True)
 class Signature:
-    """One signature: names of its inputs and outputs, in order, and what they stand for."""
+    """One signature: names of its inputs and outputs, in order, and what they stand for.
+
+    outputs: name -> dtype.
+    """
 
     inputs: Mapping[str, tuple[Ref, Type]]
-    outputs: tuple[str, ...]
+    outputs: Mapping[str, str]
     body: Body
     library: Library
+    metadata: Mapping[str, str]
 
 
 def read_saved_model(message: Any, folder: Path, signature: str | None) -> Signature:
@@ -50,7 +54,7 @@ def read_saved_model(message: Any, folder: Path, signature: str | None) -> Signa
     name = _chosen_signature(graph.signature_def, signature)
     chosen = graph.signature_def[name]
     operations = read_graph(graph.graph_def.node)
-    library = Library(graph.graph_def.library.function, len(operations))
+    library = Library(graph.graph_def.library.function, len(operations), graph.ByteSize())
     inputs: dict[str, tuple[Ref, Type]] = {}
     for key in sorted(chosen.inputs, key=_counted):
         info = chosen.inputs[key]
@@ -63,7 +67,12 @@ def read_saved_model(message: Any, folder: Path, signature: str | None) -> Signa
     refs = tuple(_ref(chosen.outputs[key], key, operations) for key in outputs)
     body = library.inlined(Body(name, (), operations, refs))
     body = replace(body, operations=_with_variables(body, graph, folder))
-    return Signature(inputs, tuple(outputs), body, library)
+    arrays = (each.value for each in body.operations.values() if hasattr(each.value, "nbytes"))
+    library.room_bytes += sum(int(array.nbytes) for array in arrays)
+    dtypes = {key: dtype_name(chosen.outputs[key].dtype) for key in outputs}
+    version = graph.meta_info_def.tensorflow_version
+    metadata = {"producer": f"TensorFlow {version}".strip(), "signature": name}
+    return Signature(inputs, dtypes, body, library, metadata)
 
 
 def _counted(name: str) -> tuple[str, int, str]:
@@ -132,9 +141,9 @@ def _with_variables(body: Body, graph: Any, folder: Path) -> dict[str, Operation
         key = next((each for each in candidates if each and each in bundle), None)
         if key is None:
             why = f"variable {shared}, which the checkpoint does not have"
-            operations[name] = Operation(name, "_Missing", value=why)
+            operations[name] = replace(operation, value=why)
         else:
-            operations[name] = Operation(name, "_Variable", value=bundle.tensor(key))
+            operations[name] = replace(operation, value=bundle.tensor(key))
     return operations
 
 

@@ -37,6 +37,7 @@ message TensorProto {
   repeated double double_val = 6;
   repeated int32 int_val = 7;
   repeated bytes string_val = 8;
+  repeated float scomplex_val = 9;
   repeated int64 int64_val = 10;
   repeated bool bool_val = 11;
   repeated int32 half_val = 13;
@@ -171,6 +172,7 @@ DTYPES = {
     24: "float8_e5m2",
     25: "float8_e4m3fn",
 }
+QUANTIZED = {"qint8": "int8", "quint8": "uint8", "qint32": "int32"}
 _LACKING = {
     0: "invalid",
     7: "string",

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from palmkit.engine.converters.tensorflow.schema import DTYPES, dtype_name
+from palmkit.engine.converters.tensorflow.schema import DTYPES, QUANTIZED, dtype_name
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import ANY_RANK, Array, Dim, numpy_dtype
 
@@ -84,9 +84,28 @@ def symbolic_dims(shape: Any, name: str) -> tuple[Dim, ...]:
     )
 
 
+def complex_parts(tensor: Any, what: str) -> tuple[Array, Array]:
+    """The parts of a TensorProto of complex64; ModelError if it is broken, or not written out."""
+    shape = dims(tensor.tensor_shape, what)
+    if tensor.tensor_content:
+        numbers = np.frombuffer(tensor.tensor_content, "<f4")
+    else:
+        numbers = np.array(tensor.scomplex_val, np.float32)
+    pairs = numbers.reshape(-1, 2)
+    if len(pairs) == 1 and prod(shape) <= _SMALL_BYTES:
+        pairs = pairs.repeat(prod(shape), 0)
+    if len(pairs) != prod(shape):
+        raise ModelError(f"{what}: {len(pairs)} elements do not fill complex64{list(shape)}")
+    return pairs[:, 0].reshape(shape), pairs[:, 1].reshape(shape)
+
+
 def constant(tensor: Any, what: str) -> Constant:
-    """Read a TensorProto of numbers; ModelError if shape, dtype and elements do not fit."""
+    """Read a TensorProto of numbers; ModelError if shape, dtype and elements do not fit.
+
+    Quantized numbers are read as the integers that they are stored as.
+    """
     dtype = dtype_name(tensor.dtype)
+    dtype = QUANTIZED.get(dtype, dtype)
     if dtype not in DTYPES.values():
         raise ModelError(f"{what}: expected numbers, got {dtype}")
     shape = dims(tensor.tensor_shape, what)

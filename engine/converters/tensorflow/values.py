@@ -12,11 +12,12 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from palmkit.engine.errors import PalmError
+from palmkit.engine.errors import ModelError, PalmError
 from palmkit.engine.ir import Array, Dim, Known, Node, Type
 from palmkit.engine.ops import infer_outputs, run_reference
 
-_SIZES = (384, 576)
+# The second is odd at every halving: what only holds of even sizes does not hold of both.
+_SIZES = (384, 577)
 _MOST_RANK = 32
 _MOVING = (
     "cast",
@@ -39,7 +40,6 @@ _RANK_KEPT = (
     "cast",
     "clip",
     "compress",
-    "concat",
     "conv",
     "conv_transpose",
     "cum_sum",
@@ -57,6 +57,7 @@ _RANK_KEPT = (
     "split",
     "tile",
     "top_k",
+    "transpose",
     "trilu",
 )
 # Theirs have as many as the input with the most.
@@ -64,6 +65,13 @@ _BROADCASTING = (
     *("add", "and", "div", "equal", "greater", "greater_or_equal", "less", "less_or_equal"),
     *("matmul", "max", "min", "mod", "mul", "or", "pow", "sub", "where", "xor"),
 )
+# Dtype and rank of each result of TensorFlow's own operators.
+_OWN = {
+    "combined_non_max_suppression": (("float32", 3), ("float32", 2), ("float32", 2), ("int32", 1)),
+    "crop_and_resize": (("float32", 4),),
+    "non_max_suppression_v5": (("int32", 1), ("float32", 1), ("int32", 0)),
+    "resize_bicubic": (("float32", 4),),
+}
 _BOOLS = ("equal", "greater", "greater_or_equal", "less", "less_or_equal")
 # Their results' sizes hang on the values of their inputs behind the first (of range, on all):
 # those must be sure to be taken for sizes.
@@ -168,8 +176,12 @@ def _guessed(node: Node, types: Sequence[Type | None], which: int) -> tuple[Type
     elif op == "range":
         rank = 1
     elif op in _BROADCASTING:
-        rank = max(len(type.shape) for type in given)
         dtype = "bool" if op in _BOOLS else given[-1].dtype
+        if op != "matmul":
+            return (Type(dtype, _widest(given)),)
+        rank = max(len(type.shape) for type in given)
+    elif op == "concat":
+        return (Type(dtype, _joined(given, int(str(node.attrs["axis"])))),)
     elif op == "squeeze" and len(given) == 2:
         rank = len(x.shape) - given[1].elements
     elif op == "unsqueeze":
@@ -179,6 +191,15 @@ def _guessed(node: Node, types: Sequence[Type | None], which: int) -> tuple[Type
     elif op == "gather_nd":
         last, batch = given[1].dims[-1], node.attrs.get("batch_dims", 0)
         rank = len(x.shape) + len(given[1].shape) - 1 - last - int(str(batch))
+    elif op == "einsum" and "->" in (equation := str(node.attrs["equation"])):
+        rank = -1 if "." in equation else len(equation.split("->")[1].strip())
+    elif op == "one_hot":
+        dtype, rank = given[2].dtype, len(x.shape) + 1
+    elif op.startswith("reduce_") and len(given) == 2:
+        gone = 0 if node.attrs.get("keepdims", 1) else given[1].elements
+        rank = len(x.shape) - gone
+    elif op in _OWN:
+        return tuple(Type(each, (size,) * count) for each, count in _OWN[op])
     elif op == "non_max_suppression":
         return (Type("int64", (size, 3)),)
     elif op == "non_zero":
@@ -193,6 +214,22 @@ def _guessed(node: Node, types: Sequence[Type | None], which: int) -> tuple[Type
         return ()
     found = (Type(dtype, (size,) * rank),) * len(node.outputs)
     return (found[0], Type("int64", found[0].shape)) if op == "top_k" else found
+
+
+def _widest(types: Sequence[Type]) -> tuple[int, ...]:
+    """Along each axis, counted from the back, the greatest dim."""
+    rank = max(len(type.shape) for type in types)
+    padded = [(0,) * (rank - len(type.dims)) + type.dims for type in types]
+    return tuple(map(max, zip(*padded, strict=True)))
+
+
+def _joined(types: Sequence[Type], axis: int) -> tuple[int, ...]:
+    """Like the first, along the axis as long as all together."""
+    dims = list(types[0].dims)
+    if any(len(type.dims) != len(dims) for type in types):
+        raise ModelError(f"cannot join {', '.join(map(str, types))}")
+    dims[axis] = sum(type.dims[axis] for type in types)
+    return tuple(dims)
 
 
 def _sureness(node: Node, inputs: Sequence[Fact | None], number: int, result: Known) -> Array:

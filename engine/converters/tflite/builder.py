@@ -26,6 +26,7 @@ from palmkit.engine.converters.tflite.file import (
     Subgraph,
 )
 from palmkit.engine.converters.tflite.refusals import Refusals
+from palmkit.engine.converters.tflite.states import State
 from palmkit.engine.converters.tflite.writer import Writer, activate
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
 from palmkit.engine.ir import (
@@ -35,6 +36,7 @@ from palmkit.engine.ir import (
     Attr,
     Graph,
     Known,
+    Node,
     Type,
     numpy_dtype,
 )
@@ -57,6 +59,7 @@ class Builder(Writer):
         self.known = {i: t.data for i, t in enumerate(graph.tensors) if t.data is not None}
         self.dilated = dilated_tensors(graph)
         self.complex: dict[int, str] = {}
+        self.states: dict[str, State] = {}
         self._written: set[int] = set()
         self._tensor_names: dict[int, str] = {}
         for index in (*graph.inputs, *graph.outputs):
@@ -80,7 +83,7 @@ class Builder(Writer):
     def convert(self, rules: dict[str, Rule]) -> None:
         """Apply the rules in order; what has none is noted and left out."""
         for operator in self.graph.operators:
-            self.current = self.name(operator.outputs[0])
+            self.current = self.name(operator.outputs[0]) if operator.outputs else operator.op
             rule = rules.get(operator.op)
             if rule is None:
                 kind = f"{'custom ' if operator.is_custom else ''}{operator.op}"
@@ -117,9 +120,15 @@ class Builder(Writer):
                 outputs[name] = self.declared_type(index)
             else:
                 outputs[name] = self.open_type(index)
-        return Graph(inputs, outputs, tuple(self.nodes), self.constants)
+        metadata: dict[str, str] = {}
+        for state in self.states.values():
+            after = self.names.fresh(f"{state.input}/next")
+            self.nodes.append(Node("identity", (state.now,), (after,), {}, after))
+            inputs, outputs = {**inputs, state.input: state.type}, {**outputs, after: state.type}
+            metadata[f"state {state.input}"] = state.described(after)
+        return Graph(inputs, outputs, tuple(self.nodes), self.used_constants(outputs), metadata)
 
-    def body(self, number: int, inputs: Sequence[Type]) -> tuple[Builder, Graph]:
+    def body(self, number: int, inputs: Sequence[Type]) -> Graph:
         """Another graph of the file, as the body of a control-flow op."""
         if not 0 <= number < len(self.file.graphs):
             raise ModelError(f"node {self.current}: no graph of number {number} in the file")
@@ -138,7 +147,7 @@ class Builder(Writer):
         builder.begin(inputs)
         builder.convert(RULES)
         names = [builder.name(i) for i in graph.inputs]
-        return builder, builder.finished(dict(zip(names, inputs, strict=True)))
+        return builder.finished(dict(zip(names, inputs, strict=True)))
 
     def declared_type(self, index: int) -> Type:
         """The type that the file states; an unknown dim is named after tensor and axis."""
@@ -350,6 +359,9 @@ class Builder(Writer):
     def finish_stored(self, operator: Operator, value: str, output: int = 0) -> None:
         """Let an output be `value` as it is: the integers of a quantized tensor."""
         name = self.name(operator.outputs[output])
+        if value in self.constants:
+            self.known[operator.outputs[output]] = self.constants[value]
+            return
         last = self.nodes[-1] if self.nodes else None
         if last is None or value not in last.outputs or value in self.shared:
             value = self.emit("identity", value)

@@ -24,6 +24,7 @@ from palmkit.engine.ir import Array
 _IDENTIFIER = b"TFL3"
 _SCHEMA_VERSION = 3
 _MOST_DIMS = 32
+_WITHOUT_OUTPUTS = ("ASSIGN_VARIABLE", "CALL_ONCE", "HASHTABLE_IMPORT")
 
 _DTYPES = {
     "FLOAT32": "float32",
@@ -215,7 +216,7 @@ class _Reader:
             where = f"graph {number}, operator {i} ({operator.op})"
             _check_numbers(where, operator.inputs, -1, len(tensors))
             _check_numbers(where, operator.outputs, 0, len(tensors))
-            if not operator.outputs:
+            if not operator.outputs and operator.op not in _WITHOUT_OUTPUTS:
                 raise ModelError(f"{where}: no outputs")
             for index in operator.outputs:
                 if index in written:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -12,6 +12,7 @@ from palmkit.engine.ir import Array, Attr, Known, Node, Type, numpy_dtype
 from palmkit.engine.ops import infer_outputs
 
 TO_THE_END = int(np.iinfo(np.int64).max)
+_KEPT = ("dequantize_linear", "quantize_linear")
 
 
 @dataclass
@@ -57,11 +58,28 @@ class Writer:
             inputs = inputs[:-1]
         outputs = tuple(self.names.fresh(f"{self.current}/{op}") for _ in range(count))
         node = Node(op, inputs, outputs, attrs, self.current)
-        self.nodes.append(node)
         if all(not name or (name in self.types and self.types[name].is_static) for name in inputs):
             types = infer_outputs(node, [self.types[name] if name else None for name in inputs])
             self.types.update(zip(outputs, types, strict=False))
+        if not self._folded(node):
+            self.nodes.append(node)
         return outputs
+
+    def _folded(self, node: Node) -> bool:
+        """Small results of constants alone are constants: the arguments of foreign operators."""
+        results = [self.types.get(name) for name in node.outputs]
+        if node.op in _KEPT or not all(not name or name in self.constants for name in node.inputs):
+            return False
+        known = [type.value for type in results if isinstance(type, Known)]
+        if len(known) != len(results) or not known:
+            return False
+        self.constants.update(zip(node.outputs, known, strict=True))
+        return True
+
+    def used_constants(self, outputs: Iterable[str]) -> dict[str, Array]:
+        """The constants that a node reads, or that are outputs."""
+        used = {*outputs, *(name for node in self.nodes for name in node.inputs)}
+        return {name: value for name, value in self.constants.items() if name in used}
 
     def array(self, value: Array) -> str:
         """A new constant."""

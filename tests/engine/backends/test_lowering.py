@@ -82,12 +82,91 @@ def test_scatter_into_what_it_reads() -> None:
     assert_agrees(graph_of(nodes, {"x": x, "y": x}, i=index))
 
 
-@pytest.mark.parametrize("dtype", ["float16", "uint16", "uint64"])
+@pytest.mark.parametrize("dtype", ["uint16", "uint64"])
 def test_what_has_no_kernel_is_refused(dtype: str) -> None:
     x = Type(dtype, (4,))
     graph = graph_of([Node("add", ("x", "x"), ("y",))], {"x": x, "y": x})
     with pytest.raises(UnsupportedError, match=f"y \\(add\\): {dtype} is not supported"):
         BACKENDS["cpu"].compile(graph)
+
+
+@pytest.mark.parametrize("threads", [1, 3])
+@pytest.mark.parametrize("channels_last", [False, True])
+@pytest.mark.parametrize("groups", [0, 1, 4, 24])
+def test_channels_are_normalized_in_either_order(
+    groups: int, channels_last: bool, threads: int
+) -> None:
+    """After a convolution channels lie last; groups 0: of instances."""
+    rng = np.random.default_rng(3)
+    x, hidden = Type("float32", (2, 24, 9, 7)), Type("float32", (2, 24, 9, 7))
+    before = Node("conv", ("x", "w"), ("v",)) if channels_last else Node("identity", ("x",), ("v",))
+    norm = (
+        Node("group_normalization", ("v", "s", "b"), ("y",), {"num_groups": groups})
+        if groups
+        else Node("instance_normalization", ("v", "s", "b"), ("y",))
+    )
+    constants = {
+        "w": rng.normal(size=(24, 24, 1, 1)).astype(np.float32),
+        "s": rng.normal(size=24).astype(np.float32),
+        "b": rng.normal(size=24).astype(np.float32),
+    }
+    graph = Graph({"x": x}, {"y": hidden}, (before, norm), constants)
+    assert ("binary" in kernels(graph)) is not channels_last
+    assert_agrees(graph, threads)
+
+
+EMPTY: list[tuple[Node, tuple[int, ...], tuple[int, ...]]] = [
+    (Node("pad", ("v", "pads"), ("z",), {"mode": "edge"}), (0, 3), (0, 5)),
+    (Node("slice", ("v", "starts", "ends"), ("z",)), (4, 3), (0, 3)),
+    (Node("tile", ("v", "repeats"), ("z",)), (2, 3), (0, 3)),
+    (Node("concat", ("v", "v"), ("z",), {"axis": 0}), (0, 3), (0, 3)),
+    (Node("matmul", ("v", "nothing"), ("z",)), (2, 3), (2, 0)),
+]
+
+
+@pytest.mark.parametrize(("node", "before", "after"), EMPTY, ids=lambda value: str(value))
+def test_values_of_no_elements(node: Node, before: tuple[int, ...], after: tuple[int, ...]) -> None:
+    """Between two steps that write and read them."""
+    nodes = (Node("relu", ("x",), ("v",)), node, Node("relu", ("z",), ("y",)))
+    constants = {
+        "pads": np.array([0, 1, 0, 1]),
+        "starts": np.array([2]),
+        "ends": np.array([2]),
+        "repeats": np.array([0, 1]),
+        "nothing": np.zeros((3, 0), np.float32),
+    }
+    graph = Graph(
+        {"x": Type("float32", before)},
+        {"y": Type("float32", after)},
+        nodes,
+        {name: value for name, value in constants.items() if name in node.inputs},
+    )
+    assert_agrees(graph)
+
+
+def test_half_precision_is_computed_in_single() -> None:
+    """The sum of 4000 halves of 0.1 is beyond what half precision can count to in such steps."""
+    x, y = Type("float16", (1, 4000)), Type("float16", (1, 1))
+    axes = np.array([1])
+    nodes = [Node("reduce_sum", ("x", "a"), ("y",))]
+    graph = graph_of(nodes, {"x": x, "y": y}, a=axes)
+    ones = np.full(x.dims, 0.1, np.float16)
+    got = BACKENDS["cpu"].compile(graph).run({"x": ones})["y"]
+    assert got.dtype == np.float16
+    assert got.item() == np.float16(ones.astype(np.float64).sum())
+
+
+def test_a_cast_to_half_precision_rounds() -> None:
+    x = Type("float32", (7,))
+    nodes = [
+        Node("cast", ("x",), ("h",), {"to": "float16"}),
+        Node("cast", ("h",), ("y",), {"to": "float32"}),
+    ]
+    graph = graph_of(nodes, {"x": x, "h": Type("float16", (7,)), "y": x})
+    values = np.linspace(-1, 1, 7, dtype=np.float32) / 3
+    got = BACKENDS["cpu"].compile(graph).run({"x": values})
+    np.testing.assert_array_equal(got["h"], values.astype(np.float16))
+    np.testing.assert_array_equal(got["y"], values.astype(np.float16).astype(np.float32))
 
 
 @pytest.mark.parametrize("threads", [1, 2, 4])
@@ -156,3 +235,9 @@ def test_layout_is_an_order(backend: str, op: str, gates: int, attrs: dict[str, 
         results.append(BACKENDS[backend].compile(graph).run(fed))
     np.testing.assert_array_equal(results[1]["y"].transpose(1, 2, 0, 3), results[0]["y"])
     np.testing.assert_array_equal(results[1]["h"].transpose(1, 0, 2), results[0]["h"])
+
+
+def test_split_with_a_part_left_out() -> None:
+    node = Node("split", ("x",), ("", "y", "", "z"), {"axis": 1, "num_outputs": 4})
+    types = {"x": Type("float32", (2, 7, 3)), "y": Type("float32", (2, 2, 3))}
+    assert_agrees(graph_of([node], {**types, "z": Type("float32", (2, 1, 3))}))

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.engine.converters.caffe_forward import FORWARD, Array, Params, layer, listed
+from tests.engine.converters.caffe_forward_shapes import FORWARD, Array, Params, layer, listed
 
 __all__ = ["FORWARD", "listed"]
 

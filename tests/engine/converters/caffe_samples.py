@@ -10,6 +10,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.converters.caffe import schema
+from palmkit.engine.ir import Graph
+from palmkit.engine.model import Model
 from tests.engine.converters.caffe_forward_detectors import FORWARD, listed
 
 Array = NDArray[Any]
@@ -35,6 +37,8 @@ PARAMETERS = {
 INPUT = """
 layer { name: "data" type: "Input" top: "data" input_param { shape { dim: [1, 2, 4, 4] } } }
 """
+SHARED = Path(__file__).parents[4] / "shared"
+RFB = SHARED / "teachers" / "ultraface_rfb320"
 STRINGS = ("name", "type", "bottom", "top", "input")
 V1_TYPES = {"InnerProduct": "INNER_PRODUCT", "ReLU": "RELU"}
 
@@ -208,6 +212,18 @@ def write(message: Any, blob: Array, kind: str) -> None:
         message.raw_data_type, message.raw_data = 2, blob.astype("<f2").tobytes()
     else:
         message.data.append(blob.astype("<f4").tobytes())
+
+
+def assert_agrees(got: dict[str, Array], wanted: dict[str, Array]) -> None:
+    assert list(got) == list(wanted)
+    for name, value in wanted.items():
+        assert got[name].shape == value.shape
+        scale = np.abs(value).max()
+        np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-5 * scale)
+
+
+def run(graph: Graph, **inputs: Array) -> dict[str, Array]:
+    return Model(graph, "reference").run(inputs)
 
 
 def save_text(folder: Path, prototxt: str, weights: dict[str, list[Array]] | None = None) -> Path:

@@ -80,7 +80,7 @@ def set_attr(attr: Any, value: Any) -> None:
         attr.s = value.encode()
     elif isinstance(value, np.dtype):
         attr.type = _NUMBERS[value.name]
-    elif hasattr(value, "shape"):
+    elif hasattr(value, "nbytes"):
         set_tensor(attr.tensor, np.asarray(value))
     elif isinstance(value, tuple):
         attr.list.i.extend(value)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import shutil
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -15,37 +14,26 @@ from numpy.typing import NDArray
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.converters import caffe
 from palmkit.engine.converters.caffe import schema
-from palmkit.engine.errors import ModelError, UnsupportedError
-from palmkit.engine.ir import Graph, Type
+from palmkit.engine.ir import Type
 from palmkit.engine.model import Model
 from palmkit.engine.ops import registry as ops
 from palmkit.engine.shapes import with_input_shapes
 from tests.engine.converters.caffe_samples import (
     INPUT,
+    RFB,
     SAMPLES,
+    SHARED,
     Sample,
+    assert_agrees,
     mobile_ssd,
     picture,
+    run,
     save_text,
 )
 
 pytest.importorskip("google.protobuf")
 
 Array = NDArray[Any]
-SHARED = Path(__file__).parents[4] / "shared"
-RFB = SHARED / "teachers" / "ultraface_rfb320"
-
-
-def assert_agrees(got: dict[str, Array], wanted: dict[str, Array]) -> None:
-    assert list(got) == list(wanted)
-    for name, value in wanted.items():
-        assert got[name].shape == value.shape
-        scale = np.abs(value).max()
-        np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-5 * scale)
-
-
-def run(graph: Graph, **inputs: Array) -> dict[str, Array]:
-    return Model(graph, "reference").run(inputs)
 
 
 @pytest.mark.parametrize("backend", BACKENDS)
@@ -171,68 +159,6 @@ def test_every_format_of_rfb_320_gives_the_same_boxes(backend: str, what: str) -
     other = Model(tflite.convert(file), backend).run({"input_1": nhwc})
     assert np.abs(decoded(other["Identity"]) - wanted["boxes"][0]).max() < 1e-3
     assert np.abs(other["Identity_1"] - wanted["scores"]).max() < 1e-3
-
-
-def test_rfb_320_from_its_weights_alone(tmp_path: Path) -> None:
-    """A .caffemodel has the definition, too, with the splits that Caffe puts in."""
-    if not RFB.is_dir():
-        pytest.skip("the published networks of ../shared/teachers are not here: RFB-320")
-    alone = tmp_path / "face.caffemodel"
-    shutil.copy(RFB / "RFB-320.caffemodel", alone)
-    wanted = run(caffe.convert(RFB / "RFB-320.caffemodel"), input=faces())
-    assert_agrees(run(caffe.convert(alone), input=faces()), wanted)
-
-
-def test_the_other_file_is_found(tmp_path: Path) -> None:
-    sample = SAMPLES["squeeze_net"][0]()
-    prototxt = sample.save(tmp_path)
-    model = prototxt.with_suffix(".caffemodel")
-    (tmp_path / "other.caffemodel").write_bytes(b"not read")
-    for graph in (
-        caffe.convert(prototxt),
-        caffe.convert(model),
-        caffe.convert(str(prototxt), str(model)),
-    ):
-        assert_agrees(run(graph, **sample.inputs), sample.outputs)
-    (tmp_path / "other.caffemodel").unlink()
-    renamed = model.rename(tmp_path / "iter_1000.caffemodel")
-    for graph in (
-        caffe.convert(prototxt),
-        caffe.convert(renamed),
-        caffe.convert(prototxt, renamed),
-    ):
-        assert_agrees(run(graph, **sample.inputs), sample.outputs)
-
-
-def test_of_several_definitions_the_deployed_one_is_taken(tmp_path: Path) -> None:
-    sample = SAMPLES["squeeze_net"][0]()
-    prototxt = sample.save(tmp_path)
-    model = prototxt.with_suffix(".caffemodel").rename(tmp_path / "iter_1000.caffemodel")
-    for name in ("solver", "train_val"):
-        (tmp_path / f"{name}.prototxt").write_text("net: 'not read'")
-    with pytest.raises(UnsupportedError, match="; looked for iter_1000.prototxt .* several"):
-        caffe.convert(model)
-    prototxt.rename(tmp_path / "deploy.prototxt")
-    assert_agrees(run(caffe.convert(model), **sample.inputs), sample.outputs)
-
-
-def test_layers_without_weights_are_named(tmp_path: Path) -> None:
-    path = SAMPLES["squeeze_net"][0]().save(tmp_path)
-    model = path.with_suffix(".caffemodel")
-    whole = model.read_bytes()
-    model.unlink()
-    lacks = "8 layers lack weights: convolution1, convolution4, .*; looked for net.caffemodel"
-    with pytest.raises(ModelError, match=lacks):
-        caffe.convert(path)
-    for name in ("a.caffemodel", "b.caffemodel"):
-        (tmp_path / name).write_bytes(whole)
-    with pytest.raises(ModelError, match="several other"):
-        caffe.convert(path)
-    net = schema.messages(schema.WEIGHTS)["Net"].FromString(whole)
-    del net.layer[0]
-    model.write_bytes(net.SerializeToString())
-    with pytest.raises(ModelError, match="1 layers lack weights: convolution1$"):
-        caffe.convert(path)
 
 
 RULES = """
@@ -375,32 +301,6 @@ def test_every_op_that_is_emitted_exists(tmp_path: Path) -> None:
     for make, age in SAMPLES.values():
         graph = caffe.convert(make().save(tmp_path, age=age))
         assert {node.op for node in graph.nodes} <= set(ops())
-
-
-def test_files_are_recognised_by_content() -> None:
-    text = [
-        b'name: "VGG"',
-        b"# a comment\n\n  input: 'data'",
-        b"\xef\xbb\xbflayer {",
-        b"layers{",
-        b"input_dim: 1",
-        b'name : "x"',
-    ]
-    net = schema.messages(schema.DEFINITION)["Net"]
-    data = net(name="VGG_ILSVRC").SerializeToString()
-    assert all(caffe.recognises(start) for start in text)
-    assert caffe.recognises(data[:8])
-    unnamed = net()
-    unnamed.layer.add(name="conv1", type="Convolution")
-    assert caffe.recognises(unnamed.SerializeToString()[:8])
-    for start in (
-        b"\x08\x08\x12\x07pytorc",
-        b"\x0a\x30\x0a\x05input",
-        b"PALM\0\0\0\0",
-        b"",
-        b"nametag",
-    ):
-        assert not caffe.recognises(start)
 
 
 def test_graph_is_the_same_each_time(tmp_path: Path) -> None:

@@ -189,6 +189,15 @@ DAMAGED = {
         INPUT + layer("PriorBox", "prior_box_param { min_size: nan }", bottoms="data data"),
         "bad .PriorBox.",
     ),
+    "many priors": (
+        INPUT
+        + layer(
+            "PriorBox",
+            f"prior_box_param {{ min_size: 4 {'aspect_ratio: 2 ' * 300} }}",
+            bottoms="data data",
+        ),
+        "bad .PriorBox.: .*at most 256",
+    ),
     "huge priors": (
         INPUT.replace("4, 4", "1000000, 1000000")
         + layer("PriorBox", "prior_box_param { min_size: 4 }", bottoms="data data"),

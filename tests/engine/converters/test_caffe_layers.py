@@ -277,6 +277,8 @@ CASES: list[tuple[str, list[Any], list[Array], dict[str, Any]]] = [
     ("Reduction", [X], [], {"operation": "MEAN", "axis": 1, "coeff": 2.5}),
     ("Reduction", [X], [], {"operation": "ASUM", "axis": -1}),
     ("Reduction", [X], [], {"operation": "SUMSQ", "axis": 2}),
+    ("Reorg", [(2, 8, 6, 4)], [], {"stride": 2}),
+    ("Reorg", [(1, 9, 3, 6)], [], {"stride": 3}),
     ("Reshape", [X], [], {"shape": {"dim": [0, 3, -1]}}),
     ("Reshape", [X], [], {"shape": {"dim": [-1, 7]}, "axis": 1, "num_axes": 2}),
     ("Reshape", [X], [], {"shape": {"dim": [1]}, "axis": 1, "num_axes": 0}),

@@ -106,6 +106,15 @@ OLD_MODELS = [
         "s = Constant <value = float[4] {1.0, 1.0, 0.5, 0.7}> ()",
         "y = Resize (x, s)",
     ),
+    *(
+        (
+            10,
+            "(float[1,2,4,6] x) => (float[1,2,2,9] y)",
+            "s = Constant <value = float[4] {1.0, 1.0, 0.6, 1.5}> ()",
+            f'y = Resize <mode="{mode}"> (x, s)',
+        )
+        for mode in ("nearest", "linear")
+    ),
     (
         10,
         "(float[1,2,4,6] x) => (float[1,2,8,9] y)",
@@ -280,6 +289,14 @@ def test_weights_in_another_file(tmp_path: Path) -> None:
     (tmp_path / "weights.bin").unlink()
     with pytest.raises(ModelError, match=r"tensor w: there is no file .*weights\.bin"):
         convert(path)
+
+
+def test_opset_of_the_future_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    with caplog.at_level("WARNING", "palmkit.engine"):
+        convert(model(28, "(float[3] x) => (float[3] y)", "y = Relu (x)"))
+        assert not caplog.messages
+        convert(model(99, "(float[3] x) => (float[3] y)", "y = Relu (x)"))
+    assert caplog.messages == ["opset 99 is newer than the rules, which are of 28"]
 
 
 def test_metadata_says_where_the_model_comes_from() -> None:

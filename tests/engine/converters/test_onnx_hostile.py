@@ -148,6 +148,8 @@ CIRCLES = [
     parsed("a = Relu (x)", "a = Neg (x)", "y = Relu (a)"),
     parsed("x = Relu (x)", "y = Relu (x)"),
     parsed("y = Relu (x)", header="(float[3] x, float[3] x) => (float[3] y)"),
+    parsed("y = Relu (x)", header="(float[3] x) => (int64[3] y)"),
+    parsed("y = Shape (x)", header="(float[3] x) => (float[1] y)"),
     parsed("z = Relu (x)"),
     parsed("y = Relu ()"),
     parsed("y = Identity ()"),
@@ -228,6 +230,7 @@ def test_external_weights_elsewhere(tmp_path: Path, entries: dict[str, str], mes
 def test_tensors_that_share_external_bytes(tmp_path: Path) -> None:
     path = external(tmp_path, size=1 << 20)
     model = onnx.load(str(path), load_external_data=False)
+    model.graph.node[0].CopyFrom(parsed("y = Relu (x)").graph.node[0])
     first = model.graph.initializer[0]
     first.dims[0] = 1 << 18
     for i in range(2):

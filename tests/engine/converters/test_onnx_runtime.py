@@ -83,11 +83,12 @@ def quantized(tmp_path: Path) -> Any:
             quantization.quantize_dynamic(plain, path)
         else:
             pictures = iter([{"x": random(1, 3, 16, 16, seed=i)} for i in range(4)])
-            reader = type(
-                "Pictures",
-                (quantization.CalibrationDataReader,),
-                {"get_next": lambda _: next(pictures, None)},
-            )
+
+            def get_next(_: Any) -> Any:
+                return next(pictures, None)
+
+            readers = (quantization.CalibrationDataReader,)
+            reader = type("Pictures", readers, {"get_next": get_next})
             quantization.quantize_static(
                 plain,
                 path,
@@ -302,6 +303,26 @@ NODES: list[tuple[str, dict[str, Array | None], dict[str, Array | None], dict[st
         {"q": X, "k": random(2, 7, 16, seed=1), "v": random(2, 7, 16, seed=2)},
         {},
         {"num_heads": 4},
+    ),
+    (
+        "MultiHeadAttention",
+        {"q": X, "k": random(2, 7, 16, seed=1), "v": random(2, 7, 16, seed=2)},
+        {"b": random(48)},
+        {"num_heads": 2, "scale": 0.3},
+    ),
+    (
+        "QAttention",
+        {"x": LEVELS.reshape(-1)[: 2 * 5 * 16].reshape(2, 5, 16)},
+        {
+            "w": (np.resize(LEVELS, (16, 24)) - 128).astype(np.int8),
+            "b": random(24),
+            "xs": np.array(0.02, np.float32),
+            "ws": np.array(0.01, np.float32),
+            "m": None,
+            "xz": np.array(120, np.uint8),
+            "wz": np.array(0, np.int8),
+        },
+        {"num_heads": 2},
     ),
     (
         "MatMulNBits",

@@ -55,6 +55,12 @@ CASES = {
             one = Constant <value = int64 {1}> ()
             y = SequenceAt (s, one)
         }""",
+    "count": """
+        (float[?,4] x) => (int64 y) {
+            size = Constant <value = int64 {2}> ()
+            s = SplitToSequence <axis=0> (x, size)
+            y = SequenceLength (s)
+        }""",
     "rows": """
         (float[?,4] x) => (float[4] y) {
             s = SplitToSequence <axis=0, keepdims=0> (x)

@@ -106,6 +106,10 @@ def has_no_inputs_at_a_node(graph: GraphWriter) -> None:
     del graph.graph.node[4].input[:]
 
 
+def has_no_value(graph: GraphWriter) -> None:
+    del graph.graph.node[1].attr["value"]
+
+
 def has_strides_of_two_numbers(graph: GraphWriter) -> None:
     del graph.graph.node[3].attr["strides"].list.i[2:]
 
@@ -150,6 +154,7 @@ def has_nothing(graph: GraphWriter) -> None:
         (has_an_impossible_shape, "Const b: the shape is too large"),
         (has_another_number_of_channels, "conv: conv: group"),
         (has_no_inputs_at_a_node, "node y: BiasAdd has only 0 inputs"),
+        (has_no_value, "node w: Const is damaged: KeyError: 'value'"),
         (has_strides_of_two_numbers, "node conv: Conv2D: expected 4 strides"),
         (splits_into_too_many, "node parts: Split has"),
         (has_a_loop_without_a_condition, "loop loop: expected one LoopCond"),
@@ -339,6 +344,9 @@ def test_signatures_are_chosen_by_name(tmp_path: Path) -> None:
     edit(unpack(tmp_path), add)
     assert [*tensorflow.convert(tmp_path).outputs] == ["y0", "y1", "y2"]
     assert [*tensorflow.convert(tmp_path, signature="other").outputs] == ["y0", "y2"]
+    metadata = tensorflow.convert(tmp_path, signature="other").metadata
+    assert metadata["signature"] == "other"
+    assert metadata["producer"].startswith("TensorFlow 2")
     with pytest.raises(ModelError, match="no signature 'third'; the model has: other, serving_def"):
         tensorflow.convert(tmp_path, signature="third")
     edit(tmp_path, lambda message: message.meta_graphs[0].signature_def.pop("serving_default"))

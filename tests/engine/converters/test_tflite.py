@@ -107,15 +107,15 @@ def test_all_operators_without_a_rule_are_listed() -> None:
     file.input("x", (4, 4))
     for name in ("a", "b", "c", "d", "y"):
         file.tensor(name, (4, 4))
-    file.operator("HASHTABLE_LOOKUP", ["x"], ["a"])
+    file.operator("LSH_PROJECTION", ["x"], ["a"])
     file.operator("Unheard", ["a"], ["b"], custom=b"")
-    file.operator("HASHTABLE_LOOKUP", ["b"], ["c"])
+    file.operator("LSH_PROJECTION", ["b"], ["c"])
     file.operator("FULLY_CONNECTED", ["c", "x"], ["d"], "FullyConnectedOptions", weightsFormat=1)
     file.operator("NEG", ["d"], ["y"])
     with pytest.raises(UnsupportedError) as error:
         convert(file.pack(["y"]))
     message = str(error.value)
-    assert "HASHTABLE_LOOKUP (2: a, c); custom Unheard (1: b); leave them out" in message
+    assert "LSH_PROJECTION (2: a, c); custom Unheard (1: b); leave them out" in message
     assert "node d: FULLY_CONNECTED: shuffled weights" in message
 
 
@@ -162,6 +162,31 @@ def test_constants_of_half_precision_are_decoded() -> None:
     assert [node.op for node in graph.nodes] == ["add"]
     assert graph.constants["whole"].dtype == np.float32
     assert_agrees(graph, inputs, litert(model, inputs))
+
+
+def behind(offset: int, size: int) -> bytes:
+    """A model whose constant is said to stand outside of the flatbuffer."""
+    file = ModelFile()
+    file.input("x", (2, 4))
+    file.tensor("far", floats(4))
+    file.buffers[1].data, file.buffers[1].offset, file.buffers[1].size = None, offset, size
+    file.tensor("y", (2, 4))
+    file.operator("ADD", ["x", "far"], ["y"], "AddOptions")
+    return file.pack(["y"])
+
+
+def test_constants_behind_the_flatbuffer() -> None:
+    """So files of more than 2 GB have them."""
+    model = behind(len(behind(999, 16)), 16)
+    far = floats(4)
+    graph = convert(model + far.tobytes())
+    np.testing.assert_array_equal(graph.constants["far"], far)
+
+
+@pytest.mark.parametrize(("offset", "size"), [(10**12, 16), (100, 10**12), (2, 2**63)])
+def test_constants_that_are_not_in_the_file(offset: int, size: int) -> None:
+    with pytest.raises(ModelError, match=r"tensor 1 \(far\): bytes"):
+        convert(behind(offset, size))
 
 
 def test_names_stay_and_twice_the_same_name_is_told_apart() -> None:

@@ -15,6 +15,7 @@ from tests.engine.converters.tflite_models import (
     assert_agrees,
     flexbuffers,
     floats,
+    interpreter_module,
     litert,
     run,
 )
@@ -177,4 +178,68 @@ def test_operators_without_a_rule_are_listed_from_all_graphs() -> None:
     file.graphs[1].operators.clear()
     file.graphs[1].operator("Of", ["a"], ["b"], custom=b"")
     with pytest.raises(UnsupportedError, match=r"custom Of \(1: b\); custom Unheard \(1: b\)"):
+        convert(file.pack(["y"]))
+
+
+def variable(name: bytes, changes: bool = False) -> ModelFile:
+    """y = x + a variable that another graph sets once; changes: and y is what it is then."""
+    file = ModelFile()
+    file.input("x", (2, 3))
+    file.tensor("handle", (), "resource")
+    file.tensor("value", (2, 3) if changes else (3,))
+    file.tensor("y", (2, 3))
+    initial = file.graph()
+    initial.tensor("other_handle", (), "resource")
+    initial.tensor("start", np.zeros((2, 3), np.float32) if changes else floats(3))
+    initial.operator("VAR_HANDLE", [], ["other_handle"], "VarHandleOptions", sharedName=b"weight")
+    initial.operator("ASSIGN_VARIABLE", ["other_handle", "start"], [], "AssignVariableOptions")
+    file.operator("CALL_ONCE", [], [], "CallOnceOptions", initSubgraphIndex=1)
+    file.operator("VAR_HANDLE", [], ["handle"], "VarHandleOptions", sharedName=name)
+    file.operator("READ_VARIABLE", ["handle"], ["value"], "ReadVariableOptions")
+    file.operator("ADD", ["x", "value"], ["y"], "AddOptions")
+    if changes:
+        file.operator("ASSIGN_VARIABLE", ["handle", "y"], [], "AssignVariableOptions")
+    return file
+
+
+def test_a_variable_that_is_set_once_is_a_constant() -> None:
+    model, inputs = variable(b"weight").pack(["y"]), {"x": floats(2, 3)}
+    graph = convert(model)
+    assert_agrees(graph, inputs, litert(model, inputs))
+    assert [node.op for node in graph.nodes] == ["add"]
+
+
+def test_a_variable_that_is_never_set_is_refused() -> None:
+    with pytest.raises(UnsupportedError, match="node value: variable unknown is never set"):
+        convert(variable(b"unknown").pack(["y"]))
+
+
+def test_a_variable_that_a_run_assigns_is_an_input_and_an_output() -> None:
+    """The sum of all inputs so far, as LiteRT keeps it from run to run."""
+    graph = convert(variable(b"weight", changes=True).pack(["y"]))
+    assert list(graph.inputs) == ["x", "handle"]
+    assert list(graph.outputs) == ["y", "handle/next"]
+    assert graph.metadata == {"state handle": "first [0.0], then handle/next"}
+    model = variable(b"weight", changes=True).pack(["y"])
+    interpreter = interpreter_module.Interpreter(model_content=model)
+    interpreter.allocate_tensors()
+    state = np.zeros((2, 3), np.float32)
+    for _ in range(4):
+        x = floats(2, 3)
+        interpreter.set_tensor(interpreter.get_input_details()[0]["index"], x)
+        interpreter.invoke()
+        got = run(graph, {"x": x, "handle": state})
+        wanted = interpreter.get_tensor(interpreter.get_output_details()[0]["index"])
+        np.testing.assert_array_equal(got["y"], wanted)
+        state = got["handle/next"]
+        np.testing.assert_array_equal(state, wanted)
+
+
+def test_a_variable_that_a_branch_changes_is_refused() -> None:
+    file = branches()
+    branch = file.graphs[0]
+    branch.tensor("handle", (), "resource")
+    branch.operator("VAR_HANDLE", [], ["handle"], "VarHandleOptions", sharedName=b"weight")
+    branch.operator("ASSIGN_VARIABLE", ["handle", "a"], [], "AssignVariableOptions")
+    with pytest.raises(UnsupportedError, match="ASSIGN_VARIABLE of a handle from elsewhere"):
         convert(file.pack(["y"]))

@@ -291,6 +291,16 @@ CASES = [
     one("GATHER", X, np.array(2, np.int32), options="GatherOptions", axis=-1, rank=3),
     one("GATHER_ND", (3, 4, 5), ints([0, 1], [2, 3]), options="GatherNdOptions", rank=2),
     one("EMBEDDING_LOOKUP", ROWS, Fed(floats(3, 4)), rank=2),
+    *(
+        one("EMBEDDING_LOOKUP_SPARSE", ints(1, 3, 0), ints([0, 0], [2, 0], [2, 1]), ints(3, 2),
+            Fed(number([1, 2, 4])), (4, 3), options="EmbeddingLookupSparseOptions",
+            combiner=combiner, rank=2)
+        for combiner in (0, 1, 2)
+    ),
+    one("EMBEDDING_LOOKUP_SPARSE", ints(1, 3), ints([0, 1, 0], [1, 0, 1]), ints(2, 2, 2),
+        Fed(number([1, 2])), (4, 3, 2), options="EmbeddingLookupSparseOptions", rank=4),
+    one("HASHTABLE_LOOKUP", Fed(ints(4, 9, 2)), ints(1, 2, 4), (3, 2), rank=2,
+        outputs=("float32", "uint8")),
     one("SCATTER_ND", ints([1], [3], [1]), (3, 2), ints(5, 2), options="ScatterNdOptions", rank=2),
     one("SPARSE_TO_DENSE", ints([0, 1], [2, 3]), ints(3, 4), (2,), number(-1),
         options="SparseToDenseOptions", rank=2),
@@ -338,6 +348,11 @@ CASES = [
     *(
         one(f"STABLEHLO_{op}", X, X) for op in ("ADD", "MULTIPLY", "MAXIMUM", "MINIMUM")
     ),
+    one("DILATE", X, ints(1, 3, 2, 1), number(1.5), options="DilateOptions"),
+    one("STABLEHLO_SHIFT_LEFT", Fed(ints(1, -5, 7)), ints(1, 2, 3), outputs=("int32",), rank=1,
+        options="StablehloShiftLeftOptions"),
+    one("STABLEHLO_PAD", (2, 3), number(1.5), options="StablehloPadOptions",
+        edgePaddingLow=[1, 0], edgePaddingHigh=[0, 2], interiorPadding=[1, 2], rank=2),
     one("STABLEHLO_AND", Fed(TRUTH), TRUTH[:, ::-1].copy(), outputs=("bool",), rank=2),
     one("STABLEHLO_AND", Fed(WHOLE), WHOLE[::-1].copy(), outputs=("int32",), rank=2),
     one("STABLEHLO_PAD", (2, 3), number(1.5), options="StablehloPadOptions",
@@ -362,7 +377,10 @@ ELSEWHERE = {
         "LSTM", "UNIDIRECTIONAL_SEQUENCE_LSTM", "BIDIRECTIONAL_SEQUENCE_LSTM", "RNN",
         "UNIDIRECTIONAL_SEQUENCE_RNN", "BIDIRECTIONAL_SEQUENCE_RNN", "SVDF",
     },
-    "test_tflite_control_flow": {"IF", "WHILE", "CALL", "STABLEHLO_COMPOSITE"},
+    "test_tflite_control_flow": {
+        "IF", "WHILE", "CALL", "STABLEHLO_COMPOSITE", "CALL_ONCE", "VAR_HANDLE", "READ_VARIABLE",
+        "ASSIGN_VARIABLE",
+    },
     "test_tflite_spectra": {"RFFT2D", "REAL", "IMAG", "COMPLEX_ABS"},
     "test_tflite_mediapipe": {
         "Convolution2DTransposeBias", "MaxPoolingWithArgmax2D", "MaxUnpooling2D",

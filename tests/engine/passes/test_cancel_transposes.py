@@ -131,3 +131,18 @@ def test_barriers(text: Callable[[str], Graph], node: str) -> None:
         text(graph("x4 = input(2, 4, 5, 3)", "m = random(3, 7)", f"y = {node}"))
     )
     assert [each.op for each in after.nodes] == ["transpose", node.partition("(")[0]]
+
+
+def test_no_transpose_rises_through_what_drops_axes(text: Callable[[str], Graph]) -> None:
+    graph = text(
+        """
+        x = input("n", 3, 4, 5, 1)
+        last = int64(4,)
+        a = squeeze(x, last)
+        b = transpose(a, perm=(0, 3, 1, 2))
+        c = reduce_mean(x, last, keepdims=0)
+        y = transpose(c, perm=(0, 3, 1, 2))
+        output(b, y)
+        """
+    )
+    assert cancel_transposes(graph).nodes == graph.nodes

@@ -52,6 +52,14 @@ def test_folds(becomes: Callable[..., Graph], lines: list[str], after: str) -> N
     becomes(fold_pads, graph(*lines), after)
 
 
+def test_pads_of_pads(becomes: Callable[..., Graph]) -> None:
+    becomes(
+        fold_pads,
+        graph("p = pad(x, around)", "q = pad(p, channels, zero)", "y = relu(q)"),
+        "q = pad(x, q/pads, zero)\ny = relu(q)",
+    )
+
+
 def test_channel_pads_of_what_is_added(becomes: Callable[..., Graph]) -> None:
     becomes(
         fold_pads,
@@ -64,6 +72,8 @@ def test_channel_pads_of_what_is_added(becomes: Callable[..., Graph]) -> None:
     "lines",
     [
         ["p = pad(x, around, five)", "y = conv(p, w)"],
+        ["p = pad(x, around)", "q = pad(p, cut)", "y = relu(q)"],
+        ["p = pad(x, around, five)", "q = pad(p, around)", "y = relu(q)"],
         ["p = pad(x, around, mode='edge')", "y = conv(p, w)"],
         ["p = pad(x, cut)", "y = conv(p, w)"],
         ["p = pad(x, around)", "y = conv(p, w, auto_pad='SAME_UPPER')"],

@@ -87,3 +87,35 @@ def test_a_reshape_goes_behind_an_activation(becomes: Callable[..., Graph]) -> N
         y = reshape(y/before, target)
         """,
     )
+
+
+def test_axes_that_a_reduction_drops_and_a_reshape_brings_back(
+    becomes: Callable[..., Graph],
+) -> None:
+    becomes(
+        merge_reshapes,
+        """
+        x = input(2, 3, 4, 5)
+        axes = int64(2, -1)
+        back = int64(2, 3)
+        a = reduce_mean(x, axes, keepdims=0)
+        b = unsqueeze(a, back)
+        y = exp(b)
+        output(y)
+        """,
+        "b = reduce_mean(x, axes)\ny = exp(b)",
+    )
+
+
+def test_other_axes_than_a_reduction_drops(text: Callable[[str], Graph]) -> None:
+    graph = text(
+        """
+        x = input(2, 3, 4, 5)
+        axes = int64(2, -1)
+        back = int64(0, 1)
+        a = reduce_mean(x, axes, keepdims=0)
+        y = unsqueeze(a, back)
+        output(y)
+        """
+    )
+    assert [node.op for node in merge_reshapes(graph).nodes] == ["reduce_mean", "reshape"]

@@ -42,6 +42,16 @@ def test_slice_of_slice(becomes: Callable[..., Graph], lines: str) -> None:
     becomes(merge_slices, graph(lines), f"y = slice(x, {CUT})")
 
 
+def test_slice_of_one_part_of_a_concat(becomes: Callable[..., Graph]) -> None:
+    becomes(
+        merge_slices,
+        graph("""nine = int64(9,); p = concat(x, z, axis=1); a = slice(p, six, nine, one)
+    b = slice(p, four, begin, one, last); y = concat(a, b, axis=1)"""),
+        f"a = slice(z, {CUT.replace('y/', 'a/')})\nb = slice(x, {CUT.replace('y/', 'b/')})\n"
+        "y = concat(a, b, axis=1)",
+    )
+
+
 def test_split_that_is_read_in_part(becomes: Callable[..., Graph]) -> None:
     becomes(
         merge_slices,
@@ -72,6 +82,8 @@ def test_joined_again(becomes: Callable[..., Graph], lines: str, after: str) -> 
         "a, b, c = split(x, sizes, axis=1); y = concat(a, c, b, axis=1)",
         "a = slice(x, zero, two, one); b = slice(x, three, six, one); y = concat(a, b, axis=1)",
         "a = slice(x, zero, two, one); b = slice(z, two, six, one); y = concat(a, b, axis=1)",
+        "nine = int64(9,); p = concat(x, z, axis=1); y = slice(p, three, nine, one)",
+        "p = concat(x, z, axis=1); y = slice(p, one, four, two)",
     ],
 )
 def test_others_stay(stays: Callable[..., None], lines: str) -> None:

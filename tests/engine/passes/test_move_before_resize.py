@@ -9,7 +9,8 @@ HEAD = """
     x = input(1, 6, 4, 5)
     w = random(3, 6, 1, 1)
     b = random(3)
-    wide = random(7, 6, 1, 1)
+    thin = input(1, 3, 4, 5)
+    widen = random(4, 3, 1, 1)
     k = random(3, 6, 3, 3)
     double = float32(1, 1, 2, 2)
     taller = float32(2, 1)
@@ -46,7 +47,7 @@ def test_moves(becomes: Callable[..., Graph], lines: str, after: str) -> None:
     "lines",
     [
         "r = resize(x, _, double, mode='cubic'); y = conv(r, w)",
-        "r = resize(x, _, double, mode='linear'); y = conv(r, wide)",
+        "r = resize(thin, _, double, mode='linear'); y = conv(r, widen)",
         "r = resize(x, _, double, mode='linear'); y = conv(r, k)",
         "r = resize(x, _, double, mode='linear'); y = conv(r, w, pads=(1, 1, 1, 1))",
         "r = resize(x, _, double, mode='linear'); y = conv(r, w, strides=(2, 2))",

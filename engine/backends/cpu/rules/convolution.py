@@ -5,7 +5,14 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import Lowering, channels_last, rule, strides_of
+from palmkit.engine.backends.cpu.lowering import (
+    Lowering,
+    channels_last,
+    integer,
+    plain,
+    rule,
+    strides_of,
+)
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops.conv_transpose import place
@@ -89,7 +96,7 @@ def _per_channel(lowering: Lowering, slope: str, channels: int) -> View:
 
 
 def _winograd_pays(lowering: Lowering, node: Node) -> bool:
-    """Whether F(4,3) is worth its 1e-5 of the output's range; the kernel checks that it applies.
+    """Whether F(4,3) is worth its 3e-6 of the output's range; the kernel checks that it applies.
 
     Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308.
     """
@@ -110,7 +117,7 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     order = channels_last(rank)
     attrs: dict[str, StepAttr] = {
         **_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
-        "group": int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
+        "group": integer(node, "group", 1),
         "winograd": int(_winograd_pays(lowering, node)),
         **_activation(node),
     }
@@ -159,7 +166,7 @@ def _lower_volume(lowering: Lowering, node: Node) -> None:
         {
             "strides": _ints(node, "strides", [1] * 3),
             "dilations": _ints(node, "dilations", [1] * 3),
-            "group": int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
+            "group": integer(node, "group", 1),
             **_activation(node),
         },
     )
@@ -170,6 +177,9 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     """x and y channels-last; w as [c, kh, kw, m / group]."""
     lowering.need_dtype(*node.inputs)
     x, w, bias = (*node.inputs, "")[:3]
+    if not lowering.type(node.outputs[0]).elements:
+        lowering.put(node.outputs[0])
+        return
     rank = _need_image(lowering, x)
     order = channels_last(rank)
     window = {name: node.attrs[name] for name in TRANSPOSED_WINDOW if name in node.attrs}
@@ -186,7 +196,7 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
         {
             **_two_dims(placed.strides, placed.dilations, placed.begins, placed.ends),
             "output_padding": extra if rank == 4 else [0, *extra],
-            "group": int(node.attrs.get("group", 1)),  # type: ignore[arg-type]
+            "group": integer(node, "group", 1),
             **_activation(node),
         },
     )
@@ -231,7 +241,7 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
 def _pooling(node: Node) -> dict[str, StepAttr]:
     return {
         "mode": "max" if node.op == "max_pool" else "average",
-        "count_include_pad": int(node.attrs.get("count_include_pad", 0)),  # type: ignore[arg-type]
+        "count_include_pad": integer(node, "count_include_pad"),
     }
 
 
@@ -268,3 +278,53 @@ def _lower_volume_pool(lowering: Lowering, node: Node) -> None:
     seen = View(flat.buffer, flat.dtype, (n, depth, rows * columns, channels))
     target = View(y.buffer, y.dtype, (n, y.dims[1], rows * columns, channels))
     lowering.step("pool", [seen], [target], {**_pooling(node), **window((0,))})
+
+
+@rule("max_pooling_with_argmax_2d")
+def lower_max_pooling_with_argmax(lowering: Lowering, node: Node) -> None:
+    """MediaPipe's pooling: the places are floats, in their window."""
+    x = node.inputs[0]
+    order, kernel = channels_last(4), _ints(node, "kernel_shape", [])
+    y = lowering.dims(node.outputs[0])
+    outputs = [
+        lowering.put(name, order) if name else lowering.scratch("float32", [y[a] for a in order])
+        for name in (*node.outputs, "")[:2]
+    ]
+    attrs: dict[str, StepAttr] = {"in_window": 1, "kernel": kernel}
+    attrs |= _window(node, lowering.dims(x)[2:], kernel)
+    lowering.step("max_pool_indices", [lowering.get(x, order)], outputs, attrs)
+
+
+@rule("max_unpooling_2d")
+def lower_max_unpooling(lowering: Lowering, node: Node) -> None:
+    """MediaPipe's way back."""
+    x, indices = node.inputs
+    order, kernel = channels_last(4), _ints(node, "kernel_shape", [])
+    strides = _ints(node, "strides", [1, 1])
+    sizes = zip(
+        lowering.dims(x)[2:], lowering.dims(node.outputs[0])[2:], strides, kernel, strict=True
+    )
+    begins = [max(0, (small - 1) * stride + k - big) // 2 for small, big, stride, k in sizes]
+    lowering.step(
+        "max_unpool",
+        [lowering.get(x, order), lowering.get(indices, order)],
+        [lowering.put(node.outputs[0], order)],
+        {"kernel": kernel, "strides": strides, "begins": begins},
+    )
+
+
+@rule("max_unpool")
+def lower_max_unpool(lowering: Lowering, node: Node) -> None:
+    """Zeros, and the elements put where their indices say."""
+    x, indices = node.inputs[:2]
+    lowering.need_dtype(x)
+    lowering.need_dtype(indices, dtypes=("int64",))
+    if any(node.inputs[2:]) or not lowering.type(x).elements:
+        raise UnsupportedError("an output_shape")
+    rank = len(lowering.dims(x))
+    y = lowering.put(node.outputs[0])
+    zeros = lowering.scratch(y.dtype, y.dims)
+    lowering.step("fill", [], [zeros], {"value": 0.0})
+    values = [lowering.get(name, plain(rank)) for name in (indices, x)]
+    attrs: dict[str, StepAttr] = {"batch": 1, "dims": [prod(y.dims)], "inner": 1}
+    lowering.step("scatter_nd", [zeros, *values], [y], attrs, in_place=0)

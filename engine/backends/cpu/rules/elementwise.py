@@ -9,6 +9,7 @@ from palmkit.engine.backends.cpu.lowering import (
     Order,
     broadcast_strides,
     collapse,
+    number,
     plain,
     rule,
     strides_of,
@@ -55,8 +56,9 @@ UNARY = {
     "tan": {},
     "thresholded_relu": {"alpha": 1.0},
 }
-BINARY = {"sum": "add", "mean": "add"} | {op: op for op in ("add", "sub", "mul", "div")}
-BINARY |= {"max": "max", "min": "min"}
+BINARY = {"sum": "add", "mean": "add"} | {
+    op: op for op in ("add", "sub", "mul", "div", "max", "min")
+}
 INTEGERS = ("int8", "uint8", "int32", "int64")
 SIGNED = ("int8", "int32", "int64")
 COMPARISONS = ("equal", "less", "less_or_equal", "greater", "greater_or_equal")
@@ -66,15 +68,12 @@ COMPARISONS = ("equal", "less", "less_or_equal", "greater", "greater_or_equal")
 def lower_unary(lowering: Lowering, node: Node) -> None:
     """One input, in place where nobody reads it later."""
     x = node.inputs[0]
-    if node.op in ("neg", "abs", "sign") and lowering.type(x).dtype in SIGNED:
+    if node.op in ("neg", "abs", "sign") and lowering.dtype(x) in SIGNED:
         _elementwise(lowering, node, node.op)
         return
     lowering.need_dtype(x)
     order = lowering.order(x)
-    attrs = {
-        name: float(node.attrs.get(name, default))  # type: ignore[arg-type]
-        for name, default in UNARY[node.op].items()
-    }
+    attrs = {name: number(node, name, default) for name, default in UNARY[node.op].items()}
     lowering.step(
         "unary",
         [lowering.get(x, order)],
@@ -101,7 +100,7 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
     x, low, high = (*node.inputs, "", "")[:3]
     order = lowering.order(x)
     bounds = [name for name in (low, high) if name]
-    if lowering.type(x).dtype != "float32" or not all(map(lowering.is_constant, bounds)):
+    if lowering.dtype(x) != "float32" or not all(map(lowering.is_constant, bounds)):
         lowering.need_dtype(x, dtypes=("float32", *INTEGERS))
         view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
         strides = strides_of(y.dims)
@@ -308,7 +307,7 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
     if len([name for name in node.outputs if name]) > 1 or node.attrs.get("training_mode"):
         raise UnsupportedError("training_mode")
     scale, bias, mean, variance = (lowering.constant_of(name, "statistics") for name in rest)
-    epsilon = float(node.attrs.get("epsilon", 1e-5))  # type: ignore[arg-type]
+    epsilon = number(node, "epsilon", 1e-5)
     factor = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
     offset = bias - mean * factor
     order = lowering.order(x)
@@ -329,12 +328,16 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
 
 @rule("identity", "cast")
 def lower_identity(lowering: Lowering, node: Node) -> None:
-    """The same memory; a cast that changes the dtype is a step."""
+    """The same memory; a cast that changes the dtype is a step, or rounds to half precision."""
     x, y = node.inputs[0], node.outputs[0]
     order = lowering.order(x)
-    if (lowering.type(x).dtype, lowering.type(y).dtype) == ("float64", "float16"):
+    source, target = (lowering.declared[name].dtype for name in (x, y))
+    if (source, target) == ("float64", "float16"):
         raise UnsupportedError("from float64 to float16")
-    if lowering.type(x).dtype == lowering.type(y).dtype:
-        lowering.alias(y, lowering.get(x, order), order)
+    view = lowering.get(x, order)
+    if target == "float16" and source != target:
+        view = lowering.cast(view, target)
+    if view.dtype == lowering.dtype(y):
+        lowering.alias(y, view, order)
     else:
-        lowering.step("cast", [lowering.get(x, order)], [lowering.put(y, order)])
+        lowering.step("cast", [view], [lowering.put(y, order)])

@@ -3,6 +3,7 @@
 from palmkit.engine.backends.cpu.lowering import (
     Lowering,
     axis_attrs,
+    integer,
     plain,
     reduced_order,
     rule,
@@ -13,14 +14,6 @@ from palmkit.engine.plan import StepAttr, View
 
 INDICES = ("int32", "int64")
 REDUCED = ("float32", "int32", "int64")
-
-
-def _axis(node: Node, rank: int, default: int) -> int:
-    return int(node.attrs.get("axis", default)) % rank  # type: ignore[arg-type]
-
-
-def _flag(node: Node, name: str, default: int = 0) -> int:
-    return int(node.attrs.get(name, default))  # type: ignore[arg-type]
 
 
 def _whole(lowering: Lowering, name: str) -> View:
@@ -35,14 +28,14 @@ def lower_arg_max(lowering: Lowering, node: Node) -> None:
     if 0 in lowering.dims(x):
         raise UnsupportedError("an empty axis")
     order = lowering.order(x)
-    axis = _axis(node, len(order), 0)
+    axis = integer(node, "axis") % len(order)
     view = lowering.get(x, order)
     attrs = {
         **axis_attrs(view.dims, order.index(axis)),
         "op": node.op[-3:],
-        "last": _flag(node, "select_last_index"),
+        "last": integer(node, "select_last_index"),
     }
-    left = reduced_order(order, {axis}, bool(_flag(node, "keepdims", 1)))
+    left = reduced_order(order, {axis}, bool(integer(node, "keepdims", 1)))
     lowering.step("arg_max", [view], [lowering.put(y, left)], attrs)
 
 
@@ -52,14 +45,14 @@ def lower_top_k(lowering: Lowering, node: Node) -> None:
     x, k = node.inputs
     lowering.need_dtype(x, dtypes=REDUCED)
     order = lowering.order(x)
-    axis = _axis(node, len(order), -1)
+    axis = integer(node, "axis", -1) % len(order)
     count = int(lowering.constant_of(k, "k").item())
     view = lowering.get(x, order)
     outputs: list[View] = []
     for name, dtype in zip((*node.outputs, "")[:2], (view.dtype, "int64"), strict=True):
         dims = [count if a == axis else lowering.dims(x)[a] for a in order]
         outputs.append(lowering.put(name, order) if name else lowering.scratch(dtype, dims))
-    attrs = {"k": count, "largest": _flag(node, "largest", 1)}
+    attrs = {"k": count, "largest": integer(node, "largest", 1)}
     lowering.step("top_k", [view], outputs, {**axis_attrs(view.dims, order.index(axis)), **attrs})
 
 
@@ -71,7 +64,7 @@ def lower_cum_sum(lowering: Lowering, node: Node) -> None:
     order = lowering.order(x)
     position = order.index(int(lowering.constant_of(axis, "axis").item()) % len(order))
     view = lowering.get(x, order)
-    attrs = {name: _flag(node, name) for name in ("exclusive", "reverse")}
+    attrs = {name: integer(node, name) for name in ("exclusive", "reverse")}
     lowering.step(
         "cum_sum",
         [view],
@@ -100,7 +93,7 @@ def lower_gather_nd(lowering: Lowering, node: Node) -> None:
     """Runs of elements, each named by a tuple."""
     data, indices = node.inputs
     lowering.need_dtype(indices, dtypes=INDICES)
-    attrs = _tuples(lowering, data, indices, _flag(node, "batch_dims"))
+    attrs = _tuples(lowering, data, indices, integer(node, "batch_dims"))
     inputs = [_whole(lowering, data), _whole(lowering, indices)]
     lowering.step("gather_nd", inputs, [lowering.put(node.outputs[0])], attrs)
 
@@ -143,7 +136,7 @@ def lower_gather_elements(lowering: Lowering, node: Node) -> None:
     attrs: dict[str, StepAttr] = {
         "shape": list(lowering.dims(indices)),
         "dims": list(dims),
-        "axis": _axis(node, len(dims), 0),
+        "axis": integer(node, "axis") % len(dims),
     }
     inputs = [_whole(lowering, name) for name in node.inputs]
     if node.op == "scatter_elements":

@@ -10,18 +10,15 @@ from palmkit.engine.backends.cpu.lowering import (
     Order,
     axis_attrs,
     channels_last,
+    integer,
     plain,
     rule,
     strides_of,
 )
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Node
+from palmkit.engine.ops import infer_node
 from palmkit.engine.plan import View
-
-
-def _axis(node: Node, rank: int, default: int = 0) -> int:
-    axis = int(node.attrs.get("axis", default))  # type: ignore[arg-type]
-    return axis + rank if axis < 0 else axis
 
 
 @rule("transpose")
@@ -90,7 +87,7 @@ def lower_concat(lowering: Lowering, node: Node) -> None:
     """One copy an input."""
     output = node.outputs[0]
     rank = len(lowering.dims(output))
-    axis = _axis(node, rank)
+    axis = integer(node, "axis") % rank
     computed = [name for name in node.inputs if not lowering.is_constant(name)]
     largest = max(computed, key=lambda name: lowering.type(name).elements, default=None)
     order = lowering.order(largest) if largest is not None else plain(rank)
@@ -107,14 +104,15 @@ def lower_concat(lowering: Lowering, node: Node) -> None:
 def lower_split(lowering: Lowering, node: Node) -> None:
     """One copy an output."""
     x = node.inputs[0]
-    axis = _axis(node, len(lowering.dims(x)))
+    axis = integer(node, "axis") % len(lowering.dims(x))
     order = lowering.order(x)
     view = lowering.get(x, order)
     start = 0
-    for name in node.outputs:
+    parts = infer_node(node, [lowering.types[name] if name else None for name in node.inputs])
+    for name, part in zip(node.outputs, parts, strict=False):
         if name:
             _cut(lowering, view, lowering.put(name, order), order, {axis: start}, {})
-            start += lowering.dims(name)[axis]
+        start += part.dims[axis]
 
 
 @rule("slice")
@@ -247,7 +245,7 @@ def lower_tile(lowering: Lowering, node: Node) -> None:
 def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
     """One copy over [n, block, block, c, h, w]."""
     x, y = node.inputs[0], node.outputs[0]
-    block = int(node.attrs["blocksize"])  # type: ignore[arg-type]
+    block = integer(node, "blocksize")
     forward = node.op == "depth_to_space"
     n, channels, height, width = lowering.dims(x if forward else y)
     depth = channels // (block * block)
@@ -278,7 +276,7 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
     """Rows of a C-contiguous array by index; a single constant index is a copy."""
     data, indices = node.inputs
     rank = len(lowering.dims(data))
-    axis = _axis(node, rank)
+    axis = integer(node, "axis") % rank
     view = lowering.get(data, plain(rank))
     lowering.need_dtype(indices, dtypes=("int32", "int64"))
     index = lowering.get(indices, plain(len(lowering.dims(indices))))

@@ -8,6 +8,8 @@ from palmkit.engine.backends.cpu.lowering import (
     Lowering,
     channels_last,
     collapse,
+    integer,
+    number,
     plain,
     rule,
     strides_of,
@@ -17,10 +19,6 @@ from palmkit.engine.ir import Array, Node
 from palmkit.engine.plan import View
 
 
-def _epsilon(node: Node) -> float:
-    return float(node.attrs.get("epsilon", 1e-5))  # type: ignore[arg-type]
-
-
 @rule("layer_normalization", "rms_normalization")
 def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
     """One row an item; scale and bias are constants."""
@@ -28,8 +26,10 @@ def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
     lowering.need_dtype(x, scale, bias)
     if any(node.outputs[1:]):
         raise UnsupportedError("outputs Mean and InvStdDev")
+    if lowering.declared[x].dtype != lowering.declared[scale].dtype:
+        raise UnsupportedError("x and scale of two dtypes")
     dims = lowering.dims(x)
-    axis = int(node.attrs.get("axis", -1)) % len(dims)  # type: ignore[arg-type]
+    axis = integer(node, "axis", -1) % len(dims)
     size = prod(dims[axis:])
     if not size:
         raise UnsupportedError("empty rows")
@@ -52,7 +52,7 @@ def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
             "rows": 1,
             "groups": 1,
             "n": size,
-            "epsilon": _epsilon(node),
+            "epsilon": number(node, "epsilon", 1e-5),
             "centre": int(node.op == "layer_normalization"),
         },
         in_place=0,
@@ -68,9 +68,9 @@ def lower_group_normalization(lowering: Lowering, node: Node) -> None:
     items, channels, space = dims[0], dims[1], prod(dims[2:])
     if not items * channels * space:
         raise UnsupportedError("an empty image")
-    groups = int(node.attrs.get("num_groups", channels))  # type: ignore[arg-type]
+    groups = integer(node, "num_groups", channels)
     values = [lowering.constant_of(name, "scale or bias") for name in (scale, bias)]
-    epsilon = _epsilon(node)
+    epsilon = number(node, "epsilon", 1e-5)
     order = lowering.order(x)
     if order == channels_last(len(dims)) and order != plain(len(dims)):
         lowering.step(
@@ -123,9 +123,9 @@ def lower_lrn(lowering: Lowering, node: Node) -> None:
         [lowering.put(node.outputs[0], order)],
         {
             "channels": dims[1],
-            "size": int(node.attrs["size"]),  # type: ignore[arg-type]
-            "alpha": float(node.attrs.get("alpha", 0.0001)),  # type: ignore[arg-type]
-            "beta": float(node.attrs.get("beta", 0.75)),  # type: ignore[arg-type]
-            "bias": float(node.attrs.get("bias", 1.0)),  # type: ignore[arg-type]
+            "size": integer(node, "size"),
+            "alpha": number(node, "alpha", 0.0001),
+            "beta": number(node, "beta", 0.75),
+            "bias": number(node, "bias", 1.0),
         },
     )

@@ -2,7 +2,13 @@
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import Lowering, Order, axis_attrs, rule
+from palmkit.engine.backends.cpu.lowering import (
+    Lowering,
+    Order,
+    axis_attrs,
+    integer,
+    rule,
+)
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.plan import StepAttr, View
@@ -25,7 +31,7 @@ def _parameters(lowering: Lowering, node: Node) -> list[View | None]:
 def _layout(lowering: Lowering, node: Node, view: View, order: Order) -> dict[str, StepAttr]:
     if lowering.type(node.inputs[1]).elements == 1:
         return {"outer": 1, "axis": 1, "inner": lowering.type(node.inputs[0]).elements}
-    axis = int(node.attrs.get("axis", 1)) % len(order)  # type: ignore[arg-type]
+    axis = integer(node, "axis", 1) % len(order)
     return axis_attrs(view.dims, order.index(axis))
 
 
@@ -36,7 +42,7 @@ def _undoes(lowering: Lowering, node: Node, reader: Node) -> bool:
     parameters = zip(node.inputs[1:], reader.inputs[1:], strict=True)
     return (
         reader.inputs[0] == node.outputs[0]
-        and lowering.type(reader.outputs[0]).dtype == "float32"
+        and lowering.dtype(reader.outputs[0]) == "float32"
         and node.attrs.get("axis", 1) == reader.attrs.get("axis", 1)
         and all(
             np.array_equal(lowering.constant_of(a, "scale"), lowering.constant_of(b, "scale"))
@@ -53,6 +59,8 @@ def lower_quantize(lowering: Lowering, node: Node) -> None:
     lowering.need_dtype(y, dtypes=ROUNDED)
     if node.attrs.get("precision"):
         raise UnsupportedError("precision")
+    if "float16" in (lowering.declared[name].dtype for name in node.inputs if name):
+        raise UnsupportedError("levels of half precision")
     order = lowering.order(x)
     view, parameters = lowering.get(x, order), _parameters(lowering, node)
     readers = lowering.readers.get(y, [])
@@ -71,7 +79,7 @@ def lower_quantize(lowering: Lowering, node: Node) -> None:
 def lower_dequantize(lowering: Lowering, node: Node) -> None:
     """From integers, or from the floats that lower_quantize left as they were."""
     x, y = node.inputs[0], node.outputs[0]
-    dtype = lowering.type(x).dtype
+    dtype = lowering.dtype(x)
     lowering.need_dtype(x, dtypes=(*ROUNDED, "int32"))
     lowering.need_dtype(y)
     order = lowering.order(x)

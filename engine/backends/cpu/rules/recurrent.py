@@ -1,6 +1,13 @@
 """lstm, gru and rnn: one kernel, over [steps, batch, input]."""
 
-from palmkit.engine.backends.cpu.lowering import Lowering, Order, plain, rule
+from palmkit.engine.backends.cpu.lowering import (
+    Lowering,
+    Order,
+    integer,
+    number,
+    plain,
+    rule,
+)
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops import gru, lstm, rnn
@@ -44,7 +51,7 @@ def lower_recurrent(lowering: Lowering, node: Node) -> None:
     if 0 in (*lowering.dims(x), lowering.dims(r)[2]):
         raise UnsupportedError("an empty sequence")
     names = _activations(node, lowering.dims(w)[0])
-    layout = int(node.attrs.get("layout", 0))  # type: ignore[arg-type]
+    layout = integer(node, "layout")
 
     def constant(name: str) -> View | None:
         return lowering.constant(lowering.constant_of(name, "a weight")) if name else None
@@ -60,12 +67,12 @@ def lower_recurrent(lowering: Lowering, node: Node) -> None:
     ]
     attrs: dict[str, StepAttr] = {
         "op": names[0] if node.op == "rnn" else node.op,
-        "clip": float(node.attrs.get("clip", 0.0)),  # type: ignore[arg-type]
+        "clip": number(node, "clip", 0.0),
         "reverse": int(node.attrs.get("direction", "forward") == "reverse"),
     }
     for name in ("input_forget", "linear_before_reset"):
         if name in node.attrs:
-            attrs[name] = int(node.attrs[name])  # type: ignore[arg-type]
+            attrs[name] = integer(node, name)
     y_shape, state_shape = _shapes(lowering, node, layout)
     shapes = (y_shape, state_shape, state_shape)[: 3 if node.op == "lstm" else 2]
     outputs: list[View] = []

@@ -10,6 +10,8 @@ from palmkit.engine.backends.cpu.lowering import (
     axis_attrs,
     broadcast_strides,
     collapse,
+    integer,
+    number,
     plain,
     reduced_order,
     rule,
@@ -65,7 +67,7 @@ def lower_reduce(lowering: Lowering, node: Node) -> None:
     whole = node.op in ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod")
     lowering.need_dtype(x, dtypes=("float32", *INTEGERS) if whole else ("float32",))
     order = lowering.order(x)
-    axes_of_x, keepdims = _reduced_axes(lowering, node), bool(node.attrs.get("keepdims", 1))
+    axes_of_x, keepdims = _reduced_axes(lowering, node), bool(integer(node, "keepdims", 1))
     op, view = REDUCTIONS[node.op], lowering.get(x, order)
     _reduce(lowering, view, order, node.outputs[0], axes_of_x, op, keepdims)
 
@@ -95,7 +97,7 @@ def lower_reduce_of(lowering: Lowering, node: Node) -> None:
         lowering.step("unary", [view], [part], {"op": "abs"})
     else:
         lowering.step("binary", [view, view], [part], {"op": "mul", "shape": list(view.dims)})
-    keepdims = bool(node.attrs.get("keepdims", 1))
+    keepdims = bool(integer(node, "keepdims", 1))
     _reduce(lowering, part, order, y, _reduced_axes(lowering, node), "sum", keepdims)
 
 
@@ -116,7 +118,7 @@ def lower_softmax(lowering: Lowering, node: Node) -> None:
     lowering.need_dtype(x)
     rank = len(lowering.dims(x))
     order = lowering.order(x)
-    axis = order.index(int(node.attrs.get("axis", -1)) % rank)  # type: ignore[arg-type]
+    axis = order.index(integer(node, "axis", -1) % rank)
     view = lowering.get(x, order)
     lowering.step(
         "softmax",
@@ -131,7 +133,7 @@ def multiply(
 ) -> None:
     """y[..., m, n] = a[..., m, k] b[..., k, n]; leading dims are broadcast."""
     m, k = a.dims[-2:]
-    if k == 0:
+    if k == 0 or 0 in y.dims:
         lowering.step("fill", [], [y], {"value": 0.0})
         return
     n = y.dims[-1]
@@ -183,10 +185,10 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
     """alpha and the transposition of b are folded into b, beta into a constant c."""
     lowering.need_dtype(*node.inputs)
     a, b, c = (*node.inputs, "")[:3]
-    alpha = float(node.attrs.get("alpha", 1.0))  # type: ignore[arg-type]
-    beta = float(node.attrs.get("beta", 1.0))  # type: ignore[arg-type]
+    alpha = number(node, "alpha", 1.0)
+    beta = number(node, "beta", 1.0)
     left = lowering.get(a, (1, 0) if node.attrs.get("transA") else (0, 1))
-    trans_b = bool(node.attrs.get("transB"))
+    trans_b = bool(integer(node, "transB"))
     y = lowering.put(node.outputs[0])
     if lowering.is_constant(b):
         weights = lowering.constant_of(b, "b")

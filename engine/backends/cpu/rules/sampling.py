@@ -8,6 +8,8 @@ from palmkit.engine.backends.cpu.lowering import (
     Lowering,
     axis_attrs,
     channels_last,
+    integer,
+    number,
     plain,
     rule,
 )
@@ -27,7 +29,7 @@ def lower_resize(lowering: Lowering, node: Node) -> None:
         raise UnsupportedError("coordinates outside of the image")
     pictures = len(lowering.dims(x)) == 4 and taps and set(taps) <= {2, 3}
     two = all(each.index.shape[1] <= 2 for each in taps.values())
-    if pictures and two and lowering.type(x).dtype == "float32":
+    if pictures and two and lowering.dtype(x) == "float32":
         _resize_pictures(lowering, node, options.mode, taps)
     elif options.mode == "nearest":
         gather_axes(lowering, node, {axis: each.index[:, 0] for axis, each in taps.items()})
@@ -84,7 +86,7 @@ def lower_grid_sample(lowering: Lowering, node: Node) -> None:
         {
             "mode": mode,
             "padding_mode": str(node.attrs.get("padding_mode", "zeros")),
-            "align_corners": int(node.attrs.get("align_corners", 0)),  # type: ignore[arg-type]
+            "align_corners": integer(node, "align_corners"),
         },
     )
 
@@ -105,7 +107,7 @@ def lower_roi_align(lowering: Lowering, node: Node) -> None:
         {
             "mode": str(node.attrs.get("mode", "avg")),
             "offset": 0.5 if half else 0.0,
-            "sampling_ratio": int(node.attrs.get("sampling_ratio", 0)),  # type: ignore[arg-type]
-            "spatial_scale": float(node.attrs.get("spatial_scale", 1.0)),  # type: ignore[arg-type]
+            "sampling_ratio": integer(node, "sampling_ratio"),
+            "spatial_scale": number(node, "spatial_scale", 1.0),
         },
     )

@@ -136,6 +136,28 @@ def _shuffle_channel(draft: Draft, x: str) -> str:
     return draft.emit("reshape", shuffled, draft.shape(x))
 
 
+@rule("Reorg")
+def _reorg(draft: Draft, x: str) -> str:
+    """Darknet's reorg of YOLOv2: x is read as fewer channels of a larger picture, then cut.
+
+    Its blocks become channels, the place in the block first.
+    """
+    options = draft.layer.message.reorg_param
+    stride = int(options.stride)
+    if options.reverse:
+        raise draft.unsupported("reverse")
+    if draft.rank(x) != 4 or not stride or draft.channels(x) % stride**2:
+        raise draft.bad(f"stride {stride} does not divide the channels of {draft.type(x)}")
+    channels, picture = draft.channels(x), draft.shape(x, 2)
+    count, steps = draft.shape(x, 0, 1), draft.int64(stride, stride)
+    large = draft.emit("mul", picture, steps)
+    target = draft.emit("concat", count, draft.int64(channels // stride**2), large, axis=0)
+    y = draft.emit("space_to_depth", draft.emit("reshape", x, target), blocksize=stride)
+    small = draft.emit("div", picture, steps)
+    target = draft.emit("concat", count, draft.int64(channels * stride**2), small, axis=0)
+    return draft.emit("reshape", y, target)
+
+
 @rule("ArgMax")
 def _arg_max(draft: Draft, x: str) -> str:
     """Where the greatest numbers lie, as float32, or they themselves; of equal ones the last."""

@@ -178,36 +178,48 @@ def _emit_mask_index(node: Foreign, mask: str, ids: str) -> None:
 def _attention(node: Foreign) -> None:
     """Self-attention of one matrix for queries, keys and values; without a past."""
     x, weights, bias, mask = (node.input(i) for i in range(4))
-    if any(node.input(i) for i in (4, 5, 6)) or len(node.outputs) > 1:
+    if any(node.input(i) for i in (4, 5, 6)):
         raise node.unsupported("a past, or a bias of the scores,")
+    emit_attention(node, x, weights, bias, mask)
+
+
+def emit_attention(node: Foreign, x: str, weights: str, bias: str, mask: str) -> None:
+    """Attention of x with itself; weights are those of queries, keys and values side by side."""
+    if len(node.outputs) > 1:
+        raise node.unsupported("an output of keys and values")
     if node.integer("do_rotary", 0) or node.attrs.get("qkv_hidden_sizes"):
         raise node.unsupported("do_rotary or qkv_hidden_sizes")
-    heads = node.integer("num_heads", 0)
     product = node.emit_value("matmul", [x, weights])
     product = node.emit_value("add", [product, bias]) if bias else product
     parts = [node.value(stem) for stem in ("query", "key", "value")]
     node.emit("split", [product], {"axis": -1, "num_outputs": 3}, parts)
-    attrs: dict[str, Attr] = {"q_num_heads": heads, "kv_num_heads": heads}
-    attrs["is_causal"] = node.integer("unidirectional", 0)
-    if node.number("scale", 0):
-        attrs["scale"] = node.number("scale", 0)
-    node.emit("attention", [*parts, *([_key_mask(node, mask)] if mask else [])], attrs)
+    _emit_heads(node, parts, _key_mask(node, mask) if mask else "")
 
 
 @rule("com.microsoft.MultiHeadAttention")
 def _multi_head_attention(node: Foreign) -> None:
     query, key, value, bias, mask, added = (node.input(i) for i in range(6))
-    if not key or not value or bias or len(node.inputs) > 6 or len(node.outputs) > 1:
-        raise node.unsupported("packed inputs, a bias or a past")
+    if not key or not value or any(node.inputs[6:]) or len(node.outputs) > 1:
+        raise node.unsupported("packed inputs or a past")
     if mask and added:
         raise node.unsupported("a mask and a bias of the scores at once")
+    parts = [query, key, value]
+    if bias:
+        known = node.known(3)
+        if known is None or known.size % 3:
+            raise node.unsupported("a bias that is computed")
+        thirds = map(node.constant, np.split(known.reshape(-1), 3))
+        parts = [node.emit_value("add", pair) for pair in zip(parts, thirds, strict=True)]
+    _emit_heads(node, parts, _key_mask(node, mask) if mask else added)
+
+
+def _emit_heads(node: Foreign, parts: list[str], mask: str) -> None:
     heads = node.integer("num_heads", 0)
     attrs: dict[str, Attr] = {"q_num_heads": heads, "kv_num_heads": heads}
     attrs["is_causal"] = node.integer("unidirectional", 0)
     if node.number("scale", 0):
         attrs["scale"] = node.number("scale", 0)
-    last = _key_mask(node, mask) if mask else added
-    node.emit("attention", [query, key, value, *([last] if last else [])], attrs)
+    node.emit("attention", [*parts, *([mask] if mask else [])], attrs)
 
 
 def _key_mask(node: Foreign, mask: str) -> str:

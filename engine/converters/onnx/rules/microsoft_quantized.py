@@ -9,6 +9,7 @@ import numpy as np
 
 from palmkit.engine.converters.onnx.node import Foreign
 from palmkit.engine.converters.onnx.rules import rule
+from palmkit.engine.converters.onnx.rules.microsoft import emit_attention
 from palmkit.engine.converters.onnx.rules.quantization import (
     dequantized,
     dequantized_bias,
@@ -75,6 +76,16 @@ def _gemm(node: Foreign) -> None:
         emit_quantized(node, y, 7)
     else:
         node.emit("identity", [y])
+
+
+@rule("com.microsoft.QAttention")
+def _attention(node: Foreign) -> None:
+    x, weights, bias, x_scale, w_scale, mask, x_zero, w_zero = (node.input(i) for i in range(8))
+    if any(node.inputs[8:]):
+        raise node.unsupported("a past")
+    x = node.emit_value("dequantize_linear", [x, x_scale, x_zero])
+    weights = node.emit_value("dequantize_linear", [weights, w_scale, w_zero], {"axis": 1})
+    emit_attention(node, x, weights, bias, mask)
 
 
 @rule("com.microsoft.DynamicQuantizeMatMul")

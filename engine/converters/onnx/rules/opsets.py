@@ -143,10 +143,16 @@ def _upsample(node: Foreign) -> None:
 def _resize(node: Foreign) -> None:
     if node.opset < 11:
         scales = node.known(1)
-        shrinks = scales is not None and bool((scales < 1).any())
-        if shrinks and scales is not None and (scales > 1).any():
-            raise node.unsupported("stretching one axis and shrinking another in opset 10")
-        _resize_from_the_corner(node, node.input(1), "ceil" if shrinks else "floor")
+        if scales is None or scales.min(initial=1) >= 1:
+            _resize_from_the_corner(node, node.input(1), "floor")
+        elif scales.max(initial=0) <= 1:
+            _resize_from_the_corner(node, node.input(1), "ceil")
+        else:
+            # What shrinks is rounded up, what grows down: one after the other.
+            shrunk = [node.input(0), "", node.constant(np.minimum(scales, 1))]
+            x = node.emit_value("resize", shrunk, _from_the_corner(node, "ceil"))
+            grown = [x, "", node.constant(np.maximum(scales, 1))]
+            node.emit("resize", grown, _from_the_corner(node, "floor"))
         return
     inputs = [
         "" if name in node.scope.constants and not node.scope.constants[name].size else name
@@ -162,10 +168,13 @@ def _resize(node: Foreign) -> None:
 
 
 def _resize_from_the_corner(node: Foreign, scales: str, nearest_mode: str) -> None:
+    node.emit("resize", [node.input(0), "", scales], _from_the_corner(node, nearest_mode))
+
+
+def _from_the_corner(node: Foreign, nearest_mode: str) -> dict[str, Attr]:
     """Resize as it was before opset 11."""
-    attrs: dict[str, Attr] = {
+    return {
         "mode": node.attrs.get("mode", "nearest"),
         "coordinate_transformation_mode": "asymmetric",
         "nearest_mode": nearest_mode,
     }
-    node.emit("resize", [node.input(0), "", scales], attrs)

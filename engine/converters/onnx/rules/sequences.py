@@ -8,6 +8,7 @@ import numpy as np
 
 from palmkit.engine.converters.onnx.node import Foreign
 from palmkit.engine.converters.onnx.rules import rule
+from palmkit.engine.errors import ModelError
 
 
 @dataclass(frozen=True)
@@ -78,7 +79,15 @@ def _sequence_erase(node: Foreign) -> None:
 
 @rule()
 def _sequence_length(node: Foreign) -> None:
-    node.scope.constants[node.outputs[0]] = np.array(len(_items(node)))
+    parts = node.scope.sequences.get(node.input(0))
+    if not isinstance(parts, Slices):
+        node.scope.constants[node.outputs[0]] = np.array(len(_items(node)))
+        return
+    # One part for each whole or broken `size` of the axis.
+    shape = node.emit_value("shape", [parts.value])
+    length = node.emit_value("gather", [shape, node.constant(np.array(parts.axis))])
+    more = node.emit_value("add", [length, node.constant(np.array(parts.size - 1))])
+    node.emit("div", [more, node.constant(np.array(parts.size))])
 
 
 @rule()
@@ -111,6 +120,8 @@ def _split_to_sequence(node: Foreign) -> None:
         raise node.unsupported("a split that is computed")
     if sizes is None or sizes.ndim == 0:
         size = 1 if sizes is None else int(sizes)
+        if size < 1:
+            raise ModelError(f"{node.label}: expected parts of at least 1, got {size}")
         keeps = sizes is not None or bool(node.integer("keepdims", 1))
         node.scope.sequences[node.outputs[0]] = Slices(node.input(0), size, axis, keeps)
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from palmkit.engine.converters.tensorflow.building import Site, rule
+from palmkit.engine.converters.tensorflow.site import Site, rule
 from palmkit.engine.errors import ModelError
 
 _UNARY = {

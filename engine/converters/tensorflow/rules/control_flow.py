@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from palmkit.engine.converters.tensorflow.building import Building, EmptyList, Site, Value, rule
+from palmkit.engine.converters.tensorflow.building import Building
 from palmkit.engine.converters.tensorflow.nodes import ARGUMENT, Body, Operation, Ref
+from palmkit.engine.converters.tensorflow.site import Site, rule, run
+from palmkit.engine.converters.tensorflow.stand_ins import EmptyList, Missing, Value
 from palmkit.engine.converters.tensorflow.values import Fact
 from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import UNKNOWN, Graph, Type
@@ -68,7 +70,7 @@ def _graph(building: Building, results: Sequence[Value], n: Site, outputs: int) 
     named: dict[str, str] = {}
     for number, value in enumerate(results):
         if not isinstance(value, str):
-            why = "an empty tensor list" if isinstance(value, EmptyList) else value.why
+            why = value.why if isinstance(value, Missing) else "not a tensor of real numbers"
             raise UnsupportedError(f"node {n.name}: result {number} of a body: {why}")
         named[f"{n.name}/result{number}"] = value
     return building.graph(named)
@@ -104,7 +106,7 @@ def _case(n: Site) -> None:
         "and", n.emit("less", number, last), n.emit("less", n.constant(-1, "int64"), number)
     )
     number = n.emit("where", inside, number, last)
-    found = n.building.run(branches[-1], dict(zip(branches[-1].inputs, inputs, strict=True)))
+    found = run(n.building, branches[-1], dict(zip(branches[-1].inputs, inputs, strict=True)))
     for place, branch in enumerate(branches[:-1]):
         # The branch before is the other side: handed in behind the inputs, it is passed on.
         condition = n.emit("equal", number, n.constant(place, "int64"))
@@ -134,7 +136,7 @@ def _choice(
     known = n.known_value(condition)
     if known is not None:
         chosen = branches[0 if known.reshape(())[()] else 1]
-        return n.building.run(chosen, dict(zip(chosen.inputs, inputs, strict=True)))
+        return run(n.building, chosen, dict(zip(chosen.inputs, inputs, strict=True)))
     graphs: list[Graph] = []
     facts: list[list[Fact | None]] = []
     captured: list[str] = []
@@ -144,7 +146,7 @@ def _choice(
             name: inner.take(n.building, value, name)
             for name, value in zip(branch.inputs, inputs, strict=True)
         }
-        results = inner.building.run(branch, arguments)
+        results = run(inner.building, branch, arguments)
         captured = inner.captured
         facts.append([inner.building.facts.get(r) if isinstance(r, str) else None for r in results])
         graphs.append(_graph(inner.building, results, n, len(branches[0].outputs)))
@@ -267,9 +269,9 @@ class _Turn:
             if i not in carried:
                 values[i] = inner.take(outer, start, f"fixed{i}")
         given = {i: building.pending.get(str(values[i])) for i in carried}
-        results = building.run(body, dict(zip(body.inputs, values, strict=True)))
+        results = run(building, body, dict(zip(body.inputs, values, strict=True)))
         after = [results[i] if i in carried else values[i] for i in range(len(values))]
-        (going,) = building.run(test, dict(zip(test.inputs, after, strict=True)))
+        (going,) = run(building, test, dict(zip(test.inputs, after, strict=True)))
         going = _as_condition(building, going, n)
         self.ranks = {i: ranks[0] for i, ranks in given.items() if ranks}
         self.facts = {
@@ -305,7 +307,7 @@ def _finish_loop(
             raise n.unsupported("a tensor list of unknown rank that the loop does not fill")
         if i in turn.ranks and isinstance(start, str):
             n.building.pending[start].append(turn.ranks[i])
-    (going,) = n.building.run(test, dict(zip(test.inputs, begun, strict=True)))
+    (going,) = run(n.building, test, dict(zip(test.inputs, begun, strict=True)))
     going = _as_condition(n.building, going, n)
     variables = [str(begun[i]) for i in carried]
     names = n.emit_many(

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import numpy as np
 
-from palmkit.engine.converters.tensorflow.building import Site, rule
 from palmkit.engine.converters.tensorflow.rules.layouts import (
     as_before,
     channel_vector,
@@ -13,9 +12,12 @@ from palmkit.engine.converters.tensorflow.rules.layouts import (
     padding,
     spatial,
 )
+from palmkit.engine.converters.tensorflow.site import Site, rule
 from palmkit.engine.converters.tensorflow.values import Fact
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Attr
+
+_MOST_PATCH = 1024
 
 
 @rule("Conv2D", "Conv3D")
@@ -78,46 +80,76 @@ def _conv_transpose(n: Site) -> None:
     rank = 5 if n.op.startswith("Conv3D") else 4
     strides = spatial(n, n.list("strides"), "strides", rank)
     dilations = spatial(n, n.list("dilations"), "dilations", rank)
+    shape = n.shape(1)
+    if shape is None or len(shape) != rank or None in shape:
+        raise n.unsupported("a filter of unknown shape")
+    kernel = shape[: rank - 2]
+    extents = [((k or 0) - 1) * d + 1 for k, d in zip(kernel, dilations, strict=True)]
     weight = n.transposed(n.value(1), (rank - 1, rank - 2, *range(rank - 2)))
-    attrs = _transposed_windows(n, strides, dilations, rank)
     x = channels_first(n, n.value(2), rank)
-    y = n.emit("conv_transpose", x, weight, strides=strides, dilations=dilations, **attrs)
+    attrs = _transposed_windows(n, strides, extents, rank)
+    options = {} if attrs is None else attrs
+    y = n.emit("conv_transpose", x, weight, strides=strides, dilations=dilations, **options)
+    if attrs is None:
+        y = _cropped(n, y, x, strides, extents, rank)
     n.finish(as_before(n, y, rank))
 
 
 def _transposed_windows(
-    n: Site, strides: tuple[int, ...], dilations: tuple[int, ...], rank: int
-) -> dict[str, Attr]:
+    n: Site, strides: tuple[int, ...], extents: list[int], rank: int
+) -> dict[str, Attr] | None:
     """What is cut off and added, so that the result has the sizes that the node asks for.
 
-    Sizes that hang on unknown dims must be those of a layer: as many strides as the input has
-    pixels, or what a filter without padding gives.
+    None if that is not known, or hangs on the size of the picture.
     """
-    sizes, x, weight = n.fact(0), n.fact(2), n.fact(1)
-    if x is None or weight is None or sizes is None:
-        raise n.unsupported("an input of unknown shape")
+    sizes, x = n.fact(0), n.fact(2)
+    if x is None or sizes is None or len(x.shape) != rank or n.text("padding") == "EXPLICIT":
+        return None
     first = 1 if is_channels_last(n) else 2
-    kernel = [dim or 0 for dim in weight.shape[: rank - 2]]
     outcomes: set[tuple[tuple[int, ...], ...]] = set()
     same = n.text("padding") == "SAME"
     for which in (0, 1):
         value = _numbers(sizes, which)
-        if value is None or len(value) not in (rank, rank - 2) or len(x.shape) != rank:
-            raise n.unsupported("input_sizes that only a run gives")
+        if value is None or len(value) not in (rank, rank - 2):
+            return None
         value = value[first : first + rank - 2] if len(value) == rank else value
         begins, ends, extra = list[int](), list[int](), list[int]()
-        for axis in range(rank - 2):
-            extent = (kernel[axis] - 1) * dilations[axis] + 1
-            whole = (x.types[which].dims[first + axis] - 1) * strides[axis] + extent
-            total = max(0, whole - value[axis])
+        for axis, (size, stride, extent) in enumerate(zip(value, strides, extents, strict=True)):
+            whole = (x.types[which].dims[first + axis] - 1) * stride + extent
+            total = max(0, whole - size)
             begins.append(total // 2 if same else 0)
             ends.append(total - begins[-1])
-            extra.append(max(0, value[axis] - whole))
+            extra.append(max(0, size - whole))
         outcomes.add((tuple(begins), tuple(ends), tuple(extra)))
-    if len(outcomes) != 1 or n.text("padding") == "EXPLICIT":
-        raise n.unsupported("padding that hangs on the size of the picture")
+    if len(outcomes) != 1:
+        return None
     ((found_begins, found_ends, found_extra),) = outcomes
     return {"pads": (*found_begins, *found_ends), "output_padding": found_extra}
+
+
+def _cropped(
+    n: Site, y: str, x: str, strides: tuple[int, ...], extents: list[int], rank: int
+) -> str:
+    """What is kept of a whole transposed convolution, worked out when the sizes are known."""
+    count, first = rank - 2, 1 if is_channels_last(n) else 2
+    zero, axes = n.constant(0, "int64"), n.int64(*range(2, rank))
+    size = n.as_vector(n.value(0))
+    fact = n.building.facts.get(size)
+    if fact is None or fact.shape != (count,):
+        size = n.emit("slice", size, n.int64(first), n.int64(first + count), n.int64(0))
+    dims = n.emit("gather", n.emit("shape", x), axes, axis=0)
+    whole = n.emit("mul", n.emit("sub", dims, n.int64(1)), n.int64(*strides))
+    whole = n.emit("add", whole, n.int64(*extents))
+    missing = n.emit("max", n.emit("sub", size, whole), zero)
+    none = n.int64(*[0] * (rank + 2))
+    y = n.emit("pad", y, n.emit("concat", none, missing, axis=0))
+    begins = n.int64(*[0] * count)
+    if n.text("padding") == "SAME":
+        over = n.emit("max", n.emit("sub", whole, size), zero)
+        begins = n.emit("div", over, n.int64(2))
+    elif n.text("padding") == "EXPLICIT":
+        begins = n.int64(*n.list("explicit_paddings")[2 * first : 2 * (first + count) : 2])
+    return n.emit("slice", y, begins, n.emit("add", begins, size), axes)
 
 
 def _numbers(fact: Fact, which: int) -> tuple[int, ...] | None:
@@ -275,6 +307,27 @@ def matrix_product(n: Site, turn_a: bool, turn_b: bool, rank: int = 0) -> str:
     return n.emit("matmul", *factors)
 
 
+@rule("ExtractImagePatches")
+def _extract_patches(n: Site) -> None:
+    """The pixels under a window as channels: a convolution with one weight a pixel."""
+    shape = n.shape(0)
+    channels = shape[3] if shape is not None and len(shape) == 4 else None
+    height, width = spatial(n, n.list("ksizes"), "ksizes")
+    if channels is None or channels * height * width > _MOST_PATCH:
+        raise n.unsupported("an unknown or a large number of channels")
+    size = channels * height * width
+    weight = np.eye(size, dtype=n.dtype()).reshape(size, height, width, channels)
+    y = n.emit(
+        "conv",
+        channels_first(n, n.value(0)),
+        n.constant(weight.transpose(0, 3, 1, 2), n.dtype()),
+        strides=spatial(n, n.list("strides"), "strides"),
+        dilations=spatial(n, n.list("rates"), "rates"),
+        **padding(n),
+    )
+    n.finish(as_before(n, y))
+
+
 @rule("LRN")
 def _lrn(n: Site) -> None:
     """TensorFlow's alpha is that of one neighbour, ONNX's that of all together."""
@@ -293,85 +346,3 @@ def _lrn(n: Site) -> None:
 @rule("Einsum")
 def _einsum(n: Site) -> None:
     n.finish(n.emit("einsum", *n.values(), equation=n.text("equation")))
-
-
-@rule("SpaceToDepth", "DepthToSpace")
-def _space_to_depth(n: Site) -> None:
-    x, size = channels_first(n, n.value(0)), n.integer("block_size", 1)
-    if n.op == "DepthToSpace":
-        y = n.emit("depth_to_space", x, blocksize=size, mode="DCR")
-    else:
-        y = n.emit("space_to_depth", x, blocksize=size)
-    n.finish(as_before(n, y))
-
-
-@rule("SpaceToBatchND", "SpaceToBatch", "BatchToSpaceND", "BatchToSpace")
-def _space_and_batch(n: Site) -> None:
-    """Of a dilated convolution's group only the padding and the cropping are left."""
-    if n.op.endswith("ND"):
-        blocks, amounts = n.integers(1), n.value(2)
-    else:
-        blocks, amounts = (n.integer("block_size", 1),) * 2, n.value(1)
-    rank, count = n.rank(0), len(blocks)
-    if rank < 1 + count or min(blocks, default=1) < 1:
-        raise ModelError(f"node {n.name}: {n.op}: blocks {blocks} do not fit a rank of {rank}")
-    turned = n.emit("transpose", n.as_int64(amounts), perm=(1, 0))
-    ends = n.emit("reshape", turned, n.int64(2 * count))
-    begins, ends = n.emit_many("split", 2, ends, "", axis=0, num_outputs=2)
-    known = [n.known_value(each) for each in (begins, ends)]
-    is_whole = all(each is not None and not each.any() for each in known)
-    x = n.value(0)
-    if n.op.startswith("Space"):
-        if not is_whole:
-            none = n.int64(*[0] * (rank - 1 - count))
-            pads = n.emit("concat", n.int64(0), begins, none, n.int64(0), ends, none, axis=0)
-            x = n.emit("pad", x, pads)
-        n.finish(x if n.dilation else space_to_batch(n, x, blocks, rank))
-        return
-    if not n.dilation:
-        x = batch_to_space(n, x, blocks, rank)
-    if not is_whole:
-        axes = n.int64(*range(1, 1 + count))
-        dims = n.emit("gather", n.emit("shape", x), axes, axis=0)
-        x = n.emit("slice", x, begins, n.emit("sub", dims, ends), axes)
-    n.finish(x)
-
-
-def _dims(n: Site, value: str, rank: int) -> list[str]:
-    """The dims of a value, each int64[1]."""
-    shape = n.emit("shape", value)
-    return [n.emit("gather", shape, n.int64(axis), axis=0) for axis in range(rank)]
-
-
-def space_to_batch(n: Site, x: str, blocks: tuple[int, ...], rank: int) -> str:
-    """[batch, *spatial, *rest] -> [block * batch, *(spatial / block), *rest]."""
-    dims, sizes = _dims(n, x, rank), [n.int64(block) for block in blocks]
-    count = len(blocks)
-    inner = [n.emit("div", d, b) for d, b in zip(dims[1 : 1 + count], sizes, strict=True)]
-    split = [dims[0], *(each for pair in zip(inner, sizes, strict=True) for each in pair)]
-    split += dims[1 + count :]
-    perm = (
-        *range(2, 2 + 2 * count, 2),
-        0,
-        *range(1, 1 + 2 * count, 2),
-        *range(1 + 2 * count, rank + count),
-    )
-    x = n.emit("reshape", x, n.emit("concat", *split, axis=0))
-    batch = n.emit("mul", dims[0], n.int64(int(np.prod(blocks))))
-    shape = n.emit("concat", batch, *inner, *dims[1 + count :], axis=0)
-    return n.emit("reshape", n.emit("transpose", x, perm=perm), shape)
-
-
-def batch_to_space(n: Site, x: str, blocks: tuple[int, ...], rank: int) -> str:
-    """What space_to_batch does, undone."""
-    dims, sizes = _dims(n, x, rank), [n.int64(block) for block in blocks]
-    count = len(blocks)
-    batch = n.emit("div", dims[0], n.int64(int(np.prod(blocks))))
-    x = n.emit("reshape", x, n.emit("concat", *sizes, batch, *dims[1:], axis=0))
-    perm = [count]
-    for axis in range(count):
-        perm += [count + 1 + axis, axis]
-    perm += range(2 * count + 1, rank + count)
-    outer = [n.emit("mul", d, b) for d, b in zip(dims[1 : 1 + count], sizes, strict=True)]
-    shape = n.emit("concat", batch, *outer, *dims[1 + count :], axis=0)
-    return n.emit("reshape", n.emit("transpose", x, perm=tuple(perm)), shape)

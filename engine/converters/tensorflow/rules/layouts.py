@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palmkit.engine.converters.tensorflow.building import Site
+from palmkit.engine.converters.tensorflow.site import Site
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Attr
 
@@ -19,7 +19,8 @@ def is_channels_last(n: Site) -> bool:
 
 
 def channels_first(n: Site, value: str, rank: int = 4) -> str:
-    """A picture of the node's layout with the channels at axis 1."""
+    """A picture of the node's layout with the channels at axis 1; it has this rank then."""
+    n.building.assume_rank(value, n.dtype(), rank)
     if not is_channels_last(n):
         return value
     return n.emit("transpose", value, perm=(0, rank - 1, *range(1, rank - 1)))

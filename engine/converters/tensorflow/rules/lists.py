@@ -6,8 +6,9 @@ stretches them.
 
 from __future__ import annotations
 
-from palmkit.engine.converters.tensorflow.building import EmptyList, Missing, Site, Value, rule
 from palmkit.engine.converters.tensorflow.rules.control_flow import zeros_list
+from palmkit.engine.converters.tensorflow.site import Site, rule
+from palmkit.engine.converters.tensorflow.stand_ins import EmptyList, Missing, Value
 from palmkit.engine.converters.tensorflow.tensors import symbolic_dims
 
 
@@ -70,8 +71,8 @@ def _with_items(n: Site, values: Value, places: str, items: str) -> str:
     rank = n.rank_of(items) - 1
     if isinstance(values, EmptyList):
         values = zeros_list(n, values, (1,) * rank)
-    if isinstance(values, Missing):
-        raise n.unsupported(values.why)
+    if not isinstance(values, str):
+        raise n.unsupported("a list that is not there, or of complex numbers,")
     pending = n.building.pending.get(values)
     if pending is not None:
         pending.append(rank)

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from palmkit.engine.converters.tensorflow.building import Site, rule
 from palmkit.engine.converters.tensorflow.rules.arithmetic import as_dtype
+from palmkit.engine.converters.tensorflow.site import Site, rule
 
 _TO_THE_END = int(np.iinfo(np.int64).max)
 
@@ -147,3 +147,40 @@ def _dynamic_stitch(n: Site) -> None:
     whole = n.emit("expand", n.constant(0, n.dtype()), size)
     places = n.emit("unsqueeze", places, n.int64(-1))
     n.finish(n.emit("scatter_nd", whole, places, values))
+
+
+@rule("LowerBound", "UpperBound")
+def _bound(n: Site) -> None:
+    """How many of each row of sorted numbers lie below each value, or not above it."""
+    row, value = (
+        n.emit("unsqueeze", n.value(0), n.int64(1)),
+        n.emit("unsqueeze", n.value(1), n.int64(2)),
+    )
+    op = "less" if n.op == "LowerBound" else "less_or_equal"
+    found = n.emit("cast", n.emit(op, row, value), to="int64")
+    count = n.emit("reduce_sum", found, n.int64(-1), keepdims=0)
+    n.finish(as_dtype(n, count, n.dtype("out_type", "int32")))
+
+
+@rule("Bucketize")
+def _bucketize(n: Site) -> None:
+    """How many boundaries are not above each value."""
+    boundaries = n.attrs["boundaries"].list.f if n.has("boundaries") else ()
+    row = n.constant(np.array(boundaries, np.float32), "float32")
+    value = n.emit("cast", n.emit("unsqueeze", n.value(0), n.int64(-1)), to="float32")
+    found = n.emit("cast", n.emit("less_or_equal", row, value), to="int32")
+    n.finish(n.emit("reduce_sum", found, n.int64(-1), keepdims=0))
+
+
+@rule("DenseBincount")
+def _bincount(n: Site) -> None:
+    """How often each number comes in each row, or the sum of its weights, or whether it comes."""
+    dtype = n.dtype()
+    depth = n.emit("reshape", n.as_int64(n.value(1)), n.int64())
+    marks = n.constant([0, 1], dtype)
+    found = n.emit("one_hot", n.as_int64(n.value(0)), depth, marks, axis=-1)
+    weights = n.shape(2)
+    if weights is None or 0 not in weights:
+        found = n.emit("mul", found, n.emit("unsqueeze", n.value(2), n.int64(-1)))
+    op = "reduce_max" if n.flag("binary_output") else "reduce_sum"
+    n.finish(n.emit(op, found, n.int64(-2), keepdims=0))

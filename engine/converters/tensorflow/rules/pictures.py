@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from palmkit.engine.converters.tensorflow.building import Site, rule
+from palmkit.engine.converters.tensorflow.site import Site, rule
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Attr
 from palmkit.engine.ops.resize_bicubic import cubic_weights

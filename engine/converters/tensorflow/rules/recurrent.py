@@ -7,7 +7,8 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from palmkit.engine.converters.tensorflow.building import Building, Site, rule
+from palmkit.engine.converters.tensorflow.building import Building
+from palmkit.engine.converters.tensorflow.site import Site, rule
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import ANY_RANK, Attr, Type
 
@@ -15,9 +16,15 @@ from palmkit.engine.ir import ANY_RANK, Attr, Type
 @rule("LSTMBlockCell")
 def _lstm_cell(n: Site) -> None:
     """x, cs_prev, h_prev, w, wci, wcf, wco, b -> i, cs, f, o, ci, co, h."""
+    _need_inputs(n, 8)
     x, cell, hidden, weight, *peepholes, bias = n.values()
     constants = _Constants.of(n)
     n.finish(*_cell(n.building, n.name, constants, x, cell, hidden, weight, peepholes, bias))
+
+
+def _need_inputs(n: Site, count: int) -> None:
+    if n.count != count:
+        raise ModelError(f"node {n.name}: {n.op}: expected {count} inputs, got {n.count}")
 
 
 def _forget_bias(n: Site) -> float:
@@ -102,6 +109,7 @@ def _cell(
 @rule("BlockLSTM", "BlockLSTMV2")
 def _block_lstm(n: Site) -> None:
     """seq_len_max, x [time, batch, inputs], then as a cell; behind seq_len_max there are zeros."""
+    _need_inputs(n, 9)
     length, x, cell, hidden, weight, *peepholes, bias = n.values()
     end = n.emit("reshape", n.as_int64(length), n.int64(1))
     steps = n.emit("slice", n.emit("shape", x), n.int64(0), n.int64(1), n.int64(0))

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from palmkit.engine.converters.tensorflow.building import Site, rule
 from palmkit.engine.converters.tensorflow.rules.arithmetic import as_dtype
+from palmkit.engine.converters.tensorflow.site import Site, rule
 from palmkit.engine.errors import ModelError
 
 _TO_THE_END = int(np.iinfo(np.int64).max)

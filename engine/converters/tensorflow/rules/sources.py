@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import numpy as np
 
-from palmkit.engine.converters.tensorflow.building import Missing, Site, rule
-from palmkit.engine.converters.tensorflow.schema import DTYPES, dtype_name
-from palmkit.engine.converters.tensorflow.tensors import constant
+from palmkit.engine.converters.tensorflow.schema import DTYPES, QUANTIZED, dtype_name
+from palmkit.engine.converters.tensorflow.site import Site, rule
+from palmkit.engine.converters.tensorflow.stand_ins import Complex, Missing
+from palmkit.engine.converters.tensorflow.tensors import complex_parts, constant
 
 
 @rule("Const", "HostConst")
@@ -14,7 +15,11 @@ def _const(n: Site) -> None:
     """A large tensor of few stored elements stays an expand: the file may be much smaller."""
     tensor = n.attrs["value"].tensor
     dtype = dtype_name(tensor.dtype)
-    if dtype not in DTYPES.values():
+    if dtype == "complex64":
+        real, imaginary = complex_parts(tensor, n.operation.label)
+        n.finish(Complex(n.constant(real, "float32"), n.constant(imaginary, "float32")))
+        return
+    if dtype not in DTYPES.values() and dtype not in QUANTIZED:
         n.finish(Missing(f"constant {n.name} of {dtype}"))
         return
     found = constant(tensor, n.operation.label)
@@ -29,17 +34,6 @@ def _const(n: Site) -> None:
     rest = n.emit("expand", last, n.int64(found.missing))
     flat = n.emit("concat", n.building.constant(stored, f"{n.name}/first"), rest, axis=0)
     n.finish(n.emit("reshape", flat, n.int64(*found.shape), allowzero=1))
-
-
-@rule("_Variable")
-def _variable(n: Site) -> None:
-    """A variable of a SavedModel with the value it was saved with."""
-    n.finish(n.building.constant(n.operation.value, n.name))
-
-
-@rule("_Missing")
-def _missing(n: Site) -> None:
-    n.finish(Missing(n.operation.value))
 
 
 @rule(
@@ -132,3 +126,58 @@ def _as(n: Site, value: str, attribute: str) -> str:
 @rule("Cast")
 def _cast(n: Site) -> None:
     n.finish(n.emit("cast", n.value(0), to=n.dtype("DstT")))
+
+
+_RANDOM = {
+    "RandomStandardNormal": "random_normal_like",
+    "RandomUniform": "random_uniform_like",
+    "StatelessRandomNormalV2": "random_normal_like",
+    "StatelessRandomUniformV2": "random_uniform_like",
+}
+
+
+@rule("StatelessRandomGetKeyCounter")
+def _random_key(n: Site) -> None:
+    """Generators here have keys of their own."""
+    n.finish(Missing("the key of a random number"), Missing("the counter of a random number"))
+
+
+@rule(*_RANDOM)
+def _random(n: Site) -> None:
+    """Other numbers than TensorFlow's, from the same distribution."""
+    shape = n.emit("expand", n.constant(0, n.dtype("dtype")), n.as_int64(n.value(0)))
+    n.finish(n.emit(_RANDOM[n.op], shape))
+
+
+_QUANTIZED_RANGES = {11: (-128, 127), 12: (0, 255), 13: (-(2**31), 2**31 - 1)}
+
+
+@rule("Dequantize")
+def _dequantize(n: Site) -> None:
+    """Constants only, as graph_transforms wrote them: tensorflow/core/kernels/dequantize_op.cc."""
+    kind = n.attrs["T"].type if n.has("T") else 0
+    mode = n.text("mode", "MIN_COMBINED")
+    if kind not in _QUANTIZED_RANGES or n.integer("axis", -1) != -1:
+        raise n.unsupported("such a dtype or axis")
+    least, most = _QUANTIZED_RANGES[kind]
+    stored = n.array(0).astype(np.float64)
+    low, high = (float(n.array(index).reshape(())) for index in (1, 2))
+    if mode == "MIN_COMBINED":
+        half = (most - least + 1) / 2 if least < 0 else 0
+        found = low + (stored + half) * ((high - low) / (most - least))
+    elif mode == "MIN_FIRST":
+        step = (high - low) / (most - least)
+        start = np.rint(low / step) * step if step else low
+        found = start + (stored - least) * step
+    else:
+        negative = low / least if least else 0.0
+        found = stored * max(negative, high / most)
+    n.finish(n.constant(found, n.dtype("dtype")))
+
+
+@rule("Bitcast")
+def _bitcast(n: Site) -> None:
+    """Quantized numbers are the integers that they are stored as already."""
+    names = [dtype_name(n.attrs[key].type) for key in ("T", "type")]
+    source, target = (QUANTIZED.get(name, name) for name in names)
+    n.finish(n.raw(0) if source == target else n.emit("bit_cast", n.value(0), to=target))

@@ -92,7 +92,7 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random) {
     if (c.bias) v += bias[m];
     if (m < c.residual_channels) v += z[pixel * c.residual_channels + m];
     v = activate(c.activation, v, slope[m]);
-    PALM_CHECK(is_close(y[i], v, c.winograd ? 1e-4 : 2e-5),
+    PALM_CHECK(is_close(y[i], v, c.winograd ? 4e-5 : 2e-5),
                "%s: x %zux%zux%zux%zu, w %zux%zux%zux%zu, stride %zu %zu, dilation %zu %zu, "
                "pads %zu %zu %zu %zu, %s, winograd %d: y[%zu] is %g, expected %g",
                isa_name, c.images, c.height, c.width, c.in(), out, c.kernel_height, c.kernel_width,

@@ -41,5 +41,21 @@ int main() {
       PALM_CHECK(indices[i] == static_cast<int64_t>(at), "index %zu", i);
     }
     PALM_CHECK(y[count] == 77.f && indices[count] == 77, "wrote past the end");
+    Vector z(count + 1, 77.f), places(count + 1, 77.f);
+    OneStep other("max_pool_indices");
+    other.input({2, height, width, channels}, x).output({2, oh, ow, channels});
+    other.output({2, oh, ow, channels}).attr("kernel", twice(kernel)).attr("in_window", int64_t{1});
+    other.attr("strides", twice(stride)).attr("pads", Ints(4, static_cast<int64_t>(pad)));
+    other.make(kScalar, 2).run({z.data(), places.data()});
+    for (size_t i = 0; i < count; ++i) {
+      if (std::isnan(y[i])) continue;
+      const size_t ox = i / channels % ow, oy = i / channels / ow % oh;
+      const size_t plane = height * width, pixel = static_cast<size_t>(indices[i]) % plane;
+      const size_t tap_y = pixel / width + pad - oy * stride,
+                   tap_x = pixel % width + pad - ox * stride;
+      PALM_CHECK(z[i] == y[i], "z[%zu] is %g, expected %g", i, z[i], y[i]);
+      PALM_CHECK(places[i] == static_cast<float>(tap_y * kernel + tap_x) + 0.1f, "place %zu", i);
+    }
+    PALM_CHECK(z[count] == 77.f && places[count] == 77.f, "wrote past the end");
   }
 }

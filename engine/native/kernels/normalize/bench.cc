@@ -17,8 +17,8 @@ int main() {
     bench(c.name, 8.0 * static_cast<double>(count), [&](uint32_t isa) {
       const NormalizeFn run = find_normalize(isa);
       return [&, run] {
-        run({c.rows, c.groups, c.n, x.data(), scale.data(), scale.data(), 1e-5f, true, y.data(),
-             scratch.data()});
+        run({c.rows, c.groups, c.n, c.groups * c.n, x.data(), scale.data(), scale.data(), 1e-5f,
+             true, y.data(), scratch.data()});
       };
     });
   }

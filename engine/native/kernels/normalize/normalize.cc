@@ -3,6 +3,8 @@
 // groups * n, or left out.
 #include "kernels/normalize/normalize.h"
 
+#include <algorithm>
+
 #include "base/arena.h"
 #include "base/step.h"
 
@@ -36,24 +38,31 @@ class NormalizeStep : public Step {
   }
 
   void run(const Buffers& b) const override {
-    const size_t size = rows_ * groups_ * n_;
-    b.pool->parallel(
-        items_, grain_of(size * kWorkOfTouching * 2), [&](size_t begin, size_t end, int thread) {
-          float* const scratch =
-              rows_ == 1 ? nullptr
-                         : reinterpret_cast<float*>(b.scratch +
-                                                    static_cast<size_t>(thread) * columns_bytes());
-          for (size_t i = begin; i < end; ++i)
-            run_({rows_, groups_, n_, b.in(0) + i * size, scale_.empty() ? nullptr : scale_.data(),
-                  bias_.empty() ? nullptr : bias_.data(), epsilon_, centre_, b.out() + i * size,
-                  scratch});
-        });
+    const size_t size = rows_ * groups_ * n_, per_part = groups_per_part();
+    const size_t parts = (groups_ + per_part - 1) / per_part;
+    const size_t grain = grain_of(rows_ * per_part * n_ * kWorkOfTouching * 2);
+    b.pool->parallel(items_ * parts, grain, [&](size_t begin, size_t end, int thread) {
+      char* const scratch = b.scratch + static_cast<size_t>(thread) * columns_bytes();
+      for (size_t i = begin; i < end; ++i) {
+        const size_t first = i % parts * per_part, column = first * n_;
+        const size_t at = i / parts * size + column;
+        run_({rows_, std::min(per_part, groups_ - first), n_, groups_ * n_, b.in(0) + at,
+              scale_.empty() ? nullptr : scale_.data() + column,
+              bias_.empty() ? nullptr : bias_.data() + column, epsilon_, centre_, b.out() + at,
+              reinterpret_cast<float*>(scratch)});
+      }
+    });
   }
 
   bool in_place(size_t i) const override { return i == 0; }
 
  private:
-  size_t columns_bytes() const { return round_up(2 * groups_ * n_ * sizeof(float)); }
+  // Parts of an item are whole groups, of at least a cache line; a row is one part.
+  size_t groups_per_part() const {
+    constexpr size_t kColumns = 16;
+    return rows_ == 1 ? groups_ : std::min(groups_, (kColumns + n_ - 1) / n_);
+  }
+  size_t columns_bytes() const { return round_up(2 * groups_per_part() * n_ * sizeof(float)); }
 
   NormalizeFn run_;
   size_t items_, rows_, groups_, n_;

@@ -5,12 +5,12 @@
 
 namespace palm {
 
-// For each of `groups` groups of neighbouring columns of x[rows, groups * n]: y = (x - mean) /
-// sqrt(variance + epsilon) * scale + bias, both over all of the group's elements in all rows;
-// scale and bias, one for each column, may be null. `centre` false: the mean counts as 0.
+// For each of `groups` groups of n neighbouring columns of `rows` rows that are `stride` apart: y =
+// (x - mean) / sqrt(variance + epsilon) * scale + bias, both over all of the group's elements in
+// all rows; scale and bias, one for each column, may be null. `centre` false: the mean counts as 0.
 // y may be x.
 struct Normalize {
-  size_t rows, groups, n;
+  size_t rows, groups, n, stride;
   const float *x, *scale, *bias;
   float epsilon;
   bool centre;

@@ -80,7 +80,7 @@ void PALM_FN(normalize_f32)(const Normalize& g) {
   if (g.centre) {
     each([&](size_t j, size_t n) {
       F32 total = F32::set(0.f);
-      for (size_t i = 0; i < g.rows; ++i) total = total + F32::load(g.x + i * width + j, n);
+      for (size_t i = 0; i < g.rows; ++i) total = total + F32::load(g.x + i * g.stride + j, n);
       total.store(means + j, n);
     });
     over_groups(means, [&](float total) { return total / count; });
@@ -89,7 +89,7 @@ void PALM_FN(normalize_f32)(const Normalize& g) {
     const F32 mean = F32::load(means + j, n);
     F32 total = F32::set(0.f);
     for (size_t i = 0; i < g.rows; ++i) {
-      const F32 d = F32::load(g.x + i * width + j, n) - mean;
+      const F32 d = F32::load(g.x + i * g.stride + j, n) - mean;
       total = fma(d, d, total);
     }
     total.store(factors + j, n);
@@ -101,8 +101,8 @@ void PALM_FN(normalize_f32)(const Normalize& g) {
     const F32 scale = g.scale ? F32::load(g.scale + j, n) : F32::set(1.f);
     const F32 bias = g.bias ? F32::load(g.bias + j, n) : F32::set(0.f);
     for (size_t i = 0; i < g.rows; ++i) {
-      const F32 v = (F32::load(g.x + i * width + j, n) - mean) * factor;
-      fma(v, scale, bias).store(g.y + i * width + j, n);
+      const F32 v = (F32::load(g.x + i * g.stride + j, n) - mean) * factor;
+      fma(v, scale, bias).store(g.y + i * g.stride + j, n);
     }
   });
 }

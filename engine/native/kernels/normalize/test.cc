@@ -18,7 +18,7 @@ void check_sizes(const char* name, NormalizeFn run) {
         Vector x = random.floats(count), y(count + 1, 77.f), scratch(2 * width + 1, 77.f);
         for (float& v : x) v += 2.f;
         const Vector scale = random.floats(width), bias = random.floats(width);
-        run({rows, groups, n, x.data(), plain ? nullptr : scale.data(),
+        run({rows, groups, n, width, x.data(), plain ? nullptr : scale.data(),
              plain ? nullptr : bias.data(), 1e-3f, centre, y.data(), scratch.data()});
         for (size_t g = 0; g < groups; ++g) {
           const auto each = [&](auto f) {
@@ -37,7 +37,7 @@ void check_sizes(const char* name, NormalizeFn run) {
           });
         }
         PALM_CHECK(y[count] == 77.f && scratch.back() == 77.f, "%s: wrote past n=%zu", name, n);
-        run({rows, groups, n, x.data(), plain ? nullptr : scale.data(),
+        run({rows, groups, n, width, x.data(), plain ? nullptr : scale.data(),
              plain ? nullptr : bias.data(), 1e-3f, centre, x.data(), scratch.data()});
         for (size_t i = 0; i < count; ++i) PALM_CHECK(x[i] == y[i], "%s: in place", name);
       }
@@ -52,7 +52,7 @@ void check_step(const char* name, uint32_t isa) {
     Vector y(x.size() + 1, 77.f), y3 = y, expected(x.size()), scratch(48);
     for (size_t i = 0; i < 4; ++i) {
       const size_t at = i * rows * 24;
-      find_normalize(isa)({rows, 3, 8, x.data() + at, scale.data(), nullptr, 1e-5f, true,
+      find_normalize(isa)({rows, 3, 8, 24, x.data() + at, scale.data(), nullptr, 1e-5f, true,
                            expected.data() + at, scratch.data()});
     }
     for (int threads : {1, 3}) {

@@ -1,6 +1,4 @@
 // y[o][k][i] = sum over t of weight[k][t] * x[o][index[k][t]][i]: any resizing along one axis.
-#include <algorithm>
-
 #include "kernels/axis.h"
 
 namespace palm {

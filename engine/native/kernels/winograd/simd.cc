@@ -6,20 +6,21 @@ namespace palm {
 namespace {
 
 constexpr int kTile = Winograd::kTile, kPatch = Winograd::kPatch;
+constexpr float kP = Winograd::kP, kQ = Winograd::kQ, kPP = kP * kP, kQQ = kQ * kQ;
 
 F32 fma(F32 a, float b, F32 c) { return fma(a, F32::set(b), c); }
 
 // Six values of x into the other basis.
 PALM_INLINE void to_basis(F32* d) {
-  const F32 a = fma(d[2], -4.f, d[4]), b = fma(d[1], -4.f, d[3]);
-  const F32 c = d[4] - d[2], e = d[3] - d[1];
-  const F32 first = fma(d[0], 4.f, fma(d[2], -5.f, d[4]));
-  const F32 last = fma(d[1], 4.f, fma(d[3], -5.f, d[5]));
+  const F32 a = fma(d[2], -kQQ, d[4]), b = fma(d[1], -kQQ, d[3]);
+  const F32 c = fma(d[2], -kPP, d[4]), e = fma(d[1], -kPP, d[3]);
+  const F32 first = fma(d[0], kPP * kQQ, fma(d[2], -kPP - kQQ, d[4]));
+  const F32 last = fma(d[1], kPP * kQQ, fma(d[3], -kPP - kQQ, d[5]));
   d[0] = first;
-  d[1] = a + b;
-  d[2] = a - b;
-  d[3] = fma(e, 2.f, c);
-  d[4] = fma(e, -2.f, c);
+  d[1] = fma(b, kP, a);
+  d[2] = fma(b, -kP, a);
+  d[3] = fma(e, kQ, c);
+  d[4] = fma(e, -kQ, c);
   d[5] = last;
 }
 
@@ -27,9 +28,9 @@ PALM_INLINE void to_basis(F32* d) {
 PALM_INLINE void from_basis(const F32* m, F32* y) {
   const F32 s = m[1] + m[2], d = m[1] - m[2], t = m[3] + m[4], u = m[3] - m[4];
   y[0] = m[0] + (s + t);
-  y[1] = fma(u, 2.f, d);
-  y[2] = fma(t, 4.f, s);
-  y[3] = fma(u, 8.f, d) + m[5];
+  y[1] = fma(u, kQ, d * F32::set(kP));
+  y[2] = fma(t, kQQ, s * F32::set(kPP));
+  y[3] = fma(u, kQ * kQQ, fma(d, kP * kPP, m[5]));
 }
 
 struct Place {

@@ -3,11 +3,14 @@
 namespace palm {
 
 void winograd_weights(const double (&kernel)[9], double (&transformed)[36]) {
-  constexpr double kG[6][3] = {{1. / 4, 0, 0},
-                               {-1. / 6, -1. / 6, -1. / 6},
-                               {-1. / 6, 1. / 6, -1. / 6},
-                               {1. / 24, 1. / 12, 1. / 6},
-                               {1. / 24, -1. / 12, 1. / 6},
+  constexpr double kP = Winograd::kP, kQ = Winograd::kQ;
+  constexpr double kPP = kP * kP, kQQ = kQ * kQ;
+  constexpr double kOfP = 2 * kPP * (kPP - kQQ), kOfQ = 2 * kQQ * (kQQ - kPP);
+  constexpr double kG[6][3] = {{1 / (kPP * kQQ), 0, 0},
+                               {1 / kOfP, kP / kOfP, kPP / kOfP},
+                               {1 / kOfP, -kP / kOfP, kPP / kOfP},
+                               {1 / kOfQ, kQ / kOfQ, kQQ / kOfQ},
+                               {1 / kOfQ, -kQ / kOfQ, kQQ / kOfQ},
                                {0, 0, 1}};
   for (int i = 0; i < 6; ++i) {
     for (int j = 0; j < 6; ++j) {

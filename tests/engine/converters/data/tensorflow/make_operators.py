@@ -133,6 +133,28 @@ def reductions() -> None:
     add("norms", lambda x: [tf.math.l2_normalize(x, -1), tf.nn.l2_loss(x)], normal(3, 4))
     add("moments", lambda x: tf.nn.moments(x, [0, 1]), normal(4, 5))
     add("sort", lambda x: [tf.sort(x), tf.argsort(x)], normal(3, 5))
+    add("bincount", lambda x: tf.math.bincount(x, axis=-1, minlength=4), integers(0, 4, 2, 5))
+    add(
+        "multi_hot",
+        lambda x: tf.math.bincount(x, None, 4, 4, axis=-1, binary_output=True),
+        integers(0, 9, 2, 3),
+    )
+    add("bucketize", lambda x: raw.Bucketize(input=x, boundaries=[-1.0, 0.0, 0.5]), normal(3, 4))
+    add(
+        "bounds",
+        lambda x: [tf.searchsorted([[-1.0, 0.0, 1.0]], x, side) for side in ("left", "right")],
+        normal(1, 5),
+    )
+    stored = tf.bitcast(tf.constant([[0, 7, 255]], tf.uint8), tf.quint8)
+    modes = ("MIN_COMBINED", "MIN_FIRST", "SCALED")
+    add(
+        "dequantize",
+        lambda x: [
+            x + raw.Dequantize(input=stored, min_range=-1.3, max_range=2.1, mode=mode)
+            for mode in modes
+        ],
+        normal(2, 3),
+    )
     add("segments", lambda x: tf.math.segment_sum(x, [0, 0, 2]), normal(3, 2))
     add("unsorted", lambda x: tf.math.unsorted_segment_sum(x, [0, -1, 0], 4), normal(3, 2))
 
@@ -263,6 +285,22 @@ def layers() -> None:
     add("conv_dilated", lambda x: conv(x, w, 1, "SAME", dilations=2), x)
     add("atrous", lambda x: [tf.nn.atrous_conv2d(x, w, 2, "SAME")], x)
     add("atrous_valid", lambda x: [tf.nn.atrous_conv2d(x, w, 3, "VALID")], x)
+    turned, back, small = normal(3, 3, 3, 4), tf.nn.conv2d_transpose, x[:1, :4, :5]
+    for padding, sizes in (("SAME", (8, 7)), ("VALID", (9, 10))):
+        add(
+            f"conv_transpose_{padding.lower()}",
+            lambda x, padding=padding, sizes=sizes: [
+                back(x, turned, [1, size, size + 2, 3], 2, padding) for size in sizes
+            ],
+            small,
+        )
+    add(
+        "conv_transpose_to",
+        lambda x: back(
+            tf.nn.max_pool2d(x, 2, 2, "SAME"), turned, tf.concat([tf.shape(x)[:3], [3]], 0), 2
+        ),
+        small,
+    )
     depthwise = tf.nn.depthwise_conv2d
     add("depthwise", lambda x: depthwise(x, d, [1, 2, 2, 1], "SAME"), x)
     add("depthwise_dilated", lambda x: depthwise(x, d, [1] * 4, "VALID", dilations=[2, 2]), x)
@@ -342,7 +380,22 @@ def layers() -> None:
         np.array(boxes, np.float32),
     )
     add("pictures", lambda x: [tf.image.flip_left_right(x), tf.image.rgb_to_grayscale(x)], x)
+    patches = {"ksizes": [1, 2, 3, 1], "strides": [1, 2, 2, 1], "rates": [1, 1, 2, 1]}
+    patch = raw.ExtractImagePatches
+    add("patches", lambda x: patch(images=x[..., :2], **patches, padding="SAME"), x)
     add("contrast", lambda x: tf.image.adjust_contrast(x, 1.5), x)
+
+
+def spectra() -> None:
+    """Fourier transforms, and the numbers between."""
+    signal, sound = tf.signal, normal(64)
+    add("stft", lambda x: tf.abs(signal.stft(x, 16, 8)), sound)
+    parts = [tf.math.real, tf.math.imag, tf.math.angle]
+    add("stft_parts", lambda x: [f(signal.stft(x, 12, 5, pad_end=True)) for f in parts], sound)
+    add("stft_inverse", lambda x: signal.inverse_stft(signal.stft(x, 16, 8), 16, 8), sound)
+    add("mfcc", signal.mfccs_from_log_mel_spectrograms, normal(2, 3, 8))
+    add("fft", lambda x: tf.math.real(signal.ifft(signal.fft(tf.complex(x, x * 2)))), normal(3, 8))
+    add("rfft", lambda x: signal.irfft(signal.rfft(x, [20]), [20]), normal(3, 9))
 
 
 def suppression() -> None:
@@ -450,7 +503,7 @@ def control_flow() -> None:
 
 def main() -> None:
     """Freeze and run every case; sizes are left open where TensorFlow can do without."""
-    for family in (elementwise, reductions, movement, layers, suppression, control_flow):
+    for family in (elementwise, reductions, movement, layers, spectra, suppression, control_flow):
         family()
     found: dict[str, Any] = {}
     for name, (function, inputs) in CASES.items():

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from palmkit.engine.converters.tflite.builder import Builder, rule
 from palmkit.engine.converters.tflite.file import Operator
-from palmkit.engine.converters.tflite.reductions import in_declared_dtype
-from palmkit.engine.converters.tflite.spectra import reshaped
+from palmkit.engine.converters.tflite.rules.reductions import in_declared_dtype
+from palmkit.engine.converters.tflite.rules.spectra import reshaped
 from palmkit.engine.ir import Attr
 
 

@@ -45,7 +45,7 @@ def inlined(b: Builder, graph: Graph, inputs: list[str]) -> tuple[str, ...]:
 @rule("CALL", "STABLEHLO_COMPOSITE")
 def _call(b: Builder, o: Operator) -> None:
     option = "Subgraph" if o.op == "CALL" else "DecompositionSubgraphIndex"
-    _, body = b.body(o.option(option, 0), _types(b, o.inputs))
+    body = b.body(o.option(option, 0), _types(b, o.inputs))
     _finish(b, o, inlined(b, body, _stored(b, o.inputs)))
 
 
@@ -53,7 +53,7 @@ def _call(b: Builder, o: Operator) -> None:
 def _if(b: Builder, o: Operator) -> None:
     condition, *captured = _stored(b, o.inputs)
     types = _types(b, o.inputs)[1:]
-    branches = [b.body(o.option(f"{name}SubgraphIndex", 0), types)[1] for name in ("Then", "Else")]
+    branches = [b.body(o.option(f"{name}SubgraphIndex", 0), types) for name in ("Then", "Else")]
     results = b.emit_many(
         "if",
         len(o.outputs),
@@ -74,8 +74,8 @@ def _while(b: Builder, o: Operator) -> None:
     """
     carried, types = _stored(b, o.inputs), _types(b, o.inputs)
     open_types = _open_types(b, o, types)
-    _, condition = b.body(o.option("CondSubgraphIndex", 0), open_types)
-    _, body = b.body(o.option("BodySubgraphIndex", 0), open_types)
+    condition = b.body(o.option("CondSubgraphIndex", 0), open_types)
+    body = b.body(o.option("BodySubgraphIndex", 0), open_types)
     if len(condition.outputs) != 1 or len(body.outputs) != len(carried):
         raise ModelError(f"node {b.current}: {o.op}: the graphs' outputs do not fit")
     (going,) = inlined(b, condition, carried)

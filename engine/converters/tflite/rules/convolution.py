@@ -5,7 +5,6 @@ from __future__ import annotations
 from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
 from palmkit.engine.converters.tflite.dilation import SAME_PADDING, geometry
 from palmkit.engine.converters.tflite.file import Operator
-from palmkit.engine.converters.tflite.writer import TO_THE_END, activate
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Attr
 
@@ -136,8 +135,7 @@ def _fitted(b: Builder, y: str, sizes: tuple[int, ...]) -> str:
     if any(missing):
         raise ModelError(f"node {b.current}: output {list(sizes)} is larger than {type}")
     axes = b.int64(*range(1, 1 + len(sizes)))
-    ends = b.int64(*(min(size, TO_THE_END) for size in sizes))
-    return b.emit("slice", y, b.int64(*[0] * len(sizes)), ends, axes)
+    return b.emit("slice", y, b.int64(*[0] * len(sizes)), b.int64(*sizes), axes)
 
 
 def transposed_with_bias(b: Builder, o: Operator, is_same: bool, strides: tuple[int, int]) -> None:
@@ -163,4 +161,4 @@ def transposed_with_bias(b: Builder, o: Operator, is_same: bool, strides: tuple[
         strides=strides,
         pads=(*begins, *ends),
     )
-    b.finish(o, activate(b, b.emit("transpose", y, perm=(0, 2, 3, 1)), 0))
+    b.finish_nchw(o, y)

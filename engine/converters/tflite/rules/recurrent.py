@@ -67,7 +67,7 @@ def _scan(
     row = inner.emit("identity", row)
     outputs = {name: inner.types.get(name, UNKNOWN) for name in (*after, row)}
     outputs = {name: Type(type.dtype, type.shape) for name, type in outputs.items()}
-    body = Graph(types, outputs, tuple(inner.nodes), inner.constants)
+    body = Graph(types, outputs, tuple(inner.nodes), inner.used_constants(outputs))
     direction = (int(backward),)
     results = b.emit_many(
         "scan",

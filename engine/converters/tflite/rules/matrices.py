@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
-from palmkit.engine.converters.tflite.convolution import bias
 from palmkit.engine.converters.tflite.file import Operator
+from palmkit.engine.converters.tflite.rules.convolution import bias
 from palmkit.engine.errors import UnsupportedError
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from palmkit.engine.converters.tflite.builder import Builder, rule
-from palmkit.engine.converters.tflite.convolution import transposed_with_bias
 from palmkit.engine.converters.tflite.custom_options import flexbuffer_map, structure
 from palmkit.engine.converters.tflite.file import Operator
+from palmkit.engine.converters.tflite.rules.convolution import transposed_with_bias
 from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import Attr
 

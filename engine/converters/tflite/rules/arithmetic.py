@@ -114,6 +114,13 @@ def _right_shift(b: Builder, o: Operator) -> None:
     b.finish(o, b.emit("cast", floored_quotient(b, x, divisor, "int64"), to=dtype))
 
 
+@rule("STABLEHLO_SHIFT_LEFT")
+def _shift_left(b: Builder, o: Operator) -> None:
+    x, places = (b.emit("cast", b.value(index), to="int64") for index in o.inputs)
+    shifted = b.emit("mul", x, b.emit("pow", b.scalar(2, "int64"), places))
+    b.finish(o, b.emit("cast", shifted, to=b.dtype(o.inputs[0])))
+
+
 @rule("SELECT", "SELECT_V2")
 def _select(b: Builder, o: Operator) -> None:
     """SELECT takes a condition a row, too."""

@@ -232,10 +232,32 @@ def _dynamic_update_slice(b: Builder, o: Operator) -> None:
     b.finish(o, y)
 
 
+@rule("DILATE")
+def _dilate(b: Builder, o: Operator) -> None:
+    fill = b.emit("reshape", b.value(o.inputs[2]), b.int64())
+    b.finish(o, _spread(b, b.value(o.inputs[0]), b.numbers(o.inputs[1]), fill))
+
+
+def _spread(b: Builder, x: str, factors: tuple[int, ...], fill: str) -> str:
+    """x with factor - 1 times `fill` between its elements along each axis."""
+    if min(factors, default=1) < 1:
+        raise ModelError(f"node {b.current}: spread by {list(factors)}")
+    for axis, factor in enumerate(factors):
+        if factor == 1:
+            continue
+        dims = b.dims(x, len(factors))
+        dims[axis] = b.emit("mul", dims[axis], b.int64(factor))
+        x = b.emit("unsqueeze", x, b.int64(axis + 1))
+        x = b.emit("pad", x, b.int64(0, factor - 1), fill, b.int64(axis + 1))
+        x = b.emit("reshape", x, b.emit("concat", *dims, axis=0))
+        x = b.emit("slice", x, b.int64(0), b.int64(1 - factor), b.int64(axis))
+    return x
+
+
 @rule("STABLEHLO_PAD")
 def _stablehlo_pad(b: Builder, o: Operator) -> None:
     low, high = o.options("EdgePaddingLow"), o.options("EdgePaddingHigh")
-    if any(o.options("InteriorPadding")):
-        raise UnsupportedError(f"node {b.current}: {o.op}: padding between the elements")
+    factors = tuple(amount + 1 for amount in o.options("InteriorPadding"))
     fill = b.emit("reshape", b.value(o.inputs[1]), b.int64())
-    b.finish(o, b.emit("pad", b.value(o.inputs[0]), b.int64(*low, *high), fill))
+    x = _spread(b, b.value(o.inputs[0]), factors, fill)
+    b.finish(o, b.emit("pad", x, b.int64(*low, *high), fill))

@@ -44,7 +44,7 @@ def _cast(b: Builder, o: Operator) -> None:
 @rule("BITCAST")
 def _bitcast(b: Builder, o: Operator) -> None:
     x, to = b.value(o.inputs[0], real=False), b.stored_dtype(o.outputs[0])
-    b.finish_stored(o, b.emit("bitcast", x, to=to))
+    b.finish_stored(o, b.emit("bit_cast", x, to=to))
 
 
 @rule("FAKE_QUANT")

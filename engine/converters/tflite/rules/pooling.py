@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
-from palmkit.engine.converters.tflite.convolution import padding
 from palmkit.engine.converters.tflite.file import Operator
+from palmkit.engine.converters.tflite.rules.convolution import padding
 from palmkit.engine.converters.tflite.steps import on_one_grid, rounded, steps
 from palmkit.engine.ir import Attr
 

@@ -6,7 +6,7 @@ import numpy as np
 
 from palmkit.engine.converters.tflite.builder import Builder, rule
 from palmkit.engine.converters.tflite.file import Operator
-from palmkit.engine.converters.tflite.reductions import in_declared_dtype
+from palmkit.engine.converters.tflite.rules.reductions import in_declared_dtype
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ops.dtypes import highest, lowest
 
@@ -50,6 +50,52 @@ def _gather_nd(b: Builder, o: Operator) -> None:
 @rule("EMBEDDING_LOOKUP")
 def _embedding_lookup(b: Builder, o: Operator) -> None:
     b.finish(o, b.emit("gather", b.value(o.inputs[1]), b.value(o.inputs[0]), axis=0))
+
+
+@rule("EMBEDDING_LOOKUP_SPARSE")
+def _embedding_lookup_sparse(b: Builder, o: Operator) -> None:
+    """Weighted rows of a table, added up where their first coordinates are the same.
+
+    The combiner divides the sum by that of the weights (mean), or of their squares by its root.
+    """
+    ids, indices, shape, weights, table = o.inputs
+    rows, factors = b.emit("gather", b.value(table), b.value(ids), axis=0), b.value(weights)
+    rank, depth = b.static_shape(indices)[1], b.rank(table)
+    places = b.emit("slice", b.as_int64(indices), b.int64(0), b.int64(rank - 1), b.int64(1))
+    batch = b.emit("slice", b.as_int64(shape), b.int64(0), b.int64(rank - 1))
+
+    def summed(x: str, *more: str) -> str:
+        start = b.full(0, b.emit("concat", batch, *more, axis=0), "float32")
+        return b.emit("scatter_nd", start, places, x, reduction="add")
+
+    def wide(x: str) -> str:
+        return b.emit("unsqueeze", x, b.int64(*range(-(depth - 1), 0)))
+
+    y = summed(b.emit("mul", rows, wide(factors)), *b.dims(rows, depth)[1:])
+    combiner = int(o.option("Combiner", 0))
+    if combiner:
+        norm = summed(factors if combiner == 1 else b.emit("mul", factors, factors))
+        norm = norm if combiner == 1 else b.emit("sqrt", norm)
+        norm = b.emit("where", b.emit("equal", norm, b.scalar(0)), b.scalar(1), norm)
+        y = b.emit("div", y, wide(norm))
+    b.finish(o, y)
+
+
+@rule("HASHTABLE_LOOKUP")
+def _hashtable_lookup(b: Builder, o: Operator) -> None:
+    """The rows that stand beside the keys, zeros for what is not there, and what was."""
+    wanted, keys, rows = o.inputs
+    same = b.emit("equal", b.emit("unsqueeze", b.value(wanted), b.int64(1)), b.value(keys))
+    same = b.emit("cast", same, to="int32")
+    found = b.emit("cast", b.emit("reduce_max", same, b.int64(1), keepdims=0), to="uint8")
+    place = b.emit("arg_max", same, axis=1, keepdims=0)
+    y = b.emit("gather", b.value(rows), place, axis=0)
+    is_there = b.emit("cast", found, to="bool")
+    rank = b.rank(rows)
+    if rank > 1:
+        is_there = b.emit("unsqueeze", is_there, b.int64(*range(1, rank)))
+    b.finish(o, b.emit("where", is_there, y, b.scalar(0, b.dtype(rows))))
+    b.finish_stored(o, b.emit("identity", found), 1)
 
 
 @rule("SCATTER_ND")

@@ -1,0 +1,44 @@
+#include <cmath>
+
+#include "base/check.h"
+#include "base/one_step.h"
+
+int main() {
+  using namespace palm;
+  Random random;
+  for (size_t channels = 1; channels <= 70; ++channels) {
+    const size_t kernel = 1 + channels % 3, stride = 1 + channels % 4 / 2, side = 4;
+    const size_t begin = channels % 2, out = side * kernel, count = 2 * out * out * channels;
+    const Vector x = random.floats(2 * side * side * channels);
+    Vector places;
+    for (size_t i = 0; i < x.size(); ++i) {
+      const size_t k = random.between(0, kernel * kernel + 1);
+      places.push_back(static_cast<float>(k) + 0.1f - (i % 9 ? 0.f : 2.f));
+    }
+    places[0] = NAN, places[1] = INFINITY;
+    Vector y(count + 1, 77.f), expected(count, 0.f);
+    const auto twice = [](size_t v) { return Ints(2, static_cast<int64_t>(v)); };
+    OneStep step("max_unpool");
+    step.input({2, side, side, channels}, x).input({2, side, side, channels}, places);
+    step.output({2, out, out, channels}).attr("kernel", twice(kernel));
+    step.attr("strides", twice(stride)).attr("begins", twice(begin));
+    step.make(kScalar, 2).run(y.data(), count);
+    for (size_t i = 0; i < x.size(); ++i) {
+      const size_t c = i % channels, column = i / channels % side;
+      const size_t row = i / channels / side % side, n = i / channels / side / side;
+      if (std::isinf(places[i])) continue;
+      const int index = std::isnan(places[i]) ? 0 : static_cast<int>(std::trunc(places[i]));
+      const int k = static_cast<int>(kernel), down = index / k, right = index % k;
+      const int oy = static_cast<int>(row * stride) - static_cast<int>(begin) + down;
+      const int ox = static_cast<int>(column * stride) - static_cast<int>(begin) + right;
+      const int size = static_cast<int>(out);
+      if (oy < 0 || ox < 0 || oy >= size || ox >= size) continue;
+      const size_t pixel = (n * out + static_cast<size_t>(oy)) * out + static_cast<size_t>(ox);
+      expected[pixel * channels + c] = x[i];
+    }
+    for (size_t i = 0; i < count; ++i)
+      PALM_CHECK(y[i] == expected[i], "%zu channels: y[%zu] is %g, expected %g", channels, i, y[i],
+                 expected[i]);
+    PALM_CHECK(y[count] == 77.f, "wrote past the end");
+  }
+}

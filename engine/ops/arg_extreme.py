@@ -1,0 +1,40 @@
+"""Builder of the ops that say where along an axis an extreme lies."""
+
+from collections.abc import Callable
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import Op, case, op
+from palmkit.engine.ops.dtypes import NUMBERS
+from palmkit.engine.ops.reduction import reduced_shape
+from palmkit.engine.ops.rules import need_dtype, positive_axis
+
+Find = Callable[[Array, int, bool], Array]
+
+_TIES = np.array([[1, 3, 3, 1], [2, 2, 0, 0]], np.float32)
+
+
+def arg_extreme(find: Find) -> Op:
+    """Register the decorated numpy function of (x, axis, keepdims), which finds the first."""
+    name = find.__name__
+
+    def infer(x: Type, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Type:
+        need_dtype(name, x, among=NUMBERS)
+        return Type("int64", reduced_shape(x.dims, (positive_axis(name, axis, x),), keepdims))
+
+    def meaning(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
+        if select_last_index:
+            return np.asarray(x.shape[axis] - 1 - find(np.flip(x, axis), axis, bool(keepdims)))
+        return np.asarray(find(x, axis, bool(keepdims)))
+
+    meaning.__name__, meaning.__doc__ = name, find.__doc__
+    return op(
+        infer,
+        case((3, 70)),
+        case((2, 3, 4), axis=-1, keepdims=0),
+        case((1, 19, 5, 7), axis=1),
+        case(_TIES, axis=1),
+        case(_TIES, axis=1, select_last_index=1),
+        case((3, 7), axis=1, dtype="int32"),
+    )(meaning)
