@@ -119,6 +119,9 @@ class LiteRt:
                 experimental_preserve_all_tensors=names is not None,
             )
             places = {each["name"]: each["index"] for each in interpreter.get_input_details()}
+            kept = [name for name in inputs if name not in places]
+            if kept:
+                raise ValueError(f"it keeps state of its own, our inputs {', '.join(kept)}")
             for name, value in inputs.items():
                 interpreter.resize_tensor_input(places[name], value.shape)
             interpreter.allocate_tensors()

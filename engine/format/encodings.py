@@ -5,10 +5,12 @@
 
 import os
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 from palmkit.engine.format import IDENTIFIER
+from palmkit.engine.format.generated.AttributeKind import AttributeKind
 from palmkit.engine.format.generated.Encoding import Encoding
 from palmkit.engine.format.generated.Model import Model
 from palmkit.engine.ir import DTYPES
@@ -24,10 +26,8 @@ def stored_bytes(path: str | os.PathLike[str]) -> dict[str, int]:
     content = Path(path).read_bytes()
     if content[4:8] != IDENTIFIER:
         return {}
-    root: Any = Model.GetRootAs(content)
     sizes = Counter[str]()
-    for index in range(root.ConstantsLength()):
-        constant = root.Constants(index)
+    for constant in _constants(Model.GetRootAs(content)):
         storage = constant.Storage()
         table = storage.Encoding()
         encoding: Any = _table(storage.EncodingType())
@@ -37,6 +37,15 @@ def stored_bytes(path: str | os.PathLike[str]) -> dict[str, int]:
         stored = f"{dtype} as float16" if name == "half" else dtype if name == "raw" else ""
         sizes[stored or f"{dtype} as {name}"] += encoding.Bytes().Size()
     return dict(sizes.most_common())
+
+
+def _constants(graph: Any) -> Iterator[Any]:
+    """The constants of a graph and of the bodies in it."""
+    yield from map(graph.Constants, range(graph.ConstantsLength()))
+    for node in map(graph.Nodes, range(graph.NodesLength())):
+        for attribute in map(node.Attributes, range(node.AttributesLength())):
+            if attribute.Kind() == AttributeKind.Graph:
+                yield from _constants(attribute.Graph())
 
 
 def _table(kind: int) -> Any:

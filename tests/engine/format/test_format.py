@@ -19,6 +19,7 @@ import pytest
 from palmkit.engine.errors import ModelError, PalmError, ShapeError, UnsupportedError
 from palmkit.engine.format import IDENTIFIER, TRAILER, VERSION, align, reader, writer
 from palmkit.engine.format.consistency import STORED_DTYPES, verify
+from palmkit.engine.format.encodings import stored_bytes
 from palmkit.engine.format.generated.Bytes import BytesT
 from palmkit.engine.format.generated.Codebook import CodebookT
 from palmkit.engine.format.generated.Coding import Coding
@@ -473,3 +474,13 @@ def test_saving_over_a_loaded_model_leaves_its_constants(tmp_path: Path) -> None
 def test_unknown_weights_are_a_mistake() -> None:
     with pytest.raises(ValueError, match="weights: expected float32, float16 or auto"):
         writer.dumps(network(), "int3")
+
+
+def test_stored_bytes_count_the_constants_of_bodies(tmp_path: Path) -> None:
+    graph, path = everything(), tmp_path / "model.palm"
+    writer.save(graph, path)
+    sizes = stored_bytes(path)
+    constants = [*graph.constants.values()]
+    constants += [value for body in graph.nodes[1].bodies for value in body.constants.values()]
+    assert sizes["bool"] == 6 + 1 + 1
+    assert sum(sizes.values()) == sum(value.nbytes for value in constants)
