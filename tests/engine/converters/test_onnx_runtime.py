@@ -1,6 +1,7 @@
 """What ONNX Runtime makes of models, quantized and optimised, against ONNX Runtime itself."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -26,10 +27,23 @@ def quiet() -> Iterator[None]:
     runtime.set_default_logger_severity(2)
 
 
+@contextmanager
+def peer_may_lack() -> Generator[None]:
+    """Skips what an old ONNX Runtime (1.23, the last for Python 3.10) cannot run itself."""
+    known = runtime.capi.onnxruntime_pybind11_state
+    try:
+        yield
+    except (known.NotImplemented, known.Fail) as error:
+        if tuple(map(int, runtime.__version__.split(".")[:2])) >= (1, 24):
+            raise
+        pytest.skip(str(error))
+
+
 def run_peer(path: Path, inputs: Mapping[str, Array]) -> dict[str, Array]:
-    session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
-    names = [output.name for output in session.get_outputs()]
-    return dict(zip(names, session.run(None, dict(inputs)), strict=True))
+    with peer_may_lack():
+        session = runtime.InferenceSession(str(path), providers=["CPUExecutionProvider"])
+        names = [output.name for output in session.get_outputs()]
+        return dict(zip(names, session.run(None, dict(inputs)), strict=True))
 
 
 def random(*shape: int, seed: int = 0) -> Array:
@@ -110,7 +124,8 @@ def optimise(path: Path) -> Path:
     options.graph_optimization_level = level
     written = path.with_name("optimised.onnx")
     options.optimized_model_filepath = str(written)
-    runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    with peer_may_lack():
+        runtime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
     return written
 
 
