@@ -5,7 +5,7 @@ A backend lowers a graph to steps over buffers; `allocate` finds lifetimes and a
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
@@ -144,6 +144,20 @@ def _place(lives: Sequence[_Life]) -> int:
         placed.append(life)
         placed.sort(key=lambda each: each.offset)
     return max((life.offset + life.size_bytes for life in placed), default=0)
+
+
+def last_uses(steps: Sequence[Iterable[str]], kept: Iterable[str]) -> tuple[tuple[str, ...], ...]:
+    """For each step, the names that no later one has: what can be freed after it.
+
+    steps: the names that each one reads or writes; kept: those needed to the end.
+    """
+    needed = set(kept)
+    freed: list[tuple[str, ...]] = []
+    for names in reversed(steps):
+        last = set(names) - needed
+        needed |= last
+        freed.append(tuple(sorted(last)))
+    return tuple(reversed(freed))
 
 
 def allocate(

@@ -22,7 +22,7 @@ from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import infer_types, run_reference
 from palmkit.engine.ops.bodies import PreparedBody
 from palmkit.engine.passes import optimise
-from palmkit.engine.plan import StepTime
+from palmkit.engine.plan import StepTime, last_uses
 
 PROGRAMS_KEPT = 32
 
@@ -189,7 +189,8 @@ class PartitionedProgram:
                 self._parts.append(_NativePart(backend.compile(part, threads), inputs, outputs))
             else:
                 self._parts.append(_LatePart(part, backend, threads))
-        self._freed = _last_reads(self._parts, graph)
+        names = [(*part.reads, *part.writes) for part in self._parts]
+        self._freed = last_uses(names, graph.outputs)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""
@@ -276,14 +277,3 @@ def _part_graph(
         tuple(nodes),
         constants,
     )
-
-
-def _last_reads(parts: Sequence[_Part], graph: Graph) -> list[tuple[str, ...]]:
-    """For each part, what can be freed after it."""
-    needed = set(graph.outputs)
-    freed: list[tuple[str, ...]] = []
-    for part in reversed(parts):
-        names = {*part.reads, *part.writes} - needed
-        needed |= names
-        freed.append(tuple(sorted(names)))
-    return freed[::-1]

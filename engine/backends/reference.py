@@ -9,7 +9,7 @@ import numpy as np
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Graph, Node
 from palmkit.engine.ops import registry, run_reference
-from palmkit.engine.plan import StepTime
+from palmkit.engine.plan import StepTime, last_uses
 
 
 @dataclass(frozen=True)
@@ -48,17 +48,6 @@ class ReferenceProgram:
             yield node
 
 
-def _last_uses(graph: Graph) -> tuple[tuple[str, ...], ...]:
-    """For each node, what can be freed after it."""
-    needed = set(graph.outputs)
-    freed: list[tuple[str, ...]] = []
-    for node in reversed(graph.nodes):
-        names = {*node.inputs, *node.outputs} - needed
-        needed |= names
-        freed.append(tuple(sorted(names)))
-    return tuple(reversed(freed))
-
-
 class Reference:
     """The numpy backend: slow, and right by definition."""
 
@@ -82,4 +71,5 @@ class Reference:
         ]
         if unknown:
             raise UnsupportedError(f"backend reference does not know: {', '.join(unknown)}")
-        return ReferenceProgram(graph, _last_uses(graph))
+        names = [(*node.inputs, *node.outputs) for node in graph.nodes]
+        return ReferenceProgram(graph, last_uses(names, graph.outputs))
