@@ -14,7 +14,7 @@ INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench fuzz sanitize wheel check-wheel clean
+.PHONY: help demo test lint bench fuzz sanitize arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -44,6 +44,15 @@ sanitize: .venv/.dev ## the kernels' tests under the address and undefined-behav
 		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja"
 	.venv/bin/cmake --build build/sanitize
 	@for test in build/sanitize/test/*; do echo "$$test" && "$$test" || exit 1; done
+
+arm64: .venv/.dev ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu and qemu-user-static
+	.venv/bin/cmake -S engine/native -B build/arm64 -G Ninja -DPALM_DEV=ON \
+		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" -DCMAKE_SYSTEM_NAME=Linux \
+		-DCMAKE_SYSTEM_PROCESSOR=aarch64 -DCMAKE_CXX_COMPILER=aarch64-linux-gnu-g++ \
+		-DCMAKE_EXE_LINKER_FLAGS=-static
+	.venv/bin/cmake --build build/arm64
+	@for test in build/arm64/test/*; do \
+		echo "$$test" && qemu-aarch64-static "$$test" || exit 1; done
 
 wheel: .venv/.dev ## build the wheel into dist
 	rm -rf dist

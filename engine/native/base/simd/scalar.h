@@ -1,16 +1,12 @@
 #pragma once
-// The compiler's own vectors of four: runs on every CPU, as SSE2 on x86-64 and as NEON on arm64.
+// The compiler's own vectors of four: runs on every CPU, as SSE2 on x86-64.
 
 namespace palm {
 namespace {
 
 struct F32 {
   static constexpr size_t lanes = 4;
-#if defined(__aarch64__)
-  static constexpr size_t registers = 32;
-#else
   static constexpr size_t registers = 16;
-#endif
   typedef float V __attribute__((vector_size(16)));
   typedef float Unaligned __attribute__((vector_size(16), aligned(4), may_alias));
   typedef int32_t I __attribute__((vector_size(16)));
