@@ -21,6 +21,14 @@ def isas() -> list[str]:
 def kernels() -> list[str]:
     """The names that a step may have."""
 
+def conv_algorithms(
+    tensors: Sequence[_Tensor], steps: Sequence[_Step], isa: str = ""
+) -> list[list[str]]:
+    """For each step that is a convolution: the values its attribute `algorithm` may have.
+
+    The first is what the kernel takes where the attribute is "". Other steps have none.
+    """
+
 class Program:
     """A plan, checked and with its weights packed; immutable and shared by its sessions."""
 

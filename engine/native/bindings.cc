@@ -7,6 +7,7 @@
 #include <iterator>
 
 #include "base/cpu.h"
+#include "kernels/conv/conv.h"
 #include "program.h"
 
 namespace nb = nanobind;
@@ -130,6 +131,28 @@ uint32_t isa_of(const std::string& name) {
   return isa;
 }
 
+template <class T, class Function>
+std::vector<T> all(const nb::sequence& list, Function one) {
+  std::vector<T> result;
+  for (nb::handle each : list) result.push_back(one(each));
+  return result;
+}
+
+// For each step that is a convolution the algorithms that suit it; for others none.
+std::vector<std::vector<std::string>> conv_algorithms(const nb::sequence& tensors_,
+                                                      const nb::sequence& steps,
+                                                      const std::string& isa_name) {
+  const auto tensors = all<palm::TensorSpec>(tensors_, tensor_of);
+  const uint32_t isa = isa_of(isa_name);
+  std::vector<std::vector<std::string>> lists;
+  for (nb::handle each : steps) {
+    const palm::StepSpec spec = step_of(each);
+    lists.emplace_back();
+    if (spec.kernel == "conv") lists.back() = palm::conv_algorithms(node_of(tensors, spec, isa));
+  }
+  return lists;
+}
+
 // A program and the arrays that it reads in place.
 struct Program {
   Program(const nb::sequence& tensors, const nb::sequence& steps, const nb::sequence& constants_,
@@ -141,13 +164,6 @@ struct Program {
   static size_t arena_size(int64_t bytes) {
     if (bytes < 0) palm::fail(Fault::kModel, "negative arena_bytes");
     return static_cast<size_t>(bytes);
-  }
-
-  template <class T, class Function>
-  static std::vector<T> all(const nb::sequence& list, Function one) {
-    std::vector<T> result;
-    for (nb::handle each : list) result.push_back(one(each));
-    return result;
   }
 
   Arrays<ReadArray> constants;
@@ -192,6 +208,8 @@ NB_MODULE(_native, m) {
   });
   m.def("isas", &isas);
   m.def("kernels", &palm::kernel_names);
+  m.def("conv_algorithms", &conv_algorithms, nb::arg("tensors"), nb::arg("steps"),
+        nb::arg("isa") = "");
   nb::class_<Session>(m, "Session")
       .def(
           "run",

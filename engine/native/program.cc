@@ -65,6 +65,23 @@ class Busy {
 
 }  // namespace
 
+Node node_of(const std::vector<TensorSpec>& tensors, const StepSpec& spec, uint32_t isa) {
+  Node node{{}, {}, spec.attrs, isa};
+  const auto count = static_cast<int64_t>(tensors.size());
+  for (int64_t i : spec.inputs) {
+    if (i < -1 || i >= count) fail(Fault::kModel, "no tensor %lld", static_cast<long long>(i));
+    node.inputs.push_back(i < 0 ? nullptr : &tensors[static_cast<size_t>(i)].tensor);
+  }
+  for (int64_t i : spec.outputs) {
+    if (i < 0 || i >= count) fail(Fault::kModel, "no tensor %lld", static_cast<long long>(i));
+    const TensorSpec& target = tensors[static_cast<size_t>(i)];
+    if (target.place == Place::kConstant || target.place == Place::kInput)
+      fail(Fault::kModel, "writes a constant or an input, tensor %lld", static_cast<long long>(i));
+    node.outputs.push_back(&target.tensor);
+  }
+  return node;
+}
+
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
   for (const Kernel& kernel : kKernels) names.push_back(kernel.name);
@@ -128,19 +145,7 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
 }
 
 void Program::add(const StepSpec& spec, uint32_t isa) {
-  Node node{{}, {}, spec.attrs, isa};
-  const auto count = static_cast<int64_t>(tensors_.size());
-  for (int64_t i : spec.inputs) {
-    if (i < -1 || i >= count) fail(Fault::kModel, "no tensor %lld", static_cast<long long>(i));
-    node.inputs.push_back(i < 0 ? nullptr : &tensors_[static_cast<size_t>(i)].tensor);
-  }
-  for (int64_t i : spec.outputs) {
-    if (i < 0 || i >= count) fail(Fault::kModel, "no tensor %lld", static_cast<long long>(i));
-    const TensorSpec& target = tensors_[static_cast<size_t>(i)];
-    if (target.place == Place::kConstant || target.place == Place::kInput)
-      fail(Fault::kModel, "writes a constant or an input, tensor %lld", static_cast<long long>(i));
-    node.outputs.push_back(&target.tensor);
-  }
+  const Node node = node_of(tensors_, spec, isa);
   StepPtr step = find(spec.kernel)(node);
   node.attrs.check_all_read();
   check_overlaps(*step, spec);

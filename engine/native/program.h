@@ -34,6 +34,9 @@ struct Array {
   size_t count;
 };
 
+// What a kernel sees of a step; `tensors` must outlive it.
+Node node_of(const std::vector<TensorSpec>& tensors, const StepSpec& spec, uint32_t isa);
+
 // The kernels that a step may name.
 std::vector<std::string> kernel_names();
 

@@ -377,6 +377,9 @@ HOSTILE: dict[str, tuple[Callable[[], Any], type[PalmError]]] = {
     "conv with a huge dilation": (conv({"dilations": [1 << 40, 1]}), ModelError),
     "conv with a huge pad": (conv({"pads": [1 << 62, 0, 1 << 62, 0]}), ModelError),
     "conv with three strides": (conv({"strides": [1, 1, 1]}), ModelError),
+    "conv by no known algorithm": (conv({"algorithm": "fft"}), ModelError),
+    "conv by an algorithm for other shapes": (conv({"algorithm": "depthwise"}), ModelError),
+    "conv by a number": (conv({"algorithm": 4}), ModelError),
     "conv with group 0": (conv({"group": 0}), ModelError),
     "conv with a group that does not divide": (conv({"group": 2}), ModelError),
     "conv with a kernel of nothing": (conv({}, (2, 0, 3, 1)), ModelError),
@@ -593,14 +596,41 @@ def test_hostile_plans_are_refused(case: str) -> None:
         make()
 
 
-@pytest.mark.parametrize(("kernel", "winograd"), [(1, 0), (3, 0), (3, 1)])
-def test_conv_may_write_over_its_residual(kernel: int, winograd: int) -> None:
+def test_conv_algorithms_are_those_that_suit_the_shape() -> None:
+    tensors = [
+        ("input", 0, "float32", [1, 20, 20, 64]),
+        ("constant", 0, "float32", [64, 3, 3, 64]),
+        ("constant", 1, "float32", [64, 3, 3, 1]),
+        ("output", 0, "float32", [1, 20, 20, 64]),
+    ]
+    pads = {"pads": [1, 1, 1, 1]}
+    steps = [
+        ("conv", [0, 1], [3], pads),
+        ("conv", [0, 2], [3], {**pads, "group": 64}),
+        ("unary", [0], [3], {"op": "relu"}),
+    ]
+    dense, depthwise, none = native.conv_algorithms(tensors, steps)
+    assert {"winograd_4", "rows", "gemm"} <= set(dense)
+    assert "depthwise" not in dense
+    assert set(depthwise) == {"depthwise", "gemm"}
+    assert none == []
+    wrong = ("conv", [0, 1], [3], {**pads, "algorithm": "depthwise"})
+    with pytest.raises(ModelError, match=r"expected one of .*gemm.*, got depthwise"):
+        native.Program(
+            tensors, [wrong], [np.zeros(t[3], np.float32) for t in tensors if t[0] == "constant"], 0
+        )
+
+
+@pytest.mark.parametrize(
+    ("kernel", "algorithm"), [(1, "gemm"), (3, "rows"), (3, "gemm"), (3, "winograd_4")]
+)
+def test_conv_may_write_over_its_residual(kernel: int, algorithm: str) -> None:
     rng = np.random.default_rng(0)
     x, z = (rng.normal(size=(1, 24, 24, 40)).astype(np.float32) for _ in range(2))
     weights = rng.normal(size=(40, kernel, kernel, 40)).astype(np.float32)
     size, dims = x.nbytes, list(x.shape)
     whole = {"shape": [x.size], "x_strides": [1], "y_strides": [1]}
-    attrs = {"pads": [kernel // 2] * 4, "activation": "clip", "winograd": winograd}
+    attrs = {"pads": [kernel // 2] * 4, "activation": "clip", "algorithm": algorithm}
 
     def result(place: int) -> Array:
         tensors = [

@@ -45,6 +45,11 @@ class OneStep {
     return *this;
   }
 
+  // The step as its kernel sees it, without the constants' data.
+  Node node(uint32_t isa) const {
+    return node_of(tensors_, {step_.kernel, step_.inputs, step_.outputs, Attrs(attrs_)}, isa);
+  }
+
   // Ready to run() into the outputs.
   OneStep& make(uint32_t isa, int threads) {
     step_.attrs = Attrs(attrs_);

@@ -19,8 +19,6 @@ from palmkit.engine.ops.conv_transpose import place
 from palmkit.engine.ops.windows import explicit_pads
 from palmkit.engine.plan import StepAttr, View
 
-WINOGRAD_CHANNELS = 32
-WINOGRAD_PIXELS = 49
 TRANSPOSED_WINDOW = (
     "auto_pad",
     "dilations",
@@ -95,16 +93,6 @@ def _per_channel(lowering: Lowering, slope: str, channels: int) -> View:
     return lowering.constant(np.broadcast_to(value.reshape(-1), (channels,)))
 
 
-def _winograd_pays(lowering: Lowering, node: Node) -> bool:
-    """Whether F(4,3) is worth its 3e-6 of the output's range; the kernel checks that it applies.
-
-    Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308.
-    """
-    outputs, inputs = lowering.dims(node.inputs[1])[:2]
-    pixels = prod(lowering.dims(node.outputs[0])[2:])
-    return min(outputs, inputs) >= WINOGRAD_CHANNELS and pixels >= WINOGRAD_PIXELS
-
-
 @rule("conv", "fused_conv")
 def lower_conv(lowering: Lowering, node: Node) -> None:
     """x, w and y channels-last; w as [m, kh, kw, c / group]."""
@@ -118,7 +106,7 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     attrs: dict[str, StepAttr] = {
         **_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
         "group": integer(node, "group", 1),
-        "winograd": int(_winograd_pays(lowering, node)),
+        "algorithm": "",
         **_activation(node),
     }
     lowering.step(

@@ -1,10 +1,12 @@
-// GFLOP/s of convolutions as vision networks have them. Arguments: threads (1), then a word that
-// the names must hold.
+// GFLOP/s of convolutions as vision networks have them, by each algorithm that suits. Arguments:
+// threads (1), then a word that the names must hold.
 #include "base/bench.h"
 
 #include <cstring>
 
+#include "base/cpu.h"
 #include "base/one_step.h"
+#include "kernels/conv/conv.h"
 
 namespace {
 
@@ -14,26 +16,24 @@ struct Case {
 };
 
 constexpr Case kCases[] = {
-    {"1x1", 64, 24, 24, 1, 1, 1},        {"1x1", 64, 24, 28, 1, 1, 1},
-    {"1x1", 32, 32, 36, 1, 1, 1},        {"1x1", 16, 80, 88, 1, 1, 1},
-    {"1x1", 8, 96, 96, 1, 1, 1},         {"1x1", 96, 16, 16, 1, 1, 1},
-    {"1x1", 24, 64, 64, 1, 1, 1},        {"1x1", 12, 256, 256, 1, 1, 1},
-    {"1x1", 112, 16, 96, 1, 1, 1},       {"1x1", 56, 96, 24, 1, 1, 1},
-    {"1x1", 7, 960, 160, 1, 1, 1},       {"1x1", 7, 160, 960, 1, 1, 1},
-    {"1x1", 1, 1280, 1000, 1, 1, 1},     {"first", 128, 3, 24, 5, 2, 1},
-    {"first", 192, 3, 32, 5, 2, 1},      {"first", 224, 3, 32, 3, 2, 1},
-    {"first", 256, 3, 16, 3, 2, 1},      {"first", 224, 3, 64, 7, 2, 1},
-    {"3x3", 56, 64, 64, 3, 1, 1},        {"3x3", 28, 128, 128, 3, 1, 1},
-    {"3x3", 14, 256, 256, 3, 1, 1},      {"3x3", 7, 512, 512, 3, 1, 1},
-    {"winograd", 56, 64, 64, 3, 1, 1},   {"winograd", 28, 128, 128, 3, 1, 1},
-    {"winograd", 14, 256, 256, 3, 1, 1}, {"winograd", 7, 512, 512, 3, 1, 1},
-    {"3x3s2", 56, 64, 128, 3, 2, 1},     {"3x3s2", 14, 256, 512, 3, 2, 1},
-    {"group", 28, 64, 64, 3, 1, 4},      {"dw3", 64, 24, 24, 3, 1, 24},
-    {"dw3", 96, 16, 16, 3, 1, 16},       {"dw3", 112, 32, 32, 3, 1, 32},
-    {"dw3", 56, 144, 144, 3, 1, 144},    {"dw3", 14, 384, 384, 3, 1, 384},
-    {"dw3", 7, 960, 960, 3, 1, 960},     {"dw3s2", 112, 96, 96, 3, 2, 96},
-    {"dw3s2", 64, 72, 72, 3, 2, 72},     {"dw5", 96, 32, 32, 5, 1, 32},
-    {"dw5", 24, 128, 128, 5, 1, 128},    {"dw5", 6, 256, 256, 5, 1, 256},
+    {"1x1", 64, 24, 24, 1, 1, 1},     {"1x1", 64, 24, 28, 1, 1, 1},
+    {"1x1", 32, 32, 36, 1, 1, 1},     {"1x1", 16, 80, 88, 1, 1, 1},
+    {"1x1", 8, 96, 96, 1, 1, 1},      {"1x1", 96, 16, 16, 1, 1, 1},
+    {"1x1", 24, 64, 64, 1, 1, 1},     {"1x1", 12, 256, 256, 1, 1, 1},
+    {"1x1", 112, 16, 96, 1, 1, 1},    {"1x1", 56, 96, 24, 1, 1, 1},
+    {"1x1", 7, 960, 160, 1, 1, 1},    {"1x1", 7, 160, 960, 1, 1, 1},
+    {"1x1", 1, 1280, 1000, 1, 1, 1},  {"first", 128, 3, 24, 5, 2, 1},
+    {"first", 192, 3, 32, 5, 2, 1},   {"first", 224, 3, 32, 3, 2, 1},
+    {"first", 256, 3, 16, 3, 2, 1},   {"first", 224, 3, 64, 7, 2, 1},
+    {"3x3", 56, 64, 64, 3, 1, 1},     {"3x3", 28, 128, 128, 3, 1, 1},
+    {"3x3", 14, 256, 256, 3, 1, 1},   {"3x3", 7, 512, 512, 3, 1, 1},
+    {"3x3s2", 56, 64, 128, 3, 2, 1},  {"3x3s2", 14, 256, 512, 3, 2, 1},
+    {"group", 28, 64, 64, 3, 1, 4},   {"dw3", 64, 24, 24, 3, 1, 24},
+    {"dw3", 96, 16, 16, 3, 1, 16},    {"dw3", 112, 32, 32, 3, 1, 32},
+    {"dw3", 56, 144, 144, 3, 1, 144}, {"dw3", 14, 384, 384, 3, 1, 384},
+    {"dw3", 7, 960, 960, 3, 1, 960},  {"dw3s2", 112, 96, 96, 3, 2, 96},
+    {"dw3s2", 64, 72, 72, 3, 2, 72},  {"dw5", 96, 32, 32, 5, 1, 32},
+    {"dw5", 24, 128, 128, 5, 1, 128}, {"dw5", 6, 256, 256, 5, 1, 256},
     {"dw5s2", 96, 32, 32, 5, 2, 32},
 };
 
@@ -45,9 +45,6 @@ int main(int count, char** values) {
   Random random;
   bench_header("GFLOP/s");
   for (const Case& c : kCases) {
-    char name[64];
-    std::snprintf(name, sizeof name, "%s %zux%zux%zu -> %zu", c.kind, c.size, c.size, c.in, c.out);
-    if (count > 2 && !std::strstr(name, values[2])) continue;
     const int64_t k = static_cast<int64_t>(c.kernel), s = static_cast<int64_t>(c.stride);
     const size_t depth = c.kernel * c.kernel * c.in / c.groups, size = (c.size - 1) / c.stride + 1;
     const Vector x = random.floats(c.size * c.size * c.in), w = random.floats(c.out * depth);
@@ -62,11 +59,17 @@ int main(int count, char** values) {
         .attr("pads", Ints{k / 2, k / 2, k / 2, k / 2})
         .attr("group", static_cast<int64_t>(c.groups))
         .attr("activation", std::string("clip"))
-        .attr("activation_params", Floats{0, 6})
-        .attr("winograd", int64_t{std::strcmp(c.kind, "winograd") == 0});
-    bench(name, 2.0 * static_cast<double>(size * size * c.out * depth), [&](uint32_t isa) {
-      step.make(isa, threads);
-      return [&] { step.run(y.data(), y.size()); };
-    });
+        .attr("activation_params", Floats{0, 6});
+    for (const std::string& algorithm : conv_algorithms(step.node(host_isa()))) {
+      char name[80];
+      std::snprintf(name, sizeof name, "%s %zux%zux%zu -> %zu %s", c.kind, c.size, c.size, c.in,
+                    c.out, algorithm.c_str());
+      if (count > 2 && !std::strstr(name, values[2])) continue;
+      step.attr("algorithm", algorithm);
+      bench(name, 2.0 * static_cast<double>(size * size * c.out * depth), [&](uint32_t isa) {
+        step.make(isa, threads);
+        return [&] { step.run(y.data(), y.size()); };
+      });
+    }
   }
 }

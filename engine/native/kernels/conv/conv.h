@@ -1,4 +1,5 @@
 #pragma once
+#include <string>
 #include <vector>
 
 #include "base/arena.h"
@@ -40,11 +41,15 @@ class Conv : public Step {
 
 // The ways of convolving, and what each can do.
 StepPtr make_depthwise_conv(const Node& node, const ConvShape& shape);
-bool is_depthwise(const ConvShape& shape);
-StepPtr make_winograd_conv(const Node& node, const ConvShape& shape);
-bool suits_winograd(const ConvShape& shape);
+bool suits_depthwise(const ConvShape& shape);
+// Winograd's way in tiles of `tile` by `tile` outputs.
+StepPtr make_winograd_conv(const Node& node, const ConvShape& shape, size_t tile);
+bool suits_winograd(const ConvShape& shape, size_t tile);
 StepPtr make_row_conv(const Node& node, const ConvShape& shape);
 bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
+
+// The values of attribute `algorithm` that this step may have, the kernel's own choice first.
+std::vector<std::string> conv_algorithms(const Node& node);
 
 }  // namespace palm

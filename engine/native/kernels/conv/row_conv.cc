@@ -89,9 +89,6 @@ StepPtr make_row_conv(const Node& node, const ConvShape& shape) {
   return std::make_unique<RowConv>(node, shape);
 }
 
-bool suits_rows(const ConvShape& s) {
-  constexpr size_t kLeastWidth = 16;
-  return s.groups == 1 && s.dilation_x == 1 && s.out_width >= kLeastWidth && s.taps() > 1;
-}
+bool suits_rows(const ConvShape& s) { return s.groups == 1 && s.dilation_x == 1; }
 
 }  // namespace palm

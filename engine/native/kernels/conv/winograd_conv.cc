@@ -124,13 +124,14 @@ class WinogradConv : public Conv {
 
 }  // namespace
 
-StepPtr make_winograd_conv(const Node& node, const ConvShape& shape) {
+StepPtr make_winograd_conv(const Node& node, const ConvShape& shape, size_t) {
   return std::make_unique<WinogradConv>(node, shape);
 }
 
-bool suits_winograd(const ConvShape& s) {
-  return s.kernel_height == 3 && s.kernel_width == 3 && s.stride_y == 1 && s.stride_x == 1 &&
-         s.dilation_y == 1 && s.dilation_x == 1 && s.groups == 1;
+bool suits_winograd(const ConvShape& s, size_t tile) {
+  return tile == Winograd::kTile && s.kernel_height == 3 && s.kernel_width == 3 &&
+         s.stride_y == 1 && s.stride_x == 1 && s.dilation_y == 1 && s.dilation_x == 1 &&
+         s.groups == 1;
 }
 
 }  // namespace palm
