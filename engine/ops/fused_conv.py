@@ -15,11 +15,14 @@ ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
     "": (),
     "clip": ("min", "max"),
     "elu": ("alpha",),
+    "gelu": (),
     "hard_sigmoid": ("alpha", "beta"),
     "hard_swish": (),
     "leaky_relu": ("alpha",),
+    "mish": (),
     "prelu": (),
     "sigmoid": (),
+    "swish": ("alpha",),
     "tanh": (),
 }
 
@@ -94,6 +97,9 @@ def _same(*inputs: tuple[int, ...] | Array | None, **attrs: Attr) -> Case:
     _same(_X, _W, _B, activation="elu", activation_params=(1.0,)),
     _same(_X, _W, _B, activation="hard_sigmoid", activation_params=(0.25, 0.5)),
     _same(_X, _W, _B, activation="tanh"),
+    _same(_X, _W, _B, activation="gelu"),
+    _same(_X, _W, _B, activation="mish"),
+    _same(_X, _W, _B, (1, 16, 7, 6), activation="swish", activation_params=(1.5,)),
     case(_X, _W, _B, activation="sigmoid", strides=(2, 2), auto_pad="SAME_UPPER"),
     _same(
         (1, 19, 9, 8),
@@ -137,7 +143,7 @@ def fused_conv(
     z may have fewer channels than y: those it lacks count as zero.
     slope: of prelu only, as that op takes it.
     activation_params: of clip (min, max), elu (alpha), hard_sigmoid (alpha, beta), leaky_relu
-    (alpha), in this order; relu is clip (0, inf).
+    (alpha), swish (alpha), in this order; relu is clip (0, inf), gelu the one with erf.
     """
     y = np.array(conv.reference(x, w, b, **attrs))
     if z is not None:

@@ -38,6 +38,8 @@ def _fuse(draft: Draft, node: Node) -> Change:
         slope = _slope(draft, layer, node)
         if not slope:
             return None
+    elif node.op == "gelu" and node.attrs.get("approximate", "none") != "none":
+        return None
     else:
         params = _attributes(node, ACTIVATIONS[node.op])
     inputs = [*layer.inputs, *[""] * (4 - len(layer.inputs))][:4]

@@ -338,7 +338,7 @@ def test_fused_conv_is_its_parts(case: Case) -> None:
             y = run("prelu", y, slope)
         case "hard_sigmoid":
             y = run("hard_sigmoid", y, alpha=params[0], beta=params[1])
-        case "leaky_relu" | "elu":
+        case "leaky_relu" | "elu" | "swish":
             y = run(activation, y, alpha=params[0])
         case _:
             y = run(str(activation), y)

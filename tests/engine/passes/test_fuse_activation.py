@@ -31,6 +31,9 @@ BEFORE = """
         ("prelu(a, slope)", ", , slope", "activation='prelu'"),
         ("prelu(a, flat)", ", , y/slope", "activation='prelu'"),
         ("prelu(a, single)", ", , y/slope", "activation='prelu'"),
+        ("swish(a)", "", "activation='swish', activation_params=(1.0,)"),
+        ("gelu(a)", "", "activation='gelu'"),
+        ("mish(a)", "", "activation='mish'"),
         ("leaky_relu(a)", "", "activation='leaky_relu', activation_params=(0.01,)"),
         ("leaky_relu(a, alpha=0.2)", "", "activation='leaky_relu', activation_params=(0.2,)"),
         ("elu(a)", "", "activation='elu', activation_params=(1.0,)"),
@@ -60,6 +63,7 @@ def test_after_a_residual(becomes: Callable[..., Graph]) -> None:
     ("layer", "node"),
     [
         ("conv(x, w, b)", "prelu(a, wide)"),
+        ("conv(x, w, b)", "gelu(a, approximate='tanh')"),
         ("conv(x, w, b)", "softplus(a)"),
         ("fused_conv(x, w, activation='sigmoid')", "relu(a)"),
     ],

@@ -25,6 +25,12 @@ void map(const Shape& s, Function f) {
   }
 }
 
+// x * tanh(log(1 + e)) with e = exp(x): for large x, where e would overflow, that is x.
+F32 mish(F32 x) {
+  const F32 limit = F32::set(20.f), e = exp(min(limit, x)), n = e * (e + F32::set(2.f));
+  return less(limit, x, x, x * (n / (n + F32::set(2.f))));
+}
+
 F32 clip(F32 x, float low, float high) { return min(F32::set(high), max(F32::set(low), x)); }
 
 }  // namespace
@@ -53,6 +59,7 @@ void PALM_FN(unary_f32)(UnaryOp op, float alpha, float beta, size_t rows, size_t
     case UnaryOp::kHardSwish:
       return map(s, [=](F32 v) { return v * clip(fma(v, F32::set(1.f / 6.f), half), 0.f, 1.f); });
     case UnaryOp::kLeakyRelu: return map(s, [=](F32 v) { return less(v, zero, a * v, v); });
+    case UnaryOp::kMish: return map(s, mish);
     case UnaryOp::kNeg: return map(s, [=](F32 v) { return v * F32::set(-1.f); });
     case UnaryOp::kReciprocal: return map(s, [=](F32 v) { return one / v; });
     case UnaryOp::kRound: return map(s, [](F32 v) { return round(v); });

@@ -132,7 +132,6 @@ void unary_f32_library(UnaryOp op, float alpha, float beta, size_t rows, size_t 
     case UnaryOp::kCos: return each([](float v) { return std::cos(v); });
     case UnaryOp::kCosh: return each([](float v) { return std::cosh(v); });
     case UnaryOp::kLog: return each([](float v) { return std::log(v); });
-    case UnaryOp::kMish: return all([=](float v) { return v * std::tanh(softplus(v)); });
     case UnaryOp::kSelu:
       return all([=](float v) { return beta * (v < 0.f ? alpha * std::expm1(v) : v); });
     case UnaryOp::kSign:
