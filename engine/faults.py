@@ -9,6 +9,7 @@ import numpy as np
 
 from palmkit.engine import passes
 from palmkit.engine.backends import BACKENDS
+from palmkit.engine.backends.options import DEFAULTS
 from palmkit.engine.backends.partition import compile_parts
 from palmkit.engine.backends.refusal import first_output
 from palmkit.engine.errors import BackendError, PalmError
@@ -282,7 +283,7 @@ class Search:
             nodes=graph.nodes[: graph.nodes.index(node) + 1],
             outputs={name: Type.of(values[name]) for name in names if name not in graph.inputs},
         )
-        return compile_parts(cut, BACKENDS["cpu"], 1).run(self.inputs)
+        return compile_parts(cut, BACKENDS["cpu"], DEFAULTS).run(self.inputs)
 
     def _between(self, stage: str, graph: Graph, expected: Values) -> Fault:
         """The first node that is wrong on right inputs: `expected` takes the place of what differs.

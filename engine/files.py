@@ -48,7 +48,7 @@ def load(
     """
     graph = convert(path)
     with _named(Path(path)):
-        return Model(graph, backend, threads, precision)
+        return Model(graph, backend, threads, precision, tune)
 
 
 def convert(

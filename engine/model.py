@@ -10,6 +10,7 @@ from types import MappingProxyType
 import numpy as np
 
 from palmkit.engine.backends import BACKENDS, Backend, Program
+from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.partition import (
     Latest,
     PartitionedProgram,
@@ -20,8 +21,6 @@ from palmkit.engine.errors import BackendError, ShapeError
 from palmkit.engine.ir import Array, Graph, Type
 from palmkit.engine.plan import StepTime
 
-PRECISIONS = ("high", "normal", "low")
-
 
 class Model:
     """A graph on a backend. One Model may be run by many threads at the same time.
@@ -31,7 +30,12 @@ class Model:
     """
 
     def __init__(
-        self, graph: Graph, backend: str = "cpu", threads: int = 1, precision: str = "high"
+        self,
+        graph: Graph,
+        backend: str = "cpu",
+        threads: int = 1,
+        precision: str = "high",
+        tune: bool = False,
     ) -> None:
         """Make `graph` ready to run.
 
@@ -47,13 +51,9 @@ class Model:
             raise BackendError(f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
         if not BACKENDS[backend].available():
             raise BackendError(f"backend is not available on this machine: {backend}")
-        if threads < 1:
-            raise ValueError(f"threads: expected at least 1, got {threads}")
-        if precision not in PRECISIONS:
-            raise ValueError(f"precision: expected one of {PRECISIONS}, got {precision!r}")
         self._backend: Backend = BACKENDS[backend]
         self._graph = graph
-        self._threads = threads
+        self._options = Options(threads, precision, tune)
         self._programs = Latest[tuple[tuple[int, ...], ...], Program](self._compile)
         self._outputs = dict(graph.outputs)
         if graph.is_static:
@@ -144,7 +144,7 @@ class Model:
         graph = specialise(self._graph, inputs)
         if self._graph.is_static:
             self._outputs = dict(graph.outputs)
-        return compile_parts(graph, self._backend, self._threads)
+        return compile_parts(graph, self._backend, self._options)
 
 
 def _fits(shape: Sequence[int], type: Type, sizes: dict[str, int]) -> bool:

@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from palmkit.engine.backends.cpu import Cpu
+from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.backends.reference import Reference
 from palmkit.engine.ir import Array, Graph, Node
 from palmkit.engine.plan import StepTime
@@ -32,7 +33,7 @@ class Backend(Protocol):
         """Has it a rule for the node's op?"""
         ...
 
-    def compile(self, graph: Graph, threads: int = 1) -> Program:
+    def compile(self, graph: Graph, options: Options = DEFAULTS) -> Program:
         """Make a static graph ready; one UnsupportedError names every node it cannot run."""
         ...
 

@@ -17,6 +17,7 @@ from typing import Generic, Protocol, TypeVar
 import numpy as np
 
 from palmkit.engine.backends import BACKENDS, Backend, Program
+from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import infer_types, run_reference
@@ -70,12 +71,12 @@ def specialise(graph: Graph, inputs: Mapping[str, Type]) -> Graph:
     return replace(graph, outputs=outputs)
 
 
-def compile_parts(graph: Graph, backend: Backend, threads: int) -> Program:
+def compile_parts(graph: Graph, backend: Backend, options: Options) -> Program:
     """Make a graph ready: on the backend as a whole if it can run it, else by parts."""
     try:
-        return backend.compile(graph, threads)
+        return backend.compile(graph, options)
     except RefusedError as refused:
-        return PartitionedProgram(graph, backend, threads, refused)
+        return PartitionedProgram(graph, backend, options, refused)
 
 
 class _Part(Protocol):
@@ -133,16 +134,18 @@ class _LatePart:
     shapes come a second time; where there is much to compute it does not.
     """
 
-    def __init__(self, graph: Graph, backend: Backend, threads: int) -> None:
+    def __init__(self, graph: Graph, backend: Backend, options: Options) -> None:
         self.reads: tuple[str, ...] = tuple(graph.inputs)
         self.writes: tuple[str, ...] = tuple(graph.outputs)
         self._plain = BACKENDS["reference"].compile(graph)
         waits = not any(node.op in _HEAVY_OPS for node in graph.nodes)
+        # Shapes may be new at every run: no time to try things out.
+        options = replace(options, tune=False)
         self._seen = Latest[tuple[Type, ...], list[bool]](lambda types: [waits])
 
         def make(types: tuple[Type, ...]) -> Program:
             inputs = dict(zip(self.reads, types, strict=True))
-            return compile_parts(specialise(graph, inputs), backend, threads)
+            return compile_parts(specialise(graph, inputs), backend, options)
 
         self._programs = Latest[tuple[Type, ...], Program](make)
 
@@ -167,7 +170,9 @@ class _LatePart:
 class PartitionedProgram:
     """Parts in running order."""
 
-    def __init__(self, graph: Graph, backend: Backend, threads: int, refused: RefusedError) -> None:
+    def __init__(
+        self, graph: Graph, backend: Backend, options: Options, refused: RefusedError
+    ) -> None:
         """Split `graph` where the backend has no rule."""
         self.fallbacks: dict[str, str] = {
             name: why for name, why in refused.reasons.items() if name not in refused.untyped
@@ -181,14 +186,14 @@ class PartitionedProgram:
         for place, (kind, nodes) in enumerate(groups):
             later = {name for _, rest in groups[place + 1 :] for n in rest for name in n.inputs}
             if kind == "numpy":
-                self._parts.extend(_numpy_part(node, backend, threads) for node in nodes)
+                self._parts.extend(_numpy_part(node, backend, options) for node in nodes)
                 continue
             part = _part_graph(graph, nodes, types, later | set(graph.outputs))
             if kind == "native":
                 inputs, outputs = tuple(part.inputs), tuple(part.outputs)
-                self._parts.append(_NativePart(backend.compile(part, threads), inputs, outputs))
+                self._parts.append(_NativePart(backend.compile(part, options), inputs, outputs))
             else:
-                self._parts.append(_LatePart(part, backend, threads))
+                self._parts.append(_LatePart(part, backend, options))
         names = [(*part.reads, *part.writes) for part in self._parts]
         self._freed = last_uses(names, graph.outputs)
 
@@ -211,7 +216,7 @@ class PartitionedProgram:
         return times
 
 
-def _numpy_part(node: Node, backend: Backend, threads: int) -> _NumpyPart:
+def _numpy_part(node: Node, backend: Backend, options: Options) -> _NumpyPart:
     """The node; its bodies, if it has some, run on the backend as far as it can."""
     bodies: dict[str, Attr] = {
         name: PreparedBody(
@@ -219,7 +224,7 @@ def _numpy_part(node: Node, backend: Backend, threads: int) -> _NumpyPart:
             body.outputs,
             body.nodes,
             body.constants,
-            execute=_LatePart(body, backend, threads).run,
+            execute=_LatePart(body, backend, options).run,
         )
         for name, body in node.attrs.items()
         if isinstance(body, Graph)

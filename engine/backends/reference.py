@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Graph, Node
 from palmkit.engine.ops import registry, run_reference
@@ -59,10 +60,10 @@ class Reference:
         """Every op that is defined."""
         return node.op in registry()
 
-    def compile(self, graph: Graph, threads: int = 1) -> ReferenceProgram:
+    def compile(self, graph: Graph, options: Options = DEFAULTS) -> ReferenceProgram:
         """Make a graph ready; one UnsupportedError names every node it cannot run.
 
-        threads: numpy decides for itself.
+        options: numpy decides for itself.
         """
         unknown = [
             f"{node.name or node.outputs[0]} ({node.op})"

@@ -24,6 +24,7 @@ from palmkit.engine.backends.cpu.rules import (
     sampling,
     spectrum,
 )
+from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.errors import BackendError
 from palmkit.engine.ir import Array, Graph, Node
 from palmkit.engine.plan import Plan, StepTime, allocate
@@ -48,7 +49,7 @@ RULE_FILES = (
 class CpuProgram:
     """A plan, packed weights, and a pool of sessions: one for each caller at a time."""
 
-    def __init__(self, graph: Graph, threads: int) -> None:
+    def __init__(self, graph: Graph, options: Options) -> None:
         """Lower, plan and pack `graph`."""
         from palmkit.engine import _native
 
@@ -56,7 +57,7 @@ class CpuProgram:
         self.plan: Plan = allocate(lowering.steps, lowering.constants, lowering.borders)
         self._inputs = tuple(graph.inputs)
         self._outputs = {name: lowering.declared[name] for name in graph.outputs}
-        self._threads = threads
+        self._threads = options.threads
         self._program = _native.Program(
             self.plan.tensors, self.plan.steps, self.plan.constants, self.plan.arena_bytes
         )
@@ -121,8 +122,8 @@ class Cpu:
         """It has a rule for the op; shapes and dtypes may still be refused by compile."""
         return node.op in RULES
 
-    def compile(self, graph: Graph, threads: int = 1) -> CpuProgram:
+    def compile(self, graph: Graph, options: Options = DEFAULTS) -> CpuProgram:
         """Make a static graph ready; one UnsupportedError names every node it cannot run."""
         if not self.available():
             raise BackendError("backend cpu: the native module is missing, reinstall palmkit")
-        return CpuProgram(graph, threads)
+        return CpuProgram(graph, options)

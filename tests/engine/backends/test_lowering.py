@@ -7,6 +7,7 @@ import pytest
 
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu.lowering import Lowering
+from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 
@@ -31,7 +32,7 @@ def assert_agrees(graph: Graph, threads: int = 1) -> dict[str, Array]:
     for name, type in graph.inputs.items():
         values = rng.normal(size=type.dims) * (1 if "float" in type.dtype else 4)
         feed[name] = np.asarray(values).astype(type.dtype)
-    got = BACKENDS["cpu"].compile(graph, threads).run(feed)
+    got = BACKENDS["cpu"].compile(graph, Options(threads)).run(feed)
     wanted = BACKENDS["reference"].compile(graph).run(feed)
     for name, value in wanted.items():
         np.testing.assert_allclose(got[name], value, rtol=1e-5, atol=1e-6)

@@ -1,0 +1,29 @@
+"""What a caller asks of a backend besides the graph."""
+
+from dataclasses import dataclass
+
+PRECISIONS = ("high", "normal", "low")
+
+
+@dataclass(frozen=True)
+class Options:
+    """How a graph is made ready; a backend that has no use for one of them leaves it alone.
+
+    threads: how many threads one run uses; 1 starts none.
+    precision: "high" computes in float32; "normal" and "low" allow less where that is faster.
+    tune: time the candidates for each convolution on this machine.
+    """
+
+    threads: int = 1
+    precision: str = "high"
+    tune: bool = False
+
+    def __post_init__(self) -> None:
+        """ValueError for what no backend can do."""
+        if self.threads < 1:
+            raise ValueError(f"threads: expected at least 1, got {self.threads}")
+        if self.precision not in PRECISIONS:
+            raise ValueError(f"precision: expected one of {PRECISIONS}, got {self.precision!r}")
+
+
+DEFAULTS = Options()
