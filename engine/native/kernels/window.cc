@@ -1,5 +1,7 @@
 #include "kernels/window.h"
 
+#include <algorithm>
+
 namespace palm {
 namespace {
 
@@ -47,6 +49,13 @@ size_t Window::rows(size_t height) const {
 
 size_t Window::columns(size_t width) const {
   return count(width + left + right, kernel_width, stride_x, dilation_x);
+}
+
+void Window::inside(size_t width, size_t out_width, size_t& begin, size_t& end) const {
+  const size_t reach = (kernel_width - 1) * dilation_x;
+  begin = (left + stride_x - 1) / stride_x;
+  end = width + left > reach ? (width + left - reach - 1) / stride_x + 1 : 0;
+  end = std::max(begin, std::min(end, out_width));
 }
 
 }  // namespace palm

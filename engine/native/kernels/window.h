@@ -12,6 +12,9 @@ struct Window {
   size_t rows(size_t height) const;
   size_t columns(size_t width) const;
 
+  // The columns [begin, end) of `out_width` whose windows have no padding at left and right.
+  void inside(size_t width, size_t out_width, size_t& begin, size_t& end) const;
+
   size_t kernel_height, kernel_width, stride_y, stride_x, dilation_y, dilation_x;
   size_t top, left, bottom, right;
 };

@@ -1,6 +1,8 @@
 // Transposed convolution. Where windows do not overlap, a GEMM for each row of x gives whole
-// windows of y. Otherwise each row of y is made by itself: for each row of x and of the kernel that
-// meet there, a GEMM gives what every pixel of x adds to kernel_width pixels of y.
+// windows of y: a row of the window at a time straight to its place, or narrow ones side by side
+// and then moved there. Otherwise the pixels of y that lie a stride apart are a convolution of x by
+// every stride-th tap of the kernel: a GEMM of one segment for each run of taps, over rows of x
+// with padding at both ends.
 #include <algorithm>
 #include <cstring>
 
@@ -13,6 +15,40 @@ namespace palm {
 namespace {
 
 enum Input { kX, kWeights, kBias, kSlope };
+
+// Along one axis: the outputs first, first + stride ..., `count` of them, which the same taps meet.
+// Tap t takes input q + i - shift(t) to the i-th of them.
+struct Phase {
+  struct Tap {
+    size_t tap, shift;
+  };
+  size_t rest, first, count, q;
+  std::vector<Tap> taps;  // the greatest shift first
+};
+
+// Those that any tap meets.
+std::vector<Phase> phases(size_t stride, size_t dilation, size_t kernel, size_t begin, size_t out) {
+  std::vector<Phase> all;
+  for (size_t tap = kernel; tap-- > 0;) {
+    const size_t rest = tap * dilation % stride;
+    const auto same = [=](const Phase& p) { return p.rest == rest; };
+    auto found = std::find_if(all.begin(), all.end(), same);
+    if (found == all.end()) {
+      const size_t first = (rest + stride - begin % stride) % stride;
+      if (first >= out) continue;
+      const size_t count = (out - first + stride - 1) / stride;
+      found = all.insert(all.end(), {rest, first, count, (first + begin) / stride, {}});
+    }
+    found->taps.push_back({tap, tap * dilation / stride});
+  }
+  return all;
+}
+
+size_t most_shift(const std::vector<Phase>& all) {
+  size_t most = 0;
+  for (const Phase& p : all) most = std::max(most, p.taps.front().shift);
+  return most;
+}
 
 class ConvTranspose : public Step {
  public:
@@ -39,6 +75,7 @@ class ConvTranspose : public Step {
       fail(Fault::kModel, "%s by %s into %s does not fit its attributes", x.text().c_str(),
            w.text().c_str(), y.text().c_str());
     }
+    depth_ = channels_ / groups_, group_out_ = out_channels_ / groups_;
     if (const float* bias = node.constant(kBias, out_channels_))
       bias_.assign(bias, bias + out_channels_);
     disjoint_ = window_.kernel_height == window_.stride_y &&
@@ -46,152 +83,224 @@ class ConvTranspose : public Step {
                 window_.dilation_x == 1 && out_height_ == height_ * window_.stride_y &&
                 out_width_ == width_ * window_.stride_x && window_.top == 0 && window_.left == 0 &&
                 groups_ == 1;
-    pack(node.constant(kWeights, w.count));
-    if (!disjoint_) return;
-    // A row of the GEMM's result is all the taps of a window.
-    const std::vector<float> once = bias_;
-    for (size_t t = 1; t < window_.taps(); ++t) bias_.insert(bias_.end(), once.begin(), once.end());
-    activation_.repeat(window_.taps());
+    const float* const weights = node.constant(kWeights, w.count);
+    disjoint_ ? prepare_disjoint(weights) : prepare_phases(weights);
   }
 
   size_t scratch_bytes(int threads) const override {
-    return static_cast<size_t>(threads) * thread_bytes();
+    return checked_product(static_cast<size_t>(threads), thread_bytes_);
   }
 
-  void run(const Buffers& b) const override { disjoint_ ? run_disjoint(b) : run_overlapping(b); }
+  void run(const Buffers& b) const override { disjoint_ ? run_disjoint(b) : run_phases(b); }
 
  private:
+  // A GEMM makes `rows_` rows of the window; their bias and slopes stand once for each pixel.
+  void prepare_disjoint(const float* w) {
+    constexpr size_t kWide = 16;
+    const size_t row = window_.kernel_width * out_channels_;
+    rows_ = row < kWide ? window_.kernel_height : 1;
+    columns_ = rows_ * row;
+    const size_t parts = window_.kernel_height / rows_, stride = window_.taps() * out_channels_;
+    packed_floats_ = kernel_.pack(channels_, columns_, nullptr, stride, 1, nullptr);
+    weights_ = Arena(checked_product(packed_floats_, parts * sizeof(float)));
+    for (size_t part = 0; part < parts; ++part)
+      kernel_.pack(channels_, columns_, w + part * columns_, stride, 1,
+                   weights_.floats() + part * packed_floats_);
+    if (rows_ > 1) thread_bytes_ = round_up(checked_product(width_, columns_ * sizeof(float)));
+    const std::vector<float> once = bias_;
+    const size_t pixels = columns_ / out_channels_;
+    for (size_t t = 1; t < pixels; ++t) bias_.insert(bias_.end(), once.begin(), once.end());
+    activation_.repeat(pixels);
+  }
+
   void run_disjoint(const Buffers& b) const {
-    const size_t row_floats = out_width_ * out_channels_;
-    const size_t run_bytes = window_.kernel_width * out_channels_ * sizeof(float);
-    Gemm gemm = gemm_of(0, 0);
-    gemm.epilogue = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
-    b.pool->parallel(images_ * height_, grain_of(width_ * part_columns() * channels_),
-                     [&](size_t begin, size_t end, int thread) {
-                       Gemm g = gemm;
-                       g.c = thread_scratch(b, thread);
-                       for (size_t row = begin; row < end; ++row) {
-                         const float* const a = b.in(kX) + row * width_ * channels_;
-                         g.a = &a;
-                         kernel_.run(g);
-                         char* y =
-                             reinterpret_cast<char*>(b.out() + row * window_.stride_y * row_floats);
-                         for (size_t ky = 0; ky < window_.kernel_height; ++ky) {
-                           const char* from = reinterpret_cast<const char*>(g.c) + ky * run_bytes;
-                           const size_t step = run_bytes * window_.kernel_height;
-                           for (size_t ix = 0; ix < width_; ++ix, y += run_bytes, from += step) {
-                             if (run_bytes == 8) std::memcpy(y, from, 8);
-                             else std::memcpy(y, from, run_bytes);
-                           }
-                         }
-                       }
-                     });
+    const size_t row_floats = out_width_ * out_channels_, parts = window_.kernel_height / rows_;
+    const auto post = activation_.epilogue(nullptr).post;
+    const size_t work = width_ * window_.taps() * out_channels_ * channels_;
+    b.pool->parallel(images_ * height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
+      Gemm gemm{};
+      gemm.m = width_, gemm.n = gemm.ldc = columns_, gemm.k = channels_;
+      gemm.segments = 1, gemm.lda = channels_;
+      gemm.last_panel = kernel_.count_panels(columns_);
+      gemm.epilogue = epilogue();
+      for (size_t row = begin; row < end; ++row) {
+        const float* const a = b.in(kX) + row * width_ * channels_;
+        float* const y = b.out() + row * window_.stride_y * row_floats;
+        gemm.a = &a;
+        for (size_t part = 0; part < parts; ++part) {
+          gemm.b = weights_.floats() + part * packed_floats_;
+          gemm.c = rows_ > 1 ? scratch(b, thread) : y + part * row_floats;
+          kernel_.run(gemm);
+        }
+        if (rows_ > 1) spread(gemm.c, y);
+        if (post) post(&activation_, 1, window_.stride_y * row_floats, y, 0);
+      }
+    });
   }
 
-  void run_overlapping(const Buffers& b) const {
-    const size_t row_floats = out_width_ * out_channels_;
-    const Epilogue e = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
-    const size_t work = width_ * part_columns() * channels_;
-    b.pool->parallel(
-        images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
-          float* const part = thread_scratch(b, thread);
-          for (size_t row = begin; row < end; ++row) {
-            float* const y = b.out() + row * row_floats;
-            fill_bias(e.bias, y);
-            for (size_t ky = 0; ky < window_.kernel_height; ++ky) {
-              const size_t from = row % out_height_ + window_.top - ky * window_.dilation_y;
-              if (from % window_.stride_y || from / window_.stride_y >= height_) continue;
-              const size_t image_row = row / out_height_ * height_ + from / window_.stride_y;
-              for (size_t g = 0; g < groups_; ++g) add(b.in(kX), image_row, g, ky, part, y);
-            }
-            finish(e, y);
+  // Moves windows that lie one after another to their place.
+  void spread(const float* from, float* y) const {
+    const size_t run = columns_ / rows_;
+    for (size_t ky = 0; ky < rows_; ++ky, from += run) {
+      float* const to = y + ky * out_width_ * out_channels_;
+      if (run % 4 == 0) move<4>(from, to, run);
+      else if (run % 2 == 0) move<2>(from, to, run);
+      else move<1>(from, to, run);
+    }
+  }
+
+  template <size_t kFloats>
+  void move(const float* from, float* to, size_t run) const {
+    for (size_t ix = 0; ix < width_; ++ix, from += columns_)
+      for (size_t i = 0; i < run; i += kFloats, to += kFloats)
+        std::memcpy(to, from + i, kFloats * sizeof(float));
+  }
+
+  void prepare_phases(const float* w) {
+    const Window& v = window_;
+    phases_y_ = phases(v.stride_y, v.dilation_y, v.kernel_height, v.top, out_height_);
+    phases_x_ = phases(v.stride_x, v.dilation_x, v.kernel_width, v.left, out_width_);
+    lead_ = most_shift(phases_x_), kept_lines_ = most_shift(phases_y_) + 1;
+    size_t pixels = width_;
+    for (const Phase& p : phases_x_) pixels = std::max(pixels, p.q + p.count);
+    line_ = round_up(checked_product(lead_ + pixels, channels_ * sizeof(float))) / sizeof(float);
+    thread_bytes_ = checked_product(kept_lines_ + 1, line_ * sizeof(float)) +
+                    round_up(v.taps() * sizeof(float*));
+    // Taps side by side in x are one run, if there is no other group between them.
+    for (const Phase& p : phases_x_)
+      for (size_t i = 1; i < p.taps.size(); ++i)
+        runs_join_ &= p.taps[i - 1].shift == p.taps[i].shift + 1;
+    runs_join_ &= groups_ == 1;
+    for (const bool packing : {false, true}) {
+      size_t floats = 0;
+      for (const Phase& py : phases_y_)
+        for (const Phase& px : phases_x_)
+          for (size_t g = 0; g < groups_; ++g) {
+            float* const to = packing ? weights_.floats() + floats : nullptr;
+            if (!packing) offsets_.push_back(floats);
+            floats = checked_product(1, floats + pack_phase(w, py, px, g, to));
           }
-        });
+      if (!packing) weights_ = Arena(checked_product(floats, sizeof(float)));
+    }
+    if (phases_y_.size() == std::min(v.stride_y, out_height_) &&
+        phases_x_.size() == std::min(v.stride_x, out_width_))
+      return;
+    // What no tap meets is the activation of the bias alone.
+    const float zero = 0.f;
+    const float* const a = &zero;
+    const std::vector<float> none(out_channels_, 0.f);
+    Arena b(kernel_.pack(1, out_channels_, nullptr, 1, 1, nullptr) * sizeof(float));
+    kernel_.pack(1, out_channels_, none.data(), 1, 1, b.floats());
+    untouched_.resize(out_channels_);
+    kernel_.run({1, out_channels_, 1, 1, &a, 1, b.floats(), untouched_.data(), out_channels_, 0,
+                 kernel_.count_panels(out_channels_), epilogue()});
   }
 
-  size_t group_out() const { return out_channels_ / groups_; }
-  // The rows of the kernel that one GEMM makes, and the columns that this gives.
-  size_t part_rows() const { return disjoint_ ? window_.kernel_height : 1; }
-  size_t part_columns() const { return part_rows() * window_.kernel_width * group_out(); }
-  float* thread_scratch(const Buffers& b, int thread) const {
-    return reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * thread_bytes());
-  }
-  size_t thread_bytes() const {
-    return round_up(checked_product(checked_product(width_, part_columns()), sizeof(float)));
+  // The weights of a phase: its taps in y, in x, then the group's channels. Returns the floats.
+  size_t pack_phase(const float* w, const Phase& py, const Phase& px, size_t group,
+                    float* packed) const {
+    const size_t depth = py.taps.size() * px.taps.size() * depth_;
+    if (!packed) return kernel_.pack(depth, group_out_, nullptr, group_out_, 1, nullptr);
+    std::vector<float> rows;
+    for (const Phase::Tap& ky : py.taps)
+      for (const Phase::Tap& kx : px.taps)
+        for (size_t c = group * depth_; c < (group + 1) * depth_; ++c) {
+          const float* const row =
+              w + (c * window_.taps() + ky.tap * window_.kernel_width + kx.tap) * group_out_;
+          rows.insert(rows.end(), row, row + group_out_);
+        }
+    return kernel_.pack(depth, group_out_, rows.data(), group_out_, 1, packed);
   }
 
-  // One set of panels for each group and part of the kernel: k = channels, n = part_columns.
-  void pack(const float* w) {
-    const size_t depth = channels_ / groups_, n = part_columns();
-    const size_t row_stride = window_.taps() * group_out();
-    packed_floats_ = kernel_.pack(depth, n, nullptr, row_stride, 1, nullptr);
-    weights_ = Arena(checked_product(packed_floats_, groups_ * parts()) * sizeof(float));
-    for (size_t g = 0; g < groups_; ++g) {
-      for (size_t p = 0; p < parts(); ++p)
-        kernel_.pack(depth, n, w + g * depth * row_stride + p * n, row_stride, 1, packed(g, p));
+  void run_phases(const Buffers& b) const {
+    const size_t taps = (window_.taps() - 1) / (window_.stride_y * window_.stride_x) + 1;
+    const size_t work = out_width_ * out_channels_ * depth_ * taps;
+    b.pool->parallel(
+        images_ * out_height_, grain_of(work),
+        [&](size_t begin, size_t end, int thread) { rows(b, begin, end, scratch(b, thread)); });
+  }
+
+  void rows(const Buffers& b, size_t begin, size_t end, float* lines) const {
+    const Window& v = window_;
+    const size_t in_floats = width_ * channels_, out_floats = out_width_ * out_channels_;
+    const float* const zeros = lines + kept_lines_ * line_;
+    const float** const segments =
+        reinterpret_cast<const float**>(lines + (kept_lines_ + 1) * line_);
+    std::memset(lines, 0, (kept_lines_ + 1) * line_ * sizeof(float));
+    const Epilogue e = epilogue();
+    const auto post = activation_.epilogue(nullptr).post;
+    size_t loaded = 0;  // rows of x before this one are in `lines`, or no more needed
+    for (size_t row = begin; row < end; ++row) {
+      const size_t oy = row % out_height_, q = (oy + v.top) / v.stride_y;
+      const float* const image = b.in(kX) + row / out_height_ * height_ * in_floats;
+      float* const y = b.out() + row * out_floats;
+      const size_t needed = q + 1 > kept_lines_ ? q + 1 - kept_lines_ : 0;
+      if (row == begin || oy == 0) loaded = needed;
+      for (loaded = std::max(loaded, needed); loaded <= q && loaded < height_; ++loaded)
+        std::memcpy(lines + loaded % kept_lines_ * line_ + lead_ * channels_,
+                    image + loaded * in_floats, in_floats * sizeof(float));
+      if (!untouched_.empty())
+        for (size_t i = 0; i < out_width_; ++i)
+          std::memcpy(y + i * out_channels_, untouched_.data(), out_channels_ * sizeof(float));
+      for (size_t i = 0; i < phases_y_.size(); ++i) {
+        const Phase& py = phases_y_[i];
+        if (py.rest != (oy + v.top) % v.stride_y) continue;
+        for (size_t j = 0; j < phases_x_.size(); ++j)
+          for (size_t g = 0; g < groups_; ++g)
+            phase(py, phases_x_[j], g, offsets_[(i * phases_x_.size() + j) * groups_ + g], q, lines,
+                  zeros, segments, e, y);
+      }
+      if (post) post(&activation_, 1, out_floats, y, 0);
     }
   }
 
-  size_t parts() const { return window_.kernel_height / part_rows(); }
-
-  float* packed(size_t group, size_t part) const {
-    return weights_.floats() + (group * parts() + part) * packed_floats_;
-  }
-
-  // For a row of x, without a, c and epilogue.
-  Gemm gemm_of(size_t group, size_t part) const {
-    Gemm gemm{};
-    gemm.m = width_, gemm.n = gemm.ldc = part_columns(), gemm.k = channels_ / groups_;
-    gemm.segments = 1, gemm.lda = channels_;
-    gemm.b = packed(group, part);
-    gemm.last_panel = kernel_.count_panels(gemm.n);
-    return gemm;
-  }
-
-  void fill_bias(const float* bias, float* y) const {
-    for (size_t ox = 0; ox < out_width_; ++ox)
-      for (size_t c = 0; c < out_channels_; ++c) *y++ = bias ? bias[c] : 0.f;
-  }
-
-  void add(const float* x, size_t image_row, size_t group, size_t ky, float* part, float* y) const {
-    const size_t depth = channels_ / groups_, n = group_out();
-    const float* const a = x + image_row * width_ * channels_ + group * depth;
-    Gemm gemm = gemm_of(group, ky);
-    gemm.a = &a, gemm.c = part;
-    kernel_.run(gemm);
-    for (size_t ix = 0; ix < width_; ++ix) {
-      for (size_t kx = 0; kx < window_.kernel_width; ++kx) {
-        // Wraps round to a large number left of the image.
-        const size_t ox = ix * window_.stride_x + kx * window_.dilation_x - window_.left;
-        if (ox >= out_width_) continue;
-        const float* const from = part + (ix * window_.kernel_width + kx) * n;
-        float* const to = y + ox * out_channels_ + group * n;
-        for (size_t c = 0; c < n; ++c) to[c] += from[c];
+  // What a phase gives of a row of y.
+  void phase(const Phase& py, const Phase& px, size_t group, size_t offset, size_t q,
+             const float* lines, const float* zeros, const float** segments, const Epilogue& e,
+             float* y) const {
+    size_t count = 0;
+    for (const Phase::Tap& ky : py.taps) {
+      const size_t iy = q - ky.shift;  // wraps round to a large number above the image
+      const float* const line = iy < height_ ? lines + iy % kept_lines_ * line_ : zeros;
+      for (const Phase::Tap& kx : px.taps) {
+        segments[count++] = line + (lead_ + px.q - kx.shift) * channels_ + group * depth_;
+        if (runs_join_) break;
       }
     }
+    const size_t first = group * group_out_;
+    kernel_.run({px.count, group_out_, runs_join_ ? px.taps.size() * depth_ : depth_, count,
+                 segments, channels_, weights_.floats() + offset,
+                 y + px.first * out_channels_ + first, window_.stride_x * out_channels_, 0,
+                 kernel_.count_panels(group_out_), e.from_channel(first)});
   }
 
-  void finish(const Epilogue& e, float* y) const {
-    for (size_t i = 0; i < out_width_ * out_channels_; ++i) {
-      const float v = y[i];
-      if (e.slope) {
-        y[i] = v < 0 ? v * e.slope[i % out_channels_] : v;
-      } else {
-        const float raised = e.low > v ? e.low : v;
-        y[i] = e.high < raised ? e.high : raised;
-      }
-    }
-    if (e.post) e.post(e.post_data, 1, out_width_ * out_channels_, y, 0);
+  // Without what is done to whole rows.
+  Epilogue epilogue() const {
+    Epilogue e = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
+    e.post = nullptr;
+    return e;
+  }
+
+  float* scratch(const Buffers& b, int thread) const {
+    return reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * thread_bytes_);
   }
 
   Window window_;
   GemmKernel kernel_;
   Activation activation_;
   size_t images_, height_, width_, channels_, out_height_, out_width_, out_channels_, groups_;
-  size_t packed_floats_;
-  bool disjoint_;
+  size_t depth_, group_out_, thread_bytes_ = 0;
   std::vector<float> bias_;
   Arena weights_;
+  bool disjoint_;
+  // Of windows that do not overlap.
+  size_t rows_ = 0, columns_ = 0, packed_floats_ = 0;
+  // Of others.
+  std::vector<Phase> phases_y_, phases_x_;
+  std::vector<size_t> offsets_;  // of the weights: of each phase in y, in x, of each group
+  std::vector<float> untouched_;
+  size_t lead_ = 0, kept_lines_ = 0, line_ = 0;
+  bool runs_join_ = true;
 };
 
 }  // namespace

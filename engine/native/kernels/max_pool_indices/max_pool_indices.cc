@@ -2,9 +2,12 @@
 // flat; the first of several, and the first NaN of all. With `in_window` as MediaPipe has it: the
 // place is a float, row * width of the window + column + 0.1, and no NaN, nor anything below the
 // lowest finite number, is the greatest.
-#include <cfloat>
+#include "kernels/max_pool_indices/max_pool_indices.h"
+
+#include <algorithm>
 #include <cmath>
 
+#include "base/arena.h"
 #include "kernels/window.h"
 
 namespace palm {
@@ -14,7 +17,8 @@ class MaxPoolIndices : public Step {
  public:
   explicit MaxPoolIndices(const Node& node)
       : window_(node, size_attr(node.attrs.integers("kernel", Ints{1, 1}), 0, "kernel", 1),
-                size_attr(node.attrs.integers("kernel", Ints{1, 1}), 1, "kernel", 1)) {
+                size_attr(node.attrs.integers("kernel", Ints{1, 1}), 1, "kernel", 1)),
+        max_places_(find_max_places(node.isa)) {
     const Tensor &x = image(node.in(0)), &y = image(node.out());
     in_window_ = node.attrs.integer("in_window", 0) != 0;
     const Tensor& indices = node.out(1, in_window_ ? DType::kFloat32 : DType::kInt64);
@@ -26,43 +30,63 @@ class MaxPoolIndices : public Step {
       fail(Fault::kModel, "%s into %s does not fit its attributes", x.text().c_str(),
            y.text().c_str());
     }
+    window_.inside(width_, out_width_, inside_begin_, inside_end_);
+  }
+
+  // For each tap a pointer and a place.
+  size_t scratch_bytes(int threads) const override {
+    return checked_product(static_cast<size_t>(threads), thread_bytes());
   }
 
   void run(const Buffers& b) const override {
     const size_t work = out_width_ * channels_ * window_.taps() * kWorkOfTouching;
-    b.pool->parallel(images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int) {
-      for (size_t row = begin; row < end; ++row)
-        for (size_t ox = 0; ox < out_width_; ++ox) pixel(b, row, ox);
-    });
+    b.pool->parallel(
+        images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
+          char* const scratch = b.scratch + static_cast<size_t>(thread) * thread_bytes();
+          for (size_t row = begin; row < end; ++row) {
+            for (size_t ox = 0; ox < out_width_;) {
+              const bool many = in_window_ && ox == inside_begin_;
+              const size_t pixels = std::max<size_t>(1, many ? inside_end_ - ox : 0);
+              in_window_ ? pixels_in_window(b, row, ox, pixels, scratch) : pixel(b, row, ox);
+              ox += pixels;
+            }
+          }
+        });
   }
 
  private:
+  size_t thread_bytes() const {
+    return round_up(checked_product(window_.taps(), sizeof(float*) + sizeof(float)));
+  }
+
+  // `pixels` pixels of a row, all with the same taps.
+  void pixels_in_window(const Buffers& b, size_t row, size_t ox, size_t pixels,
+                        char* scratch) const {
+    const float** const taps = reinterpret_cast<const float**>(scratch);
+    float* const places = reinterpret_cast<float*>(taps + window_.taps());
+    size_t count = 0;
+    each_tap(b, row, ox, [&](const float* x, size_t tap, size_t) {
+      taps[count] = x;
+      places[count++] = static_cast<float>(tap) + kPlace;
+    });
+    const size_t at = (row * out_width_ + ox) * channels_;
+    max_places_({count, pixels, channels_, taps, window_.stride_x * channels_, places, kPlace,
+                 b.out() + at, b.out(1) + at});
+  }
+
   void pixel(const Buffers& b, size_t row, size_t ox) const {
     const size_t at = (row * out_width_ + ox) * channels_;
     float* const y = b.out() + at;
-    if (in_window_) {
-      float* const places = b.out(1) + at;
-      for (size_t c = 0; c < channels_; ++c) y[c] = -FLT_MAX, places[c] = kPlace;
-      each_tap(b, row, ox, [&](const float* x, size_t tap, size_t) {
-        const float place = static_cast<float>(tap) + kPlace;
-        for (size_t c = 0; c < channels_; ++c) {
-          const bool greater = x[c] > y[c];
-          y[c] = greater ? x[c] : y[c];
-          places[c] = greater ? place : places[c];
-        }
-      });
-    } else {
-      int64_t* const places = static_cast<int64_t*>(b.outputs[1]) + at;
-      for (size_t c = 0; c < channels_; ++c) y[c] = -INFINITY, places[c] = -1;
-      const size_t plane = height_ * width_, first = row / out_height_ * channels_;
-      each_tap(b, row, ox, [&](const float* x, size_t, size_t pixel) {
-        for (size_t c = 0; c < channels_; ++c) {
-          if (places[c] >= 0 && !(x[c] > y[c]) && !(x[c] != x[c] && y[c] == y[c])) continue;
-          y[c] = x[c];
-          places[c] = static_cast<int64_t>((first + c) * plane + pixel);
-        }
-      });
-    }
+    int64_t* const places = static_cast<int64_t*>(b.outputs[1]) + at;
+    for (size_t c = 0; c < channels_; ++c) y[c] = -INFINITY, places[c] = -1;
+    const size_t plane = height_ * width_, first = row / out_height_ * channels_;
+    each_tap(b, row, ox, [&](const float* x, size_t, size_t pixel) {
+      for (size_t c = 0; c < channels_; ++c) {
+        if (places[c] >= 0 && !(x[c] > y[c]) && !(x[c] != x[c] && y[c] == y[c])) continue;
+        y[c] = x[c];
+        places[c] = static_cast<int64_t>((first + c) * plane + pixel);
+      }
+    });
   }
 
   // Calls f(channels, tap, pixel) for what of the window lies in the image.
@@ -85,11 +109,20 @@ class MaxPoolIndices : public Step {
   static constexpr float kPlace = 0.1f;
 
   Window window_;
+  MaxPlacesFn max_places_;
   bool in_window_;
   size_t images_, height_, width_, channels_, out_height_, out_width_;
+  size_t inside_begin_, inside_end_;
 };
 
 }  // namespace
+
+MaxPlacesFn find_max_places(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/max_pool_indices/kernels.inc"
+#undef PALM_KERNEL
+}
 
 StepPtr make_max_pool_indices(const Node& node) { return std::make_unique<MaxPoolIndices>(node); }
 

@@ -3,13 +3,16 @@
 #include "base/check.h"
 #include "base/one_step.h"
 
-int main() {
-  using namespace palm;
+namespace {
+
+using namespace palm;
+
+void check(const char* isa_name, uint32_t isa) {
   Random random;
   for (int trial = 0; trial < 60; ++trial) {
     const size_t kernel = random.between(1, 3), stride = random.between(1, 3);
     const size_t pad = random.between(0, kernel - 1), height = random.between(4, 9);
-    const size_t width = random.between(4, 9), channels = random.between(1, 20);
+    const size_t width = random.between(4, 9), channels = random.between(1, 40);
     const size_t oh = (height + 2 * pad - kernel) / stride + 1;
     const size_t ow = (width + 2 * pad - kernel) / stride + 1, count = 2 * oh * ow * channels;
     Vector x = random.floats(2 * height * width * channels);
@@ -22,7 +25,7 @@ int main() {
     step.input({2, height, width, channels}, x).output({2, oh, ow, channels});
     step.output(DType::kInt64, {2, oh, ow, channels}).attr("kernel", twice(kernel));
     step.attr("strides", twice(stride)).attr("pads", Ints(4, static_cast<int64_t>(pad)));
-    step.make(kScalar, 1 + trial % 3).run({y.data(), indices.data()});
+    step.make(isa, 1 + trial % 3).run({y.data(), indices.data()});
     for (size_t i = 0; i < count; ++i) {
       const size_t c = i % channels, ox = i / channels % ow, oy = i / channels / ow % oh;
       const size_t n = i / channels / ow / oh;
@@ -37,7 +40,7 @@ int main() {
         best = v, any = true;
         at = ((n * channels + c) * height + iy) * width + ix;
       }
-      PALM_CHECK(is_close(y[i], best, 0), "y[%zu] is %g, expected %g", i, y[i], best);
+      PALM_CHECK(is_close(y[i], best, 0), "%s: y[%zu] is %g, expected %g", isa_name, i, y[i], best);
       PALM_CHECK(indices[i] == static_cast<int64_t>(at), "index %zu", i);
     }
     PALM_CHECK(y[count] == 77.f && indices[count] == 77, "wrote past the end");
@@ -46,16 +49,26 @@ int main() {
     other.input({2, height, width, channels}, x).output({2, oh, ow, channels});
     other.output({2, oh, ow, channels}).attr("kernel", twice(kernel)).attr("in_window", int64_t{1});
     other.attr("strides", twice(stride)).attr("pads", Ints(4, static_cast<int64_t>(pad)));
-    other.make(kScalar, 2).run({z.data(), places.data()});
+    other.make(isa, 2).run({z.data(), places.data()});
     for (size_t i = 0; i < count; ++i) {
       if (std::isnan(y[i])) continue;
       const size_t ox = i / channels % ow, oy = i / channels / ow % oh;
       const size_t plane = height * width, pixel = static_cast<size_t>(indices[i]) % plane;
       const size_t tap_y = pixel / width + pad - oy * stride,
                    tap_x = pixel % width + pad - ox * stride;
-      PALM_CHECK(z[i] == y[i], "z[%zu] is %g, expected %g", i, z[i], y[i]);
+      PALM_CHECK(z[i] == y[i], "%s: z[%zu] is %g, expected %g", isa_name, i, z[i], y[i]);
       PALM_CHECK(places[i] == static_cast<float>(tap_y * kernel + tap_x) + 0.1f, "place %zu", i);
     }
     PALM_CHECK(z[count] == 77.f && places[count] == 77.f, "wrote past the end");
   }
+}
+
+}  // namespace
+
+int main() {
+#define PALM_ISA(isa, need)               \
+  if (runs_here(need)) check(#isa, need); \
+  else std::printf("skip %s\n", #isa);
+#include "base/isas.inc"
+#undef PALM_ISA
 }

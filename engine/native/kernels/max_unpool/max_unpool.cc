@@ -1,7 +1,10 @@
 // MediaPipe's MaxUnpooling2D: zeros, and each element of x in its window at the place that its
 // index names, row * width of the window + column, cut off to a whole number. What lies outside is
 // dropped; of several that meet the last one stays.
+#include "kernels/max_unpool/max_unpool.h"
+
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 
 #include "kernels/window.h"
@@ -11,7 +14,7 @@ namespace {
 
 class MaxUnpool : public Step {
  public:
-  explicit MaxUnpool(const Node& node) {
+  explicit MaxUnpool(const Node& node) : unpool_(find_unpool(node.isa)) {
     const Tensor &x = image(node.in(0)), &indices = node.in(1), &y = image(node.out());
     const Ints kernel = node.attrs.integers("kernel", Ints{1, 1});
     const Ints strides = node.attrs.integers("strides", Ints{1, 1});
@@ -27,9 +30,13 @@ class MaxUnpool : public Step {
       fail(Fault::kModel, "%s at %s into %s", x.text().c_str(), indices.text().c_str(),
            y.text().c_str());
     }
+    apart_ = begin_[0] == 0 && begin_[1] == 0 && kernel_width_ == stride_[1] &&
+             out_height_ == height_ * static_cast<size_t>(stride_[0]) &&
+             out_width_ == width_ * static_cast<size_t>(stride_[1]);
   }
 
   void run(const Buffers& b) const override {
+    if (apart_ && run_apart(b)) return;
     const size_t in = height_ * width_ * channels_, out = out_height_ * out_width_ * channels_;
     b.pool->parallel(images_, grain_of(out * kWorkOfTouching), [&](size_t begin, size_t end, int) {
       for (size_t n = begin; n < end; ++n) {
@@ -45,6 +52,24 @@ class MaxUnpool : public Step {
   }
 
  private:
+  // Windows side by side that cover y: each row of y by itself. False if an index is outside of its
+  // window.
+  bool run_apart(const Buffers& b) const {
+    const size_t rows = static_cast<size_t>(stride_[0]), columns = static_cast<size_t>(stride_[1]);
+    const size_t in_row = width_ * channels_, out_row = out_width_ * channels_;
+    std::atomic<bool> inside{true};
+    b.pool->parallel(images_ * out_height_, grain_of(out_row * kWorkOfTouching, rows),
+                     [&](size_t begin, size_t end, int) {
+                       for (size_t row = begin; row < end; ++row) {
+                         const size_t from = row / rows * in_row, first = row % rows * columns;
+                         if (!unpool_({width_, columns, channels_, first, rows * columns,
+                                       b.in(0) + from, b.in(1) + from, b.out() + row * out_row}))
+                           inside.store(false, std::memory_order_relaxed);
+                       }
+                     });
+    return inside.load(std::memory_order_relaxed);
+  }
+
   void place(size_t i, size_t j, const float* x, const float* indices, float* y) const {
     constexpr float kMost = 1e9f;
     const int64_t top = static_cast<int64_t>(i) * stride_[0] - begin_[0];
@@ -62,11 +87,20 @@ class MaxUnpool : public Step {
     }
   }
 
+  UnpoolFn unpool_;
   size_t images_, height_, width_, channels_, out_height_, out_width_;
   int64_t kernel_width_, stride_[2], begin_[2];
+  bool apart_;
 };
 
 }  // namespace
+
+UnpoolFn find_unpool(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/max_unpool/kernels.inc"
+#undef PALM_KERNEL
+}
 
 StepPtr make_max_unpool(const Node& node) { return std::make_unique<MaxUnpool>(node); }
 

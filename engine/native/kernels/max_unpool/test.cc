@@ -3,26 +3,33 @@
 #include "base/check.h"
 #include "base/one_step.h"
 
-int main() {
-  using namespace palm;
+namespace {
+
+using namespace palm;
+
+void check(const char* isa_name, uint32_t isa) {
   Random random;
   for (size_t channels = 1; channels <= 70; ++channels) {
-    const size_t kernel = 1 + channels % 3, stride = 1 + channels % 4 / 2, side = 4;
-    const size_t begin = channels % 2, out = side * kernel, count = 2 * out * out * channels;
+    // Windows side by side, their places all in them or not; or windows that overlap.
+    const bool apart = channels % 3 != 0, inside = channels % 3 == 1;
+    const size_t kernel = 1 + channels % 4 % 3, side = 4;
+    const size_t stride = apart ? kernel : 1 + channels % 4 / 2;
+    const size_t begin = apart ? 0 : channels % 2, out = side * kernel,
+                 count = 2 * out * out * channels;
     const Vector x = random.floats(2 * side * side * channels);
     Vector places;
     for (size_t i = 0; i < x.size(); ++i) {
-      const size_t k = random.between(0, kernel * kernel + 1);
-      places.push_back(static_cast<float>(k) + 0.1f - (i % 9 ? 0.f : 2.f));
+      const size_t k = random.between(0, inside ? kernel * kernel - 1 : kernel * kernel + 1);
+      places.push_back(static_cast<float>(k) + 0.1f - (inside || i % 9 ? 0.f : 2.f));
     }
-    places[0] = NAN, places[1] = INFINITY;
+    if (!inside) places[0] = NAN, places[1] = INFINITY;
     Vector y(count + 1, 77.f), expected(count, 0.f);
     const auto twice = [](size_t v) { return Ints(2, static_cast<int64_t>(v)); };
     OneStep step("max_unpool");
     step.input({2, side, side, channels}, x).input({2, side, side, channels}, places);
     step.output({2, out, out, channels}).attr("kernel", twice(kernel));
     step.attr("strides", twice(stride)).attr("begins", twice(begin));
-    step.make(kScalar, 2).run(y.data(), count);
+    step.make(isa, 2).run(y.data(), count);
     for (size_t i = 0; i < x.size(); ++i) {
       const size_t c = i % channels, column = i / channels % side;
       const size_t row = i / channels / side % side, n = i / channels / side / side;
@@ -37,8 +44,18 @@ int main() {
       expected[pixel * channels + c] = x[i];
     }
     for (size_t i = 0; i < count; ++i)
-      PALM_CHECK(y[i] == expected[i], "%zu channels: y[%zu] is %g, expected %g", channels, i, y[i],
-                 expected[i]);
+      PALM_CHECK(y[i] == expected[i], "%s: %zu channels: y[%zu] is %g, expected %g", isa_name,
+                 channels, i, y[i], expected[i]);
     PALM_CHECK(y[count] == 77.f, "wrote past the end");
   }
+}
+
+}  // namespace
+
+int main() {
+#define PALM_ISA(isa, need)               \
+  if (runs_here(need)) check(#isa, need); \
+  else std::printf("skip %s\n", #isa);
+#include "base/isas.inc"
+#undef PALM_ISA
 }

@@ -28,7 +28,7 @@ class PoolStep : public Step {
       fail(Fault::kModel, "%s into %s does not fit its attributes", x.text().c_str(),
            y.text().c_str());
     }
-    find_inside();
+    window_.inside(width_, out_width_, inside_begin_, inside_end_);
   }
 
   size_t scratch_bytes(int threads) const override {
@@ -52,15 +52,6 @@ class PoolStep : public Step {
   }
 
  private:
-  // The columns whose windows have no padding at left and right.
-  void find_inside() {
-    const Window& w = window_;
-    const size_t reach = (w.kernel_width - 1) * w.dilation_x;
-    inside_begin_ = (w.left + w.stride_x - 1) / w.stride_x;
-    const size_t end = width_ + w.left > reach ? (width_ + w.left - reach - 1) / w.stride_x + 1 : 0;
-    inside_end_ = std::max(inside_begin_, std::min(end, out_width_));
-  }
-
   // `pixels` pixels of a row, all with the same taps.
   void pool(const Buffers& b, const float** taps, size_t row, size_t ox, size_t pixels) const {
     const Window& w = window_;
