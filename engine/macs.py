@@ -108,6 +108,7 @@ RULES: dict[str, Rule] = {
     "deform_conv": _conv,
     "einsum": _einsum,
     "fused_conv": _conv,
+    "fused_conv_transpose": _conv_transpose,
     "gemm": _gemm,
     "gru": _recurrent,
     "lstm": _recurrent,

@@ -27,7 +27,10 @@ from palmkit.engine.plan import StepTime, last_uses
 
 PROGRAMS_KEPT = 32
 
-_HEAVY_OPS = ("conv", "conv_transpose", "fused_conv", "gemm", "gru", "lstm", "matmul", "rnn")
+_HEAVY_OPS = (
+    "conv", "conv_transpose", "fused_conv", "fused_conv_transpose", "gemm", "gru", "lstm",
+    "matmul", "rnn",
+)  # fmt: skip
 
 _Key = TypeVar("_Key")
 _Kept = TypeVar("_Kept")

@@ -14,7 +14,8 @@ from palmkit.engine.shapes import symbolic_types
 
 FAMILIES: Mapping[str, tuple[str, ...]] = {
     "convolution, matrices": (
-        *("conv", "conv_transpose", "fused_conv", "deform_conv", "gemm", "matmul", "einsum"),
+        *("conv", "conv_transpose", "fused_conv", "fused_conv_transpose", "deform_conv"),
+        *("gemm", "matmul", "einsum"),
         *("conv_integer", "matmul_integer", "qlinear_conv", "qlinear_matmul", "attention"),
     ),
     "recurrent": ("gru", "lstm", "rnn"),

@@ -40,6 +40,19 @@ def activate(x: Array, activation: str, params: tuple[float, ...], slope: Array 
     return np.asarray(find(activation).reference(x, *inputs, **attrs))
 
 
+def check_activation(
+    op: str, y: Type, activation: str, params: tuple[float, ...], slope: Type | None
+) -> None:
+    """ValueError or ShapeError unless the activation is one, with its parameters, for y."""
+    if len(params) != len(ACTIVATIONS[activation]):
+        raise ValueError(f"{activation} takes {ACTIVATIONS[activation]}")
+    if (slope is not None) != (activation == "prelu"):
+        raise ValueError("slope and activation prelu go together")
+    if slope is not None:
+        need_dtype(op, y, slope, among=(y.dtype,))
+        need_broadcast_to(op, slope, y)
+
+
 def _infer(
     x: Type,
     w: Type,
@@ -54,18 +67,12 @@ def _infer(
     check_attrs(attrs, conv.reference)
     y = conv.infer(x, w, b, **attrs)
     assert isinstance(y, Type)
-    if len(activation_params) != len(ACTIVATIONS[activation]):
-        raise ValueError(f"{activation} takes {ACTIVATIONS[activation]}")
-    if (slope is not None) != (activation == "prelu"):
-        raise ValueError("slope and activation prelu go together")
     if z is not None:
         need_dtype("fused_conv", y, z, among=(y.dtype,))
         fits = len(z.shape) == len(y.shape) and z.dims[1] <= y.dims[1]
         if not fits or (z.dims[0], *z.dims[2:]) != (y.dims[0], *y.dims[2:]):
             raise ShapeError(f"fused_conv: cannot add {z} to {y}")
-    if slope is not None:
-        need_dtype("fused_conv", y, slope, among=(y.dtype,))
-        need_broadcast_to("fused_conv", slope, y)
+    check_activation("fused_conv", y, activation, activation_params, slope)
     return y
 
 

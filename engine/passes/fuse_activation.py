@@ -1,4 +1,4 @@
-"""An activation right after a convolution becomes part of it."""
+"""An activation right after a convolution, transposed or not, becomes part of it."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -13,6 +13,12 @@ from palmkit.engine.ops import find
 from palmkit.engine.ops.fused_conv import ACTIVATIONS
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite, with_attrs
 
+# What each becomes, and at which of its inputs the slope is.
+_LAYERS = {
+    "conv": ("fused_conv", 4),
+    "fused_conv": ("fused_conv", 4),
+    "conv_transpose": ("fused_conv_transpose", 3),
+}
 _FUSED = ("relu", *(name for name in ACTIVATIONS if name))
 
 
@@ -22,7 +28,7 @@ def fuse_activation(graph: Graph) -> Graph:
 
 
 def _fuse(draft: Draft, node: Node) -> Change:
-    layer = draft.sole_producer(node.inputs[0], "conv", "fused_conv") if node.inputs else None
+    layer = draft.sole_producer(node.inputs[0], *_LAYERS) if node.inputs else None
     if layer is None or layer.attrs.get("activation", ""):
         return None
     name, slope = node.op, ""
@@ -42,11 +48,12 @@ def _fuse(draft: Draft, node: Node) -> Change:
         return None
     else:
         params = _attributes(node, ACTIVATIONS[node.op])
-    inputs = [*layer.inputs, *[""] * (4 - len(layer.inputs))][:4]
+    op, place = _LAYERS[layer.op]
+    inputs = [*layer.inputs, *[""] * (place - len(layer.inputs))][:place]
     inputs.append(slope)
     while not inputs[-1]:
         inputs.pop()
-    fused = replace(layer, op="fused_conv", inputs=tuple(inputs), outputs=node.outputs)
+    fused = replace(layer, op=op, inputs=tuple(inputs), outputs=node.outputs)
     extra: dict[str, Attr] = {"activation": name}
     if params:
         extra["activation_params"] = tuple(params)
@@ -69,13 +76,16 @@ def _slope(draft: Draft, layer: Node, node: Node) -> str:
     value, weight = draft.constant(node.inputs[1]), draft.constant(layer.inputs[1])
     if value is None or weight is None or value.ndim > weight.ndim:
         return ""
+    outputs = len(weight)
+    if layer.op == "conv_transpose":
+        outputs = weight.shape[1] * int(layer.attrs.get("group", 1))  # type: ignore[arg-type]
     shape = (1,) * (weight.ndim - value.ndim) + value.shape
-    if shape[1] not in (1, len(weight)) or value.size != shape[1]:
+    if shape[1] not in (1, outputs) or value.size != shape[1]:
         return ""
-    wanted = (len(weight), *[1] * (weight.ndim - 2))
+    wanted = (outputs, *[1] * (weight.ndim - 2))
     if value.shape == wanted:
         return node.inputs[1]
-    spread = np.broadcast_to(value.reshape(-1), len(weight)).reshape(wanted)
+    spread = np.broadcast_to(value.reshape(-1), outputs).reshape(wanted)
     return draft.new_constant(f"{node.outputs[0]}/slope", spread)
 
 

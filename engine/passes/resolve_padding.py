@@ -4,7 +4,8 @@ from palmkit.engine.ir import Graph, Node
 from palmkit.engine.ops.windows import explicit_pads
 from palmkit.engine.passes.rewrite import Change, Draft, ints, rewrite, with_attrs
 
-_WINDOWED = ("conv", "fused_conv", "max_pool", "average_pool", "conv_transpose")
+_TRANSPOSED = ("conv_transpose", "fused_conv_transpose")
+_WINDOWED = ("conv", "fused_conv", "max_pool", "average_pool", *_TRANSPOSED)
 
 
 def resolve_padding(graph: Graph) -> Graph:
@@ -21,7 +22,7 @@ def _resolve(draft: Draft, node: Node) -> Change:
     kernel = ints(node, "kernel_shape") or (w or ())[2:]
     if x is None or not kernel:
         return None
-    if node.op == "conv_transpose":
+    if node.op in _TRANSPOSED:
         pads = _transposed_pads(draft, node, x[2:], kernel)
     else:
         pads = explicit_pads(node.attrs, x[2:], kernel)

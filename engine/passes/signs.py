@@ -29,7 +29,7 @@ def is_non_negative(draft: Draft, name: str, most_nodes: int = _MOST_NODES) -> b
     if node.op == "clip":
         low = draft.constant(input_at(node, 1))
         return low is not None and bool((low >= 0).all())
-    if node.op == "fused_conv":
+    if node.op in ("fused_conv", "fused_conv_transpose"):
         params: Any = node.attrs.get("activation_params", ())
         activation = node.attrs.get("activation", "")
         return activation == "sigmoid" or (activation == "clip" and params[0] >= 0)

@@ -40,6 +40,7 @@ def test_what_becomes_an_op(found: Table) -> None:
     assert "Mean" not in named(found, "mean").tensorflow
     assert "Convolution" in named(found, "conv").caffe
     assert named(found, "fused_conv").onnx == ()
+    assert named(found, "fused_conv_transpose").onnx == ()
 
 
 def test_what_becomes_several(found: Table) -> None:

@@ -318,31 +318,45 @@ def test_converter_keeps_the_meaning(op: Op, case: Case) -> None:
 
 @pytest.mark.parametrize("case", find("fused_conv").cases, ids=label)
 def test_fused_conv_is_its_parts(case: Case) -> None:
-    """The one op that ONNX has not, from ops that it has."""
+    """An op that ONNX has not, from ops that it has."""
     x, w, b, z, slope = (*arrays(case), None, None, None)[:5]
-    attrs = dict(case.attrs)
-    activation, params = attrs.pop("activation", ""), attrs.pop("activation_params", ())
-    assert isinstance(params, tuple)
-    y = run("conv", x, w, b, **attrs)
+    y = run("conv", x, w, b, **without_activation(case))
     if z is not None:
         missing = y.shape[1] - z.shape[1]
         pads = np.array([0, 0, 0, 0, 0, missing, 0, 0])
         y = run("add", y, run("pad", z, pads))
+    assert_close(run("fused_conv", x, w, b, z, slope, **case.attrs), activated(y, slope, case))
+
+
+@pytest.mark.parametrize("case", find("fused_conv_transpose").cases, ids=label)
+def test_fused_conv_transpose_is_its_parts(case: Case) -> None:
+    x, w, b, slope = (*arrays(case), None, None)[:4]
+    y = run("conv_transpose", x, w, b, **without_activation(case))
+    got = run("fused_conv_transpose", x, w, b, slope, **case.attrs)
+    assert_close(got, activated(y, slope, case))
+
+
+def without_activation(case: Case) -> dict[str, Attr]:
+    return {k: v for k, v in case.attrs.items() if not k.startswith("activation")}
+
+
+def activated(y: Array, slope: Array | None, case: Case) -> Array:
+    activation, params = case.attrs.get("activation", ""), case.attrs.get("activation_params", ())
+    assert isinstance(params, tuple)
     bounds = [np.array(param, y.dtype) for param in params]
     match activation:
         case "":
-            pass
+            return y
         case "clip":
-            y = run("clip", y, *bounds)
+            return run("clip", y, *bounds)
         case "prelu":
-            y = run("prelu", y, slope)
+            return run("prelu", y, slope)
         case "hard_sigmoid":
-            y = run("hard_sigmoid", y, alpha=params[0], beta=params[1])
+            return run("hard_sigmoid", y, alpha=params[0], beta=params[1])
         case "leaky_relu" | "elu" | "swish":
-            y = run(activation, y, alpha=params[0])
+            return run(activation, y, alpha=params[0])
         case _:
-            y = run(str(activation), y)
-    assert_close(run("fused_conv", x, w, b, z, slope, **case.attrs), y)
+            return run(str(activation), y)
 
 
 def run(op: str, *inputs: Array | None, **attrs: Attr) -> Array:

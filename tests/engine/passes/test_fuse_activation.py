@@ -51,6 +51,34 @@ def test_each(becomes: Callable[..., Graph], node: str, inputs: str, attrs: str)
     )
 
 
+@pytest.mark.parametrize(
+    ("node", "slope", "activation"),
+    [
+        ("relu(a)", "", "activation='clip', activation_params=(0.0, inf)"),
+        ("prelu(a, slope)", ", slope", "activation='prelu'"),
+        ("prelu(a, single)", ", y/slope", "activation='prelu'"),
+        ("sigmoid(a)", "", "activation='sigmoid'"),
+    ],
+)
+def test_of_a_transposed_convolution(
+    becomes: Callable[..., Graph], node: str, slope: str, activation: str
+) -> None:
+    between = ", " if slope else ""
+    becomes(
+        fuse_activation,
+        f"""
+        x = input(1, 6, 6, 6)
+        w = random(6, 2, 3, 3)
+        slope = random(4, 1, 1)
+        single = float32([0.25])
+        a = conv_transpose(x, w, group=2, strides=(2, 2))
+        y = {node}
+        output(y)
+        """,
+        f"y = fused_conv_transpose(x, w{between}{slope}, {activation}, group=2, strides=(2, 2))",
+    )
+
+
 def test_after_a_residual(becomes: Callable[..., Graph]) -> None:
     becomes(
         fuse_activation,

@@ -160,11 +160,11 @@ def _lower_volume(lowering: Lowering, node: Node) -> None:
     )
 
 
-@rule("conv_transpose")
+@rule("conv_transpose", "fused_conv_transpose")
 def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     """x and y channels-last; w as [c, kh, kw, m / group]."""
     lowering.need_dtype(*node.inputs)
-    x, w, bias = (*node.inputs, "")[:3]
+    x, w, bias, slope = (*node.inputs, "", "")[:4]
     if not lowering.type(node.outputs[0]).elements:
         lowering.put(node.outputs[0])
         return
@@ -173,12 +173,14 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     window = {name: node.attrs[name] for name in TRANSPOSED_WINDOW if name in node.attrs}
     placed = place(lowering.type(x), lowering.dims(w)[2:], **window)  # type: ignore[arg-type]
     extra = _ints(node, "output_padding", [0] * (rank - 2))
+    outputs = lowering.dims(node.outputs[0])[1]
     lowering.step(
         "conv_transpose",
         [
             _image(lowering.get(x, order), rank),
             _weights(lowering, w, rank),
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
+            _per_channel(lowering, slope, outputs) if slope else None,
         ],
         [_image(lowering.put(node.outputs[0], order), rank)],
         {
