@@ -92,6 +92,9 @@ Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& s
                  const std::vector<Array>& constants, size_t arena_bytes, uint32_t isa)
     : tensors_(std::move(tensors)) {
   place(constants, arena_bytes);
+  size_t constant_bytes = 0;
+  for (const Array& array : constants) constant_bytes += array.count * size_of(array.dtype);
+  const CommonArena weights(constant_bytes);
   for (size_t i = 0; i < steps.size(); ++i) {
     try {
       add(steps[i], isa);

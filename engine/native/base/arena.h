@@ -1,40 +1,49 @@
 #pragma once
 #include <cstddef>
-#include <cstdlib>
+#include <cstdint>
 #include <memory>
-#if defined(__linux__)
-#include <sys/mman.h>
-#endif
-
-#include "base/error.h"
 
 namespace palm {
 
-constexpr size_t kAlignment = 64, kHugePage = 2 << 20;
+constexpr size_t kAlignment = 64;
 
 // `bytes` rounded up to whole cache lines.
 inline size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Uninitialised memory that begins on a cache line. The whole huge pages of what is large are asked
-// to be such: weights that are read once a run are read up to twice as fast.
+// Uninitialised memory that begins on a cache line; throws Error if there is none. The whole huge
+// pages of what is large are asked to be such: weights that are read once a run are read up to
+// twice as fast.
 class Arena {
  public:
-  Arena() = default;
-  explicit Arena(size_t bytes)
-      : data_(std::aligned_alloc(bytes < kHugePage ? kAlignment : kHugePage, round_up(bytes + 1))) {
-    if (!data_) fail(Fault::kBackend, "out of memory: could not get %zu bytes", bytes);
-#if defined(MADV_HUGEPAGE)
-    if (bytes >= kHugePage) madvise(data_.get(), bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
-#endif
-  }
-  char* data() const { return static_cast<char*>(data_.get()); }
-  float* floats() const { return static_cast<float*>(data_.get()); }
+  Arena();
+  explicit Arena(size_t bytes);
+  Arena(Arena&& other) noexcept;
+  Arena& operator=(Arena&& other) noexcept;
+  ~Arena();
+  char* data() const { return data_.get(); }
+  float* floats() const { return reinterpret_cast<float*>(data_.get()); }
 
  private:
-  struct Free {
-    void operator()(void* p) const { std::free(p); }
-  };
-  std::unique_ptr<void, Free> data_;
+  std::shared_ptr<char> data_;
+};
+
+// While it lives, the small Arenas that its thread makes lie side by side in large pieces of
+// memory; a piece lives as long as any Arena in it. For those that are of about `bytes` in all.
+class CommonArena {
+ public:
+  explicit CommonArena(size_t bytes);
+  ~CommonArena();
+  CommonArena(const CommonArena&) = delete;
+  CommonArena& operator=(const CommonArena&) = delete;
+
+ private:
+  friend class Arena;
+
+  std::shared_ptr<char> take(size_t bytes);
+
+  std::shared_ptr<char> piece_;
+  size_t piece_bytes_, used_ = 0;
+  CommonArena* const before_;
 };
 
 }  // namespace palm

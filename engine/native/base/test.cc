@@ -1,7 +1,9 @@
+#include <algorithm>
 #include <atomic>
 #include <set>
 #include <string>
 
+#include "base/arena.h"
 #include "base/check.h"
 #include "base/step.h"
 #include "base/threads.h"
@@ -87,6 +89,25 @@ void check_attrs() {
   attrs.check_all_read();
 }
 
+void check_arenas() {
+  Arena kept;
+  {
+    const CommonArena weights(4 << 20);
+    Arena first(100), second(1000), large(3 << 20);
+    PALM_CHECK(second.data() == first.data() + 128, "small ones lie side by side");
+    const CommonArena few(1000);
+    const Arena apart(100), beside(100);
+    PALM_CHECK(apart.data() != second.data() + 1024, "a small program has none in common");
+    for (size_t i = 0; i < 4100; ++i) {
+      Arena next(1000);
+      std::fill_n(next.data(), 1000, 'x');
+    }
+    kept = std::move(second);
+  }
+  PALM_CHECK(reinterpret_cast<uintptr_t>(kept.data()) % kAlignment == 0, "a cache line");
+  std::fill_n(kept.data(), 1000, 'y');
+}
+
 }  // namespace
 
 int main() {
@@ -96,4 +117,5 @@ int main() {
   check_strides();
   check_tensor();
   check_attrs();
+  check_arenas();
 }

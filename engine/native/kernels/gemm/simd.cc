@@ -63,6 +63,8 @@ V activate(V x, V slope, V low, V high) {
 }
 
 // Rows [row, row + kRows) of the panel at `column`: kFull vectors, then `tail_columns` in a Tail.
+constexpr size_t kAhead = 2048;  // floats
+
 template <int kRows, int kFull, class Tail, bool kPrelu>
 void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const float* b) {
   constexpr int kSum = kFull ? kFull : 1, kPointers = (kRows + 3) / 4;
@@ -91,6 +93,12 @@ void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const f
     do {
       F32 y[kSum];
       PALM_UNROLL for (int v = 0; v < kFull; ++v) { y[v] = F32::load(b + v * F32::lanes); }
+      // With one row b comes from far away, and each of it is wanted once.
+      if constexpr (kRows == 1) {
+        PALM_UNROLL for (int v = 0; v < kFull; ++v) {
+          __builtin_prefetch(b + kAhead + v * F32::lanes);
+        }
+      }
       const Tail y_tail = Tail::load(b + kFull * F32::lanes);
       PALM_UNROLL for (int i = 0; i < kRows; ++i) {
         const ptrdiff_t offset = i % 4 == 3 ? lda3 : i % 4 * lda;
