@@ -1,7 +1,11 @@
 #include <algorithm>
 #include <atomic>
+#include <chrono>
+#include <mutex>
 #include <set>
 #include <string>
+#include <thread>
+#include <vector>
 
 #include "base/arena.h"
 #include "base/check.h"
@@ -20,25 +24,78 @@ bool refuses(Function f) {
   return false;
 }
 
-// Every index once, in parts that begin at multiples of the grain.
-void check_pool(int threads) {
+// One loop: every index once, in parts that begin at multiples of the unit, no two at a time by
+// the same thread. Now and then a part takes long.
+void check_loop(Pool& pool, size_t count, Grain grain, Random& random) {
+  const size_t threads = static_cast<size_t>(pool.threads());
+  std::vector<std::atomic<uint8_t>> hits(count);
+  std::vector<std::atomic<bool>> at_work(threads);
+  std::atomic<int> bad_parts{0};
+  const size_t slow = random.between(0, 63);
+  pool.parallel(count, grain, [&](size_t begin, size_t end, int t) {
+    const size_t thread = static_cast<size_t>(t);
+    if (thread >= threads || at_work[thread].exchange(true)) ++bad_parts;
+    if (begin % grain.unit || begin >= end || end > count) ++bad_parts;
+    if (slow == thread) std::this_thread::sleep_for(std::chrono::microseconds(200));
+    for (size_t i = begin; i < end; ++i) ++hits[i];
+    if (!at_work[thread].exchange(false)) ++bad_parts;
+  });
+  for (size_t i = 0; i < count; ++i)
+    PALM_CHECK(hits[i] == 1, "%zu of %zu ran %d times", i, count, hits[i].load());
+  PALM_CHECK(bad_parts == 0, "count %zu, unit %zu, least %zu", count, grain.unit, grain.least);
+}
+
+void check_pool(int threads, int rounds) {
   Pool pool(threads);
+  Random random;
   PALM_CHECK(pool.threads() == threads, "%d threads", pool.threads());
-  for (int round = 0; round < 2000; ++round) {
-    const size_t count = static_cast<size_t>(round % 37),
-                 grain = static_cast<size_t>(round % 5 + 1);
-    std::vector<std::atomic<int>> hits(count);
-    std::atomic<int> bad_parts{0};
-    pool.parallel(count, grain, [&](size_t begin, size_t end, int thread) {
-      if (thread >= threads || begin % grain || begin >= end) ++bad_parts;
-      for (size_t i = begin; i < end; ++i) ++hits[i];
-    });
-    for (size_t i = 0; i < count; ++i)
-      PALM_CHECK(hits[i] == 1, "%zu ran %d times", i, hits[i].load());
-    PALM_CHECK(bad_parts == 0, "count %zu, grain %zu", count, grain);
-    // Now and then the workers fall asleep.
-    if (round % 500 == 0) std::this_thread::sleep_for(std::chrono::milliseconds(2));
+  for (int round = 0; round < rounds; ++round) {
+    const size_t most = round % 100 == 0 ? 300000 : round % 10 == 0 ? 5000 : 40;
+    check_loop(pool, random.between(0, most), {random.between(1, 5), random.between(1, 9)},
+               random);
+    // Now and then the workers fall asleep, or are about to.
+    if (round % 50 == 0)
+      std::this_thread::sleep_for(std::chrono::microseconds(random.between(0, 199)));
   }
+}
+
+// Two callers, each with a pool, on fewer cores than threads.
+void check_two_pools() {
+  std::thread other([] { check_pool(3, 500); });
+  check_pool(4, 500);
+  other.join();
+}
+
+// Loops that find the workers in every stage of falling asleep.
+void check_sleep() {
+  Pool pool(2);
+  for (int round = 0; round < 3000; ++round) {
+    std::atomic<int> sum{0};
+    pool.parallel(64, {1, 1}, [&](size_t begin, size_t end, int) {
+      sum += static_cast<int>(end - begin);
+    });
+    PALM_CHECK(sum == 64, "%d of 64", sum.load());
+    const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(round % 75);
+    while (std::chrono::steady_clock::now() < until) {}
+  }
+}
+
+// A worker does take part, and the caller does what a worker is too late for.
+void check_sharing() {
+  Pool pool(2);
+  std::set<int> seen;
+  std::mutex mutex;
+  for (int round = 0; round < 100 && seen.size() < 2; ++round) {
+    pool.parallel(2, {1, 1}, [&](size_t, size_t, int thread) {
+      std::this_thread::sleep_for(std::chrono::milliseconds(2));
+      std::lock_guard<std::mutex> lock(mutex);
+      seen.insert(thread);
+    });
+  }
+  PALM_CHECK(seen.size() == 2, "%zu threads took part", seen.size());
+  std::atomic<int> parts{0};
+  pool.parallel(7, {1, 8}, [&](size_t, size_t, int thread) { parts += thread == 0 ? 1 : 100; });
+  PALM_CHECK(parts == 1, "a loop that is not worth a thread");
 }
 
 void check_bounds() {
@@ -111,7 +168,10 @@ void check_arenas() {
 }  // namespace
 
 int main() {
-  for (int threads : {1, 2, 3, 8}) check_pool(threads);
+  for (int threads : {1, 2, 3, 8, 33}) check_pool(threads, threads < 9 ? 2000 : 200);
+  check_two_pools();
+  check_sleep();
+  check_sharing();
   PALM_CHECK(refuses([] { Pool(0); }) && refuses([] { Pool(100000); }), "a number of threads");
   check_bounds();
   check_strides();

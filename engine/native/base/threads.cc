@@ -2,6 +2,7 @@
 
 #include <unistd.h>
 
+#include <algorithm>
 #include <chrono>
 #include <system_error>
 
@@ -10,22 +11,30 @@
 namespace palm {
 namespace {
 
-constexpr int kMaxThreads = 256;
+constexpr size_t kMaxThreads = 256, kMaxUnits = 0xffff;
+// A piece is worth this many times as much as it takes for a thread to share in a loop at all.
+constexpr size_t kLeastPiece = 3;
 constexpr std::chrono::microseconds kSpin{50};
 constexpr int kPausesBetweenLooks = 64, kLooksBeforeYield = 4000;
 
-// In one word, so that a part is taken by one exchange: a worker that is late finds either parts of
-// the loop that it looked at, or another word.
-struct Ticket {
-  explicit Ticket(uint64_t word)
-      : loop(word >> 32), next(word >> 16 & 0xffff), parts(word & 0xffff) {}
-  static uint64_t of(uint64_t loop, size_t parts) { return loop << 32 | parts; }
-  static constexpr uint64_t kOnePart = 1 << 16;
-  bool has_parts() const { return next < parts; }
+// Units [begin, end) of a loop. In one word, so that units are taken by one exchange: who is late
+// finds either units of the loop that it looked at, or another word.
+struct Range {
+  explicit Range(uint64_t word) : loop(word >> 32), begin(word >> 16 & 0xffff), end(word & 0xffff) {}
+  Range(uint64_t of_loop, size_t from, size_t to) : loop(of_loop), begin(from), end(to) {}
+  uint64_t word() const { return loop << 32 | begin << 16 | end; }
+  size_t size() const { return end - begin; }
 
   uint64_t loop;
-  size_t next, parts;
+  size_t begin, end;
 };
+
+// Units to take at once where `left` are left: half of them, so that the first piece is large and
+// the last ones are small, but none is smaller than `piece`.
+size_t part_of(size_t left, size_t piece) {
+  const size_t half = std::max((left + 1) / 2, piece);
+  return half + piece > left ? left : half;
+}
 
 void pause() {
 #if defined(__x86_64__)
@@ -38,8 +47,9 @@ void pause() {
 }  // namespace
 
 Pool::Pool(int threads) : process_(getpid()) {
-  if (threads < 1 || threads > kMaxThreads)
-    fail(Fault::kBackend, "threads: expected 1 to %d, got %d", kMaxThreads, threads);
+  if (threads < 1 || static_cast<size_t>(threads) > kMaxThreads)
+    fail(Fault::kBackend, "threads: expected 1 to %zu, got %d", kMaxThreads, threads);
+  shares_ = std::make_unique<Share[]>(static_cast<size_t>(threads));
   workers_.reserve(static_cast<size_t>(threads) - 1);
   try {
     for (int t = 1; t < threads; ++t) workers_.emplace_back(&Pool::work, this, t);
@@ -74,39 +84,85 @@ void Pool::check_process() const {
     fail(Fault::kBackend, "a session of %d threads does not survive a fork", threads());
 }
 
-void Pool::run(Function function, void* data, size_t parts) {
-  function_ = function;
-  data_ = data;
-  done_.store(0, std::memory_order_relaxed);
-  ticket_.store(Ticket::of(Ticket(ticket_.load()).loop + 1, parts));
-  if (sleepers_.load() > 0) {
-    { std::lock_guard<std::mutex> lock(bed_->mutex); }
-    bed_->wake.notify_all();
+size_t Pool::unit_of(size_t count, Grain grain) {
+  const size_t units = (count + grain.unit - 1) / grain.unit;
+  return grain.unit * ((units + kMaxUnits - 1) / kMaxUnits);
+}
+
+size_t Pool::count_sharers(size_t count, Grain grain) const {
+  const size_t units = (count + grain.unit - 1) / grain.unit;
+  return std::min({workers_.size() + 1, units, count / grain.least});
+}
+
+void Pool::wake() {
+  { std::lock_guard<std::mutex> lock(bed_->mutex); }
+  bed_->wake.notify_all();
+}
+
+void Pool::run(Function function, void* data, size_t units, size_t least, size_t sharers) {
+  ++loop_;
+  const size_t piece = std::max<size_t>(1, least * kLeastPiece);
+  for (size_t t = sharers; t-- > 0;) {
+    Share& share = shares_[t];
+    Range range(loop_, units * t / sharers, units * (t + 1) / sharers);
+    share.function = function;
+    share.data = data;
+    share.piece.store(piece, std::memory_order_relaxed);
+    // The caller has its first piece already.
+    if (t == 0) range.begin = part_of(range.size(), piece);
+    share.range.store(range.word(), std::memory_order_release);
   }
-  take_parts(0);
-  for (int looks = 0; done_.load(std::memory_order_acquire) != parts; ++looks) {
-    // A worker that lost its core within a part needs this one.
+  // A worker that falls asleep just now is not missed: its share is taken by others.
+  if (sleepers_.load(std::memory_order_relaxed) > 0) wake();
+  size_t mine = part_of(units / sharers, piece);
+  function(data, 0, mine, 0);
+  mine += take(shares_[0], true, 0);
+  mine += take_others(0);
+  expected_ += units - mine;
+  for (int looks = 0; done_.load(std::memory_order_acquire) != expected_; ++looks) {
+    // A worker that lost its core within a piece needs this one.
     if (looks > kLooksBeforeYield) std::this_thread::yield();
     else pause();
   }
 }
 
-void Pool::take_parts(int thread) {
-  uint64_t word = ticket_.load(std::memory_order_acquire);
+// Units of a share until there are no more: from the front if it is the thread's own. Returns how
+// many.
+size_t Pool::take(Share& share, bool own, int thread) {
+  size_t taken = 0;
+  uint64_t word = share.range.load(std::memory_order_acquire);
   for (;;) {
-    const Ticket ticket(word);
-    if (!ticket.has_parts()) return;
-    if (!ticket_.compare_exchange_weak(word, word + Ticket::kOnePart, std::memory_order_acq_rel))
+    const Range range(word);
+    if (range.size() == 0) return taken;
+    const size_t part = part_of(range.size(), share.piece.load(std::memory_order_relaxed));
+    Range rest = range;
+    if (own) rest.begin += part;
+    else rest.end -= part;
+    if (!share.range.compare_exchange_weak(word, rest.word(), std::memory_order_acq_rel,
+                                           std::memory_order_acquire))
       continue;
-    function_(data_, ticket.next, thread);
-    done_.fetch_add(1, std::memory_order_release);
-    word = ticket_.load(std::memory_order_acquire);
+    const size_t begin = own ? range.begin : rest.end;
+    share.function(share.data, begin, begin + part, thread);
+    taken += part;
+    word = share.range.load(std::memory_order_acquire);
   }
+}
+
+size_t Pool::take_others(int thread) {
+  const size_t count = workers_.size() + 1;
+  size_t taken = 0;
+  for (size_t i = 1; i < count; ++i)
+    taken += take(shares_[(static_cast<size_t>(thread) + i) % count], false, thread);
+  return taken;
 }
 
 void Pool::work(int thread) {
   using Clock = std::chrono::steady_clock;
-  const auto idle = [&] { return !Ticket(ticket_.load()).has_parts() && !stop_.load(); };
+  Share& share = shares_[static_cast<size_t>(thread)];
+  const auto idle = [&] {
+    return Range(share.range.load(std::memory_order_acquire)).size() == 0 &&
+           !stop_.load(std::memory_order_relaxed);
+  };
   while (!stop_.load()) {
     const auto until = Clock::now() + kSpin;
     while (idle() && Clock::now() < until)
@@ -117,7 +173,9 @@ void Pool::work(int thread) {
       bed_->wake.wait(lock, [&] { return !idle(); });
       sleepers_.fetch_sub(1);
     }
-    take_parts(thread);
+    // Told at once, in case the caller waits for nothing else.
+    if (const size_t taken = take(share, true, thread)) done_.fetch_add(taken);
+    if (const size_t taken = take_others(thread)) done_.fetch_add(taken);
   }
 }
 

@@ -10,18 +10,24 @@
 
 namespace palm {
 
-// How many items make a part that is worth sharing, at `work` an item: multiply-adds, or
-// kWorkOfTouching for each float that is only moved. A multiple of `unit`.
+// How a loop may be split: into parts that begin at multiples of `unit` items, `least` items being
+// worth a thread's while.
+struct Grain {
+  size_t unit, least;
+};
+
+// The grain of items of `work` each: multiply-adds, or kWorkOfTouching for each float that is only
+// moved.
 constexpr size_t kWorkOfTouching = 8;
-inline size_t grain_of(size_t work, size_t unit = 1) {
-  constexpr size_t kPart = 256 << 10;
-  const size_t items = kPart / (work ? work : 1) + 1;
-  return (items + unit - 1) / unit * unit;
+inline Grain grain_of(size_t work, size_t unit = 1) {
+  constexpr size_t kWorthAThread = 64 << 10;  // about a microsecond
+  return {unit, kWorthAThread / (work ? work : 1) + 1};
 }
 
-// A caller and `threads - 1` workers that share out loops. The caller never waits for a worker that
-// has not begun a part: it does that part itself. Workers spin a short while between loops, then
-// sleep. One caller may use a pool at a time.
+// A caller and `threads - 1` workers that share out loops. Each has its own share, the same part of
+// every loop, so that it finds in its cache what it wrote in the loop before; who is done takes
+// from the others' shares. So the caller never waits for a worker that has not begun. Workers spin
+// a short while between loops, then sleep. One caller may use a pool at a time.
 class Pool {
  public:
   explicit Pool(int threads);
@@ -34,55 +40,61 @@ class Pool {
   // Throws Error if the workers stayed behind in a parent process.
   void check_process() const;
 
-  // Calls body(begin, end, thread) for parts of [0, count) that begin at multiples of `grain`.
+  // Calls body(begin, end, thread) for parts of [0, count) that begin at multiples of grain.unit.
   // The body must not throw if there is more than one thread.
   template <class Body>
-  void parallel(size_t count, size_t grain, Body body) {
-    const size_t units = (count + grain - 1) / grain;
-    const size_t most = static_cast<size_t>(threads()) * kPartsPerThread;
-    const size_t parts = units < most ? units : most;
-    if (parts <= 1 || workers_.empty()) {
+  void parallel(size_t count, Grain grain, Body body) {
+    const size_t sharers = workers_.empty() ? 1 : count_sharers(count, grain);
+    if (sharers <= 1) {
       if (count) body(size_t{0}, count, 0);
       return;
     }
-    struct Job {
-      size_t count, grain, units, parts;
+    struct Loop {
+      size_t count, unit;
       Body* body;
-    } job{count, grain, units, parts, &body};
+    } loop{count, unit_of(count, grain), &body};
     run(
-        [](void* data, size_t part, int thread) {
-          const Job& j = *static_cast<Job*>(data);
-          const size_t begin = j.units * part / j.parts * j.grain;
-          const size_t end = j.units * (part + 1) / j.parts * j.grain;
-          (*j.body)(begin, end < j.count ? end : j.count, thread);
+        [](void* data, size_t begin, size_t end, int thread) {
+          const Loop& l = *static_cast<Loop*>(data);
+          end *= l.unit;
+          (*l.body)(begin * l.unit, end < l.count ? end : l.count, thread);
         },
-        &job, parts);
+        &loop, (count + loop.unit - 1) / loop.unit, grain.least / loop.unit, sharers);
   }
 
  private:
-  using Function = void (*)(void* data, size_t part, int thread);
+  using Function = void (*)(void* data, size_t begin, size_t end, int thread);
 
-  static constexpr size_t kPartsPerThread = 4;
+  // The units of a thread's share that nobody has taken yet: see Range. The function and its data
+  // are written before `range` says that there are units, and not again before all are done.
+  struct alignas(128) Share {
+    std::atomic<uint64_t> range{0};
+    std::atomic<size_t> piece{1};  // units that are worth taking
+    Function function = nullptr;
+    void* data = nullptr;
+  };
 
-  void run(Function function, void* data, size_t parts);
-  void take_parts(int thread);
+  size_t count_sharers(size_t count, Grain grain) const;
+  static size_t unit_of(size_t count, Grain grain);
+  void run(Function function, void* data, size_t units, size_t least, size_t sharers);
+  size_t take(Share& share, bool own, int thread);
+  size_t take_others(int thread);
   void work(int thread);
+  void wake();
   void stop();
 
   std::vector<std::thread> workers_;
+  std::unique_ptr<Share[]> shares_;
   int process_ = 0;
+  uint32_t loop_ = 0;
+  uint64_t expected_ = 0;  // of done_, when the workers are done
   struct Bed {
     std::mutex mutex;
     std::condition_variable wake;
   };
   std::unique_ptr<Bed> bed_ = std::make_unique<Bed>();
-  // Written before `ticket_` says that there are parts, and not again before all of them are done.
-  Function function_ = nullptr;
-  void* data_ = nullptr;
-  // The loop's number, the next part and the number of parts: see Ticket.
-  alignas(64) std::atomic<uint64_t> ticket_{0};
-  alignas(64) std::atomic<size_t> done_{0};
-  alignas(64) std::atomic<int> sleepers_{0};
+  alignas(128) std::atomic<uint64_t> done_{0};  // units, by workers, ever
+  alignas(128) std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
 };
 

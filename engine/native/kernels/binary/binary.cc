@@ -90,7 +90,7 @@ class BinaryStep : public Step {
   void run(const Buffers& b) const override {
     if (rows_ == 0) return;
     const size_t inner = static_cast<size_t>(dims_.shape[dims_.shape.size() - 2]);
-    const size_t grain = grain_of(columns_ * kWorkOfTouching);
+    const Grain grain = grain_of(columns_ * kWorkOfTouching);
     b.pool->parallel(rows_, grain, [&](size_t begin, size_t end, int) {
       for (size_t row = begin; row < end;) {
         const size_t n = std::min(end - row, inner - row % inner);
@@ -105,7 +105,7 @@ class BinaryStep : public Step {
  private:
   // One long row becomes many, so that threads can share it.
   void split_wide_row() {
-    if (rows_ != 1 || columns_ < grain_of(kWorkOfTouching) * 2) return;
+    if (rows_ != 1 || columns_ < grain_of(kWorkOfTouching).least * 2) return;
     size_t parts = 2;
     while (parts < 64 && columns_ % (parts * 2) == 0) parts *= 2;
     if (columns_ % parts) return;

@@ -35,47 +35,28 @@ class GemmConv : public Conv {
 
   void run(const Buffers& b) const override {
     const Epilogue e = epilogue(b);
-    constexpr size_t kTileRows = 16;
-    const size_t work = depth_ * shape_.out_channels;
-    if (in_place_) {
-      if (shape_.pixels < kTileRows * 4) {
-        b.pool->parallel(panels_, grain_of(shape_.pixels * work / panels_),
-                         [&](size_t begin, size_t end, int) {
-                           multiply(b, e, b.in(kX), shape_.channels, 0, shape_.pixels, begin, end);
-                         });
-      } else {
-        b.pool->parallel(shape_.pixels, grain_of(work, kTileRows),
-                         [&](size_t begin, size_t end, int) {
-                           multiply(b, e, b.in(kX) + begin * shape_.channels, shape_.channels,
-                                    begin, end, 0, panels_);
-                         });
-      }
-      return;
-    }
+    const size_t lda = depth_ * shape_.groups;
+    if (in_place_) return multiply_all(b, e, b.in(kX), lda);
     if (shape_.pixels <= block_) {
-      // Too few to share out: then the columns are.
       float* const patches = reinterpret_cast<float*>(b.scratch);
-      const size_t lda = depth_ * shape_.groups;
       b.pool->parallel(shape_.pixels, grain_of(lda * kWorkOfTouching),
                        [&](size_t begin, size_t end, int) {
                          gather(b.in(kX), patches + begin * lda, begin, end);
                        });
-      b.pool->parallel(panels_, grain_of(shape_.pixels * work / panels_),
-                       [&](size_t begin, size_t end, int) {
-                         multiply(b, e, patches, lda, 0, shape_.pixels, begin, end);
-                       });
-      return;
+      return multiply_all(b, e, patches, lda);
     }
-    b.pool->parallel(shape_.pixels, std::max(grain_of(work), share(b.pool->threads())),
-                     [&](size_t begin, size_t end, int thread) {
-                       float* const patches = reinterpret_cast<float*>(
-                           b.scratch + static_cast<size_t>(thread) * block_bytes());
-                       for (size_t i = begin; i < end; i += block_) {
-                         const size_t last = std::min(end, i + block_);
-                         gather(b.in(kX), patches, i, last);
-                         multiply(b, e, patches, depth_ * shape_.groups, i, last, 0, panels_);
-                       }
-                     });
+    // Each part reads all weights, so none is small.
+    Grain grain = grain_of(depth_ * shape_.out_channels, tile_rows());
+    grain.least = std::max(grain.least, kLeastBlock / 2);
+    b.pool->parallel(shape_.pixels, grain, [&](size_t begin, size_t end, int thread) {
+      float* const patches =
+          reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * block_bytes());
+      for (size_t i = begin; i < end; i += block_) {
+        const size_t last = std::min(end, i + block_);
+        gather(b.in(kX), patches, i, last);
+        multiply(b, e, patches, lda, i, last);
+      }
+    });
   }
 
  private:
@@ -86,23 +67,31 @@ class GemmConv : public Conv {
         checked_product(checked_product(block_, depth_ * shape_.groups), sizeof(float)));
   }
 
-  // Pixels in a part: each part reads all weights, so there are fewer parts where they would be
-  // small.
-  size_t share(int threads) const {
-    size_t parts = static_cast<size_t>(threads) * 4;
-    while (parts > static_cast<size_t>(threads) && shape_.pixels / parts < kLeastBlock) parts /= 2;
-    return ((shape_.pixels + parts - 1) / parts + 3) / 4 * 4;
+  size_t tile_rows() const { return kernel_.first_panel(shape_.group_out).tile_rows; }
+
+  // All pixels, shared out.
+  void multiply_all(const Buffers& b, const Epilogue& e, const float* a, size_t lda) const {
+    if (shape_.groups == 1) {
+      return run_gemm(kernel_,
+                      {shape_.pixels, shape_.out_channels, depth_, 1, &a, lda, weights_.floats(),
+                       b.out(), shape_.out_channels, 0, panels_, e},
+                      *b.pool);
+    }
+    b.pool->parallel(shape_.pixels, grain_of(depth_ * shape_.out_channels, tile_rows()),
+                     [&](size_t begin, size_t end, int) {
+                       multiply(b, e, a + begin * lda, lda, begin, end);
+                     });
   }
 
   // Pixels [begin, end) from their patches, `a` being the first's.
   void multiply(const Buffers& b, const Epilogue& e, const float* a, size_t lda, size_t begin,
-                size_t end, size_t first_panel, size_t last_panel) const {
+                size_t end) const {
     for (size_t g = 0; g < shape_.groups; ++g) {
       const float* const group_a = a + g * depth_;
       kernel_.run({end - begin, shape_.group_out, depth_, 1, &group_a, lda,
                    weights_.floats() + g * group_floats_,
                    b.out() + begin * shape_.out_channels + g * shape_.group_out,
-                   shape_.out_channels, first_panel, last_panel,
+                   shape_.out_channels, 0, panels_,
                    e.from_channel(g * shape_.group_out).from_pixel(begin)});
     }
   }

@@ -121,7 +121,7 @@ class Copy : public Step {
     Dim& rows = dims_[dims_.size() - 2];
     constexpr size_t kParts = 16;
     if (outer_ >= kParts || rows.size < kParts ||
-        rows.size * dims_.back().size < grain_of(kWorkOfTouching))
+        rows.size * dims_.back().size < grain_of(kWorkOfTouching).least)
       return;
     size_t parts = 1;
     while (parts < kParts && rows.size % (parts * 2) == 0) parts *= 2;

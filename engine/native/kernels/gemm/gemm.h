@@ -32,11 +32,18 @@ using PackGemmFn = size_t (*)(size_t k, size_t n, const float* source, size_t ro
 // How many panels n columns make.
 using CountGemmFn = size_t (*)(size_t n);
 
+// The first panel of n columns: its columns, its floats a packed row, and the rows of its tiles.
+struct GemmPanel {
+  size_t columns, floats, tile_rows;
+};
+using PanelGemmFn = GemmPanel (*)(size_t n);
+
 #define PALM_KERNEL(need, name)                                                  \
   void name(const Gemm& gemm);                                                   \
   size_t pack_##name(size_t k, size_t n, const float* source, size_t row_stride, \
                      size_t column_stride, float* packed);                       \
-  size_t count_##name(size_t n);
+  size_t count_##name(size_t n);                                                 \
+  GemmPanel panel_##name(size_t n);
 #include "kernels/gemm/kernels.inc"
 #undef PALM_KERNEL
 
@@ -44,11 +51,12 @@ struct GemmKernel {
   GemmFn run;
   PackGemmFn pack;
   CountGemmFn count_panels;
+  PanelGemmFn first_panel;
 };
 
 GemmKernel find_gemm(uint32_t isa);
 
-// All of `gemm`, of one segment and every panel, its rows or panels shared out to the pool.
+// All of `gemm`, of one segment and every panel, its tiles shared out to the pool.
 void run_gemm(const GemmKernel& kernel, const Gemm& gemm, Pool& pool);
 
 }  // namespace palm

@@ -254,6 +254,12 @@ size_t PALM_SUFFIX(pack_gemm_f32, PALM_ISA_NAME)(size_t k, size_t n, const float
   return floats;
 }
 
+GemmPanel PALM_SUFFIX(panel_gemm_f32, PALM_ISA_NAME)(size_t n) {
+  const size_t columns = panel_columns(n);
+  return {columns, panel_floats(columns),
+          static_cast<size_t>(row_choices(vectors_of(columns))[0])};
+}
+
 size_t PALM_SUFFIX(count_gemm_f32, PALM_ISA_NAME)(size_t n) {
   size_t count = 0;
   for (size_t column = 0; column < n; ++count) column += panel_columns(n - column);

@@ -40,7 +40,7 @@ class NormalizeStep : public Step {
   void run(const Buffers& b) const override {
     const size_t size = rows_ * groups_ * n_, per_part = groups_per_part();
     const size_t parts = (groups_ + per_part - 1) / per_part;
-    const size_t grain = grain_of(rows_ * per_part * n_ * kWorkOfTouching * 2);
+    const Grain grain = grain_of(rows_ * per_part * n_ * kWorkOfTouching * 2);
     b.pool->parallel(items_ * parts, grain, [&](size_t begin, size_t end, int thread) {
       char* const scratch = b.scratch + static_cast<size_t>(thread) * columns_bytes();
       for (size_t i = begin; i < end; ++i) {

@@ -115,8 +115,8 @@ class RecurrentStep : public Step {
               gemm_.count_panels(directions_ * columns_), project_},
              *b.pool);
     const size_t threads = static_cast<size_t>(b.pool->threads());
-    const size_t grain = grain_of(kUnits * gates_ * hidden_ * std::max(batch_, kWorkOfWeight));
-    if (directions_ * batch_ < threads && directions_ * chunks_ >= 2 * grain)
+    const Grain grain = grain_of(kUnits * gates_ * hidden_ * std::max(batch_, kWorkOfWeight));
+    if (directions_ * batch_ < threads && directions_ * chunks_ >= 2 * grain.least)
       by_units(b, pass, grain);
     else by_rows(b, pass, threads);
     for (size_t d = 0; d < directions_; ++d)
@@ -162,7 +162,7 @@ class RecurrentStep : public Step {
   }
 
   // The units of each step are shared out.
-  void by_units(const Buffers& b, const Pass& pass, size_t grain) const {
+  void by_units(const Buffers& b, const Pass& pass, Grain grain) const {
     for (size_t s = 0; s < steps_; ++s) {
       for (int phase = 0; phase <= two_phases(); ++phase) {
         b.pool->parallel(directions_ * chunks_, grain, [&](size_t begin, size_t end, int thread) {

@@ -41,7 +41,7 @@ class Resize : public Step {
 
   void run(const Buffers& b) const override {
     const size_t in_row = width_ * channels_, out_row = out_width_ * channels_;
-    const size_t grain = grain_of(out_row * kWorkOfTouching);
+    const Grain grain = grain_of(out_row * kWorkOfTouching);
     b.pool->parallel(images_ * out_height_, grain, [&](size_t begin, size_t end, int thread) {
       float* const line =
           reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * line_bytes());
