@@ -23,10 +23,13 @@ def kernels() -> list[str]:
 
 def conv_algorithms(
     tensors: Sequence[_Tensor], steps: Sequence[_Step], isa: str = ""
-) -> list[list[str]]:
-    """For each step that is a convolution: the values its attribute `algorithm` may have.
+) -> list[list[tuple[str, float, list[float]]]]:
+    """For each step that is a convolution: (algorithm, seconds, terms) of all that suit it.
 
-    The first is what the kernel takes where the attribute is "". Other steps have none.
+    algorithm: a value of the attribute of that name; the first is what the kernel takes where the
+    attribute is "". seconds: what the cost model expects, with 1 thread, on the machine that it was
+    measured on. terms: what is done how often (see native/kernels/conv/cost.cc). Other steps have
+    none.
     """
 
 class Program:

@@ -41,8 +41,9 @@ def load(
     slow, the definition).
     threads: how many threads one run uses; 1 starts none.
     precision: "high" computes in float32; "normal" and "low" allow less where a backend has it.
-    tune: time the candidates for each convolution instead of choosing by rule; a backend with
-    one candidate has nothing to time.
+    tune: time the candidates for each convolution on this machine where the cost model finds them
+    close, and keep the times in the user's cache folder ($PALMKIT_CACHE_HOME moves it); with open
+    dims, when sizes first come. What is less exact than `precision` allows is no candidate.
     Raises ModelError if the file is missing, damaged or no model, UnsupportedError if the
     backend cannot run it, BackendError if there is no such backend.
     """

@@ -44,6 +44,7 @@ class Model:
         threads: how many threads one run uses; 1 starts none.
         precision: "high" computes in float32; "normal" and "low" allow a backend to compute in
         less where it has such kernels, else they mean "high".
+        tune: time what may be the fastest algorithm for each convolution, as `engine.load` says.
         Raises BackendError for a backend that is unknown or missing, UnsupportedError if it
         cannot run the model, ValueError for other bad options.
         """

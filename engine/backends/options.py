@@ -11,7 +11,7 @@ class Options:
 
     threads: how many threads one run uses; 1 starts none.
     precision: "high" computes in float32; "normal" and "low" allow less where that is faster.
-    tune: time the candidates for each convolution on this machine.
+    tune: time the candidates for each convolution on this machine, and keep the times on disk.
     """
 
     threads: int = 1

@@ -138,17 +138,20 @@ std::vector<T> all(const nb::sequence& list, Function one) {
   return result;
 }
 
-// For each step that is a convolution the algorithms that suit it; for others none.
-std::vector<std::vector<std::string>> conv_algorithms(const nb::sequence& tensors_,
-                                                      const nb::sequence& steps,
-                                                      const std::string& isa_name) {
+// For each step that is a convolution (algorithm, seconds, terms) of all that suit it; for others
+// none.
+nb::list conv_algorithms(const nb::sequence& tensors_, const nb::sequence& steps,
+                         const std::string& isa_name) {
   const auto tensors = all<palm::TensorSpec>(tensors_, tensor_of);
   const uint32_t isa = isa_of(isa_name);
-  std::vector<std::vector<std::string>> lists;
+  nb::list lists;
   for (nb::handle each : steps) {
     const palm::StepSpec spec = step_of(each);
-    lists.emplace_back();
-    if (spec.kernel == "conv") lists.back() = palm::conv_algorithms(node_of(tensors, spec, isa));
+    nb::list list;
+    if (spec.kernel == "conv")
+      for (const auto& c : palm::conv_algorithms(node_of(tensors, spec, isa)))
+        list.append(nb::make_tuple(c.algorithm, c.seconds, c.terms));
+    lists.append(list);
   }
   return lists;
 }

@@ -55,6 +55,10 @@ class CpuProgram:
 
         lowering = Lowering(graph)
         self.plan: Plan = allocate(lowering.steps, lowering.constants, lowering.borders)
+        if options.tune:
+            from palmkit.engine.backends.cpu.search import tuned
+
+            self.plan = tuned(self.plan, options.threads)
         self._inputs = tuple(graph.inputs)
         self._outputs = {name: lowering.declared[name] for name in graph.outputs}
         self._threads = options.threads

@@ -106,7 +106,6 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     attrs: dict[str, StepAttr] = {
         **_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
         "group": integer(node, "group", 1),
-        "algorithm": "",
         **_activation(node),
     }
     lowering.step(

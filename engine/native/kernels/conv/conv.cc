@@ -3,6 +3,10 @@
 #include "kernels/conv/conv.h"
 
 #include <algorithm>
+#include <iterator>
+#include <numeric>
+
+#include "kernels/conv/cost.h"
 
 namespace palm {
 
@@ -53,12 +57,13 @@ namespace {
 struct Algorithm {
   const char* name;
   bool (*suits)(const ConvShape& shape);
-  bool (*pays)(const ConvShape& shape);  // where it suits: is it faster than those below?
+  bool exact;  // to what precision="high" promises
+  CostTerms (*terms)(const ConvShape& shape, size_t lanes);
+  CostTerms ConvPrices::* prices;
   StepPtr (*make)(const Node& node, const ConvShape& shape);
 };
 
 bool always(const ConvShape&) { return true; }
-bool never(const ConvShape&) { return false; }
 
 template <size_t kTile>
 bool suits_tile(const ConvShape& shape) {
@@ -66,58 +71,79 @@ bool suits_tile(const ConvShape& shape) {
 }
 
 template <size_t kTile>
+CostTerms tile_terms(const ConvShape& shape, size_t lanes) {
+  return winograd_terms(shape, lanes, kTile);
+}
+
+template <size_t kTile>
 StepPtr make_tiles(const Node& node, const ConvShape& shape) {
   return make_winograd_conv(node, shape, kTile);
 }
 
-// Lavin and Gray, Fast Algorithms for Convolutional Neural Networks, arXiv 1509.09308. F(4,3) is
-// off by about 3e-6 of the range of y.
-bool winograd_pays(const ConvShape& s) {
-  constexpr size_t kLeastChannels = 32, kLeastPixels = 49;
-  return std::min(s.channels, s.out_channels) >= kLeastChannels &&
-         s.out_height * s.out_width >= kLeastPixels;
-}
-
-bool rows_pay(const ConvShape& s) {
-  constexpr size_t kLeastWidth = 16;
-  return s.out_width >= kLeastWidth && s.taps() > 1;
-}
-
-// In order of preference.
+// Where two cost the same the first one is taken. Winograd: Lavin and Gray, Fast Algorithms for
+// Convolutional Neural Networks, arXiv 1509.09308.
 constexpr Algorithm kAlgorithms[] = {
-    {"depthwise", suits_depthwise, always, make_depthwise_conv},
-    {"winograd_4", suits_tile<4>, winograd_pays, make_tiles<4>},
-    {"winograd_6", suits_tile<6>, never, make_tiles<6>},
-    {"winograd_2", suits_tile<2>, never, make_tiles<2>},
-    {"rows", suits_rows, rows_pay, make_row_conv},
-    {"gemm", always, always, make_gemm_conv},
+    {"depthwise", suits_depthwise, true, depthwise_terms, &ConvPrices::depthwise,
+     make_depthwise_conv},
+    {"gemm", always, true, gemm_terms, &ConvPrices::gemm, make_gemm_conv},
+    {"rows", suits_rows, true, row_terms, &ConvPrices::rows, make_row_conv},
+    {"winograd_2", suits_tile<2>, true, tile_terms<2>, &ConvPrices::winograd_2, make_tiles<2>},
+    {"winograd_4", suits_tile<4>, true, tile_terms<4>, &ConvPrices::winograd_4, make_tiles<4>},
+    {"winograd_6", suits_tile<6>, false, tile_terms<6>, &ConvPrices::winograd_6, make_tiles<6>},
+};
+
+struct Ranked {
+  const Algorithm* algorithm;
+  CostTerms terms;
+  double seconds;
 };
 
 // Those that suit the shape, the best first.
-std::vector<const Algorithm*> suitable(const ConvShape& shape) {
-  std::vector<const Algorithm*> list;
-  for (const Algorithm& algorithm : kAlgorithms)
-    if (algorithm.suits(shape)) list.push_back(&algorithm);
-  std::stable_partition(list.begin(), list.end(),
-                        [&](const Algorithm* each) { return each->pays(shape); });
-  return list;
-}
+struct Ranking {
+  Ranking(const ConvShape& shape, uint32_t isa) {
+    const ConvCosts costs(isa);
+    for (const Algorithm& each : kAlgorithms) {
+      if (!each.suits(shape)) continue;
+      const CostTerms terms = each.terms(shape, costs.lanes), &prices = costs.prices.*each.prices;
+      const double sum = std::inner_product(terms.begin(), terms.end(), prices.begin(), 0.0);
+      const Ranked ranked{&each, terms, sum * costs.scale * 1e-9};
+      Ranked* place = last++;
+      for (; place != list && place[-1].seconds > ranked.seconds; --place) *place = place[-1];
+      *place = ranked;
+    }
+  }
+  const Ranked* begin() const { return list; }
+  const Ranked* end() const { return last; }
+
+  Ranked list[std::size(kAlgorithms)];
+  Ranked* last = list;
+};
+
+bool wants_exact(const Node& node) { return node.attrs.text("precision", "high") == "high"; }
 
 }  // namespace
 
-std::vector<std::string> conv_algorithms(const Node& node) {
-  std::vector<std::string> names;
-  for (const Algorithm* each : suitable(ConvShape(node))) names.push_back(each->name);
-  return names;
+std::vector<ConvCandidate> conv_algorithms(const Node& node) {
+  std::vector<ConvCandidate> candidates;
+  const bool exact = wants_exact(node);
+  for (const Ranked& each : Ranking(ConvShape(node), node.isa)) {
+    if (exact && !each.algorithm->exact) continue;
+    candidates.push_back(
+        {each.algorithm->name, each.seconds, {each.terms.begin(), each.terms.end()}});
+  }
+  return candidates;
 }
 
 StepPtr make_conv(const Node& node) {
   const ConvShape shape(node);
   const std::string asked = node.attrs.text("algorithm", "");
+  const bool exact = wants_exact(node);
   std::string known;
-  for (const Algorithm* each : suitable(shape)) {
-    if (asked.empty() || asked == each->name) return each->make(node, shape);
-    known += std::string(known.empty() ? "" : ", ") + each->name;
+  for (const Ranked& each : Ranking(shape, node.isa)) {
+    const Algorithm& algorithm = *each.algorithm;
+    if (asked.empty() ? algorithm.exact || !exact : asked == algorithm.name)
+      return algorithm.make(node, shape);
+    known += std::string(known.empty() ? "" : ", ") + algorithm.name;
   }
   fail(Fault::kModel, "attribute algorithm: expected one of %s, got %.40s", known.c_str(),
        asked.c_str());

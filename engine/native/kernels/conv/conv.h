@@ -14,6 +14,12 @@ enum ConvInput { kX, kWeights, kBias, kSlope, kResidual };
 struct ConvShape : Window {
   explicit ConvShape(const Node& node);
 
+  // A product of the image as it lies by the weights.
+  bool is_matrix() const {
+    return taps() == 1 && stride_x == 1 && stride_y == 1 && top == 0 && left == 0 &&
+           out_height == height && out_width == width;
+  }
+
   size_t images, height, width, channels, out_height, out_width, out_channels;
   size_t groups, group_channels, group_out, pixels;
 };
@@ -49,7 +55,16 @@ StepPtr make_row_conv(const Node& node, const ConvShape& shape);
 bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
 
-// The values of attribute `algorithm` that this step may have, the kernel's own choice first.
-std::vector<std::string> conv_algorithms(const Node& node);
+// A way of convolving that suits a step: the value of attribute `algorithm`, and what the cost
+// model expects of it. terms: see cost.h.
+struct ConvCandidate {
+  std::string algorithm;
+  double seconds;
+  std::vector<double> terms;
+};
+
+// The kernel's own choice first, then by what is expected. What is less exact than the step's
+// attribute `precision` allows is left out.
+std::vector<ConvCandidate> conv_algorithms(const Node& node);
 
 }  // namespace palm

@@ -21,9 +21,7 @@ class GemmConv : public Conv {
                    weights_.floats() + g * group_floats_);
     }
     panels_ = kernel_.count_panels(shape.group_out);
-    in_place_ = shape.taps() == 1 && shape.stride_x == 1 && shape.stride_y == 1 && shape.top == 0 &&
-                shape.left == 0 && shape.out_height == shape.height &&
-                shape.out_width == shape.width;
+    in_place_ = shape.is_matrix();
     constexpr size_t kBlockFloats = 64 << 10;
     block_ = std::max<size_t>(kLeastBlock, kBlockFloats / (depth_ * shape.groups));
     block_ = std::max<size_t>(1, std::min(block_, shape.pixels));

@@ -89,6 +89,8 @@ StepPtr make_row_conv(const Node& node, const ConvShape& shape) {
   return std::make_unique<RowConv>(node, shape);
 }
 
-bool suits_rows(const ConvShape& s) { return s.groups == 1 && s.dilation_x == 1; }
+bool suits_rows(const ConvShape& s) {
+  return s.groups == 1 && s.dilation_x == 1 && !s.is_matrix();
+}
 
 }  // namespace palm

@@ -100,7 +100,9 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random) {
   if (std::string(c.activation) == "leaky_relu") step.attr("activation_params", Floats{0.125});
   const size_t count = c.images * oh * ow * out;
   const std::vector<double> expected = expect(c, x, w, bias, slope, z);
-  std::vector<std::string> algorithms = conv_algorithms(step.node(isa));
+  std::vector<std::string> algorithms;
+  for (const ConvCandidate& each : conv_algorithms(step.node(isa)))
+    algorithms.push_back(each.algorithm);
   algorithms.push_back("");
   for (const std::string& algorithm : algorithms) {
     step.attr("algorithm", algorithm);

@@ -1,0 +1,82 @@
+"""Timings of this machine, kept on disk: which algorithm took how long for which step."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import os
+import secrets
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from palmkit.engine import _native
+from palmkit.engine.machine import cache_folder, cpu_name
+
+Timings = Mapping[str, Mapping[str, float]]
+
+
+class TimingsFile:
+    """Seconds by step and algorithm, in one JSON file for each CPU model and native library.
+
+    Whatever is wrong with the file or its folder, what is read is what can be trusted, and what
+    cannot be written is timed again another day. Of processes that write at the same time, the
+    last one's file is kept, whole.
+    """
+
+    def __init__(self) -> None:
+        """The file of this machine in the user's cache folder."""
+        folder = cache_folder("tune")
+        self.machine = f"{cpu_name()}; {_native.isas()[0]}; library {_library_digest()}"
+        name = hashlib.blake2b(self.machine.encode(), digest_size=8).hexdigest()
+        self.path: Path | None = folder / f"{name}.json" if folder else None
+
+    def read(self) -> dict[str, dict[str, float]]:
+        """All that is known."""
+        if self.path is None:
+            return {}
+        try:
+            content: Any = json.loads(self.path.read_bytes())
+        except (OSError, ValueError, RecursionError):
+            return {}
+        if not isinstance(content, dict) or content.get("machine") != self.machine:
+            return {}
+        steps: Any = content.get("steps")
+        if not isinstance(steps, dict):
+            return {}
+        return {str(step): dict(each) for step, each in steps.items() if _is_timing(each)}
+
+    def add(self, timings: Timings) -> None:
+        """Keep these as well."""
+        if self.path is None:
+            return
+        steps = {**self.read(), **timings}
+        text = json.dumps({"machine": self.machine, "steps": steps}, indent=1)
+        part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.part")
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            try:
+                part.write_text(text, encoding="utf-8")
+                os.replace(part, self.path)
+            finally:
+                part.unlink(missing_ok=True)
+        except OSError:
+            return
+
+
+def _is_timing(value: Any) -> bool:
+    return (
+        isinstance(value, dict)
+        and bool(value)
+        and all(
+            isinstance(seconds, float) and math.isfinite(seconds) and seconds > 0
+            for seconds in value.values()
+        )
+    )
+
+
+def _library_digest() -> str:
+    """Kernels change with the file, whatever its version says."""
+    content = Path(str(_native.__file__)).read_bytes()
+    return hashlib.blake2b(content, digest_size=8).hexdigest()

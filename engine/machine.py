@@ -1,0 +1,42 @@
+"""What this machine is, and where programs keep what they can make again."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from pathlib import Path
+
+
+def cpu_name() -> str:
+    """The processor's model, as its maker writes it where the system tells."""
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
+            for line in file:
+                key, _, value = line.partition(":")
+                if key.strip() == "model name":
+                    return value.strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def cache_folder(purpose: str) -> Path | None:
+    """The user's cache folder for `purpose`; None where there is no home to have it in.
+
+    $PALMKIT_CACHE_HOME if that is set, else what the platform's programs use: $XDG_CACHE_HOME or
+    ~/.cache, ~/Library/Caches on macOS, %LOCALAPPDATA% on Windows; in it palmkit/<purpose>.
+    """
+    own = os.environ.get("PALMKIT_CACHE_HOME", "")
+    if own:
+        return Path(own) / purpose
+    variable = "LOCALAPPDATA" if sys.platform == "win32" else "XDG_CACHE_HOME"
+    # A relative path is to be ignored: XDG Base Directory Specification.
+    base = Path(os.environ.get(variable, ""))
+    if not base.is_absolute():
+        try:
+            home = Path.home()
+        except RuntimeError:
+            return None
+        base = home / ("Library/Caches" if sys.platform == "darwin" else ".cache")
+    return base / "palmkit" / purpose

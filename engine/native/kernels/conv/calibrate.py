@@ -1,0 +1,132 @@
+"""Prices for the cost model: time every way of convolving on this machine, then fit.
+
+python calibrate.py time OUT.json [--isa avx2]   times some 300 shapes, alone on the machine
+python calibrate.py fit OUT.json                 prints the prices for cost.cc and their errors
+
+Shapes are drawn as vision networks have them, with the same seed every time. The file of the
+machine in cost.cc is kept in tests/engine/backends, where a test ranks by it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+from importlib import import_module
+from math import prod
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine import _native
+from palmkit.engine.backends.cpu.search import time_step
+from palmkit.engine.machine import cpu_name
+from palmkit.engine.plan import Plan
+
+CHANNELS = (3, 4, 8, 12, 16, 16, 20, 24, 24, 32, 32, 40, 48, 64, 64, 80, 96, 128, 160, 256, 512)
+SIDES = (4, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 224)
+LEAST_MACS, MOST_MACS = 2e5, 1.5e8
+
+
+def shapes(count: int) -> list[dict[str, Any]]:
+    """Images, kernels and strides of `count` convolutions."""
+    draw = random.Random(1)
+    found: list[dict[str, Any]] = []
+    while len(found) < count:
+        kind = draw.choice(("3x3", "3x3", "3x3", "3x3s2", "kxk", "1x1", "1x1s2", "line", "group"))
+        kind = draw.choice((kind, kind, kind, "depthwise"))
+        side, c, m = draw.choice(SIDES), draw.choice(CHANNELS), draw.choice(CHANNELS)
+        kernel = {"kxk": draw.choice((2, 5, 7)), "1x1": 1, "1x1s2": 1}.get(kind, 3)
+        if kind == "depthwise":
+            kernel = draw.choice((3, 5))
+        window, group = [kernel, kernel], 1
+        if kind == "line":
+            window = draw.choice(([1, 3], [3, 1], [1, 7], [7, 1]))
+        stride = 2 if kind.endswith("s2") or kind == "depthwise" and draw.random() < 0.3 else 1
+        if kind == "group":
+            group = draw.choice((2, 4, 8))
+            c, m = -(-c // group) * group, -(-m // group) * group
+        if kind == "depthwise":
+            group, m = c, c * draw.choice((1, 1, 2))
+        pads = [(k - 1) // 2 for k in window]
+        out = [(side + 2 * p - k) // stride + 1 for p, k in zip(pads, window, strict=True)]
+        macs = prod(out) * m * prod(window) * c // group
+        if min(out) > 0 and LEAST_MACS <= macs <= MOST_MACS:
+            found.append(
+                {
+                    "x": [1, side, side, c],
+                    "w": [m, *window, c // group],
+                    "y": [1, *out, m],
+                    "attrs": {"strides": [stride] * 2, "pads": [*pads, *pads], "group": group},
+                }
+            )
+    return found
+
+
+def plan_of(shape: dict[str, Any]) -> Plan:
+    """One step: a convolution with bias and ReLU."""
+    weights = np.full(shape["w"], 0.01, np.float32)
+    bias = np.zeros(shape["w"][0], np.float32)
+    tensors = [
+        ("input", 0, "float32", shape["x"]),
+        ("constant", 0, "float32", shape["w"]),
+        ("constant", 1, "float32", list(bias.shape)),
+        ("output", 0, "float32", shape["y"]),
+    ]
+    attrs = {**shape["attrs"], "activation": "clip", "activation_params": [0.0, 6.0]}
+    steps: Any = [("conv", [0, 1, 2], [3], attrs)]
+    return Plan(tensors, steps, [weights, bias], 0, 0, ["conv"])
+
+
+def measure(isa: str, count: int) -> dict[str, Any]:
+    """The shapes and their times."""
+    measured: list[dict[str, Any]] = []
+    for shape in shapes(count):
+        plan = plan_of(shape)
+        candidates = _native.conv_algorithms(plan.tensors, plan.steps, isa)[0]
+        seconds = time_step(plan, 0, [name for name, *_ in candidates], 1, isa)
+        microseconds = {name: round(each * 1e6, 2) for name, each in seconds.items()}
+        measured.append({**shape, "microseconds": microseconds})
+    return {"cpu": cpu_name(), "isa": isa, "shapes": measured}
+
+
+def fit(measured: dict[str, Any]) -> None:
+    """Print each algorithm's prices, non-negative with the least squares of relative errors."""
+    nnls: Any = import_module("scipy.optimize").nnls
+    rows: dict[str, list[list[float]]] = {}
+    for shape in measured["shapes"]:
+        plan = plan_of(shape)
+        best = min(shape["microseconds"].values())
+        for name, _, terms in _native.conv_algorithms(plan.tensors, plan.steps, measured["isa"])[0]:
+            time = shape["microseconds"].get(name, float("inf"))
+            # What nobody would choose need not be foretold well.
+            if time < 4 * best:
+                rows.setdefault(name, []).append([each / (time * 1e3) for each in terms])
+    for name, each in rows.items():
+        prices, _ = nnls(np.array(each), np.ones(len(each)))
+        errors = np.abs(np.array(each) @ prices - 1)
+        text = ", ".join(f"{price:.3g}" for price in prices)
+        print(f"{{{text}}},  // {name}: {np.median(errors):.0%} off in {len(each)} shapes")
+
+
+def main() -> None:
+    """Time or fit."""
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
+    parser.add_argument("what", choices=("time", "fit"))
+    parser.add_argument("file", type=Path)
+    parser.add_argument("--isa", default=_native.isas()[0])
+    parser.add_argument("--count", type=int, default=300)
+    options = parser.parse_args()
+    if options.what == "fit":
+        fit(json.loads(options.file.read_text()))
+        return
+    measured = measure(options.isa, options.count)
+    lines = ",\n".join(json.dumps(each) for each in measured.pop("shapes"))
+    options.file.write_text(f'{json.dumps(measured)[:-1]}, "shapes": [\n{lines}\n]}}\n')
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,33 @@
+#pragma once
+#include <array>
+#include <cstdint>
+
+#include "kernels/conv/conv.h"
+
+namespace palm {
+
+// What a convolution does, counted: each term times its price is time. See cost.cc for what they
+// are, and calibrate.py for how prices are measured.
+using CostTerms = std::array<double, 6>;
+
+CostTerms depthwise_terms(const ConvShape& shape, size_t lanes);
+CostTerms winograd_terms(const ConvShape& shape, size_t lanes, size_t tile);
+CostTerms row_terms(const ConvShape& shape, size_t lanes);
+CostTerms gemm_terms(const ConvShape& shape, size_t lanes);
+
+// Nanoseconds for one of each term.
+struct ConvPrices {
+  CostTerms depthwise, winograd_2, winograd_4, winograd_6, rows, gemm;
+};
+
+// Of one core of the machine they were measured on. Elsewhere they say what is faster, not by how
+// much time.
+struct ConvCosts {
+  explicit ConvCosts(uint32_t isa);
+
+  const ConvPrices& prices;
+  double scale;  // of a narrower instruction set that was not measured
+  size_t lanes;  // columns of a product are computed in so many
+};
+
+}  // namespace palm

@@ -1,0 +1,261 @@
+"""The choice of a convolution's algorithm: by the cost model, timed, and remembered."""
+
+import json
+import math
+import multiprocessing
+import os
+import re
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from palmkit.engine import _native as native
+from palmkit.engine.backends.cpu import Cpu, search
+from palmkit.engine.backends.cpu.search import fastest, signature, tuned
+from palmkit.engine.backends.cpu.timings import TimingsFile
+from palmkit.engine.backends.options import Options
+from palmkit.engine.ir import Graph, Node, Type
+from palmkit.engine.plan import Plan
+
+TABLES = sorted(Path(__file__).parent.glob("conv_timings_*.json"))
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("PALMKIT_CACHE_HOME", str(tmp_path / "cache"))
+    return tmp_path / "cache" / "tune"
+
+
+def conv_plan(x: Sequence[int], w: Sequence[int], y: Sequence[int], attrs: dict[str, Any]) -> Plan:
+    tensors = [
+        ("input", 0, "float32", list(x)),
+        ("constant", 0, "float32", list(w)),
+        ("output", 0, "float32", list(y)),
+    ]
+    weights = np.random.default_rng(0).normal(size=w, scale=0.1).astype(np.float32)
+    return Plan(tensors, [("conv", [0, 1], [2], attrs)], [weights], 0, 0, ["conv"])
+
+
+def plan(channels: int = 16, kernel: int = 5) -> Plan:
+    """A convolution that is done in rows or as a GEMM, with little between them."""
+    dims = [1, 24, 24, channels]
+    pads = {"pads": [kernel // 2] * 4}
+    return conv_plan(dims, [channels, kernel, kernel, channels], dims, pads)
+
+
+def choice(plan: Plan) -> object:
+    return plan.steps[0][3]["algorithm"]
+
+
+@pytest.mark.parametrize("file", TABLES, ids=lambda file: file.stem)
+def test_cost_model_loses_little_against_what_was_measured(file: Path) -> None:
+    table = json.loads(file.read_text())
+    if table["isa"] not in native.isas():
+        pytest.skip(f"this machine has no {table['isa']}")
+    chosen_us = best_us = 0.0
+    losses: list[float] = []
+    for shape in table["shapes"]:
+        plan = conv_plan(shape["x"], shape["w"], shape["y"], shape["attrs"])
+        measured = shape["microseconds"]
+        ranking = native.conv_algorithms(plan.tensors, plan.steps, table["isa"])[0]
+        chosen = next(name for name, *_ in ranking if name in measured)
+        best = min(measured.values())
+        chosen_us, best_us = chosen_us + measured[chosen], best_us + best
+        losses.append(measured[chosen] / best)
+    assert chosen_us < 1.02 * best_us
+    assert math.exp(sum(map(math.log, losses)) / len(losses)) < 1.02
+    assert sum(loss < 1.05 for loss in losses) > 0.9 * len(losses)
+    assert max(losses) < 1.6
+
+
+def test_the_same_shape_gives_the_same_choice() -> None:
+    one, two = (native.conv_algorithms(p.tensors, p.steps) for p in (plan(), plan()))
+    assert one == two
+    seconds = [each for _, each, _ in one[0]]
+    assert seconds == sorted(seconds)
+    assert seconds[0] > 0
+
+
+def test_less_exact_tiles_need_a_lower_precision() -> None:
+    names: dict[str, set[str]] = {}
+    for precision in ("high", "normal"):
+        square = plan(kernel=3)
+        step = square.steps[0]
+        steps = [(*step[:3], {**step[3], "precision": precision})]
+        names[precision] = {n for n, *_ in native.conv_algorithms(square.tensors, steps)[0]}
+    assert names["normal"] - names["high"] <= {"winograd_6"}
+    assert "winograd_6" not in names["high"]
+
+
+def test_fastest_keeps_the_default_unless_the_gain_is_clear() -> None:
+    assert fastest({"gemm": 1.0, "rows": 0.99}, "gemm") == "gemm"
+    assert fastest({"gemm": 1.0, "rows": 0.9}, "gemm") == "rows"
+    assert fastest({"rows": 0.5, "gemm": 0.5, "winograd_4": 1.0}, "winograd_4") == "gemm"
+
+
+def test_tuned_takes_what_was_fastest_and_remembers(
+    monkeypatch: pytest.MonkeyPatch, cache: Path
+) -> None:
+    calls: list[Sequence[str]] = []
+
+    def time_step(plan: Plan, index: int, algorithms: Sequence[str], *_: object) -> object:
+        calls.append(algorithms)
+        return {name: 1.0 if name == algorithms[-1] else 2.0 for name in algorithms}
+
+    monkeypatch.setattr(search, "time_step", time_step)
+    one = plan()
+    first = tuned(one, 1)
+    assert len(calls) == 1
+    assert choice(first) == calls[0][-1]
+    assert "algorithm" not in one.steps[0][3]
+    assert choice(tuned(plan(), 1)) == choice(first)
+    assert len(calls) == 1
+    tuned(plan(), 2)
+    tuned(plan(24), 1)
+    assert len(calls) == 3
+    assert len(list(cache.iterdir())) == 1
+
+
+def test_equal_steps_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: list[int] = []
+
+    def time_step(plan: Plan, index: int, algorithms: Sequence[str], *_: object) -> object:
+        calls.append(index)
+        return dict.fromkeys(algorithms, 1.0)
+
+    monkeypatch.setattr(search, "time_step", time_step)
+    one = plan()
+    tuned(replace(one, steps=one.steps * 3), 1)
+    assert len(calls) == 1
+
+
+def test_what_suits_alone_is_not_timed(monkeypatch: pytest.MonkeyPatch, cache: Path) -> None:
+    def time_step(*_: object) -> object:
+        raise AssertionError("timed")
+
+    monkeypatch.setattr(search, "time_step", time_step)
+    point = conv_plan([1, 8, 8, 16], [8, 1, 1, 16], [1, 8, 8, 8], {})
+    assert tuned(point, 1).steps == point.steps
+    assert not cache.exists()
+
+
+SECONDS = re.compile(rb"(?<=: )[0-9.e-]+(?=,?\n)")
+DAMAGE: dict[str, Callable[[bytes], bytes]] = {
+    "empty": lambda _: b"",
+    "cut": lambda content: content[: len(content) // 2],
+    "no text": lambda _: bytes(range(256)),
+    "a list": lambda _: b"[1, 2]",
+    "deep": lambda _: b"[" * 100_000,
+    "of another machine": lambda content: content.replace(b'"machine": "', b'"machine": "x'),
+    "without steps": lambda content: content.replace(b'"steps"', b'"other"'),
+    "steps are text": lambda content: content[: content.index(b"{", 5)] + b'"text"}',
+    "seconds are text": lambda content: SECONDS.sub(b'"a"', content),
+    "seconds are no number": lambda content: SECONDS.sub(b"NaN", content),
+    "seconds are negative": lambda content: SECONDS.sub(b"-1.0", content),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+def test_a_damaged_file_is_ignored_and_written_again(damage: str, cache: Path) -> None:
+    tuned(plan(), 1)
+    (path,) = cache.iterdir()
+    good = path.read_bytes()
+    bad = DAMAGE[damage](good)
+    assert bad != good
+    path.write_bytes(bad)
+    tuned(plan(), 1)
+    content = json.loads(path.read_text())
+    assert list(content["steps"]) == [signature(plan(), 0, 1)]
+    assert all(seconds > 0 for each in content["steps"].values() for seconds in each.values())
+
+
+def test_timings_of_one_process_do_not_drop_those_of_another() -> None:
+    one, two = TimingsFile(), TimingsFile()
+    one.add({"a": {"gemm": 1.0}})
+    two.add({"b": {"gemm": 2.0}})
+    assert TimingsFile().read() == {"a": {"gemm": 1.0}, "b": {"gemm": 2.0}}
+
+
+def _write_many(name: str, start: Any) -> None:
+    start.wait()
+    for i in range(50):
+        TimingsFile().add({f"{name}{i}": {"gemm": 1.0}})
+        assert TimingsFile().read()
+
+
+def test_processes_may_write_at_the_same_time(cache: Path) -> None:
+    context = multiprocessing.get_context("spawn")
+    start = context.Event()
+    workers = [context.Process(target=_write_many, args=(name, start)) for name in "abc"]
+    for worker in workers:
+        worker.start()
+    start.set()
+    for worker in workers:
+        worker.join(60)
+    assert [worker.exitcode for worker in workers] == [0, 0, 0]
+    (path,) = cache.iterdir()
+    assert json.loads(path.read_text())["machine"] == TimingsFile().machine
+
+
+def test_another_cpu_has_a_file_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    TimingsFile().add({"a": {"gemm": 1.0}})
+    monkeypatch.setattr("palmkit.engine.backends.cpu.timings.cpu_name", lambda: "another")
+    assert TimingsFile().read() == {}
+    TimingsFile().add({"b": {"gemm": 1.0}})
+    assert TimingsFile().read() == {"b": {"gemm": 1.0}}
+
+
+def test_works_without_a_folder_to_write_to(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "file").write_text("in the way")
+    monkeypatch.setenv("PALMKIT_CACHE_HOME", str(tmp_path / "file"))
+    assert choice(tuned(plan(), 1))
+    assert TimingsFile().read() == {}
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="XDG is of Linux")
+def test_the_cache_is_where_the_platform_has_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("PALMKIT_CACHE_HOME")
+    monkeypatch.setenv("HOME", str(tmp_path))
+    for home, folder in (
+        (str(tmp_path / "x"), tmp_path / "x"),
+        ("relative", tmp_path / ".cache"),
+        ("", tmp_path / ".cache"),
+    ):
+        monkeypatch.setenv("XDG_CACHE_HOME", home)
+        path = TimingsFile().path
+        assert path is not None
+        assert path.parent == folder / "palmkit" / "tune"
+    assert os.listdir(tmp_path) == []
+
+
+@pytest.mark.parametrize("threads", [1, 2])
+def test_a_tuned_program_gives_the_same_numbers(threads: int) -> None:
+    random = np.random.default_rng(0)
+    constants = {
+        "w": random.normal(size=(24, 16, 5, 5), scale=0.1).astype(np.float32),
+        "d": random.normal(size=(24, 1, 3, 3), scale=0.3).astype(np.float32),
+    }
+    shape, wide = (1, 16, 19, 21), (1, 24, 19, 21)
+    graph = Graph(
+        {"x": Type("float32", shape)},
+        {"y": Type("float32", wide)},
+        (
+            Node("conv", ("x", "w"), ("a",), {"pads": (2, 2, 2, 2)}),
+            Node("conv", ("a", "d"), ("y",), {"pads": (1, 1, 1, 1), "group": 24}),
+        ),
+        constants,
+    )
+    x = {"x": random.normal(size=shape).astype(np.float32)}
+    plain = Cpu().compile(graph, Options(threads)).run(x)["y"]
+    program = Cpu().compile(graph, Options(threads, tune=True))
+    assert any(attrs.get("algorithm") for _, _, _, attrs in program.plan.steps)
+    np.testing.assert_allclose(program.run(x)["y"], plain, rtol=1e-4, atol=1e-5)
