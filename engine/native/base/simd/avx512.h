@@ -46,6 +46,7 @@ struct F32 {
   friend F32 scale(F32 a, F32 n) { return {_mm512_scalef_ps(a.v, n.v)}; }
 };
 
+constexpr bool kHasMasks = true;
 constexpr bool kHasHalf = true;
 
 // Zen 4 runs two 256-bit FMAs in the time of one of 512 bits.

@@ -64,6 +64,7 @@ struct F32 {
   }
 };
 
+constexpr bool kHasMasks = false;
 constexpr bool kHasHalf = false;
 using F32Half = F32;
 

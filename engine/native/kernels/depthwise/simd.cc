@@ -9,7 +9,7 @@ namespace {
 
 // Blocks are for instruction sets worth their code.
 constexpr bool kHasBlocks = F32::lanes > 4 || F32::registers == 32;
-constexpr size_t kMostRows = F32::registers == 32 ? 4 : 2, kMostColumns = 4;
+constexpr int kBlockRows = F32::registers == 32 ? 4 : 2, kColumns = 4;
 
 // A whole vector, or the first n lanes of the narrowest.
 template <class Vector, bool kMasked>
@@ -25,12 +25,13 @@ struct Part {
   }
 };
 
-// A place in the output: a row of all images' rows, where its windows begin in the input, and which
-// channels are to be made.
+// Up to kBlockRows x kColumns pixels of the output: a row of all images' rows, where the first
+// window begins in the input, and which channels are to be made.
 struct Place {
   const float* image;
   size_t row, column;
   ptrdiff_t y, x;
+  size_t rows, columns;
   size_t begin, end;
 };
 
@@ -49,19 +50,22 @@ const float* weights(const Depthwise& d, size_t c) {
          c % F32::lanes;
 }
 
-// Ends the sums of channels [c, c + n) of kRows x kColumns pixels, `out` being the first; residual
-// and slope are left to end_rows.
-template <class P, int kRows, int kColumns>
-PALM_INLINE void finish(const Depthwise& d, typename P::V (&sum)[kRows][kColumns], size_t out,
+// Ends the sums of channels [c, c + n) of the place's pixels; residual and slope are left to
+// end_rows.
+template <class P, int kRows>
+PALM_INLINE void finish(const Depthwise& d, const Place& at, typename P::V (&sum)[kRows][kColumns],
                         size_t c, size_t n) {
   using V = typename P::V;
-  const size_t columns = d.out_width, channels = d.channels;
+  const size_t channels = d.channels, line = d.out_width * channels;
+  const size_t rows = at.rows, columns = at.columns;
   const V low = V::set(d.epilogue.low), high = V::set(d.epilogue.high);
-  float* row = d.y + out * channels + c;
-  PALM_UNROLL for (size_t y = 0; y < kRows; ++y, row += columns * channels) {
+  float* row = d.y + (at.row * d.out_width + at.column) * channels + c;
+  PALM_UNROLL for (size_t y = 0; y < kRows; ++y, row += line) {
+    if (y >= rows) break;
     float* p = row;
-    PALM_UNROLL for (size_t x = 0; x < kColumns; ++x, p += channels)
-      P::store(min(high, max(low, sum[y][x])), p, n);
+    PALM_UNROLL for (size_t x = 0; x < kColumns; ++x, p += channels) {
+      if (x < columns) P::store(min(high, max(low, sum[y][x])), p, n);
+    }
   }
 }
 
@@ -90,9 +94,9 @@ typename P::V first(const Depthwise& d, size_t c, size_t n) {
   return d.epilogue.bias ? P::load(d.epilogue.bias + c, n) : P::V::set(0.f);
 }
 
-// kColumns pixels of one row, any kernel.
-template <class P, int kColumns>
-void strip(const Depthwise& d, const Place& at, size_t c, size_t n) {
+// One row, any kernel.
+template <class P>
+PALM_INLINE void strip(const Depthwise& d, const Place& at, size_t c, size_t n) {
   using V = typename P::V;
   V sum[1][kColumns];
   const V start = first<P>(d, c, n);
@@ -113,145 +117,111 @@ void strip(const Depthwise& d, const Place& at, size_t c, size_t n) {
         if (ix < d.width) sum[0][i] = fma(P::load(row + ix * d.channels, n), weight, sum[0][i]);
     }
   }
-  finish<P>(d, sum, at.row * d.out_width + at.column, c, n);
+  finish<P>(d, at, sum, c, n);
 }
 
-// kRows x kColumns pixels; their windows lie within the image if not kEdge.
-template <class P, int kKernel, int kStride, int kRows, int kColumns, bool kEdge>
+// A kernel kKernel wide; the windows lie between the left and the right side of the image if not
+// kEdge.
+template <class P, int kKernel, int kStride, bool kEdge>
 PALM_INLINE void block(const Depthwise& d, const Place& at, size_t c, size_t n) {
   using V = typename P::V;
-  constexpr int kInRows = (kRows - 1) * kStride + kKernel;
   constexpr int kInColumns = (kColumns - 1) * kStride + kKernel;
-  const size_t channels = d.channels, row_floats = d.width * channels;
-  const float* w = weights(d, c);
-  V sum[kRows][kColumns];
+  const size_t pixel = d.channels * sizeof(float), line = d.width * pixel;
+  const size_t height = d.height, width = d.width, rows = at.rows;
+  // As integers: at an edge the first row or column may lie outside of the image.
+  const size_t x0 = static_cast<size_t>(at.x);
+  size_t y0 = static_cast<size_t>(at.y);
+  uintptr_t corner = reinterpret_cast<uintptr_t>(at.image + c) + y0 * line + x0 * pixel;
+  V sum[kBlockRows][kColumns];
   const V start = first<P>(d, c, n);
-  PALM_UNROLL for (int y = 0; y < kRows; ++y) {
+  PALM_UNROLL for (int y = 0; y < kBlockRows; ++y) {
     PALM_UNROLL for (int x = 0; x < kColumns; ++x) { sum[y][x] = start; }
   }
-  // As integers: at an edge the first row or column may lie outside of the image.
-  const size_t y0 = static_cast<size_t>(at.y), x0 = static_cast<size_t>(at.x);
-  const size_t height = d.height, width = d.width;
-  const auto image = reinterpret_cast<uintptr_t>(at.image + c);
-  uintptr_t row = image + (y0 * row_floats + x0 * channels) * sizeof(float);
-  PALM_UNROLL for (int iy = 0; iy < kInRows; ++iy, row += row_floats * sizeof(float)) {
-    if (kEdge && y0 + static_cast<size_t>(iy) >= height) continue;
-    uintptr_t p = row;
-    if constexpr (kEdge) {
-      PALM_UNROLL for (int ix = 0; ix < kInColumns; ++ix, p += channels * sizeof(float)) {
+  const float* w = weights(d, c);
+  const float* const end = w + d.kernel_height * kKernel * F32::lanes;
+  do {
+    // One row of the kernel stays in registers for all rows of y.
+    V weight[kKernel];
+    PALM_UNROLL for (int kx = 0; kx < kKernel; ++kx) {
+      weight[kx] = V::load(w + static_cast<size_t>(kx) * F32::lanes);
+      PALM_PIN_VECTOR(weight[kx].v);
+    }
+    uintptr_t row = corner;
+    PALM_UNROLL for (size_t y = 0; y < kBlockRows; ++y, row += line * kStride) {
+      if (y0 + y * kStride >= height || y >= rows) continue;
+      uintptr_t p = row;
+      PALM_UNROLL for (int ix = 0; ix < kInColumns; ++ix, p += pixel) {
         PALM_PIN(p);
-        if (x0 + static_cast<size_t>(ix) >= width) continue;
+        if (kEdge && x0 + static_cast<size_t>(ix) >= width) continue;
         V in = P::load(reinterpret_cast<const float*>(p), n);
         PALM_PIN_VECTOR(in.v);
-        PALM_UNROLL for (int y = 0; y < kRows; ++y) {
-          PALM_UNROLL for (int x = 0; x < kColumns; ++x) {
-            const int ky = iy - y * kStride, kx = ix - x * kStride;
-            if (ky < 0 || ky >= kKernel || kx < 0 || kx >= kKernel) continue;
-            const V weight = V::load(w + static_cast<size_t>(ky * kKernel + kx) * F32::lanes);
-            sum[y][x] = fma(in, weight, sum[y][x]);
-          }
-        }
-      }
-    } else {
-      // The row stays in registers, and each weight is loaded once for it.
-      PALM_PIN(w);
-      V in[kInColumns];
-      PALM_UNROLL for (int ix = 0; ix < kInColumns; ++ix, p += channels * sizeof(float)) {
-        PALM_PIN(p);
-        in[ix] = P::load(reinterpret_cast<const float*>(p), n);
-        PALM_PIN_VECTOR(in[ix].v);
-      }
-      PALM_UNROLL for (int y = 0; y < kRows; ++y) {
-        const int ky = iy - y * kStride;
-        if (ky < 0 || ky >= kKernel) continue;
-        PALM_UNROLL for (int kx = 0; kx < kKernel; ++kx) {
-          V weight = V::load(w + static_cast<size_t>(ky * kKernel + kx) * F32::lanes);
-          PALM_PIN_VECTOR(weight.v);
-          PALM_UNROLL for (int x = 0; x < kColumns; ++x)
-            sum[y][x] = fma(in[x * kStride + kx], weight, sum[y][x]);
+        PALM_UNROLL for (int x = 0; x < kColumns; ++x) {
+          const int kx = ix - x * kStride;
+          if (kx >= 0 && kx < kKernel) sum[y][x] = fma(in, weight[kx], sum[y][x]);
         }
       }
     }
-  }
-  finish<P>(d, sum, at.row * d.out_width + at.column, c, n);
+    w += kKernel * F32::lanes;
+    corner += line;
+    ++y0;
+  } while (w != end);
+  finish<P>(d, at, sum, c, n);
 }
 
-template <int kColumns>
-void run_strip(const Depthwise& d, const Place& at) {
-  each_vector(at,
-              [&](auto part, size_t c, size_t n) { strip<decltype(part), kColumns>(d, at, c, n); });
+void run_strips(const Depthwise& d, const Place& at) {
+  each_vector(at, [&](auto part, size_t c, size_t n) { strip<decltype(part)>(d, at, c, n); });
 }
 
-template <int kKernel, int kStride, int kRows, int kColumns, bool kEdge>
-void run_block(const Depthwise& d, const Place& at) {
+template <int kKernel, int kStride, bool kEdge>
+void run_blocks(const Depthwise& d, const Place& at) {
   each_vector(at, [&](auto part, size_t c, size_t n) {
-    block<decltype(part), kKernel, kStride, kRows, kColumns, kEdge>(d, at, c, n);
+    block<decltype(part), kKernel, kStride, kEdge>(d, at, c, n);
   });
 }
 
-using Tile = void (*)(const Depthwise& d, const Place& at);
-
-// Tiles of one number of rows, by columns - 1: at an edge, and inside.
-struct Tiles {
-  Tile edge[kMostColumns], inside[kMostColumns];
+// What makes the pixels of a place of up to `rows` rows: where windows reach beyond the left or the
+// right side, and inside.
+struct Tile {
+  using Run = void (*)(const Depthwise& d, const Place& at);
+  Run edge, inside;
+  size_t rows;
 };
 
-template <int kKernel, int kStride, int kRows>
-constexpr Tiles kBlocks = {
-    {nullptr, run_block<kKernel, kStride, kRows, 2, true>,
-     run_block<kKernel, kStride, kRows, 3, true>, run_block<kKernel, kStride, kRows, 4, true>},
-    {nullptr, run_block<kKernel, kStride, kRows, 2, true>,
-     run_block<kKernel, kStride, kRows, 3, kRows == 1>,
-     run_block<kKernel, kStride, kRows, 4, kRows == 1>}};
-
-constexpr Tiles kStrips = {{run_strip<1>, run_strip<2>, run_strip<3>, run_strip<4>},
-                           {run_strip<1>, run_strip<2>, run_strip<3>, run_strip<4>}};
-
 template <int kKernel, int kStride>
-const Tiles& blocks_of(size_t rows) {
-  if constexpr (kStride == 1 && kMostRows == 4)
-    if (rows == 4) return kBlocks<kKernel, kStride, 4>;
-  return rows == 2 ? kBlocks<kKernel, kStride, 2> : kBlocks<kKernel, kStride, 1>;
-}
+constexpr Tile kBlock = {run_blocks<kKernel, kStride, true>, run_blocks<kKernel, kStride, false>,
+                         kBlockRows};
 
-// The tiles for as many rows as there are for this kernel, `most` at most.
-const Tiles& find_tiles(const Depthwise& d, size_t most, size_t* rows) {
+Tile find_tile(const Depthwise& d) {
   if constexpr (kHasBlocks) {
-    const size_t kernel = d.kernel_height, stride = d.stride_y;
-    const bool square =
-        d.kernel_width == kernel && d.stride_x == stride && d.dilation_x == 1 && d.dilation_y == 1;
-    if (square && (kernel == 3 || kernel == 5) && stride <= 2 && d.out_width > 1) {
-      *rows = most >= kMostRows && stride == 1 ? kMostRows : most >= 2 ? 2 : 1;
-      if (kernel == 3) return stride == 1 ? blocks_of<3, 1>(*rows) : blocks_of<3, 2>(*rows);
-      return stride == 1 ? blocks_of<5, 1>(*rows) : blocks_of<5, 2>(*rows);
+    const size_t kernel = d.kernel_width, stride = d.stride_y;
+    if (d.stride_x == stride && d.dilation_x == 1 && d.dilation_y == 1) {
+      if (kernel == 3 && stride == 1) return kBlock<3, 1>;
+      if (kernel == 3 && stride == 2) return kBlock<3, 2>;
+      if (kernel == 5 && stride == 1) return kBlock<5, 1>;
+      if (kernel == 5 && stride == 2) return kBlock<5, 2>;
     }
   }
-  (void)d, (void)most;
-  *rows = 1;
-  return kStrips;
+  (void)d;
+  return {run_strips, run_strips, 1};
 }
 
-// `rows` rows from at.row on.
-void run_rows(const Depthwise& d, Place at, size_t rows, const Tiles& by_columns) {
-  const size_t tiles = (d.out_width + kMostColumns - 1) / kMostColumns;
-  const size_t reach = (d.kernel_width - 1) * d.dilation_x;
-  const size_t last_row =
-      static_cast<size_t>(at.y) + (rows - 1) * d.stride_y + (d.kernel_height - 1) * d.dilation_y;
-  const bool edge_rows = at.y < 0 || last_row >= d.height;
-  for (size_t t = 0; t < tiles; ++t) {
-    const size_t begin = d.out_width * t / tiles, columns = d.out_width * (t + 1) / tiles - begin;
-    at.column = begin;
-    at.x = static_cast<ptrdiff_t>(begin * d.stride_x) - d.left;
-    const size_t last = static_cast<size_t>(at.x) + (columns - 1) * d.stride_x + reach;
-    const bool edge = edge_rows || at.x < 0 || last >= d.width;
-    (edge ? by_columns.edge : by_columns.inside)[columns - 1](d, at);
+// All columns of the rows from at.row on.
+void run_rows(const Depthwise& d, Place at, const Tile& tile) {
+  const size_t reach = (d.kernel_width - 1) * d.dilation_x + (kColumns - 1) * d.stride_x;
+  for (at.column = 0; at.column < d.out_width; at.column += kColumns) {
+    const size_t left = d.out_width - at.column;
+    at.columns = left < kColumns ? left : kColumns;
+    at.x = static_cast<ptrdiff_t>(at.column * d.stride_x) - d.left;
+    const bool edge = at.x < 0 || left < kColumns || static_cast<size_t>(at.x) + reach >= d.width;
+    (edge ? tile.edge : tile.inside)(d, at);
   }
 }
 
 // Channels at a time, so that the rows of a window stay in L1 from one row of y to the next.
-size_t channels_at_once(const Depthwise& d) {
+size_t channels_at_once(const Depthwise& d, size_t rows) {
   constexpr size_t kL1Floats = 6 << 10;
-  const size_t fit = kL1Floats / ((d.width + 1) * (d.kernel_height + 3)) / F32::lanes * F32::lanes;
+  const size_t in_rows = d.kernel_height + (rows - 1) * d.stride_y;
+  const size_t fit = kL1Floats / ((d.width + 1) * in_rows) / F32::lanes * F32::lanes;
   return fit >= F32::lanes * 2 ? fit : d.channels;
 }
 
@@ -262,24 +232,27 @@ void PALM_FN(depthwise_f32)(const Depthwise& all, size_t begin, size_t end) {
   const Epilogue& e = all.epilogue;
   const bool plain = !e.residual && !e.slope;
   if (!plain) d.epilogue.low = -__builtin_inff(), d.epilogue.high = __builtin_inff();
-  const size_t step = channels_at_once(d);
+  const Tile tile = find_tile(d);
+  const size_t step = channels_at_once(d, tile.rows);
   for (size_t c = 0; c < d.channels; c += step) {
     for (size_t row = begin; row < end;) {
       const size_t image = row / d.out_height, oy = row % d.out_height;
-      Place at{d.x + image * d.height * d.width * d.channels, row, 0, 0, 0, c, d.channels};
-      if (at.end - c > step) at.end = c + step;
-      at.y = static_cast<ptrdiff_t>(oy * d.stride_y) - d.top;
       const size_t left = d.out_height - oy < end - row ? d.out_height - oy : end - row;
-      size_t rows;
-      const Tiles& tiles = find_tiles(d, left, &rows);
-      run_rows(d, at, rows, tiles);
-      const size_t out = row * d.out_width, pixels = rows * d.out_width;
+      Place at{};
+      at.image = d.x + image * d.height * d.width * d.channels;
+      at.row = row;
+      at.y = static_cast<ptrdiff_t>(oy * d.stride_y) - d.top;
+      at.rows = left < tile.rows ? left : tile.rows;
+      at.begin = c;
+      at.end = d.channels - c > step ? c + step : d.channels;
+      run_rows(d, at, tile);
+      const size_t out = row * d.out_width, pixels = at.rows * d.out_width;
       if (!plain) end_rows(all, out, pixels, at.begin, at.end);
       if (e.post) {
         e.post(e.post_data, pixels, at.end - at.begin, d.y + out * d.channels + at.begin,
                d.channels);
       }
-      row += rows;
+      row += at.rows;
     }
   }
 }

@@ -8,18 +8,6 @@
 namespace palm {
 namespace {
 
-struct NoTail {
-  static constexpr size_t lanes = 0;
-  static NoTail load(const float*) { return {}; }
-  static NoTail load(const float*, size_t) { return {}; }
-  void store(float*, size_t) const {}
-  static NoTail set(float) { return {}; }
-  friend NoTail operator+(NoTail, NoTail) { return {}; }
-  friend NoTail fma(NoTail, NoTail, NoTail) { return {}; }
-  friend NoTail max(NoTail, NoTail) { return {}; }
-  friend NoTail min(NoTail, NoTail) { return {}; }
-};
-
 constexpr size_t kMaxVectors = F32::registers == 32 ? 4 : 3;
 
 // The rows that tiles of 1, 2 ... vectors have: as many as the registers hold beside a row of b and
@@ -51,35 +39,54 @@ size_t panel_floats(size_t columns) {
   return vectors_of(columns) * F32::lanes;
 }
 
-template <class V>
-V load_or_zero(const float* p, size_t n) {
-  return p ? V::load(p, n) : V::set(0.f);
-}
-
 template <bool kPrelu, class V>
-V activate(V x, V slope, V low, V high) {
+PALM_INLINE V activate(V x, V slope, V low, V high) {
   if constexpr (kPrelu) return fma(min(V::set(0.f), x), slope, max(V::set(0.f), x));
   else return min(high, max(low, x));
 }
 
-// Rows [row, row + kRows) of the panel at `column`: kFull vectors, then `tail_columns` in a Tail.
-constexpr size_t kAhead = 2048;  // floats
+// Activates the sums of kRows rows and stores them; kWhole: all columns of the last vector.
+template <bool kPrelu, bool kWhole, int kFull, int kSums, int kRows, class Last>
+PALM_INLINE void store(const F32 (&sum)[kSums][kRows], const Last (&last)[kRows], const Epilogue& e,
+                       size_t column, size_t last_columns, float* c, size_t ldc) {
+  constexpr size_t kBegin = kFull * F32::lanes;
+  const float low = e.low, high = e.high;
+  F32 slope[kSums];
+  PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
+    slope[v] = kPrelu ? F32::load(e.slope + column + v * F32::lanes) : F32::set(0.f);
+  const Last last_slope =
+      kPrelu ? Last::load(e.slope + column + kBegin, last_columns) : Last::set(0.f);
+  PALM_UNROLL for (int i = 0; i < kRows; ++i, c += ldc) {
+    PALM_PIN(c);
+    PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
+      activate<kPrelu>(sum[v][i], slope[v], F32::set(low), F32::set(high))
+          .store(c + v * F32::lanes);
+    const Last y = activate<kPrelu>(last[i], last_slope, Last::set(low), Last::set(high));
+    if constexpr (kWhole) y.store(c + kBegin);
+    else y.store(c + kBegin, last_columns);
+  }
+}
 
-template <int kRows, int kFull, class Tail, bool kPrelu>
-void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const float* b) {
-  constexpr int kSum = kFull ? kFull : 1, kPointers = (kRows + 3) / 4;
-  constexpr size_t kWidth = kFull * F32::lanes + Tail::lanes;
+// Floats that b is fetched ahead where it is wanted once.
+constexpr size_t kAhead = 2048;
+
+// Rows [row, row + kRows) of the panel at `column`: kFull vectors, then one, perhaps shorter, of
+// which the first `last_columns` are the matrix's.
+template <int kRows, int kFull, class Last>
+void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const float* b) {
+  constexpr int kSums = kFull ? kFull : 1, kPointers = (kRows + 3) / 4;
+  constexpr size_t kFullColumns = kFull * F32::lanes, kWidth = kFullColumns + Last::lanes;
   const Epilogue& e = g.epilogue;
-  F32 sum[kRows][kSum];
-  Tail tail[kRows];
+  F32 sum[kSums][kRows];
+  Last last[kRows];
   {
-    const float* const bias = e.bias ? e.bias + column : nullptr;
     PALM_UNROLL for (int v = 0; v < kFull; ++v) {
-      const F32 start = bias ? F32::load(bias + v * F32::lanes) : F32::set(0.f);
-      PALM_UNROLL for (int i = 0; i < kRows; ++i) { sum[i][v] = start; }
+      const F32 start = e.bias ? F32::load(e.bias + column + v * F32::lanes) : F32::set(0.f);
+      PALM_UNROLL for (int i = 0; i < kRows; ++i) { sum[v][i] = start; }
     }
-    const Tail start = load_or_zero<Tail>(bias ? bias + kFull * F32::lanes : nullptr, tail_columns);
-    PALM_UNROLL for (int i = 0; i < kRows; ++i) { tail[i] = start; }
+    const Last start =
+        e.bias ? Last::load(e.bias + column + kFullColumns, last_columns) : Last::set(0.f);
+    PALM_UNROLL for (int i = 0; i < kRows; ++i) { last[i] = start; }
   }
   // One pointer for four rows, at p, p + lda, p + 2 * lda and p + 3 * lda.
   ptrdiff_t lda = static_cast<ptrdiff_t>(g.lda * sizeof(float)), lda3 = lda * 3;
@@ -91,22 +98,22 @@ void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const f
       p[i] = reinterpret_cast<const char*>(g.a[s] + (row + static_cast<size_t>(i) * 4) * g.lda);
     const float* const end = b + g.k * kWidth;
     do {
-      F32 y[kSum];
+      F32 y[kSums];
       PALM_UNROLL for (int v = 0; v < kFull; ++v) { y[v] = F32::load(b + v * F32::lanes); }
       // With one row b comes from far away, and each of it is wanted once.
       if constexpr (kRows == 1) {
-        PALM_UNROLL for (int v = 0; v < kFull; ++v) {
+        PALM_UNROLL for (int v = 0; v <= kFull; ++v) {
           __builtin_prefetch(b + kAhead + v * F32::lanes);
         }
       }
-      const Tail y_tail = Tail::load(b + kFull * F32::lanes);
+      const Last y_last = Last::load(b + kFullColumns);
       PALM_UNROLL for (int i = 0; i < kRows; ++i) {
         const ptrdiff_t offset = i % 4 == 3 ? lda3 : i % 4 * lda;
         const float x = *reinterpret_cast<const float*>(p[i / 4] + offset);
         PALM_UNROLL for (int v = 0; v < kFull; ++v) {
-          sum[i][v] = fma(F32::set(x), y[v], sum[i][v]);
+          sum[v][i] = fma(F32::set(x), y[v], sum[v][i]);
         }
-        tail[i] = fma(Tail::set(x), y_tail, tail[i]);
+        last[i] = fma(Last::set(x), y_last, last[i]);
       }
       PALM_UNROLL for (int i = 0; i < kPointers; ++i) {
         p[i] += sizeof(float);
@@ -116,83 +123,63 @@ void tile(const Gemm& g, size_t row, size_t column, size_t tail_columns, const f
     } while (b != end);
   }
   if (e.residual) {
-    const float* const r = e.residual + row * e.residual_stride + column;
+    const float* r = e.residual + row * e.residual_stride + column;
     const size_t columns = e.residual_channels > column ? e.residual_channels - column : 0;
-    const auto left = [&](int v, size_t most) {
-      const size_t begin = static_cast<size_t>(v) * F32::lanes;
+    const auto left = [&](size_t begin, size_t most) {
       const size_t n = columns > begin ? columns - begin : 0;
       return n < most ? n : most;
     };
-    PALM_UNROLL for (int v = 0; v < kFull; ++v) {
-      const size_t n = left(v, F32::lanes);
-      PALM_UNROLL for (int i = 0; i < kRows; ++i)
-        sum[i][v] = sum[i][v] + F32::load(r + i * e.residual_stride + v * F32::lanes, n);
+    size_t n[kSums];
+    PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
+      n[v] = left(v * F32::lanes, F32::lanes);
+    const size_t last_n = left(kFullColumns, last_columns);
+    PALM_UNROLL for (int i = 0; i < kRows; ++i, r += e.residual_stride) {
+      PALM_PIN(r);
+      PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
+        sum[v][i] = sum[v][i] + F32::load(r + v * F32::lanes, n[v]);
+      last[i] = last[i] + Last::load(r + kFullColumns, last_n);
     }
-    const size_t n = left(kFull, tail_columns);
-    PALM_UNROLL for (int i = 0; i < kRows; ++i)
-      tail[i] = tail[i] + Tail::load(r + i * e.residual_stride + kFull * F32::lanes, n);
   }
   float* const c = g.c + row * g.ldc + column;
-  const size_t ldc = g.ldc;
-  const float low = e.low, high = e.high;
-  PALM_UNROLL for (int v = 0; v < kFull; ++v) {
-    const F32 slope = kPrelu ? F32::load(e.slope + column + v * F32::lanes) : F32::set(0.f);
-    PALM_UNROLL for (int i = 0; i < kRows; ++i) {
-      activate<kPrelu>(sum[i][v], slope, F32::set(low), F32::set(high))
-          .store(c + static_cast<size_t>(i) * ldc + v * F32::lanes);
-    }
-  }
-  const Tail slope =
-      load_or_zero<Tail>(kPrelu ? e.slope + column + kFull * F32::lanes : nullptr, tail_columns);
-  PALM_UNROLL for (int i = 0; i < kRows; ++i) {
-    activate<kPrelu>(tail[i], slope, Tail::set(low), Tail::set(high))
-        .store(c + static_cast<size_t>(i) * ldc + kFull * F32::lanes, tail_columns);
-  }
-  if (e.post) e.post(e.post_data, kRows, kFull * F32::lanes + tail_columns, c, g.ldc);
+  // A masked store costs no more where the set has masks of its own.
+  const bool whole = !kHasMasks && last_columns == Last::lanes;
+  if (e.slope && whole)
+    store<true, !kHasMasks, kFull>(sum, last, e, column, last_columns, c, g.ldc);
+  else if (e.slope) store<true, false, kFull>(sum, last, e, column, last_columns, c, g.ldc);
+  else if (whole) store<false, !kHasMasks, kFull>(sum, last, e, column, last_columns, c, g.ldc);
+  else store<false, false, kFull>(sum, last, e, column, last_columns, c, g.ldc);
+  if (e.post) e.post(e.post_data, kRows, kFullColumns + last_columns, c, g.ldc);
 }
 
-using Tile = void (*)(const Gemm& g, size_t row, size_t column, size_t tail_columns,
+using Tile = void (*)(const Gemm& g, size_t row, size_t column, size_t last_columns,
                       const float* b);
 
-template <int kFull, class Tail, bool kPrelu>
+template <int kFull, class Last>
 struct Tiles {
-  static constexpr const RowChoices& kRow = row_choices(kFull + (Tail::lanes != 0));
+  static constexpr const RowChoices& kRow = row_choices(kFull + 1);
   static constexpr Tile kAll[kRowChoices] = {
-      tile<kRow[0], kFull, Tail, kPrelu>, tile<kRow[1], kFull, Tail, kPrelu>,
-      tile<kRow[2], kFull, Tail, kPrelu>, tile<kRow[3], kFull, Tail, kPrelu>,
-      tile<kRow[4], kFull, Tail, kPrelu>, tile<kRow[5], kFull, Tail, kPrelu>};
+      tile<kRow[0], kFull, Last>, tile<kRow[1], kFull, Last>, tile<kRow[2], kFull, Last>,
+      tile<kRow[3], kFull, Last>, tile<kRow[4], kFull, Last>, tile<kRow[5], kFull, Last>};
 };
 
-template <int kFull, class Tail>
-const Tile* find_width(bool prelu) {
-  return prelu ? Tiles<kFull, Tail, true>::kAll : Tiles<kFull, Tail, false>::kAll;
-}
-
 template <int kFull>
-const Tile* find_tail(size_t tail, bool prelu) {
-  if constexpr (kFull < static_cast<int>(kMaxVectors)) {
-    if constexpr (kHasHalf)
-      if (tail && tail <= F32Half::lanes) return find_width<kFull, F32Half>(prelu);
-    if (tail) return find_width<kFull, F32>(prelu);
-  }
-  if constexpr (kFull > 0) return find_width<kFull, NoTail>(prelu);
-  else return nullptr;
+const Tile* find_last(size_t columns) {
+  return kHasHalf && columns <= F32Half::lanes ? Tiles<kFull, F32Half>::kAll
+                                               : Tiles<kFull, F32>::kAll;
 }
 
-// The tiles for a panel, by choice of rows.
-const Tile* find_tiles(size_t columns, bool prelu) {
-  const size_t tail = columns % F32::lanes;
-  switch (columns / F32::lanes) {
-    case 0: return find_tail<0>(tail, prelu);
-    case 1: return find_tail<1>(tail, prelu);
-    case 2: return find_tail<2>(tail, prelu);
-    case 3: return find_tail<3>(tail, prelu);
-    default: return find_tail<static_cast<int>(kMaxVectors)>(tail, prelu);
+// The tiles, by choice of rows, for a panel of `vectors`, the last of them so wide.
+const Tile* find_tiles(size_t vectors, size_t last) {
+  switch (vectors) {
+    case 1: return find_last<0>(last);
+    case 2: return find_last<1>(last);
+    case 3: return find_last<2>(last);
+    default: return find_last<static_cast<int>(kMaxVectors) - 1>(last);
   }
 }
 
 struct Panel {
-  size_t column, columns;
+  size_t column, vectors, last_columns;
   const float* b;
   const Tile* tiles;
 };
@@ -200,13 +187,13 @@ struct Panel {
 // All rows of `count` panels that are equally wide in vectors, side by side so that a's rows stay
 // in L1.
 void run_panels(const Gemm& g, const Panel* panels, size_t count) {
-  const RowChoices& choices = row_choices(vectors_of(panels[0].columns));
+  const RowChoices& choices = row_choices(panels[0].vectors);
   int choice = 0;
   for (size_t row = 0; row < g.m; row += static_cast<size_t>(choices[choice])) {
     while (row + static_cast<size_t>(choices[choice]) > g.m) ++choice;
     for (size_t i = 0; i < count; ++i) {
       const Panel& p = panels[i];
-      p.tiles[choice](g, row, p.column, p.columns % F32::lanes, p.b);
+      p.tiles[choice](g, row, p.column, p.last_columns, p.b);
     }
   }
 }
@@ -223,11 +210,12 @@ void PALM_FN(gemm_f32)(const Gemm& g) {
     const size_t columns = panel_columns(g.n - column), floats = depth * panel_floats(columns);
     if (index >= g.first_panel) {
       const bool fits = count < kMostPanels && bytes + floats * sizeof(float) <= kBytesInL2;
-      if (count && (!fits || vectors_of(columns) != vectors_of(panels[0].columns))) {
+      const size_t vectors = vectors_of(columns), last = columns - (vectors - 1) * F32::lanes;
+      if (count && (!fits || vectors != panels[0].vectors)) {
         run_panels(g, panels, count);
         count = bytes = 0;
       }
-      panels[count++] = {column, columns, b, find_tiles(columns, g.epilogue.slope != nullptr)};
+      panels[count++] = {column, vectors, last, b, find_tiles(vectors, last)};
       bytes += floats * sizeof(float);
     }
     b += floats;
@@ -256,8 +244,7 @@ size_t PALM_SUFFIX(pack_gemm_f32, PALM_ISA_NAME)(size_t k, size_t n, const float
 
 GemmPanel PALM_SUFFIX(panel_gemm_f32, PALM_ISA_NAME)(size_t n) {
   const size_t columns = panel_columns(n);
-  return {columns, panel_floats(columns),
-          static_cast<size_t>(row_choices(vectors_of(columns))[0])};
+  return {columns, panel_floats(columns), static_cast<size_t>(row_choices(vectors_of(columns))[0])};
 }
 
 size_t PALM_SUFFIX(count_gemm_f32, PALM_ISA_NAME)(size_t n) {
