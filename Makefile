@@ -32,9 +32,9 @@ lint: .venv/.dev ## style and types
 	.venv/bin/mypy tests demos
 	.venv/bin/pyright --pythonpath $(VENV)
 
-bench: .venv/.dev ## time the kernels, and models: ours, or ARGS='a.onnx b.tflite --threads 2'
+bench: .venv/.dev ## time the kernels, and models: ours, or ARGS='a.onnx --against all --threads 1,2'
 	@for bench in build/editable/bench/*; do "$$bench" || exit 1; done
-	$(VENV) -m palmkit.engine.bench $(or $(ARGS),$(wildcard models/*/*.palm))
+	.venv/bin/palmkit bench $(or $(ARGS),$(wildcard models/*/*.palm))
 
 fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
 	$(VENV) -m tests.engine.format.fuzz --seconds $(FUZZ_S) $(ARGS) $(wildcard models/*/*.palm)

@@ -18,6 +18,9 @@ _Step: TypeAlias = tuple[str, Sequence[int], Sequence[int], Mapping[str, _Attr]]
 def isas() -> list[str]:
     """The instruction sets that kernels can use on this host, best first."""
 
+def peak_flops(seconds: float) -> float:
+    """The most float32 operations a second that the calling thread reaches, measured so long."""
+
 def kernels() -> list[str]:
     """The names that a step may have."""
 

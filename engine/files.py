@@ -11,6 +11,7 @@ from palmkit.engine.errors import ModelError, ShapeError, UnsupportedError
 from palmkit.engine.format import reader, writer
 from palmkit.engine.ir import Graph
 from palmkit.engine.model import Model
+from palmkit.engine.replacing import replacing
 
 PathLike = str | os.PathLike[str]
 
@@ -130,10 +131,20 @@ def _named(file: Path) -> Generator[None, None, None]:
 
 
 def save(graph: Graph, path: PathLike, weights: str = "auto") -> None:
-    """Write a graph as a .palm file, whole or not at all.
+    """Write a graph as a .palm file, or as ONNX if the name ends with .onnx, whole or not at all.
 
-    weights: how float32 constants are stored: "float32"; "float16", rounding them; or "auto",
-    float16 where that loses nothing.
-    Raises OSError if the file cannot be written, ValueError for another `weights`.
+    weights: how a .palm file stores float32 constants: "float32"; "float16", rounding them; or
+    "auto", float16 where that loses nothing.
+    Raises OSError if the file cannot be written, ValueError for another `weights`, UnsupportedError
+    listing what ONNX has no operator for.
     """
-    writer.save(graph, path, weights)
+    if Path(path).suffix.lower() != ".onnx":
+        writer.save(graph, path, weights)
+        return
+    if weights == "float16":
+        raise ValueError("weights: expected auto or float32 for ONNX, got 'float16'")
+    from palmkit.engine.exporters import onnx
+
+    content = onnx.dumps(graph)
+    with replacing(path) as part:
+        part.write_bytes(content)

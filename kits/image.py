@@ -6,8 +6,6 @@ import io
 import os
 import re
 import stat
-from collections.abc import Generator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast, get_args
@@ -17,6 +15,7 @@ from numpy.typing import NDArray
 
 from palmkit.engine.errors import ImageError
 from palmkit.engine.ir import Type
+from palmkit.engine.replacing import replacing
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -220,21 +219,6 @@ def _upright(image: Image, orientation: int) -> Image:
     if orientation in (3, 4, 7, 8):
         image = image[::-1]
     return image
-
-
-@contextmanager
-def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
-    """Write a whole file or none: yields a path beside `path` that takes its place at the end.
-
-    The path yielded has the suffix of `path`. On any error the file at `path` stays as it was.
-    """
-    target = Path(path)
-    part = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
-    try:
-        yield part
-        os.replace(part, target)
-    finally:
-        part.unlink(missing_ok=True)
 
 
 def write_image(path: str | os.PathLike[str], image: Image) -> None:

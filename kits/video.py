@@ -12,7 +12,8 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from palmkit.engine.errors import ImageError
-from palmkit.kits.image import Image, replacing
+from palmkit.engine.replacing import replacing
+from palmkit.kits.image import Image
 
 if TYPE_CHECKING:
     import cv2

@@ -8,6 +8,7 @@
 
 #include "base/cpu.h"
 #include "kernels/conv/conv.h"
+#include "kernels/peak/peak.h"
 #include "program.h"
 
 namespace nb = nanobind;
@@ -210,6 +211,9 @@ NB_MODULE(_native, m) {
     } catch (const palm::Error& error) { raise(error); }
   });
   m.def("isas", &isas);
+  m.def(
+      "peak_flops", [](double seconds) { return palm::peak_flops(palm::host_isa(), seconds); },
+      nb::arg("seconds"), nb::call_guard<nb::gil_scoped_release>());
   m.def("kernels", &palm::kernel_names);
   m.def("conv_algorithms", &conv_algorithms, nb::arg("tensors"), nb::arg("steps"),
         nb::arg("isa") = "");

@@ -1,6 +1,6 @@
 """Graph passes, and the order in which they run."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from itertools import cycle, islice
 
 import numpy as np
@@ -83,19 +83,19 @@ def optimise(graph: Graph) -> Graph:
     return graph
 
 
-def steps(graph: Graph) -> Iterator[tuple[Pass, Graph]]:
+def steps(graph: Graph, pipeline: Sequence[Pass] = PIPELINE) -> Iterator[tuple[Pass, Graph]]:
     """The way of `optimise`: each pass that changes the graph, with the graph that it makes."""
     check(graph)
     for node in graph.nodes:
         find(node.op)
     infer_types(graph)
     settled = 0
-    for each in islice(cycle(PIPELINE), _MOST_ROUNDS * len(PIPELINE)):
+    for each in islice(cycle(pipeline), _MOST_ROUNDS * len(pipeline)):
         # A weight may be infinite or no number: it goes through, as it does in the ops.
         with np.errstate(all="ignore"):
             changed = each(graph)
         settled = settled + 1 if changed is graph else 0
-        if settled == len(PIPELINE):
+        if settled == len(pipeline):
             break
         if changed is not graph:
             check(changed)

@@ -11,7 +11,8 @@ from palmkit.kits.cli.command import Commands, UsageError, add_command, progress
 DESCRIPTION = f"""\
 Turn a model of another kind into PalmKit's own format, exactly: inputs and outputs keep their
 names and layouts. Operators that have no rule are listed all at once, and nothing is written.
-`palmkit check` compares the result with the source.
+`palmkit check` compares the result with the source. With an OUT that ends with .onnx, any model
+that can be read becomes ONNX, for other engines, as far as ONNX has the operators.
 
 {models.EXTRAS}"""
 EXAMPLES = """\
@@ -22,6 +23,7 @@ EXAMPLES = """\
   palmkit convert net.prototxt --weights net.caffemodel -o net.palm
   palmkit convert saved_model/ -o net.palm --signature serving_default
   palmkit convert net.onnx -o net.palm --metadata licence=Apache-2.0
+  palmkit convert net.tflite -o net.onnx                          for other engines
 """
 
 
@@ -31,12 +33,14 @@ def add(commands: Commands) -> None:
         commands,
         "convert",
         run,
-        help="turn an ONNX, TFLite, TensorFlow or Caffe model into .palm",
+        help="turn an ONNX, TFLite, TensorFlow or Caffe model into .palm, or into ONNX",
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
     parser.add_argument("model", metavar="IN", help=models.FILES)
-    parser.add_argument("-o", "--output", metavar="OUT.palm", required=True, help="file to write")
+    parser.add_argument(
+        "-o", "--output", metavar="OUT", required=True, help="file to write: .palm or .onnx"
+    )
     models.add_shapes(parser)
     parser.add_argument(
         "--fp16",
@@ -69,8 +73,12 @@ def run(options: argparse.Namespace) -> int:
     from palmkit import engine
 
     target = Path(options.output)
-    if target.suffix.lower() != ".palm":
-        raise UsageError(f"-o: expected a name that ends with .palm, got {options.output!r}")
+    if target.suffix.lower() not in (".palm", ".onnx"):
+        raise UsageError(
+            f"-o: expected a name that ends with .palm or .onnx, got {options.output!r}"
+        )
+    if options.fp16 and target.suffix.lower() != ".palm":
+        raise UsageError("--fp16: for .palm only")
     if target.resolve() == Path(options.model).resolve():
         raise UsageError(f"-o: would overwrite the source: {options.output}")
     with progress_bar(2, "step", options.quiet) as bar:

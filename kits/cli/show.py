@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
-import secrets
 from pathlib import Path
 
 from palmkit.kits.cli import models
@@ -53,6 +51,7 @@ def run(options: argparse.Namespace) -> int:
     from palmkit.engine.drawing import FORMATS, describe
     from palmkit.engine.operators import numpy_nodes
     from palmkit.engine.passes import optimise
+    from palmkit.engine.replacing import replacing
 
     target = Path(options.output)
     draw = FORMATS.get(target.suffix.lower())
@@ -69,18 +68,8 @@ def run(options: argparse.Namespace) -> int:
     if in_numpy is not None:
         native = len(graph.nodes) - len(in_numpy)
         subtitle += f" after optimisation, {native} of them native"
-    _write(target, draw(sections, subtitle))
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(target) as part:
+        part.write_text(draw(sections, subtitle), encoding="utf-8")
     print(f"{options.output}: {subtitle}")
     return 0
-
-
-def _write(target: Path, text: str) -> None:
-    """The whole file or none."""
-    target.parent.mkdir(parents=True, exist_ok=True)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        temporary.write_text(text, encoding="utf-8")
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise

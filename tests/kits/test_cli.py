@@ -171,7 +171,16 @@ def test_a_model_that_is_none(run: Any, tmp_path: Path) -> None:
         ["show", "a.onnx"],
         ["show", "a.onnx", "-o", "a.png"],
         ["ops", "--format", "xml"],
+        ["convert", "a.onnx", "-o", "a.tflite"],
         ["bench", "a.onnx", "--runs", "0"],
+        ["bench", "a.onnx", "--threads", "two"],
+        ["bench", "a.onnx", "--seconds", "0"],
+        ["bench", "a.onnx", "--turns", "0"],
+        ["bench", "a.onnx", "--against", "abacus"],
+        ["bench", "a.onnx", "--against", "ort", "--ops"],
+        ["bench", "a.onnx", "--against", "ort", "-o", "report.pdf"],
+        ["bench", "a.onnx", "--against", "ort", "--backend", "reference"],
+        ["bench", "a.onnx", "--precision", "middling"],
     ],
 )
 def test_usage_errors(

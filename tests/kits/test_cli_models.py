@@ -71,6 +71,15 @@ def test_convert(run: Any, network: Path, tmp_path: Path) -> None:
     assert (result.code, result.out, result.err) == (0, "", "")
 
 
+def test_convert_to_onnx(run: Any, palm: Path, tmp_path: Path) -> None:
+    path = tmp_path / "back.onnx"
+    assert run("convert", palm, "-o", path).code == 0
+    assert onnx.load(str(path)).graph.node[0].op_type == "Conv"
+    assert run("check", palm, "--source", path).code == 0
+    result = run("convert", palm, "-o", path, "--fp16")
+    assert result.code == 2 and "--fp16: for .palm only" in result.err
+
+
 def test_convert_to_float16(run: Any, network: Path, tmp_path: Path) -> None:
     path = tmp_path / "out.palm"
     assert run("convert", network, "-o", path, "--fp16").code == 0
@@ -333,11 +342,51 @@ def test_bench(run: Any, red_model: Path) -> None:
     options = ["--runs", 3, "--input-shape", "1x64x96x3"]
     times = run("bench", red_model, *options, "--json").lines[0]
     assert times["inputs"] == {"image": "float32[1, 64, 96, 3]"}
-    assert 0 < times["min_ms"] <= times["median_ms"] and times["ops_ms"]
+    assert 0 < times["min_ms"] <= times["median_ms"] <= times["p95_ms"] and times["ops_ms"]
+    assert times["flops_per_s"] > 0 and times["macs"] > 0
     assert "ms at best" in run("bench", red_model, "--runs", 2).out
     result = run("bench", red_model, "--threads", 0)
     assert result.code == 2 and "threads: expected at least 1, got 0" in result.err
     assert run("bench", red_model, "--backend", "abacus").code == 1
+
+
+def test_bench_by_node(run: Any, network: Path, red_model: Path) -> None:
+    times = run("bench", network, "--runs", 2, "--ops", "--json").lines[0]
+    by_name = {node["node"]: node for node in times["nodes"]}
+    assert by_name["stem"]["op"] == "fused_conv"
+    assert by_name["stem"]["kernels"].split("+")[-1] == "conv"
+    assert by_name["stem"]["macs"] == 4 * 7 * 7 * 27 == times["macs"]
+    assert sum(node["share"] for node in times["nodes"]) == pytest.approx(1)
+    result = run("bench", network, red_model, "--runs", 2, "--ops", "--threads", "1,2")
+    assert result.code == 0 and result.out.count("ms at best") == 4
+    lines = result.out.splitlines()
+    assert lines[3].split() == ["node", "op", "kernel", "ms", "share", "GFLOP/s"]
+    assert lines[4].split()[:2] == ["stem", "fused_conv"]
+
+
+def test_bench_beside_others(run: Any, network: Path, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime")
+    report = tmp_path / "new" / "report.html"
+    quick = ["--seconds", 0.02, "--turns", 2, "--loads", 1]
+    against = ["--against", "ort,litert", "--threads", "1,2"]
+    result = run("bench", network, *against, *quick, "-o", report)
+    assert (result.code, result.err) == (0, "")
+    for expected in (
+        *("PalmKit", "ONNX Runtime", "LiteRT is left out: reads .tflite only", "2 threads over 1"),
+        *("geometric mean of the ratios, threads 2", "load ms / memory MB", str(report)),
+    ):
+        assert expected in result.out
+    assert "net.onnx" in report.read_text(encoding="utf-8")
+    one, summary = run("bench", network, "--against", "ort", *quick, "--json").lines
+    assert set(one["engines"]) == {"palmkit", "ort"} and one["best_peer"] == "ort"
+    assert summary["means"]["1"]["ratio"] == pytest.approx(one["ratio"])
+    alone = run("bench", network, *quick, "-o", report, "--json")
+    assert alone.code == 0 and alone.lines[0]["ratio"] is None
+
+
+def test_bench_shows_progress_on_a_terminal(red_model: Path) -> None:
+    out, shown = on_a_terminal("bench", red_model, "--runs", 3)
+    assert "ms at best" in out and "3/3" in shown
 
 
 def test_a_missing_extra_is_named(

@@ -1,0 +1,12 @@
+"""Time models beside other engines, and by node.
+
+    engines/        what each engine has to do: ours and the peers, one file each
+    worker.py       an engine's process; process.py is the other end of it
+    comparison.py   who takes turns with whom, and whose outputs are wrong
+    subject.py      a model in the forms that the engines read
+    conversions.py  what peers' own converters made, kept
+    nodes.py        our engine by node
+    table.py, report.py, charts.py   the numbers as text and as a page
+
+The command is `palmkit bench`.
+"""

@@ -1,0 +1,311 @@
+"""Our engine beside others, in turns.
+
+Each engine has processes of its own. First a few fresh ones, one after the other, open the model:
+that gives load time and memory. The last of them stay, and take turns A B C A B C with many runs
+each; who has no turn is stopped, threads and all, so that a noisy machine is noisy for all and
+nobody's waiting threads take time from the others.
+
+An engine whose outputs are not ours is no peer: it computes something else, however fast.
+"""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from statistics import median
+
+from palmkit.engine.bench.engines import OURS, Engine, Job, Refusal, find
+from palmkit.engine.bench.inputs import largest_difference
+from palmkit.engine.bench.measurement import Opened, Times
+from palmkit.engine.bench.process import OPEN_LIMIT_S, SLICE_LIMIT_S, EngineProcess
+from palmkit.engine.ir import Array
+from palmkit.engine.machine import cache_folder
+
+Report = Callable[[str], None]
+
+# Of an output's range. What computes the same network in float32 is far below the first, Winograd
+# included; bf16 has 8 bits, and its errors add up over the layers.
+TOLERANCES = {"high": 0.01, "low": 0.25}
+ABSOLUTE = {"high": 1e-6, "low": 1e-3}
+
+
+@dataclass(frozen=True)
+class Schedule:
+    """How long to measure.
+
+    seconds: of timed runs for each engine; turns: in how many slices; loads: fresh processes.
+    """
+
+    seconds: float = 2.0
+    turns: int = 20
+    loads: int = 3
+    open_limit_s: float = OPEN_LIMIT_S
+    slice_limit_s: float = SLICE_LIMIT_S
+
+    def __post_init__(self) -> None:
+        """Check."""
+        for name in ("turns", "loads"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
+        if not self.seconds > 0:
+            raise ValueError(f"seconds: expected more than 0, got {self.seconds}")
+
+
+@dataclass(frozen=True)
+class Subject:
+    """A model to compare on.
+
+    files: the model in each form that there is: "palm", and "onnx" or "tflite".
+    missing: for a form that there is not, the reason.
+    inputs: by name; outputs: names, in the model's order.
+    macs: multiply-accumulates of a run; None where they are not known.
+    """
+
+    name: str
+    files: Mapping[str, Path]
+    inputs: Mapping[str, Array]
+    outputs: tuple[str, ...]
+    macs: int | None = None
+    missing: Mapping[str, str] = field(default_factory=dict[str, str])
+
+
+@dataclass(frozen=True)
+class Result:
+    """One engine on one model.
+
+    form: of the file that it read. load_ms: from the open of the file to the first results, in a
+    fresh process that has the library. memory_bytes: what that and four runs more added to the
+    process; peak_memory_bytes: the most in between.
+    difference: to our outputs, the largest over an output's range; None if we have none.
+    """
+
+    engine: str
+    title: str
+    version: str
+    form: str
+    times: Times
+    load_ms: float
+    load_median_ms: float
+    memory_bytes: int | None
+    peak_memory_bytes: int | None
+    difference: float | None
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Engines on one model, with one number of threads. refusals: reasons by the engine's name."""
+
+    model: str
+    threads: int
+    precision: str
+    macs: int | None
+    results: tuple[Result, ...]
+    refusals: Mapping[str, str]
+
+    @property
+    def ours(self) -> Result | None:
+        """PalmKit's."""
+        return next((each for each in self.results if each.engine == OURS), None)
+
+    @property
+    def peers(self) -> tuple[Result, ...]:
+        """All others."""
+        return tuple(each for each in self.results if each.engine != OURS)
+
+    @property
+    def best_peer(self) -> Result | None:
+        """The fastest of the others."""
+        return min(self.peers, key=lambda each: each.times.min_ms, default=None)
+
+    @property
+    def ratio(self) -> float | None:
+        """How many times as long the best peer takes as we do."""
+        ours, best = self.ours, self.best_peer
+        return best.times.min_ms / ours.times.min_ms if ours and best else None
+
+    @property
+    def load_ratio(self) -> float | None:
+        """How many times as long the peer that loads fastest takes as we do."""
+        best = min((each.load_ms for each in self.peers), default=None)
+        return best / self.ours.load_ms if self.ours and best is not None else None
+
+    @property
+    def memory_ratio(self) -> float | None:
+        """How many times as much memory the peer with the least adds as we do."""
+        peers = [each.memory_bytes for each in self.peers if each.memory_bytes is not None]
+        ours = self.ours.memory_bytes if self.ours else None
+        return min(peers) / ours if peers and ours else None
+
+
+class _Contender:
+    """An engine on its way through a comparison: first it opens, then it takes turns."""
+
+    def __init__(self, name: str, engine: Engine, jobs: Sequence[Job], schedule: Schedule) -> None:
+        """Try the jobs in this order, until one gives the right outputs."""
+        self.name = name
+        self.title = engine.title
+        self.reason = ""
+        self._converts = engine.converts
+        self._jobs = list(jobs)
+        self._schedule = schedule
+        self._process: EngineProcess | None = None
+        self._difference: float | None = None
+        self._opened: list[Opened] = []
+        self._seconds: list[float] = []
+
+    @property
+    def outputs(self) -> dict[str, Array] | None:
+        """Of the first run."""
+        return dict(self._opened[0].outputs) if self._opened else None
+
+    def open(self, expected: Mapping[str, Array] | None) -> None:
+        """Open the model in a fresh process, which stays, stopped; the one before it ends."""
+        self.close()
+        while self._jobs:
+            self._process = EngineProcess(self.name)
+            try:
+                if not self._opened and self._converts:
+                    file = self._process.prepare(self._jobs[0])
+                    self._jobs[0] = replace(self._jobs[0], file=file)
+                    # What the converter left in memory would not count as added.
+                    self.close()
+                    self._process = EngineProcess(self.name)
+                opened = self._process.open(self._jobs[0], self._schedule.open_limit_s)
+                if expected is not None:
+                    self._difference = _judge(expected, opened, self._jobs[0].precision)
+            except Refusal as refusal:
+                self._give_up(str(refusal))
+                continue
+            self._opened.append(opened)
+            self._process.stop()
+            return
+
+    def turn(self) -> None:
+        """One slice; who fails in it is out."""
+        if self._process is None:
+            return
+        self._process.go_on()
+        try:
+            seconds = self._schedule.seconds / self._schedule.turns
+            self._seconds += self._process.times(seconds, self._schedule.slice_limit_s)
+            self._process.stop()
+        except Refusal as refusal:
+            self._give_up(str(refusal))
+
+    def close(self) -> None:
+        """End its process."""
+        if self._process is not None:
+            self._process.close()
+            self._process = None
+
+    def result(self) -> Result | None:
+        """What was measured; None if it gave up, for `reason`."""
+        if not self._seconds:
+            return None
+        loads = [opened.seconds * 1e3 for opened in self._opened]
+        memory = [o.memory_bytes for o in self._opened if o.memory_bytes is not None]
+        peaks = [o.peak_memory_bytes for o in self._opened if o.peak_memory_bytes is not None]
+        return Result(
+            engine=self.name,
+            title=self.title,
+            version=self._opened[0].version,
+            form=self._jobs[0].form,
+            times=Times.of(self._seconds),
+            load_ms=min(loads),
+            load_median_ms=median(loads),
+            memory_bytes=min(memory, default=None),
+            peak_memory_bytes=min(peaks, default=None),
+            difference=self._difference,
+        )
+
+    def _give_up(self, reason: str) -> None:
+        """The form that is being tried does not work."""
+        self.close()
+        said = f"from .{self._jobs.pop(0).form}: {reason}"
+        self.reason = f"{self.reason}; {said}" if self.reason else said
+        self._opened.clear()
+        self._seconds.clear()
+
+
+def _judge(expected: Mapping[str, Array], opened: Opened, precision: str) -> float:
+    """How far its outputs are from ours; Refusal if too far."""
+    difference = largest_difference(expected, opened.outputs, ABSOLUTE[precision])
+    if difference is None:
+        raise Refusal("its outputs do not correspond to the model's")
+    if difference > TOLERANCES[precision]:
+        raise Refusal(f"wrong outputs: they differ by {difference:.2g} of an output's range")
+    return difference
+
+
+def compare(
+    subject: Subject,
+    engines: Sequence[str],
+    threads: int = 1,
+    precision: str = "high",
+    schedule: Schedule | None = None,
+    cache: Path | None = None,
+    report: Report = lambda step: None,
+) -> Comparison:
+    """Compare engines on a model.
+
+    engines: names as of bench.engines, ours among them and best first: it says what is right.
+    cache: for conversions; left out, the user's cache folder.
+    report: is told of each step.
+    """
+    schedule = schedule or Schedule()
+    cache = cache or cache_folder("bench") or Path(tempfile.gettempdir()) / "palmkit-bench"
+    refusals: dict[str, str] = {}
+    contenders: list[_Contender] = []
+    for name in engines:
+        engine = find(name)
+        jobs = [
+            Job(
+                file=subject.files[form],
+                form=form,
+                inputs=subject.inputs,
+                outputs=subject.outputs,
+                threads=threads,
+                precision=precision,
+                cache=cache,
+            )
+            for form in engine.forms
+            if form in subject.files
+        ]
+        if missing := engine.missing():
+            refusals[name] = f'not installed: no module {missing}; pip install "palmkit[bench]"'
+        elif not jobs:
+            reasons = [subject.missing[form] for form in engine.forms if form in subject.missing]
+            reads = " or ".join(f".{form}" for form in engine.forms)
+            refusals[name] = "; ".join([f"reads {reads} only", *reasons])
+        else:
+            contenders.append(_Contender(name, engine, jobs, schedule))
+    with ExitStack() as stack:
+        for each in contenders:
+            stack.callback(each.close)
+        expected: Mapping[str, Array] | None = None
+        for _ in range(schedule.loads):
+            for each in contenders:
+                report(f"{each.title} loads")
+                each.open(expected)
+                if each.name == OURS:
+                    expected = expected or each.outputs
+        for _ in range(schedule.turns):
+            for each in contenders:
+                report(f"{each.title} runs")
+                each.turn()
+    results: list[Result] = []
+    for each in contenders:
+        result = each.result()
+        if result is not None:
+            results.append(result)
+        else:
+            refusals[each.name] = each.reason
+    return Comparison(subject.name, threads, precision, subject.macs, tuple(results), refusals)
+
+
+def steps(engines: int, schedule: Schedule) -> int:
+    """How many steps `compare` reports at most."""
+    return engines * (schedule.loads + schedule.turns)

@@ -1,0 +1,35 @@
+"""The engines that can be compared, by the name they have on the command line."""
+
+from __future__ import annotations
+
+from importlib import import_module
+
+from palmkit.engine.bench.engines.engine import Engine, Job, Refusal, Run
+
+__all__ = ["OURS", "PEERS", "Engine", "Job", "Refusal", "Run", "find"]
+
+OURS = "palmkit"
+# Where the class is: an engine is made in the process that runs it.
+_CLASSES = {
+    OURS: "palmkit.engine.bench.engines.palmkit:PalmKit",
+    "ort": "palmkit.engine.bench.engines.onnxruntime:OnnxRuntime",
+    "openvino": "palmkit.engine.bench.engines.openvino:OpenVino",
+    "litert": "palmkit.engine.bench.engines.litert:LiteRt",
+    "ncnn": "palmkit.engine.bench.engines.ncnn:Ncnn",
+    "mnn": "palmkit.engine.bench.engines.mnn:Mnn",
+    "opencv": "palmkit.engine.bench.engines.opencv:OpenCv",
+}
+PEERS = tuple(name for name in _CLASSES if name != OURS)
+
+
+def find(name: str) -> Engine:
+    """The engine of a name; or of a class elsewhere, written as module:Class.
+
+    Raises ValueError for a name that is none of them.
+    """
+    place = _CLASSES.get(name, name)
+    module, colon, attribute = place.partition(":")
+    if not colon:
+        raise ValueError(f"no engine {name!r}; known: {', '.join(_CLASSES)}")
+    engine: Engine = getattr(import_module(module), attribute)()
+    return engine

@@ -1,0 +1,91 @@
+"""What an engine has to do to be compared: one file a peer, all in one shape."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from importlib import metadata
+from importlib.util import find_spec
+from pathlib import Path
+from typing import ClassVar, TypeAlias
+
+from palmkit.engine.errors import PalmError
+from palmkit.engine.ir import Array
+
+Run: TypeAlias = Callable[[], list[tuple[str, Array]]]
+
+
+class Refusal(PalmError):
+    """An engine cannot run a model; the message is the reason, on one line."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """What an engine is to run.
+
+    file: the model, in one of the formats that the engine reads; form: which one.
+    inputs: by name, in the model's order, C-contiguous; outputs: the names, in the model's order.
+    precision: "high" is float32 everywhere; "low" allows an engine the least that it has.
+    cache: folder for what the engine's own converter makes.
+    """
+
+    file: Path
+    form: str
+    inputs: Mapping[str, Array]
+    outputs: tuple[str, ...]
+    threads: int
+    precision: str
+    cache: Path
+
+
+class Engine:
+    """One engine. It is made, and used, in a process of its own.
+
+    name: as on the command line; title: as in tables.
+    modules: what must be importable; distributions: the package, whichever of these is installed.
+    forms: the formats it reads, best first: "palm", "onnx", "tflite".
+    lowers: precision "low" makes it compute in less than float32.
+    converts: it has a converter of its own, for `prepare`.
+    """
+
+    name: ClassVar[str]
+    title: ClassVar[str]
+    modules: ClassVar[tuple[str, ...]]
+    distributions: ClassVar[tuple[str, ...]]
+    forms: ClassVar[tuple[str, ...]]
+    lowers: ClassVar[bool] = False
+    converts: ClassVar[bool] = False
+
+    def missing(self) -> str:
+        """Which package is not installed; "" if none. Imports nothing."""
+        for module in self.modules:
+            if find_spec(module) is None:
+                return module
+        return ""
+
+    def version(self) -> str:
+        """Of the installed package."""
+        for distribution in self.distributions:
+            try:
+                return metadata.version(distribution)
+            except metadata.PackageNotFoundError:
+                continue
+        return ""
+
+    def prepare(self, job: Job) -> Path:
+        """The file to open: that of the job, or what the engine's own converter makes of it.
+
+        Raises Refusal if the converter cannot convert it.
+        """
+        return job.file
+
+    def import_library(self) -> None:
+        """Import all that opening a model needs; this counts neither as time nor as memory."""
+        raise NotImplementedError
+
+    def open(self, job: Job) -> Run:
+        """Make the model ready; each call of what is returned writes inputs and reads outputs.
+
+        job: its file is what `prepare` returned. The outputs come with their names.
+        """
+        raise NotImplementedError

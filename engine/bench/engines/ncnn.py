@@ -1,0 +1,115 @@
+"""ncnn, and pnnx, which converts ONNX for it: https://github.com/Tencent/ncnn.
+
+ncnn has no batch: pnnx takes the first dim away where it is 1.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from importlib import import_module
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.bench.conversions import cached
+from palmkit.engine.bench.engines.engine import Engine, Job, Refusal, Run
+from palmkit.engine.ir import Array
+
+CONVERSION_LIMIT_S = 300
+_NARROW = ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage", "int8_inference")
+
+
+class Ncnn(Engine):
+    """ncnn; by itself it would store in fp16 or bf16."""
+
+    name = "ncnn"
+    title = "ncnn"
+    modules = ("ncnn", "pnnx")
+    distributions = ("ncnn",)
+    forms = ("onnx",)
+    lowers = True
+    converts = True
+
+    def prepare(self, job: Job) -> Path:
+        """Convert by pnnx, with float32 weights; the folder of the two files."""
+        shapes = [",".join(map(str, value.shape)) for value in job.inputs.values()]
+        sizes = ",".join(f"[{shape}]" for shape in shapes)
+
+        def convert(folder: Path) -> None:
+            files = {"ncnnparam": "model.param", "ncnnbin": "model.bin"}
+            names = ["pnnxparam", "pnnxbin", "pnnxpy", "pnnxonnx", "ncnnpy"]
+            with tempfile.TemporaryDirectory() as other:
+                targets = [f"{key}={folder / name}" for key, name in files.items()]
+                targets += [f"{name}={Path(other) / name}" for name in names]
+                # Beside its input it writes more files than it can be told the names of.
+                source = Path(other) / "model.onnx"
+                source.symlink_to(job.file.resolve())
+                command = [_pnnx(), str(source), f"inputshape={sizes}", "fp16=0", *targets]
+                done = subprocess.run(
+                    command,
+                    cwd=other,
+                    stdin=subprocess.DEVNULL,
+                    capture_output=True,
+                    text=True,
+                    errors="replace",
+                    timeout=CONVERSION_LIMIT_S,
+                )
+            if done.returncode or not all((folder / name).is_file() for name in files.values()):
+                lines = (done.stderr.strip() or done.stdout.strip()).splitlines()
+                ended = f"pnnx ended with {done.returncode}"
+                raise Refusal(f"{ended}: {lines[-1]}" if lines else ended)
+
+        return cached(job, f"ncnn-{self.version()}-{sizes}", convert)
+
+    def import_library(self) -> None:
+        """Import the package."""
+        self._library: Any = import_module("ncnn")
+
+    def open(self, job: Job) -> Run:
+        """Read the network; a new extractor each run, as ncnn is meant to be used."""
+        ncnn = self._library
+        net = ncnn.Net()
+        net.opt.num_threads = job.threads
+        net.opt.use_vulkan_compute = False
+        for option in _NARROW:
+            setattr(net.opt, f"use_{option}", False)
+        net.opt.use_bf16_storage = job.precision == "low"
+        for load, name in ((net.load_param, "model.param"), (net.load_model, "model.bin")):
+            if load(str(job.file / name)):
+                raise Refusal(f"ncnn cannot load {name}: an operator it lacks, or a wrong file")
+        arrays = [_without_batch(value) for value in job.inputs.values()]
+        inputs = list(zip(net.input_names(), arrays, strict=True))
+        names = net.output_names()
+
+        def run() -> list[tuple[str, Array]]:
+            extractor = net.create_extractor()
+            for name, array in inputs:
+                extractor.input(name, ncnn.Mat(array))
+            found: list[tuple[str, Array]] = []
+            for name in names:
+                code, value = extractor.extract(name)
+                if code:
+                    raise Refusal(f"ncnn fails with code {code} at output {name}")
+                found.append(("", np.array(value)))
+            return found
+
+        return run
+
+
+def _without_batch(value: Array) -> Array:
+    if value.dtype != np.float32:
+        raise Refusal(f"inputs: expected float32, got {value.dtype}")
+    return value[0] if value.ndim > 1 and value.shape[0] == 1 else value
+
+
+def _pnnx() -> str:
+    """The program in the wheel; importing the package would import torch."""
+    spec = find_spec("pnnx")
+    for folder in (spec.submodule_search_locations or ()) if spec else ():
+        program = Path(folder) / "pnnx"
+        if program.is_file():
+            return str(program)
+    raise Refusal("the package pnnx has no program for this system")

@@ -1,0 +1,114 @@
+"""Our engine alone: how long a model takes, and where the time goes."""
+
+from __future__ import annotations
+
+import time
+from collections import Counter
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from palmkit.engine.backends.partition import specialise
+from palmkit.engine.bench.inputs import random_inputs
+from palmkit.engine.bench.measurement import Times
+from palmkit.engine.ir import Array, Node, Type
+from palmkit.engine.macs import macs
+from palmkit.engine.model import Model
+from palmkit.engine.ops import infer_types
+
+_PROFILE_RUNS = 10
+BORDER = "border"
+
+
+@dataclass(frozen=True)
+class NodeTime:
+    """A node of the model as it runs, after the graph passes.
+
+    op: what it is; "border" is a copy of an input or output. kernels: what ran it. share: of the
+    sum over all nodes. macs: multiply-accumulates of a run; None where they are not known.
+    """
+
+    node: str
+    op: str
+    kernels: str
+    ms: float
+    share: float
+    macs: int | None
+
+
+@dataclass(frozen=True)
+class Alone:
+    """A model's times in this process. inputs: types by name; nodes: in running order."""
+
+    inputs: Mapping[str, str]
+    times: Times
+    nodes: tuple[NodeTime, ...]
+    macs: int | None
+
+    @property
+    def ops_ms(self) -> dict[str, float]:
+        """The kernels' times, the largest first."""
+        sums = Counter[str]()
+        for node in self.nodes:
+            sums[node.kernels] += node.ms  # type: ignore[assignment]
+        return dict(sorted(sums.items(), key=lambda item: -item[1]))
+
+
+def time_alone(
+    model: Model,
+    sizes: Mapping[str, int],
+    runs: int,
+    report: Callable[[int], None] = lambda done: None,
+) -> Alone:
+    """Time a model on random inputs, and its nodes.
+
+    sizes: of the dims that are only names. report: is told how many runs are done.
+    """
+    inputs = random_inputs(model.inputs, sizes)
+    model.run(inputs)
+    seconds: list[float] = []
+    for done in range(1, runs + 1):
+        start = time.perf_counter()
+        model.run(inputs)
+        seconds.append(time.perf_counter() - start)
+        report(done)
+    nodes = _nodes(model, inputs, min(runs, _PROFILE_RUNS))
+    counts = _macs_of_source(model, inputs)
+    types = {name: str(Type.of(array)) for name, array in inputs.items()}
+    return Alone(types, Times.of(seconds), nodes, counts)
+
+
+def _nodes(model: Model, inputs: Mapping[str, Array], runs: int) -> tuple[NodeTime, ...]:
+    graph = specialise(model.graph, {name: Type.of(array) for name, array in inputs.items()})
+    types = infer_types(graph)
+    written: dict[str, list[Node]] = {}
+    for node in graph.nodes:
+        written.setdefault(node.name or node.outputs[0], []).append(node)
+    steps: dict[str, list[tuple[str, float]]] = {}
+    for step in model.profile(inputs, runs):
+        steps.setdefault(step.node, []).append((step.op, step.seconds))
+    total = sum(seconds for each in steps.values() for _, seconds in each)
+    found: list[NodeTime] = []
+    for name, parts in steps.items():
+        nodes = written.get(name, [])
+        seconds = sum(each for _, each in parts)
+        counts = [macs(node, types) for node in nodes]
+        found.append(
+            NodeTime(
+                node=name,
+                op="+".join(node.op for node in nodes) or BORDER,
+                kernels="+".join(dict.fromkeys(kernel for kernel, _ in parts)),
+                ms=seconds * 1e3,
+                share=seconds / total if total else 0.0,
+                macs=None if None in counts else sum(count or 0 for count in counts),
+            )
+        )
+    return tuple(found)
+
+
+def _macs_of_source(model: Model, inputs: Mapping[str, Array]) -> int | None:
+    """Of the network as it was written: what a pass saves is ours to gain."""
+    from palmkit.engine.shapes import with_input_shapes
+    from palmkit.engine.summary import summarise
+
+    graph = with_input_shapes(model.graph, {name: a.shape for name, a in inputs.items()})
+    return summarise(graph).macs

@@ -1,0 +1,57 @@
+"""A model in the forms that the engines read."""
+
+from __future__ import annotations
+
+import tempfile
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from palmkit.engine.bench.comparison import Subject
+from palmkit.engine.bench.inputs import open_dims, random_inputs
+from palmkit.engine.errors import PalmError
+from palmkit.engine.files import save
+from palmkit.engine.ir import Graph
+from palmkit.engine.shapes import with_input_shapes
+from palmkit.engine.summary import summarise
+
+_FOREIGN = {".onnx": "onnx", ".tflite": "tflite"}
+
+
+@contextmanager
+def subject(path: Path, graph: Graph) -> Generator[Subject, None, None]:
+    """The model for a comparison, on random inputs; its files are gone afterwards.
+
+    path: the model's file; graph: what was read of it, with the input shapes that are wanted.
+    Sizes that are open become 1 for a batch, else 320.
+    """
+    sizes = open_dims(graph.inputs)
+    fixed = {
+        name: [dim if isinstance(dim, int) else sizes[dim] for dim in type.shape]
+        for name, type in graph.inputs.items()
+        if not type.is_static
+    }
+    if fixed:
+        graph = with_input_shapes(graph, fixed)
+    files: dict[str, Path] = {}
+    missing: dict[str, str] = {}
+    if form := _FOREIGN.get(path.suffix.lower()):
+        files[form] = path
+    with tempfile.TemporaryDirectory(prefix="palmkit-bench-") as folder:
+        files["palm"] = Path(folder) / "model.palm"
+        save(graph, files["palm"])
+        if "onnx" not in files:
+            target = Path(folder) / "model.onnx"
+            try:
+                save(graph, target)
+                files["onnx"] = target
+            except PalmError as error:
+                missing["onnx"] = f"the model as ONNX: {error}"
+        yield Subject(
+            name=path.name,
+            files=files,
+            inputs=random_inputs(graph.inputs, sizes),
+            outputs=tuple(graph.outputs),
+            macs=summarise(graph).macs,
+            missing=missing,
+        )

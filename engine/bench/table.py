@@ -1,0 +1,165 @@
+"""Comparisons as text."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from palmkit.engine.bench.comparison import Comparison, Result
+from palmkit.engine.bench.measurement import geometric_mean
+
+_NONE = "-"
+
+
+def flops_per_s(comparison: Comparison, result: Result) -> float | None:
+    """What an engine achieved: two operations a multiply-accumulate of the network as written."""
+    if not comparison.macs:
+        return None
+    return 2 * comparison.macs / (result.times.min_ms * 1e-3)
+
+
+def facts(comparison: Comparison, peaks: Mapping[int, float | None]) -> dict[str, Any]:
+    """Every number of a comparison, ready for JSON. peaks: FLOP/s by the number of threads."""
+    peak = peaks.get(comparison.threads)
+    engines: dict[str, Any] = {}
+    for each in comparison.results:
+        achieved = flops_per_s(comparison, each)
+        engines[each.engine] = {
+            "version": each.version,
+            "form": each.form,
+            "runs": each.times.runs,
+            "min_ms": each.times.min_ms,
+            "median_ms": each.times.median_ms,
+            "p95_ms": each.times.p95_ms,
+            "load_ms": each.load_ms,
+            "load_median_ms": each.load_median_ms,
+            "memory_bytes": each.memory_bytes,
+            "peak_memory_bytes": each.peak_memory_bytes,
+            "flops_per_s": achieved,
+            "peak_share": achieved / peak if achieved and peak else None,
+            "difference": each.difference,
+        }
+    best = comparison.best_peer
+    return {
+        "model": comparison.model,
+        "threads": comparison.threads,
+        "precision": comparison.precision,
+        "macs": comparison.macs,
+        "peak_flops_per_s": peak,
+        "engines": engines,
+        "refusals": dict(comparison.refusals),
+        "best_peer": best.engine if best else None,
+        "ratio": comparison.ratio,
+        "load_ratio": comparison.load_ratio,
+        "memory_ratio": comparison.memory_ratio,
+    }
+
+
+def means(comparisons: Iterable[Comparison]) -> dict[int, dict[str, float]]:
+    """By the number of threads the geometric means of the ratios, of the models that have one."""
+    found: dict[int, dict[str, float]] = {}
+    every = list(comparisons)
+    for threads in sorted({each.threads for each in every}):
+        some = [each for each in every if each.threads == threads]
+        ratios = {
+            "ratio": [each.ratio for each in some if each.ratio],
+            "load_ratio": [each.load_ratio for each in some if each.load_ratio],
+            "memory_ratio": [each.memory_ratio for each in some if each.memory_ratio],
+        }
+        found[threads] = {name: geometric_mean(each) for name, each in ratios.items() if each}
+    return found
+
+
+def scaling(comparisons: Iterable[Comparison]) -> dict[str, dict[int, dict[str, float]]]:
+    """By model and number of threads, how many times faster each engine is than on one thread."""
+    found: dict[str, dict[int, dict[str, float]]] = {}
+    every = list(comparisons)
+    for base in every:
+        if base.threads != 1:
+            continue
+        alone = {each.engine: each.times.min_ms for each in base.results}
+        for other in every:
+            if other.model == base.model and other.threads > 1:
+                found.setdefault(base.model, {})[other.threads] = {
+                    each.engine: alone[each.engine] / each.times.min_ms
+                    for each in other.results
+                    if each.engine in alone
+                }
+    return found
+
+
+class Table:
+    """The table of times with one number of threads, a line as soon as it is measured."""
+
+    def __init__(self, engines: Mapping[str, str], width: int) -> None:
+        """engines: titles by name, ours first; width: of the longest model's name."""
+        self._engines = engines
+        self._width = max(width, len("fastest run, ms"))
+
+    def head(self) -> str:
+        """The titles."""
+        cells = "".join(f"{title:>14}" for title in self._engines.values())
+        return f"{'fastest run, ms':{self._width}}{cells}  {'ratio':>6}{'GFLOP/s':>9}{'of peak':>8}"
+
+    def line(self, comparison: Comparison, peak: float | None) -> str:
+        """A model's; what ours achieved stands at the end."""
+        times = {each.engine: each.times.min_ms for each in comparison.results}
+        cells = "".join(f"{_milliseconds(times.get(name)):>14}" for name in self._engines)
+        ratio = _NONE if comparison.ratio is None else f"{comparison.ratio:.2f}"
+        ours = comparison.ours
+        achieved = flops_per_s(comparison, ours) if ours else None
+        rate = f"{achieved * 1e-9:.1f}" if achieved else _NONE
+        share = f"{achieved / peak:.0%}" if achieved and peak else _NONE
+        return f"{comparison.model:{self._width}}{cells}  {ratio:>6}{rate:>9}{share:>8}"
+
+
+def loads(comparisons: Sequence[Comparison], engines: Mapping[str, str]) -> list[str]:
+    """The table of load times and memory."""
+    width = max((len(each.model) for each in comparisons), default=0)
+    width = max(width, len("load ms / memory MB"))
+    cells = "".join(f"{title:>14}" for title in engines.values())
+    lines = [f"{'load ms / memory MB':{width}}{cells}  {'load':>6}{'memory':>8}"]
+    for each in comparisons:
+        by_name = {result.engine: result for result in each.results}
+        cells = "".join(f"{_load(by_name.get(name)):>14}" for name in engines)
+        ratios = [_NONE if r is None else f"{r:.2f}" for r in (each.load_ratio, each.memory_ratio)]
+        lines.append(f"{each.model:{width}}{cells}  {ratios[0]:>6}{ratios[1]:>8}")
+    return lines
+
+
+def summary(
+    means: Mapping[int, Mapping[str, float]],
+    scaling: Mapping[str, Mapping[int, Mapping[str, float]]],
+) -> list[str]:
+    """Geometric means of the ratios, and how ours scales with the threads."""
+    labels = {"ratio": "time", "load_ratio": "load", "memory_ratio": "memory"}
+    lines: list[str] = []
+    for threads, ratios in means.items():
+        said = ", ".join(f"{labels[name]} {value:.2f}" for name, value in ratios.items())
+        if said:
+            lines.append(f"geometric mean of the ratios, threads {threads}: {said}")
+    for model, counts in scaling.items():
+        for threads, engines in counts.items():
+            said = ", ".join(f"{name} {value:.2f}" for name, value in engines.items())
+            lines.append(f"{model}, {threads} threads over 1: {said}")
+    return lines
+
+
+def refusals(comparisons: Iterable[Comparison], engines: Mapping[str, str]) -> list[str]:
+    """A line for each engine that cannot run a model, and why."""
+    found: dict[str, None] = {}
+    for each in comparisons:
+        for name, reason in each.refusals.items():
+            found[f"{each.model}: {engines.get(name, name)} is left out: {reason}"] = None
+    return list(found)
+
+
+def _milliseconds(ms: float | None) -> str:
+    return _NONE if ms is None else f"{ms:.3f}"
+
+
+def _load(result: Result | None) -> str:
+    if result is None:
+        return _NONE
+    memory = "?" if result.memory_bytes is None else f"{result.memory_bytes / 1e6:.1f}"
+    return f"{result.load_ms:.1f} / {memory}"

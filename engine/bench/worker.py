@@ -1,0 +1,117 @@
+"""An engine's process: python -m palmkit.engine.bench.worker ENGINE SOCKET.
+
+It answers requests that come through a socket it inherited, one after the other, until the socket
+is closed. What libraries print goes where the parent has put standard output.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import gc
+import signal
+import sys
+import time
+from dataclasses import replace
+from multiprocessing.connection import Connection
+from textwrap import shorten
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palmkit.engine.bench.engines import Job, Run, find
+from palmkit.engine.bench.measurement import Opened, memory_in_use, peak_memory, reset_peak_memory
+from palmkit.engine.errors import PalmError
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+FIRST_RUNS = 4
+LEAST_RUNS = 3
+MOST_RUNS = 20_000
+_PR_SET_PDEATHSIG = 1
+_LONGEST_REASON = 300
+
+
+class Worker:
+    """What the requests are called, and what they do."""
+
+    def __init__(self, engine: str) -> None:
+        """Make the engine; its library is not imported yet."""
+        self._engine = find(engine)
+        self._run: Run = list
+
+    def prepare(self, job: Job) -> Path:
+        """Convert for the engine, if it has to be."""
+        return self._engine.prepare(job)
+
+    def open(self, job: Job) -> Opened:
+        """From the file to first results, and what memory that took."""
+        self._engine.import_library()
+        # Arrays that come through a pipe are read-only, and OpenCV and OpenVINO mind.
+        inputs = {name: np.array(value) for name, value in job.inputs.items()}
+        job = replace(job, inputs=inputs)
+        gc.collect()
+        before = memory_in_use()
+        reset_peak_memory()
+        start = time.perf_counter()
+        self._run = self._engine.open(job)
+        outputs = self._run()
+        seconds = time.perf_counter() - start
+        # What is to be sent is copied: it may lie in memory that the next run writes.
+        outputs = [(name, np.array(value)) for name, value in outputs]
+        for _ in range(FIRST_RUNS):
+            self._run()
+        after, most = memory_in_use(), peak_memory()
+        return Opened(
+            version=self._engine.version(),
+            seconds=seconds,
+            memory_bytes=None if before is None or after is None else max(0, after - before),
+            peak_memory_bytes=None if before is None or most is None else max(0, most - before),
+            outputs=outputs,
+        )
+
+    def times(self, seconds: float) -> list[float]:
+        """The seconds of each run, for about so long; a run that warms up comes first."""
+        run, taken, total = self._run, list[float](), 0.0
+        run()
+        while len(taken) < LEAST_RUNS or (total < seconds and len(taken) < MOST_RUNS):
+            start = time.perf_counter()
+            run()
+            taken.append(time.perf_counter() - start)
+            total += taken[-1]
+        return taken
+
+
+def serve(engine: str, socket: int) -> None:
+    """Answer (what, arguments) by (True, result) or (False, reason), until nobody asks."""
+    _end_with_parent()
+    pipe: Connection[Any, Any] = Connection(socket)
+    worker = Worker(engine)
+    with contextlib.suppress(EOFError, BrokenPipeError):
+        while True:
+            what, arguments = pipe.recv()
+            try:
+                answer = True, getattr(worker, what)(*arguments)
+            except Exception as error:  # any library's, and of any kind
+                answer = False, _reason(error)
+            pipe.send(answer)
+
+
+def _reason(error: Exception) -> str:
+    """On one line, and not a page of it."""
+    text = shorten(str(error), _LONGEST_REASON, placeholder=" ...")
+    says_enough = isinstance(error, RuntimeError | PalmError)
+    return text if says_enough and text else f"{type(error).__name__}: {text}"
+
+
+def _end_with_parent() -> None:
+    """A stopped process could not see that its parent has died: the kernel ends it (Linux)."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    if sys.platform == "linux":
+        with contextlib.suppress(OSError, AttributeError):
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1], int(sys.argv[2]))

@@ -1,0 +1,1 @@
+"""Writers of other engines' formats; `engine.save` picks one by the file's suffix."""
