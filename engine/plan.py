@@ -64,6 +64,8 @@ class Plan:
     steps: (kernel, input tensors, output tensors, attributes); -1 = an input left out.
     nodes: for each step the node it came from.
     lower_bound_bytes: the most bytes that are live at once; no arena can be smaller.
+    buffers: (byte offset, bytes, first step, last step) of what lies in the arena; a buffer that is
+    written over another's is part of that one.
     """
 
     tensors: list[tuple[str, int, str, list[int]]]
@@ -72,6 +74,9 @@ class Plan:
     arena_bytes: int
     lower_bound_bytes: int
     nodes: list[str]
+    buffers: list[tuple[int, int, int, int]] = field(
+        default_factory=list[tuple[int, int, int, int]]
+    )
 
 
 @dataclass(frozen=True)
@@ -205,6 +210,7 @@ def allocate(
         arena_bytes=arena_bytes,
         lower_bound_bytes=max(np.cumsum(live_bytes).tolist(), default=0),
         nodes=[step.node for step in steps],
+        buffers=sorted((each.offset, each.size_bytes, each.first, each.last) for each in unique),
     )
 
 

@@ -1,6 +1,7 @@
 """Files are written whole or not at all."""
 
 import os
+import secrets
 from collections.abc import Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,7 +14,7 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
     The path yielded has the suffix of `path`. On any error the file at `path` stays as it was.
     """
     target = Path(path)
-    part = target.with_name(f".{target.stem}.{os.getpid()}.part{target.suffix}")
+    part = target.with_name(f".{target.stem}.{secrets.token_hex(8)}.part{target.suffix}")
     try:
         yield part
         os.replace(part, target)

@@ -200,6 +200,11 @@ class PartitionedProgram:
         names = [(*part.reads, *part.writes) for part in self._parts]
         self._freed = last_uses(names, graph.outputs)
 
+    @property
+    def native_programs(self) -> list[Program]:
+        """The parts whose types are known before anything runs."""
+        return [part.program for part in self._parts if isinstance(part, _NativePart)]
+
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""
         values = {**self._graph.constants, **inputs}

@@ -8,7 +8,7 @@ from xml.sax.saxutils import escape
 from palmkit.engine.drawing.content import Section, describe
 from palmkit.engine.drawing.svg import COLOURS, render
 
-__all__ = ["FORMATS", "describe"]
+__all__ = ["FORMATS", "describe", "page"]
 
 
 def to_svg(sections: list[Section], subtitle: str) -> str:
@@ -17,9 +17,13 @@ def to_svg(sections: list[Section], subtitle: str) -> str:
 
 
 def to_html(sections: list[Section], subtitle: str) -> str:
-    """A page with the SVG: the wheel zooms, dragging moves. Needs nothing from elsewhere."""
-    page = _PAGE.replace("{title}", escape(sections[0].title))
-    return page.replace("{svg}", render(sections, subtitle))
+    """A page with the SVG."""
+    return page(render(sections, subtitle), sections[0].title)
+
+
+def page(svg: str, title: str) -> str:
+    """A page with an SVG: the wheel zooms, dragging moves. Needs nothing from elsewhere."""
+    return _PAGE.replace("{title}", escape(title)).replace("{svg}", svg)
 
 
 def to_dot(sections: list[Section], subtitle: str) -> str:

@@ -5,7 +5,10 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any, Protocol, TypeAlias
+
+from palmkit.engine.replacing import replacing
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 
@@ -51,3 +54,10 @@ def progress_bar(total: int | None, unit: str, quiet: bool = False) -> Any:
     return tqdm(
         total=total, unit=unit, disable=True if quiet else None, leave=False, file=sys.stderr
     )
+
+
+def write_whole(target: Path, text: str) -> None:
+    """Write the whole file or none; its folder is made."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with replacing(target) as part:
+        part.write_text(text, encoding="utf-8")

@@ -8,8 +8,8 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from palmkit.kits.cli import models
-from palmkit.kits.cli.command import Commands, add_command
+from palmkit.kits.cli import models, plan
+from palmkit.kits.cli.command import Commands, UsageError, add_command
 
 if TYPE_CHECKING:
     from palmkit.engine.ir import Dim, Graph
@@ -23,12 +23,19 @@ MACs          multiply-accumulates of convolutions, matrix products and recurren
 activations   memory for the values between the nodes, as backend cpu plans it
 The last two are of one run: a model with open sizes has them for given ones, --input-shape
 1x3x480x640, or for a batch of 1 if nothing else is open.
+
+--plan shows what backend cpu does, step by step: the kernel; its algorithm, and whether the cost
+model chose it, or timing on this machine (--tune); the shapes of what it reads and writes; what
+the cost model expects of one thread; where in the arena the output lies, = before the offset if it
+is written over an input.
 """
 EXAMPLES = """\
   palmkit info detector.palm
   palmkit info detector.onnx --json
   palmkit info detector.onnx --input-shape 1x3x480x640     MACs and memory at that size
   palmkit info detector.tflite --graph                     every node, one a line
+  palmkit info detector.palm --plan                        every step of a run
+  palmkit info detector.palm --plan -o plan.html           the memory that it takes, drawn
 """
 
 
@@ -44,9 +51,11 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("model", metavar="FILE", help=models.FILES)
     models.add_shapes(parser)
+    parser.add_argument("--json", action="store_true", help="as one JSON object")
     form = parser.add_mutually_exclusive_group()
-    form.add_argument("--json", action="store_true", help="as one JSON object")
     form.add_argument("--graph", action="store_true", help="the whole graph as text")
+    form.add_argument("--plan", action="store_true", help="what runs, in which order and memory")
+    plan.add_options(parser)
     models.add_source_options(parser)
 
 
@@ -56,11 +65,17 @@ def run(options: argparse.Namespace) -> int:
     from palmkit.engine.shapes import with_input_shapes
     from palmkit.engine.summary import summarise
 
+    if options.graph and options.json:
+        raise UsageError("--graph and --json: expected one of them")
+    plan.check_options(options)
     graph = models.read(options)
     if options.graph:
         print(graph)
         return 0
     batches = _open_batches(graph)
+    if options.plan:
+        plan.show(options, with_input_shapes(graph, batches) if batches else graph)
+        return 0
     facts = _facts(options.model, summarise(graph))
     if batches:
         of_one = summarise(with_input_shapes(graph, batches))

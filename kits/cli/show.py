@@ -6,7 +6,7 @@ import argparse
 from pathlib import Path
 
 from palmkit.kits.cli import models
-from palmkit.kits.cli.command import Commands, UsageError, add_command
+from palmkit.kits.cli.command import Commands, UsageError, add_command, write_whole
 
 DESCRIPTION = """\
 Draw a model: a box for each node with its operator, name, attributes, weights and output type, and
@@ -51,7 +51,6 @@ def run(options: argparse.Namespace) -> int:
     from palmkit.engine.drawing import FORMATS, describe
     from palmkit.engine.operators import numpy_nodes
     from palmkit.engine.passes import optimise
-    from palmkit.engine.replacing import replacing
 
     target = Path(options.output)
     draw = FORMATS.get(target.suffix.lower())
@@ -68,8 +67,6 @@ def run(options: argparse.Namespace) -> int:
     if in_numpy is not None:
         native = len(graph.nodes) - len(in_numpy)
         subtitle += f" after optimisation, {native} of them native"
-    target.parent.mkdir(parents=True, exist_ok=True)
-    with replacing(target) as part:
-        part.write_text(draw(sections, subtitle), encoding="utf-8")
+    write_whole(target, draw(sections, subtitle))
     print(f"{options.output}: {subtitle}")
     return 0

@@ -5,14 +5,13 @@ from __future__ import annotations
 import hashlib
 import json
 import math
-import os
-import secrets
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from palmkit.engine import _native
 from palmkit.engine.machine import cache_folder, cpu_name
+from palmkit.engine.replacing import replacing
 
 Timings = Mapping[str, Mapping[str, float]]
 
@@ -53,14 +52,10 @@ class TimingsFile:
             return
         steps = {**self.read(), **timings}
         text = json.dumps({"machine": self.machine, "steps": steps}, indent=1)
-        part = self.path.with_name(f".{self.path.name}.{secrets.token_hex(8)}.part")
         try:
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            try:
+            with replacing(self.path) as part:
                 part.write_text(text, encoding="utf-8")
-                os.replace(part, self.path)
-            finally:
-                part.unlink(missing_ok=True)
         except OSError:
             return
 
