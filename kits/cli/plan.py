@@ -98,7 +98,8 @@ def _print(plan: PlanSummary) -> None:
     bound = arena_text(plan.lower_bound_bytes)
     print(f"{len(plan.steps)} steps, {plan.flop / 1e6:,.1f} MFLOP")
     print(f"arena {arena_text(plan.arena_bytes)}, lower bound {bound}{ratio_text(plan)}\n")
-    rows = [("", "node", "kernel", "algorithm", "shapes", "MFLOP", "expect us", "arena", "bytes")]
+    heads = ("", "node", "kernel", "algorithm", "shapes", "MFLOP", "expect us", "arena", "bytes")
+    rows: list[tuple[str, ...]] = [heads]
     rows += [_row(number, step) for number, step in enumerate(plan.steps)]
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     to_the_right = {0, 5, 6, 7, 8}
