@@ -14,6 +14,7 @@ from palmkit.engine.passes.fold_pads import fold_pads
 from palmkit.engine.passes.fold_scales import fold_scales
 from palmkit.engine.passes.fuse_activation import fuse_activation
 from palmkit.engine.passes.fuse_bias import fuse_bias
+from palmkit.engine.passes.fuse_multiply_add import fuse_multiply_add
 from palmkit.engine.passes.fuse_residual import fuse_residual
 from palmkit.engine.passes.inline_branches import inline_branches
 from palmkit.engine.passes.merge_common import merge_common
@@ -32,6 +33,7 @@ from palmkit.engine.passes.remove_identities import remove_identities
 from palmkit.engine.passes.resolve_padding import resolve_padding
 from palmkit.engine.passes.shuffle_last import shuffle_last
 from palmkit.engine.passes.simplify import simplify
+from palmkit.engine.passes.split_means import split_means
 from palmkit.engine.passes.write_out_attention import write_out_attention
 from palmkit.engine.passes.write_out_einsum import write_out_einsum
 
@@ -56,6 +58,7 @@ PIPELINE: tuple[Pass, ...] = (
     fold_pads,  # after the transposes: pads are then in the convolution's own layout
     recognise_normalizations,  # before what stands in them folds into layers
     recognise_global_pools,  # after the transposes: the axes are then the picture's own
+    split_means,  # after the global pools: they are what it looks for
     move_before_resize,  # before the fusions: they take plain convolutions only
     fold_scales,  # after the pads: a layer that pads takes in less
     fold_batch_norm,  # before fuse_bias: it leaves an addition
@@ -64,6 +67,7 @@ PIPELINE: tuple[Pass, ...] = (
     merge_heads,  # before the fusions: they make equal convolutions different
     merge_parts,  # right behind merge_heads: it takes apart what heads go on with
     fuse_residual,  # before fuse_activation: the activation comes after the addition
+    fuse_multiply_add,  # behind fuse_residual: what a convolution takes in costs nothing
     fuse_activation,  # last: a layer with an activation takes in nothing more
 )
 

@@ -16,7 +16,7 @@ from palmkit.engine.backends.cpu.lowering import (
 )
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
-from palmkit.engine.plan import View
+from palmkit.engine.plan import StepAttr, View
 
 UNARY = {
     "relu": {},
@@ -184,6 +184,24 @@ def lower_binary(lowering: Lowering, node: Node) -> None:
         lowering.need_dtype(output)
         count = lowering.constant(np.full(1, len(node.inputs), np.float32))
         _binary(lowering, "div", first, (count, [0] * len(y.dims)), y)
+
+
+@rule("multiply_add")
+def lower_multiply_add(lowering: Lowering, node: Node) -> None:
+    """One step where the first factor and what is added have the result's shape, else two."""
+    lowering.need_dtype(*node.inputs)
+    output = node.outputs[0]
+    order = _common_order(lowering, node)
+    a, b, z = (_operand(lowering, name, output, order) for name in node.inputs)
+    y = lowering.put(output, order)
+    if a[0].dims != y.dims or z[0].dims != y.dims:
+        _binary(lowering, "mul", a, b, y)
+        _binary(lowering, "add", (y, strides_of(y.dims)), z, y)
+        return
+    shape, (a_walk, b_walk) = collapse(y.dims, a[1], b[1])
+    attrs: dict[str, StepAttr] = {"op": "mul_add", "shape": shape}
+    attrs |= {"a_strides": a_walk, "b_strides": b_walk}
+    lowering.step("binary", [a[0], b[0], z[0]], [y], attrs, in_place=0)
 
 
 @rule("pow")

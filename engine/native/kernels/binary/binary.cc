@@ -16,7 +16,7 @@ struct NamedOp {
 constexpr NamedOp kOps[] = {{"add", BinaryOp::kAdd}, {"sub", BinaryOp::kSub},
                             {"mul", BinaryOp::kMul}, {"div", BinaryOp::kDiv},
                             {"max", BinaryOp::kMax}, {"min", BinaryOp::kMin},
-                            {"pow", BinaryOp::kPow}};
+                            {"pow", BinaryOp::kPow}, {"mul_add", BinaryOp::kMulAdd}};
 
 BinaryOp op_by_name(const std::string& name) {
   for (const NamedOp& row : kOps)
@@ -55,6 +55,8 @@ class BinaryStep : public Step {
     check_bounds("input 1", shape, b_strides, 0, b.count);
     const size_t count = checked_product(shape);
     if (count != y.count) fail(Fault::kModel, "shape holds %zu elements of %zu", count, y.count);
+    if (op == BinaryOp::kMulAdd && node.in(2).count != count)
+      fail(Fault::kModel, "%s added to %s", node.in(2).text().c_str(), y.text().c_str());
     const std::string activation = node.attrs.text("activation", "");
     const Floats params = node.attrs.numbers("activation_params", {});
     if (activation == "clip" && params.size() == 2) {
@@ -85,13 +87,19 @@ class BinaryStep : public Step {
     columns_ = static_cast<size_t>(dims_.shape.back());
     rows_ = count / columns_;
     split_wide_row();
+    join_narrow_rows();
   }
 
   void run(const Buffers& b) const override {
     if (rows_ == 0) return;
     const size_t inner = static_cast<size_t>(dims_.shape[dims_.shape.size() - 2]);
     const Grain grain = grain_of(columns_ * kWorkOfTouching);
-    b.pool->parallel(rows_, grain, [&](size_t begin, size_t end, int) {
+    b.pool->parallel(rows_, grain, [&](size_t begin, size_t end, int thread) {
+      if (joined_) {
+        float* const scratch =
+            reinterpret_cast<float*>(b.scratch) + static_cast<size_t>(thread) * kJoinedFloats;
+        return joined_rows(b, begin, end, scratch);
+      }
       for (size_t row = begin; row < end;) {
         const size_t n = std::min(end - row, inner - row % inner);
         rows(b, row, n);
@@ -100,9 +108,35 @@ class BinaryStep : public Step {
     });
   }
 
-  bool in_place(size_t i) const override { return i == 0 ? a_same_ : b_same_; }
+  size_t scratch_bytes(int threads) const override {
+    return joined_ ? static_cast<size_t>(threads) * kJoinedFloats * sizeof(float) : 0;
+  }
+
+  bool in_place(size_t i) const override { return i == 0 ? a_same_ : i == 1 ? b_same_ : true; }
 
  private:
+  static constexpr size_t kJoinedFloats = 256;
+
+  // Narrow rows that all meet the same row of b, a vector of channels, become wide ones with b
+  // repeated.
+  void join_narrow_rows() {
+    joined_ = columns_ > 1 && columns_ * 4 <= kJoinedFloats && rows_ > 1 && a_same_ &&
+              dims_.shape.size() == 2 && dims_.b[0] == 0 && dims_.b[1] == 1 &&
+              op_ != BinaryOp::kPow;
+  }
+
+  void joined_rows(const Buffers& b, size_t begin, size_t end, float* scratch) const {
+    const size_t most = std::min(kJoinedFloats / columns_, end - begin);
+    for (size_t i = 0; i < most; ++i) std::copy_n(b.in(1), columns_, scratch + i * columns_);
+    while (begin < end) {
+      const size_t count = std::min(most, end - begin), at = begin * columns_;
+      const size_t wide = (end - begin) / count, n = count * columns_;
+      run_({op_, wide, n, b.in(0) + at, static_cast<ptrdiff_t>(n), 1, scratch, 0, 1, b.out() + at,
+            low_, high_, op_ == BinaryOp::kMulAdd ? b.in(2) + at : nullptr});
+      begin += wide * count;
+    }
+  }
+
   // One long row becomes many, so that threads can share it.
   void split_wide_row() {
     if (rows_ != 1 || columns_ < grain_of(kWorkOfTouching).least * 2) return;
@@ -130,7 +164,8 @@ class BinaryStep : public Step {
       rest /= size;
     }
     run_({op_, n, columns_, b.in(0) + a, dims_.a[outer - 1], dims_.a[outer], b.in(1) + c,
-          dims_.b[outer - 1], dims_.b[outer], b.out() + row * columns_, low_, high_});
+          dims_.b[outer - 1], dims_.b[outer], b.out() + row * columns_, low_, high_,
+          op_ == BinaryOp::kMulAdd ? b.in(2) + row * columns_ : nullptr});
   }
 
   BinaryFn run_;
@@ -138,7 +173,7 @@ class BinaryStep : public Step {
   float low_ = -INFINITY, high_ = INFINITY;
   Dims dims_;
   size_t rows_ = 0, columns_ = 0;
-  bool a_same_ = false, b_same_ = false;
+  bool a_same_ = false, b_same_ = false, joined_ = false;
 };
 
 }  // namespace

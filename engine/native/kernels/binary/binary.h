@@ -7,10 +7,12 @@
 namespace palm {
 
 // kMax, kMin: a NaN wins, as in numpy. kPrelu: a where a > 0, else a * b. kPow is the C library's.
-enum class BinaryOp { kAdd, kSub, kMul, kDiv, kMax, kMin, kPow, kPrelu };
+// kMulAdd: a * b + z.
+enum class BinaryOp { kAdd, kSub, kMul, kDiv, kMax, kMin, kPow, kPrelu, kMulAdd };
 
 // y[i * n + j] = clip(op(a[i * a_row + j * a_step], b[i * b_row + j * b_step])), i < rows, j < n.
-// A step is 0 or 1. y may be a or b where that has the same elements.
+// A step is 0 or 1; z is as y, and null but for kMulAdd. y may be a, b or z where that has the same
+// elements.
 struct Binary {
   BinaryOp op;
   size_t rows, n;
@@ -20,6 +22,7 @@ struct Binary {
   ptrdiff_t b_row, b_step;
   float* y;
   float low, high;
+  const float* z = nullptr;
 };
 
 using BinaryFn = void (*)(const Binary& binary);

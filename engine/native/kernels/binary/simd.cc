@@ -13,32 +13,37 @@ struct Row {
   Row(const float* row, ptrdiff_t step) : p(row), one(step == 0), value(F32::set(*row)) {}
 };
 
-template <bool kOneA, bool kOneB, class Function>
-void row(const Row& a, const Row& b, size_t n, float* y, F32 low, F32 high, Function f) {
+// With kThree f has a third operand, from z.
+template <bool kOneA, bool kOneB, bool kThree, class Function>
+void row(const Row& a, const Row& b, const float* z, size_t n, float* y, F32 low, F32 high,
+         Function f) {
+  const auto part = [&](size_t j, auto... left) {
+    const F32 u = kOneA ? a.value : F32::load(a.p + j, left...);
+    const F32 v = kOneB ? b.value : F32::load(b.p + j, left...);
+    if constexpr (kThree) {
+      min(high, max(low, f(u, v, F32::load(z + j, left...)))).store(y + j, left...);
+    } else {
+      min(high, max(low, f(u, v))).store(y + j, left...);
+    }
+  };
   size_t j = 0;
-  for (; j + F32::lanes <= n; j += F32::lanes) {
-    const F32 u = kOneA ? a.value : F32::load(a.p + j), v = kOneB ? b.value : F32::load(b.p + j);
-    min(high, max(low, f(u, v))).store(y + j);
-  }
-  if (const size_t left = n - j) {
-    const F32 u = kOneA ? a.value : F32::load(a.p + j, left);
-    const F32 v = kOneB ? b.value : F32::load(b.p + j, left);
-    min(high, max(low, f(u, v))).store(y + j, left);
-  }
+  for (; j + F32::lanes <= n; j += F32::lanes) part(j);
+  if (const size_t left = n - j) part(j, left);
 }
 
-template <class Function>
+template <bool kThree = false, class Function>
 void map(const Binary& m, Function f) {
   if (m.n == 0) return;
   const F32 low = F32::set(m.low), high = F32::set(m.high);
   for (size_t i = 0; i < m.rows; ++i) {
     const ptrdiff_t at = static_cast<ptrdiff_t>(i);
     const Row a(m.a + at * m.a_row, m.a_step), b(m.b + at * m.b_row, m.b_step);
+    const float* const z = kThree ? m.z + i * m.n : nullptr;
     float* const y = m.y + i * m.n;
-    if (a.one && b.one) row<true, true>(a, b, m.n, y, low, high, f);
-    else if (a.one) row<true, false>(a, b, m.n, y, low, high, f);
-    else if (b.one) row<false, true>(a, b, m.n, y, low, high, f);
-    else row<false, false>(a, b, m.n, y, low, high, f);
+    if (a.one && b.one) row<true, true, kThree>(a, b, z, m.n, y, low, high, f);
+    else if (a.one) row<true, false, kThree>(a, b, z, m.n, y, low, high, f);
+    else if (b.one) row<false, true, kThree>(a, b, z, m.n, y, low, high, f);
+    else row<false, false, kThree>(a, b, z, m.n, y, low, high, f);
   }
 }
 
@@ -49,6 +54,7 @@ void PALM_FN(binary_f32)(const Binary& m) {
     case BinaryOp::kAdd: return map(m, [](F32 a, F32 b) { return a + b; });
     case BinaryOp::kSub: return map(m, [](F32 a, F32 b) { return a - b; });
     case BinaryOp::kMul: return map(m, [](F32 a, F32 b) { return a * b; });
+    case BinaryOp::kMulAdd: return map<true>(m, [](F32 a, F32 b, F32 z) { return fma(a, b, z); });
     case BinaryOp::kDiv: return map(m, [](F32 a, F32 b) { return a / b; });
     case BinaryOp::kMax: return map(m, [](F32 a, F32 b) { return if_nan(a, a, max(a, b)); });
     case BinaryOp::kMin: return map(m, [](F32 a, F32 b) { return if_nan(a, a, min(a, b)); });
