@@ -36,6 +36,7 @@ FAMILIES: Mapping[str, tuple[str, ...]] = {
     ),
     "shape, movement": (
         *("concat", "depth_to_space", "expand", "flatten", "gather", "gather_elements"),
+        "interleave",
         *("gather_nd", "identity", "pad", "reshape", "reverse_sequence", "scatter_elements"),
         *("scatter_nd", "shape", "size", "slice", "space_to_depth", "split", "squeeze"),
         *("tile", "transpose", "unsqueeze", "cast", "center_crop_pad"),

@@ -26,6 +26,7 @@ from palmkit.engine.passes.merge_slices import merge_slices
 from palmkit.engine.passes.move_before_resize import move_before_resize
 from palmkit.engine.passes.recognise_activations import recognise_activations
 from palmkit.engine.passes.recognise_global_pools import recognise_global_pools
+from palmkit.engine.passes.recognise_interleaves import recognise_interleaves
 from palmkit.engine.passes.recognise_layouts import recognise_layouts
 from palmkit.engine.passes.recognise_normalizations import recognise_normalizations
 from palmkit.engine.passes.remove_dead_code import remove_dead_code
@@ -52,6 +53,7 @@ PIPELINE: tuple[Pass, ...] = (
     merge_common,  # one transpose for all readers of a value, not one each
     merge_slices,  # before transposes walk: they would have to walk through each
     recognise_layouts,  # before the transposes: they are part of what is looked for
+    recognise_interleaves,  # before shuffle_last: what it takes needs no other order in memory
     shuffle_last,  # before the transposes it writes are to be cancelled
     cancel_transposes,  # before the fusions: transposes stand between what fuses
     resolve_padding,  # before pads fold: both must be numbers

@@ -100,6 +100,20 @@ def lower_concat(lowering: Lowering, node: Node) -> None:
         start += lowering.dims(name)[axis]
 
 
+@rule("interleave")
+def lower_interleave(lowering: Lowering, node: Node) -> None:
+    """One step."""
+    x, y = node.inputs[0], node.outputs[0]
+    order = lowering.order(x)
+    views = [lowering.get(name, order) for name in node.inputs]
+    position = order.index(integer(node, "axis"))
+    attrs = {**axis_attrs(views[0].dims, position), "first": integer(node, "first")}
+    if lowering.type(y).elements:
+        lowering.step("interleave", views, [lowering.put(y, order)], attrs)
+    else:
+        lowering.put(y, order)
+
+
 @rule("split")
 def lower_split(lowering: Lowering, node: Node) -> None:
     """One copy an output."""

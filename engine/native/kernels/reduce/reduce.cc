@@ -1,5 +1,6 @@
 #include "kernels/reduce/reduce.h"
 
+#include <algorithm>
 #include <cmath>
 
 #include "base/step.h"
@@ -55,14 +56,28 @@ class Reduce : public Step {
       for (size_t i = red_shape_.size(); i-- > 1;)
         even_ &= red_strides_[i - 1] == red_strides_[i] * red_shape_[i];
     }
+    // A few long reductions go by parts, always the same ones.
+    constexpr size_t kLongRows = 512;
+    if (even_ && outer_ && outer_ < 8 && rows_ >= kLongRows && op_ != ReduceOp::kL2)
+      parts_ = std::min(kMostParts, rows_ / (kLongRows / 4));
   }
 
-  // The rows of an uneven reduction, one after another.
+  // The rows of an uneven reduction, one after another; or the results of the parts.
   size_t scratch_bytes(int threads) const override {
+    if (parts_) return checked_product(checked_product(outer_, parts_), n_ * sizeof(float));
     return even_ ? 0 : checked_product(static_cast<size_t>(threads), scratch_floats() * 4);
   }
 
   void run(const Buffers& b) const override {
+    if (parts_) return run_parts(b);
+    if (outer_ == 1 && even_) {
+      constexpr size_t kColumns = 64;
+      return b.pool->parallel(n_, grain_of(rows_ * kWorkOfTouching, kColumns),
+                              [&](size_t begin, size_t end, int) {
+                                columns_(op_, rows_, end - begin, b.in(0) + begin,
+                                         static_cast<size_t>(stride_), b.out() + begin);
+                              });
+    }
     b.pool->parallel(outer_, grain_of(rows_ * n_ * kWorkOfTouching),
                      [&](size_t begin, size_t end, int thread) {
                        for (size_t i = begin; i < end; ++i) {
@@ -84,12 +99,36 @@ class Reduce : public Step {
   }
 
  private:
+  static constexpr size_t kMostParts = 16;
+
+  void run_parts(const Buffers& b) const {
+    const ReduceOp op = op_ == ReduceOp::kMean ? ReduceOp::kSum : op_;
+    const size_t stride = static_cast<size_t>(stride_);
+    float* const results = reinterpret_cast<float*>(b.scratch);
+    b.pool->parallel(outer_ * parts_, grain_of(rows_ / parts_ * n_ * kWorkOfTouching),
+                     [&](size_t begin, size_t end, int) {
+                       for (size_t i = begin; i < end; ++i) {
+                         const size_t part = i % parts_, first = rows_ * part / parts_;
+                         const size_t rows = rows_ * (part + 1) / parts_ - first;
+                         const float* const x =
+                             b.in(0) + offset_of(i / parts_, out_shape_, out_strides_);
+                         columns_(op, rows, n_, x + first * stride, stride, results + i * n_);
+                       }
+                     });
+    for (size_t i = 0; i < outer_; ++i) {
+      float* const y = b.out() + i * n_;
+      columns_(op, parts_, n_, results + i * parts_ * n_, n_, y);
+      if (op == op_) continue;
+      for (size_t j = 0; j < n_; ++j) y[j] /= static_cast<float>(rows_);
+    }
+  }
+
   size_t scratch_floats() const { return checked_product(rows_, n_); }
 
   ReduceFn columns_;
   ReduceOp op_;
   Ints out_shape_, out_strides_, red_shape_, red_strides_;
-  size_t rows_ = 1, n_ = 1, outer_ = 0;
+  size_t rows_ = 1, n_ = 1, outer_ = 0, parts_ = 0;
   int64_t stride_ = 0;
   bool even_ = true;
 };

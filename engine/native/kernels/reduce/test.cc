@@ -89,11 +89,47 @@ void check_axes(const char* name, uint32_t isa) {
   }
 }
 
+// Means of whole pictures, which go by parts or by columns.
+void check_pictures(const char* name, uint32_t isa) {
+  Random random;
+  const auto ints = [](std::initializer_list<size_t> v) { return Ints(v.begin(), v.end()); };
+  for (size_t rows : {49, 511, 512, 700, 5000}) {
+    for (size_t n : {1, 3, 16, 24, 200}) {
+      for (size_t images : {1, 3, 9}) {
+        for (ReduceOp op : {ReduceOp::kMean, ReduceOp::kMax, ReduceOp::kL2}) {
+          const Vector x = random.floats(images * rows * n);
+          const size_t count = images * n;
+          Vector y(count + 1, 77.f), y3(count + 1, 77.f);
+          OneStep one("reduce");
+          const char* const names[] = {"sum", "mean", "max", "min", "prod", "l2"};
+          one.input({images, rows, n}, x).output({images, n});
+          one.attr("op", std::string(names[static_cast<int>(op)]));
+          one.attr("out_shape", ints({images, n})).attr("out_strides", ints({rows * n, 1}));
+          one.attr("red_shape", ints({rows})).attr("red_strides", ints({n}));
+          one.make(isa, 1).run(y.data(), count);
+          one.make(isa, 3).run(y3.data(), count);
+          for (size_t i = 0; i < count; ++i) {
+            double expected = start(op);
+            for (size_t r = 0; r < rows; ++r)
+              expected = step(op, expected, x[(i / n * rows + r) * n + i % n]);
+            expected = end(op, expected, rows);
+            PALM_CHECK(is_close(y[i], expected, 1e-5), "%s: %zu x %zu: %g for %g", name, rows, n,
+                       y[i], expected);
+          }
+          PALM_CHECK(y[count] == 77.f, "%s: wrote past the end", name);
+          PALM_CHECK(y == y3, "%s: 3 threads give another result", name);
+        }
+      }
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
-#define PALM_KERNEL(need, name)                                           \
-  if (runs_here(need)) check_sizes(#name, name), check_axes(#name, need); \
+#define PALM_KERNEL(need, name)                                                     \
+  if (runs_here(need))                                                              \
+    check_sizes(#name, name), check_axes(#name, need), check_pictures(#name, need); \
   else std::printf("skip %s\n", #name);
 #include "kernels/reduce/kernels.inc"
 #undef PALM_KERNEL
