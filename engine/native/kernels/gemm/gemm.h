@@ -20,6 +20,8 @@ struct Gemm {
   size_t ldc;
   size_t first_panel, last_panel;
   Epilogue epilogue;
+  // So many floats after those at hand, b is asked for from memory; only in panels of one vector.
+  size_t ahead = 0;
 };
 
 using GemmFn = void (*)(const Gemm& gemm);

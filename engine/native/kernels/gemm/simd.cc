@@ -106,6 +106,7 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
           __builtin_prefetch(b + kAhead + v * F32::lanes);
         }
       }
+      if constexpr (kRows > 1 && kFull == 0) __builtin_prefetch(b + g.ahead, 0, 2);
       const Last y_last = Last::load(b + kFullColumns);
       PALM_UNROLL for (int i = 0; i < kRows; ++i) {
         const ptrdiff_t offset = i % 4 == 3 ? lda3 : i % 4 * lda;

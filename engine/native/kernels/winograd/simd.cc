@@ -1,36 +1,69 @@
 #include "base/simd.h"
 
+#include "kernels/winograd/basis.h"
 #include "kernels/winograd/winograd.h"
 
 namespace palm {
 namespace {
 
-constexpr int kTile = Winograd::kTile, kPatch = Winograd::kPatch;
-constexpr float kP = Winograd::kP, kQ = Winograd::kQ, kPP = kP * kP, kQQ = kQ * kQ;
+F32 fma(F32 a, double b, F32 c) { return fma(a, F32::set(static_cast<float>(b)), c); }
+F32 mul(F32 a, double b) { return a * F32::set(static_cast<float>(b)); }
 
-F32 fma(F32 a, float b, F32 c) { return fma(a, F32::set(b), c); }
-
-// Six values of x into the other basis.
-PALM_INLINE void to_basis(F32* d) {
-  const F32 a = fma(d[2], -kQQ, d[4]), b = fma(d[1], -kQQ, d[3]);
-  const F32 c = fma(d[2], -kPP, d[4]), e = fma(d[1], -kPP, d[3]);
-  const F32 first = fma(d[0], kPP * kQQ, fma(d[2], -kPP - kQQ, d[4]));
-  const F32 last = fma(d[1], kPP * kQQ, fma(d[3], -kPP - kQQ, d[5]));
-  d[0] = first;
-  d[1] = fma(b, kP, a);
-  d[2] = fma(b, -kP, a);
-  d[3] = fma(e, kQ, c);
-  d[4] = fma(e, -kQ, c);
-  d[5] = last;
+// Values of x in the other basis: at +-p, at 0 and at infinity.
+template <class B, int kPair>
+PALM_INLINE void at_pair(const F32* d, F32* plus, F32* minus) {
+  constexpr int kLast = B::kPairs - 1;
+  constexpr const double (&others)[B::kPairs] = B::kNumbers.others[kPair];
+  constexpr double p = B::kNumbers.point[kPair];
+  F32 a = d[2 * kLast + B::kZero + 1], b = mul(d[2 * kLast + B::kZero], p);
+  PALM_UNROLL for (int i = kLast - 1; i >= 0; --i) {
+    a = fma(d[2 * i + B::kZero + 1], others[i], a);
+    b = fma(d[2 * i + B::kZero], others[i] * p, b);
+  }
+  *plus = a + b;
+  *minus = a - b;
 }
 
-// Six products into four values of y.
+template <class B>
+PALM_INLINE F32 of_all(const F32* d) {
+  F32 a = d[2 * B::kPairs];
+  PALM_UNROLL for (int i = B::kPairs - 1; i >= 0; --i) { a = fma(d[2 * i], B::kNumbers.all[i], a); }
+  return a;
+}
+template <class B>
+PALM_INLINE F32 at_zero(const F32* d) {
+  return of_all<B>(d);
+}
+template <class B>
+PALM_INLINE F32 at_infinity(const F32* d) {
+  return of_all<B>(d + B::kZero);
+}
+
+template <class B>
+PALM_INLINE void to_basis(const F32* d, F32* values) {
+  at_pair<B, 0>(d, values, values + 1);
+  if constexpr (B::kPairs > 1) at_pair<B, 1>(d, values + 2, values + 3);
+  if constexpr (B::kPairs > 2) at_pair<B, 2>(d, values + 4, values + 5);
+  if constexpr (B::kZero) values[B::kPatch - 2] = at_zero<B>(d);
+  values[B::kPatch - 1] = at_infinity<B>(d);
+}
+
+// Outputs kFirst, kFirst + 2 ... of a tile from its products.
+template <class B, int kFirst>
 PALM_INLINE void from_basis(const F32* m, F32* y) {
-  const F32 s = m[1] + m[2], d = m[1] - m[2], t = m[3] + m[4], u = m[3] - m[4];
-  y[0] = m[0] + (s + t);
-  y[1] = fma(u, kQ, d * F32::set(kP));
-  y[2] = fma(t, kQQ, s * F32::set(kPP));
-  y[3] = fma(u, kQ * kQQ, fma(d, kP * kPP, m[5]));
+  F32 sum[B::kPairs];
+  PALM_UNROLL for (int k = 0; k < B::kPairs; ++k) {
+    sum[k] = kFirst ? m[2 * k] - m[2 * k + 1] : m[2 * k] + m[2 * k + 1];
+  }
+  PALM_UNROLL for (int i = kFirst; i < B::kTile; i += 2) {
+    F32 v = i ? mul(sum[0], B::kNumbers.power[0][i]) : sum[0];
+    if (i == 0 && B::kZero) v = v + m[B::kPatch - 2];
+    if (i == B::kTile - 1) v = i ? fma(sum[0], B::kNumbers.power[0][i], m[B::kPatch - 1]) : v;
+    PALM_UNROLL for (int k = 1; k < B::kPairs; ++k) {
+      v = i ? fma(sum[k], B::kNumbers.power[k][i], v) : v + sum[k];
+    }
+    y[i] = v;
+  }
 }
 
 struct Place {
@@ -42,91 +75,177 @@ Place place_of(const Winograd& w, size_t tile) {
           tile % w.tiles_across};
 }
 
-template <class Function>
-void each_vector(size_t channels, Function f) {
-  for (size_t c = 0; c < channels; c += F32::lanes)
-    f(c, channels - c < F32::lanes ? channels - c : F32::lanes);
+// Whether a part of a vector is loaded as fast as a whole one. Elsewhere the last vector of a pixel
+// begins earlier instead.
+constexpr bool kMasks = F32::lanes > 8;
+
+F32 load_masked(const float* p, size_t n) { return kMasks ? F32::load(p, n) : F32::load(p); }
+
+// The columns of a patch in the other basis that pair kPair makes, and with the first pair the one
+// at 0, with the second the one at infinity: as many as registers hold.
+template <class B, int kPair>
+PALM_INLINE void gather_columns(const float* const (&from)[B::kPatch][B::kPatch], size_t c,
+                                size_t n, float* to, size_t plane) {
+  constexpr bool kZero = B::kZero && kPair == 0;
+  constexpr bool kInfinity = kPair == (B::kPairs > 1 ? 1 : 0);
+  constexpr int kColumns = 2 + kZero + kInfinity;
+  F32 columns[kColumns][B::kPatch];
+  PALM_UNROLL for (int i = 0; i < B::kPatch; ++i) {
+    F32 d[B::kPatch];
+    PALM_UNROLL for (int j = 0; j < B::kPatch; ++j) { d[j] = load_masked(from[i][j] + c, n); }
+    at_pair<B, kPair>(d, &columns[0][i], &columns[1][i]);
+    if constexpr (kZero) columns[2][i] = at_zero<B>(d);
+    if constexpr (kInfinity) columns[2 + kZero][i] = at_infinity<B>(d);
+  }
+  PALM_UNROLL for (int k = 0; k < kColumns; ++k) {
+    const int j = k < 2 ? 2 * kPair + k : kZero && k == 2 ? B::kPatch - 2 : B::kPatch - 1;
+    F32 values[B::kPatch];
+    to_basis<B>(columns[k], values);
+    PALM_UNROLL for (int i = 0; i < B::kPatch; ++i)
+      values[i].store(to + static_cast<size_t>(i * B::kPatch + j) * plane);
+  }
 }
 
+template <class B>
 void gather_tile(const Winograd& w, size_t index, size_t tile) {
   const Place at = place_of(w, tile);
   const float* const image = w.x + at.image * w.height * w.width * w.channels;
   // Wrap round to large numbers above and to the left of the image.
-  const size_t y0 = at.y * kTile - static_cast<size_t>(w.top);
-  const size_t x0 = at.x * kTile - static_cast<size_t>(w.left);
-  each_vector(w.channels, [&](size_t c, size_t n) {
-    F32 rows[kPatch][kPatch];
-    PALM_UNROLL for (int j = 0; j < kPatch; ++j) {
-      F32 d[kPatch];
-      const size_t x = x0 + static_cast<size_t>(j);
-      PALM_UNROLL for (int i = 0; i < kPatch; ++i) {
-        const size_t y = y0 + static_cast<size_t>(i);
-        const bool inside = y < w.height && x < w.width;
-        d[i] = inside ? F32::load(image + (y * w.width + x) * w.channels + c, n) : F32::set(0.f);
-      }
-      to_basis(d);
-      PALM_UNROLL for (int i = 0; i < kPatch; ++i) { rows[i][j] = d[i]; }
+  const size_t y0 = at.y * B::kTile - static_cast<size_t>(w.top);
+  const size_t x0 = at.x * B::kTile - static_cast<size_t>(w.left);
+  const float* from[B::kPatch][B::kPatch];
+  for (size_t i = 0; i < B::kPatch; ++i) {
+    for (size_t j = 0; j < B::kPatch; ++j) {
+      const bool inside = y0 + i < w.height && x0 + j < w.width;
+      from[i][j] = inside ? image + ((y0 + i) * w.width + x0 + j) * w.channels : w.zeros;
     }
-    float* const to = w.patches + index * w.channels + c;
-    for (int i = 0; i < kPatch; ++i) {
-      to_basis(rows[i]);
-      PALM_UNROLL for (int j = 0; j < kPatch; ++j)
-        rows[i][j].store(to + static_cast<size_t>(i * kPatch + j) * w.patch_stride, n);
-    }
-  });
-}
-
-F32 finish(const Epilogue& e, F32 v, size_t pixel, size_t c, size_t n) {
-  if (e.residual && e.residual_channels > c) {
-    const size_t rest = e.residual_channels - c;
-    v = v + F32::load(e.residual + pixel * e.residual_stride + c, rest < n ? rest : n);
   }
-  const F32 zero = F32::set(0.f);
-  return e.slope ? fma(min(zero, v), F32::load(e.slope + c, n), max(zero, v))
-                 : min(F32::set(e.high), max(F32::set(e.low), v));
+  float* const to = w.patches + index * w.patch_stride;
+  for (size_t next = 0; next < w.channels; next += F32::lanes) {
+    const size_t left = w.channels - next;
+    const bool whole = kMasks || left >= F32::lanes;
+    const size_t c = whole ? next : w.channels - F32::lanes;
+    const size_t n = left < F32::lanes ? left : F32::lanes;
+    gather_columns<B, 0>(from, c, n, to + c, w.patch_plane);
+    if constexpr (B::kPairs > 1) gather_columns<B, 1>(from, c, n, to + c, w.patch_plane);
+    if constexpr (B::kPairs > 2) gather_columns<B, 2>(from, c, n, to + c, w.patch_plane);
+  }
 }
 
+// Channels [c, c + n) of `count` pixels from `pixel` on.
+void finish(const Epilogue& e, const float* values, F32 bias, float* y, size_t stride, size_t pixel,
+            size_t count, size_t c, size_t n) {
+  const size_t more = e.residual && e.residual_channels > c ? e.residual_channels - c : 0;
+  const F32 zero = F32::set(0.f), low = F32::set(e.low), high = F32::set(e.high);
+  const F32 slope = e.slope ? F32::load(e.slope + c, n) : zero;
+  for (size_t j = 0; j < count; ++j) {
+    F32 v = F32::load(values + j * F32::lanes) + bias;
+    if (more)
+      v = v + F32::load(e.residual + (pixel + j) * e.residual_stride + c, more < n ? more : n);
+    v = e.slope ? fma(min(zero, v), slope, max(zero, v)) : min(high, max(low, v));
+    float* const to = y + (pixel + j) * stride + c;
+    if (n == F32::lanes) v.store(to);
+    else v.store(to, n);
+  }
+}
+
+// Rows kFirst, kFirst + 2 ... of a tile, before the epilogue.
+template <class B, int kFirst>
+PALM_INLINE void rows_of(const float* from, size_t plane, float* to) {
+  F32 part[B::kTile][B::kPatch];
+  PALM_UNROLL for (int j = 0; j < B::kPatch; ++j) {
+    F32 m[B::kPatch], y[B::kTile];
+    PALM_UNROLL for (int i = 0; i < B::kPatch; ++i)
+      m[i] = F32::load(from + static_cast<size_t>(i * B::kPatch + j) * plane);
+    from_basis<B, kFirst>(m, y);
+    PALM_UNROLL for (int i = kFirst; i < B::kTile; i += 2) { part[i][j] = y[i]; }
+  }
+  PALM_UNROLL for (int i = kFirst; i < B::kTile; i += 2) {
+    F32 y[B::kTile];
+    from_basis<B, 0>(part[i], y);
+    from_basis<B, 1>(part[i], y);
+    PALM_UNROLL for (int j = 0; j < B::kTile; ++j)
+      y[j].store(to + static_cast<size_t>(i * B::kTile + j) * F32::lanes);
+  }
+}
+
+template <class B>
 void scatter_tile(const Winograd& w, size_t index, size_t tile) {
   const Place at = place_of(w, tile);
   const Epilogue& e = w.epilogue;
-  const size_t y0 = at.y * kTile, x0 = at.x * kTile;
-  const size_t rows = w.out_height - y0 < kTile ? w.out_height - y0 : kTile;
-  const size_t columns = w.out_width - x0 < kTile ? w.out_width - x0 : kTile;
+  const size_t y0 = at.y * B::kTile, x0 = at.x * B::kTile;
+  const size_t rows = w.out_height - y0 < B::kTile ? w.out_height - y0 : B::kTile;
+  const size_t columns = w.out_width - x0 < B::kTile ? w.out_width - x0 : B::kTile;
   const size_t pixel = (at.image * w.out_height + y0) * w.out_width + x0;
-  each_vector(w.out_channels, [&](size_t c, size_t n) {
-    const float* const from = w.products + index * w.out_channels + c;
+  const float* const from = w.products + index * w.product_stride;
+  for (size_t c = 0; c < w.out_channels; c += F32::lanes) {
+    alignas(64) float values[B::kTile * B::kTile * F32::lanes];
+    rows_of<B, 0>(from + c, w.product_plane, values);
+    rows_of<B, 1>(from + c, w.product_plane, values);
+    const size_t left = w.out_channels - c, n = left < F32::lanes ? left : F32::lanes;
     const F32 bias = e.bias ? F32::load(e.bias + c, n) : F32::set(0.f);
-    F32 part[kTile][kPatch];
-    PALM_UNROLL for (int j = 0; j < kPatch; ++j) {
-      F32 m[kPatch], y[kTile];
-      PALM_UNROLL for (int i = 0; i < kPatch; ++i)
-        m[i] = F32::load(from + static_cast<size_t>(i * kPatch + j) * w.product_stride, n);
-      from_basis(m, y);
-      PALM_UNROLL for (int i = 0; i < kTile; ++i) { part[i][j] = y[i]; }
-    }
     for (size_t i = 0; i < rows; ++i) {
-      F32 y[kTile];
-      from_basis(part[i], y);
-      for (size_t j = 0; j < columns; ++j) {
-        const size_t p = pixel + i * w.out_width + j;
-        finish(e, y[j] + bias, p, c, n).store(w.y + p * w.out_channels + c, n);
-      }
+      const float* const row = values + i * B::kTile * F32::lanes;
+      finish(e, row, bias, w.y, w.out_channels, pixel + i * w.out_width, columns, c, n);
     }
-  });
+  }
   for (size_t i = 0; e.post && i < rows; ++i) {
     e.post(e.post_data, columns, w.out_channels, w.y + (pixel + i * w.out_width) * w.out_channels,
            w.out_channels);
   }
 }
 
-}  // namespace
-
-void PALM_FN(gather_winograd_f32)(const Winograd& w, size_t first, size_t begin, size_t end) {
-  for (size_t tile = begin; tile < end; ++tile) gather_tile(w, tile - first, tile);
+template <class B>
+void gather(const Winograd& w, size_t first, size_t begin, size_t end) {
+  for (size_t tile = begin; tile < end; ++tile) gather_tile<B>(w, tile - first, tile);
 }
 
-void PALM_FN(scatter_winograd_f32)(const Winograd& w, size_t first, size_t begin, size_t end) {
-  for (size_t tile = begin; tile < end; ++tile) scatter_tile(w, tile - first, tile);
+template <class B>
+void scatter(const Winograd& w, size_t first, size_t begin, size_t end) {
+  for (size_t tile = begin; tile < end; ++tile) scatter_tile<B>(w, tile - first, tile);
+}
+
+// Of kMany kernels at a time, in double: what is rounded here is wrong in every pixel.
+template <class B>
+void transform(const float* w, size_t tap_stride, size_t stride, size_t count, float* transformed,
+               size_t plane) {
+  constexpr size_t kMany = Winograd::kKernels;
+  constexpr const auto& kValues = B::kNumbers.values;
+  double rows[B::kPatch][B::kTaps][kMany] = {};
+  for (size_t a = 0; a < B::kTaps; ++a) {
+    for (size_t b = 0; b < B::kTaps; ++b) {
+      double taps[kMany] = {};
+      for (size_t m = 0; m < count; ++m)
+        taps[m] = static_cast<double>(w[(a * B::kTaps + b) * tap_stride + m * stride]);
+      for (size_t i = 0; i < B::kPatch; ++i)
+        for (size_t m = 0; m < kMany; ++m) rows[i][b][m] += kValues[i][a] * taps[m];
+    }
+  }
+  for (size_t i = 0; i < B::kPatch; ++i) {
+    for (size_t j = 0; j < B::kPatch; ++j) {
+      double sums[kMany] = {};
+      for (size_t b = 0; b < B::kTaps; ++b)
+        for (size_t m = 0; m < kMany; ++m) sums[m] += kValues[j][b] * rows[i][b][m];
+      float* const to = transformed + (i * B::kPatch + j) * plane;
+      for (size_t m = 0; m < kMany; ++m) to[m] = static_cast<float>(sums[m]);
+    }
+  }
+}
+
+template <class B>
+WinogradKernel kernel() {
+  return {&gather<B>, &scatter<B>, &transform<B>};
+}
+
+}  // namespace
+
+WinogradKernel PALM_SUFFIX(find_winograd_f32, PALM_ISA_NAME)(size_t tile, size_t taps) {
+  if (taps == 4 && tile == 4) return kernel<Basis<4, 4>>();
+  if (taps != 3) return {};
+  if (tile == 2) return kernel<Basis<2, 3>>();
+  if (tile == 4) return kernel<Basis<4, 3>>();
+  if (tile == 6) return kernel<Basis<6, 3>>();
+  return {};
 }
 
 }  // namespace palm
