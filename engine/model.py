@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cache
 from statistics import median
 from types import MappingProxyType
+from typing import Any
 
 import numpy as np
 
@@ -132,7 +134,8 @@ class Model:
             if name not in inputs:
                 raise ShapeError(f"input {name}: expected {type}, got nothing")
             array = np.asarray(inputs[name])
-            if array.dtype.name != type.dtype or not _fits(array.shape, type, sizes):
+            fits = array.shape == type.shape or _fits(array.shape, type, sizes)
+            if not fits or _name_of(array.dtype) != type.dtype:
                 raise ShapeError(f"input {name}: expected {type}, got {Type.of(array)}")
             arrays[name] = array
         return arrays, tuple(array.shape for array in arrays.values())
@@ -146,6 +149,12 @@ class Model:
         if self._graph.is_static:
             self._outputs = dict(graph.outputs)
         return compile_parts(graph, self._backend, self._options)
+
+
+@cache
+def _name_of(dtype: np.dtype[Any]) -> str:
+    """The dtype's name, which numpy puts together anew each time."""
+    return dtype.name
 
 
 def _fits(shape: Sequence[int], type: Type, sizes: dict[str, int]) -> bool:

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import os
-import threading
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -60,7 +58,8 @@ class CpuProgram:
 
             self.plan = tuned(self.plan, options.threads)
         self._inputs = tuple(graph.inputs)
-        self._outputs = {name: lowering.declared[name] for name in graph.outputs}
+        declared = [(name, lowering.declared[name]) for name in graph.outputs]
+        self._outputs = [(name, type.dims, np.dtype(type.dtype)) for name, type in declared]
         self._threads = options.threads
         self._program = _native.Program(
             self.plan.tensors, self.plan.steps, self.plan.constants, self.plan.arena_bytes
@@ -69,42 +68,42 @@ class CpuProgram:
 
     def _start_pool(self) -> None:
         self._process = os.getpid()
+        # Taking from a list and adding to it are atomic: no lock that a fork could leave locked.
         self._idle: list[_native.Session] = []
-        self._lock = threading.Lock()
 
-    @contextmanager
-    def _session(self) -> Generator[_native.Session, None, None]:
-        """A session that nobody else uses meanwhile."""
-        # A fork leaves the sessions' threads behind, and may leave the lock locked.
+    def _take_session(self) -> _native.Session:
+        """A session that nobody else uses until it is back among the idle ones."""
+        # A fork leaves the sessions' threads behind.
         if self._process != os.getpid():
             self._start_pool()
-        with self._lock:
-            session = self._idle.pop() if self._idle else None
-        if session is None:
-            session = self._program.session(self._threads)
         try:
-            yield session
-        finally:
-            with self._lock:
-                self._idle.append(session)
+            return self._idle.pop()
+        except IndexError:
+            return self._program.session(self._threads)
 
     def _arguments(self, inputs: Mapping[str, Array]) -> tuple[list[Array], dict[str, Array]]:
         arrays = [np.ascontiguousarray(inputs[name]) for name in self._inputs]
-        outputs = {name: np.empty(t.dims, t.dtype) for name, t in self._outputs.items()}
+        outputs = {name: np.empty(dims, dtype) for name, dims, dtype in self._outputs}
         return arrays, outputs
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name."""
         arrays, outputs = self._arguments(inputs)
-        with self._session() as session:
+        session = self._take_session()
+        try:
             session.run(arrays, list(outputs.values()))
+        finally:
+            self._idle.append(session)
         return outputs
 
     def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
         """Run once and time each step."""
         arrays, outputs = self._arguments(inputs)
-        with self._session() as session:
+        session = self._take_session()
+        try:
             seconds = session.profile(arrays, list(outputs.values()))
+        finally:
+            self._idle.append(session)
         return [
             StepTime(node, step[0], time)
             for node, step, time in zip(self.plan.nodes, self.plan.steps, seconds, strict=True)
