@@ -44,8 +44,9 @@ class Model:
         backend: "cpu" (native; what it has no kernel for runs in numpy, see `fallbacks`) or
         "reference" (numpy, slow, the definition).
         threads: how many threads one run uses; 1 starts none.
-        precision: "high" computes in float32; "normal" and "low" allow a backend to compute in
-        less where it has such kernels, else they mean "high".
+        precision: "high" and "normal" compute in float32. "low" multiplies in bfloat16, with sums
+        in float32, where the CPU has it (AVX512_BF16); elsewhere, and on backend "reference", it
+        means "high".
         tune: time what may be the fastest algorithm for each convolution, as `engine.load` says.
         Raises BackendError for a backend that is unknown or missing, UnsupportedError if it
         cannot run the model, ValueError for other bad options.

@@ -10,7 +10,9 @@ class Options:
     """How a graph is made ready; a backend that has no use for one of them leaves it alone.
 
     threads: how many threads one run uses; 1 starts none.
-    precision: "high" computes in float32; "normal" and "low" allow less where that is faster.
+    precision: "high" computes in float32, and so does "normal" today. "low" multiplies in bfloat16
+    (8 bits of each factor, sums in float32, denormal numbers as zero) where the CPU can and the
+    backend has such kernels; elsewhere it means "high".
     tune: time the candidates for each convolution on this machine, and keep the times on disk.
     """
 

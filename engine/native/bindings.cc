@@ -197,7 +197,10 @@ std::vector<std::string> isas() {
   std::vector<std::string> names;
 #define PALM_ISA(isa, need) \
   if ((palm::host_isa() & palm::need) == palm::need) names.push_back(#isa);
+#define PALM_BF16_ISA(isa, need) PALM_ISA(isa, need)
+#include "base/bf16_isas.inc"
 #include "base/isas.inc"
+#undef PALM_BF16_ISA
 #undef PALM_ISA
   return names;
 }

@@ -51,7 +51,8 @@ class CpuProgram:
         """Lower, plan and pack `graph`."""
         from palmkit.engine import _native
 
-        lowering = Lowering(graph)
+        narrow = options.precision == "low" and "avx512bf16" in _native.isas()
+        lowering = Lowering(graph, narrow)
         self.plan: Plan = allocate(lowering.steps, lowering.constants, lowering.borders)
         if options.tune:
             from palmkit.engine.backends.cpu.search import tuned

@@ -24,16 +24,23 @@ Order = tuple[int, ...]
 Rule = Callable[["Lowering", Node], None]
 
 RULES: dict[str, Rule] = {}
+# The ops whose rules take values and leave them in bfloat16.
+NARROW_OPS: set[str] = set()
 
 # What the runtime knows; every kernel that only moves elements takes any of them.
 RUNTIME_DTYPES = tuple(dtype for dtype in DTYPES if dtype not in NARROW_DTYPES)
 
 
-def rule(*ops: str) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the lowering of these ops."""
+def rule(*ops: str, narrow: bool = False) -> Callable[[Rule], Rule]:
+    """Register the decorated function as the lowering of these ops.
+
+    narrow: its kernels take bfloat16 as well.
+    """
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(ops, function))
+        if narrow:
+            NARROW_OPS.update(ops)
         return function
 
     return register
@@ -107,13 +114,15 @@ def _computed(type: Type) -> Type:
 class Lowering:
     """Steps of a static graph, built node by node by the rules."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, narrow: bool = False) -> None:
         """Lower `graph`.
 
+        narrow: multiply in bfloat16, and keep in it what is between two nodes that can do with it.
         Raises RefusedError, which names every node that has no rule, or whose type only a run
         gives.
         """
         self.graph = graph
+        self.narrow = narrow
         inferred = infer_types(graph)
         self.declared = {name: type for name, type in inferred.items() if type.is_static}
         self.types = {name: _computed(type) for name, type in self.declared.items()}
@@ -122,6 +131,7 @@ class Lowering:
         self.borders: list[View] = []
         self._values: dict[str, Located] = {}
         self._copies: dict[tuple[str, Order], Located] = {}
+        self._widened: dict[tuple[str, Order], View] = {}
         self._node = ""
         for index, (name, type) in enumerate(graph.inputs.items()):
             view = View(Buffer("input", type.size_bytes, index), type.dtype, type.dims)
@@ -239,8 +249,19 @@ class Lowering:
         """The order in which the value lies; constants lie as anyone likes."""
         return plain(len(self.dims(name))) if self.is_constant(name) else self.located(name).order
 
-    def get(self, name: str, order: Order) -> View:
-        """The value with its dims in `order`: as it is, seen otherwise, or copied."""
+    def get(self, name: str, order: Order, stored: bool = False) -> View:
+        """The value with its dims in `order`: as it is, seen otherwise, or copied.
+
+        stored: also as bfloat16, if it lies there so.
+        """
+        view = self._get(name, order)
+        if stored or view.dtype != "bfloat16":
+            return view
+        if (name, order) not in self._widened:
+            self._widened[name, order] = self.cast(view, "float32")
+        return self._widened[name, order]
+
+    def _get(self, name: str, order: Order) -> View:
         dims = tuple(self.dims(name)[axis] for axis in order)
         if (name, order) in self._copies:
             return self._copies[name, order].view
@@ -270,13 +291,22 @@ class Lowering:
         """New memory in the arena."""
         return View(Buffer("arena", view_bytes(dtype, dims)), dtype, tuple(dims))
 
-    def put(self, name: str, order: Order | None = None) -> View:
-        """New memory for the value a node writes, its dims in `order`."""
+    def put(self, name: str, order: Order | None = None, dtype: str = "") -> View:
+        """New memory for the value a node writes, its dims in `order`.
+
+        dtype: in which it is kept, if not in the value's own.
+        """
         type = self.types[name]
         order = plain(len(type.dims)) if order is None else order
-        view = self.scratch(type.dtype, [type.dims[axis] for axis in order])
+        view = self.scratch(dtype or type.dtype, [type.dims[axis] for axis in order])
         self._values[name] = Located(view, order)
         return view
+
+    def kept_dtype(self, name: str) -> str:
+        """The dtype in which a kernel that can do with bfloat16 leaves a value."""
+        dtype = self.dtype(name)
+        read = any(node.op in NARROW_OPS for node in self.readers.get(name, ()))
+        return "bfloat16" if self.narrow and dtype == "float32" and read else dtype
 
     def alias(self, name: str, source: View, order: Order) -> None:
         """The value is memory that is there already, its dims in `order`."""

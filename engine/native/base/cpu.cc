@@ -12,6 +12,7 @@ uint32_t host_isa() {
     if (__builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
         __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl")) {
       isa |= kAvx512;
+      if (__builtin_cpu_supports("avx512bf16")) isa |= kAvx512Bf16;
     }
   }
 #endif
@@ -21,7 +22,10 @@ uint32_t host_isa() {
 bool isa_by_name(const char* name, uint32_t* isa) {
 #define PALM_ISA(set, need) \
   if (std::strcmp(name, #set) == 0) return *isa = (need), true;
+#define PALM_BF16_ISA(set, need) PALM_ISA(set, need)
+#include "base/bf16_isas.inc"
 #include "base/isas.inc"
+#undef PALM_BF16_ISA
 #undef PALM_ISA
   return false;
 }

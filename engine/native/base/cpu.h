@@ -4,7 +4,12 @@
 namespace palm {
 
 // Instruction sets, as bits; a kernel names the ones it needs.
-enum Isa : uint32_t { kScalar = 0, kAvx2 = 1u << 0, kAvx512 = 1u << 1 };
+enum Isa : uint32_t {
+  kScalar = 0,
+  kAvx2 = 1u << 0,
+  kAvx512 = 1u << 1,
+  kAvx512Bf16 = kAvx512 | 1u << 2
+};
 
 uint32_t host_isa();
 

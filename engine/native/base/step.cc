@@ -14,7 +14,8 @@ struct DTypeRow {
 
 constexpr DTypeRow kDTypes[] = {{"float32", 4}, {"float64", 8}, {"float16", 2}, {"int8", 1},
                                 {"uint8", 1},   {"int16", 2},   {"uint16", 2},  {"int32", 4},
-                                {"uint32", 4},  {"int64", 8},   {"uint64", 8},  {"bool", 1}};
+                                {"uint32", 4},  {"int64", 8},   {"uint64", 8},  {"bool", 1},
+                                {"bfloat16", 2}};
 
 const Tensor& present(const std::vector<const Tensor*>& tensors, const char* what, size_t i) {
   if (i >= tensors.size() || !tensors[i]) fail(Fault::kModel, "%s %zu is missing", what, i);

@@ -26,7 +26,8 @@ enum class DType {
   kUint32,
   kInt64,
   kUint64,
-  kBool
+  kBool,
+  kBfloat16
 };
 
 // The type called `name` as numpy has it; throws Error if there is none.

@@ -93,7 +93,7 @@ def _per_channel(lowering: Lowering, slope: str, channels: int) -> View:
     return lowering.constant(np.broadcast_to(value.reshape(-1), (channels,)))
 
 
-@rule("conv", "fused_conv")
+@rule("conv", "fused_conv", narrow=True)
 def lower_conv(lowering: Lowering, node: Node) -> None:
     """x, w and y channels-last; w as [m, kh, kw, c / group]."""
     lowering.need_dtype(*node.inputs)
@@ -108,16 +108,19 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         "group": integer(node, "group", 1),
         **_activation(node),
     }
+    if lowering.narrow:
+        attrs["precision"] = "bfloat16"
+    y = lowering.put(node.outputs[0], order, lowering.kept_dtype(node.outputs[0]))
     lowering.step(
         "conv",
         [
-            _image(lowering.get(x, order), rank),
+            _image(lowering.get(x, order, stored=True), rank),
             _weights(lowering, w, rank),
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
             _per_channel(lowering, slope, lowering.dims(w)[0]) if slope else None,
-            _image(lowering.get(z, order), rank) if z else None,
+            _image(lowering.get(z, order, stored=True), rank) if z else None,
         ],
-        [_image(lowering.put(node.outputs[0], order), rank)],
+        [_image(y, rank)],
         attrs,
     )
 

@@ -5,6 +5,7 @@
 #include <type_traits>
 
 #include "base/step.h"
+#include "kernels/cast_bf16/cast_bf16.h"
 
 namespace palm {
 namespace {
@@ -113,6 +114,7 @@ Run find_to(DType to) {
     case DType::kUint16:
     case DType::kUint32:
     case DType::kUint64: return find_unsigned<From>(to);
+    case DType::kBfloat16: break;
     case DType::kFloat16:
       // Of a double, two roundings would not be numpy's one.
       if constexpr (!std::is_same_v<From, double>) return &cast<From, Half>;
@@ -134,6 +136,7 @@ Run find(DType from, DType to) {
     case DType::kInt64: return find_to<int64_t>(to);
     case DType::kUint64: return find_to<uint64_t>(to);
     case DType::kFloat16: return find_to<Half>(to);
+    case DType::kBfloat16: break;
   }
   fail(Fault::kUnsupported, "no cast from %s", name_of(from));
 }
@@ -159,8 +162,41 @@ class Cast : public Step {
   size_t count_;
 };
 
+// Between float32 and bfloat16.
+class CastBf16 : public Step {
+ public:
+  explicit CastBf16(const Node& node)
+      : kernel_(find_cast_bf16(node.isa)),
+        narrows_(node.any_out().dtype == DType::kBfloat16),
+        count_(node.any_out().count) {
+    const Tensor& x = node.in(0, narrows_ ? DType::kFloat32 : DType::kBfloat16);
+    const Tensor& y = node.out(0, narrows_ ? DType::kBfloat16 : DType::kFloat32);
+    if (x.count != count_) fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
+  }
+
+  void run(const Buffers& b) const override {
+    b.pool->parallel(count_, grain_of(kWorkOfTouching), [&](size_t begin, size_t end, int) {
+      const size_t count = end - begin;
+      if (narrows_) {
+        kernel_.narrow(b.in(0) + begin, count, static_cast<Bf16*>(b.outputs[0]) + begin);
+      } else {
+        kernel_.widen(static_cast<const Bf16*>(b.inputs[0]) + begin, count, b.out() + begin);
+      }
+    });
+  }
+
+ private:
+  CastBf16Kernel kernel_;
+  bool narrows_;
+  size_t count_;
+};
+
 }  // namespace
 
-StepPtr make_cast(const Node& node) { return std::make_unique<Cast>(node); }
+StepPtr make_cast(const Node& node) {
+  for (const Tensor* t : {&node.any_in(0), &node.any_out()})
+    if (t->dtype == DType::kBfloat16) return std::make_unique<CastBf16>(node);
+  return std::make_unique<Cast>(node);
+}
 
 }  // namespace palm

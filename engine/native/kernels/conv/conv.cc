@@ -12,7 +12,7 @@ namespace palm {
 
 ConvShape::ConvShape(const Node& node)
     : Window(node, image(node.in(kWeights)).shape[1], node.in(kWeights).shape[2]) {
-  const Tensor &x = image(node.in(kX)), &w = node.in(kWeights), &y = image(node.out());
+  const Tensor &x = image(node.any_in(kX)), &w = node.in(kWeights), &y = image(node.any_out());
   images = x.shape[0], height = x.shape[1], width = x.shape[2], channels = x.shape[3];
   out_height = y.shape[1], out_width = y.shape[2], out_channels = y.shape[3];
   groups = size_attr({node.attrs.integer("group", 1)}, 0, "group", 1);
@@ -29,13 +29,19 @@ ConvShape::ConvShape(const Node& node)
   pixels = images * out_height * out_width;
 }
 
+bool Conv::is_bf16(const Node& node) { return node.attrs.text("precision", "high") == "bfloat16"; }
+
 Conv::Conv(const Node& node, const ConvShape& shape)
     : shape_(shape), activation_(node, kSlope, shape.out_channels) {
+  for (const Tensor* t : {node.input(kX), node.input(kResidual), node.outputs[0]}) {
+    if (t && t->dtype != DType::kFloat32 && !(is_bf16(node) && t->dtype == DType::kBfloat16))
+      fail(Fault::kUnsupported, "no convolution of %s", t->text().c_str());
+  }
   const float* bias = node.constant(kBias, shape.out_channels);
   if (bias) bias_.assign(bias, bias + shape.out_channels);
   if (!node.input(kResidual)) return;
-  const Tensor& z = node.in(kResidual);
-  const Tensor& y = node.out();
+  const Tensor& z = node.any_in(kResidual);
+  const Tensor& y = node.any_out();
   if (z.rank() != 4 || !std::equal(z.shape.begin(), z.shape.end() - 1, y.shape.begin()) ||
       z.shape[3] > y.shape[3]) {
     fail(Fault::kModel, "residual %s for %s", z.text().c_str(), y.text().c_str());
@@ -61,6 +67,7 @@ struct Algorithm {
   CostTerms (*terms)(const ConvShape& shape, size_t lanes);
   CostTerms ConvPrices::* prices;
   StepPtr (*make)(const Node& node, const ConvShape& shape);
+  StepPtr (*make_bf16)(const Node& node, const ConvShape& shape);  // null: there is none
 };
 
 bool always(const ConvShape&) { return true; }
@@ -84,12 +91,15 @@ StepPtr make_tiles(const Node& node, const ConvShape& shape) {
 // Convolutional Neural Networks, arXiv 1509.09308.
 constexpr Algorithm kAlgorithms[] = {
     {"depthwise", suits_depthwise, true, depthwise_terms, &ConvPrices::depthwise,
-     make_depthwise_conv},
-    {"gemm", always, true, gemm_terms, &ConvPrices::gemm, make_gemm_conv},
-    {"rows", suits_rows, true, row_terms, &ConvPrices::rows, make_row_conv},
-    {"winograd_2", suits_tile<2>, true, tile_terms<2>, &ConvPrices::winograd_2, make_tiles<2>},
-    {"winograd_4", suits_tile<4>, true, tile_terms<4>, &ConvPrices::winograd_4, make_tiles<4>},
-    {"winograd_6", suits_tile<6>, false, tile_terms<6>, &ConvPrices::winograd_6, make_tiles<6>},
+     make_depthwise_conv, make_depthwise_conv_bf16},
+    {"gemm", always, true, gemm_terms, &ConvPrices::gemm, make_gemm_conv, make_gemm_conv_bf16},
+    {"rows", suits_rows, true, row_terms, &ConvPrices::rows, make_row_conv, make_row_conv_bf16},
+    {"winograd_2", suits_tile<2>, true, tile_terms<2>, &ConvPrices::winograd_2, make_tiles<2>,
+     nullptr},
+    {"winograd_4", suits_tile<4>, true, tile_terms<4>, &ConvPrices::winograd_4, make_tiles<4>,
+     nullptr},
+    {"winograd_6", suits_tile<6>, false, tile_terms<6>, &ConvPrices::winograd_6, make_tiles<6>,
+     nullptr},
 };
 
 struct Ranked {
@@ -100,10 +110,10 @@ struct Ranked {
 
 // Those that suit the shape, the best first.
 struct Ranking {
-  Ranking(const ConvShape& shape, uint32_t isa) {
+  Ranking(const ConvShape& shape, uint32_t isa, bool bf16) {
     const ConvCosts costs(isa);
     for (const Algorithm& each : kAlgorithms) {
-      if (!each.suits(shape)) continue;
+      if (!each.suits(shape) || (bf16 && !each.make_bf16)) continue;
       const CostTerms terms = each.terms(shape, costs.lanes), &prices = costs.prices.*each.prices;
       const double sum = std::inner_product(terms.begin(), terms.end(), prices.begin(), 0.0);
       const Ranked ranked{&each, terms, sum * costs.scale * 1e-9};
@@ -126,7 +136,7 @@ bool wants_exact(const Node& node) { return node.attrs.text("precision", "high")
 std::vector<ConvCandidate> conv_algorithms(const Node& node) {
   std::vector<ConvCandidate> candidates;
   const bool exact = wants_exact(node);
-  for (const Ranked& each : Ranking(ConvShape(node), node.isa)) {
+  for (const Ranked& each : Ranking(ConvShape(node), node.isa, Conv::is_bf16(node))) {
     if (exact && !each.algorithm->exact) continue;
     candidates.push_back(
         {each.algorithm->name, each.seconds, {each.terms.begin(), each.terms.end()}});
@@ -139,10 +149,11 @@ StepPtr make_conv(const Node& node) {
   const std::string asked = node.attrs.text("algorithm", "");
   const bool exact = wants_exact(node);
   std::string known;
-  for (const Ranked& each : Ranking(shape, node.isa)) {
+  const bool bf16 = Conv::is_bf16(node);
+  for (const Ranked& each : Ranking(shape, node.isa, bf16)) {
     const Algorithm& algorithm = *each.algorithm;
     if (asked.empty() ? algorithm.exact || !exact : asked == algorithm.name)
-      return algorithm.make(node, shape);
+      return (bf16 ? algorithm.make_bf16 : algorithm.make)(node, shape);
     known += std::string(known.empty() ? "" : ", ") + algorithm.name;
   }
   fail(Fault::kModel, "attribute algorithm: expected one of %s, got %.40s", known.c_str(),

@@ -29,6 +29,9 @@ class Conv : public Step {
  public:
   Conv(const Node& node, const ConvShape& shape);
 
+  // Whether products are of bfloat16; tensors may then be, too.
+  static bool is_bf16(const Node& node);
+
   // The residual is read where y is about to be written.
   bool in_place(size_t i) const override {
     return i == kResidual && residual_channels_ == shape_.out_channels;
@@ -54,6 +57,11 @@ bool suits_winograd(const ConvShape& shape, size_t tile);
 StepPtr make_row_conv(const Node& node, const ConvShape& shape);
 bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
+
+// The same with products of bfloat16.
+StepPtr make_depthwise_conv_bf16(const Node& node, const ConvShape& shape);
+StepPtr make_row_conv_bf16(const Node& node, const ConvShape& shape);
+StepPtr make_gemm_conv_bf16(const Node& node, const ConvShape& shape);
 
 // A way of convolving that suits a step: the value of attribute `algorithm`, and what the cost
 // model expects of it. terms: see cost.h.

@@ -1,0 +1,246 @@
+// Every way of convolving in bfloat16, against a loop. Inputs and weights are such that bfloat16
+// holds them exactly, so all that may differ is the order of the sums and the rounding of y: half a
+// step of bfloat16, 2^-8 of it at most.
+#include <cmath>
+#include <limits>
+
+#include "base/bf16.h"
+#include "base/check.h"
+#include "base/one_step.h"
+#include "kernels/conv/conv.h"
+
+namespace {
+
+using namespace palm;
+using Narrow = std::vector<Bf16>;
+
+struct Case {
+  size_t images, height, width, groups, group_in, group_out, kernel_height, kernel_width;
+  size_t stride_y, stride_x, dilation_y, dilation_x, top, left, bottom, right;
+  size_t residual_channels;  // 0: none
+  bool bias, narrow_x, narrow_z, narrow_y;
+  const char* activation;
+
+  size_t in() const { return groups * group_in; }
+  size_t out() const { return groups * group_out; }
+  size_t out_height() const {
+    return (height + top + bottom - (kernel_height - 1) * dilation_y - 1) / stride_y + 1;
+  }
+  size_t out_width() const {
+    return (width + left + right - (kernel_width - 1) * dilation_x - 1) / stride_x + 1;
+  }
+};
+
+double activate(const std::string& name, double v, double slope) {
+  if (name == "clip") return std::fmin(6.0, std::fmax(0.0, v));
+  if (name == "prelu") return v > 0 ? v : v * slope;
+  if (name == "hard_swish") return v * std::fmin(1.0, std::fmax(0.0, v / 6 + 0.5));
+  return v;
+}
+
+double sum_at(const Case& c, const Vector& x, const Vector& w, size_t image, size_t oy, size_t ox,
+              size_t m) {
+  double sum = 0;
+  const size_t group = m / c.group_out;
+  for (size_t ky = 0; ky < c.kernel_height; ++ky) {
+    for (size_t kx = 0; kx < c.kernel_width; ++kx) {
+      const size_t iy = oy * c.stride_y + ky * c.dilation_y - c.top;
+      const size_t ix = ox * c.stride_x + kx * c.dilation_x - c.left;
+      if (iy >= c.height || ix >= c.width) continue;
+      for (size_t i = 0; i < c.group_in; ++i) {
+        const size_t at =
+            ((image * c.height + iy) * c.width + ix) * c.in() + group * c.group_in + i;
+        const size_t weight = ((m * c.kernel_height + ky) * c.kernel_width + kx) * c.group_in + i;
+        sum += static_cast<double>(x[at]) * w[weight];
+      }
+    }
+  }
+  return sum;
+}
+
+// Numbers that bfloat16 holds exactly.
+Vector numbers(Random& random, size_t count, float scale = 1.f) {
+  Vector v = random.floats(count, scale);
+  for (float& x : v) x = widen(narrow(x));
+  return v;
+}
+
+Narrow narrow_all(const Vector& v) {
+  Narrow result;
+  for (float x : v) result.push_back(narrow(x));
+  return result;
+}
+
+// One more than `count` numbers, all untouched.
+struct Output {
+  Output(size_t count, bool narrow) : floats(count + 1, 77.f), halves(count + 1, Bf16{0x4242}) {
+    is_narrow = narrow;
+  }
+  void* data() { return is_narrow ? static_cast<void*>(halves.data()) : floats.data(); }
+  float operator[](size_t i) const { return is_narrow ? widen(halves[i]) : floats[i]; }
+  bool is_end_untouched() const {
+    return is_narrow ? halves.back().bits == 0x4242 : floats.back() == 77.f;
+  }
+  Vector floats;
+  Narrow halves;
+  bool is_narrow;
+};
+
+bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
+
+// The kernel's own choice and every algorithm that suits the shape. If `odd`, one element of x is
+// that, NaN or infinite.
+void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, float odd = 0) {
+  const size_t oh = c.out_height(), ow = c.out_width(), out = c.out();
+  const size_t depth = c.kernel_height * c.kernel_width * c.group_in;
+  Vector x = numbers(random, c.images * c.height * c.width * c.in());
+  if (odd != 0) x[random.bits() % x.size()] = odd;
+  const Vector w = numbers(random, out * depth, 2.f / std::sqrt(static_cast<float>(depth)));
+  const Vector bias = random.floats(out), slope = random.floats(out);
+  const Vector z = numbers(random, c.images * oh * ow * c.residual_channels);
+  const Narrow narrow_x = narrow_all(x), narrow_z = narrow_all(z);
+  const bool prelu = std::string(c.activation) == "prelu";
+  OneStep step("conv");
+  const std::vector<size_t> x_shape{c.images, c.height, c.width, c.in()};
+  const std::vector<size_t> z_shape{c.images, oh, ow, c.residual_channels};
+  c.narrow_x ? step.input(DType::kBfloat16, x_shape, narrow_x) : step.input(x_shape, x);
+  step.input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
+  c.bias ? step.input({out}, bias, true) : step.no_input();
+  prelu ? step.input({out}, slope, true) : step.no_input();
+  if (c.residual_channels)
+    c.narrow_z ? step.input(DType::kBfloat16, z_shape, narrow_z) : step.input(z_shape, z);
+  const auto ints = [](std::initializer_list<size_t> v) { return Ints(v.begin(), v.end()); };
+  step.output(c.narrow_y ? DType::kBfloat16 : DType::kFloat32, {c.images, oh, ow, out})
+      .attr("strides", ints({c.stride_y, c.stride_x}))
+      .attr("dilations", ints({c.dilation_y, c.dilation_x}))
+      .attr("pads", ints({c.top, c.left, c.bottom, c.right}))
+      .attr("group", static_cast<int64_t>(c.groups))
+      .attr("precision", std::string("bfloat16"))
+      .attr("activation", std::string(c.activation));
+  if (std::string(c.activation) == "clip") step.attr("activation_params", Floats{0, 6});
+  const size_t count = c.images * oh * ow * out;
+  std::vector<double> expected(count);
+  for (size_t i = 0; i < count; ++i) {
+    const size_t m = i % out, pixel = i / out;
+    double v = sum_at(c, x, w, pixel / ow / oh, pixel / ow % oh, pixel % ow, m);
+    if (c.bias) v += static_cast<double>(bias[m]);
+    if (m < c.residual_channels) v += static_cast<double>(z[pixel * c.residual_channels + m]);
+    if (!std::isnan(v)) v = activate(c.activation, v, static_cast<double>(slope[m]));
+    expected[i] = v;
+  }
+  for (const ConvCandidate& each : conv_algorithms(step.node(isa))) {
+    const std::string& algorithm = each.algorithm;
+    step.attr("algorithm", algorithm);
+    Output y(count, c.narrow_y), y3(count, c.narrow_y);
+    step.make(isa, 1).run(std::vector<void*>{y.data()});
+    for (size_t i = 0; i < count; ++i) {
+      const double e = expected[i], got = static_cast<double>(y[i]);
+      const double bound =
+          2e-5 * std::fmax(1, std::fabs(e)) + (c.narrow_y ? std::fabs(e) / 256 : 0);
+      PALM_CHECK(same(got, e) || std::fabs(got - e) <= bound,
+                 "%s: x %zux%zux%zux%zu, w %zux%zux%zux%zu, stride %zu %zu, dilation %zu %zu, "
+                 "pads %zu %zu %zu %zu, residual %zu, %s, narrow %d %d %d, algorithm %s: y[%zu] is "
+                 "%g, expected %g",
+                 isa_name, c.images, c.height, c.width, c.in(), out, c.kernel_height,
+                 c.kernel_width, c.group_in, c.stride_y, c.stride_x, c.dilation_y, c.dilation_x,
+                 c.top, c.left, c.bottom, c.right, c.residual_channels, c.activation, c.narrow_x,
+                 c.narrow_z, c.narrow_y, algorithm.c_str(), i, got, e);
+    }
+    PALM_CHECK(y.is_end_untouched(), "%s: %s: wrote past the end", isa_name, algorithm.c_str());
+    step.make(isa, 3).run(std::vector<void*>{y3.data()});
+    for (size_t i = 0; i < count; ++i) {
+      PALM_CHECK(same(static_cast<double>(y[i]), static_cast<double>(y3[i])),
+                 "%s: %s: 3 threads give another result", isa_name, algorithm.c_str());
+    }
+  }
+}
+
+void check(const char* isa_name, uint32_t isa) {
+  constexpr const char* kActivations[] = {"", "clip", "prelu", "hard_swish"};
+  constexpr float kInfinity = std::numeric_limits<float>::infinity();
+  Random random;
+  const auto pick = [&](std::initializer_list<size_t> from) {
+    return from.begin()[random.bits() % from.size()];
+  };
+  const auto coin = [&] { return random.bits() % 2 == 0; };
+  for (size_t i = 0; i < 500; ++i) {
+    Case c{};
+    const bool depthwise = i % 3 == 0;
+    c.images = pick({1, 1, 2});
+    c.groups = depthwise ? random.between(2, 70) : pick({1, 1, 1, 2, 3});
+    c.group_in = depthwise ? 1 : random.between(1, 40);
+    c.group_out = depthwise ? pick({1, 1, 2, 3}) : random.between(1, 70);
+    c.kernel_height = c.kernel_width = pick({1, 2, 3, 5, 7});
+    if (i % 7 == 0) c.kernel_width = pick({1, 2, 3});
+    c.stride_y = c.stride_x = pick({1, 1, 2, 3});
+    if (i % 11 == 0) c.stride_x = pick({1, 2, 3});
+    c.dilation_y = pick({1, 1, 1, 2});
+    c.dilation_x = pick({1, 1, 1, 2});
+    c.top = random.bits() % c.kernel_height, c.left = random.bits() % c.kernel_width;
+    c.bottom = random.bits() % c.kernel_height, c.right = random.bits() % c.kernel_width;
+    const size_t reach_y = (c.kernel_height - 1) * c.dilation_y + 1;
+    const size_t reach_x = (c.kernel_width - 1) * c.dilation_x + 1;
+    const size_t most = i % 5 == 0 ? 2 : 22;
+    c.height = random.between(1, most), c.width = random.between(1, most);
+    if (c.height + c.top + c.bottom < reach_y) c.height = reach_y;
+    if (c.width + c.left + c.right < reach_x) c.width = reach_x;
+    c.residual_channels = pick({0, 0, 1, 2}) * c.out() / 2;
+    c.bias = random.bits() % 4 != 0;
+    c.narrow_x = i % 4 != 1, c.narrow_z = coin(), c.narrow_y = i % 4 != 2;
+    c.activation = kActivations[random.bits() % 4];
+    const float odd = i % 9 ? 0 : coin() ? kInfinity : std::nanf("");
+    if (odd != 0) c.activation = "", c.residual_channels = 0;
+    check(isa_name, isa, c, random, odd);
+  }
+  // Every number of columns and rows of a GEMM's tiles.
+  for (size_t n = 1; n <= 70; ++n) {
+    for (size_t width : {1, 3, 6, 14, 19, 35}) {
+      check(isa_name, isa,
+            {1,
+             1,
+             width,
+             1,
+             1 + n % 5,
+             n,
+             1,
+             1,
+             1,
+             1,
+             1,
+             1,
+             0,
+             0,
+             0,
+             0,
+             n % 3 ? 0 : n,
+             true,
+             true,
+             n % 2 == 0,
+             n % 4 != 0,
+             kActivations[n % 3]},
+            random);
+    }
+  }
+  // Every number of channels of a depthwise one, at the edge and inside.
+  for (size_t channels = 2; channels <= 50; ++channels) {
+    for (size_t kernel : {3, 5}) {
+      for (size_t stride : {1, 2}) {
+        const size_t pad = kernel / 2, size = 9 + channels % 5;
+        check(isa_name, isa,
+              {1, size, size + 1, channels, 1,   1, kernel, kernel, stride, stride, 1,
+               1, pad,  pad,      pad,      pad, 0, true,   true,   true,   true,   "clip"},
+              random);
+      }
+    }
+  }
+}
+
+}  // namespace
+
+int main() {
+#define PALM_BF16_ISA(isa, need)          \
+  if (runs_here(need)) check(#isa, need); \
+  else std::printf("skip %s\n", #isa);
+#include "base/bf16_isas.inc"
+#undef PALM_BF16_ISA
+}

@@ -1,0 +1,152 @@
+"""precision="low": products of bfloat16 where the CPU has them, and float32 everywhere else."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import palmkit.models
+from palmkit import engine
+from palmkit.engine.backends import BACKENDS
+from palmkit.engine.backends.cpu import CpuProgram
+from palmkit.engine.backends.options import Options
+from palmkit.engine.ir import Array, Graph, Node, Type
+from palmkit.engine.ops import Case, find, infer_types
+
+_native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
+HAS_BF16 = "avx512bf16" in _native.isas()
+needs_bf16 = pytest.mark.skipif(not HAS_BF16, reason="this CPU has no bfloat16")
+MODEL = Path(palmkit.models.__file__).parent / "face_detector" / "face_detector.palm"
+# Half a step of bfloat16, relative to the number: it has 8 bits.
+ROUNDING = 2.0**-8
+# What a sum of products may be off by, of the sum of their sizes: both factors are rounded.
+PRODUCTS = 2 * ROUNDING + ROUNDING**2 + 1e-6
+
+
+def single(op: str, case: Case) -> tuple[Graph, dict[str, Array]]:
+    """A graph of one node, all inputs but the first being constant; and its input."""
+    rng = np.random.default_rng(0)
+    values = {
+        f"v{i}": rng.normal(size=v.dims).astype(v.dtype) if isinstance(v, Type) else v
+        for i, v in enumerate(case.inputs)
+        if v is not None
+    }
+    names = tuple(f"v{i}" if v is not None else "" for i, v in enumerate(case.inputs))
+    feed = {"v0": values.pop("v0")}
+    node = Node(op, names, ("y",), case.attrs)
+    graph = Graph({"v0": Type.of(feed["v0"])}, {"y": Type("float32", ())}, (node,), values)
+    return Graph(graph.inputs, {"y": infer_types(graph)["y"]}, graph.nodes, values), feed
+
+
+def low(graph: Graph, threads: int = 1) -> CpuProgram:
+    return CpuProgram(graph, Options(threads, "low"))
+
+
+def stored(program: CpuProgram) -> list[str]:
+    return [tensor[2] for tensor in program.plan.tensors if tensor[0] == "arena"]
+
+
+CASES = [(op, case) for op in ("conv", "gemm", "matmul") for case in find(op).cases]
+
+
+@pytest.mark.parametrize(("op", "case"), CASES, ids=str)
+def test_products_are_off_by_the_rounding_of_their_factors(op: str, case: Case) -> None:
+    if any(isinstance(v, Type) and v.dtype != "float32" for v in case.inputs):
+        pytest.skip("not of float32")
+    graph, feed = single(op, case)
+    sizes = Graph(
+        graph.inputs,
+        graph.outputs,
+        graph.nodes,
+        {name: np.abs(value) for name, value in graph.constants.items()},
+    )
+    reference = BACKENDS["reference"]
+    expected = reference.compile(graph).run(feed)["y"]
+    bound = reference.compile(sizes).run({"v0": np.abs(feed["v0"])})["y"]
+    got = low(graph).run(feed)["y"]
+    assert (np.abs(got - expected) <= PRODUCTS * np.abs(bound) + 1e-6).all()
+
+
+@pytest.mark.parametrize("case", find("fused_conv").cases, ids=str)
+def test_what_follows_the_sum_is_float32(case: Case) -> None:
+    """Of factors that bfloat16 holds the result is that of float32."""
+    graph, feed = single("fused_conv", case)
+
+    def narrow(value: Array) -> Array:
+        return np.asarray(value.view(np.uint32) & np.uint32(0xFFFF0000)).view(np.float32)
+
+    weights = {**graph.constants, "v1": narrow(np.ascontiguousarray(graph.constants["v1"]))}
+    graph = Graph(graph.inputs, graph.outputs, graph.nodes, weights)
+    feed = {"v0": narrow(feed["v0"])}
+    expected = BACKENDS["reference"].compile(graph).run(feed)["y"]
+    got = low(graph).run(feed)["y"]
+    np.testing.assert_allclose(got, expected, rtol=2e-5, atol=2e-5)
+
+
+def two_convolutions(channels: int = 24) -> tuple[Graph, dict[str, Array]]:
+    rng = np.random.default_rng(1)
+    dims = (1, channels, 9, 11)
+    nodes = (
+        Node("conv", ("x", "w"), ("a",), {"pads": (1, 1, 1, 1)}),
+        Node("transpose", ("a",), ("b",), {"perm": (0, 1, 3, 2)}),
+        Node("conv", ("b", "w"), ("y",), {"pads": (1, 1, 1, 1)}),
+    )
+    weights = rng.normal(size=(channels, channels, 3, 3)).astype(np.float32)
+    graph = Graph(
+        {"x": Type("float32", dims)},
+        {"y": Type("float32", (1, channels, 11, 9))},
+        nodes,
+        {"w": weights},
+    )
+    return graph, {"x": rng.normal(size=dims).astype(np.float32)}
+
+
+@needs_bf16
+def test_what_lies_between_convolutions_is_bfloat16() -> None:
+    rng = np.random.default_rng(1)
+    w = rng.normal(size=(24, 24, 1, 1)).astype(np.float32)
+    nodes = (Node("conv", ("x", "w"), ("a",)), Node("conv", ("a", "w"), ("y",)))
+    type = Type("float32", (1, 24, 9, 11))
+    program = low(Graph({"x": type}, {"y": type}, nodes, {"w": w}))
+    assert "bfloat16" in stored(program)
+    y = program.run({"x": rng.normal(size=type.dims).astype(np.float32)})["y"]
+    assert y.dtype == np.float32
+
+
+def test_values_of_bfloat16_are_widened_for_what_cannot_read_them() -> None:
+    graph, feed = two_convolutions()
+    expected = BACKENDS["reference"].compile(graph).run(feed)["y"]
+    got = low(graph).run(feed)["y"]
+    assert np.abs(got - expected).max() <= 0.02 * np.ptp(expected)
+
+
+@pytest.mark.parametrize("isas", [["avx512", "avx2", "scalar"], ["neon"]])
+def test_without_bfloat16_low_means_high(isas: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    graph, feed = two_convolutions()
+    high = CpuProgram(graph, Options()).run(feed)["y"]
+    monkeypatch.setattr(_native, "isas", lambda: isas)
+    program = low(graph)
+    assert "bfloat16" not in stored(program)
+    np.testing.assert_array_equal(program.run(feed)["y"], high)
+
+
+def test_normal_means_high() -> None:
+    graph, feed = two_convolutions()
+    high = CpuProgram(graph, Options()).run(feed)["y"]
+    np.testing.assert_array_equal(CpuProgram(graph, Options(1, "normal")).run(feed)["y"], high)
+
+
+def test_threads_do_not_change_the_result() -> None:
+    graph, feed = two_convolutions(40)
+    one = low(graph).run(feed)["y"]
+    np.testing.assert_array_equal(low(graph, 3).run(feed)["y"], one)
+
+
+def test_a_detector_is_off_by_a_fraction_of_a_cell() -> None:
+    random = np.random.default_rng(0)
+    inputs = {"image": random.uniform(0, 255, (1, 96, 160, 3)).astype(np.float32)}
+    expected = engine.load(MODEL).run(inputs)
+    got = engine.load(MODEL, precision="low").run(inputs)
+    for name, value in expected.items():
+        # Scores are of 0 to 1, boxes and points are in cells of the grid.
+        assert np.abs(got[name] - value).max() <= (0.01 if "score" in name else 0.1), name
