@@ -2,6 +2,7 @@
 
 Only what the IR has for its own sake is rewritten: transposes that cancel (a channels-last source
 has one at each layer), and MediaPipe's pooling with places, whose pairs are MaxPool and MaxUnpool.
+Where an operator can be written in two ways, it is written in the one that more engines read.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ PIPELINE = (
 # The oldest that has axes as inputs everywhere, as the IR does: what others read best.
 OLDEST_OPSET = 18
 _LARGEST_BYTES = (1 << 31) - 1
+# pnnx does not know a pad by its default.
+_WRITTEN_OUT: Mapping[str, Mapping[str, str]] = {"pad": {"mode": "constant"}}
 _POOL, _UNPOOL = "max_pooling_with_argmax_2d", "max_unpooling_2d"
 
 
@@ -68,7 +71,7 @@ def dumps(graph: Graph) -> bytes:
         ) from None
     for _, changed in steps(graph, PIPELINE):
         graph = changed
-    graph = _with_unpooling(graph)
+    graph = _with_whole_resizes(_with_unpooling(graph))
     _check_ops(graph)
     size_bytes = sum(value.nbytes for value in graph.constants.values())
     if size_bytes > _LARGEST_BYTES:
@@ -150,7 +153,7 @@ def _node(node: Node, name: str, opset: int) -> NodeProto:
         schema = defs.get_schema(operator, opset, "")
     except defs.SchemaError:
         raise _NotInOpset(f"{operator} is not in opset {opset}") from None
-    attrs: dict[str, Any] = {}
+    attrs: dict[str, Any] = dict(_WRITTEN_OUT.get(node.op, {}))
     for key, value in node.attrs.items():
         if key not in schema.attributes:
             raise _NotInOpset(f"{operator} has no attribute {key} in opset {opset}")
@@ -187,6 +190,37 @@ def _value(name: str, type: Type) -> ValueInfoProto:
         raise UnsupportedError(f"the type is not known before the model runs: {name}")
     element = helper.np_dtype_to_tensor_dtype(numpy_dtype(type.dtype))
     return helper.make_tensor_value_info(name, element, type.shape if type.has_rank else None)
+
+
+def _with_whole_resizes(graph: Graph) -> Graph:
+    """Resizes of some axes become resizes of all: OpenCV and pnnx know no others."""
+    types = infer_types(graph)
+    constants, names = dict(graph.constants), value_names(graph)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        axes, x = node.attrs.get("axes"), types.get(node.inputs[0] if node.inputs else "")
+        # The last input is the sizes, or where these are left out the scales.
+        wanted = graph.constants.get(node.inputs[-1]) if node.inputs else None
+        plain = node.attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+        given = [name for name in node.inputs[1:] if name]
+        if (
+            node.op == "resize"
+            and isinstance(axes, tuple)
+            and x is not None
+            and x.is_static
+            and wanted is not None
+            and len(given) == 1
+            and plain
+        ):
+            is_size = wanted.dtype.kind == "i"
+            whole = np.array(x.dims if is_size else [1] * len(x.dims), wanted.dtype)
+            whole[list(_ints(axes))] = wanted
+            name = fresh_name(names, f"{node.inputs[-1]}_whole")
+            constants[name] = whole
+            attrs = {key: value for key, value in node.attrs.items() if key != "axes"}
+            node = replace(node, inputs=(*node.inputs[:-1], name), attrs=attrs)
+        nodes.append(node)
+    return graph.with_nodes(tuple(nodes), constants)
 
 
 def _with_unpooling(graph: Graph) -> Graph:

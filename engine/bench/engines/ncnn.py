@@ -77,9 +77,10 @@ class Ncnn(Engine):
         for option in _NARROW:
             setattr(net.opt, f"use_{option}", False)
         net.opt.use_bf16_storage = job.precision == "low"
-        for load, name in ((net.load_param, "model.param"), (net.load_model, "model.bin")):
-            if load(str(job.file / name)):
-                raise Refusal(f"ncnn cannot load {name}: an operator it lacks, or a wrong file")
+        if net.load_param(str(job.file / "model.param")):
+            raise Refusal(_lacking(ncnn, job.file / "model.param"))
+        if net.load_model(str(job.file / "model.bin")):
+            raise Refusal("it cannot load the weights that pnnx made")
         arrays = [_without_batch(value) for value in job.inputs.values()]
         inputs = list(zip(net.input_names(), arrays, strict=True))
         names = net.output_names()
@@ -97,6 +98,13 @@ class Ncnn(Engine):
             return found
 
         return run
+
+
+def _lacking(ncnn: Any, file: Path) -> str:
+    """Which layers of the file, from its third line on, are none of ncnn's."""
+    layers = [line.split()[0] for line in file.read_text().splitlines()[2:] if line.strip()]
+    unknown = [name for name in dict.fromkeys(layers) if ncnn.layer_to_index(name) < 0]
+    return f"no such layers: {', '.join(unknown)}" if unknown else "it cannot load what pnnx made"
 
 
 def _without_batch(value: Array) -> Array:

@@ -112,6 +112,30 @@ def test_transposes_cancel_and_names_stay() -> None:
     np.testing.assert_allclose(run_onnx_runtime(content, x)["y"], expected, rtol=1e-5, atol=1e-4)
 
 
+@pytest.mark.parametrize("by_size", [True, False])
+def test_resizes_and_pads_are_written_as_most_engines_read_them(by_size: bool) -> None:
+    type, result = Type("float32", (1, 2, 4, 5)), Type("float32", (1, 3, 8, 15))
+    last = np.array([8, 15], np.int64) if by_size else np.array([2, 3], np.float32)
+    nodes = (
+        Node("pad", ("x", "pads"), ("a",)),
+        Node(
+            "resize",
+            ("a", "", "", "last") if by_size else ("a", "", "last"),
+            ("y",),
+            {"axes": (2, 3), "mode": "linear"},
+        ),
+    )
+    pads = np.array([0, 0, 0, 0, 0, 1, 0, 0], np.int64)
+    graph = Graph({"x": type}, {"y": result}, nodes, {"pads": pads, "last": last})
+    content = dumps(graph)
+    pad, resize = onnx.load_model_from_string(content).graph.node
+    assert [each.name for each in pad.attribute] == ["mode"]
+    assert [each.name for each in resize.attribute] == ["mode"]
+    x = {"x": np.random.default_rng(0).normal(size=type.dims).astype(np.float32)}
+    expected = run_reference(graph, x)["y"]
+    np.testing.assert_allclose(run_onnx_runtime(content, x)["y"], expected, rtol=1e-5, atol=1e-6)
+
+
 def test_a_newer_operator_takes_a_newer_opset() -> None:
     type = Type("float32", (2, 3))
     graph = Graph({"x": type}, {"y": type}, (Node("gelu", ("x",), ("y",)),))
