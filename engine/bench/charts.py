@@ -12,6 +12,8 @@ _ROW = 20.0
 _BAR = 13.0
 _GAP = 8.0
 _SIZE = 12.0
+# For wide fonts and bold ones.
+_WIDE = 1.15
 
 
 @dataclass(frozen=True)
@@ -32,8 +34,8 @@ def bars(every: Sequence[Bar], title: str, width: float = 340.0, mark: float | N
     """
     if not every:
         return ""
-    left = max(text_width(bar.label, _SIZE) for bar in every) + _GAP
-    right = max(text_width(bar.text, _SIZE) for bar in every) + _GAP
+    left = _WIDE * max(text_width(bar.label, _SIZE) for bar in every) + _GAP
+    right = _WIDE * max(text_width(bar.text, _SIZE) for bar in every) + _GAP
     most = max([*(bar.value for bar in every), mark or 0.0]) or 1.0
     scale = max(40.0, width - left - right) / most
     height = _ROW * len(every)

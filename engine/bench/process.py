@@ -61,8 +61,10 @@ class EngineProcess:
         return taken
 
     def stop(self) -> None:
-        """Let it have no time until `go_on`."""
+        """Let it have no time until `go_on`; returns when all its threads stand still."""
         self._signal(signal.SIGSTOP)
+        if hasattr(os, "waitid"):
+            os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def go_on(self) -> None:
         """Undo `stop`."""

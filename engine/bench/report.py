@@ -12,7 +12,7 @@ from palmkit.engine.bench.charts import Bar, bars
 from palmkit.engine.bench.comparison import Comparison, Result, Schedule
 from palmkit.engine.bench.engines import OURS
 from palmkit.engine.bench.measurement import processor
-from palmkit.engine.bench.table import flops_per_s, means, refusals, scaling
+from palmkit.engine.bench.table import flops_per_s, markdown, means, refusals, scaling
 from palmkit.engine.replacing import replacing
 
 _Value = Callable[[Result], "float | None"]
@@ -26,12 +26,15 @@ def write(
     schedule: Schedule,
     precision: str,
 ) -> None:
-    """Write the page, whole or not at all.
+    """Write the page, or for a name that ends with .md its tables; whole or not at all.
 
     engines: titles by name; peaks: FLOP/s of this machine by the number of threads.
     Raises OSError if it cannot be written.
     """
-    text = page(comparisons, engines, peaks, schedule, precision)
+    if path.suffix.lower() == ".md":
+        text = markdown(comparisons)
+    else:
+        text = page(comparisons, engines, peaks, schedule, precision)
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as part:
         part.write_text(text, encoding="utf-8")
@@ -102,7 +105,7 @@ def _means(comparisons: Sequence[Comparison]) -> str:
 def _ratios(comparisons: Sequence[Comparison]) -> str:
     """Best peer over ours, all models in one plot."""
     found = [
-        Bar(each.model, each.ratio, f"{each.ratio:.2f}  {each.best_peer.title}", "ours")
+        Bar(each.model, each.ratio, f"{each.ratio:.2f}  {each.best_peer.title}", "ratio")
         for each in comparisons
         if each.ratio and each.best_peer
     ]
@@ -227,7 +230,8 @@ figure{margin:0;background:var(--card);border-radius:8px;padding:.7rem .9rem;ove
 .cards figcaption{color:var(--text);font-weight:600;margin-bottom:.3rem}
 h2+figure{margin-bottom:.8rem}
 .bars text{font-size:12px;fill:var(--text)}.bars .value{fill:var(--soft)}
-.bars rect{fill:var(--peer)}.bars .ours rect{fill:var(--ours)}.bars .ours text{font-weight:600}
+.bars rect{fill:var(--peer)}.bars .ours rect,.bars .ratio rect{fill:var(--ours)}
+.bars .ours text{font-weight:600}
 .mark{stroke:var(--mark);stroke-width:1.5;stroke-dasharray:4 3}
 details{margin-top:.8rem}summary{cursor:pointer;color:var(--soft)}.wide{overflow-x:auto}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}

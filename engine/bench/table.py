@@ -105,7 +105,7 @@ class Table:
         """A model's; what ours achieved stands at the end."""
         times = {each.engine: each.times.min_ms for each in comparison.results}
         cells = "".join(f"{_milliseconds(times.get(name)):>14}" for name in self._engines)
-        ratio = _NONE if comparison.ratio is None else f"{comparison.ratio:.2f}"
+        ratio = _fixed(comparison.ratio)
         ours = comparison.ours
         achieved = flops_per_s(comparison, ours) if ours else None
         rate = f"{achieved * 1e-9:.1f}" if achieved else _NONE
@@ -122,7 +122,7 @@ def loads(comparisons: Sequence[Comparison], engines: Mapping[str, str]) -> list
     for each in comparisons:
         by_name = {result.engine: result for result in each.results}
         cells = "".join(f"{_load(by_name.get(name)):>14}" for name in engines)
-        ratios = [_NONE if r is None else f"{r:.2f}" for r in (each.load_ratio, each.memory_ratio)]
+        ratios = [_fixed(each.load_ratio), _fixed(each.memory_ratio)]
         lines.append(f"{each.model:{width}}{cells}  {ratios[0]:>6}{ratios[1]:>8}")
     return lines
 
@@ -143,6 +143,85 @@ def summary(
             said = ", ".join(f"{name} {value:.2f}" for name, value in engines.items())
             lines.append(f"{model}, {threads} threads over 1: {said}")
     return lines
+
+
+def markdown(comparisons: Sequence[Comparison]) -> str:
+    """Two tables for a document: times by the number of threads, and load and memory."""
+    counts = sorted({each.threads for each in comparisons})
+    models = list(dict.fromkeys(each.model for each in comparisons))
+    found = {(each.model, each.threads): each for each in comparisons}
+    heads = ["network"]
+    for threads in counts:
+        heads += [f"PalmKit, {threads} thread{'s' if threads > 1 else ''}", "best peer", "ratio"]
+    rows = [
+        [model, *(cell for threads in counts for cell in _times(found.get((model, threads))))]
+        for model in models
+    ]
+    mean = means(comparisons)
+    last = ["geometric mean"]
+    for threads in counts:
+        last += ["", "", _fixed(mean[threads].get("ratio"))]
+    times = _markdown_table([heads, *rows, last])
+    heads = ["network", "PalmKit, load ms", "best peer", "ratio"]
+    heads += ["PalmKit, memory MB", "best peer", "ratio"]
+    first = [each for each in comparisons if each.threads == counts[0]] if counts else []
+    rows = [[each.model, *_load_cells(each), *_memory_cells(each)] for each in first]
+    ratios = mean[counts[0]] if counts else {}
+    last = ["geometric mean", "", "", _fixed(ratios.get("load_ratio"))]
+    last += ["", "", _fixed(ratios.get("memory_ratio"))]
+    return f"{times}\n{_markdown_table([heads, *rows, last])}"
+
+
+def _markdown_table(rows: Sequence[Sequence[str]]) -> str:
+    lines = [f"| {' | '.join(row)} |" for row in rows]
+    return "\n".join([lines[0], "|---" * len(rows[0]) + "|", *lines[1:], ""])
+
+
+def _times(comparison: Comparison | None) -> list[str]:
+    best = comparison.best_peer if comparison else None
+    ours = comparison.ours if comparison else None
+    return [
+        f"{ours.times.min_ms:.3g}" if ours else _NONE,
+        f"{best.times.min_ms:.3g} {best.title}" if best else _NONE,
+        _fixed(comparison.ratio if comparison else None),
+    ]
+
+
+def _load_cells(comparison: Comparison) -> list[str]:
+    best = min(comparison.peers, key=lambda each: each.load_ms, default=None)
+    ours = comparison.ours
+    return [
+        f"{ours.load_ms:.3g}" if ours else _NONE,
+        f"{best.load_ms:.3g} {best.title}" if best else _NONE,
+        _fixed(comparison.load_ratio),
+    ]
+
+
+def _memory_cells(comparison: Comparison) -> list[str]:
+    known = [(each.memory_bytes, each.title) for each in comparison.peers if each.memory_bytes]
+    best = min(known, default=None)
+    memory = comparison.ours.memory_bytes if comparison.ours else None
+    return [
+        f"{memory / 1e6:.3g}" if memory else _NONE,
+        f"{best[0] / 1e6:.3g} {best[1]}" if best else _NONE,
+        _fixed(comparison.memory_ratio),
+    ]
+
+
+def _fixed(ratio: float | None) -> str:
+    return _NONE if ratio is None else f"{ratio:.2f}"
+
+
+def errors(comparisons: Iterable[Comparison]) -> list[str]:
+    """A line a model that ran in less than float32: how far each engine's outputs are from it."""
+    lines: dict[str, None] = {}
+    for each in comparisons:
+        if each.precision == "high":
+            continue
+        known = [(r.title, r.difference) for r in each.results if r.difference is not None]
+        said = ", ".join(f"{title} {difference:.1e}" for title, difference in known)
+        lines[f"{each.model}, largest error over an output's range: {said}"] = None
+    return list(lines)
 
 
 def refusals(comparisons: Iterable[Comparison], engines: Mapping[str, str]) -> list[str]:

@@ -30,9 +30,10 @@ ncnn       ncnn            mnn        MNN         opencv    OpenCV's dnn
 
 How it is made fair: each engine has a process of its own; they take turns, A B C A B C, and who has
 no turn is stopped, spinning threads and all. A run writes the inputs and reads the outputs. All
-compute in float32 (--precision low: in the least that each has). Outputs are compared with ours:
-an engine that computes something else is left out, and the reason is printed, as it is for one that
-cannot read a model. Engines that cannot read a model's format get it through ONNX.
+compute in float32 (--precision low: in the least that each has; how far the outputs are from ours
+in float32 is printed). Outputs are compared with ours: an engine that computes something else is
+left out, and the reason is printed, as it is for one that cannot read a model. Engines that cannot
+read a model's format get it through ONNX.
 
 load       from opening the file to the first results, in a fresh process that has the library
 memory     what that, and four runs, added to the process (Linux)
@@ -90,7 +91,9 @@ def add(commands: Commands) -> None:
         metavar="ENGINE[,ENGINE]",
         help="ort, openvino, litert, ncnn, mnn, opencv, or all",
     )
-    beside.add_argument("-o", "--output", metavar="OUT.html", help="write a report with plots")
+    beside.add_argument(
+        "-o", "--output", metavar="OUT", help="write a report: .html with plots, .md two tables"
+    )
     beside.add_argument(
         "--seconds", type=float, default=2.0, metavar="S", help="timed runs of each engine (2)"
     )
@@ -135,8 +138,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError("--ops: times our engine alone, without --against and -o")
     if options.backend != "cpu":
         raise UsageError("--backend: times our engine alone, without --against and -o")
-    if options.output is not None and Path(options.output).suffix.lower() != ".html":
-        raise UsageError(f"-o: expected a name that ends with .html, got {options.output!r}")
+    if options.output is not None and Path(options.output).suffix.lower() not in (".html", ".md"):
+        raise UsageError(f"-o: expected a name that ends with .html or .md, got {options.output!r}")
     return _beside(options)
 
 
@@ -286,7 +289,7 @@ def _print_summary(
     print()
     for line in table.summary(means, scaling):
         print(line)
-    for line in table.refusals(comparisons, titles):
+    for line in (*table.errors(comparisons), *table.refusals(comparisons, titles)):
         print(line)
 
 

@@ -44,7 +44,6 @@ class Engine:
     name: as on the command line; title: as in tables.
     modules: what must be importable; distributions: the package, whichever of these is installed.
     forms: the formats it reads, best first: "palm", "onnx", "tflite".
-    lowers: precision "low" makes it compute in less than float32.
     converts: it has a converter of its own, for `prepare`.
     """
 
@@ -53,7 +52,6 @@ class Engine:
     modules: ClassVar[tuple[str, ...]]
     distributions: ClassVar[tuple[str, ...]]
     forms: ClassVar[tuple[str, ...]]
-    lowers: ClassVar[bool] = False
     converts: ClassVar[bool] = False
 
     def missing(self) -> str:

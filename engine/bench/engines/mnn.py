@@ -29,7 +29,6 @@ class Mnn(Engine):
     modules = ("MNN",)
     distributions = ("MNN",)
     forms = ("onnx", "tflite")
-    lowers = True
     converts = True
 
     def prepare(self, job: Job) -> Path:

@@ -30,7 +30,6 @@ class Ncnn(Engine):
     modules = ("ncnn", "pnnx")
     distributions = ("ncnn",)
     forms = ("onnx",)
-    lowers = True
     converts = True
 
     def prepare(self, job: Job) -> Path:

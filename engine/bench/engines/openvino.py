@@ -19,7 +19,6 @@ class OpenVino(Engine):
     modules = ("openvino",)
     distributions = ("openvino",)
     forms = ("tflite", "onnx")
-    lowers = True
 
     def import_library(self) -> None:
         """Import the package."""

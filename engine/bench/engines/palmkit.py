@@ -16,7 +16,6 @@ class PalmKit(Engine):
     modules = ("palmkit",)
     distributions = ("palmkit",)
     forms = ("palm",)
-    lowers = True
 
     def import_library(self) -> None:
         """Import the package and its native module."""

@@ -149,14 +149,20 @@ time.sleep(600)
     parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     assert parent.stdout is not None
     child = int(parent.stdout.readline())
-    assert state(child) == "T"
-    parent.kill()
-    parent.wait()
-    parent.stdout.close()
+    try:
+        assert becomes(child, "T")
+    finally:
+        parent.kill()
+        parent.wait()
+        parent.stdout.close()
+    assert becomes(child, "", "Z")
+
+
+def becomes(pid: int, *states: str) -> bool:
     ends = time.monotonic() + 20
-    while state(child) not in ("", "Z") and time.monotonic() < ends:
+    while state(pid) not in states and time.monotonic() < ends:
         time.sleep(0.05)
-    assert state(child) in ("", "Z")
+    return state(pid) in states
 
 
 def state(pid: int) -> str:

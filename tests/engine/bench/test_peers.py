@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from palmkit import engine
+from palmkit.engine.bench import table
 from palmkit.engine.bench.comparison import Schedule, compare
 from palmkit.engine.bench.engines import OURS, PEERS, Job, find
 from palmkit.engine.bench.peak import peak_flops
@@ -63,7 +64,9 @@ def test_peer_runs_what_is_written_as_onnx(name: str, precision: str, tmp_path: 
         assert set(each.files) == {"palm", "onnx"} and each.macs == 4 * 8 * 12 * 27
         found = compare(each, [OURS, name], 1, precision, QUICK, cache=tmp_path)
     assert not found.refusals
+    assert len(table.errors([found])) == (precision == "low")
     ours, peer = found.results
+    assert ours.difference is not None and ours.difference < (1e-6 if precision == "high" else 0.1)
     assert (ours.form, peer.form) == ("palm", "onnx") and peer.version
     assert peer.difference is not None
     assert peer.difference < (1e-4 if precision == "high" else 0.1)

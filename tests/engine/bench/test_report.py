@@ -106,6 +106,20 @@ def test_page(tmp_path: Path) -> None:
     assert os.listdir(path.parent) == ["report.html"]
 
 
+def test_tables_for_documents(tmp_path: Path) -> None:
+    path = tmp_path / "table.md"
+    write(path, COMPARISONS, ENGINES, PEAKS, Schedule(), "high")
+    times, loads = path.read_text(encoding="utf-8").split("\n\n")
+    assert times.splitlines()[2:] == [
+        "| a<b>.onnx | 2 | 4 ONNX Runtime | 2.00 | 1.25 | 2.5 ONNX Runtime | 2.00 |",
+        "| c.onnx | 1 | 8 ONNX Runtime | 8.00 | - | - | - |",
+        "| geometric mean |  |  | 4.00 |  |  | 2.00 |",
+    ]
+    assert loads.splitlines()[2] == (
+        "| a<b>.onnx | 4 | 8 ONNX Runtime | 2.00 | 2 | 6 ONNX Runtime | 3.00 |"
+    )
+
+
 def test_page_is_whole_or_not_there(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "report.html"
     path.write_text("old")
