@@ -178,6 +178,40 @@ def test_info(run: Any, network: Path) -> None:
     assert larger["macs"] == 2 * 15 * 7 * 4 * 27
 
 
+def test_info_plan(run: Any, network: Path, tmp_path: Path) -> None:
+    text = run("info", network, "--plan").out
+    assert "MFLOP" in text and "lower bound" in text
+    (line,) = (each for each in text.splitlines() if " conv " in each)
+    for expected in ("stem", "rows (cost model)", "1x16x16x3 -> 1x7x7x4", "0.01", "784"):
+        assert expected in line
+    facts = json.loads(run("info", network, "--plan", "--json").out)
+    (plan,) = facts["plans"]
+    assert plan["flop"] == 2 * 7 * 7 * 4 * 27
+    assert plan["arena_ratio"] == plan["arena_bytes"] / plan["lower_bound_bytes"]
+    stem = next(step for step in plan["steps"] if step["kernel"] == "conv")
+    assert (stem["node"], stem["algorithm"], stem["chosen_by"]) == ("stem", "rows", "cost model")
+    assert stem["outputs"][0]["shape"] == [1, 7, 7, 4]
+    for ending in ("svg", "html"):
+        path = tmp_path / f"plan.{ending}"
+        assert str(path) in run("info", network, "--plan", "-o", path).out
+        assert "<title>stem: conv rows" in path.read_text()
+    # An open batch is planned for one.
+    assert run("info", network, "--plan", "--input-shape", "nx3x16x16").out == text
+
+
+def test_info_plan_refuses(run: Any, network: Path, red_model: Path, tmp_path: Path) -> None:
+    for arguments, expected in (
+        ((network, "-o", tmp_path / "p.svg"), "expected with --plan"),
+        ((network, "--plan", "-o", tmp_path / "p.png"), "expected a name that ends with .svg"),
+        ((network, "--plan", "--threads", "0"), "threads: expected at least 1, got 0"),
+        ((network, "--graph", "--json"), "expected one of them"),
+        ((red_model, "--plan"), "a plan needs a size for every dim"),
+    ):
+        result = run("info", *arguments)
+        assert result.code != 0 and expected in result.err
+    assert not list(tmp_path.glob("p.*"))
+
+
 def test_info_of_open_sizes(run: Any, red_model: Path) -> None:
     facts = json.loads(run("info", red_model, "--json").out)
     assert facts["inputs"] == {"image": "float32[1, height, width, 3]"}
