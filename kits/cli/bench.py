@@ -82,6 +82,9 @@ def add(commands: Commands) -> None:
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
     alone = parser.add_argument_group("alone")
     alone.add_argument("--ops", action="store_true", help="the time of each node")
+    alone.add_argument(
+        "--tune", action="store_true", help="as load's tune: with the algorithms timed first"
+    )
     alone.add_argument("--runs", type=int, default=50, metavar="N", help="timed runs (50)")
     alone.add_argument("--backend", default="cpu", help="cpu or reference (cpu)")
     beside = parser.add_argument_group("beside others")
@@ -136,6 +139,8 @@ def run(options: argparse.Namespace) -> int:
         return _alone(options)
     if options.ops:
         raise UsageError("--ops: times our engine alone, without --against and -o")
+    if options.tune:
+        raise UsageError("--tune: times our engine alone, without --against and -o")
     if options.backend != "cpu":
         raise UsageError("--backend: times our engine alone, without --against and -o")
     if options.output is not None and Path(options.output).suffix.lower() not in (".html", ".md"):
@@ -160,7 +165,8 @@ def _alone(options: argparse.Namespace) -> int:
     ) as bar:
         for path, graph in graphs:
             for threads in options.threads:
-                model = Model(graph, options.backend, threads, options.precision)
+                asked = (options.backend, threads, options.precision, options.tune)
+                model = Model(graph, *asked)
                 bar.set_description(Path(path).name)
                 found = time_alone(
                     model, open_dims(model.inputs), options.runs, lambda done: bar.update()
@@ -183,6 +189,7 @@ def _print_alone(
             "file": path,
             "threads": threads,
             "precision": options.precision,
+            "tune": options.tune,
             "inputs": found.inputs,
             **asdict(times),
             "macs": found.macs,
