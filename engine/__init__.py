@@ -7,6 +7,9 @@
 Reads its own .palm files, ONNX (extra `onnx`) and TFLite (extra `tflite`).
 """
 
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
 from palmkit.engine.errors import (
     BackendError,
     ModelError,
@@ -17,8 +20,10 @@ from palmkit.engine.errors import (
 from palmkit.engine.files import convert, load, save
 from palmkit.engine.ir import Graph, Type
 from palmkit.engine.model import Model
-from palmkit.engine.passes import optimise
-from palmkit.engine.pytorch import from_torch
+
+if TYPE_CHECKING:
+    from palmkit.engine.passes import optimise
+    from palmkit.engine.pytorch import from_torch
 
 __all__ = [
     "BackendError",
@@ -35,3 +40,12 @@ __all__ = [
     "optimise",
     "save",
 ]
+
+# Imported when they are asked for: running a model does without them.
+_LATER = {"from_torch": "palmkit.engine.pytorch", "optimise": "palmkit.engine.passes"}
+
+
+def __getattr__(name: str) -> Any:
+    if name in _LATER:
+        return getattr(import_module(_LATER[name]), name)
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -60,6 +60,40 @@ class Program:
     def session(self, threads: int) -> Session:
         """What one caller at a time needs to run this; with 1 thread none is started."""
 
+class Plans:
+    """The plans of a model file, checked; its graph is not looked at."""
+
+    def __init__(
+        self, file: _Array, begin: int, size: int, data_begin: int, data_size: int
+    ) -> None:
+        """Read the section of plans in a file; format/plans.py has the layout.
+
+        file: uint8[size], kept alive; begin, size: of the section without its footer;
+        data_begin, data_size: of the data section.
+        """
+
+    @property
+    def inputs(self) -> list[tuple[str, str, list[int | str]]]:
+        """Name, dtype and dims of each of the graph's inputs."""
+
+    @property
+    def outputs(self) -> list[tuple[str, str, list[int | str]]]:
+        """Name, dtype and dims of each of the graph's outputs."""
+
+    @property
+    def metadata(self) -> list[tuple[str, str]]:
+        """What the file says of the model."""
+
+    @property
+    def shapes(self) -> list[list[list[int]]]:
+        """For each plan the shape of each input."""
+
+    def steps(self, index: int) -> list[tuple[str, str]]:
+        """For each step of a plan the name of its node, and its kernel."""
+
+    def program(self, index: int, isa: str = "") -> tuple[Program, list[tuple[str, list[int]]]]:
+        """A plan, checked and packed, and the dtype and dims of each output."""
+
 class Session:
     """Arena, scratch memory and threads of one caller."""
 

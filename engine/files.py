@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
 from palmkit.engine.errors import ModelError, ShapeError, UnsupportedError
-from palmkit.engine.format import reader, writer
+from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Graph
 from palmkit.engine.model import Model
 from palmkit.engine.replacing import replacing
@@ -50,9 +50,10 @@ def load(
     Raises ModelError if the file is missing, damaged or no model, UnsupportedError if the
     backend cannot run it, BackendError if there is no such backend.
     """
-    graph = convert(path)
-    with _named(Path(path)):
-        return Model(graph, backend, threads, precision, tune)
+    file = Path(path)
+    source = ModelFile(file) if _kind(file) == "palm" else convert(file)
+    with _named(file):
+        return Model(source, backend, threads, precision, tune)
 
 
 def convert(
@@ -77,6 +78,8 @@ def convert(
         raise ValueError(f"signature: expected with a TensorFlow model only, got {file}")
     with _named(file):
         if kind == "palm":
+            from palmkit.engine.format import reader
+
             return reader.load(file)
         if kind == "caffe":
             from palmkit.engine.converters import caffe
@@ -132,21 +135,38 @@ def _named(file: Path) -> Generator[None, None, None]:
         raise type(error)(f"{file}: {error}") from error
 
 
-def save(graph: Graph, path: PathLike, weights: str = "auto") -> None:
+def save(
+    graph: Graph,
+    path: PathLike,
+    weights: str = "auto",
+    shapes: Sequence[Mapping[str, Sequence[int]]] | None = None,
+) -> None:
     """Write a graph as a .palm file, or as ONNX if the name ends with .onnx, whole or not at all.
 
     weights: how a .palm file stores float32 constants: "float32"; "float16", rounding them; or
     "auto", float16 where that loses nothing.
-    Raises OSError if the file cannot be written, ValueError for another `weights`, UnsupportedError
-    listing what ONNX has no operator for.
+    shapes: what a .palm file has plans for, so that it loads at once: for each plan the shape of
+    every input; left out, for the graph's own shapes if all are known. Other sizes are planned
+    when they come, from the graph; so is a model that the cpu backend cannot run whole.
+    Raises OSError if the file cannot be written, ValueError for another `weights`, ShapeError for
+    shapes that the graph does not take, UnsupportedError listing what ONNX has no operator for.
     """
-    if Path(path).suffix.lower() != ".onnx":
-        writer.save(graph, path, weights)
-        return
-    if weights == "float16":
-        raise ValueError("weights: expected auto or float32 for ONNX, got 'float16'")
-    from palmkit.engine.exporters import onnx
+    if Path(path).suffix.lower() == ".onnx":
+        if weights == "float16":
+            raise ValueError("weights: expected auto or float32 for ONNX, got 'float16'")
+        from palmkit.engine.exporters import onnx
 
-    content = onnx.dumps(graph)
-    with replacing(path) as part:
-        part.write_bytes(content)
+        content = onnx.dumps(graph)
+        with replacing(path) as part:
+            part.write_bytes(content)
+        return
+    from palmkit.engine.backends.cpu.ready import ready_plan
+    from palmkit.engine.format import consistency, writer
+
+    if shapes is None:
+        dims = {name: type.dims for name, type in graph.inputs.items() if type.is_static}
+        shapes = [dims] if graph.is_static else []
+    consistency.verify(graph)
+    as_read = writer.stored(graph, weights)
+    plans = [ready_plan(as_read, each) for each in shapes]
+    writer.save(graph, path, weights, [plan for plan in plans if plan is not None])

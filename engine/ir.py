@@ -6,7 +6,7 @@ operator of the same name means (NCHW, ONNX padding and axes), in its newest ops
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
@@ -117,6 +117,20 @@ class Type:
     def size_bytes(self) -> int:
         """Bytes of a static type."""
         return self.elements * numpy_dtype(self.dtype).itemsize
+
+    def fits(self, shape: Sequence[int], sizes: dict[str, int]) -> bool:
+        """Whether a shape has the type's dims; `sizes` gets what stands for each name.
+
+        The same name always stands for the same size.
+        """
+        return (
+            not self.has_rank
+            or len(shape) == len(self.shape)
+            and all(
+                size == (dim if isinstance(dim, int) else sizes.setdefault(dim, size))
+                for size, dim in zip(shape, self.shape, strict=True)
+            )
+        )
 
 
 UNKNOWN = Type("undefined", ANY_RANK)

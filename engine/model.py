@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from functools import cache
-from statistics import median
 from types import MappingProxyType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from palmkit.engine.backends import BACKENDS, Backend, Program
+from palmkit.engine.backends.cpu.program import NativeProgram
+from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
-from palmkit.engine.backends.partition import (
-    Latest,
-    PartitionedProgram,
-    compile_parts,
-    specialise,
-)
 from palmkit.engine.errors import BackendError, ShapeError
+from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Array, Graph, Type
-from palmkit.engine.plan import StepTime
+
+if TYPE_CHECKING:
+    from palmkit.engine.plan import StepTime
 
 
 class Model:
@@ -33,7 +30,7 @@ class Model:
 
     def __init__(
         self,
-        graph: Graph,
+        graph: Graph | ModelFile,
         backend: str = "cpu",
         threads: int = 1,
         precision: str = "high",
@@ -41,6 +38,7 @@ class Model:
     ) -> None:
         """Make `graph` ready to run.
 
+        graph: or a file that has one, and plans to use without reading it.
         backend: "cpu" (native; what it has no kernel for runs in numpy, see `fallbacks`) or
         "reference" (numpy, slow, the definition).
         threads: how many threads one run uses; 1 starts none.
@@ -56,17 +54,20 @@ class Model:
         if not BACKENDS[backend].available():
             raise BackendError(f"backend is not available on this machine: {backend}")
         self._backend: Backend = BACKENDS[backend]
-        self._graph = graph
+        self._source = graph
         self._options = Options(threads, precision, tune)
         self._programs = Latest[tuple[tuple[int, ...], ...], Program](self._compile)
+        self._inputs = dict(graph.inputs)
         self._outputs = dict(graph.outputs)
-        if graph.is_static:
-            self._programs[tuple(type.dims for type in graph.inputs.values())]
+        self._metadata = dict(graph.metadata)
+        self._is_static = all(type.is_static for type in self._inputs.values())
+        if self._is_static:
+            self._programs[tuple(type.dims for type in self._inputs.values())]
 
     @property
     def inputs(self) -> Mapping[str, Type]:
         """Name to Type, in the source's order; dims that are names take any size."""
-        return MappingProxyType(dict(self._graph.inputs))
+        return MappingProxyType(self._inputs)
 
     @property
     def outputs(self) -> Mapping[str, Type]:
@@ -76,12 +77,12 @@ class Model:
     @property
     def metadata(self) -> Mapping[str, str]:
         """What the model file says of the model."""
-        return MappingProxyType(dict(self._graph.metadata))
+        return MappingProxyType(self._metadata)
 
     @property
     def graph(self) -> Graph:
         """The graph as it was loaded."""
-        return self._graph
+        return self._source if isinstance(self._source, Graph) else self._source.graph
 
     @property
     def fallbacks(self) -> Mapping[str, str]:
@@ -89,6 +90,8 @@ class Model:
 
         With symbolic dims: of the sizes that were run so far.
         """
+        from palmkit.engine.backends.partition import PartitionedProgram
+
         found: dict[str, str] = {}
         for program in self._programs.values():
             if isinstance(program, PartitionedProgram):
@@ -111,6 +114,9 @@ class Model:
         inputs: as for run; left out, zeros (symbolic dims cannot be left out).
         Raises ShapeError as run does.
         """
+        from dataclasses import replace
+        from statistics import median
+
         if inputs is None:
             inputs = {name: np.zeros(t.dims, t.dtype) for name, t in self.inputs.items()}
         arrays, shapes = self._checked(inputs)
@@ -125,7 +131,7 @@ class Model:
     def _checked(
         self, inputs: Mapping[str, Array]
     ) -> tuple[dict[str, Array], tuple[tuple[int, ...], ...]]:
-        expected = self._graph.inputs
+        expected = self._inputs
         for name in inputs:
             if name not in expected:
                 raise ShapeError(f"no input {name!r}; the model's inputs: {', '.join(expected)}")
@@ -135,36 +141,49 @@ class Model:
             if name not in inputs:
                 raise ShapeError(f"input {name}: expected {type}, got nothing")
             array = np.asarray(inputs[name])
-            fits = array.shape == type.shape or _fits(array.shape, type, sizes)
+            fits = array.shape == type.shape or type.fits(array.shape, sizes)
             if not fits or _name_of(array.dtype) != type.dtype:
                 raise ShapeError(f"input {name}: expected {type}, got {Type.of(array)}")
             arrays[name] = array
         return arrays, tuple(array.shape for array in arrays.values())
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
+        program = self._stored(shapes)
+        if program is not None:
+            return program
+        from palmkit.engine.backends.partition import compile_parts, specialise
+
         inputs = {
             name: Type(type.dtype, shape)
-            for (name, type), shape in zip(self._graph.inputs.items(), shapes, strict=True)
+            for (name, type), shape in zip(self._inputs.items(), shapes, strict=True)
         }
-        graph = specialise(self._graph, inputs)
-        if self._graph.is_static:
+        graph = specialise(self.graph, inputs)
+        if self._is_static:
             self._outputs = dict(graph.outputs)
         return compile_parts(graph, self._backend, self._options)
+
+    def _stored(self, shapes: tuple[tuple[int, ...], ...]) -> Program | None:
+        """The plan that the file has for these shapes, if it is what the caller wants."""
+        file = self._source
+        if (
+            isinstance(file, Graph)
+            or shapes not in file.plans
+            or self._backend is not BACKENDS["cpu"]
+            or self._options.precision == "low"
+            or self._options.tune
+        ):
+            return None
+        number = file.plans[shapes]
+        program, outputs = file.program(number)
+        if self._is_static:
+            self._outputs = outputs
+        file.release()
+        return NativeProgram(
+            program, tuple(self._inputs), outputs, self._options.threads, lambda: file.steps(number)
+        )
 
 
 @cache
 def _name_of(dtype: np.dtype[Any]) -> str:
     """The dtype's name, which numpy puts together anew each time."""
     return dtype.name
-
-
-def _fits(shape: Sequence[int], type: Type, sizes: dict[str, int]) -> bool:
-    """The shape has the type's dims; the same name always stands for the same size."""
-    return (
-        not type.has_rank
-        or len(shape) == len(type.shape)
-        and all(
-            size == (dim if isinstance(dim, int) else sizes.setdefault(dim, size))
-            for size, dim in zip(shape, type.shape, strict=True)
-        )
-    )

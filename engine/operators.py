@@ -13,7 +13,7 @@ from types import FunctionType
 from typing import Any
 
 from palmkit.engine.backends import BACKENDS
-from palmkit.engine.backends.cpu.lowering import RULES
+from palmkit.engine.backends.cpu.rules import RULES
 from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Graph

@@ -1,13 +1,17 @@
 """The backends: each turns a graph into something that runs."""
 
+from __future__ import annotations
+
 from collections.abc import Mapping, Sequence
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.backends.reference import Reference
 from palmkit.engine.ir import Array, Graph, Node
-from palmkit.engine.plan import StepTime
+
+if TYPE_CHECKING:
+    from palmkit.engine.plan import StepTime
 
 
 class Program(Protocol):

@@ -7,16 +7,15 @@ nodes behind them are made ready when they are first reached, once for each set 
 from __future__ import annotations
 
 import logging
-import threading
 import time
-from collections import OrderedDict
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Generic, Protocol, TypeVar
+from typing import Protocol
 
 import numpy as np
 
 from palmkit.engine.backends import BACKENDS, Backend, Program
+from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
@@ -25,42 +24,12 @@ from palmkit.engine.ops.bodies import PreparedBody
 from palmkit.engine.passes import optimise
 from palmkit.engine.plan import StepTime, last_uses
 
-PROGRAMS_KEPT = 32
-
 _HEAVY_OPS = (
     "conv", "conv_transpose", "fused_conv", "fused_conv_transpose", "gemm", "gru", "lstm",
     "matmul", "rnn",
 )  # fmt: skip
 
-_Key = TypeVar("_Key")
-_Kept = TypeVar("_Kept")
 _log = logging.getLogger("palmkit.engine")
-
-
-class Latest(Generic[_Key, _Kept]):
-    """What was made for the last 32 keys; safe to use from many threads."""
-
-    def __init__(self, make: Callable[[_Key], _Kept]) -> None:
-        """Make what is missing by `make`."""
-        self._make = make
-        self._kept: OrderedDict[_Key, _Kept] = OrderedDict()
-        self._lock = threading.Lock()
-
-    def __getitem__(self, key: _Key) -> _Kept:
-        """What there is for the key, made now if it is new."""
-        with self._lock:
-            found = self._kept.get(key)
-            if found is None:
-                found = self._kept[key] = self._make(key)
-                if len(self._kept) > PROGRAMS_KEPT:
-                    self._kept.popitem(last=False)
-            self._kept.move_to_end(key)
-            return found
-
-    def values(self) -> Sequence[_Kept]:
-        """All that is kept."""
-        with self._lock:
-            return tuple(self._kept.values())
 
 
 def specialise(graph: Graph, inputs: Mapping[str, Type]) -> Graph:

@@ -1,16 +1,20 @@
 """numpy, one op at a time: the living definition of every op."""
 
+from __future__ import annotations
+
 import time
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Graph, Node
-from palmkit.engine.ops import registry, run_reference
-from palmkit.engine.plan import StepTime, last_uses
+
+if TYPE_CHECKING:
+    from palmkit.engine.plan import StepTime
 
 
 @dataclass(frozen=True)
@@ -32,6 +36,8 @@ class ReferenceProgram:
 
     def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
         """Run once and time each node."""
+        from palmkit.engine.plan import StepTime
+
         times: list[StepTime] = []
         start = time.perf_counter()
         for node in self._steps({**self.graph.constants, **inputs}):
@@ -41,6 +47,8 @@ class ReferenceProgram:
         return times
 
     def _steps(self, values: dict[str, Array]) -> Iterator[Node]:
+        from palmkit.engine.ops import run_reference
+
         for node, last_used in zip(self.graph.nodes, self.last_uses, strict=True):
             results = run_reference(node, [values[name] if name else None for name in node.inputs])
             values.update(zip(node.outputs, results, strict=False))
@@ -58,6 +66,8 @@ class Reference:
 
     def supports(self, node: Node) -> bool:
         """Every op that is defined."""
+        from palmkit.engine.ops import registry
+
         return node.op in registry()
 
     def compile(self, graph: Graph, options: Options = DEFAULTS) -> ReferenceProgram:
@@ -65,6 +75,8 @@ class Reference:
 
         options: numpy decides for itself.
         """
+        from palmkit.engine.plan import last_uses
+
         unknown = [
             f"{node.name or node.outputs[0]} ({node.op})"
             for node in graph.nodes

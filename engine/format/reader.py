@@ -5,7 +5,6 @@
 
 import mmap
 import os
-import zlib
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from math import prod
@@ -15,15 +14,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
-from palmkit.engine.format import (
-    ALIGNMENT,
-    CHECKSUM_SIZE,
-    FEATURES,
-    IDENTIFIER,
-    TRAILER,
-    VERSION,
-    align,
-)
+from palmkit.engine.format import ALIGNMENT, FEATURES
 from palmkit.engine.format.consistency import DIM_LIMIT, RANK_LIMIT, STORED_DTYPES, verify
 from palmkit.engine.format.generated.AttributeKind import AttributeKind
 from palmkit.engine.format.generated.Coding import Coding
@@ -31,6 +22,7 @@ from palmkit.engine.format.generated.Encoding import Encoding
 from palmkit.engine.format.generated.Half import Half
 from palmkit.engine.format.generated.Model import Model
 from palmkit.engine.format.generated.Raw import Raw
+from palmkit.engine.format.sections import Sections, mapped, reading
 from palmkit.engine.ir import MOST_NESTED, Array, Attr, Dim, Graph, Node, Type, numpy_dtype
 
 _T = TypeVar("_T")
@@ -45,17 +37,8 @@ def load(path: str | os.PathLike[str]) -> Graph:
     a type in it does not fit.
     """
     file_path = Path(path)
-    try:
-        if not file_path.is_file():
-            raise ModelError("no such file" if not file_path.exists() else "not a file")
-        with file_path.open("rb") as file:
-            if os.fstat(file.fileno()).st_size == 0:
-                raise ModelError("not a model file: it is empty")
-            return _read(memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)))
-    except PalmError as error:
-        raise type(error)(f"{file_path}: {error}") from error.__cause__
-    except (OSError, ValueError) as error:
-        raise ModelError(f"{file_path}: cannot be read: {error}") from error
+    with reading(file_path):
+        return read(Sections(mapped(file_path)))
 
 
 def loads(data: bytes) -> Graph:
@@ -64,39 +47,19 @@ def loads(data: bytes) -> Graph:
         raise ModelError("not a model file: it is empty")
     pages = mmap.mmap(-1, len(data))
     pages.write(data)
-    return _read(memoryview(pages).toreadonly())
+    return read(Sections(pages))
 
 
-def _read(file: memoryview) -> Graph:
-    content, data = _sections(file)
+def read(sections: Sections) -> Graph:
+    """The graph of a file that is whole; errors as those of `load`."""
     try:
-        graph = _Reader(content, data).graph()
+        graph = _Reader(sections.content, sections.data).graph()
     except PalmError:
         raise
     except Exception as error:
         raise ModelError(f"damaged: {error!r}") from error
     verify(graph)
     return graph
-
-
-def _sections(file: memoryview) -> tuple[memoryview, memoryview]:
-    """The flatbuffer and the data section of a file that is whole and of a known version."""
-    if bytes(file[4:8]) != IDENTIFIER:
-        raise ModelError("not a model file: the identifier PALM is missing")
-    if len(file) < TRAILER.size + 8:
-        raise ModelError(f"damaged: {len(file)} bytes are too few")
-    trailer = len(file) - TRAILER.size
-    graph_size, size, version, checksum = TRAILER.unpack_from(file, trailer)
-    if size != len(file) or checksum != zlib.crc32(file[:-CHECKSUM_SIZE]):
-        raise ModelError("damaged or cut short: the checksum does not fit")
-    if version > VERSION:
-        raise ModelError(
-            f"the file is of a newer format: upgrade palmkit, which knows version {VERSION}; "
-            f"the file's version: {version}"
-        )
-    if version < 1 or align(graph_size) > trailer:
-        raise ModelError("damaged: the trailer does not fit")
-    return file[:graph_size], file[align(graph_size) : trailer]
 
 
 class _Reader:
@@ -227,13 +190,13 @@ class _Reader:
         if kind == Encoding.Raw:
             raw: Any = Raw()
             raw.Init(encoding.Bytes, encoding.Pos)
-            value = self._elements(name, raw.Bytes(), dtype, shape)
+            value = self._elements(name, raw, dtype, shape)
             if dtype == "bool" and value.view(np.uint8).max(initial=0) > 1:
                 raise ModelError(f"constant {name}: expected bytes of 0 and 1")
         elif kind == Encoding.Half and dtype == "float32":
             half: Any = Half()
             half.Init(encoding.Bytes, encoding.Pos)
-            value = self._elements(name, half.Bytes(), "float16", shape).astype(np.float32)
+            value = self._elements(name, half, "float16", shape).astype(np.float32)
             value.flags.writeable = False
         else:
             known = {number: text for text, number in vars(Encoding).items() if text[0] != "_"}
@@ -243,11 +206,15 @@ class _Reader:
             )
         return name, value
 
-    def _elements(self, name: str, run: Any, dtype: str, shape: tuple[int, ...]) -> Array:
+    def _elements(self, name: str, table: Any, dtype: str, shape: tuple[int, ...]) -> Array:
+        run = table.Bytes()
         if run.Coding() != Coding.Plain:
             raise UnsupportedError(
                 f"constant {name}: entropy-coded bytes cannot be read; upgrade palmkit"
             )
+        order = tuple(map(int, map(table.Order, range(min(table.OrderLength(), RANK_LIMIT + 1)))))
+        if order and sorted(order) != list(range(len(shape))):
+            raise ModelError(f"constant {name}: not an order of its axes: {list(order)}")
         count, offset, size = prod(shape), run.Offset(), run.Size()
         stored = numpy_dtype(dtype).newbyteorder("<")
         if size != count * stored.itemsize:
@@ -257,7 +224,10 @@ class _Reader:
         self._data_left -= size
         if self._data_left < 0:
             raise ModelError("damaged: more in the constants than the file holds")
-        return np.frombuffer(self._data[offset : offset + size], stored).reshape(shape)
+        flat = np.frombuffer(self._data[offset : offset + size], stored)
+        if not order:
+            return flat.reshape(shape)
+        return flat.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
 
 
 def _dtype(number: int) -> str:

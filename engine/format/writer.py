@@ -3,9 +3,12 @@
 # The generated code has no types.
 # pyright: reportUnknownMemberType=false
 
+import hashlib
 import os
 import secrets
 import zlib
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +21,7 @@ from palmkit.engine.format import (
     CONTROL_FLOW,
     IDENTIFIER,
     NARROW_TYPES,
+    ORDERED,
     TRAILER,
     VERSION,
     align,
@@ -37,19 +41,27 @@ from palmkit.engine.format.generated.Property import PropertyT
 from palmkit.engine.format.generated.Raw import RawT
 from palmkit.engine.format.generated.Storage import StorageT
 from palmkit.engine.format.generated.Value import ValueT
+from palmkit.engine.format.plans import ReadyPlan, Stored, section
 from palmkit.engine.ir import NARROW_DTYPES, Array, Attr, Graph, Node, Type
 
 
-def save(graph: Graph, path: str | os.PathLike[str], weights: str = "float32") -> None:
+def save(
+    graph: Graph,
+    path: str | os.PathLike[str],
+    weights: str = "float32",
+    plans: Sequence[ReadyPlan] = (),
+) -> None:
     """Write the graph to a file; the file is either the old one or the whole new one.
 
     weights: how float32 constants are stored. "float32": as they are. "auto": as float16 where
     that loses nothing. "float16": as "auto", and matrices and kernels (two dims or more) are
     rounded to float16 unless a number is out of its range.
+    plans: made from the graph as it is stored (see `stored`), for a loader that need not make
+    them.
     Raises ModelError, ShapeError or UnsupportedError if the graph is not one that `load` takes,
     OSError if the file cannot be written.
     """
-    content = dumps(graph, weights)
+    content = dumps(graph, weights, plans)
     target = Path(path)
     temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
     try:
@@ -64,16 +76,15 @@ def save(graph: Graph, path: str | os.PathLike[str], weights: str = "float32") -
     _sync_folder(target.parent)
 
 
-def dumps(graph: Graph, weights: str = "float32") -> bytes:
+def dumps(graph: Graph, weights: str = "float32", plans: Sequence[ReadyPlan] = ()) -> bytes:
     """What `save` writes; the same graph gives the same bytes."""
-    if weights not in ("float32", "float16", "auto"):
-        raise ValueError(f"weights: expected float32, float16 or auto, got {weights!r}")
+    _check_weights(weights)
     verify(graph)
-    data = bytearray()
+    data = _Data(weights, [value for ready in plans for value in ready.plan.constants])
     model: Any = ModelT()
     model.metadata = [_property(key, value) for key, value in graph.metadata.items()]
-    model.features = _features(graph)
-    _fill(model, graph, weights, data)
+    _fill(model, graph, data)
+    model.features = [*_features(graph), *([ORDERED] if data.ordered else [])]
     builder: Any = flatbuffers.Builder(1024)
     try:
         builder.Finish(model.Pack(builder), file_identifier=IDENTIFIER)
@@ -82,11 +93,84 @@ def dumps(graph: Graph, weights: str = "float32") -> bytes:
     content = bytearray(builder.Output())
     graph_size = len(content)
     content += bytes(align(graph_size) - graph_size)
-    content += data
+    places = [[data.place(value) for value in ready.plan.constants] for ready in plans]
+    content += data.content
+    if plans:
+        content += section(graph, plans, lambda plan, constant: places[plan][constant])
     size = len(content) + TRAILER.size
     content += TRAILER.pack(graph_size, size, VERSION, 0)[:-CHECKSUM_SIZE]
     content += zlib.crc32(content).to_bytes(CHECKSUM_SIZE, "little")
     return bytes(content)
+
+
+def stored(graph: Graph, weights: str) -> Graph:
+    """The graph as it will be read again: with the constants rounded that `weights` rounds."""
+    _check_weights(weights)
+    if weights != "float16":
+        return graph
+    return replace(
+        graph,
+        constants={
+            name: value.astype(np.float16).astype(np.float32)
+            if _fits_float16(value, lossy=True)
+            else value
+            for name, value in graph.constants.items()
+        },
+    )
+
+
+def _check_weights(weights: str) -> None:
+    if weights not in ("auto", "float16", "float32"):
+        raise ValueError(f"weights: expected float32, float16 or auto, got {weights!r}")
+
+
+class _Data:
+    """The data section while it grows, and where the constants of plans lie in it."""
+
+    def __init__(self, weights: str, wanted: Sequence[Array]) -> None:
+        self.content = bytearray()
+        self.ordered = False
+        self._weights = weights
+        self._wanted = {_digest(value) for value in wanted}
+        self._places: dict[bytes, Stored] = {}
+
+    def constant(self, value: Array) -> tuple[bool, Any, Sequence[int]]:
+        """Add a graph's constant: is it stored as float16, where, and in which order of axes."""
+        order: tuple[int, ...] = ()
+        computed = value.astype(np.float32) if value.dtype == np.float16 else value
+        digest = _digest(computed) if self._wanted else b""
+        if self._wanted and digest not in self._wanted and 3 <= value.ndim <= 5:
+            last = (0, *range(2, value.ndim), 1)
+            transposed = _digest(computed.transpose(last))
+            if transposed in self._wanted:
+                order, digest, value = last, transposed, value.transpose(last)
+                self.ordered = True
+        half = self._weights != "float32" and _fits_float16(value, self._weights == "float16")
+        in_file = value.astype("<f2") if half else value
+        run = self._append(in_file)
+        if digest in self._wanted:
+            # What is stored as float16 is widened when it is read, whatever the graph calls it.
+            self._places.setdefault(digest, Stored(run.offset, half or value.dtype == np.float16))
+        return half, run, order
+
+    def place(self, value: Array) -> Stored:
+        """Where a plan's constant lies; it is added if no constant of the graph is the same."""
+        digest = _digest(value)
+        if digest not in self._places:
+            self._places[digest] = Stored(self._append(value).offset, half=False)
+        return self._places[digest]
+
+    def _append(self, value: Array) -> Any:
+        run: Any = BytesT()
+        run.offset, run.size = len(self.content), value.nbytes
+        self.content += value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
+        self.content += bytes(align(len(self.content)) - len(self.content))
+        return run
+
+
+def _digest(value: Array) -> bytes:
+    """Stands for the numbers in running order, and their type."""
+    return hashlib.sha256(value.dtype.name.encode() + value.tobytes()).digest()
 
 
 def _features(graph: Graph) -> list[str]:
@@ -103,14 +187,12 @@ def _features(graph: Graph) -> list[str]:
     return [feature for feature, is_needed in needed.items() if is_needed]
 
 
-def _fill(table: Any, graph: Graph, weights: str, data: bytearray) -> None:
+def _fill(table: Any, graph: Graph, data: _Data) -> None:
     """Write a model or a body to its table; the constants' bytes are added to `data`."""
     table.inputs = [_value(name, type) for name, type in graph.inputs.items()]
     table.outputs = [_value(name, type) for name, type in graph.outputs.items()]
-    table.constants = [
-        _constant(name, value, weights, data) for name, value in graph.constants.items()
-    ]
-    table.nodes = [_node(node, weights, data) for node in graph.nodes]
+    table.constants = [_constant(name, value, data) for name, value in graph.constants.items()]
+    table.nodes = [_node(node, data) for node in graph.nodes]
 
 
 def _sync_folder(folder: Path) -> None:
@@ -142,20 +224,13 @@ def _value(name: str, type: Type) -> Any:
     return table
 
 
-def _constant(name: str, value: Array, weights: str, data: bytearray) -> Any:
+def _constant(name: str, value: Array, data: _Data) -> Any:
     """The constant's table; its bytes are added to `data`."""
+    half, run, order = data.constant(value)
     storage: Any = StorageT()
-    if weights != "float32" and _fits_float16(value, lossy=weights == "float16"):
-        stored = value.astype("<f2")
-        storage.encodingType, storage.encoding = Encoding.Half, HalfT()
-    else:
-        stored = value.astype(value.dtype.newbyteorder("<"), copy=False)
-        storage.encodingType, storage.encoding = Encoding.Raw, RawT()
-    run: Any = BytesT()
-    run.offset, run.size = len(data), stored.nbytes
-    data += stored.tobytes()
-    data += bytes(align(len(data)) - len(data))
-    storage.encoding.bytes = run
+    storage.encodingType = Encoding.Half if half else Encoding.Raw
+    storage.encoding = HalfT() if half else RawT()
+    storage.encoding.bytes, storage.encoding.order = run, list(order)
     table: Any = ConstantT()
     table.name, table.type, table.shape = name, STORED_DTYPES.index(value.dtype.name), value.shape
     table.storage = storage
@@ -173,23 +248,21 @@ def _fits_float16(value: Array, lossy: bool) -> bool:
     return back.tobytes() == value.tobytes()
 
 
-def _node(node: Node, weights: str, data: bytearray) -> Any:
+def _node(node: Node, data: _Data) -> Any:
     table: Any = NodeT()
     table.op, table.name = node.op, node.name
     table.inputs, table.outputs = list(node.inputs), list(node.outputs)
     table.attributes = [
-        _body(name, value, weights, data)
-        if isinstance(value, Graph)
-        else _attribute(node, name, value)
+        _body(name, value, data) if isinstance(value, Graph) else _attribute(node, name, value)
         for name, value in node.attrs.items()
     ]
     return table
 
 
-def _body(name: str, graph: Graph, weights: str, data: bytearray) -> Any:
+def _body(name: str, graph: Graph, data: _Data) -> Any:
     table: Any = AttributeT()
     table.name, table.kind, table.graph = name, AttributeKind.Graph, GraphT()
-    _fill(table.graph, graph, weights, data)
+    _fill(table.graph, graph, data)
     return table
 
 

@@ -1,14 +1,18 @@
 // The only file that knows Python.
 #include <nanobind/nanobind.h>
 #include <nanobind/ndarray.h>
+#include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <cstring>
 #include <iterator>
 
 #include "base/cpu.h"
 #include "kernels/conv/conv.h"
 #include "kernels/peak/peak.h"
+#include "plans.h"
 #include "program.h"
 
 namespace nb = nanobind;
@@ -25,7 +29,10 @@ void raise(const palm::Error& error) {
   constexpr const char* kNames[] = {"ModelError", "ShapeError", "UnsupportedError", "BackendError"};
   const nb::object type =
       nb::module_::import_("palmkit.engine.errors").attr(kNames[static_cast<int>(error.fault())]);
-  PyErr_SetString(type.ptr(), error.what());
+  // A message may cut a name short in the middle of a letter.
+  const nb::object text = nb::steal(PyUnicode_DecodeUTF8(
+      error.what(), static_cast<Py_ssize_t>(std::strlen(error.what())), "replace"));
+  PyErr_SetObject(type.ptr(), text.ptr());
 }
 
 DType dtype_of(const nb::dlpack::dtype& dtype) {
@@ -51,6 +58,7 @@ DType dtype_of(const nb::dlpack::dtype& dtype) {
 // Checked arrays, with what keeps them alive.
 template <class NdArray>
 struct Arrays {
+  Arrays() = default;
   Arrays(const nb::sequence& list, const char* what) {
     for (nb::handle each : list) {
       NdArray array;
@@ -163,15 +171,74 @@ struct Program {
           int64_t arena_bytes, const std::string& isa)
       : constants(constants_, "constant"),
         program(all<palm::TensorSpec>(tensors, tensor_of), all<palm::StepSpec>(steps, step_of),
-                constants.views, arena_size(arena_bytes), isa_of(isa)) {}
+                constants.views, size_of(arena_bytes, "arena_bytes"), isa_of(isa)) {}
 
-  static size_t arena_size(int64_t bytes) {
-    if (bytes < 0) palm::fail(Fault::kModel, "negative arena_bytes");
-    return static_cast<size_t>(bytes);
+  // `plan` points into what the caller keeps alive.
+  Program(palm::Plan plan, uint32_t isa)
+      : converted(std::move(plan.converted)),
+        program(std::move(plan.tensors), plan.steps, plan.constants, plan.arena_bytes, isa) {}
+
+  static size_t size_of(int64_t size, const char* what) {
+    if (size < 0) palm::fail(Fault::kModel, "negative %s", what);
+    return static_cast<size_t>(size);
   }
 
   Arrays<ReadArray> constants;
+  std::vector<palm::Arena> converted;
   palm::Program program;
+};
+
+// The plans of a file, and the file.
+struct Plans {
+  Plans(ReadArray file_, int64_t begin, int64_t size, int64_t data_begin, int64_t data_size)
+      : file(std::move(file_)), plans(part(begin, size), part(data_begin, data_size)) {
+    for (const std::string& text : plans.texts()) {
+      const auto size = static_cast<Py_ssize_t>(text.size());
+      if (nb::steal(PyUnicode_DecodeUTF8(text.data(), size, nullptr)).is_valid()) continue;
+      PyErr_Clear();
+      palm::fail(Fault::kModel, "damaged: a name is not text");
+    }
+  }
+
+  palm::Bytes part(int64_t begin, int64_t size) const {
+    const auto end = static_cast<int64_t>(file.nbytes());
+    if (begin < 0 || size < 0 || begin > end || size > end - begin)
+      palm::fail(Fault::kModel, "damaged: plans lie outside the file");
+    return {static_cast<const char*>(file.data()) + begin, static_cast<size_t>(size)};
+  }
+
+  palm::Plan read(size_t i) const {
+    if (i >= plans.count()) palm::fail(Fault::kModel, "no plan %zu", i);
+    return plans.read(i);
+  }
+
+  static nb::list values_of(const std::vector<palm::Value>& values) {
+    nb::list list;
+    for (const palm::Value& v : values) list.append(nb::make_tuple(v.name, v.dtype, v.dims));
+    return list;
+  }
+
+  // The program, and for each output its dtype and dims.
+  nb::tuple program(size_t i, const std::string& isa) const {
+    const uint32_t set = isa_of(isa);
+    palm::Plan plan = read(i);
+    nb::list outputs;
+    for (const auto& output : plan.outputs)
+      outputs.append(nb::make_tuple(output.dtype, output.dims));
+    return nb::make_tuple(new Program(std::move(plan), set), outputs);
+  }
+
+  // For each step the name of its node, and its kernel.
+  nb::list steps(size_t i) const {
+    const palm::Plan plan = read(i);
+    nb::list list;
+    for (size_t s = 0; s < plan.steps.size(); ++s)
+      list.append(nb::make_tuple(plan.nodes[s], plan.steps[s].kernel));
+    return list;
+  }
+
+  ReadArray file;
+  palm::Plans plans;
 };
 
 struct Session {
@@ -226,6 +293,21 @@ NB_MODULE(_native, m) {
           [](Session& s, const nb::sequence& in, const nb::sequence& out) { s.run(in, out); },
           nb::arg("inputs"), nb::arg("outputs"))
       .def("profile", &Session::profile, nb::arg("inputs"), nb::arg("outputs"));
+  nb::class_<Plans>(m, "Plans")
+      .def(nb::init<ReadArray, int64_t, int64_t, int64_t, int64_t>(), nb::arg("file"),
+           nb::arg("begin"), nb::arg("size"), nb::arg("data_begin"), nb::arg("data_size"))
+      .def_prop_ro("inputs", [](const Plans& p) { return Plans::values_of(p.plans.inputs()); })
+      .def_prop_ro("outputs", [](const Plans& p) { return Plans::values_of(p.plans.outputs()); })
+      .def_prop_ro("metadata", [](const Plans& p) { return p.plans.metadata(); })
+      .def_prop_ro("shapes",
+                   [](const Plans& p) {
+                     std::vector<std::vector<palm::Ints>> shapes;
+                     for (size_t i = 0; i < p.plans.count(); ++i)
+                       shapes.push_back(p.plans.shapes(i));
+                     return shapes;
+                   })
+      .def("steps", &Plans::steps, nb::arg("index"))
+      .def("program", &Plans::program, nb::arg("index"), nb::arg("isa") = "");
   nb::class_<Program>(m, "Program")
       .def(nb::init<const nb::sequence&, const nb::sequence&, const nb::sequence&, int64_t,
                     const std::string&>(),

@@ -182,18 +182,22 @@ void Program::check_overlaps(const Step& step, const StepSpec& spec) const {
 }
 
 Session::Session(const Program& program, int threads)
-    : program_(program), pool_(threads), arena_(program.arena_used_) {
+    : program_(program), pool_(threads) {
   size_t scratch_bytes = 0;
+  for (const Program::Placed& placed : program.steps_)
+    scratch_bytes = std::max(scratch_bytes, placed.step->scratch_bytes(threads));
+  const size_t arena_bytes = round_up(program.arena_used_);
+  if (scratch_bytes > SIZE_MAX - arena_bytes) fail(Fault::kBackend, "out of memory");
+  memory_ = Arena(arena_bytes + scratch_bytes);
+  scratch_ = memory_.data() + arena_bytes;
   for (const Program::Placed& placed : program.steps_) {
-    const size_t bytes = placed.step->scratch_bytes(threads);
-    if (bytes > scratch_bytes) scratch_bytes = bytes;
     for (const auto* list : {&placed.inputs, &placed.outputs}) {
       for (int64_t i : *list) {
         void* pointer = nullptr;
         if (i >= 0) {
           const TensorSpec& spec = program.tensors_[static_cast<size_t>(i)];
           if (spec.place == Place::kArena) {
-            pointer = arena_.data() + spec.slot;
+            pointer = memory_.data() + spec.slot;
           } else if (spec.place == Place::kConstant) {
             pointer = const_cast<void*>(spec.tensor.constant);
           } else {
@@ -204,7 +208,6 @@ Session::Session(const Program& program, int threads)
       }
     }
   }
-  scratch_ = Arena(scratch_bytes);
 }
 
 void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& outputs,
@@ -221,7 +224,7 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
     const auto t0 =
         seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     void** const y = pointers + placed.inputs.size();
-    if (!placed.idle) placed.step->run({pointers, y, scratch_.data(), &pool_});
+    if (!placed.idle) placed.step->run({pointers, y, scratch_, &pool_});
     pointers = y + placed.outputs.size();
     if (seconds)
       *seconds++ = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();

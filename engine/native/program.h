@@ -91,7 +91,8 @@ class Session {
 
   const Program& program_;
   Pool pool_;
-  Arena arena_, scratch_;
+  Arena memory_;
+  char* scratch_;                // in the memory, behind the arena
   std::vector<void*> pointers_;  // of every step's inputs, then outputs, in order
   std::vector<Patch> patches_;   // the pointers that are the caller's
   std::atomic<bool> running_{false};

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from palmkit.engine import ops, passes
-from palmkit.engine.backends.cpu.lowering import RULES
+from palmkit.engine.backends.cpu.rules import RULES
 from palmkit.engine.compare import STAGES, Comparison, compare, difference
 from palmkit.engine.errors import BackendError, UnsupportedError
 from palmkit.engine.files import convert

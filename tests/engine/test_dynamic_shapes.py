@@ -163,7 +163,7 @@ def test_each_size_is_planned_once(monkeypatch: pytest.MonkeyPatch) -> None:
         planned.append(inputs["image"].dims)
         return specialise(graph, inputs)
 
-    monkeypatch.setattr("palmkit.engine.model.specialise", counted)
+    monkeypatch.setattr("palmkit.engine.backends.partition.specialise", counted)
     content, shapes = NETWORKS["image"]
     model = engine.Model(onnx_converter.convert(content))
     assert planned == []

@@ -4,7 +4,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from palmkit.engine.backends.cpu.lowering import RULES
+from palmkit.engine.backends.cpu.rules import RULES
 from palmkit.engine.ir import Graph, Node, Type
 from palmkit.engine.operators import RENDERED, Operator, Table, numpy_nodes, table
 from palmkit.engine.ops import registry

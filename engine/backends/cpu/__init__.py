@@ -2,113 +2,58 @@
 
 from __future__ import annotations
 
-import os
-from collections.abc import Mapping
 from importlib import import_module
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from palmkit.engine.backends.cpu.lowering import RULES, Lowering
-from palmkit.engine.backends.cpu.rules import (
-    convolution,
-    elementwise,
-    indexing,
-    movement,
-    normalization,
-    quantization,
-    recurrent,
-    reduction,
-    sampling,
-    spectrum,
-)
+from palmkit.engine.backends.cpu.program import NativeProgram
 from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.errors import BackendError
-from palmkit.engine.ir import Array, Graph, Node
-from palmkit.engine.plan import Plan, StepTime, allocate
+from palmkit.engine.ir import Graph, Node, Type
 
 if TYPE_CHECKING:
-    from palmkit.engine import _native
-
-RULE_FILES = (
-    convolution,
-    elementwise,
-    indexing,
-    movement,
-    normalization,
-    quantization,
-    recurrent,
-    reduction,
-    sampling,
-    spectrum,
-)
+    from palmkit.engine.plan import Plan
 
 
-class CpuProgram:
-    """A plan, packed weights, and a pool of sessions: one for each caller at a time."""
+class CpuProgram(NativeProgram):
+    """A plan that was made now, and what runs it."""
 
     def __init__(self, graph: Graph, options: Options) -> None:
         """Lower, plan and pack `graph`."""
         from palmkit.engine import _native
 
         narrow = options.precision == "low" and "avx512bf16" in _native.isas()
-        lowering = Lowering(graph, narrow)
-        self.plan: Plan = allocate(lowering.steps, lowering.constants, lowering.borders)
+        self.plan, outputs = plan(graph, narrow)
         if options.tune:
             from palmkit.engine.backends.cpu.search import tuned
 
             self.plan = tuned(self.plan, options.threads)
-        self._inputs = tuple(graph.inputs)
-        declared = [(name, lowering.declared[name]) for name in graph.outputs]
-        self._outputs = [(name, type.dims, np.dtype(type.dtype)) for name, type in declared]
-        self._threads = options.threads
-        self._program = _native.Program(
-            self.plan.tensors, self.plan.steps, self.plan.constants, self.plan.arena_bytes
+        super().__init__(
+            _native.Program(
+                self.plan.tensors, self.plan.steps, self.plan.constants, self.plan.arena_bytes
+            ),
+            tuple(graph.inputs),
+            outputs,
+            options.threads,
+            lambda: [
+                (node, step[0]) for node, step in zip(self.plan.nodes, self.plan.steps, strict=True)
+            ],
         )
-        self._start_pool()
 
-    def _start_pool(self) -> None:
-        self._process = os.getpid()
-        # Taking from a list and adding to it are atomic: no lock that a fork could leave locked.
-        self._idle: list[_native.Session] = []
 
-    def _take_session(self) -> _native.Session:
-        """A session that nobody else uses until it is back among the idle ones."""
-        # A fork leaves the sessions' threads behind.
-        if self._process != os.getpid():
-            self._start_pool()
-        try:
-            return self._idle.pop()
-        except IndexError:
-            return self._program.session(self._threads)
+def plan(graph: Graph, narrow: bool = False) -> tuple[Plan, dict[str, Type]]:
+    """The plan of a static graph, and the types of its outputs.
 
-    def _arguments(self, inputs: Mapping[str, Array]) -> tuple[list[Array], dict[str, Array]]:
-        arrays = [np.ascontiguousarray(inputs[name]) for name in self._inputs]
-        outputs = {name: np.empty(dims, dtype) for name, dims, dtype in self._outputs}
-        return arrays, outputs
+    narrow: products may be computed in bfloat16.
+    Raises RefusedError, which names every node that has no rule.
+    """
+    # A model whose plan is in its file does without all of this.
+    import palmkit.engine.backends.cpu.rules  # noqa: F401
+    from palmkit.engine.backends.cpu.lowering import Lowering
+    from palmkit.engine.plan import allocate
 
-    def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Outputs by name."""
-        arrays, outputs = self._arguments(inputs)
-        session = self._take_session()
-        try:
-            session.run(arrays, list(outputs.values()))
-        finally:
-            self._idle.append(session)
-        return outputs
-
-    def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
-        """Run once and time each step."""
-        arrays, outputs = self._arguments(inputs)
-        session = self._take_session()
-        try:
-            seconds = session.profile(arrays, list(outputs.values()))
-        finally:
-            self._idle.append(session)
-        return [
-            StepTime(node, step[0], time)
-            for node, step, time in zip(self.plan.nodes, self.plan.steps, seconds, strict=True)
-        ]
+    lowering = Lowering(graph, narrow)
+    outputs = {name: lowering.declared[name] for name in graph.outputs}
+    return allocate(lowering.steps, lowering.constants, lowering.borders), outputs
 
 
 class Cpu:
@@ -124,6 +69,8 @@ class Cpu:
 
     def supports(self, node: Node) -> bool:
         """It has a rule for the op; shapes and dtypes may still be refused by compile."""
+        from palmkit.engine.backends.cpu.rules import RULES
+
         return node.op in RULES
 
     def compile(self, graph: Graph, options: Options = DEFAULTS) -> CpuProgram:

@@ -39,18 +39,51 @@ class Half(object):
             return obj
         return None
 
-def HalfStart(builder): builder.StartObject(1)
+    # Half
+    def Order(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
+        return 0
+
+    # Half
+    def OrderAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Uint8Flags, o)
+        return 0
+
+    # Half
+    def OrderLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Half
+    def OrderIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        return o == 0
+
+def HalfStart(builder): builder.StartObject(2)
 def Start(builder):
     return HalfStart(builder)
 def HalfAddBytes(builder, bytes): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(bytes), 0)
 def AddBytes(builder, bytes):
     return HalfAddBytes(builder, bytes)
+def HalfAddOrder(builder, order): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(order), 0)
+def AddOrder(builder, order):
+    return HalfAddOrder(builder, order)
+def HalfStartOrderVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def StartOrderVector(builder, numElems):
+    return HalfStartOrderVector(builder, numElems)
 def HalfEnd(builder): return builder.EndObject()
 def End(builder):
     return HalfEnd(builder)
 import palmkit.engine.format.generated.Bytes
 try:
-    from typing import Optional
+    from typing import List, Optional
 except:
     pass
 
@@ -59,6 +92,7 @@ class HalfT(object):
     # HalfT
     def __init__(self):
         self.bytes = None  # type: Optional[palmkit.engine.format.generated.Bytes.BytesT]
+        self.order = None  # type: List[int]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -78,13 +112,30 @@ class HalfT(object):
             return
         if half.Bytes() is not None:
             self.bytes = palmkit.engine.format.generated.Bytes.BytesT.InitFromObj(half.Bytes())
+        if not half.OrderIsNone():
+            if np is None:
+                self.order = []
+                for i in range(half.OrderLength()):
+                    self.order.append(half.Order(i))
+            else:
+                self.order = half.OrderAsNumpy()
 
     # HalfT
     def Pack(self, builder):
         if self.bytes is not None:
             bytes = self.bytes.Pack(builder)
+        if self.order is not None:
+            if np is not None and type(self.order) is np.ndarray:
+                order = builder.CreateNumpyVector(self.order)
+            else:
+                HalfStartOrderVector(builder, len(self.order))
+                for i in reversed(range(len(self.order))):
+                    builder.PrependUint8(self.order[i])
+                order = builder.EndVector()
         HalfStart(builder)
         if self.bytes is not None:
             HalfAddBytes(builder, bytes)
+        if self.order is not None:
+            HalfAddOrder(builder, order)
         half = HalfEnd(builder)
         return half

@@ -39,18 +39,51 @@ class Raw(object):
             return obj
         return None
 
-def RawStart(builder): builder.StartObject(1)
+    # Raw
+    def Order(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
+        return 0
+
+    # Raw
+    def OrderAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Uint8Flags, o)
+        return 0
+
+    # Raw
+    def OrderLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Raw
+    def OrderIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(6))
+        return o == 0
+
+def RawStart(builder): builder.StartObject(2)
 def Start(builder):
     return RawStart(builder)
 def RawAddBytes(builder, bytes): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(bytes), 0)
 def AddBytes(builder, bytes):
     return RawAddBytes(builder, bytes)
+def RawAddOrder(builder, order): builder.PrependUOffsetTRelativeSlot(1, flatbuffers.number_types.UOffsetTFlags.py_type(order), 0)
+def AddOrder(builder, order):
+    return RawAddOrder(builder, order)
+def RawStartOrderVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def StartOrderVector(builder, numElems):
+    return RawStartOrderVector(builder, numElems)
 def RawEnd(builder): return builder.EndObject()
 def End(builder):
     return RawEnd(builder)
 import palmkit.engine.format.generated.Bytes
 try:
-    from typing import Optional
+    from typing import List, Optional
 except:
     pass
 
@@ -59,6 +92,7 @@ class RawT(object):
     # RawT
     def __init__(self):
         self.bytes = None  # type: Optional[palmkit.engine.format.generated.Bytes.BytesT]
+        self.order = None  # type: List[int]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -78,13 +112,30 @@ class RawT(object):
             return
         if raw.Bytes() is not None:
             self.bytes = palmkit.engine.format.generated.Bytes.BytesT.InitFromObj(raw.Bytes())
+        if not raw.OrderIsNone():
+            if np is None:
+                self.order = []
+                for i in range(raw.OrderLength()):
+                    self.order.append(raw.Order(i))
+            else:
+                self.order = raw.OrderAsNumpy()
 
     # RawT
     def Pack(self, builder):
         if self.bytes is not None:
             bytes = self.bytes.Pack(builder)
+        if self.order is not None:
+            if np is not None and type(self.order) is np.ndarray:
+                order = builder.CreateNumpyVector(self.order)
+            else:
+                RawStartOrderVector(builder, len(self.order))
+                for i in reversed(range(len(self.order))):
+                    builder.PrependUint8(self.order[i])
+                order = builder.EndVector()
         RawStart(builder)
         if self.bytes is not None:
             RawAddBytes(builder, bytes)
+        if self.order is not None:
+            RawAddOrder(builder, order)
         raw = RawEnd(builder)
         return raw

@@ -1,5 +1,6 @@
 #include "base/arena.h"
 
+#include <algorithm>
 #include <cstdlib>
 #if defined(__linux__)
 #include <sys/mman.h>
@@ -13,12 +14,22 @@ namespace {
 constexpr size_t kHugePage = 2 << 20;
 thread_local CommonArena* current = nullptr;
 
+// From about here on zeroing a huge page is faster than touching the small ones for the first time.
+constexpr size_t kLarge = 256 << 10;
+
+// The part of a large run of bytes that is worth being huge pages.
+size_t huge_part(size_t bytes) {
+  const size_t rest = bytes % kHugePage;
+  return bytes - rest + (rest < kLarge ? 0 : kHugePage);
+}
+
 std::shared_ptr<char> get(size_t bytes) {
-  const bool large = bytes >= kHugePage;
-  void* const data = std::aligned_alloc(large ? kHugePage : kAlignment, bytes);
+  const size_t huge = huge_part(bytes);
+  void* const data = huge ? std::aligned_alloc(kHugePage, huge < bytes ? bytes : huge)
+                          : std::aligned_alloc(kAlignment, bytes);
   if (!data) fail(Fault::kBackend, "out of memory: could not get %zu bytes", bytes);
 #if defined(MADV_HUGEPAGE)
-  if (large) madvise(data, bytes / kHugePage * kHugePage, MADV_HUGEPAGE);
+  if (huge) madvise(data, huge, MADV_HUGEPAGE);
 #endif
   return {static_cast<char*>(data), std::free};
 }
@@ -35,8 +46,9 @@ Arena::Arena(size_t bytes) {
   data_ = current ? current->take(bytes) : get(bytes);
 }
 
-CommonArena::CommonArena(size_t bytes) : piece_bytes_(round_up(bytes)), before_(current) {
-  current = bytes < kHugePage ? nullptr : this;
+CommonArena::CommonArena(size_t bytes)
+    : piece_bytes_(std::max(round_up(bytes), huge_part(bytes))), before_(current) {
+  current = bytes < kLarge ? nullptr : this;
 }
 
 CommonArena::~CommonArena() { current = before_; }

@@ -10,9 +10,9 @@ constexpr size_t kAlignment = 64;
 // `bytes` rounded up to whole cache lines.
 inline size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
-// Uninitialised memory that begins on a cache line; throws Error if there is none. The whole huge
-// pages of what is large are asked to be such: weights that are read once a run are read up to
-// twice as fast.
+// Uninitialised memory that begins on a cache line; throws Error if there is none. What is
+// large lies in huge pages where the system has them: weights that are read once a run are read up
+// to twice as fast, and the first touch of a page costs as much as computing with it.
 class Arena {
  public:
   Arena();

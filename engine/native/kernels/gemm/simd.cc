@@ -1,6 +1,8 @@
 // Tiles of up to 16 rows by up to 4 vectors are summed in registers. Rows of a are read in place;
 // b lies in panels as wide as a tile, its rows one after another: full vectors, then a tail that is
 // half a vector where that is enough and the set has it.
+#include <algorithm>
+
 #include "base/simd.h"
 
 #include "kernels/gemm/gemm.h"
@@ -231,11 +233,18 @@ size_t PALM_SUFFIX(pack_gemm_f32, PALM_ISA_NAME)(size_t k, size_t n, const float
   size_t floats = 0;
   for (size_t column = 0; column < n;) {
     const size_t columns = panel_columns(n - column), width = panel_floats(columns);
-    for (size_t p = 0; packed && p < k; ++p) {
+    // A cache line of each column at a time: columns are often a power of two apart, so that few of
+    // their lines fit into L1 at once.
+    constexpr size_t kRows = 16;
+    for (size_t p = 0; packed && p < k; p += kRows) {
+      const size_t rows = std::min(kRows, k - p);
       const float* const from = source + p * row_stride + column * column_stride;
       float* const to = packed + floats + p * width;
-      for (size_t j = 0; j < columns; ++j) to[j] = from[j * column_stride];
-      for (size_t j = columns; j < width; ++j) to[j] = 0.f;
+      for (size_t j = 0; j < columns; ++j)
+        for (size_t i = 0; i < rows; ++i)
+          to[i * width + j] = from[i * row_stride + j * column_stride];
+      for (size_t i = 0; i < rows; ++i)
+        for (size_t j = columns; j < width; ++j) to[i * width + j] = 0.f;
     }
     floats += k * width;
     column += columns;

@@ -1,0 +1,90 @@
+"""A .palm file in use: what it says of the model at once, its graph when somebody asks."""
+
+from __future__ import annotations
+
+import mmap
+from collections.abc import Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from palmkit.engine.errors import ModelError
+from palmkit.engine.format import PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
+from palmkit.engine.format.sections import Sections, mapped, reading
+from palmkit.engine.ir import Graph, Type
+
+if TYPE_CHECKING:
+    from palmkit.engine import _native
+
+
+class ModelFile:
+    """A file that is whole, with the plans in it that this engine can use.
+
+    inputs, outputs, metadata: as the graph has them.
+    plans: by the shapes of the inputs, the plan's number.
+    """
+
+    def __init__(self, path: Path) -> None:
+        """Open the file. Errors as those of `reader.load`; those of the graph come with it."""
+        self._path = path
+        self.plans: dict[tuple[tuple[int, ...], ...], int] = {}
+        with reading(path):
+            self._sections = Sections(mapped(path))
+            native = self._native_plans()
+            if native is not None:
+                self._plans = native
+                self._describe(native)
+        if not self.plans:
+            self.inputs: Mapping[str, Type] = self.graph.inputs
+            self.outputs: Mapping[str, Type] = self.graph.outputs
+            self.metadata: Mapping[str, str] = self.graph.metadata
+
+    def _native_plans(self) -> _native.Plans | None:
+        sections = self._sections
+        footer = sections.data_end - PLAN_FOOTER.size
+        if footer < sections.data_begin:
+            return None
+        mark, size, version, _ = PLAN_FOOTER.unpack_from(sections.file, footer)
+        if mark != PLAN_MARK or version != PLAN_VERSION:
+            return None
+        try:
+            from palmkit.engine import _native
+        except ImportError:
+            return None
+        begin = footer - size
+        if begin < sections.data_begin:
+            raise ModelError("damaged: the plans do not fit")
+        file: Any = np.frombuffer(sections.file, np.uint8)
+        data = sections.data_begin
+        return _native.Plans(file, begin, size, data, begin - data)
+
+    def _describe(self, plans: _native.Plans) -> None:
+        self.inputs = {name: Type(dtype, tuple(dims)) for name, dtype, dims in plans.inputs}
+        self.outputs = {name: Type(dtype, tuple(dims)) for name, dtype, dims in plans.outputs}
+        self.metadata = dict(plans.metadata)
+        self.plans = {tuple(map(tuple, each)): i for i, each in enumerate(plans.shapes)}
+
+    @cached_property
+    def graph(self) -> Graph:
+        """The graph, read now. Raises as `reader.load` does."""
+        from palmkit.engine.format import reader
+
+        with reading(self._path):
+            return reader.read(self._sections)
+
+    def program(self, number: int) -> tuple[_native.Program, dict[str, Type]]:
+        """A plan as a program, and the types of its outputs; ModelError if it is damaged."""
+        program, outputs = self._plans.program(number)
+        types = (Type(dtype, tuple(dims)) for dtype, dims in outputs)
+        return program, dict(zip(self.outputs, types, strict=True))
+
+    def steps(self, number: int) -> list[tuple[str, str]]:
+        """For each step of a plan the node it came from, and its kernel."""
+        return self._plans.steps(number)
+
+    def release(self) -> None:
+        """Let the file's pages go; they come back when they are read again."""
+        if hasattr(mmap, "MADV_DONTNEED"):
+            self._sections.pages.madvise(mmap.MADV_DONTNEED)

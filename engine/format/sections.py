@@ -1,0 +1,61 @@
+"""The parts of a model file, before anything in them is read: whole, and of a known version."""
+
+from __future__ import annotations
+
+import mmap
+import os
+import zlib
+from collections.abc import Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+from palmkit.engine.errors import ModelError, PalmError
+from palmkit.engine.format import CHECKSUM_SIZE, IDENTIFIER, TRAILER, VERSION, align
+
+
+def mapped(path: Path) -> mmap.mmap:
+    """The file in memory, read-only."""
+    if not path.is_file():
+        raise ModelError("no such file" if not path.exists() else "not a file")
+    with path.open("rb") as file:
+        if os.fstat(file.fileno()).st_size == 0:
+            raise ModelError("not a model file: it is empty")
+        return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+@contextmanager
+def reading(path: Path) -> Generator[None, None, None]:
+    """Errors say which file it is, and are a PalmError."""
+    try:
+        yield
+    except PalmError as error:
+        raise type(error)(f"{path}: {error}") from error.__cause__
+    except (OSError, ValueError) as error:
+        raise ModelError(f"{path}: cannot be read: {error}") from error
+
+
+class Sections:
+    """The flatbuffer and the data section, as views of the file."""
+
+    def __init__(self, pages: mmap.mmap) -> None:
+        """Check the file as a whole. Raises ModelError if it is damaged, or of a newer format."""
+        self.pages = pages
+        self.file = file = memoryview(pages).toreadonly()
+        if bytes(file[4:8]) != IDENTIFIER:
+            raise ModelError("not a model file: the identifier PALM is missing")
+        if len(file) < TRAILER.size + 8:
+            raise ModelError(f"damaged: {len(file)} bytes are too few")
+        trailer = len(file) - TRAILER.size
+        graph_size, size, version, checksum = TRAILER.unpack_from(file, trailer)
+        if size != len(file) or checksum != zlib.crc32(file[:-CHECKSUM_SIZE]):
+            raise ModelError("damaged or cut short: the checksum does not fit")
+        if version > VERSION:
+            raise ModelError(
+                f"the file is of a newer format: upgrade palmkit, which knows version {VERSION}; "
+                f"the file's version: {version}"
+            )
+        if version < 1 or align(graph_size) > trailer:
+            raise ModelError("damaged: the trailer does not fit")
+        self.data_begin, self.data_end = align(graph_size), trailer
+        self.content = file[:graph_size]
+        self.data = file[self.data_begin : self.data_end]

@@ -1,0 +1,230 @@
+#include "plans.h"
+
+#include <cstring>
+
+#include "base/half.h"
+
+namespace palm {
+namespace {
+
+constexpr int64_t kMostDim = INT32_MAX;
+constexpr size_t kMostRank = 8, kMostBytes = size_t{1} << 31;
+
+// Takes numbers from a run of bytes, never beyond its end.
+class Reader {
+ public:
+  Reader(Bytes bytes, const std::vector<std::string>& texts) : bytes_(bytes), texts_(texts) {}
+
+  template <class T>
+  T number() {
+    T value;
+    std::memcpy(&value, take(sizeof value), sizeof value);
+    return value;
+  }
+
+  // How many of something follow that takes `bytes` or more each.
+  size_t count(size_t bytes) {
+    const size_t n = number<uint32_t>();
+    if (n > bytes_.size / bytes) fail(Fault::kModel, "damaged: a plan is cut short");
+    return n;
+  }
+
+  const char* take(size_t size) {
+    if (size > bytes_.size) fail(Fault::kModel, "damaged: a plan is cut short");
+    const char* const begin = bytes_.data;
+    bytes_ = {begin + size, bytes_.size - size};
+    return begin;
+  }
+
+  const std::string& text() {
+    const size_t i = number<uint32_t>();
+    if (i >= texts_.size()) fail(Fault::kModel, "damaged: a plan has no text %zu", i);
+    return texts_[i];
+  }
+
+  template <class T, class Element>
+  std::vector<T> list() {
+    std::vector<T> values(count(sizeof(Element)));
+    for (T& value : values) value = static_cast<T>(number<Element>());
+    return values;
+  }
+
+  size_t rank() {
+    const size_t n = count(sizeof(int64_t));
+    if (n > kMostRank) fail(Fault::kShape, "damaged: expected at most 8 dims, got %zu", n);
+    return n;
+  }
+
+  int64_t dim() {
+    const auto size = number<int64_t>();
+    if (size < 0 || size > kMostDim)
+      fail(Fault::kShape, "damaged: not a dim: %lld", static_cast<long long>(size));
+    return size;
+  }
+
+  Ints dims() {
+    Ints sizes(rank());
+    for (int64_t& size : sizes) size = dim();
+    return sizes;
+  }
+
+  Value value() {
+    Value v{text(), text(), {}};
+    for (size_t n = rank(); n; --n) {
+      const auto size = number<int64_t>();
+      if (size < -1 || size > kMostDim)
+        fail(Fault::kShape, "damaged: not a dim: %lld", static_cast<long long>(size));
+      if (size == -1) v.dims.emplace_back(text());
+      else v.dims.emplace_back(size);
+    }
+    return v;
+  }
+
+  bool done() const { return bytes_.size == 0; }
+  Bytes rest() const { return bytes_; }
+
+ private:
+  Bytes bytes_;
+  const std::vector<std::string>& texts_;
+};
+
+Tensor tensor(const std::string& dtype, const Ints& dims) {
+  return Tensor(dtype_by_name(dtype), {dims.begin(), dims.end()});
+}
+
+Array constant(Reader& r, Bytes data, Plan& plan) {
+  const DType dtype = dtype_by_name(r.text());
+  const auto elements = r.number<uint64_t>(), offset = r.number<uint64_t>();
+  const bool half = r.number<uint8_t>() != 0;
+  const size_t size = checked_product(elements, half ? 2 : size_of(dtype));
+  if (offset % kAlignment || offset > data.size || size > data.size - offset)
+    fail(Fault::kModel, "damaged: a plan's constant lies outside the file");
+  const char* const bytes = data.data + offset;
+  if (dtype == DType::kBool)
+    for (size_t i = 0; i < size; ++i)
+      if (bytes[i] & ~1) fail(Fault::kModel, "damaged: a plan's constant is not of 0 and 1");
+  if (!half) return {bytes, dtype, elements};
+  if (dtype != DType::kFloat32) fail(Fault::kModel, "damaged: half of %s", name_of(dtype));
+  plan.converted.emplace_back(checked_product(elements, sizeof(float)));
+  widen_halves(bytes, elements, plan.converted.back().floats());
+  return {plan.converted.back().floats(), dtype, elements};
+}
+
+TensorSpec tensor_spec(Reader& r) {
+  const auto place = r.number<uint8_t>();
+  if (place > static_cast<uint8_t>(Place::kOutput)) fail(Fault::kModel, "damaged: no place");
+  const auto slot = r.number<uint64_t>();
+  const std::string& dtype = r.text();
+  return {static_cast<Place>(place), slot, tensor(dtype, r.dims())};
+}
+
+Attr attr(Reader& r) {
+  switch (r.number<uint8_t>()) {
+    case 0: return r.number<int64_t>();
+    case 1: return r.number<double>();
+    case 2: return r.text();
+    case 3: return r.list<int64_t, int64_t>();
+    case 4: return r.list<double, double>();
+    default: fail(Fault::kModel, "damaged: an attribute is of no kind");
+  }
+}
+
+StepSpec step_spec(Reader& r) {
+  StepSpec step{r.text(), {}, {}, {}};
+  step.inputs = r.list<int64_t, int32_t>();
+  step.outputs = r.list<int64_t, int32_t>();
+  std::map<std::string, Attr> attrs;
+  for (size_t n = r.count(5); n; --n) {
+    const std::string& name = r.text();
+    attrs[name] = attr(r);
+  }
+  step.attrs = Attrs(std::move(attrs));
+  return step;
+}
+
+// The tensors at the plan's borders are what the file says of them, and every output is written.
+void check_borders(const Plan& plan, const std::vector<Value>& inputs,
+                   const std::vector<Ints>& shapes) {
+  std::vector<bool> written(plan.outputs.size());
+  for (const StepSpec& step : plan.steps)
+    for (int64_t o : step.outputs)
+      if (o >= 0 && static_cast<size_t>(o) < plan.tensors.size()) {
+        const TensorSpec& spec = plan.tensors[static_cast<size_t>(o)];
+        if (spec.place == Place::kOutput && spec.slot < written.size()) written[spec.slot] = true;
+      }
+  for (bool each : written)
+    if (!each) fail(Fault::kModel, "damaged: a plan leaves out an output");
+  for (const TensorSpec& spec : plan.tensors) {
+    if (spec.place != Place::kInput && spec.place != Place::kOutput) continue;
+    const bool in = spec.place == Place::kInput;
+    if (spec.slot >= (in ? inputs.size() : plan.outputs.size()))
+      fail(Fault::kModel, "damaged: a plan has too many inputs or outputs");
+    const std::string& dtype = in ? inputs[spec.slot].dtype : plan.outputs[spec.slot].dtype;
+    const Tensor expected = tensor(dtype, in ? shapes[spec.slot] : plan.outputs[spec.slot].dims);
+    if (expected.dtype != spec.tensor.dtype || expected.count != spec.tensor.count) {
+      fail(Fault::kModel, "damaged: a plan has %s for %s", spec.tensor.text().c_str(),
+           expected.text().c_str());
+    }
+  }
+}
+
+}  // namespace
+
+Plans::Plans(Bytes section, Bytes data) : data_(data) {
+  Reader r(section, texts_);
+  std::vector<std::string> texts(r.count(sizeof(uint32_t)));
+  for (std::string& text : texts) {
+    const size_t size = r.count(1);
+    text.assign(r.take(size), size);
+  }
+  texts_ = std::move(texts);
+  for (auto* values : {&inputs_, &outputs_})
+    for (size_t n = r.count(3 * sizeof(uint32_t)); n; --n) values->push_back(r.value());
+  for (size_t n = r.count(2 * sizeof(uint32_t)); n; --n) {
+    const std::string& key = r.text();
+    metadata_.emplace_back(key, r.text());
+  }
+  for (size_t n = r.count(sizeof(uint64_t)); n; --n) {
+    const auto size = r.number<uint64_t>();
+    Reader plan({r.take(size), size}, texts_);
+    std::vector<Ints> shapes;
+    for (const Value& input : inputs_) {
+      shapes.push_back(plan.dims());
+      const Ints& shape = shapes.back();
+      bool fits = shape.size() == input.dims.size();
+      for (size_t i = 0; fits && i < shape.size(); ++i) {
+        const int64_t* const size = std::get_if<int64_t>(&input.dims[i]);
+        fits = !size || *size == shape[i];
+      }
+      if (!fits) fail(Fault::kModel, "damaged: a plan is for another shape of an input");
+    }
+    plans_.push_back({std::move(shapes), plan.rest()});
+  }
+  if (!r.done()) fail(Fault::kModel, "damaged: bytes behind the plans");
+}
+
+Plan Plans::read(size_t i) const {
+  const Entry& entry = plans_.at(i);
+  Reader r(entry.bytes, texts_);
+  Plan plan{};
+  for (const Value& output : outputs_) {
+    const std::string& dtype = r.text();
+    plan.outputs.push_back({dtype, r.dims()});
+    const Tensor t = tensor(dtype, plan.outputs.back().dims);
+    if (t.bytes() > kMostBytes || dtype != output.dtype)
+      fail(Fault::kShape, "damaged: output %.80s: %s", output.name.c_str(), t.text().c_str());
+  }
+  plan.arena_bytes = r.number<uint64_t>();
+  plan.lower_bound_bytes = r.number<uint64_t>();
+  for (size_t n = r.count(21); n; --n) plan.constants.push_back(constant(r, data_, plan));
+  for (size_t n = r.count(17); n; --n) plan.tensors.push_back(tensor_spec(r));
+  for (size_t n = r.count(20); n; --n) {
+    plan.nodes.push_back(r.text());
+    plan.steps.push_back(step_spec(r));
+  }
+  if (!r.done()) fail(Fault::kModel, "damaged: bytes behind a plan");
+  check_borders(plan, inputs_, entry.shapes);
+  return plan;
+}
+
+}  // namespace palm
