@@ -5,9 +5,11 @@ A backend lowers a graph to steps over buffers; `allocate` finds lifetimes and a
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from bisect import insort
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from math import prod
+from random import Random
 from typing import TypeAlias
 
 import numpy as np
@@ -15,6 +17,7 @@ import numpy as np
 from palmkit.engine.ir import Array, numpy_dtype
 
 ALIGNMENT = 64
+_TRIES = 40
 
 StepAttr: TypeAlias = int | float | str | list[int] | list[float]
 
@@ -129,14 +132,54 @@ def _lifetimes(steps: Sequence[Step]) -> dict[int, _Life]:
     return lives
 
 
-def _place(lives: Sequence[_Life]) -> int:
-    """Give every life an offset, largest first into the best gap; returns the arena's size.
+def _place(lives: Sequence[_Life], lower_bound_bytes: int) -> int:
+    """Give every life an offset; returns the arena's size.
 
-    Greedy by size: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
+    Each life goes into the best gap that those before it leave. In which order they are taken
+    decides: orders are tried until one reaches the lower bound, and the best is kept. Greedy by
+    size and by breadth: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
     Inference, arXiv 2001.03288.
     """
+    best_bytes, best = -1, list[int]()
+    for order in _orders(lives):
+        size_bytes = _place_in(order)
+        if best_bytes < 0 or size_bytes < best_bytes:
+            best_bytes, best = size_bytes, [life.offset for life in lives]
+        if best_bytes <= lower_bound_bytes:
+            break
+    for life, offset in zip(lives, best, strict=True):
+        life.offset = offset
+    return max(best_bytes, 0)
+
+
+def _orders(lives: Sequence[_Life]) -> Iterator[Sequence[_Life]]:
+    """Orders in which lives may be placed, those first that are most often good."""
+    yield sorted(lives, key=lambda life: (-life.size_bytes, life.first))
+    yield sorted(lives, key=lambda life: (life.size_bytes * (life.first - life.last), life.first))
+    steps = range(max((life.last for life in lives), default=-1) + 1)
+    live_bytes = [
+        sum(life.size_bytes for life in lives if life.first <= step <= life.last) for step in steps
+    ]
+
+    def crowd(life: _Life) -> int:
+        return max(live_bytes[life.first : life.last + 1])
+
+    yield sorted(lives, key=lambda life: (-crowd(life), -life.size_bytes, life.first))
+    yield sorted(lives, key=lambda life: (-crowd(life), life.first - life.last, -life.size_bytes))
+    yield sorted(lives, key=lambda life: (life.first - life.last, -life.size_bytes))
+    # What is left is luck: the same luck for the same model.
+    random = Random(0)
+    order = sorted(lives, key=lambda life: (-crowd(life), -life.size_bytes, life.first))
+    for _ in range(_TRIES):
+        spread = 2.0 * random.random()
+        ranks = {id(life): rank + random.uniform(0, spread * 8) for rank, life in enumerate(order)}
+        yield sorted(lives, key=lambda life: ranks[id(life)])
+
+
+def _place_in(order: Sequence[_Life]) -> int:
+    """Give every life an offset, one after the other; returns the arena's size."""
     placed: list[_Life] = []
-    for life in sorted(lives, key=lambda each: (-each.size_bytes, each.first)):
+    for life in order:
         end, best, best_gap = 0, -1, -1
         for other in placed:
             if other.last < life.first or life.last < other.first:
@@ -146,8 +189,7 @@ def _place(lives: Sequence[_Life]) -> int:
                 best, best_gap = end, gap
             end = max(end, other.offset + other.size_bytes)
         life.offset = end if best < 0 else best
-        placed.append(life)
-        placed.sort(key=lambda each: each.offset)
+        insort(placed, life, key=lambda each: each.offset)
     return max((life.offset + life.size_bytes for life in placed), default=0)
 
 
@@ -174,11 +216,12 @@ def allocate(
     """
     lives = _lifetimes(steps)
     unique = list({id(life): life for life in lives.values()}.values())
-    arena_bytes = _place(unique)
     live_bytes = [0] * (len(steps) + 1)
     for life in unique:
         live_bytes[life.first] += life.size_bytes
         live_bytes[life.last + 1] -= life.size_bytes
+    lower_bound_bytes: int = max(np.cumsum(live_bytes).tolist(), default=0)
+    arena_bytes = _place(unique, lower_bound_bytes)
     tensors: list[tuple[str, int, str, list[int]]] = []
     numbers: dict[tuple[int, str, tuple[int, ...]], int] = {}
 
@@ -208,7 +251,7 @@ def allocate(
         ],
         constants=list(constants),
         arena_bytes=arena_bytes,
-        lower_bound_bytes=max(np.cumsum(live_bytes).tolist(), default=0),
+        lower_bound_bytes=lower_bound_bytes,
         nodes=[step.node for step in steps],
         buffers=sorted((each.offset, each.size_bytes, each.first, each.last) for each in unique),
     )
