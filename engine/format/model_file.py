@@ -6,7 +6,7 @@ import mmap
 from collections.abc import Mapping
 from functools import cached_property
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +15,11 @@ from palmkit.engine.format import PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
 from palmkit.engine.format.sections import Sections, mapped, reading
 from palmkit.engine.ir import Graph, Type
 
-if TYPE_CHECKING:
+# Not when the first model is loaded: that should take no longer than the second.
+try:
     from palmkit.engine import _native
+except ImportError:
+    _native = None  # type: ignore[assignment]
 
 
 class ModelFile:
@@ -47,11 +50,7 @@ class ModelFile:
         if footer < sections.data_begin:
             return None
         mark, size, version, _ = PLAN_FOOTER.unpack_from(sections.file, footer)
-        if mark != PLAN_MARK or version != PLAN_VERSION:
-            return None
-        try:
-            from palmkit.engine import _native
-        except ImportError:
+        if mark != PLAN_MARK or version != PLAN_VERSION or _native is None:
             return None
         begin = footer - size
         if begin < sections.data_begin:

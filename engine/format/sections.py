@@ -20,6 +20,10 @@ def mapped(path: Path) -> mmap.mmap:
     with path.open("rb") as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ModelError("not a model file: it is empty")
+        if hasattr(mmap, "MAP_POPULATE"):
+            # The checksum reads all of it: one call for its pages, not a fault for each few.
+            flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
+            return mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ)
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
