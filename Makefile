@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 FUZZ_S ?= 300
+SANITIZER ?= address,undefined
 ARGS ?=
 
 VENV := .venv/bin/python
@@ -39,8 +40,8 @@ bench: .venv/.dev ## time the kernels, and models: ours, or ARGS='a.onnx --again
 fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
 	$(VENV) -m tests.engine.format.fuzz --seconds $(FUZZ_S) $(ARGS) $(wildcard models/*/*.palm)
 
-sanitize: .venv/.dev ## the kernels' tests under the address and undefined-behaviour sanitizers
-	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=ON \
+sanitize: .venv/.dev ## the kernels' tests under the sanitizers; SANITIZER=thread for races
+	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=$(SANITIZER) \
 		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja"
 	.venv/bin/cmake --build build/sanitize
 	@for test in build/sanitize/test/*; do echo "$$test" && "$$test" || exit 1; done

@@ -57,8 +57,11 @@ class Program:
         isa: use no instructions beyond this set, one of isas().
         """
 
-    def session(self, threads: int) -> Session:
-        """What one caller at a time needs to run this; with 1 thread none is started."""
+    def session(self, threads: int, eager: bool = False) -> Session:
+        """What one caller at a time needs to run this; with 1 thread none is started.
+
+        eager: share out whatever can be split, worth it or not; for tests.
+        """
 
 class Plans:
     """The plans of a model file, checked; its graph is not looked at."""

@@ -242,7 +242,8 @@ struct Plans {
 };
 
 struct Session {
-  Session(const Program& program, int threads) : session(program.program, threads) {}
+  Session(const Program& program, int threads, bool eager)
+      : session(program.program, threads, eager) {}
 
   void run(const nb::sequence& inputs, const nb::sequence& outputs, double* seconds = nullptr) {
     const Arrays<ReadArray> in(inputs, "input");
@@ -314,6 +315,7 @@ NB_MODULE(_native, m) {
            nb::arg("tensors"), nb::arg("steps"), nb::arg("constants"), nb::arg("arena_bytes"),
            nb::arg("isa") = "")
       .def(
-          "session", [](const Program& p, int threads) { return new Session(p, threads); },
-          nb::arg("threads"), nb::rv_policy::take_ownership, nb::keep_alive<0, 1>());
+          "session",
+          [](const Program& p, int threads, bool eager) { return new Session(p, threads, eager); },
+          nb::arg("threads"), nb::arg("eager") = false, nb::rv_policy::take_ownership, nb::keep_alive<0, 1>());
 }

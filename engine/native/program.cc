@@ -181,8 +181,8 @@ void Program::check_overlaps(const Step& step, const StepSpec& spec) const {
   }
 }
 
-Session::Session(const Program& program, int threads)
-    : program_(program), pool_(threads) {
+Session::Session(const Program& program, int threads, bool eager)
+    : program_(program), pool_(threads, eager) {
   size_t scratch_bytes = 0;
   for (const Program::Placed& placed : program.steps_)
     scratch_bytes = std::max(scratch_bytes, placed.step->scratch_bytes(threads));

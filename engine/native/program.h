@@ -72,8 +72,8 @@ class Program {
 // What one caller at a time needs to run a program: arena, scratch and threads.
 class Session {
  public:
-  // `program` must outlive the session.
-  Session(const Program& program, int threads);
+  // `program` must outlive the session. eager: see Pool.
+  Session(const Program& program, int threads, bool eager = false);
 
   // Runs every step. Throws Error if an array is not what the plan says, or if the session is
   // being run by another caller. `seconds`, if any, gets one entry a step.

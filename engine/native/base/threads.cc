@@ -13,8 +13,10 @@ namespace {
 
 constexpr size_t kMaxThreads = 256, kMaxUnits = 0xffff;
 // A piece is worth this many times as much as it takes for a thread to share in a loop at all.
-constexpr size_t kLeastPiece = 3;
-constexpr std::chrono::microseconds kSpin{50};
+constexpr size_t kLeastPiece = 5;
+// How long a worker waits for the next loop with a core of its own, and then with one that others
+// may have, before it sleeps: the steps between two loops and what a caller does between two runs.
+constexpr std::chrono::microseconds kSpin{50}, kYield{1000};
 constexpr int kPausesBetweenLooks = 64, kLooksBeforeYield = 4000;
 
 // Units [begin, end) of a loop. In one word, so that units are taken by one exchange: who is late
@@ -46,7 +48,7 @@ void pause() {
 
 }  // namespace
 
-Pool::Pool(int threads) : process_(getpid()) {
+Pool::Pool(int threads, bool eager) : eager_(eager), process_(getpid()) {
   if (threads < 1 || static_cast<size_t>(threads) > kMaxThreads)
     fail(Fault::kBackend, "threads: expected 1 to %zu, got %d", kMaxThreads, threads);
   shares_ = std::make_unique<Share[]>(static_cast<size_t>(threads));
@@ -91,7 +93,7 @@ size_t Pool::unit_of(size_t count, Grain grain) {
 
 size_t Pool::count_sharers(size_t count, Grain grain) const {
   const size_t units = (count + grain.unit - 1) / grain.unit;
-  return std::min({workers_.size() + 1, units, count / grain.least});
+  return std::min({workers_.size() + 1, units, eager_ ? units : count / grain.least});
 }
 
 void Pool::wake() {
@@ -164,9 +166,10 @@ void Pool::work(int thread) {
            !stop_.load(std::memory_order_relaxed);
   };
   while (!stop_.load()) {
-    const auto until = Clock::now() + kSpin;
-    while (idle() && Clock::now() < until)
+    const auto start = Clock::now();
+    while (idle() && Clock::now() < start + kSpin)
       for (int i = 0; i < kPausesBetweenLooks && idle(); ++i) pause();
+    while (idle() && Clock::now() < start + kYield) std::this_thread::yield();
     if (idle()) {
       std::unique_lock<std::mutex> lock(bed_->mutex);
       sleepers_.fetch_add(1);

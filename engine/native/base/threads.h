@@ -20,7 +20,7 @@ struct Grain {
 // moved.
 constexpr size_t kWorkOfTouching = 8;
 inline Grain grain_of(size_t work, size_t unit = 1) {
-  constexpr size_t kWorthAThread = 64 << 10;  // about a microsecond
+  constexpr size_t kWorthAThread = 32 << 10;  // some half a microsecond
   return {unit, kWorthAThread / (work ? work : 1) + 1};
 }
 
@@ -30,7 +30,8 @@ inline Grain grain_of(size_t work, size_t unit = 1) {
 // a short while between loops, then sleep. One caller may use a pool at a time.
 class Pool {
  public:
-  explicit Pool(int threads);
+  // eager: shares out whatever can be split, worth it or not, in parts as small as can be.
+  explicit Pool(int threads, bool eager = false);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -59,7 +60,7 @@ class Pool {
           end *= l.unit;
           (*l.body)(begin * l.unit, end < l.count ? end : l.count, thread);
         },
-        &loop, (count + loop.unit - 1) / loop.unit, grain.least / loop.unit, sharers);
+        &loop, (count + loop.unit - 1) / loop.unit, eager_ ? 0 : grain.least / loop.unit, sharers);
   }
 
  private:
@@ -85,6 +86,7 @@ class Pool {
 
   std::vector<std::thread> workers_;
   std::unique_ptr<Share[]> shares_;
+  const bool eager_;
   int process_ = 0;
   uint32_t loop_ = 0;
   uint64_t expected_ = 0;  // of done_, when the workers are done

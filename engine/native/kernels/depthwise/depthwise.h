@@ -22,15 +22,16 @@ struct Depthwise {
   Epilogue epilogue;
 };
 
-// Rows [begin, end) of y.
-using DepthwiseFn = void (*)(const Depthwise& d, size_t begin, size_t end);
+// Rows [begin, end) of y, and of these the channels [first, last); first is a multiple of 16.
+using DepthwiseFn = void (*)(const Depthwise& d, size_t begin, size_t end, size_t first,
+                             size_t last);
 
 // Packs weights[c * taps + t]; returns the floats that it takes; `packed` may be null.
 using PackDepthwiseFn = size_t (*)(size_t channels, size_t taps, const float* weights,
                                    float* packed);
 
-#define PALM_KERNEL(need, name)                            \
-  void name(const Depthwise& d, size_t begin, size_t end); \
+#define PALM_KERNEL(need, name)                                                           \
+  void name(const Depthwise& d, size_t begin, size_t end, size_t first, size_t last);     \
   size_t pack_##name(size_t channels, size_t taps, const float* weights, float* packed);
 #include "kernels/depthwise/kernels.inc"
 #undef PALM_KERNEL

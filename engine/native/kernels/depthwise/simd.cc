@@ -227,14 +227,15 @@ size_t channels_at_once(const Depthwise& d, size_t rows) {
 
 }  // namespace
 
-void PALM_FN(depthwise_f32)(const Depthwise& all, size_t begin, size_t end) {
+void PALM_FN(depthwise_f32)(const Depthwise& all, size_t begin, size_t end, size_t first,
+                            size_t last) {
   Depthwise d = all;
   const Epilogue& e = all.epilogue;
   const bool plain = !e.residual && !e.slope;
   if (!plain) d.epilogue.low = -__builtin_inff(), d.epilogue.high = __builtin_inff();
   const Tile tile = find_tile(d);
   const size_t step = channels_at_once(d, tile.rows);
-  for (size_t c = 0; c < d.channels; c += step) {
+  for (size_t c = first; c < last; c += step) {
     for (size_t row = begin; row < end;) {
       const size_t image = row / d.out_height, oy = row % d.out_height;
       const size_t left = d.out_height - oy < end - row ? d.out_height - oy : end - row;
@@ -244,7 +245,7 @@ void PALM_FN(depthwise_f32)(const Depthwise& all, size_t begin, size_t end) {
       at.y = static_cast<ptrdiff_t>(oy * d.stride_y) - d.top;
       at.rows = left < tile.rows ? left : tile.rows;
       at.begin = c;
-      at.end = d.channels - c > step ? c + step : d.channels;
+      at.end = last - c > step ? c + step : last;
       run_rows(d, at, tile);
       const size_t out = row * d.out_width, pixels = at.rows * d.out_width;
       if (!plain) end_rows(all, out, pixels, at.begin, at.end);

@@ -45,14 +45,15 @@ void run_places(const GemmKernel& kernel, const Gemm& gemm, size_t begin, size_t
   }
 }
 
-size_t count_places(const GemmKernel& kernel, const Gemm& gemm) {
+// Of one row.
+size_t count_places(const GemmKernel& kernel, size_t n) {
   size_t floats = 0;
-  for (size_t left = gemm.n; left;) {
-    const GemmPanel panel = kernel.first_panel(left);
+  while (n) {
+    const GemmPanel panel = kernel.first_panel(n);
     floats += panel.floats;
-    left -= panel.columns;
+    n -= panel.columns;
   }
-  return floats * gemm.m;
+  return floats;
 }
 
 }  // namespace
@@ -61,13 +62,14 @@ void run_gemm(const GemmKernel& kernel, const Gemm& gemm, Pool& pool) {
   if (gemm.m == 0) return;
   if (pool.threads() == 1) return kernel.run(gemm);
   const GemmPanel panel = kernel.first_panel(gemm.n);
-  const size_t tiles = gemm.m / panel.tile_rows;
+  const size_t tiles = gemm.m / panel.tile_rows, places = count_places(kernel, gemm.n);
   if (tiles >= kManyTiles * static_cast<size_t>(pool.threads())) {
-    pool.parallel(gemm.m, grain_of(gemm.k * gemm.n, panel.tile_rows),
+    pool.parallel(gemm.m, grain_of(gemm.k * places, panel.tile_rows),
                   [&](size_t begin, size_t end, int) { run_rows(kernel, gemm, begin, end); });
   } else {
-    const size_t unit = std::min(panel.tile_rows, gemm.m) * panel.floats;
-    pool.parallel(count_places(kernel, gemm), grain_of(gemm.k, unit),
+    // With few rows it is b that takes the time.
+    const size_t work = gemm.k * std::max<size_t>(1, kWorkOfTouching / gemm.m);
+    pool.parallel(gemm.m * places, grain_of(work, std::min(panel.tile_rows, gemm.m) * panel.floats),
                   [&](size_t begin, size_t end, int) { run_places(kernel, gemm, begin, end); });
   }
 }
