@@ -8,8 +8,8 @@ namespace palm {
 namespace {
 
 // The kernel_width * channels floats under one row of the kernel lie side by side, so a row of y is
-// a GEMM of kernel_height segments that reads rows of x with padding at both ends. Such rows are
-// kept, as many as the kernel is high, while y goes down.
+// a GEMM of kernel_height segments that reads rows of x. Where these need padding at their ends,
+// such rows are kept, as many as the kernel is high, while y goes down.
 class RowConv : public Conv {
  public:
   RowConv(const Node& node, const ConvShape& shape)
@@ -20,7 +20,9 @@ class RowConv : public Conv {
     weights_ = Arena(floats * sizeof(float));
     kernel_.pack(depth, shape.out_channels, w, 1, depth, weights_.floats());
     panels_ = kernel_.count_panels(shape.out_channels);
-    kept_rows_ = (shape.kernel_height - 1) * shape.dilation_y + 1;
+    const bool pads =
+        shape.left || (shape.out_width - 1) * shape.stride_x + shape.kernel_width > shape.width;
+    if (pads) kept_rows_ = (shape.kernel_height - 1) * shape.dilation_y + 1;
     line_ = checked_product((shape.out_width - 1) * shape.stride_x + shape.kernel_width,
                             shape.channels);
     line_ = round_up(line_ * sizeof(float)) / sizeof(float);
@@ -70,7 +72,9 @@ class RowConv : public Conv {
       }
       for (size_t ky = 0; ky < s.kernel_height; ++ky) {
         const size_t y = first + ky * s.dilation_y;
-        segments[ky] = y - s.top < s.height ? lines + y % kept_rows_ * line_ : zeros;
+        if (y - s.top >= s.height) segments[ky] = zeros;
+        else if (kept_rows_) segments[ky] = lines + y % kept_rows_ * line_;
+        else segments[ky] = image + (y - s.top) * s.width * s.channels;
       }
       kernel_.run({s.out_width, s.out_channels, s.kernel_width * s.channels, s.kernel_height,
                    segments, s.stride_x * s.channels, weights_.floats(), b.out() + row * out_floats,
@@ -79,7 +83,7 @@ class RowConv : public Conv {
   }
 
   GemmKernel kernel_;
-  size_t panels_, kept_rows_, line_;
+  size_t panels_, kept_rows_ = 0, line_;
   Arena weights_;
 };
 
@@ -89,8 +93,6 @@ StepPtr make_row_conv(const Node& node, const ConvShape& shape) {
   return std::make_unique<RowConv>(node, shape);
 }
 
-bool suits_rows(const ConvShape& s) {
-  return s.groups == 1 && s.dilation_x == 1 && !s.is_matrix();
-}
+bool suits_rows(const ConvShape& s) { return s.groups == 1 && s.dilation_x == 1 && !s.is_matrix(); }
 
 }  // namespace palm
