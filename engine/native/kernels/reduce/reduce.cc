@@ -56,10 +56,10 @@ class Reduce : public Step {
       for (size_t i = red_shape_.size(); i-- > 1;)
         even_ &= red_strides_[i - 1] == red_strides_[i] * red_shape_[i];
     }
-    // A few long reductions go by parts, always the same ones.
-    constexpr size_t kLongRows = 512;
-    if (even_ && outer_ && outer_ < 8 && rows_ >= kLongRows && op_ != ReduceOp::kL2)
-      parts_ = std::min(kMostParts, rows_ / (kLongRows / 4));
+    // A few long reductions go by parts, always the same ones: each thread reads what it wrote.
+    constexpr size_t kPartRows = 32;
+    if (even_ && outer_ && outer_ < 8 && rows_ >= 4 * kPartRows && op_ != ReduceOp::kL2)
+      parts_ = std::min(kMostParts, rows_ / kPartRows);
   }
 
   // The rows of an uneven reduction, one after another; or the results of the parts.
