@@ -11,20 +11,20 @@ namespace {
 
 // One core of a Zen 4 at about 3.7 GHz.
 constexpr ConvPrices kPricesAvx512 = {
-    {0.0208, 0, 0.41, 0.0496},              // depthwise
-    {0.011, 0.333, 0.285, 0.0192},          // winograd_2
-    {0.011, 0.333, 0.285, 0.0192},          // winograd_4
-    {0.011, 0.333, 0.285, 0.0192},          // winograd_6
-    {0.0175, 0.0416, 0.101, 0.818, 0.212},  // rows
-    {0.0173, 0.0639, 2.5, 0.0722, 0.384},   // gemm
+    {0.0198, 0.495, 0, 0.108, 607},                 // depthwise
+    {0.0114, 0.312, 0.277, 0.0209, 0.207, 163},     // winograd_2
+    {0.0114, 0.312, 0.277, 0.0209, 0.207, 163},     // winograd_4
+    {0.0114, 0.312, 0.277, 0.0209, 0.207, 163},     // winograd_6
+    {0.0177, 0.0415, 0.0769, 0.21, 0.047, 88.2},    // rows
+    {0.0172, 0.0476, 2.79, 0.0612, 0.397, 0.0503},  // gemm
 };
 constexpr ConvPrices kPricesAvx2 = {
-    {0.0256, 0.043, 0.421, 0.0437},          // depthwise
-    {0.0127, 0.418, 0.385, 0.022, 0, 74.7},  // winograd_2
-    {0.0127, 0.418, 0.385, 0.022, 0, 74.7},  // winograd_4
-    {0.0127, 0.418, 0.385, 0.022, 0, 74.7},  // winograd_6
-    {0.0175, 0.0641, 0.106, 0.654, 0.0363},  // rows
-    {0.0172, 0.0835, 2.64, 0.0729},          // gemm
+    {0.0283, 0.408, 0.00362, 0.11},             // depthwise
+    {0.0132, 0.399, 0.369, 0.02, 0.126, 370},   // winograd_2
+    {0.0132, 0.399, 0.369, 0.02, 0.126, 370},   // winograd_4
+    {0.0132, 0.399, 0.369, 0.02, 0.126, 370},   // winograd_6
+    {0.0176, 0.0511, 0.0915, 0.0323, 0.031},    // rows
+    {0.0171, 0.0654, 2.72, 0.0666, 0, 0.0517},  // gemm
 };
 
 double ceil_to(size_t value, size_t unit) {
@@ -34,6 +34,14 @@ double ceil_to(size_t value, size_t unit) {
 // Rows that begin whole pages apart share a few sets of the L1 cache.
 bool is_aliased(size_t floats) { return floats % 1024 == 0; }
 
+// Floats of x and y that an L2 cache of 1 MB does not hold.
+double far_floats(const ConvShape& s) {
+  constexpr double kNear = 256 << 10;
+  const double all =
+      static_cast<double>(s.images * s.height * s.width * s.channels + s.pixels * s.out_channels);
+  return std::max(0.0, all - kNear);
+}
+
 }  // namespace
 
 ConvCosts::ConvCosts(uint32_t isa)
@@ -41,20 +49,17 @@ ConvCosts::ConvCosts(uint32_t isa)
       scale(isa & (kAvx512 | kAvx2) ? 1 : 2),
       lanes(isa & (kAvx512 | kAvx2) ? 8 : 4) {}
 
-// Multiply-adds of whole vectors; outputs; channels repeated; inputs read; rows.
+// Multiply-adds of whole vectors; channels repeated; inputs read; far floats; one call.
 CostTerms depthwise_terms(const ConvShape& s, size_t lanes) {
   const double pixels = static_cast<double>(s.pixels);
   const double inputs = static_cast<double>(s.images * s.height * s.width * s.channels);
-  const double channels = ceil_to(s.out_channels, lanes);
-  return {pixels * channels * static_cast<double>(s.taps()),
-          pixels * channels,
-          s.group_out > 1 ? inputs * static_cast<double>(s.group_out) : 0,
-          inputs,
-          static_cast<double>(s.images * s.out_height),
+  return {pixels * ceil_to(s.out_channels, lanes) * static_cast<double>(s.taps()),
+          s.group_out > 1 ? inputs * static_cast<double>(s.group_out) : 0, inputs, far_floats(s),
           1};
 }
 
-// Multiply-adds of whole vectors; floats of the tiles gathered, and scattered; weights.
+// Multiply-adds of whole vectors; floats of the tiles gathered, and scattered; weights; far floats;
+// one call.
 CostTerms winograd_terms(const ConvShape& s, size_t lanes, size_t tile) {
   const double products = static_cast<double>((tile + 2) * (tile + 2));
   const double tiles = static_cast<double>(s.images) * ceil_to(s.out_height, tile) *
@@ -67,12 +72,12 @@ CostTerms winograd_terms(const ConvShape& s, size_t lanes, size_t tile) {
           tiles * products * in,
           tiles * products * out,
           weights + (kFar - 1) * std::max(0., weights - kKept),
-          0,
+          far_floats(s),
           1};
 }
 
-// Multiply-adds of whole tiles; outputs; floats put into lines; lines looked up; floats read from
-// pixels that share cache sets.
+// Multiply-adds of whole tiles; outputs; floats put into lines; floats read from pixels that share
+// cache sets; far floats; one call.
 CostTerms row_terms(const ConvShape& s, size_t lanes) {
   constexpr size_t kTileRows = 4;
   const double rows = static_cast<double>(s.images * s.out_height);
@@ -83,13 +88,13 @@ CostTerms row_terms(const ConvShape& s, size_t lanes) {
   return {rows * ceil_to(s.out_width, kTileRows) * ceil_to(s.out_channels, lanes) * depth,
           static_cast<double>(s.pixels * s.out_channels),
           rows * line * fresh,
-          rows * static_cast<double>(s.kernel_height),
           is_aliased(s.stride_x * s.channels) ? static_cast<double>(s.pixels) * depth : 0,
+          far_floats(s),
           1};
 }
 
 // Multiply-adds of whole vectors; outputs; patches' pieces, and their floats; floats read from
-// pixels that share cache sets.
+// pixels that share cache sets; far floats.
 CostTerms gemm_terms(const ConvShape& s, size_t lanes) {
   const double pixels = static_cast<double>(s.pixels), groups = static_cast<double>(s.groups);
   const double depth = static_cast<double>(s.taps() * s.group_channels);
@@ -99,7 +104,7 @@ CostTerms gemm_terms(const ConvShape& s, size_t lanes) {
           moved ? pixels * static_cast<double>(s.taps()) * groups : 0,
           moved ? pixels * depth * groups : 0,
           is_aliased(s.taps() * s.channels) ? pixels * depth * groups : 0,
-          1};
+          far_floats(s)};
 }
 
 }  // namespace palm
