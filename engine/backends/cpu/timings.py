@@ -7,7 +7,7 @@ import json
 import math
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import cast
 
 from palmkit.engine import _native
 from palmkit.engine.machine import cache_folder, cpu_name
@@ -36,15 +36,13 @@ class TimingsFile:
         if self.path is None:
             return {}
         try:
-            content: Any = json.loads(self.path.read_bytes())
+            content = _mapping(json.loads(self.path.read_bytes()))
         except (OSError, ValueError, RecursionError):
             return {}
-        if not isinstance(content, dict) or content.get("machine") != self.machine:
+        if content.get("machine") != self.machine:
             return {}
-        steps: Any = content.get("steps")
-        if not isinstance(steps, dict):
-            return {}
-        return {str(step): dict(each) for step, each in steps.items() if _is_timing(each)}
+        steps = _mapping(content.get("steps"))
+        return {step: each for step, value in steps.items() if (each := _seconds(value))}
 
     def add(self, timings: Timings) -> None:
         """Keep these as well."""
@@ -60,15 +58,19 @@ class TimingsFile:
             return
 
 
-def _is_timing(value: Any) -> bool:
-    return (
-        isinstance(value, dict)
-        and bool(value)
-        and all(
-            isinstance(seconds, float) and math.isfinite(seconds) and seconds > 0
-            for seconds in value.values()
-        )
-    )
+def _mapping(value: object) -> dict[str, object]:
+    """A JSON object; empty for anything else."""
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def _seconds(value: object) -> dict[str, float]:
+    """Seconds by algorithm; none of them if one is no time."""
+    seconds = {
+        name: each
+        for name, each in _mapping(value).items()
+        if isinstance(each, float) and math.isfinite(each) and each > 0
+    }
+    return seconds if len(seconds) == len(_mapping(value)) else {}
 
 
 def _library_digest() -> str:

@@ -74,7 +74,9 @@ def plan_of(shape: dict[str, Any]) -> Plan:
         ("constant", 1, "float32", list(bias.shape)),
         ("output", 0, "float32", shape["y"]),
     ]
-    attrs = {**shape["attrs"], "activation": "clip", "activation_params": [0.0, 6.0]}
+    # All tiles of Winograd's are candidates then.
+    attrs = {**shape["attrs"], "precision": "normal"}
+    attrs |= {"activation": "clip", "activation_params": [0.0, 6.0]}
     steps: Any = [("conv", [0, 1, 2], [3], attrs)]
     return Plan(tensors, steps, [weights, bias], 0, 0, ["conv"])
 
