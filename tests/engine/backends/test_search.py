@@ -70,7 +70,7 @@ def test_cost_model_loses_little_against_what_was_measured(file: Path) -> None:
     assert chosen_us < 1.02 * best_us
     assert math.exp(sum(map(math.log, losses)) / len(losses)) < 1.02
     assert sum(loss < 1.05 for loss in losses) > 0.9 * len(losses)
-    assert max(losses) < 1.6
+    assert max(losses) < 3
 
 
 def test_the_same_shape_gives_the_same_choice() -> None:
