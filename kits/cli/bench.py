@@ -38,7 +38,9 @@ read a model's format get it through ONNX.
 load       from opening the file to the first results, in a fresh process that has the library
 memory     what that, and four runs, added to the process (Linux)
 ratio      the best peer's time, load or memory over ours: above 1 we are better
-GFLOP/s    two operations a multiply-accumulate of the network as it was written, by our fastest run
+GFLOP/s    two operations a multiply-accumulate of the network as it was written, our fastest run;
+           "of peak": of the float32 multiply-adds on registers that this machine was measured at
+           (Winograd computes with fewer and low precision faster: both may pass 100 %)
 
 Our own engine reads .palm, its format. What ncnn's and MNN's converters make is kept in the user's
 cache folder, ~/.cache/palmkit/bench ($PALMKIT_CACHE_HOME/bench).
