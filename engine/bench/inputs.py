@@ -14,9 +14,18 @@ SIDE = 320
 
 
 def open_dims(types: Mapping[str, Type]) -> dict[str, int]:
-    """A size for every dim that is only a name: 1 for a batch, else 320."""
-    names = {dim for type in types.values() for dim in type.shape if isinstance(dim, str)}
-    return {name: 1 if name in BATCH_NAMES else SIDE for name in sorted(names)}
+    """A size for every dim that is only a name: 1 for a batch, else 320.
+
+    A batch is called so, or stands first of several dims and nowhere else.
+    """
+    batches: set[str] = set()
+    others: set[str] = set()
+    for type in types.values():
+        for axis, dim in enumerate(type.shape):
+            if isinstance(dim, str):
+                (batches if axis == 0 and len(type.shape) > 1 else others).add(dim)
+    is_batch = (batches - others) | set(BATCH_NAMES)
+    return {name: 1 if name in is_batch else SIDE for name in sorted(batches | others)}
 
 
 def random_inputs(types: Mapping[str, Type], sizes: Mapping[str, int]) -> dict[str, Array]:

@@ -115,16 +115,19 @@ class Table:
 
 def loads(comparisons: Sequence[Comparison], engines: Mapping[str, str]) -> list[str]:
     """The table of load times and memory."""
-    width = max((len(each.model) for each in comparisons), default=0)
-    width = max(width, len("load ms / memory MB"))
-    cells = "".join(f"{title:>14}" for title in engines.values())
-    lines = [f"{'load ms / memory MB':{width}}{cells}  {'load':>6}{'memory':>8}"]
+    rows = [["load ms / memory MB", *engines.values(), "load", "memory"]]
     for each in comparisons:
         by_name = {result.engine: result for result in each.results}
-        cells = "".join(f"{_load(by_name.get(name)):>14}" for name in engines)
-        ratios = [_fixed(each.load_ratio), _fixed(each.memory_ratio)]
-        lines.append(f"{each.model:{width}}{cells}  {ratios[0]:>6}{ratios[1]:>8}")
-    return lines
+        cells = [_load(by_name.get(name)) for name in engines]
+        rows.append([each.model, *cells, _fixed(each.load_ratio), _fixed(each.memory_ratio)])
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    return [
+        "  ".join(
+            f"{cell:>{width}}" if column else f"{cell:{width}}"
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        )
+        for row in rows
+    ]
 
 
 def summary(

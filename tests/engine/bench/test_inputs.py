@@ -16,6 +16,11 @@ def test_random_inputs_are_the_same_each_time() -> None:
     types = {"x": Type("float32", ("batch", 3, "height")), "k": Type("int64", ())}
     sizes = open_dims(types)
     assert sizes == {"batch": 1, "height": 320}
+    assert open_dims({"x": Type("float32", ("any", 3)), "k": Type("int64", ("length",))}) == {
+        "any": 1,
+        "length": 320,
+    }
+    assert open_dims({"x": Type("float32", ("a", "a"))}) == {"a": 320}
     first, second = (random_inputs(types, sizes) for _ in range(2))
     assert first["x"].shape == (1, 3, 320) and first["k"].dtype == np.int64
     assert np.array_equal(first["x"], second["x"])
