@@ -97,10 +97,15 @@ constexpr Algorithm kAlgorithms[] = {
     {"winograd_2", suits_tile<2>, true, tile_terms<2>, &ConvPrices::winograd_2, make_tiles<2>,
      nullptr},
     {"winograd_4", suits_tile<4>, true, tile_terms<4>, &ConvPrices::winograd_4, make_tiles<4>,
-     nullptr},
+     make_winograd_conv_bf16},
     {"winograd_6", suits_tile<6>, false, tile_terms<6>, &ConvPrices::winograd_6, make_tiles<6>,
      nullptr},
 };
+
+bool suits_bf16(const Algorithm& algorithm, const ConvShape& shape) {
+  if (algorithm.make_bf16 == make_winograd_conv_bf16) return suits_winograd_bf16(shape);
+  return algorithm.make_bf16 != nullptr;
+}
 
 struct Ranked {
   const Algorithm* algorithm;
@@ -113,7 +118,7 @@ struct Ranking {
   Ranking(const ConvShape& shape, uint32_t isa, bool bf16) {
     const ConvCosts costs(isa);
     for (const Algorithm& each : kAlgorithms) {
-      if (!each.suits(shape) || (bf16 && !each.make_bf16)) continue;
+      if (!each.suits(shape) || (bf16 && !suits_bf16(each, shape))) continue;
       const CostTerms terms = each.terms(shape, costs.lanes), &prices = costs.prices.*each.prices;
       const double sum = std::inner_product(terms.begin(), terms.end(), prices.begin(), 0.0);
       const Ranked ranked{&each, terms, sum * costs.scale * 1e-9};

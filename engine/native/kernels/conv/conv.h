@@ -62,6 +62,8 @@ StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
 StepPtr make_depthwise_conv_bf16(const Node& node, const ConvShape& shape);
 StepPtr make_row_conv_bf16(const Node& node, const ConvShape& shape);
 StepPtr make_gemm_conv_bf16(const Node& node, const ConvShape& shape);
+StepPtr make_winograd_conv_bf16(const Node& node, const ConvShape& shape);  // tiles of 4
+bool suits_winograd_bf16(const ConvShape& shape);
 
 // A way of convolving that suits a step: the value of attribute `algorithm`, and what the cost
 // model expects of it. terms: see cost.h.

@@ -7,6 +7,7 @@
 #include "kernels/conv/conv.h"
 #include "kernels/depthwise_bf16/depthwise_bf16.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
+#include "kernels/winograd_bf16/winograd_bf16.h"
 
 namespace palm {
 namespace {
@@ -155,6 +156,8 @@ class GemmConvBf16 : public ConvBf16 {
   // Patches [group][ky][kx][channel] of the pixels [begin, end), each group's of an even length.
   void gather(EitherIn x, Bf16* to, size_t begin, size_t end) const {
     const ConvShape& s = shape_;
+    if (s.is_matrix() && depth_ == s.channels)
+      return load(x + begin * depth_, (end - begin) * depth_, to);
     const bool odd = depth_ != s.taps() * s.group_channels;
     for (size_t i = begin; i < end; ++i) {
       const size_t ox = i % s.out_width, oy = i / s.out_width % s.out_height;
@@ -333,7 +336,146 @@ class DepthwiseConvBf16 : public ConvBf16 {
   Arena weights_;
 };
 
+// 3x3 by Winograd's way: blocks of tiles, each gathered, multiplied and scattered.
+class WinogradConvBf16 : public ConvBf16 {
+ public:
+  WinogradConvBf16(const Node& node, const ConvShape& shape)
+      : ConvBf16(node, shape),
+        gemm_(find_gemm_bf16(node.isa)),
+        kernel_(find_winograd_bf16(node.isa)) {
+    constexpr size_t kTile = WinogradBf16::kTile;
+    tiles_across_ = (shape.out_width + kTile - 1) / kTile;
+    tiles_down_ = (shape.out_height + kTile - 1) / kTile;
+    tiles_ = shape.images * tiles_across_ * tiles_down_;
+    panels_ = gemm_.count_panels(shape.out_channels);
+    pack(node.constant(kWeights, node.in(kWeights).count));
+  }
+
+  size_t scratch_bytes(int threads) const override {
+    return checked_product(static_cast<size_t>(threads), block_bytes(block(threads)));
+  }
+
+  void run(const Buffers& b) const override {
+    const ConvShape& s = shape_;
+    const int threads = b.pool->threads();
+    const size_t most = block(threads);
+    WinogradBf16 w{};
+    w.height = s.height, w.width = s.width, w.channels = s.channels;
+    w.out_height = s.out_height, w.out_width = s.out_width, w.out_channels = s.out_channels;
+    w.top = static_cast<ptrdiff_t>(s.top), w.left = static_cast<ptrdiff_t>(s.left);
+    w.tiles_across = tiles_across_, w.tiles_down = tiles_down_;
+    w.x = x(b), w.y = y(b);
+    w.patch_stride = plane(most * s.channels), w.product_stride = plane(most * s.out_channels);
+    w.epilogue = epilogue(b);
+    const auto own = [&](int thread) {
+      WinogradBf16 part = w;
+      char* const scratch = b.scratch + static_cast<size_t>(thread) * block_bytes(most);
+      part.products = reinterpret_cast<float*>(scratch);
+      part.patches = reinterpret_cast<Bf16*>(part.products + kProducts * w.product_stride);
+      return part;
+    };
+    if (!shared(threads)) {
+      b.pool->parallel(tiles_, {most, most}, [&](size_t begin, size_t end, int thread) {
+        const WinogradBf16 part = own(thread);
+        for (size_t first = begin; first < end; first += most) {
+          const size_t last = std::min(end, first + most);
+          kernel_.gather(part, first, first, last);
+          for (size_t i = 0; i < kProducts; ++i) multiply(part, i, last - first, 0, panels_);
+          kernel_.scatter(part, first, first, last);
+        }
+      });
+      return;
+    }
+    const WinogradBf16 all = own(0);
+    constexpr size_t kTransform = 8 * kProducts;
+    b.pool->parallel(tiles_, grain_of(s.channels * kTransform),
+                     [&](size_t begin, size_t end, int) { kernel_.gather(all, 0, begin, end); });
+    b.pool->parallel(kProducts * panels_, grain_of(tiles_ * s.channels * s.out_channels / panels_),
+                     [&](size_t begin, size_t end, int) {
+                       for (size_t i = begin; i < end; ++i)
+                         multiply(all, i / panels_, tiles_, i % panels_, i % panels_ + 1);
+                     });
+    b.pool->parallel(tiles_, grain_of(s.out_channels * kTransform),
+                     [&](size_t begin, size_t end, int) { kernel_.scatter(all, 0, begin, end); });
+  }
+
+ private:
+  static constexpr size_t kProducts = WinogradBf16::kProducts;
+
+  // Few tiles: then the threads share out their products and all read different weights.
+  bool shared(int threads) const {
+    constexpr size_t kFewTiles = 16;
+    return threads > 1 && tiles_ < kFewTiles * static_cast<size_t>(threads);
+  }
+
+  // Tiles at a time: what is kept of them stays in L2, and every thread gets as many blocks.
+  size_t block(int threads) const {
+    if (shared(threads)) return tiles_;
+    constexpr size_t kL2Bytes = 512 << 10, kLeastTiles = 16, kMostTiles = 64;
+    const size_t bytes =
+        kProducts * (shape_.channels * sizeof(Bf16) + shape_.out_channels * sizeof(float));
+    const size_t each =
+        std::clamp(kL2Bytes / bytes, kLeastTiles, kMostTiles) * static_cast<size_t>(threads);
+    const size_t blocks = (tiles_ + each - 1) / each * static_cast<size_t>(threads);
+    return std::max<size_t>(1, (tiles_ + blocks - 1) / blocks);
+  }
+
+  // An odd number of cache lines: whole pages apart, the products would share cache sets.
+  static size_t plane(size_t numbers) { return (numbers + 63) / 64 * 64 + 32; }
+
+  size_t block_bytes(size_t tiles) const {
+    return kProducts * (plane(checked_product(tiles, shape_.channels)) * sizeof(Bf16) +
+                        plane(checked_product(tiles, shape_.out_channels)) * sizeof(float));
+  }
+
+  void multiply(const WinogradBf16& w, size_t product, size_t count, size_t first_panel,
+                size_t last_panel) const {
+    const Bf16* const patches = w.patches + product * w.patch_stride;
+    gemm_.run({count,
+               w.out_channels,
+               w.channels,
+               1,
+               &patches,
+               w.channels,
+               reinterpret_cast<const Bf16*>(weights_.data()) + product * packed_,
+               {w.products + product * w.product_stride, false},
+               w.out_channels,
+               first_panel,
+               last_panel,
+               {}});
+  }
+
+  void pack(const float* weights) {
+    const size_t in = shape_.channels, out = shape_.out_channels;
+    packed_ = gemm_.pack(in, out, nullptr, 1, in, nullptr);
+    weights_ = Arena(checked_product(packed_, kProducts) * sizeof(Bf16));
+    const size_t plane = checked_product(in, out);
+    std::vector<float> all(checked_product(plane, kProducts));
+    for (size_t m = 0; m < out; ++m)
+      winograd_bf16_weights(weights + m * 9 * in, in, all.data() + m * in, plane);
+    for (size_t p = 0; p < kProducts; ++p) {
+      gemm_.pack(in, out, all.data() + p * plane, 1, in,
+                 reinterpret_cast<Bf16*>(weights_.data()) + p * packed_);
+    }
+  }
+
+  GemmBf16Kernel gemm_;
+  WinogradBf16Kernel kernel_;
+  size_t tiles_across_, tiles_down_, tiles_, panels_, packed_;
+  Arena weights_;
+};
+
 }  // namespace
+
+StepPtr make_winograd_conv_bf16(const Node& node, const ConvShape& shape) {
+  return std::make_unique<WinogradConvBf16>(node, shape);
+}
+
+bool suits_winograd_bf16(const ConvShape& s) {
+  constexpr size_t kLeastChannels = 32;
+  return suits_winograd(s, WinogradBf16::kTile) && s.channels % 2 == 0 &&
+         std::min(s.channels, s.out_channels) >= kLeastChannels;
+}
 
 StepPtr make_depthwise_conv_bf16(const Node& node, const ConvShape& shape) {
   return std::make_unique<DepthwiseConvBf16>(node, shape);

@@ -190,12 +190,16 @@ void tile(const GemmBf16& g, size_t row, size_t column, size_t columns, const Bf
     }
     return;
   }
-  PALM_UNROLL for (size_t i = 0; i < kRows; ++i) {
-    PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
-      sum[i][v].store(floats + i * kWidth + v * F32::lanes);
-    tail[i].store(floats + i * kWidth + kTail);
+  const bool straight = !g.c.is_narrow && columns == kWidth;
+  const size_t stride = straight ? g.ldc : kWidth;
+  float* const y = straight ? g.c.floats() + row * stride + column : floats;
+  float* to = y;
+  PALM_UNROLL for (int i = 0; i < kRows; ++i, to += stride) {
+    PALM_UNROLL for (int v = 0; v < kFull; ++v) { sum[i][v].store(to + v * F32::lanes); }
+    tail[i].store(to + kTail);
   }
-  end_rows(g, row, kRows, column, columns, floats, kWidth);
+  if (!straight) return end_rows(g, row, kRows, column, columns, floats, kWidth);
+  if (e.post) e.post(e.post_data, kRows, columns, y, stride);
 }
 
 using Tile = void (*)(const GemmBf16& g, size_t row, size_t column, size_t columns, const Bf16* b);
