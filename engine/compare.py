@@ -28,6 +28,7 @@ from palmkit.engine.faults import (
     difference,
     output_errors,
     reference_outputs,
+    rms_difference,
 )
 from palmkit.engine.ir import Graph
 from palmkit.engine.model import Model
@@ -42,7 +43,8 @@ class Comparison:
     """What came of a check.
 
     source: what was compared with; notes: what could not be done.
-    errors: the largest of each output over all runs, of the output's range.
+    errors: the largest of each output over all runs, of the output's range; rms: the largest root
+    mean square of a run's errors, likewise.
     stages: the largest error that each of STAGES adds, on the inputs that came out worst.
     """
 
@@ -50,6 +52,7 @@ class Comparison:
     runs: int
     tolerance: float
     errors: Mapping[str, float]
+    rms: Mapping[str, float]
     stages: Mapping[str, float]
     notes: tuple[str, ...]
     fault: Fault | None
@@ -74,6 +77,7 @@ def compare(
     tolerance: float = 1e-4,
     absolute: float = 5e-7,
     report: Report = lambda step: None,
+    precision: str = "high",
 ) -> Comparison:
     """Run a model and its source on the same inputs, and find what is wrong.
 
@@ -84,12 +88,13 @@ def compare(
     tolerance: the largest difference over the range of what was expected.
     absolute: differences up to this count as none: the step of float32 numbers near 4 to 8, which
     is where sums and sigmoids end that are to come out as zero.
+    precision: of the model, as in `engine.load`; "low" needs another tolerance.
     Raises UnsupportedError for a model that draws random numbers, and what Model.run raises.
     """
     _refuse_random(plain)
     notes: list[str] = []
-    model = Model(file)
-    errors = dict.fromkeys(file.outputs, 0.0)
+    model = Model(file, precision=precision)
+    errors, rms = dict.fromkeys(file.outputs, 0.0), dict.fromkeys(file.outputs, 0.0)
     worst, worst_inputs = -1.0, runs[0]
     for number, inputs in enumerate(runs, 1):
         report(f"run {number}")
@@ -102,14 +107,20 @@ def compare(
                 source = None
         if expected is None:
             expected = reference_outputs(plain, inputs)
-        found = output_errors(expected, model.run(inputs), absolute)
+        actual = model.run(inputs)
+        found = output_errors(expected, actual, absolute)
+        for name, value in expected.items():
+            if name in actual and value.shape == actual[name].shape:
+                rms[name] = max(rms[name], rms_difference(value, actual[name]))
         errors = {name: max(error, found.get(name, np.inf)) for name, error in errors.items()}
         if max(found.values(), default=0.0) > worst:
             worst, worst_inputs = max(found.values(), default=0.0), inputs
     compared_with = source.name if source is not None else "reference"
-    search = Search(file, plain, source, worst_inputs, tolerance, absolute, report)
+    search = Search(file, plain, source, worst_inputs, tolerance, absolute, report, precision)
     stages = search.stages()
-    result = Comparison(compared_with, len(runs), tolerance, errors, stages, tuple(notes), None)
+    result = Comparison(
+        compared_with, len(runs), tolerance, errors, rms, stages, tuple(notes), None
+    )
     return result if result.agrees else replace(result, fault=search.fault(stages))
 
 

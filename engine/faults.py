@@ -9,7 +9,7 @@ import numpy as np
 
 from palmkit.engine import passes
 from palmkit.engine.backends import BACKENDS
-from palmkit.engine.backends.options import DEFAULTS
+from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.partition import compile_parts
 from palmkit.engine.backends.refusal import first_output
 from palmkit.engine.errors import BackendError, PalmError
@@ -117,6 +117,19 @@ def reference_outputs(graph: Graph, inputs: Values) -> Values:
     return BACKENDS["reference"].compile(specialised(graph, inputs)).run(inputs)
 
 
+def rms_difference(expected: Array, actual: Array) -> float:
+    """The root mean square of the differences over the range of what was expected.
+
+    Where either is not finite it does not count.
+    """
+    wanted, got = expected.astype(np.float64), actual.astype(np.float64)
+    finite = np.isfinite(wanted) & np.isfinite(got)
+    if not finite.any():
+        return 0.0
+    mean = np.sqrt(np.mean((wanted[finite] - got[finite]) ** 2))
+    return float(mean / (np.ptp(wanted[finite]) or 1.0))
+
+
 def output_errors(expected: Values, actual: Values, absolute: float) -> dict[str, float]:
     """The difference of each expected value; infinite for one that is not there."""
     return {
@@ -146,6 +159,7 @@ class Search:
         tolerance: float,
         absolute: float,
         report: Report,
+        precision: str = "high",
     ) -> None:
         """The parameters of `compare`, with one set of inputs."""
         self.plain = specialised(plain, inputs)
@@ -155,6 +169,7 @@ class Search:
         self.tolerance = tolerance
         self.absolute = absolute
         self.report = report
+        self.precision = precision
 
     def stages(self) -> dict[str, float]:
         """The largest error that each stage adds; one without a source has no first stage."""
@@ -190,7 +205,7 @@ class Search:
             return reference_outputs(self.file, self.inputs)
         if stage == "optimised":
             return reference_outputs(optimise(self.file), self.inputs)
-        return Model(self.file).run(self.inputs)
+        return Model(self.file, precision=self.precision).run(self.inputs)
 
     def _plain(self) -> Fault:
         assert self.source is not None
@@ -237,7 +252,7 @@ class Search:
         values = dict(self.inputs)
         for node in _walk(graph, values):
             self.report(f"node {node.op}")
-            actual = _alone(node, values, graph)
+            actual = _alone(node, values, graph, self.precision)
             written = [name for name in node.outputs if name and name in actual]
             if not written:
                 continue
@@ -283,7 +298,8 @@ class Search:
             nodes=graph.nodes[: graph.nodes.index(node) + 1],
             outputs={name: Type.of(values[name]) for name in names if name not in graph.inputs},
         )
-        return compile_parts(cut, BACKENDS["cpu"], DEFAULTS).run(self.inputs)
+        options = Options(precision=self.precision)
+        return compile_parts(cut, BACKENDS["cpu"], options).run(self.inputs)
 
     def _between(self, stage: str, graph: Graph, expected: Values) -> Fault:
         """The first node that is wrong on right inputs: `expected` takes the place of what differs.
@@ -375,7 +391,7 @@ def _operand(name: str, value: Array, is_constant: bool, expected: Array | None)
     return Operand(name, str(Type.of(value)), low, high, is_constant, error)
 
 
-def _alone(node: Node, values: Values, graph: Graph) -> Values:
+def _alone(node: Node, values: Values, graph: Graph, precision: str) -> Values:
     """The node's outputs on backend cpu as a graph of its own; {} if that backend cannot."""
     inputs = dict.fromkeys(n for n in node.inputs if n and n not in graph.constants)
     single = Graph(
@@ -385,6 +401,7 @@ def _alone(node: Node, values: Values, graph: Graph) -> Values:
         {name: graph.constants[name] for name in node.inputs if name in graph.constants},
     )
     try:
-        return BACKENDS["cpu"].compile(single).run({name: values[name] for name in inputs})
+        program = BACKENDS["cpu"].compile(single, Options(precision=precision))
+        return program.run({name: values[name] for name in inputs})
     except PalmError:
         return {}

@@ -26,6 +26,7 @@ these are installed; else as a fresh conversion on backend reference (numpy).
 The error of an output is its largest difference over its range. Where one is above the tolerance
 the first wrong node is searched and printed with its inputs, and who is to blame: the converter or
 an op, the file, a graph pass, or a kernel.
+With --precision low products are of 8 bits: expect 1e-3 to 1e-1, most where inputs are noise.
 A file written with --fp16 has rounded weights: expect 1e-3, not 1e-4. Where a .tflite file has
 8-bit weights and float activations, LiteRT rounds the activations as well: expect 1e-2.
 
@@ -76,9 +77,14 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--tolerance",
         type=float,
-        default=1e-4,
         metavar="T",
-        help="largest difference over an output's range (1e-4)",
+        help="largest difference over an output's range (1e-4; with --precision low 0.1)",
+    )
+    parser.add_argument(
+        "--precision",
+        choices=("high", "normal", "low"),
+        default="high",
+        help="of the model's arithmetic (high)",
     )
     parser.add_argument(
         "--absolute",
@@ -107,6 +113,8 @@ def run(options: argparse.Namespace) -> int:
 
     if options.runs < 1:
         raise UsageError(f"--runs: expected at least 1, got {options.runs}")
+    if options.tolerance is None:
+        options.tolerance = 0.1 if options.precision == "low" else 1e-4
     for name in ("tolerance", "absolute"):
         if not getattr(options, name) >= 0:
             raise UsageError(f"--{name}: expected 0 or more, got {getattr(options, name)}")
@@ -127,7 +135,8 @@ def run(options: argparse.Namespace) -> int:
             source = None
             notes.append(f"{error}; compared with our own reference instead")
         runs = _runs(options, file)
-        found = compare(file, plain, source, runs, options.tolerance, options.absolute, report)
+        limits = options.tolerance, options.absolute
+        found = compare(file, plain, source, runs, *limits, report, options.precision)
     if options.json:
         facts = {**asdict(found), "agrees": found.agrees, "notes": [*notes, *found.notes]}
         print(json.dumps(_finite({"file": options.model, "source_file": options.source, **facts})))
@@ -258,7 +267,7 @@ def _lines(found: Comparison) -> list[str]:
     ]
     for name, error in found.errors.items():
         mark = "" if error <= found.tolerance else "   <- too much"
-        lines.append(f"  {name:{width}}  {error:.2e}{mark}")
+        lines.append(f"  {name:{width}}  {error:.2e}  root mean square {found.rms[name]:.1e}{mark}")
     added = "  ".join(f"{STAGES[stage]} {error:.1e}" for stage, error in found.stages.items())
     lines.append(f"  added by the {added}")
     if found.fault is not None:

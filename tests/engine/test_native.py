@@ -28,10 +28,11 @@ def test_kernel(test: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("isa", ["scalar", "neon", "avx2", "avx512"])
+@pytest.mark.parametrize("isa", ["scalar", "neon", "avx2", "avx512", "avx512bf16"])
 def test_instruction_sets_share_no_symbols(isa: str) -> None:
     """Else the linker could keep one set's copy, and an old CPU would meet new instructions."""
     objects = sorted(BUILD.glob(f"CMakeFiles/palm_{isa}.dir/**/*.o"))
+    number = "bf16" if isa.endswith("bf16") else "f32"
     if not objects or not shutil.which("nm"):
         pytest.skip("no object files: build with PALM_DEV (pip install -e), and have nm")
     for each in objects:
@@ -41,7 +42,7 @@ def test_instruction_sets_share_no_symbols(isa: str) -> None:
         assert symbols, each
         for kind, name in symbols:
             assert kind == "T", (each, kind, name)
-            assert name.split("(")[0].endswith(f"_f32_{isa}"), (each, name)
+            assert name.split("(")[0].endswith(f"_{number}_{isa}"), (each, name)
 
 
 def test_isas_and_kernels() -> None:

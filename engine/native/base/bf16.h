@@ -1,5 +1,5 @@
 #pragma once
-// bfloat16: the upper half of a float.
+// bfloat16: the upper half of a float. The functions have internal linkage, as those of base/simd.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -10,7 +10,7 @@ struct Bf16 {
   uint16_t bits;
 };
 
-inline float widen(Bf16 half) {
+static inline float widen(Bf16 half) {
   const uint32_t bits = static_cast<uint32_t>(half.bits) << 16;
   float value;
   std::memcpy(&value, &bits, sizeof value);
@@ -18,7 +18,7 @@ inline float widen(Bf16 half) {
 }
 
 // To the nearest, halves to even; a NaN stays one.
-inline Bf16 narrow(float value) {
+static inline Bf16 narrow(float value) {
   uint32_t bits;
   std::memcpy(&bits, &value, sizeof bits);
   if ((bits & 0x7fffffffu) > 0x7f800000u) return {static_cast<uint16_t>(bits >> 16 | 0x40u)};

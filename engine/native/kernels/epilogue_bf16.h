@@ -4,19 +4,20 @@
 
 namespace palm {
 
-// Numbers in memory, as float or as bfloat16.
+// Numbers in memory, as float or as bfloat16. Always inline: files for different instruction sets
+// must not share a copy.
 template <class Void, class Float, class Narrow>
 struct EitherPointer {
   Void* data = nullptr;
   bool is_narrow = false;
 
-  EitherPointer operator+(size_t n) const {
+  __attribute__((always_inline)) EitherPointer operator+(size_t n) const {
     EitherPointer moved = *this;
     moved.data = is_narrow ? static_cast<Void*>(narrow() + n) : floats() + n;
     return moved;
   }
-  Float* floats() const { return static_cast<Float*>(data); }
-  Narrow* narrow() const { return static_cast<Narrow*>(data); }
+  __attribute__((always_inline)) Float* floats() const { return static_cast<Float*>(data); }
+  __attribute__((always_inline)) Narrow* narrow() const { return static_cast<Narrow*>(data); }
 };
 using EitherIn = EitherPointer<const void, const float, const Bf16>;
 using EitherOut = EitherPointer<void, float, Bf16>;
