@@ -25,9 +25,10 @@ size_t huge_part(size_t bytes) {
 
 std::shared_ptr<char> get(size_t bytes) {
   const size_t huge = huge_part(bytes);
-  void* const data = huge ? std::aligned_alloc(kHugePage, huge < bytes ? bytes : huge)
-                          : std::aligned_alloc(kAlignment, bytes);
-  if (!data) fail(Fault::kBackend, "out of memory: could not get %zu bytes", bytes);
+  void* data;
+  // aligned_alloc would want a multiple of the alignment.
+  if (posix_memalign(&data, huge ? kHugePage : kAlignment, std::max(bytes, huge)))
+    fail(Fault::kBackend, "out of memory: could not get %zu bytes", bytes);
 #if defined(MADV_HUGEPAGE)
   if (huge) madvise(data, huge, MADV_HUGEPAGE);
 #endif
