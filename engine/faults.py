@@ -101,10 +101,14 @@ def difference(expected: Array, actual: Array, absolute: float = 0.0) -> float:
     largest = float(np.abs(wanted - got).max())
     if largest <= absolute:
         return 0.0
+    return largest / _range(wanted)
+
+
+def _range(wanted: Array) -> float:
     span, magnitude = float(wanted.max() - wanted.min()), float(np.abs(wanted).max())
     if not span or wanted.size < _FEW:
         span = max(span, magnitude)
-    return largest / (span or 1.0)
+    return span or 1.0
 
 
 def specialised(graph: Graph, inputs: Values) -> Graph:
@@ -118,16 +122,16 @@ def reference_outputs(graph: Graph, inputs: Values) -> Values:
 
 
 def rms_difference(expected: Array, actual: Array) -> float:
-    """The root mean square of the differences over the range of what was expected.
+    """The root mean square of the differences over the range of `difference`.
 
-    Where either is not finite it does not count.
+    What is not finite on either side does not count.
     """
     wanted, got = expected.astype(np.float64), actual.astype(np.float64)
     finite = np.isfinite(wanted) & np.isfinite(got)
     if not finite.any():
         return 0.0
     mean = np.sqrt(np.mean((wanted[finite] - got[finite]) ** 2))
-    return float(mean / (np.ptp(wanted[finite]) or 1.0))
+    return float(mean) / _range(wanted[finite])
 
 
 def output_errors(expected: Values, actual: Values, absolute: float) -> dict[str, float]:
