@@ -61,10 +61,12 @@ CostTerms depthwise_terms(const ConvShape& s, size_t lanes) {
 // Multiply-adds of whole vectors; floats of the tiles gathered, and scattered; weights; far floats;
 // one call.
 CostTerms winograd_terms(const ConvShape& s, size_t lanes, size_t tile) {
-  const double products = static_cast<double>((tile + 2) * (tile + 2));
+  const size_t patch = tile + (s.kernel_height + s.stride_x - 1) / s.stride_x - 1;
+  const double products = static_cast<double>(patch * patch);
   const double tiles = static_cast<double>(s.images) * ceil_to(s.out_height, tile) *
                        ceil_to(s.out_width, tile) / static_cast<double>(tile * tile);
-  const double in = static_cast<double>(s.channels), out = static_cast<double>(s.out_channels);
+  const double in = static_cast<double>(s.channels * s.stride_y * s.stride_x);
+  const double out = static_cast<double>(s.out_channels);
   // Too many to be still in L3 from the run before: about five times as far away.
   constexpr double kKept = 4 << 20, kFar = 5;
   const double weights = products * in * out;

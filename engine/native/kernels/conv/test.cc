@@ -167,6 +167,16 @@ void check(const char* isa_name, uint32_t isa) {
     c.activation = kActivations[random.bits() % 8];
     check(isa_name, isa, c, random);
   }
+  // Pictures, their pixels taken in squares.
+  for (size_t kernel = 5; kernel <= 8; ++kernel) {
+    for (size_t size = 9; size < 30; size += 4) {
+      const size_t channels = 2 + size / 4 % 3, pad = kernel / 2, end = size % 3;
+      check(isa_name, isa,
+            {2, size, size + 3, 1, channels, 5 + size, kernel, kernel, 2, 2, 1, 1, pad, pad - 1,
+             end, end + 1, size % 2 * 4, true, size % 5 ? "prelu" : "hard_swish"},
+            random);
+    }
+  }
   // Every number of channels, in tiles at the edge and inside.
   for (size_t channels = 2; channels <= 70; ++channels) {
     for (size_t kernel : {3, 5}) {

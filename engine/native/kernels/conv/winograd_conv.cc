@@ -1,4 +1,5 @@
 #include <algorithm>
+#include <cstring>
 
 #include "kernels/conv/conv.h"
 #include "kernels/gemm/gemm.h"
@@ -7,15 +8,62 @@
 namespace palm {
 namespace {
 
+// What is convolved in steps of one. Steps of two by a kernel of k taps are steps of one by (k + 1)
+// / 2 taps over four times the channels: squares of 2 by 2 pixels, taken for one each.
+struct Unstrided {
+  explicit Unstrided(const ConvShape& s)
+      : stride(s.stride_x),
+        taps((s.kernel_height + stride - 1) / stride),
+        channels(s.channels * stride * stride),
+        pixel(stride == 1 ? s.channels : whole_vectors(channels)),
+        height(stride == 1 ? s.height : s.out_height + taps - 1),
+        width(stride == 1 ? s.width : s.out_width + taps - 1) {}
+
+  static size_t whole_vectors(size_t floats) { return (floats + 15) / 16 * 16; }
+
+  size_t stride, taps, channels;
+  size_t pixel;  // floats from one to the next
+  size_t height, width;
+};
+
+// Rows [begin, end) of squares; `row` counts those of all images.
+template <size_t kChannels>
+void make_squares(const ConvShape& s, const Unstrided& u, const float* x, float* squares,
+                  size_t begin, size_t end) {
+  constexpr size_t kPair = 2 * kChannels;
+  for (size_t row = begin; row < end; ++row) {
+    float* const to = squares + row * u.width * u.pixel;
+    for (size_t half = 0; half < 2; ++half) {
+      // Wraps round to a large number above the image.
+      const size_t y = row % u.height * 2 + half - s.top;
+      const float* const line = x + (row / u.height * s.height + y) * s.width * kChannels;
+      for (size_t i = 0; i < u.width; ++i) {
+        float* const pair = to + i * u.pixel + half * kPair;
+        const size_t left = i * 2 - s.left;
+        if (y < s.height && left < s.width && left + 1 < s.width) {
+          std::memcpy(pair, line + left * kChannels, kPair * sizeof(float));
+          continue;
+        }
+        for (size_t j = 0; j < 2; ++j) {
+          float* const one = pair + j * kChannels;
+          if (y < s.height && left + j < s.width)
+            std::memcpy(one, line + (left + j) * kChannels, kChannels * sizeof(float));
+          else std::fill_n(one, kChannels, 0.f);
+        }
+      }
+    }
+  }
+}
+
 // Blocks of tiles, each gathered, multiplied and scattered.
 class WinogradConv : public Conv {
  public:
   WinogradConv(const Node& node, const ConvShape& shape, size_t tile)
       : Conv(node, shape),
+        x_(shape),
         gemm_(find_gemm(node.isa)),
-        kernel_(find_winograd(node.isa, tile, shape.kernel_height)),
-        tile_(tile),
-        products_((tile + shape.kernel_height - 1) * (tile + shape.kernel_height - 1)) {
+        kernel_(find_winograd(node.isa, tile, x_.taps)),
+        products_((tile + x_.taps - 1) * (tile + x_.taps - 1)) {
     tiles_across_ = (shape.out_width + tile - 1) / tile;
     tiles_down_ = (shape.out_height + tile - 1) / tile;
     tiles_ = shape.images * tiles_across_ * tiles_down_;
@@ -28,8 +76,8 @@ class WinogradConv : public Conv {
 
   size_t scratch_bytes(int threads) const override {
     const size_t blocks = shared(threads) ? 1 : static_cast<size_t>(threads);
-    return sizeof(float) *
-           (whole_vectors(shape_.channels) + checked_product(blocks, block_floats(block(threads))));
+    return sizeof(float) * (whole_vectors(x_.channels) + square_floats() +
+                            checked_product(blocks, block_floats(block(threads))));
   }
 
   void run(const Buffers& b) const override {
@@ -37,17 +85,22 @@ class WinogradConv : public Conv {
     const int threads = b.pool->threads();
     const size_t most = block(threads);
     float* const zeros = reinterpret_cast<float*>(b.scratch);
-    float* const scratch = zeros + whole_vectors(s.channels);
-    std::fill_n(zeros, s.channels, 0.f);
+    float* const squares = zeros + whole_vectors(x_.channels);
+    std::fill_n(zeros, x_.channels, 0.f);
     Winograd w{};
-    w.height = s.height, w.width = s.width, w.channels = s.channels;
+    w.height = x_.height, w.width = x_.width, w.channels = x_.channels;
     w.out_height = s.out_height, w.out_width = s.out_width, w.out_channels = s.out_channels;
-    w.top = static_cast<ptrdiff_t>(s.top), w.left = static_cast<ptrdiff_t>(s.left);
+    w.x = b.in(kX), w.x_stride = x_.pixel, w.zeros = zeros, w.y = b.out();
+    if (x_.stride == 1) {
+      w.top = static_cast<ptrdiff_t>(s.top), w.left = static_cast<ptrdiff_t>(s.left);
+    } else {
+      make_squares(w.x, squares, *b.pool);
+      w.x = squares;
+    }
     w.tiles_across = tiles_across_, w.tiles_down = tiles_down_;
-    w.x = b.in(kX), w.zeros = zeros, w.y = b.out();
-    w.patch_stride = whole_vectors(s.channels), w.product_stride = whole_vectors(s.out_channels);
+    w.patch_stride = whole_vectors(x_.channels), w.product_stride = whole_vectors(s.out_channels);
     w.patch_plane = plane(most * w.patch_stride), w.product_plane = plane(most * w.product_stride);
-    w.patches = scratch, w.products = w.patches + products_ * w.patch_plane;
+    w.patches = squares + square_floats(), w.products = w.patches + products_ * w.patch_plane;
     w.epilogue = epilogue(b);
     if (shared(threads)) return run_shared(w, *b.pool);
     b.pool->parallel(tiles_, {most, most}, [&](size_t begin, size_t end, int thread) {
@@ -66,6 +119,21 @@ class WinogradConv : public Conv {
  private:
   static constexpr size_t kNarrowPanel = 16, kWidePanel = 64;
 
+  static size_t whole_vectors(size_t floats) { return Unstrided::whole_vectors(floats); }
+
+  size_t square_floats() const {
+    if (x_.stride == 1) return 0;
+    return checked_product(shape_.images * x_.height, x_.width * x_.pixel);
+  }
+
+  void make_squares(const float* x, float* squares, Pool& pool) const {
+    const auto make = shape_.channels == 2   ? palm::make_squares<2>
+                      : shape_.channels == 3 ? palm::make_squares<3>
+                                             : palm::make_squares<4>;
+    pool.parallel(shape_.images * x_.height, grain_of(x_.width * x_.channels * kWorkOfTouching),
+                  [&](size_t begin, size_t end, int) { make(shape_, x_, x, squares, begin, end); });
+  }
+
   // Few tiles: then the threads share out their products and all read different weights.
   bool shared(int threads) const {
     constexpr size_t kFewTiles = 16;
@@ -73,7 +141,7 @@ class WinogradConv : public Conv {
   }
 
   void run_shared(const Winograd& w, Pool& pool) const {
-    const size_t transform = 8 * products_, in = shape_.channels, out = shape_.out_channels;
+    const size_t transform = 8 * products_, in = x_.channels, out = shape_.out_channels;
     pool.parallel(tiles_, grain_of(in * transform),
                   [&](size_t begin, size_t end, int) { kernel_.gather(w, 0, begin, end); });
     pool.parallel(products_ * panels_, grain_of(tiles_ * in * panel_),
@@ -88,7 +156,7 @@ class WinogradConv : public Conv {
   size_t block(int threads) const {
     if (shared(threads)) return tiles_;
     constexpr size_t kL2Floats = 128 << 10, kLeastTiles = 28, kMostTiles = 56;
-    const size_t floats = products_ * (shape_.channels + shape_.out_channels);
+    const size_t floats = products_ * (x_.channels + shape_.out_channels);
     const size_t most = std::clamp(kL2Floats / floats, kLeastTiles, kMostTiles);
     const size_t each = static_cast<size_t>(threads) * most;
     const size_t blocks =
@@ -96,13 +164,11 @@ class WinogradConv : public Conv {
     return std::max<size_t>(1, (tiles_ + blocks - 1) / blocks);
   }
 
-  static size_t whole_vectors(size_t floats) { return (floats + 15) / 16 * 16; }
-
   // An odd number of cache lines: whole pages apart, the products would share cache sets.
   static size_t plane(size_t floats) { return floats / 16 % 2 ? floats : floats + 16; }
 
   size_t block_floats(size_t tiles) const {
-    return products_ * (plane(checked_product(tiles, whole_vectors(shape_.channels))) +
+    return products_ * (plane(checked_product(tiles, whole_vectors(x_.channels))) +
                         plane(checked_product(tiles, whole_vectors(shape_.out_channels))));
   }
 
@@ -127,9 +193,25 @@ class WinogradConv : public Conv {
                panel_ == kNarrowPanel ? kAhead : 0});
   }
 
+  // The kernels [m][taps][taps][channels] for squares, zeros where theirs have no tap.
+  std::vector<float> square_weights(const float* w) const {
+    const size_t taps = shape_.kernel_height, in = shape_.channels;
+    std::vector<float> all(checked_product(x_.taps * x_.taps * x_.channels, shape_.out_channels));
+    for (size_t m = 0; m < shape_.out_channels; ++m) {
+      for (size_t ky = 0; ky < taps; ++ky) {
+        for (size_t kx = 0; kx < taps; ++kx, w += in) {
+          const size_t tap = (m * x_.taps + ky / 2) * x_.taps + kx / 2;
+          std::copy_n(w, in, all.data() + tap * x_.channels + (ky % 2 * 2 + kx % 2) * in);
+        }
+      }
+    }
+    return all;
+  }
+
   void pack(const float* weights) {
-    const size_t in = shape_.channels, out = shape_.out_channels;
-    const size_t taps = shape_.taps();
+    const size_t in = x_.channels, out = shape_.out_channels, taps = x_.taps * x_.taps;
+    std::vector<float> squares;
+    if (x_.stride != 1) weights = (squares = square_weights(weights)).data();
     panel_floats_ = whole_vectors(gemm_.pack(in, panel_, nullptr, panel_, 1, nullptr));
     weights_ = Arena(checked_product(panel_floats_, products_ * panels_) * sizeof(float));
     const size_t plane = checked_product(in, panel_);
@@ -151,9 +233,10 @@ class WinogradConv : public Conv {
     }
   }
 
+  Unstrided x_;
   GemmKernel gemm_;
   WinogradKernel kernel_;
-  size_t tile_, products_, tiles_across_, tiles_down_, tiles_, panel_, panels_, panel_floats_;
+  size_t products_, tiles_across_, tiles_down_, tiles_, panel_, panels_, panel_floats_;
   Arena weights_;
 };
 
@@ -164,10 +247,17 @@ StepPtr make_winograd_conv(const Node& node, const ConvShape& shape, size_t tile
 }
 
 bool suits_winograd(const ConvShape& s, size_t tile) {
+  if (s.kernel_height != s.kernel_width || s.dilation_y != 1 || s.dilation_x != 1 ||
+      s.groups != 1 || s.stride_y != s.stride_x)
+    return false;
   constexpr size_t kLeastChannels = 8;  // a vector, where those are not masked
-  return (tile == 2 || tile == 4 || tile == 6) && s.channels >= kLeastChannels &&
-         s.kernel_height == 3 && s.kernel_width == 3 && s.stride_y == 1 && s.stride_x == 1 &&
-         s.dilation_y == 1 && s.dilation_x == 1 && s.groups == 1;
+  if (s.stride_x == 1) {
+    return (tile == 2 || tile == 4 || tile == 6) && s.channels >= kLeastChannels &&
+           s.kernel_height == 3;
+  }
+  // Those that read pictures.
+  return tile == 4 && s.stride_x == 2 && s.channels >= 2 && s.channels <= 4 &&
+         s.kernel_height >= 5 && s.kernel_height <= 8;
 }
 
 }  // namespace palm

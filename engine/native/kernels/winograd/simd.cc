@@ -109,7 +109,7 @@ PALM_INLINE void gather_columns(const float* const (&from)[B::kPatch][B::kPatch]
 template <class B>
 void gather_tile(const Winograd& w, size_t index, size_t tile) {
   const Place at = place_of(w, tile);
-  const float* const image = w.x + at.image * w.height * w.width * w.channels;
+  const float* const image = w.x + at.image * w.height * w.width * w.x_stride;
   // Wrap round to large numbers above and to the left of the image.
   const size_t y0 = at.y * B::kTile - static_cast<size_t>(w.top);
   const size_t x0 = at.x * B::kTile - static_cast<size_t>(w.left);
@@ -117,7 +117,7 @@ void gather_tile(const Winograd& w, size_t index, size_t tile) {
   for (size_t i = 0; i < B::kPatch; ++i) {
     for (size_t j = 0; j < B::kPatch; ++j) {
       const bool inside = y0 + i < w.height && x0 + j < w.width;
-      from[i][j] = inside ? image + ((y0 + i) * w.width + x0 + j) * w.channels : w.zeros;
+      from[i][j] = inside ? image + ((y0 + i) * w.width + x0 + j) * w.x_stride : w.zeros;
     }
   }
   float* const to = w.patches + index * w.patch_stride;

@@ -15,6 +15,7 @@ struct Winograd {
   ptrdiff_t top, left;
   size_t tiles_across, tiles_down;  // of one image
   const float* x;
+  size_t x_stride;     // floats from a pixel to the next
   const float* zeros;  // as many as channels: what lies outside of x
   float* y;
   float* patches;   // product p of tile t: patches + p * patch_plane + t * patch_stride
