@@ -67,9 +67,10 @@ class WinogradConv : public Conv {
     tiles_across_ = (shape.out_width + tile - 1) / tile;
     tiles_down_ = (shape.out_height + tile - 1) / tile;
     tiles_ = shape.images * tiles_across_ * tiles_down_;
-    // With as few tiles as one register tile has rows the weights are read only once, from memory.
-    constexpr size_t kFewest = 8, kFew = 16;
-    panel_ = tiles_ > kFewest && tiles_ <= kFew ? kNarrowPanel : kWidePanel;
+    // Weights that come from memory are read only once where a register tile has all tiles' rows.
+    constexpr size_t kFewest = 8, kFew = 16, kFar = 2 << 20;
+    const bool far = products_ * x_.channels * shape.out_channels >= kFar;
+    panel_ = far && tiles_ > kFewest && tiles_ <= kFew ? kNarrowPanel : kWidePanel;
     panels_ = (shape.out_channels + panel_ - 1) / panel_;
     pack(node.constant(kWeights, node.in(kWeights).count));
   }

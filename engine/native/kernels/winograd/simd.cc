@@ -151,12 +151,12 @@ void finish(const Epilogue& e, const float* values, F32 bias, float* y, size_t s
 
 // Rows kFirst, kFirst + 2 ... of a tile, before the epilogue.
 template <class B, int kFirst>
-PALM_INLINE void rows_of(const float* from, size_t plane, float* to) {
+PALM_INLINE void rows_of(const float* from, size_t n, size_t plane, float* to) {
   F32 part[B::kTile][B::kPatch];
   PALM_UNROLL for (int j = 0; j < B::kPatch; ++j) {
     F32 m[B::kPatch], y[B::kTile];
     PALM_UNROLL for (int i = 0; i < B::kPatch; ++i)
-      m[i] = F32::load(from + static_cast<size_t>(i * B::kPatch + j) * plane);
+      m[i] = load_masked(from + static_cast<size_t>(i * B::kPatch + j) * plane, n);
     from_basis<B, kFirst>(m, y);
     PALM_UNROLL for (int i = kFirst; i < B::kTile; i += 2) { part[i][j] = y[i]; }
   }
@@ -180,9 +180,9 @@ void scatter_tile(const Winograd& w, size_t index, size_t tile) {
   const float* const from = w.products + index * w.product_stride;
   for (size_t c = 0; c < w.out_channels; c += F32::lanes) {
     alignas(64) float values[B::kTile * B::kTile * F32::lanes];
-    rows_of<B, 0>(from + c, w.product_plane, values);
-    rows_of<B, 1>(from + c, w.product_plane, values);
     const size_t left = w.out_channels - c, n = left < F32::lanes ? left : F32::lanes;
+    rows_of<B, 0>(from + c, n, w.product_plane, values);
+    rows_of<B, 1>(from + c, n, w.product_plane, values);
     const F32 bias = e.bias ? F32::load(e.bias + c, n) : F32::set(0.f);
     for (size_t i = 0; i < rows; ++i) {
       const float* const row = values + i * B::kTile * F32::lanes;
