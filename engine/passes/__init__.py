@@ -89,8 +89,12 @@ def optimise(graph: Graph) -> Graph:
     return graph
 
 
-def steps(graph: Graph, pipeline: Sequence[Pass] = PIPELINE) -> Iterator[tuple[Pass, Graph]]:
-    """The way of `optimise`: each pass that changes the graph, with the graph that it makes."""
+def steps(graph: Graph, pipeline: Sequence[Pass] = ()) -> Iterator[tuple[Pass, Graph]]:
+    """The way of `optimise`: each pass that changes the graph, with the graph that it makes.
+
+    pipeline: other passes than PIPELINE.
+    """
+    pipeline = pipeline or PIPELINE
     check(graph)
     for node in graph.nodes:
         find(node.op)
