@@ -41,9 +41,10 @@ def load(
     backend: "cpu" (native code; what it has no kernel for runs in numpy) or "reference" (numpy,
     slow, the definition).
     threads: how many threads one run uses; 1 starts none.
-    precision: "high" and "normal" compute in float32. "low" multiplies in bfloat16 (8 bits of each
+    precision: "high" computes in float32; so does "normal", with convolutions to 1e-5 of their
+    output's range instead of 2e-6, seldom faster. "low" multiplies in bfloat16 (8 bits of each
     factor; sums in float32; denormal numbers count as zero) where the CPU has it (AVX512_BF16), up
-    to twice as fast; elsewhere it means "high". `palmkit check --precision low` tells the error.
+    to twice as fast; elsewhere it means "normal". `palmkit check --precision low` tells the error.
     tune: time the candidates for each convolution on this machine where the cost model finds them
     close, and keep the times in the user's cache folder ($PALMKIT_CACHE_HOME moves it); with open
     dims, when sizes first come. What is less exact than `precision` allows is no candidate.

@@ -42,9 +42,9 @@ class Model:
         backend: "cpu" (native; what it has no kernel for runs in numpy, see `fallbacks`) or
         "reference" (numpy, slow, the definition).
         threads: how many threads one run uses; 1 starts none.
-        precision: "high" and "normal" compute in float32. "low" multiplies in bfloat16, with sums
-        in float32, where the CPU has it (AVX512_BF16); elsewhere, and on backend "reference", it
-        means "high".
+        precision: "high" computes in float32; so does "normal", with less exact convolutions. "low"
+        multiplies in bfloat16, with sums in float32, where the CPU has it (AVX512_BF16); elsewhere
+        it means "normal". Backend "reference" is always exact.
         tune: time what may be the fastest algorithm for each convolution, as `engine.load` says.
         Raises BackendError for a backend that is unknown or missing, UnsupportedError if it
         cannot run the model, ValueError for other bad options.
@@ -169,7 +169,7 @@ class Model:
             isinstance(file, Graph)
             or shapes not in file.plans
             or self._backend is not BACKENDS["cpu"]
-            or self._options.precision == "low"
+            or self._options.precision != "high"
             or self._options.tune
         ):
             return None

@@ -10,9 +10,10 @@ class Options:
     """How a graph is made ready; a backend that has no use for one of them leaves it alone.
 
     threads: how many threads one run uses; 1 starts none.
-    precision: "high" computes in float32, and so does "normal" today. "low" multiplies in bfloat16
-    (8 bits of each factor, sums in float32, denormal numbers as zero) where the CPU can and the
-    backend has such kernels; elsewhere it means "high".
+    precision: "high" computes in float32, each convolution to about 2e-6 of its output's range;
+    "normal" to about 1e-5, which allows Winograd's F(6,3). "low" multiplies in bfloat16 (8 bits of
+    each factor, sums in float32, denormal numbers as zero) where the CPU can and the backend has
+    such kernels; elsewhere it means "normal".
     tune: time the candidates for each convolution on this machine, and keep the times on disk.
     """
 

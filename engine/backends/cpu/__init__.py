@@ -22,7 +22,7 @@ class CpuProgram(NativeProgram):
         from palmkit.engine import _native
 
         narrow = options.precision == "low" and "avx512bf16" in _native.isas()
-        self.plan, outputs = plan(graph, narrow)
+        self.plan, outputs = plan(graph, narrow, options.precision == "high")
         if options.tune:
             from palmkit.engine.backends.cpu.search import tuned
 
@@ -40,10 +40,10 @@ class CpuProgram(NativeProgram):
         )
 
 
-def plan(graph: Graph, narrow: bool = False) -> tuple[Plan, dict[str, Type]]:
+def plan(graph: Graph, narrow: bool = False, exact: bool = True) -> tuple[Plan, dict[str, Type]]:
     """The plan of a static graph, and the types of its outputs.
 
-    narrow: products may be computed in bfloat16.
+    narrow: products may be computed in bfloat16. exact: else products may be of wide tiles, too.
     Raises RefusedError, which names every node that has no rule.
     """
     # A model whose plan is in its file does without all of this.
@@ -51,7 +51,7 @@ def plan(graph: Graph, narrow: bool = False) -> tuple[Plan, dict[str, Type]]:
     from palmkit.engine.backends.cpu.lowering import Lowering
     from palmkit.engine.plan import allocate
 
-    lowering = Lowering(graph, narrow)
+    lowering = Lowering(graph, narrow, exact)
     outputs = {name: lowering.declared[name] for name in graph.outputs}
     return allocate(lowering.steps, lowering.constants, lowering.borders), outputs
 

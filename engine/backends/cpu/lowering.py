@@ -114,15 +114,17 @@ def _computed(type: Type) -> Type:
 class Lowering:
     """Steps of a static graph, built node by node by the rules."""
 
-    def __init__(self, graph: Graph, narrow: bool = False) -> None:
+    def __init__(self, graph: Graph, narrow: bool = False, exact: bool = True) -> None:
         """Lower `graph`.
 
         narrow: multiply in bfloat16, and keep in it what is between two nodes that can do with it.
+        exact: no way of computing in float32 that is off by much more than the plain one.
         Raises RefusedError, which names every node that has no rule, or whose type only a run
         gives.
         """
         self.graph = graph
         self.narrow = narrow
+        self.exact = exact
         inferred = infer_types(graph)
         self.declared = {name: type for name, type in inferred.items() if type.is_static}
         self.types = {name: _computed(type) for name, type in self.declared.items()}

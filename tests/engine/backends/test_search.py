@@ -92,6 +92,43 @@ def test_less_exact_tiles_need_a_lower_precision() -> None:
     assert "winograd_6" not in names["high"]
 
 
+@pytest.mark.parametrize(
+    ("algorithm", "bound"),
+    [("gemm", 1e-6), ("winograd_2", 1e-6), ("winograd_4", 2e-6), ("winograd_6", 1e-5)],
+)
+def test_tiles_are_as_exact_as_is_said(algorithm: str, bound: float) -> None:
+    """Errors as parts of the output's range, as options.py and ARCHITECTURE.md have them."""
+    random = np.random.default_rng(0)
+    size, channels = 32, 64
+    x = random.normal(size=(1, size, size, channels)).astype(np.float32)
+    w = random.normal(size=(channels, 3, 3, channels), scale=1 / 24).astype(np.float32)
+    wide = np.pad(x.astype(np.float64), ((0, 0), (1, 1), (1, 1), (0, 0)))
+    expected = np.zeros(x.shape)
+    for i, j in np.ndindex(3, 3):
+        expected += wide[:, i : i + size, j : j + size] @ w[:, i, j].T.astype(np.float64)
+    tensors = [
+        ("input", 0, "float32", list(x.shape)),
+        ("constant", 0, "float32", list(w.shape)),
+        ("output", 0, "float32", list(x.shape)),
+    ]
+    steps = [("conv", [0, 1], [2], {"pads": [1, 1, 1, 1], "algorithm": algorithm})]
+    y = np.zeros_like(x)
+    native.Program(tensors, steps, [w], 0).session(1).run([x], [y])
+    assert np.abs(y - expected).max() < bound * np.ptp(expected)
+
+
+@pytest.mark.parametrize(("precision", "attribute"), [("high", None), ("normal", "normal")])
+def test_precision_reaches_the_convolutions(precision: str, attribute: str | None) -> None:
+    graph = Graph(
+        {"x": Type("float32", (1, 2, 8, 8))},
+        {"y": Type("float32", (1, 4, 6, 6))},
+        (Node("conv", ("x", "w"), ("y",)),),
+        {"w": np.ones((4, 2, 3, 3), np.float32)},
+    )
+    plan = Cpu().compile(graph, Options(precision=precision)).plan
+    assert [a.get("precision") for k, _, _, a in plan.steps if k == "conv"] == [attribute]
+
+
 def test_fastest_keeps_the_default_unless_the_gain_is_clear() -> None:
     assert fastest({"gemm": 1.0, "rows": 0.99}, "gemm") == "gemm"
     assert fastest({"gemm": 1.0, "rows": 0.9}, "gemm") == "rows"

@@ -110,6 +110,8 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     }
     if lowering.narrow:
         attrs["precision"] = "bfloat16"
+    elif not lowering.exact:
+        attrs["precision"] = "normal"
     image = _image(lowering.get(x, order, stored=True), rank)
     residual = _image(lowering.get(z, order, stored=True), rank) if z else None
     y = lowering.put(node.outputs[0], order, lowering.kept_dtype(node.outputs[0]))

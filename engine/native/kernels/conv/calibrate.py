@@ -35,15 +35,18 @@ def shapes(count: int) -> list[dict[str, Any]]:
     found: list[dict[str, Any]] = []
     while len(found) < count:
         kind = draw.choice(("3x3", "3x3", "3x3", "3x3s2", "kxk", "1x1", "1x1s2", "line", "group"))
-        kind = draw.choice((kind, kind, kind, "depthwise"))
+        kind = draw.choice((kind, kind, kind, kind, "depthwise", "first"))
         side, c, m = draw.choice(SIDES), draw.choice(CHANNELS), draw.choice(CHANNELS)
         kernel = {"kxk": draw.choice((2, 5, 7)), "1x1": 1, "1x1s2": 1}.get(kind, 3)
         if kind == "depthwise":
             kernel = draw.choice((3, 5))
+        if kind == "first":
+            kernel, c = draw.choice((3, 5, 5, 7, 7)), draw.choice((3, 3, 3, 4))
         window, group = [kernel, kernel], 1
         if kind == "line":
             window = draw.choice(([1, 3], [3, 1], [1, 7], [7, 1]))
-        stride = 2 if kind.endswith("s2") or kind == "depthwise" and draw.random() < 0.3 else 1
+        halves = kind == "first" or kind == "depthwise" and draw.random() < 0.3
+        stride = 2 if halves or kind.endswith("s2") else 1
         if kind == "group":
             group = draw.choice((2, 4, 8))
             c, m = -(-c // group) * group, -(-m // group) * group
