@@ -114,7 +114,7 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         attrs["precision"] = "normal"
     image = _image(lowering.get(x, order, stored=True), rank)
     residual = _image(lowering.get(z, order, stored=True), rank) if z else None
-    y = lowering.put(node.outputs[0], order, lowering.kept_dtype(node.outputs[0]))
+    y = _image(lowering.put(node.outputs[0], order, lowering.kept_dtype(node.outputs[0])), rank)
     # The float32 kernels of one group read a residual where they are about to write.
     plain = not lowering.narrow and attrs["group"] == 1
     over = residual and plain and residual.buffer is not image.buffer and residual.dims == y.dims
@@ -127,7 +127,7 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
             _per_channel(lowering, slope, lowering.dims(w)[0]) if slope else None,
             residual,
         ],
-        [_image(y, rank)],
+        [y],
         attrs,
         in_place=4 if over else None,
     )

@@ -10,18 +10,24 @@
 namespace palm {
 namespace {
 
-constexpr size_t kMaxVectors = F32::registers == 32 ? 4 : 3;
+constexpr size_t kWidest = 4, kMaxVectors = F32::registers == 32 ? kWidest : 3;
 
-// The rows that tiles of 1, 2 ... vectors have: as many as the registers hold beside a row of b and
-// an element of a, and fewer for what is left of a matrix.
-constexpr int kRowChoices = 6;
-using RowChoices = int[kRowChoices];
-constexpr RowChoices kWideRows[] = {
-    {16, 12, 8, 4, 2, 1}, {14, 10, 7, 4, 2, 1}, {9, 6, 4, 3, 2, 1}, {6, 5, 4, 3, 2, 1}};
-constexpr RowChoices kNarrowRows[] = {{12, 8, 6, 4, 2, 1}, {6, 5, 4, 3, 2, 1}, {4, 4, 3, 3, 2, 1}};
+// The most rows that a tile of 1, 2 ... vectors has.
+constexpr int kMostRows[3][kWidest] = {{8, 8, 6, 6}, {12, 12, 8, 6}, {12, 6, 4, 4}};
+constexpr int most_rows(size_t vectors, bool half) {
+  // Half vectors are done twice as fast.
+  if (F32::lanes == 16) return half && vectors == 1 ? 12 : kMostRows[0][vectors - 1];
+  return kMostRows[F32::registers == 32 ? 1 : 2][vectors - 1];
+}
 
-constexpr const RowChoices& row_choices(size_t vectors) {
-  return F32::registers == 32 ? kWideRows[vectors - 1] : kNarrowRows[vectors - 1];
+// As many as are best for sums of `depth`: the end of a tile is a burst of work beside which the
+// next one's sums are begun only if it is short, but a low tile reads b more often.
+size_t best_rows(size_t vectors, bool half, size_t depth) {
+  constexpr int kShort = 4;
+  constexpr size_t kDeep = 80;
+  const int most = most_rows(vectors, half);
+  const bool low = F32::lanes == 16 && vectors > 2 && depth < kDeep;
+  return static_cast<size_t>(low && most > kShort ? kShort : most);
 }
 
 constexpr size_t vectors_of(size_t columns) { return (columns + F32::lanes - 1) / F32::lanes; }
@@ -90,6 +96,24 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
         e.bias ? Last::load(e.bias + column + kFullColumns, last_columns) : Last::set(0.f);
     PALM_UNROLL for (int i = 0; i < kRows; ++i) { last[i] = start; }
   }
+  if (e.residual) {
+    const float* r = e.residual + row * e.residual_stride + column;
+    const size_t columns = e.residual_channels > column ? e.residual_channels - column : 0;
+    const auto left = [&](size_t begin, size_t most) {
+      const size_t n = columns > begin ? columns - begin : 0;
+      return n < most ? n : most;
+    };
+    size_t n[kSums];
+    PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
+      n[v] = left(v * F32::lanes, F32::lanes);
+    const size_t last_n = left(kFullColumns, last_columns);
+    PALM_UNROLL for (int i = 0; i < kRows; ++i, r += e.residual_stride) {
+      PALM_PIN(r);
+      PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
+        sum[v][i] = sum[v][i] + F32::load(r + v * F32::lanes, n[v]);
+      last[i] = last[i] + Last::load(r + kFullColumns, last_n);
+    }
+  }
   // One pointer for four rows, at p, p + lda, p + 2 * lda and p + 3 * lda.
   ptrdiff_t lda = static_cast<ptrdiff_t>(g.lda * sizeof(float)), lda3 = lda * 3;
   PALM_PIN(lda);
@@ -125,24 +149,6 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
       b += kWidth;
     } while (b != end);
   }
-  if (e.residual) {
-    const float* r = e.residual + row * e.residual_stride + column;
-    const size_t columns = e.residual_channels > column ? e.residual_channels - column : 0;
-    const auto left = [&](size_t begin, size_t most) {
-      const size_t n = columns > begin ? columns - begin : 0;
-      return n < most ? n : most;
-    };
-    size_t n[kSums];
-    PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
-      n[v] = left(v * F32::lanes, F32::lanes);
-    const size_t last_n = left(kFullColumns, last_columns);
-    PALM_UNROLL for (int i = 0; i < kRows; ++i, r += e.residual_stride) {
-      PALM_PIN(r);
-      PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
-        sum[v][i] = sum[v][i] + F32::load(r + v * F32::lanes, n[v]);
-      last[i] = last[i] + Last::load(r + kFullColumns, last_n);
-    }
-  }
   float* const c = g.c + row * g.ldc + column;
   // A masked store costs no more where the set has masks of its own.
   const bool whole = !kHasMasks && last_columns == Last::lanes;
@@ -157,21 +163,26 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
 using Tile = void (*)(const Gemm& g, size_t row, size_t column, size_t last_columns,
                       const float* b);
 
+// By rows - 1.
 template <int kFull, class Last>
 struct Tiles {
-  static constexpr const RowChoices& kRow = row_choices(kFull + 1);
-  static constexpr Tile kAll[kRowChoices] = {
-      tile<kRow[0], kFull, Last>, tile<kRow[1], kFull, Last>, tile<kRow[2], kFull, Last>,
-      tile<kRow[3], kFull, Last>, tile<kRow[4], kFull, Last>, tile<kRow[5], kFull, Last>};
+  static constexpr int kMost = most_rows(kFull + 1, Last::lanes < F32::lanes);
+  static constexpr int row(int rows) { return rows < kMost ? rows : kMost; }
+  static constexpr Tile kAll[12] = {
+      tile<row(1), kFull, Last>,  tile<row(2), kFull, Last>,  tile<row(3), kFull, Last>,
+      tile<row(4), kFull, Last>,  tile<row(5), kFull, Last>,  tile<row(6), kFull, Last>,
+      tile<row(7), kFull, Last>,  tile<row(8), kFull, Last>,  tile<row(9), kFull, Last>,
+      tile<row(10), kFull, Last>, tile<row(11), kFull, Last>, tile<row(12), kFull, Last>};
 };
 
+bool is_half(size_t last) { return kHasHalf && last <= F32Half::lanes; }
+
 template <int kFull>
-const Tile* find_last(size_t columns) {
-  return kHasHalf && columns <= F32Half::lanes ? Tiles<kFull, F32Half>::kAll
-                                               : Tiles<kFull, F32>::kAll;
+const Tile* find_last(size_t last) {
+  return is_half(last) ? Tiles<kFull, F32Half>::kAll : Tiles<kFull, F32>::kAll;
 }
 
-// The tiles, by choice of rows, for a panel of `vectors`, the last of them so wide.
+// The tiles for a panel of `vectors`, the last of them so wide.
 const Tile* find_tiles(size_t vectors, size_t last) {
   switch (vectors) {
     case 1: return find_last<0>(last);
@@ -182,22 +193,24 @@ const Tile* find_tiles(size_t vectors, size_t last) {
 }
 
 struct Panel {
-  size_t column, vectors, last_columns;
+  size_t column, last_columns, most_rows;
   const float* b;
   const Tile* tiles;
 };
 
-// All rows of `count` panels that are equally wide in vectors, side by side so that a's rows stay
-// in L1.
+// All rows of `count` panels whose tiles have as many rows, side by side so that a's rows stay in
+// L1.
 void run_panels(const Gemm& g, const Panel* panels, size_t count) {
-  const RowChoices& choices = row_choices(panels[0].vectors);
-  int choice = 0;
-  for (size_t row = 0; row < g.m; row += static_cast<size_t>(choices[choice])) {
-    while (row + static_cast<size_t>(choices[choice]) > g.m) ++choice;
+  const size_t tiles = (g.m + panels[0].most_rows - 1) / panels[0].most_rows;
+  const size_t least = tiles ? g.m / tiles : 0, larger = g.m - least * tiles;
+  size_t row = 0;
+  for (size_t t = 0; t < tiles; ++t) {
+    const size_t rows = least + (t < larger);
     for (size_t i = 0; i < count; ++i) {
       const Panel& p = panels[i];
-      p.tiles[choice](g, row, p.column, p.last_columns, p.b);
+      p.tiles[rows - 1](g, row, p.column, p.last_columns, p.b);
     }
+    row += rows;
   }
 }
 
@@ -214,11 +227,12 @@ void PALM_FN(gemm_f32)(const Gemm& g) {
     if (index >= g.first_panel) {
       const bool fits = count < kMostPanels && bytes + floats * sizeof(float) <= kBytesInL2;
       const size_t vectors = vectors_of(columns), last = columns - (vectors - 1) * F32::lanes;
-      if (count && (!fits || vectors != panels[0].vectors)) {
+      const size_t rows = best_rows(vectors, is_half(last), depth);
+      if (count && (!fits || rows != panels[0].most_rows)) {
         run_panels(g, panels, count);
         count = bytes = 0;
       }
-      panels[count++] = {column, vectors, last, b, find_tiles(vectors, last)};
+      panels[count++] = {column, last, rows, b, find_tiles(vectors, last)};
       bytes += floats * sizeof(float);
     }
     b += floats;
@@ -253,8 +267,9 @@ size_t PALM_SUFFIX(pack_gemm_f32, PALM_ISA_NAME)(size_t k, size_t n, const float
 }
 
 GemmPanel PALM_SUFFIX(panel_gemm_f32, PALM_ISA_NAME)(size_t n) {
-  const size_t columns = panel_columns(n);
-  return {columns, panel_floats(columns), static_cast<size_t>(row_choices(vectors_of(columns))[0])};
+  const size_t columns = panel_columns(n), vectors = vectors_of(columns);
+  const bool half = is_half(columns - (vectors - 1) * F32::lanes);
+  return {columns, panel_floats(columns), static_cast<size_t>(most_rows(vectors, half))};
 }
 
 size_t PALM_SUFFIX(count_gemm_f32, PALM_ISA_NAME)(size_t n) {
