@@ -5,8 +5,9 @@ from __future__ import annotations
 import mmap
 from collections.abc import Mapping
 from functools import cached_property
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -15,11 +16,15 @@ from palmkit.engine.format import PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
 from palmkit.engine.format.sections import Sections, mapped, reading
 from palmkit.engine.ir import Graph, Type
 
+if TYPE_CHECKING:
+    from palmkit.engine import _native
+
 # Not when the first model is loaded: that should take no longer than the second.
 try:
-    from palmkit.engine import _native
+    import_module("palmkit.engine._native")
+    _has_native = True
 except ImportError:
-    _native = None  # type: ignore[assignment]
+    _has_native = False
 
 
 class ModelFile:
@@ -50,11 +55,13 @@ class ModelFile:
         if footer < sections.data_begin:
             return None
         mark, size, version, _ = PLAN_FOOTER.unpack_from(sections.file, footer)
-        if mark != PLAN_MARK or version != PLAN_VERSION or _native is None:
+        if mark != PLAN_MARK or version != PLAN_VERSION or not _has_native:
             return None
         begin = footer - size
         if begin < sections.data_begin:
             raise ModelError("damaged: the plans do not fit")
+        from palmkit.engine import _native
+
         file: Any = np.frombuffer(sections.file, np.uint8)
         data = sections.data_begin
         return _native.Plans(file, begin, size, data, begin - data)

@@ -47,7 +47,7 @@ def plan(graph: Graph, narrow: bool = False, exact: bool = True) -> tuple[Plan, 
     Raises RefusedError, which names every node that has no rule.
     """
     # A model whose plan is in its file does without all of this.
-    import palmkit.engine.backends.cpu.rules  # noqa: F401
+    import_module("palmkit.engine.backends.cpu.rules")
     from palmkit.engine.backends.cpu.lowering import Lowering
     from palmkit.engine.plan import allocate
 

@@ -111,7 +111,8 @@ def test_tiles_are_as_exact_as_is_said(algorithm: str, bound: float) -> None:
         ("constant", 0, "float32", list(w.shape)),
         ("output", 0, "float32", list(x.shape)),
     ]
-    steps = [("conv", [0, 1], [2], {"pads": [1, 1, 1, 1], "algorithm": algorithm})]
+    attrs: dict[str, Any] = {"pads": [1, 1, 1, 1], "algorithm": algorithm}
+    steps = [("conv", [0, 1], [2], attrs)]
     y = np.zeros_like(x)
     native.Program(tensors, steps, [w], 0).session(1).run([x], [y])
     assert np.abs(y - expected).max() < bound * np.ptp(expected)
