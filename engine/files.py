@@ -44,7 +44,9 @@ def load(
     precision: "high" computes in float32; so does "normal", with convolutions to 1e-5 of their
     output's range instead of 2e-6, seldom faster. "low" multiplies in bfloat16 (8 bits of each
     factor; sums in float32; denormal numbers count as zero) where the CPU has it (AVX512_BF16), up
-    to twice as fast; elsewhere it means "normal". `palmkit check --precision low` tells the error.
+    to twice as fast, and in float16 (11 bits; sums in float32; beyond 65504 infinite) on arm64 with
+    FEAT_FHM under Linux; elsewhere it means "normal". `palmkit check --precision low` tells the
+    error.
     tune: time the candidates for each convolution on this machine where the cost model finds them
     close, and keep the times in the user's cache folder ($PALMKIT_CACHE_HOME moves it); with open
     dims, when sizes first come. What is less exact than `precision` allows is no candidate.

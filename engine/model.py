@@ -43,8 +43,8 @@ class Model:
         "reference" (numpy, slow, the definition).
         threads: how many threads one run uses; 1 starts none.
         precision: "high" computes in float32; so does "normal", with less exact convolutions. "low"
-        multiplies in bfloat16, with sums in float32, where the CPU has it (AVX512_BF16); elsewhere
-        it means "normal". Backend "reference" is always exact.
+        multiplies in bfloat16 or float16, with sums in float32, where the CPU has it (AVX512_BF16,
+        FEAT_FHM); elsewhere it means "normal". Backend "reference" is always exact.
         tune: time what may be the fastest algorithm for each convolution, as `engine.load` says.
         Raises BackendError for a backend that is unknown or missing, UnsupportedError if it
         cannot run the model, ValueError for other bad options.

@@ -12,8 +12,9 @@ class Options:
     threads: how many threads one run uses; 1 starts none.
     precision: "high" computes in float32, each convolution to about 2e-6 of its output's range;
     "normal" to about 1e-5, which allows Winograd's F(6,3). "low" multiplies in bfloat16 (8 bits of
-    each factor, sums in float32, denormal numbers as zero) where the CPU can and the backend has
-    such kernels; elsewhere it means "normal".
+    each factor, sums in float32, denormal numbers as zero) or float16 (11 bits, sums in float32,
+    infinite beyond 65504) where the CPU can and the backend has such kernels; elsewhere it means
+    "normal".
     tune: time the candidates for each convolution on this machine, and keep the times on disk.
     """
 

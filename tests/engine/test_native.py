@@ -28,11 +28,11 @@ def test_kernel(test: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("isa", ["scalar", "neon", "avx2", "avx512", "avx512bf16"])
+@pytest.mark.parametrize("isa", ["scalar", "neon", "avx2", "avx512", "avx512bf16", "neon_fp16"])
 def test_instruction_sets_share_no_symbols(isa: str) -> None:
     """Else the linker could keep one set's copy, and an old CPU would meet new instructions."""
     objects = sorted(BUILD.glob(f"CMakeFiles/palm_{isa}.dir/**/*.o"))
-    number = "bf16" if isa.endswith("bf16") else "f32"
+    number = "bf16" if isa.endswith(("bf16", "fp16")) else "f32"
     if not objects or not shutil.which("nm"):
         pytest.skip("no object files: build with PALM_DEV (pip install -e), and have nm")
     for each in objects:

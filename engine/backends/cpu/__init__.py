@@ -11,6 +11,8 @@ from palmkit.engine.errors import BackendError
 from palmkit.engine.ir import Graph, Node, Type
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from palmkit.engine.plan import Plan
 
 
@@ -21,7 +23,7 @@ class CpuProgram(NativeProgram):
         """Lower, plan and pack `graph`."""
         from palmkit.engine import _native
 
-        narrow = options.precision == "low" and "avx512bf16" in _native.isas()
+        narrow = narrow_dtype(_native.isas()) if options.precision == "low" else ""
         self.plan, outputs = plan(graph, narrow, options.precision == "high")
         if options.tune:
             from palmkit.engine.backends.cpu.search import tuned
@@ -40,10 +42,17 @@ class CpuProgram(NativeProgram):
         )
 
 
-def plan(graph: Graph, narrow: bool = False, exact: bool = True) -> tuple[Plan, dict[str, Type]]:
+def narrow_dtype(isas: Sequence[str]) -> str:
+    """The dtype of precision="low" that the instruction sets have arithmetic of; "" for none."""
+    dtypes = {"avx512bf16": "bfloat16", "neon_fp16": "float16"}
+    return next((dtypes[isa] for isa in isas if isa in dtypes), "")
+
+
+def plan(graph: Graph, narrow: str = "", exact: bool = True) -> tuple[Plan, dict[str, Type]]:
     """The plan of a static graph, and the types of its outputs.
 
-    narrow: products may be computed in bfloat16. exact: else products may be of wide tiles, too.
+    narrow: the dtype in which products may be computed, if not in float32. exact: else products may
+    be of wide tiles, too.
     Raises RefusedError, which names every node that has no rule.
     """
     # A model whose plan is in its file does without all of this.

@@ -24,7 +24,7 @@ Order = tuple[int, ...]
 Rule = Callable[["Lowering", Node], None]
 
 RULES: dict[str, Rule] = {}
-# The ops whose rules take values and leave them in bfloat16.
+# The ops whose rules take values and leave them in a narrow dtype: bfloat16 or float16.
 NARROW_OPS: set[str] = set()
 
 # What the runtime knows; every kernel that only moves elements takes any of them.
@@ -34,7 +34,7 @@ RUNTIME_DTYPES = tuple(dtype for dtype in DTYPES if dtype not in NARROW_DTYPES)
 def rule(*ops: str, narrow: bool = False) -> Callable[[Rule], Rule]:
     """Register the decorated function as the lowering of these ops.
 
-    narrow: its kernels take bfloat16 as well.
+    narrow: its kernels take a narrow dtype as well.
     """
 
     def register(function: Rule) -> Rule:
@@ -114,10 +114,11 @@ def _computed(type: Type) -> Type:
 class Lowering:
     """Steps of a static graph, built node by node by the rules."""
 
-    def __init__(self, graph: Graph, narrow: bool = False, exact: bool = True) -> None:
+    def __init__(self, graph: Graph, narrow: str = "", exact: bool = True) -> None:
         """Lower `graph`.
 
-        narrow: multiply in bfloat16, and keep in it what is between two nodes that can do with it.
+        narrow: the dtype to multiply in, "bfloat16" or "float16", and to keep in what is between
+        two nodes that can do with it; "" for float32.
         exact: no way of computing in float32 that is off by much more than the plain one.
         Raises RefusedError, which names every node that has no rule, or whose type only a run
         gives.
@@ -254,10 +255,10 @@ class Lowering:
     def get(self, name: str, order: Order, stored: bool = False) -> View:
         """The value with its dims in `order`: as it is, seen otherwise, or copied.
 
-        stored: also as bfloat16, if it lies there so.
+        stored: also in the narrow dtype, if it lies there so.
         """
         view = self._get(name, order)
-        if stored or view.dtype != "bfloat16":
+        if stored or view.dtype != self.narrow:
             return view
         if (name, order) not in self._widened:
             self._widened[name, order] = self.cast(view, "float32")
@@ -305,10 +306,10 @@ class Lowering:
         return view
 
     def kept_dtype(self, name: str) -> str:
-        """The dtype in which a kernel that can do with bfloat16 leaves a value."""
+        """The dtype in which a kernel that can do with the narrow one leaves a value."""
         dtype = self.dtype(name)
         read = any(node.op in NARROW_OPS for node in self.readers.get(name, ()))
-        return "bfloat16" if self.narrow and dtype == "float32" and read else dtype
+        return self.narrow if self.narrow and dtype == "float32" and read else dtype
 
     def alias(self, name: str, source: View, order: Order) -> None:
         """The value is memory that is there already, its dims in `order`."""

@@ -2,6 +2,10 @@
 
 #include <cstring>
 
+#if defined(__aarch64__) && defined(__linux__)
+#include <sys/auxv.h>
+#endif
+
 namespace palm {
 
 uint32_t host_isa() {
@@ -15,6 +19,9 @@ uint32_t host_isa() {
       if (__builtin_cpu_supports("avx512bf16")) isa |= kAvx512Bf16;
     }
   }
+#elif defined(__aarch64__) && defined(__linux__)
+  constexpr unsigned long kFhm = 1ul << 23;  // HWCAP_ASIMDFHM
+  if (getauxval(AT_HWCAP) & kFhm) isa |= kNeonFp16;
 #endif
   return isa;
 }

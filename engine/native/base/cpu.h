@@ -8,7 +8,8 @@ enum Isa : uint32_t {
   kScalar = 0,
   kAvx2 = 1u << 0,
   kAvx512 = 1u << 1,
-  kAvx512Bf16 = kAvx512 | 1u << 2
+  kAvx512Bf16 = kAvx512 | 1u << 2,
+  kNeonFp16 = 1u << 3  // with FMLAL (FEAT_FHM)
 };
 
 uint32_t host_isa();

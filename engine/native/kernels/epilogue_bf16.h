@@ -4,7 +4,7 @@
 
 namespace palm {
 
-// Numbers in memory, as float or as bfloat16. Always inline: files for different instruction sets
+// Numbers in memory, as float or as Bf16. Always inline: files for different instruction sets
 // must not share a copy.
 template <class Void, class Float, class Narrow>
 struct EitherPointer {
@@ -22,7 +22,7 @@ struct EitherPointer {
 using EitherIn = EitherPointer<const void, const float, const Bf16>;
 using EitherOut = EitherPointer<void, float, Bf16>;
 
-// An Epilogue whose residual is float or bfloat16; `plain` has all but the residual.
+// An Epilogue whose residual is float or Bf16; `plain` has all but the residual.
 struct EpilogueBf16 {
   Epilogue plain;
   EitherIn residual;  // null: none

@@ -1,4 +1,4 @@
-"""precision="low": products of bfloat16 where the CPU has them, and float32 everywhere else."""
+"""precision="low": products of bfloat16 or float16 where the CPU has them, float32 elsewhere."""
 
 from pathlib import Path
 
@@ -8,14 +8,14 @@ import pytest
 import palmkit.models
 from palmkit import engine
 from palmkit.engine.backends import BACKENDS
-from palmkit.engine.backends.cpu import CpuProgram
+from palmkit.engine.backends.cpu import CpuProgram, narrow_dtype, plan
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Array, Graph, Node, Type
 from palmkit.engine.ops import Case, find, infer_types
 
 _native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
-HAS_BF16 = "avx512bf16" in _native.isas()
-needs_bf16 = pytest.mark.skipif(not HAS_BF16, reason="this CPU has no bfloat16")
+NARROW = narrow_dtype(_native.isas())
+needs_narrow = pytest.mark.skipif(not NARROW, reason="this CPU has no narrow products")
 MODEL = Path(palmkit.models.__file__).parent / "face_detector" / "face_detector.palm"
 # Half a step of bfloat16, relative to the number: it has 8 bits.
 ROUNDING = 2.0**-8
@@ -101,32 +101,63 @@ def two_convolutions(channels: int = 24) -> tuple[Graph, dict[str, Array]]:
     return graph, {"x": rng.normal(size=dims).astype(np.float32)}
 
 
-@needs_bf16
-def test_what_lies_between_convolutions_is_bfloat16() -> None:
+def stacked() -> tuple[Graph, dict[str, Array]]:
     rng = np.random.default_rng(1)
     w = rng.normal(size=(24, 24, 1, 1)).astype(np.float32)
     nodes = (Node("conv", ("x", "w"), ("a",)), Node("conv", ("a", "w"), ("y",)))
     type = Type("float32", (1, 24, 9, 11))
-    program = low(Graph({"x": type}, {"y": type}, nodes, {"w": w}))
-    assert "bfloat16" in stored(program)
-    y = program.run({"x": rng.normal(size=type.dims).astype(np.float32)})["y"]
-    assert y.dtype == np.float32
+    graph = Graph({"x": type}, {"y": type}, nodes, {"w": w})
+    return graph, {"x": rng.normal(size=type.dims).astype(np.float32)}
 
 
-def test_values_of_bfloat16_are_widened_for_what_cannot_read_them() -> None:
+@needs_narrow
+def test_what_lies_between_convolutions_is_narrow() -> None:
+    graph, feed = stacked()
+    program = low(graph)
+    assert NARROW in stored(program)
+    assert program.run(feed)["y"].dtype == np.float32
+
+
+def test_narrow_values_are_widened_for_what_cannot_read_them() -> None:
     graph, feed = two_convolutions()
     expected = BACKENDS["reference"].compile(graph).run(feed)["y"]
     got = low(graph).run(feed)["y"]
     assert np.abs(got - expected).max() <= 0.02 * np.ptp(expected)
 
 
+@pytest.mark.parametrize(
+    ("isas", "dtype"),
+    [
+        (["avx512bf16", "avx512", "avx2", "scalar"], "bfloat16"),
+        (["neon_fp16", "neon"], "float16"),
+        (["avx512", "avx2", "scalar"], ""),
+        (["neon"], ""),
+    ],
+)
+def test_the_narrow_dtype_is_what_the_cpu_has(isas: list[str], dtype: str) -> None:
+    assert narrow_dtype(isas) == dtype
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+def test_a_plan_has_narrow_values_between_convolutions_only(dtype: str) -> None:
+    made, outputs = plan(stacked()[0], dtype)
+    dtypes = [tensor[2] for tensor in made.tensors]
+    precisions = [attrs.get("precision") for kernel, *_, attrs in made.steps if kernel == "conv"]
+    assert precisions == [dtype, dtype]
+    assert set(dtypes) == {"float32", dtype}
+    assert outputs["y"].dtype == "float32"
+    assert {tensor[2] for tensor in made.tensors if tensor[0] != "arena"} == {"float32"}
+
+
 @pytest.mark.parametrize("isas", [["avx512", "avx2", "scalar"], ["neon"]])
-def test_without_bfloat16_low_means_high(isas: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_narrow_products_low_means_high(
+    isas: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     graph, feed = two_convolutions()
     high = CpuProgram(graph, Options()).run(feed)["y"]
     monkeypatch.setattr(_native, "isas", lambda: isas)
     program = low(graph)
-    assert "bfloat16" not in stored(program)
+    assert set(stored(program)) == {"float32"}
     np.testing.assert_array_equal(program.run(feed)["y"], high)
 
 

@@ -109,7 +109,7 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         **_activation(node),
     }
     if lowering.narrow:
-        attrs["precision"] = "bfloat16"
+        attrs["precision"] = lowering.narrow
     elif not lowering.exact:
         attrs["precision"] = "normal"
     image = _image(lowering.get(x, order, stored=True), rank)

@@ -146,7 +146,7 @@ def multiply(
         image = View(a.buffer, a.dtype, (1, 1, m, k))
         result = View(y.buffer, y.dtype, (1, 1, m, n))
         inputs = [image, filters, bias]
-        lowering.step("conv", inputs, [result], {"precision": "bfloat16"})
+        lowering.step("conv", inputs, [result], {"precision": lowering.narrow})
         return
     walks: list[list[int]] = []
     for view in (a, b):

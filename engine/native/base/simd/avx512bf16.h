@@ -32,6 +32,9 @@ inline void store(F32Half x, Bf16* p) {
   _mm_storeu_si128(reinterpret_cast<__m128i*>(p), (__m128i)_mm256_cvtneps_pbh(x.v));
 }
 
+using Mask = __mmask16;
+inline Mask mask_of(size_t n) { return F32::mask(n); }
+
 // A pair of numbers for each lane of V, and c + the sum of two products in each lane.
 template <class V>
 struct Pairs;
@@ -39,8 +42,21 @@ struct Pairs;
 template <>
 struct Pairs<F32> {
   __m512i v;
+  static constexpr size_t place(size_t lane, size_t second) { return lane * 2 + second; }
   static Pairs load(const Bf16* p) { return {_mm512_loadu_si512(p)}; }
   static Pairs set(uint32_t pair) { return {_mm512_set1_epi32(static_cast<int>(pair))}; }
+  // Numbers as the first of pairs whose second is zero.
+  static Pairs firsts(const Bf16* p, Mask mask) {
+    return {_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p))};
+  }
+  // Pairs of two firsts.
+  friend Pairs join(Pairs a, Pairs b) {
+    return {_mm512_or_si512(a.v, _mm512_slli_epi32(b.v, 16))};
+  }
+  friend F32 first_of(Pairs a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(a.v, 16))}; }
+  friend F32 second_of(Pairs a) {
+    return {_mm512_castsi512_ps(_mm512_and_si512(a.v, _mm512_set1_epi32(-65536)))};
+  }
   friend F32 dot(Pairs a, Pairs b, F32 c) {
     return {_mm512_dpbf16_ps(c.v, (__m512bh)a.v, (__m512bh)b.v)};
   }

@@ -162,15 +162,15 @@ class Cast : public Step {
   size_t count_;
 };
 
-// Between float32 and bfloat16.
+// Between float32 and the numbers of base/bf16.h.
 class CastBf16 : public Step {
  public:
   explicit CastBf16(const Node& node)
       : kernel_(find_cast_bf16(node.isa)),
-        narrows_(node.any_out().dtype == DType::kBfloat16),
+        narrows_(node.any_out().dtype == kNarrow),
         count_(node.any_out().count) {
-    const Tensor& x = node.in(0, narrows_ ? DType::kFloat32 : DType::kBfloat16);
-    const Tensor& y = node.out(0, narrows_ ? DType::kBfloat16 : DType::kFloat32);
+    const Tensor& x = node.in(0, narrows_ ? DType::kFloat32 : kNarrow);
+    const Tensor& y = node.out(0, narrows_ ? kNarrow : DType::kFloat32);
     if (x.count != count_) fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
   }
 
@@ -194,8 +194,9 @@ class CastBf16 : public Step {
 }  // namespace
 
 StepPtr make_cast(const Node& node) {
-  for (const Tensor* t : {&node.any_in(0), &node.any_out()})
-    if (t->dtype == DType::kBfloat16) return std::make_unique<CastBf16>(node);
+  const DType from = node.any_in(0).dtype, to = node.any_out().dtype;
+  if ((from == DType::kFloat32 && to == kNarrow) || (from == kNarrow && to == DType::kFloat32))
+    return std::make_unique<CastBf16>(node);
   return std::make_unique<Cast>(node);
 }
 

@@ -6,6 +6,7 @@
 #include <iterator>
 #include <numeric>
 
+#include "base/bf16.h"
 #include "kernels/conv/cost.h"
 
 namespace palm {
@@ -29,12 +30,14 @@ ConvShape::ConvShape(const Node& node)
   pixels = images * out_height * out_width;
 }
 
-bool Conv::is_bf16(const Node& node) { return node.attrs.text("precision", "high") == "bfloat16"; }
+bool Conv::is_bf16(const Node& node) {
+  return node.attrs.text("precision", "high") == name_of(kNarrow);
+}
 
 Conv::Conv(const Node& node, const ConvShape& shape)
     : shape_(shape), activation_(node, kSlope, shape.out_channels) {
   for (const Tensor* t : {node.input(kX), node.input(kResidual), node.outputs[0]}) {
-    if (t && t->dtype != DType::kFloat32 && !(is_bf16(node) && t->dtype == DType::kBfloat16))
+    if (t && t->dtype != DType::kFloat32 && !(is_bf16(node) && t->dtype == kNarrow))
       fail(Fault::kUnsupported, "no convolution of %s", t->text().c_str());
   }
   const float* bias = node.constant(kBias, shape.out_channels);

@@ -29,7 +29,7 @@ class Conv : public Step {
  public:
   Conv(const Node& node, const ConvShape& shape);
 
-  // Whether products are of bfloat16; tensors may then be, too.
+  // Whether products are of Bf16; tensors may then be, too.
   static bool is_bf16(const Node& node);
 
   // The residual is read where y is about to be written.
@@ -58,7 +58,7 @@ StepPtr make_row_conv(const Node& node, const ConvShape& shape);
 bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
 
-// The same with products of bfloat16.
+// The same with products of Bf16.
 StepPtr make_depthwise_conv_bf16(const Node& node, const ConvShape& shape);
 StepPtr make_row_conv_bf16(const Node& node, const ConvShape& shape);
 StepPtr make_gemm_conv_bf16(const Node& node, const ConvShape& shape);

@@ -1,4 +1,4 @@
-// Convolution with products of bfloat16: x, residual and y are float or bfloat16 each, everything
+// Convolution with products of base/bf16.h: x, residual and y are float or narrow each, everything
 // but the products is float.
 #include <algorithm>
 #include <cstring>
@@ -14,7 +14,7 @@ namespace {
 
 size_t even(size_t n) { return n + n % 2; }
 
-bool is_narrow(const Tensor& tensor) { return tensor.dtype == DType::kBfloat16; }
+bool is_narrow(const Tensor& tensor) { return tensor.dtype == kNarrow; }
 
 class ConvBf16 : public Conv {
  public:

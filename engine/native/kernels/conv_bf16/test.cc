@@ -1,6 +1,6 @@
-// Every way of convolving in bfloat16, against a loop. Inputs and weights are such that bfloat16
-// holds them exactly, so all that may differ is the order of the sums and the rounding of y: half a
-// step of bfloat16, 2^-8 of it at most.
+// Every way of convolving in numbers of base/bf16.h, against a loop. Inputs and weights are such
+// that these hold them exactly, so all that may differ is the order of the sums and the rounding of
+// y: half a step, 2^-8 of it at most for bfloat16 and 2^-11 for float16.
 #include <cmath>
 #include <limits>
 
@@ -14,6 +14,8 @@ namespace {
 
 using namespace palm;
 using Narrow = std::vector<Bf16>;
+
+constexpr double kRounding = kNarrow == DType::kFloat16 ? 1.0 / 2048 : 1.0 / 256;
 
 struct Case {
   size_t images, height, width, groups, group_in, group_out, kernel_height, kernel_width;
@@ -59,7 +61,7 @@ double sum_at(const Case& c, const Vector& x, const Vector& w, size_t image, siz
   return sum;
 }
 
-// Numbers that bfloat16 holds exactly.
+// Numbers that are held exactly.
 Vector numbers(Random& random, size_t count, float scale = 1.f) {
   Vector v = random.floats(count, scale);
   for (float& x : v) x = widen(narrow(x));
@@ -87,8 +89,8 @@ struct Output {
   bool is_narrow;
 };
 
-// What rounding both factors of each product to bfloat16 may change in each sum, with Winograd's
-// F(4,3): y = A' [(G w G') (B' x B)] A, so the rounding of 2 * 2^-8 of each product counts as much
+// What rounding both factors of each product may change in each sum, with Winograd's
+// F(4,3): y = A' [(G w G') (B' x B)] A, so what two roundings do to each product counts as much
 // as the product times A's coefficients.
 std::vector<double> winograd_bounds(const Case& c, const Vector& x, const Vector& w) {
   constexpr size_t kPatch = WinogradBf16::kPatch, kTile = WinogradBf16::kTile;
@@ -134,7 +136,8 @@ std::vector<double> winograd_bounds(const Case& c, const Vector& x, const Vector
           double sum = 0;
           for (size_t k = 0; k < kPatch; ++k)
             for (size_t l = 0; l < kPatch; ++l) sum += kA[y][k] * kA[xx][l] * sizes[k][l];
-          bounds[((image * oh + oy + y) * ow + ox + xx) * out + m] = sum / 128;
+          bounds[((image * oh + oy + y) * ow + ox + xx) * out + m] =
+              2 * kRounding * sum / static_cast<double>(WinogradBf16::kScale);
         }
       }
     }
@@ -145,11 +148,12 @@ std::vector<double> winograd_bounds(const Case& c, const Vector& x, const Vector
 bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)); }
 
 // The kernel's own choice and every algorithm that suits the shape. If `odd`, one element of x is
-// that, NaN or infinite.
-void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, float odd = 0) {
+// that, NaN or infinite; all of them are up to `size`.
+void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, float odd = 0,
+           float size = 1) {
   const size_t oh = c.out_height(), ow = c.out_width(), out = c.out();
   const size_t depth = c.kernel_height * c.kernel_width * c.group_in;
-  Vector x = numbers(random, c.images * c.height * c.width * c.in());
+  Vector x = numbers(random, c.images * c.height * c.width * c.in(), size);
   if (odd != 0) x[random.bits() % x.size()] = odd;
   const Vector w = numbers(random, out * depth, 2.f / std::sqrt(static_cast<float>(depth)));
   const Vector bias = random.floats(out), slope = random.floats(out);
@@ -159,19 +163,19 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
   OneStep step("conv");
   const std::vector<size_t> x_shape{c.images, c.height, c.width, c.in()};
   const std::vector<size_t> z_shape{c.images, oh, ow, c.residual_channels};
-  c.narrow_x ? step.input(DType::kBfloat16, x_shape, narrow_x) : step.input(x_shape, x);
+  c.narrow_x ? step.input(kNarrow, x_shape, narrow_x) : step.input(x_shape, x);
   step.input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
   c.bias ? step.input({out}, bias, true) : step.no_input();
   prelu ? step.input({out}, slope, true) : step.no_input();
   if (c.residual_channels)
-    c.narrow_z ? step.input(DType::kBfloat16, z_shape, narrow_z) : step.input(z_shape, z);
+    c.narrow_z ? step.input(kNarrow, z_shape, narrow_z) : step.input(z_shape, z);
   const auto ints = [](std::initializer_list<size_t> v) { return Ints(v.begin(), v.end()); };
-  step.output(c.narrow_y ? DType::kBfloat16 : DType::kFloat32, {c.images, oh, ow, out})
+  step.output(c.narrow_y ? kNarrow : DType::kFloat32, {c.images, oh, ow, out})
       .attr("strides", ints({c.stride_y, c.stride_x}))
       .attr("dilations", ints({c.dilation_y, c.dilation_x}))
       .attr("pads", ints({c.top, c.left, c.bottom, c.right}))
       .attr("group", static_cast<int64_t>(c.groups))
-      .attr("precision", std::string("bfloat16"))
+      .attr("precision", std::string(name_of(kNarrow)))
       .attr("activation", std::string(c.activation));
   if (std::string(c.activation) == "clip") step.attr("activation_params", Floats{0, 6});
   const size_t count = c.images * oh * ow * out;
@@ -195,9 +199,9 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
     step.make(isa, 1).run(std::vector<void*>{y.data()});
     for (size_t i = 0; i < count; ++i) {
       const double e = expected[i], got = static_cast<double>(y[i]);
-      const double rounding = c.narrow_y ? std::fabs(e) / 256 : 0;
+      const double rounding = c.narrow_y ? std::fabs(e) * kRounding : 0;
       const double products = is_winograd ? 1.5 * winograd[i] : 0;  // 1.5: of hard_swish
-      const double bound = 2e-5 * std::fmax(1, std::fabs(e)) + rounding + 1.01 * products;
+      const double bound = 2e-5 * std::fmax(static_cast<double>(size), std::fabs(e)) + rounding + 1.01 * products;
       PALM_CHECK(same(got, e) || std::fabs(got - e) <= bound,
                  "%s: x %zux%zux%zux%zu, w %zux%zux%zux%zu, stride %zu %zu, dilation %zu %zu, "
                  "pads %zu %zu %zu %zu, residual %zu, %s, narrow %d %d %d, algorithm %s: y[%zu] is "
@@ -216,7 +220,7 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
   }
 }
 
-[[maybe_unused]] void check(const char* isa_name, uint32_t isa) {
+void check(const char* isa_name, uint32_t isa) {
   constexpr const char* kActivations[] = {"", "clip", "prelu", "hard_swish"};
   constexpr float kInfinity = std::numeric_limits<float>::infinity();
   Random random;
@@ -260,6 +264,10 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
     if (odd != 0) c.activation = "", c.residual_channels = 0;
     check(isa_name, isa, c, random, odd);
   }
+  // Numbers as large as float16 has them.
+  check(isa_name, isa,
+        {1, 13, 14, 1, 40, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 0, true, true, true, false, ""},
+        random, 0, 65504);
   // Every number of columns and rows of a GEMM's tiles.
   for (size_t n = 1; n <= 70; ++n) {
     for (size_t width : {1, 3, 6, 14, 19, 35}) {

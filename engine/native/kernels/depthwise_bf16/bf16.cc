@@ -9,16 +9,6 @@ namespace {
 
 using Pair = Pairs<F32>;
 
-// Numbers as the first of pairs whose second is zero.
-Pair load_words(const Bf16* p, __mmask16 mask) {
-  return {_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p))};
-}
-
-F32 first_of(Pair pair) { return {_mm512_castsi512_ps(_mm512_slli_epi32(pair.v, 16))}; }
-F32 second_of(Pair pair) {
-  return {_mm512_castsi512_ps(_mm512_and_si512(pair.v, _mm512_set1_epi32(-65536)))};
-}
-
 constexpr size_t kColumns = 4;
 
 // A place in the output: a row of all images' rows, where its windows begin in the input.
@@ -99,22 +89,22 @@ void block(const DepthwiseBf16& d, const Place& at, size_t c, size_t n) {
   }
   // A row outside of the image is read as zeros, from a row that is there.
   const Bf16* rows[kInRows];
-  __mmask16 masks[kInRows];
+  Mask masks[kInRows];
   PALM_UNROLL for (int iy = 0; iy < kInRows; ++iy) {
     const size_t row = static_cast<size_t>(at.y) + static_cast<size_t>(iy);
     const bool inside = row < d.height;
     rows[iy] = at.image + (inside ? row * row_numbers : 0) + c;
-    masks[iy] = F32::mask(inside ? n : 0);
+    masks[iy] = mask_of(inside ? n : 0);
   }
   PALM_UNROLL for (int ix = 0; ix < kInColumns; ++ix) {
     const size_t column = static_cast<size_t>(at.x) + static_cast<size_t>(ix);
     if (column >= d.width) continue;
     const size_t offset = column * channels;
-    Pair above = load_words(rows[0] + offset, masks[0]);
+    Pair above = Pair::firsts(rows[0] + offset, masks[0]);
     PALM_UNROLL for (int iy = 0; iy < kInRows; ++iy) {
       const Pair below =
-          iy + 1 < kInRows ? load_words(rows[iy + 1] + offset, masks[iy + 1]) : above;
-      const Pair both{_mm512_or_si512(above.v, _mm512_slli_epi32(below.v, 16))};
+          iy + 1 < kInRows ? Pair::firsts(rows[iy + 1] + offset, masks[iy + 1]) : above;
+      const Pair both = join(above, below);
       PALM_UNROLL for (int y = 0; y < kRows; ++y) {
         const int ky = iy - y * kStride;
         if (ky < 0 || ky >= kKernel || ky % 2) continue;
@@ -232,11 +222,13 @@ size_t PALM_SUFFIX(pack_depthwise_bf16, PALM_ISA_NAME)(size_t channels, size_t k
   for (size_t block = 0; block < channels; block += F32::lanes) {
     for (size_t pair = 0; pair < (kernel_height + 1) / 2; ++pair) {
       for (size_t kx = 0; kx < kernel_width; ++kx) {
-        for (size_t j = 0; j < F32::lanes * 2; ++j, ++i) {
+        for (size_t j = 0; packed && j < F32::lanes * 2; ++j) {
           const size_t c = block + j / 2, ky = pair * 2 + j % 2;
           const bool is_tap = c < channels && ky < kernel_height;
-          if (packed) packed[i] = narrow(is_tap ? weights[c * taps + ky * kernel_width + kx] : 0.f);
+          packed[i + Pair::place(j / 2, j % 2)] =
+              narrow(is_tap ? weights[c * taps + ky * kernel_width + kx] : 0.f);
         }
+        i += F32::lanes * 2;
       }
     }
   }

@@ -10,7 +10,7 @@ DepthwiseBf16Kernel find_depthwise_bf16(uint32_t isa) {
 #include "kernels/depthwise_bf16/kernels.inc"
 #undef PALM_KERNEL
   (void)isa;
-  fail(Fault::kUnsupported, "this instruction set has no bfloat16");
+  fail(Fault::kUnsupported, "this instruction set has no 16-bit products");
 }
 
 }  // namespace palm

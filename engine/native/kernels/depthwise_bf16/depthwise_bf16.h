@@ -4,7 +4,7 @@
 
 namespace palm {
 
-// Depthwise (see depthwise.h) of bfloat16, products summed in float. Neither x nor the residual may
+// Depthwise (see depthwise.h) of Bf16, products summed in float. Neither x nor the residual may
 // overlap y.
 struct DepthwiseBf16 {
   size_t height, width, out_height, out_width, channels;

@@ -211,16 +211,25 @@ struct Tiles {
                                              tile<kRow[2], kFull, Tail>};
 };
 
+// Of kFull vectors and, where half a vector is a tail, one more of these.
+template <int kFull>
+const Tile* find_tail(bool has_tail) {
+  if constexpr (kHasHalf) {
+    if (has_tail) return Tiles<kFull, F32Half>::kAll;
+  }
+  (void)has_tail;
+  return Tiles<kFull ? kFull : 1, NoTail>::kAll;
+}
+
 // The tiles for a panel, by choice of rows.
 const Tile* find_tiles(size_t columns) {
-  switch (panel_pairs(columns) / F32Half::lanes) {
-    case 1: return Tiles<0, F32Half>::kAll;
-    case 2: return Tiles<1, NoTail>::kAll;
-    case 3: return Tiles<1, F32Half>::kAll;
-    case 4: return Tiles<2, NoTail>::kAll;
-    case 5: return Tiles<2, F32Half>::kAll;
-    case 6: return Tiles<3, NoTail>::kAll;
-    case 7: return Tiles<3, F32Half>::kAll;
+  const size_t pairs = panel_pairs(columns);
+  const bool has_tail = pairs % F32::lanes != 0;
+  switch (pairs / F32::lanes) {
+    case 0: return find_tail<0>(has_tail);
+    case 1: return find_tail<1>(has_tail);
+    case 2: return find_tail<2>(has_tail);
+    case 3: return find_tail<3>(has_tail);
     default: return Tiles<4, NoTail>::kAll;
   }
 }
@@ -282,9 +291,9 @@ size_t PALM_SUFFIX(pack_gemm_bf16, PALM_ISA_NAME)(size_t k, size_t n, const floa
     const size_t columns = panel_columns(n - column), width = panel_pairs(columns);
     for (size_t p = 0; packed && p < k; ++p) {
       const float* const from = source + p * row_stride + column * column_stride;
-      Bf16* const to = packed + numbers + p / 2 * width * 2 + p % 2;
+      Bf16* const to = packed + numbers + p / 2 * width * 2;
       for (size_t j = 0; j < width; ++j)
-        to[j * 2] = narrow(j < columns ? from[j * column_stride] : 0.f);
+        to[Pairs<F32>::place(j, p % 2)] = narrow(j < columns ? from[j * column_stride] : 0.f);
     }
     numbers += k * width;
     column += columns;

@@ -5,7 +5,7 @@
 namespace palm {
 
 // c[i][j] = epilogue(sum over s < segments, p < k of a[s][i * lda + p] * b[s * k + p][j]),
-// i < m, j in the panels [first_panel, last_panel) of n columns; products of bfloat16 summed in
+// i < m, j in the panels [first_panel, last_panel) of n columns; products of Bf16 summed in
 // float. k is even; k, segments > 0. Sums run in the order of s, p, two p at a time, whatever m is
 // and however the panels are split. Neither a nor the residual may overlap c.
 struct GemmBf16 {

@@ -72,6 +72,8 @@ void gather_tile(const WinogradBf16& w, const Number* x, size_t index, size_t ti
       PALM_UNROLL for (int j = 0; j < kPatch; ++j) { d[j] = rows[i][j]; }
       to_basis(d);
       PALM_UNROLL for (int j = 0; j < kPatch; ++j) {
+        if constexpr (WinogradBf16::kScale != 1.f)
+          d[j] = d[j] * F32::set(1 / WinogradBf16::kScale);
         Bf16* const p = to + static_cast<size_t>(i * kPatch + j) * w.patch_stride;
         if (n == F32::lanes) store(d[j], p);
         else store(d[j], p, n);

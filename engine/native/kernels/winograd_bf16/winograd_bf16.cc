@@ -28,7 +28,7 @@ void winograd_bf16_weights(const float* weights, size_t channels, float* transfo
       for (size_t j = 0; j < 6; ++j) {
         double sum = 0;
         for (size_t b = 0; b < 3; ++b) sum += kG[j][b] * columns[i][b];
-        transformed[(i * 6 + j) * plane + c] = static_cast<float>(sum);
+        transformed[(i * 6 + j) * plane + c] = static_cast<float>(sum) * WinogradBf16::kScale;
       }
     }
   }
@@ -40,7 +40,7 @@ WinogradBf16Kernel find_winograd_bf16(uint32_t isa) {
 #include "kernels/winograd_bf16/kernels.inc"
 #undef PALM_KERNEL
   (void)isa;
-  fail(Fault::kUnsupported, "this instruction set has no bfloat16");
+  fail(Fault::kUnsupported, "this instruction set has no 16-bit products");
 }
 
 }  // namespace palm

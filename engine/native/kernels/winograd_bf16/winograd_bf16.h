@@ -5,11 +5,14 @@
 namespace palm {
 
 // 3x3 convolution with stride 1 as F(4x4, 3x3) of Winograd (Lavin and Gray, 2015) with products of
-// bfloat16: patches and weights are rounded once they are in the other basis, all else is float.
+// Bf16: patches and weights are rounded once they are in the other basis, all else is float.
 // The points of the basis are 0, +-kP, +-kQ and infinity, as for float.
 struct WinogradBf16 {
   static constexpr size_t kTile = 4, kPatch = 6, kProducts = kPatch * kPatch;
   static constexpr float kP = 11.f / 16, kQ = 11.f / 8;
+  // Patches are up to 24 times as large as x: they are divided by this, and weights multiplied, so
+  // that no finite x goes beyond float16.
+  static constexpr float kScale = kNarrow == DType::kFloat16 ? 32.f : 1.f;
 
   size_t height, width, channels, out_height, out_width, out_channels;
   ptrdiff_t top, left;
