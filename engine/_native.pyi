@@ -24,6 +24,9 @@ def peak_flops(seconds: float) -> float:
 def kernels() -> list[str]:
     """The names that a step may have."""
 
+def crc32(data: _Array | memoryview) -> int | None:
+    """The CRC-32 of an array's bytes, as zlib has it; None where this host has no fast way."""
+
 def conv_algorithms(
     tensors: Sequence[_Tensor], steps: Sequence[_Step], isa: str = ""
 ) -> list[list[tuple[str, float, list[float]]]]:
@@ -45,6 +48,7 @@ class Program:
         constants: Sequence[_Array],
         arena_bytes: int,
         isa: str = "",
+        threads: int = 1,
     ) -> None:
         """Check and pack.
 
@@ -55,6 +59,7 @@ class Program:
         input left out.
         constants: C-contiguous; kept alive, and read in place unless the kernel packs them.
         isa: use no instructions beyond this set, one of isas().
+        threads: how many pack weights.
         """
 
     def session(self, threads: int, eager: bool = False) -> Session:
@@ -94,8 +99,10 @@ class Plans:
     def steps(self, index: int) -> list[tuple[str, str]]:
         """For each step of a plan the name of its node, and its kernel."""
 
-    def program(self, index: int, isa: str = "") -> tuple[Program, list[tuple[str, list[int]]]]:
-        """A plan, checked and packed, and the dtype and dims of each output."""
+    def program(
+        self, index: int, isa: str = "", threads: int = 1
+    ) -> tuple[Program, list[tuple[str, list[int]]]]:
+        """A plan, checked and packed as in a Program, and the dtype and dims of each output."""
 
 class Session:
     """Arena, scratch memory and threads of one caller."""

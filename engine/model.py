@@ -174,7 +174,7 @@ class Model:
         ):
             return None
         number = file.plans[shapes]
-        program, outputs = file.program(number)
+        program, outputs = file.program(number, self._options.threads)
         if self._is_static:
             self._outputs = outputs
         file.release()

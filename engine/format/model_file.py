@@ -80,9 +80,12 @@ class ModelFile:
         with reading(self._path):
             return reader.read(self._sections)
 
-    def program(self, number: int) -> tuple[_native.Program, dict[str, Type]]:
-        """A plan as a program, and the types of its outputs; ModelError if it is damaged."""
-        program, outputs = self._plans.program(number)
+    def program(self, number: int, threads: int) -> tuple[_native.Program, dict[str, Type]]:
+        """A plan as a program, and the types of its outputs; ModelError if it is damaged.
+
+        threads: how many pack weights.
+        """
+        program, outputs = self._plans.program(number, threads=threads)
         types = (Type(dtype, tuple(dims)) for dtype, dims in outputs)
         return program, dict(zip(self.outputs, types, strict=True))
 

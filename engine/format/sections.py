@@ -12,6 +12,11 @@ from pathlib import Path
 from palmkit.engine.errors import ModelError, PalmError
 from palmkit.engine.format import CHECKSUM_SIZE, IDENTIFIER, TRAILER, VERSION, align
 
+try:
+    from palmkit.engine import _native
+except ImportError:
+    _native = None  # type: ignore[assignment]
+
 
 def mapped(path: Path) -> mmap.mmap:
     """The file in memory, read-only."""
@@ -51,7 +56,7 @@ class Sections:
             raise ModelError(f"damaged: {len(file)} bytes are too few")
         trailer = len(file) - TRAILER.size
         graph_size, size, version, checksum = TRAILER.unpack_from(file, trailer)
-        if size != len(file) or checksum != zlib.crc32(file[:-CHECKSUM_SIZE]):
+        if size != len(file) or checksum != _crc32(file[:-CHECKSUM_SIZE]):
             raise ModelError("damaged or cut short: the checksum does not fit")
         if version > VERSION:
             raise ModelError(
@@ -63,3 +68,8 @@ class Sections:
         self.data_begin, self.data_end = align(graph_size), trailer
         self.content = file[:graph_size]
         self.data = file[self.data_begin : self.data_end]
+
+
+def _crc32(content: memoryview) -> int:
+    fast = None if _native is None else _native.crc32(content)
+    return zlib.crc32(content) if fast is None else fast

@@ -10,6 +10,7 @@
 #include <iterator>
 
 #include "base/cpu.h"
+#include "base/crc32.h"
 #include "kernels/conv/conv.h"
 #include "kernels/peak/peak.h"
 #include "plans.h"
@@ -168,15 +169,16 @@ nb::list conv_algorithms(const nb::sequence& tensors_, const nb::sequence& steps
 // A program and the arrays that it reads in place.
 struct Program {
   Program(const nb::sequence& tensors, const nb::sequence& steps, const nb::sequence& constants_,
-          int64_t arena_bytes, const std::string& isa)
+          int64_t arena_bytes, const std::string& isa, int threads)
       : constants(constants_, "constant"),
         program(all<palm::TensorSpec>(tensors, tensor_of), all<palm::StepSpec>(steps, step_of),
-                constants.views, size_of(arena_bytes, "arena_bytes"), isa_of(isa)) {}
+                constants.views, size_of(arena_bytes, "arena_bytes"), isa_of(isa), threads) {}
 
   // `plan` points into what the caller keeps alive.
-  Program(palm::Plan plan, uint32_t isa)
+  Program(palm::Plan plan, uint32_t isa, int threads)
       : converted(std::move(plan.converted)),
-        program(std::move(plan.tensors), plan.steps, plan.constants, plan.arena_bytes, isa) {}
+        program(std::move(plan.tensors), plan.steps, plan.constants, plan.arena_bytes, isa,
+                threads) {}
 
   static size_t size_of(int64_t size, const char* what) {
     if (size < 0) palm::fail(Fault::kModel, "negative %s", what);
@@ -219,13 +221,13 @@ struct Plans {
   }
 
   // The program, and for each output its dtype and dims.
-  nb::tuple program(size_t i, const std::string& isa) const {
+  nb::tuple program(size_t i, const std::string& isa, int threads) const {
     const uint32_t set = isa_of(isa);
     palm::Plan plan = read(i);
     nb::list outputs;
     for (const auto& output : plan.outputs)
       outputs.append(nb::make_tuple(output.dtype, output.dims));
-    return nb::make_tuple(new Program(std::move(plan), set), outputs);
+    return nb::make_tuple(new Program(std::move(plan), set, threads), outputs);
   }
 
   // For each step the name of its node, and its kernel.
@@ -286,6 +288,13 @@ NB_MODULE(_native, m) {
       "peak_flops", [](double seconds) { return palm::peak_flops(palm::host_isa(), seconds); },
       nb::arg("seconds"), nb::call_guard<nb::gil_scoped_release>());
   m.def("kernels", &palm::kernel_names);
+  m.def(
+      "crc32",
+      [](const ReadArray& data) -> nb::object {
+        if (!palm::has_fast_crc32()) return nb::none();
+        return nb::int_(palm::crc32(data.data(), data.nbytes()));
+      },
+      nb::arg("data"));
   m.def("conv_algorithms", &conv_algorithms, nb::arg("tensors"), nb::arg("steps"),
         nb::arg("isa") = "");
   nb::class_<Session>(m, "Session")
@@ -308,14 +317,16 @@ NB_MODULE(_native, m) {
                      return shapes;
                    })
       .def("steps", &Plans::steps, nb::arg("index"))
-      .def("program", &Plans::program, nb::arg("index"), nb::arg("isa") = "");
+      .def("program", &Plans::program, nb::arg("index"), nb::arg("isa") = "",
+           nb::arg("threads") = 1);
   nb::class_<Program>(m, "Program")
       .def(nb::init<const nb::sequence&, const nb::sequence&, const nb::sequence&, int64_t,
-                    const std::string&>(),
+                    const std::string&, int>(),
            nb::arg("tensors"), nb::arg("steps"), nb::arg("constants"), nb::arg("arena_bytes"),
-           nb::arg("isa") = "")
+           nb::arg("isa") = "", nb::arg("threads") = 1)
       .def(
           "session",
           [](const Program& p, int threads, bool eager) { return new Session(p, threads, eager); },
-          nb::arg("threads"), nb::arg("eager") = false, nb::rv_policy::take_ownership, nb::keep_alive<0, 1>());
+          nb::arg("threads"), nb::arg("eager") = false, nb::rv_policy::take_ownership,
+          nb::keep_alive<0, 1>());
 }

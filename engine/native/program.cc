@@ -1,7 +1,11 @@
 #include "program.h"
 
 #include <algorithm>
+#include <atomic>
 #include <chrono>
+#include <exception>
+#include <system_error>
+#include <thread>
 
 namespace palm {
 namespace {
@@ -89,15 +93,36 @@ std::vector<std::string> kernel_names() {
 }
 
 Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& steps,
-                 const std::vector<Array>& constants, size_t arena_bytes, uint32_t isa)
+                 const std::vector<Array>& constants, size_t arena_bytes, uint32_t isa, int threads)
     : tensors_(std::move(tensors)) {
   place(constants, arena_bytes);
   size_t constant_bytes = 0;
   for (const Array& array : constants) constant_bytes += array.count * size_of(array.dtype);
-  const CommonArena weights(constant_bytes);
+  steps_.resize(steps.size());
+  constexpr size_t kWorthAThread = 256 << 10;
+  const size_t most = std::min(steps.size(), constant_bytes / kWorthAThread);
+  const size_t sharers = std::clamp<size_t>(most, 1, static_cast<size_t>(std::max(threads, 1)));
+  std::vector<std::exception_ptr> failures(steps.size());
+  std::atomic<size_t> next{0};
+  const auto work = [&] {
+    const CommonArena weights(constant_bytes / sharers);
+    for (size_t i; (i = next++) < steps.size();) {
+      try {
+        steps_[i] = placed(steps[i], isa);
+      } catch (...) { failures[i] = std::current_exception(); }
+    }
+  };
+  std::vector<std::thread> workers;
+  try {
+    while (workers.size() + 1 < sharers) workers.emplace_back(work);
+  } catch (const std::system_error&) {
+    // Fewer do it too.
+  }
+  work();
+  for (std::thread& worker : workers) worker.join();
   for (size_t i = 0; i < steps.size(); ++i) {
     try {
-      add(steps[i], isa);
+      if (failures[i]) std::rethrow_exception(failures[i]);
     } catch (const Error& error) {
       throw Error(error.fault(), "step " + std::to_string(i) + ": " +
                                      steps[i].kernel.substr(0, 40) + ": " + error.what());
@@ -147,14 +172,14 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
   }
 }
 
-void Program::add(const StepSpec& spec, uint32_t isa) {
+Program::Placed Program::placed(const StepSpec& spec, uint32_t isa) const {
   const Node node = node_of(tensors_, spec, isa);
   StepPtr step = find(spec.kernel)(node);
   node.attrs.check_all_read();
   check_overlaps(*step, spec);
   const bool idle = std::all_of(node.outputs.begin(), node.outputs.end(),
                                 [](const Tensor* y) { return y->count == 0; });
-  steps_.push_back({std::move(step), spec.inputs, spec.outputs, idle});
+  return {std::move(step), spec.inputs, spec.outputs, idle};
 }
 
 void Program::check_overlaps(const Step& step, const StepSpec& spec) const {

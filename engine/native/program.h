@@ -43,10 +43,11 @@ std::vector<std::string> kernel_names();
 // A plan, checked and with its weights packed; immutable, so any number of sessions may share it.
 class Program {
  public:
-  // `constants` must outlive the program. `isa`: kernels use nothing beyond it.
+  // `constants` must outlive the program. `isa`: kernels use nothing beyond it. `threads`: how many
+  // pack weights.
   // Throws Error for whatever could read or write outside of the tensors.
   Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& steps,
-          const std::vector<Array>& constants, size_t arena_bytes, uint32_t isa);
+          const std::vector<Array>& constants, size_t arena_bytes, uint32_t isa, int threads = 1);
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
@@ -60,7 +61,7 @@ class Program {
   };
 
   void place(const std::vector<Array>& constants, size_t arena_bytes);
-  void add(const StepSpec& spec, uint32_t isa);
+  Placed placed(const StepSpec& spec, uint32_t isa) const;
   void check_overlaps(const Step& step, const StepSpec& spec) const;
 
   std::vector<TensorSpec> tensors_;

@@ -31,7 +31,11 @@ class CpuProgram(NativeProgram):
             self.plan = tuned(self.plan, options.threads)
         super().__init__(
             _native.Program(
-                self.plan.tensors, self.plan.steps, self.plan.constants, self.plan.arena_bytes
+                self.plan.tensors,
+                self.plan.steps,
+                self.plan.constants,
+                self.plan.arena_bytes,
+                threads=options.threads,
             ),
             tuple(graph.inputs),
             outputs,

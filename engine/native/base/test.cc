@@ -1,6 +1,7 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <memory>
 #include <mutex>
 #include <set>
 #include <string>
@@ -9,6 +10,7 @@
 
 #include "base/arena.h"
 #include "base/check.h"
+#include "base/crc32.h"
 #include "base/step.h"
 #include "base/threads.h"
 
@@ -51,8 +53,7 @@ void check_pool(int threads, int rounds) {
   PALM_CHECK(pool.threads() == threads, "%d threads", pool.threads());
   for (int round = 0; round < rounds; ++round) {
     const size_t most = round % 100 == 0 ? 300000 : round % 10 == 0 ? 5000 : 40;
-    check_loop(pool, random.between(0, most), {random.between(1, 5), random.between(1, 9)},
-               random);
+    check_loop(pool, random.between(0, most), {random.between(1, 5), random.between(1, 9)}, random);
     // Now and then the workers fall asleep, or are about to.
     if (round % 50 == 0)
       std::this_thread::sleep_for(std::chrono::microseconds(random.between(0, 199)));
@@ -71,9 +72,8 @@ void check_sleep() {
   Pool pool(2);
   for (int round = 0; round < 3000; ++round) {
     std::atomic<int> sum{0};
-    pool.parallel(64, {1, 1}, [&](size_t begin, size_t end, int) {
-      sum += static_cast<int>(end - begin);
-    });
+    pool.parallel(64, {1, 1},
+                  [&](size_t begin, size_t end, int) { sum += static_cast<int>(end - begin); });
     PALM_CHECK(sum == 64, "%d of 64", sum.load());
     const auto until = std::chrono::steady_clock::now() + std::chrono::microseconds(round % 75);
     while (std::chrono::steady_clock::now() < until) {}
@@ -165,6 +165,20 @@ void check_arenas() {
   std::fill_n(kept.data(), 1000, 'y');
 }
 
+void check_crc32() {
+  PALM_CHECK(crc32("123456789", 9) == 0xCBF43926, "the check value");
+  for (size_t size = 0; size < 700; ++size) {
+    const std::unique_ptr<unsigned char[]> data(new unsigned char[size]);
+    uint32_t expected = ~0u;
+    for (size_t i = 0; i < size; ++i) {
+      data[i] = static_cast<unsigned char>(i * i * 31 + size);
+      expected ^= data[i];
+      for (int bit = 0; bit < 8; ++bit) expected = expected >> 1 ^ (expected & 1 ? 0xEDB88320 : 0);
+    }
+    PALM_CHECK(crc32(data.get(), size) == ~expected, "as its definition");
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -178,4 +192,5 @@ int main() {
   check_tensor();
   check_attrs();
   check_arenas();
+  check_crc32();
 }

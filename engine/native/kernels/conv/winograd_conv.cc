@@ -215,21 +215,42 @@ class WinogradConv : public Conv {
     if (x_.stride != 1) weights = (squares = square_weights(weights)).data();
     panel_floats_ = whole_vectors(gemm_.pack(in, panel_, nullptr, panel_, 1, nullptr));
     weights_ = Arena(checked_product(panel_floats_, products_ * panels_) * sizeof(float));
-    const size_t plane = checked_product(in, panel_);
-    std::vector<float> all(checked_product(plane, products_));
     for (size_t i = 0; i < panels_; ++i) {
-      const size_t columns = std::min(panel_, out - i * panel_);
-      const float* const w = weights + i * panel_ * taps * in;
-      for (size_t m = 0; m < columns; m += Winograd::kKernels) {
-        const size_t count = std::min(Winograd::kKernels, columns - m);
-        for (size_t c = 0; c < in; ++c) {
-          kernel_.weights(w + m * taps * in + c, in, taps * in, count, all.data() + c * panel_ + m,
-                          plane);
-        }
+      const size_t end = std::min(out, (i + 1) * panel_);
+      float* to = weights_.floats() + i * panel_floats_;
+      for (size_t m = i * panel_; m < end;) {
+        const GemmPanel part = gemm_.first_panel(end - m);
+        pack_part(weights + m * taps * in, part, to);
+        to += in * part.floats;
+        m += part.columns;
       }
-      for (size_t p = 0; p < products_; ++p) {
-        gemm_.pack(in, columns, all.data() + p * plane, panel_, 1,
-                   weights_.floats() + (p * panels_ + i) * panel_floats_);
+    }
+  }
+
+  // Squares of kernels by channels: of each kernel and tap a cache line is read once.
+  void pack_part(const float* w, const GemmPanel& part, float* to) const {
+    constexpr size_t kKernels = Winograd::kKernels, kChannels = 16, kMostTaps = 16;
+    constexpr size_t kMostProducts = 64;
+    const size_t in = x_.channels, taps = x_.taps * x_.taps, stride = panels_ * panel_floats_;
+    float kernels[kMostTaps * kChannels * kKernels], transformed[kMostProducts * kKernels];
+    for (size_t c = 0; c < in; c += kChannels) {
+      const size_t channels = std::min(kChannels, in - c);
+      for (size_t m = 0; m < part.floats; m += kKernels) {
+        const size_t count = std::min(kKernels, part.floats - m);
+        for (size_t k = 0; k < kKernels; ++k) {
+          const bool is_there = m + k < part.columns;
+          for (size_t t = 0; t < taps; ++t) {
+            const float* const from = is_there ? w + ((m + k) * taps + t) * in + c : nullptr;
+            float* const column = kernels + t * kChannels * kKernels + k;
+            for (size_t i = 0; i < channels; ++i) column[i * kKernels] = from ? from[i] : 0.f;
+          }
+        }
+        for (size_t i = 0; i < channels; ++i) {
+          kernel_.weights(kernels + i * kKernels, kChannels * kKernels, transformed);
+          float* const place = to + (c + i) * part.floats + m;
+          for (size_t p = 0; p < products_; ++p)
+            std::copy_n(transformed + p * kKernels, count, place + p * stride);
+        }
       }
     }
   }

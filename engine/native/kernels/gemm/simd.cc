@@ -1,9 +1,9 @@
 // Tiles of up to 16 rows by up to 4 vectors are summed in registers. Rows of a are read in place;
 // b lies in panels as wide as a tile, its rows one after another: full vectors, then a tail that is
 // half a vector where that is enough and the set has it.
-#include <algorithm>
-
 #include "base/simd.h"
+
+#include <algorithm>
 
 #include "kernels/gemm/gemm.h"
 
@@ -214,6 +214,24 @@ void run_panels(const Gemm& g, const Panel* panels, size_t count) {
   }
 }
 
+// to[i * to_stride + j] = from[j * from_stride + i], i and j below kSquare.
+constexpr size_t kSquare = 4;
+PALM_INLINE void transpose_square(const float* from, size_t from_stride, float* to,
+                                  size_t to_stride) {
+  using Row = float __attribute__((vector_size(kSquare * sizeof(float))));
+  Row r[kSquare], half[kSquare];
+  for (size_t j = 0; j < kSquare; ++j) __builtin_memcpy(&r[j], from + j * from_stride, sizeof(Row));
+  for (size_t j = 0; j < 2; ++j) {
+    half[j] = __builtin_shufflevector(r[j], r[j + 2], 0, 4, 1, 5);
+    half[j + 2] = __builtin_shufflevector(r[j], r[j + 2], 2, 6, 3, 7);
+  }
+  for (size_t i = 0; i < kSquare; i += 2) {
+    r[i] = __builtin_shufflevector(half[i], half[i + 1], 0, 4, 1, 5);
+    r[i + 1] = __builtin_shufflevector(half[i], half[i + 1], 2, 6, 3, 7);
+  }
+  for (size_t i = 0; i < kSquare; ++i) __builtin_memcpy(to + i * to_stride, &r[i], sizeof(Row));
+}
+
 }  // namespace
 
 void PALM_FN(gemm_f32)(const Gemm& g) {
@@ -247,15 +265,21 @@ size_t PALM_SUFFIX(pack_gemm_f32, PALM_ISA_NAME)(size_t k, size_t n, const float
   size_t floats = 0;
   for (size_t column = 0; column < n;) {
     const size_t columns = panel_columns(n - column), width = panel_floats(columns);
-    // A cache line of each column at a time: columns are often a power of two apart, so that few of
-    // their lines fit into L1 at once.
-    constexpr size_t kRows = 16;
+    // Some cache lines of each column at a time: columns are often a power of two apart, so that
+    // few of their lines fit into L1 at once.
+    constexpr size_t kRows = 64;
     for (size_t p = 0; packed && p < k; p += kRows) {
       const size_t rows = std::min(kRows, k - p);
       const float* const from = source + p * row_stride + column * column_stride;
       float* const to = packed + floats + p * width;
+      const bool lies_across = row_stride == 1;
+      const size_t square_columns = lies_across ? columns / kSquare * kSquare : 0;
+      const size_t square_rows = rows / kSquare * kSquare;
+      for (size_t j = 0; j < square_columns; j += kSquare)
+        for (size_t i = 0; i < square_rows; i += kSquare)
+          transpose_square(from + j * column_stride + i, column_stride, to + i * width + j, width);
       for (size_t j = 0; j < columns; ++j)
-        for (size_t i = 0; i < rows; ++i)
+        for (size_t i = j < square_columns ? square_rows : 0; i < rows; ++i)
           to[i * width + j] = from[i * row_stride + j * column_stride];
       for (size_t i = 0; i < rows; ++i)
         for (size_t j = columns; j < width; ++j) to[i * width + j] = 0.f;

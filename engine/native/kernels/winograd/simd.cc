@@ -205,29 +205,37 @@ void scatter(const Winograd& w, size_t first, size_t begin, size_t end) {
   for (size_t tile = begin; tile < end; ++tile) scatter_tile<B>(w, tile - first, tile);
 }
 
-// Of kMany kernels at a time, in double: what is rounded here is wrong in every pixel.
+// In double: what is rounded here is wrong in every pixel.
 template <class B>
-void transform(const float* w, size_t tap_stride, size_t stride, size_t count, float* transformed,
-               size_t plane) {
-  constexpr size_t kMany = Winograd::kKernels;
+void transform(const float* w, size_t tap_stride, float* transformed) {
+  constexpr size_t kLanes = 8;
+  using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
+  using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
   constexpr const auto& kValues = B::kNumbers.values;
-  double rows[B::kPatch][B::kTaps][kMany] = {};
-  for (size_t a = 0; a < B::kTaps; ++a) {
+  for (size_t m = 0; m < Winograd::kKernels; m += kLanes) {
+    Doubles rows[B::kPatch][B::kTaps];
     for (size_t b = 0; b < B::kTaps; ++b) {
-      double taps[kMany] = {};
-      for (size_t m = 0; m < count; ++m)
-        taps[m] = static_cast<double>(w[(a * B::kTaps + b) * tap_stride + m * stride]);
-      for (size_t i = 0; i < B::kPatch; ++i)
-        for (size_t m = 0; m < kMany; ++m) rows[i][b][m] += kValues[i][a] * taps[m];
+      Doubles taps[B::kTaps];
+      PALM_UNROLL for (size_t a = 0; a < B::kTaps; ++a) {
+        Floats values;
+        __builtin_memcpy(&values, w + (a * B::kTaps + b) * tap_stride + m, sizeof values);
+        taps[a] = __builtin_convertvector(values, Doubles);
+      }
+      PALM_UNROLL for (size_t i = 0; i < B::kPatch; ++i) {
+        rows[i][b] = kValues[i][0] * taps[0];
+        PALM_UNROLL for (size_t a = 1; a < B::kTaps; ++a)
+          rows[i][b] += kValues[i][a] * taps[a];
+      }
     }
-  }
-  for (size_t i = 0; i < B::kPatch; ++i) {
-    for (size_t j = 0; j < B::kPatch; ++j) {
-      double sums[kMany] = {};
-      for (size_t b = 0; b < B::kTaps; ++b)
-        for (size_t m = 0; m < kMany; ++m) sums[m] += kValues[j][b] * rows[i][b][m];
-      float* const to = transformed + (i * B::kPatch + j) * plane;
-      for (size_t m = 0; m < kMany; ++m) to[m] = static_cast<float>(sums[m]);
+    for (size_t i = 0; i < B::kPatch; ++i) {
+      float* const to = transformed + i * B::kPatch * Winograd::kKernels + m;
+      PALM_UNROLL for (size_t j = 0; j < B::kPatch; ++j) {
+        Doubles sum = kValues[j][0] * rows[i][0];
+        PALM_UNROLL for (size_t b = 1; b < B::kTaps; ++b)
+          sum += kValues[j][b] * rows[i][b];
+        const Floats values = __builtin_convertvector(sum, Floats);
+        __builtin_memcpy(to + j * Winograd::kKernels, &values, sizeof values);
+      }
     }
   }
 }

@@ -27,10 +27,9 @@ struct Winograd {
 // Tiles [begin, end) of those of all images, the first of which is tile `first` of patches.
 using WinogradFn = void (*)(const Winograd& w, size_t first, size_t begin, size_t end);
 
-// `count` <= kKernels kernels, kernel m's tap t at w[t * tap_stride + m * stride], in the other
-// basis: its product p at transformed[p * plane + m], and zeros up to kKernels.
-using WinogradWeightsFn = void (*)(const float* w, size_t tap_stride, size_t stride, size_t count,
-                                   float* transformed, size_t plane);
+// kKernels kernels, kernel m's tap t at w[t * tap_stride + m], in the other basis: its product p at
+// transformed[p * kKernels + m].
+using WinogradWeightsFn = void (*)(const float* w, size_t tap_stride, float* transformed);
 
 struct WinogradKernel {
   WinogradFn gather;   // x to patches
