@@ -92,15 +92,11 @@ PALM_WIDE uint32_t add_wide(uint32_t crc, const unsigned char* data, size_t size
   return finish(last, data, size);
 }
 
-#endif
-
 bool has_wide() {
-#if defined(__x86_64__)
   return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f");
-#else
-  return false;
-#endif
 }
+
+#endif
 
 }  // namespace
 
