@@ -5,7 +5,6 @@
 
 import hashlib
 import os
-import secrets
 import zlib
 from collections.abc import Sequence
 from dataclasses import replace
@@ -43,6 +42,7 @@ from palmkit.engine.format.generated.Storage import StorageT
 from palmkit.engine.format.generated.Value import ValueT
 from palmkit.engine.format.plans import ReadyPlan, Stored, section
 from palmkit.engine.ir import NARROW_DTYPES, Array, Attr, Graph, Node, Type
+from palmkit.engine.replacing import replacing
 
 
 def save(
@@ -63,16 +63,10 @@ def save(
     """
     content = dumps(graph, weights, plans)
     target = Path(path)
-    temporary = target.with_name(f".{target.name}.{secrets.token_hex(4)}.part")
-    try:
-        with temporary.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(temporary, target)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+    with replacing(target) as part, part.open("xb") as file:
+        file.write(content)
+        file.flush()
+        os.fsync(file.fileno())
     _sync_folder(target.parent)
 
 
