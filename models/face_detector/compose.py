@@ -12,8 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palmkit.models.face_detector.dataset import LEVELS, MOST_IGNORED, Bank
-from palmkit.models.face_detector.render import GRID, PASTES, Source, disturb, render
+from palmkit.models.face_detector.dataset import MOST_IGNORED, Bank
+from palmkit.models.face_detector.render import GRID, PASTES, render
+from palmkit.models.training.pixels import Source, disturb, disturbances, drawn_rows, uniform
 
 KEPT_FACES, KEPT_IGNORED = 112, 64
 SMALLEST_FACE = 7.0
@@ -42,11 +43,6 @@ class Placement(NamedTuple):
     matrix: Tensor
     origin: Tensor
     target: Tensor
-
-
-def uniform(low: float, high: float, *shape: int, device: torch.device) -> Tensor:
-    """float32[shape], evenly between the bounds."""
-    return torch.rand(*shape, device=device) * (high - low) + low
 
 
 def transform(scale: Tensor, spread: float) -> Tensor:
@@ -95,19 +91,7 @@ class Composer:
 
     def source(self, place: Placement) -> tuple[Source, Tensor]:
         """Level and inverse affine that draw a placement, and that level's size ratio."""
-        bank = self.bank
-        determinant = torch.linalg.det(place.matrix).abs().clamp(min=1e-6)
-        wanted = -0.5 * torch.log2(determinant)
-        jitter = uniform(-0.4, 1.0, *wanted.shape, device=bank.device)
-        level = (wanted + jitter).floor().clamp(0, LEVELS - 1).long()
-        sizes = bank.sizes[place.rows]
-        chosen = sizes.gather(-2, level[..., None, None].expand(*level.shape, 1, 2)).squeeze(-2)
-        ratio = chosen / sizes[..., 0, :]
-        inverse = torch.linalg.inv(place.matrix)
-        shift = place.origin - torch.einsum("...ij,...j->...i", inverse, place.target)
-        rows = torch.cat([inverse, shift[..., None]], dim=-1) * ratio[..., None]
-        offset = bank.offsets[place.rows].gather(-1, level[..., None]).squeeze(-1)
-        return Source(offset, chosen[..., 0], chosen[..., 1], rows.flatten(-2)), ratio
+        return self.bank.source(place.rows, place.matrix, place.origin, place.target)
 
     def compose(self, count: int, size: int) -> Batch:
         """A batch of `count` square compositions."""
@@ -164,7 +148,7 @@ class Composer:
         )
         sources = self.source(place)[0], self.source(fill)[0]
         images = self.render(bank.pixels, size, lines, *sources, colour, pieces, shapes)
-        images = self.disturb(images, self.chances(count))
+        images = self.disturb(images, disturbances(count, device))
         return Batch(
             images.contiguous(memory_format=torch.channels_last),
             all_faces.gather(1, order[..., None].expand(-1, -1, 14)),
@@ -178,7 +162,7 @@ class Composer:
         """A picture for each cell: round one of its faces, or anywhere, at a random scale."""
         bank, device = self.bank, self.bank.device
         count, slots = cells.shape[:2]
-        rows = bank.draw(bank.all_weights, count, slots)
+        rows = drawn_rows(bank.all_weights, count, slots)
         faces = bank.face_counts[rows]
         chosen = (torch.rand(count, slots, device=device) * faces).long()
         box = bank.faces[rows, chosen][..., :4]
@@ -269,7 +253,9 @@ class Composer:
         used = torch.rand(shape, device=device) < uniform(-1.2, 0.9, count, 1, device=device)
         with_face = torch.rand(shape, device=device) < 0.67
         rows = torch.where(
-            with_face, bank.draw(bank.single_weights, *shape), bank.draw(bank.clean_weights, *shape)
+            with_face,
+            drawn_rows(bank.single_weights, *shape),
+            drawn_rows(bank.clean_weights, *shape),
         )
         with_face = with_face & (bank.face_counts[rows] == 1)
         whole = bank.sizes[rows, 0]
@@ -301,31 +287,10 @@ class Composer:
     def place_fill(self, count: int, size: int) -> tuple[Placement, Tensor]:
         """What shows where no picture lies: a faceless picture, black or a colour."""
         bank, device = self.bank, self.bank.device
-        rows = bank.draw(bank.clean_weights, count, 1)
+        rows = drawn_rows(bank.clean_weights, count, 1)
         whole = bank.sizes[rows, 0]
         scale = size / whole.amax(dim=-1) * uniform(-1.5, 0.7, count, 1, device=device).exp()
         place = Placement(rows, transform(scale, 30.0), whole / 2, torch.full_like(whole, size / 2))
         kind = torch.rand(count, 1, device=device)
         colour = torch.where(kind < 0.3, 0.0, torch.rand(count, 3, device=device))
         return place, torch.where(kind > 0.4, -1.0, colour)
-
-    def chances(self, count: int) -> dict[str, Tensor]:
-        """How strongly each picture is disturbed."""
-        device = self.bank.device
-
-        def rarely(share: float, strong: Tensor, weak: Tensor) -> Tensor:
-            often = torch.rand(count, device=device) < share
-            return torch.where(often.reshape(-1, *([1] * (strong.dim() - 1))), strong, weak)
-
-        one, none = torch.ones(count, device=device), torch.zeros(count, device=device)
-        return {
-            "saturation": rarely(0.12, none, uniform(0.4, 1.6, count, device=device)),
-            "gain": rarely(
-                0.7, 1 + 0.12 * torch.randn(count, 3, device=device), torch.ones_like(one)[:, None]
-            ).clamp(0.5, 1.6),
-            "contrast": rarely(0.7, uniform(0.5, 1.5, count, device=device), one),
-            "brightness": rarely(0.7, 0.15 * torch.randn(count, device=device), none),
-            "gamma": rarely(0.5, uniform(-0.7, 0.7, count, device=device).exp(), one),
-            "noise": rarely(0.3, uniform(0, 0.07, count, device=device), none),
-            "compression": rarely(0.9, uniform(-1.5, 1.4, count, device=device).exp(), none),
-        }

@@ -7,23 +7,19 @@ labels with their pictures into one folder; `Bank` holds them decoded, with thei
 from __future__ import annotations
 
 import argparse
-import io
 import json
 from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 import torch
-from PIL import Image
-from torch import Tensor
-from tqdm import tqdm
 
 from palmkit.models.face_detector.labels import LARGEST_SHARE, TERMS, read_picture, share_of
+from palmkit.models.training.pack import Packed, write_pack
+from palmkit.models.training.pixels import Pixels, cumulative
 
 VALIDATION_SHARE = 0.07
-LEVELS = 5
 MOST_FACES, MOST_IGNORED = 96, 24
 SET_WEIGHTS = {
     "eden": 0.27,
@@ -85,7 +81,6 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int =
 
     terms: "open" keeps only sets whose terms seem to allow any use.
     """
-    out.mkdir(parents=True, exist_ok=True)
     entries = [
         entry
         for entry in read_labels(labels)
@@ -94,61 +89,16 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int =
         and (terms == "all" or TERMS[entry["set"]] == "open")
     ]
 
-    def encode(entry: dict[str, Any]) -> bytes:
-        buffer = io.BytesIO()
-        Image.fromarray(read_picture(data, entry["file"])).save(
-            buffer, "WEBP", quality=quality, method=2
-        )
-        return buffer.getvalue()
-
-    with (out / "pictures.bin").open("wb") as pictures, ThreadPoolExecutor(2) as pool:
-        for entry, blob in zip(entries, tqdm(pool.map(encode, entries)), strict=False):
-            entry["start"], entry["size"] = pictures.tell(), len(blob)
-            pictures.write(blob)
-    (out / "labels.json").write_text(json.dumps(entries))
+    write_pack(out, entries, lambda entry: read_picture(data, entry["file"]), quality)
 
 
-class Packed(NamedTuple):
-    """A decoded pack: uint8[h, w, 3] pictures and their label entries."""
-
-    pictures: list[np.ndarray[Any, np.dtype[np.uint8]]]
-    entries: list[dict[str, Any]]
-
-
-def read_pack(folder: Path) -> Packed:
-    """Decode every picture of a pack."""
-    entries = json.loads((folder / "labels.json").read_text())
-    blob = (folder / "pictures.bin").read_bytes()
-
-    def decode(entry: dict[str, Any]) -> np.ndarray[Any, np.dtype[np.uint8]]:
-        part = blob[entry["start"] : entry["start"] + entry["size"]]
-        return np.asarray(Image.open(io.BytesIO(part)).convert("RGB"))
-
-    with ThreadPoolExecutor(16) as pool:
-        return Packed(list(pool.map(decode, entries)), entries)
-
-
-class Bank:
-    """Pictures with their half-size levels in one int32 tensor (0xBBGGRR), and their labels."""
+class Bank(Pixels):
+    """The training pictures and their labels."""
 
     def __init__(self, packed: Packed, device: torch.device) -> None:
         """Copy the pictures to `device`."""
+        super().__init__(packed.pictures, device)
         count = len(packed.pictures)
-        offsets = np.zeros((count, LEVELS), np.int64)
-        sizes = np.zeros((count, LEVELS, 2), np.int64)
-        chunks: list[np.ndarray[Any, np.dtype[np.int32]]] = []
-        total = 0
-        with ThreadPoolExecutor(16) as pool:
-            for row, words_by_level in enumerate(pool.map(half_sizes, packed.pictures)):
-                for level, words in enumerate(words_by_level):
-                    offsets[row, level] = total
-                    sizes[row, level] = words.shape[::-1]
-                    chunks.append(words.reshape(-1))
-                    total += words.size
-        self.device = device
-        self.pixels = torch.from_numpy(np.concatenate(chunks)).to(device)
-        self.offsets = torch.from_numpy(offsets).to(device, torch.int32)
-        self.sizes = torch.from_numpy(sizes).to(device, torch.float32)
         faces = np.zeros((count, MOST_FACES, 14), np.float32)
         ignored = np.zeros((count, MOST_IGNORED, 4), np.float32)
         face_counts, ignored_counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
@@ -171,32 +121,6 @@ class Bank:
         self.all_weights = cumulative(weights, device)
         self.clean_weights = cumulative(np.where(clean, weights, 0), device)
         self.single_weights = cumulative(np.where(single, weights, 0), device)
-
-    def draw(self, weights: Tensor, *shape: int) -> Tensor:
-        """int64[shape] rows by cumulative weights."""
-        rows = torch.searchsorted(weights, torch.rand(*shape, device=self.device))
-        return rows.clamp(max=len(weights) - 1)
-
-
-def half_sizes(
-    picture: np.ndarray[Any, np.dtype[np.uint8]],
-) -> list[np.ndarray[Any, np.dtype[np.int32]]]:
-    """The picture and its halves as int32[h, w] words."""
-    image = Image.fromarray(picture)
-    levels: list[np.ndarray[Any, np.dtype[np.int32]]] = []
-    for level in range(LEVELS):
-        if level:
-            image = image.reduce(2)
-        pixels = np.asarray(image).astype(np.int32)
-        levels.append(pixels[..., 0] | (pixels[..., 1] << 8) | (pixels[..., 2] << 16))
-    return levels
-
-
-def cumulative(weights: np.ndarray[Any, np.dtype[np.float64]], device: torch.device) -> Tensor:
-    """Running sum that ends at one; all rows alike where every weight is zero."""
-    if weights.sum() == 0:
-        weights = np.ones_like(weights)
-    return torch.from_numpy(np.cumsum(weights / weights.sum())).to(device, torch.float32)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

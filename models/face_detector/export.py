@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import argparse
 import json
-import warnings
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
 from pathlib import Path
 
 import torch
 
 from palmkit.models.face_detector.network import STRIDES, ExportedNetwork, FaceNetwork
+from palmkit.models.training import export as training
 
 VERSION = "1.0"
 LICENCE = "Apache-2.0"
@@ -27,23 +26,12 @@ def export_onnx(checkpoint: Path, out: Path) -> None:
     network = FaceNetwork()
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     network.load_state_dict(state["averaged"])
-    exported = ExportedNetwork(network).eval()
     names = [f"{kind}_{stride}" for stride in STRIDES for kind in ("score", "box", "points")]
     axes = {"image": {1: "height", 2: "width"}}
     for name in names:
         axes[name] = {1: f"{name}_height", 2: f"{name}_width"}
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DeprecationWarning)
-        torch.onnx.export(
-            exported,
-            (torch.zeros(1, 320, 320, 3),),
-            str(out),
-            opset_version=17,
-            dynamo=False,
-            input_names=["image"],
-            output_names=names,
-            dynamic_axes=axes,
-        )
+    image = torch.zeros(1, 320, 320, 3)
+    training.export_onnx(ExportedNetwork(network), image, names, out, axes)
 
 
 def describe(threshold: float, metrics: Mapping[str, object]) -> dict[str, str]:
@@ -62,13 +50,6 @@ def describe(threshold: float, metrics: Mapping[str, object]) -> dict[str, str]:
     }
 
 
-def export_palm(onnx: Path, out: Path, metadata: Mapping[str, str]) -> None:
-    """Convert with our own converter and save with the metadata."""
-    from palmkit.engine import convert, save
-
-    save(replace(convert(onnx), metadata=dict(metadata)), out)
-
-
 def main(arguments: Iterable[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="export the face detector")
@@ -82,7 +63,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     export_onnx(options.checkpoint, onnx)
     measured = json.loads(options.metrics.read_text()) if options.metrics else {}
     metrics = {size: rows["palmkit"] for size, rows in measured.items() if "size" in size}
-    export_palm(onnx, onnx.with_suffix(".palm"), describe(options.threshold, metrics))
+    training.export_palm(onnx, onnx.with_suffix(".palm"), describe(options.threshold, metrics))
 
 
 if __name__ == "__main__":

@@ -1,46 +1,13 @@
-"""Draw compositions from the bank's pixels, and disturb them as cameras and files do."""
+"""Draw compositions from the bank's pixels."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple
-
-import numpy as np
 import torch
 from torch import Tensor
 
+from palmkit.models.training.pixels import Source, fetch, source_positions
+
 GRID, PASTES = 4, 6
-
-
-class Source(NamedTuple):
-    """Per slot: int32 first pixel, float32 width and height, float32[..., 6] inverse affine."""
-
-    offset: Tensor
-    width: Tensor
-    height: Tensor
-    affine: Tensor
-
-
-def fetch(pixels: Tensor, source: Source, x: Tensor, y: Tensor, mirrored: bool) -> Tensor:
-    """Bilinear RGB 0..1 at float32[n, h, w] source positions; float32[n, 3, h, w]."""
-    if mirrored:
-        x = source.width - (x.abs() % (2 * source.width) - source.width).abs()
-        y = source.height - (y.abs() % (2 * source.height) - source.height).abs()
-    x, y = x - 0.5, y - 0.5
-    left, top = x.floor(), y.floor()
-    right_share, low_share = (x - left)[:, None], (y - top)[:, None]
-    columns = [(left + step).clamp(min=0).minimum(source.width - 1).int() for step in (0, 1)]
-    rows = [(top + step).clamp(min=0).minimum(source.height - 1).int() for step in (0, 1)]
-    width = source.width.int()
-
-    def tap(row: Tensor, column: Tensor) -> Tensor:
-        word = pixels[source.offset + row * width + column]
-        channels = (word & 255, (word >> 8) & 255, (word >> 16) & 255)
-        return torch.stack(channels, dim=1).float()
-
-    upper = torch.lerp(tap(rows[0], columns[0]), tap(rows[0], columns[1]), right_share)
-    lower = torch.lerp(tap(rows[1], columns[0]), tap(rows[1], columns[1]), right_share)
-    return torch.lerp(upper, lower, low_share) / 255
 
 
 def pick(source: Source, slot: Tensor) -> Source:
@@ -55,14 +22,6 @@ def pick(source: Source, slot: Tensor) -> Source:
         source.width.gather(1, flat).reshape(shape),
         source.height.gather(1, flat).reshape(shape),
         affine,
-    )
-
-
-def source_positions(affine: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Composition positions to source positions by float32[..., 6]."""
-    return (
-        affine[..., 0] * x + affine[..., 1] * y + affine[..., 2],
-        affine[..., 3] * x + affine[..., 4] * y + affine[..., 5],
     )
 
 
@@ -118,56 +77,3 @@ def render(
         pixels, paste_source, *source_positions(paste_source.affine, x, y), mirrored=False
     )
     return torch.lerp(canvas, pasted, alpha[:, None])
-
-
-QUANTISATION = (
-    *(16, 11, 10, 16, 24, 40, 51, 61, 12, 12, 14, 19, 26, 58, 60, 55),
-    *(14, 13, 16, 24, 40, 57, 69, 56, 14, 17, 22, 29, 51, 87, 80, 62),
-    *(18, 22, 37, 56, 68, 109, 103, 77, 24, 35, 55, 64, 81, 104, 113, 92),
-    *(49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99),
-)
-
-
-def compress(images: Tensor, strength: Tensor) -> Tensor:
-    """Loss as of JPEG: 8x8 cosine blocks of float32[n, 3, h, w] rounded to `strength` steps.
-
-    strength: float32[n], the factor of the standard luminance table; 0 leaves the picture.
-    """
-    index = torch.arange(8, device=images.device, dtype=torch.float32)
-    basis = torch.cos((2 * index[None, :] + 1) * index[:, None] * (np.pi / 16)) / 2
-    basis = torch.cat([basis[:1] / 2**0.5, basis[1:]])
-    weights = torch.tensor(
-        [[0.299, 0.587, 0.114], [-0.169, -0.331, 0.5], [0.5, -0.419, -0.081]], device=images.device
-    )
-    luma = torch.einsum("ck,nkhw->nchw", weights, images) * 255
-    count, _, height, width = images.shape
-    blocks = luma.reshape(count, 3, height // 8, 8, width // 8, 8)
-    waves = torch.einsum("ia,ncyaxb,jb->ncyixj", basis, blocks, basis)
-    table = torch.tensor(QUANTISATION, device=images.device, dtype=torch.float32).reshape(8, 8)
-    steps = table[None, None, None, :, None, :] * strength[:, None, None, None, None, None]
-    steps = steps.clamp(min=1e-3)
-    waves = (waves / steps).round() * steps
-    back = torch.einsum("ia,ncyixj,jb->ncyaxb", basis, waves, basis).reshape(luma.shape)
-    colours = torch.linalg.inv(weights)
-    decoded = torch.einsum("ck,nkhw->nchw", colours, back) / 255
-    return torch.where(strength[:, None, None, None] > 0, decoded, images)
-
-
-def disturb(images: Tensor, chance: Mapping[str, Tensor]) -> Tensor:
-    """Colour, light, noise, and compression of the first half of the batch.
-
-    Each entry of `chance` is float32[n] or float32[n, 3].
-    """
-    shape = (-1, 1, 1, 1)
-    grey = torch.einsum(
-        "k,nkhw->nhw", torch.tensor([0.299, 0.587, 0.114], device=images.device), images
-    )[:, None]
-    images = torch.lerp(grey, images, chance["saturation"].reshape(shape))
-    images = images * chance["gain"][:, :, None, None]
-    images = (images - 0.5) * chance["contrast"].reshape(shape) + 0.5
-    images = (images + chance["brightness"].reshape(shape)).clamp(1e-3, 1)
-    images = images ** chance["gamma"].reshape(shape)
-    images = images + torch.randn_like(images) * chance["noise"].reshape(shape)
-    part = max(1, len(images) // 2)
-    lossy = compress(images[:part], chance["compression"][:part])
-    return torch.cat([lossy, images[part:]]).clamp(0, 1)

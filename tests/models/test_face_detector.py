@@ -92,18 +92,23 @@ def write_pack(folder: Path) -> None:
 
 def test_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-    from palmkit.models.face_detector.train import Recipe, train
+    from palmkit.models.face_detector.train import Recipe, trainer
+    from palmkit.models.training.loop import train
 
     write_pack(tmp_path / "pack")
     recipe = Recipe(steps=4, batch=2, size=64, large_every=3, warm_up=2)
     device = torch.device("cpu")
-    whole = train(tmp_path / "pack", tmp_path / "whole", recipe, None, device)
+
+    def fresh() -> Any:
+        return trainer(tmp_path / "pack", recipe, None, device)
+
+    whole = train(fresh(), tmp_path / "whole")
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("palmkit.models.face_detector.train.SAVE_EVERY", 2)
-        patch.setattr("palmkit.models.face_detector.train.Trainer.advance", stop_after(2))
+        patch.setattr("palmkit.models.training.loop.SAVE_EVERY", 2)
+        patch.setattr("palmkit.models.training.loop.Trainer.advance", stop_after(2))
         with pytest.raises(KeyboardInterrupt):
-            train(tmp_path / "pack", tmp_path / "broken", recipe, None, device)
-    broken = train(tmp_path / "pack", tmp_path / "broken", recipe, None, device)
+            train(fresh(), tmp_path / "broken")
+    broken = train(fresh(), tmp_path / "broken")
     states = [torch.load(path, weights_only=True) for path in (whole, broken)]
     assert states[0]["step"] == states[1]["step"] == 4
     for name, value in states[0]["averaged"].items():
@@ -113,7 +118,7 @@ def test_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
 
 def stop_after(steps: int) -> Any:
     """Trainer.advance that is interrupted once it has done so many steps."""
-    from palmkit.models.face_detector.train import Trainer
+    from palmkit.models.training.loop import Trainer
 
     advance = Trainer.advance
 

@@ -1,0 +1,54 @@
+"""From trained weights to the model that ships: ONNX first, then our own format."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Literal
+
+from torch import Tensor, nn
+
+
+def export_onnx(
+    network: nn.Module,
+    image: Tensor,
+    outputs: Sequence[str],
+    out: Path,
+    axes: Mapping[str, dict[int, str]] | None = None,
+) -> None:
+    """Write a network of one input, "image", as ONNX, opset 17.
+
+    image: an example of the input. outputs: their names. axes: names of the dimensions that are
+    free, by input or output.
+    """
+    import torch
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)
+        torch.onnx.export(
+            network.eval(),
+            (image,),
+            str(out),
+            opset_version=17,
+            dynamo=False,
+            input_names=["image"],
+            output_names=list(outputs),
+            dynamic_axes=dict(axes or {}),
+        )
+
+
+def export_palm(
+    onnx: Path,
+    out: Path,
+    metadata: Mapping[str, str],
+    weights: Literal["auto", "float16", "float32"] = "auto",
+) -> None:
+    """Convert with our own converter and save with the metadata.
+
+    weights: as in palmkit.engine.save; "float16" rounds them.
+    """
+    from palmkit.engine import convert, save
+
+    save(replace(convert(onnx), metadata=dict(metadata)), out, weights)

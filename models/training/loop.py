@@ -1,0 +1,192 @@
+"""The loop that trains: a step from its seed, a running average of the weights, a checkpoint.
+
+Every step's random numbers follow from the seed and the step alone, so an interrupted run ends
+with the weights of an unbroken one (on a CPU to the bit; a GPU adds in no fixed order).
+"""
+
+from __future__ import annotations
+
+import argparse
+import copy
+import math
+import sys
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, ClassVar, TypeVar
+
+import torch
+from torch import Tensor, nn
+from tqdm import tqdm
+
+SAVE_EVERY = 5000
+AnyRecipe = TypeVar("AnyRecipe", bound="Recipe")
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """What decides the weights; a recipe adds its own fields and defaults."""
+
+    steps: int = 30_000
+    batch: int = 256
+    learning_rate: float = 2.5e-3
+    weight_decay: float = 0.02
+    warm_up: int = 500
+    average: float = 0.9995
+    seed: int = 1
+
+
+class Trainer(ABC):
+    """A network, its running average, an optimiser and the step that moves them.
+
+    parts: names of what the loss is made of, as the log shows them.
+    """
+
+    parts: ClassVar[tuple[str, ...]]
+
+    def __init__(
+        self,
+        recipe: Recipe,
+        network: nn.Module,
+        device: torch.device,
+        beside: nn.Module | None = None,
+    ) -> None:
+        """Give network and `beside` to the optimiser.
+
+        beside: trained with the network and not part of it, as maps to a teacher's features.
+        """
+        self.recipe = recipe
+        self.device = device
+        self.fast = device.type == "cuda"
+        self.network = network.to(device)
+        self.averaged = copy.deepcopy(self.network)
+        self.beside = nn.Module() if beside is None else beside.to(device)
+        decayed: list[nn.Parameter] = []
+        free: list[nn.Parameter] = []
+        for parameter in [*self.network.parameters(), *self.beside.parameters()]:
+            (decayed if parameter.dim() > 1 else free).append(parameter)
+        self.optimiser = torch.optim.AdamW(
+            [
+                {"params": decayed, "weight_decay": recipe.weight_decay},
+                {"params": free, "weight_decay": 0.0},
+            ],
+            lr=recipe.learning_rate,
+            betas=(0.9, 0.99),
+        )
+        self.step = 0
+
+    @property
+    def progress(self) -> float:
+        """Share of the steps done, 0..1."""
+        return self.step / self.recipe.steps
+
+    @abstractmethod
+    def loss(self) -> tuple[Tensor, Tensor]:
+        """Draw this step's batch; its loss, and what it is made of, float32[len(parts)]."""
+
+    def state(self) -> dict[str, Any]:
+        """Everything that goes on from here."""
+        return {
+            "recipe": asdict(self.recipe),
+            "step": self.step,
+            "network": self.network.state_dict(),
+            "averaged": self.averaged.state_dict(),
+            "beside": self.beside.state_dict(),
+            "optimiser": self.optimiser.state_dict(),
+        }
+
+    def restore(self, state: Mapping[str, Any]) -> None:
+        """Take up a saved state."""
+        self.step = state["step"]
+        self.network.load_state_dict(state["network"])
+        self.averaged.load_state_dict(state["averaged"])
+        self.beside.load_state_dict(state["beside"])
+        self.optimiser.load_state_dict(state["optimiser"])
+
+    def advance(self) -> Tensor:
+        """One step; float32[len(parts)] parts of the loss."""
+        recipe = self.recipe
+        torch.manual_seed(recipe.seed * 1_000_003 + self.step)
+        rate = recipe.learning_rate * (0.5 + 0.5 * math.cos(math.pi * self.progress))
+        rate = max(rate, 0.002 * recipe.learning_rate)
+        rate *= min(1.0, (self.step + 1) / recipe.warm_up)
+        for group in self.optimiser.param_groups:
+            group["lr"] = rate
+        loss, parts = self.loss()
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()  # type: ignore[no-untyped-call]
+        nn.utils.clip_grad_norm_(self.network.parameters(), 10.0)
+        self.optimiser.step()
+        self.step += 1
+        self.average(min(recipe.average, (1 + self.step) / (10 + self.step)))
+        return parts
+
+    @torch.no_grad()
+    def average(self, keep: float) -> None:
+        """Move the running average of weights and statistics."""
+        means: list[Tensor] = []
+        values: list[Tensor] = []
+        ours, theirs = self.averaged.state_dict(), self.network.state_dict()
+        for name, mean in ours.items():
+            if mean.is_floating_point():
+                means.append(mean)
+                values.append(theirs[name])
+        torch._foreach_lerp_(means, values, 1 - keep)
+
+
+def train(trainer: Trainer, out: Path, minutes: float = math.inf) -> Path:
+    """Train until the recipe's last step or the time is up; returns the checkpoint.
+
+    Goes on from out/checkpoint.pt where there is one.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    checkpoint = out / "checkpoint.pt"
+    started = time.monotonic()
+    if checkpoint.exists():
+        trainer.restore(torch.load(checkpoint, map_location=trainer.device, weights_only=True))
+    steps = trainer.recipe.steps
+    bar = tqdm(total=steps, initial=trainer.step, disable=not sys.stderr.isatty())
+    while trainer.step < steps and time.monotonic() - started < minutes * 60:
+        parts = trainer.advance()
+        bar.update()
+        if trainer.step % 500 == 0 or trainer.step in (1, 20, 100):
+            named = zip(trainer.parts, parts.tolist(), strict=True)
+            told = " ".join(f"{name} {value:.4f}" for name, value in named)
+            seconds = time.monotonic() - started
+            tqdm.write(f"step {trainer.step} {told} {seconds:.0f} s", file=sys.stderr)
+        if trainer.step % SAVE_EVERY == 0:
+            save(trainer, checkpoint)
+    save(trainer, checkpoint)
+    return checkpoint
+
+
+def save(trainer: Trainer, path: Path) -> None:
+    """Write the state so that a broken write leaves the old one."""
+    partial = path.with_suffix(".partial")
+    torch.save(trainer.state(), partial)
+    partial.replace(path)
+
+
+def read_options(
+    description: str, recipe: type[AnyRecipe], arguments: Iterable[str] | None
+) -> tuple[argparse.Namespace, AnyRecipe, torch.device]:
+    """The command line of a recipe's train: PACK OUT, --device, --minutes, a flag a field.
+
+    Returns the options, the recipe they ask for and the device, set up for speed.
+    """
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("pack", type=Path, help="folder written by dataset.py")
+    parser.add_argument("out", type=Path, help="folder of checkpoint.pt")
+    parser.add_argument("--teacher", type=Path, help="a network that helps, where one does")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long")
+    for name, value in asdict(recipe()).items():
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    chosen = recipe(**{name: getattr(options, name) for name in asdict(recipe())})
+    device = torch.device(options.device)
+    torch.backends.cudnn.benchmark = device.type == "cuda"
+    torch.backends.cuda.matmul.allow_tf32 = device.type == "cuda"
+    return options, chosen, device
