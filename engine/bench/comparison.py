@@ -144,9 +144,12 @@ class Comparison:
 class _Contender:
     """An engine on its way through a comparison: first it opens, then it takes turns."""
 
-    def __init__(self, name: str, engine: Engine, jobs: Sequence[Job], schedule: Schedule) -> None:
-        """Try the jobs in this order, until one gives the right outputs."""
+    def __init__(
+        self, name: str, place: str, engine: Engine, jobs: Sequence[Job], schedule: Schedule
+    ) -> None:
+        """Try the jobs in this order, until one gives the right outputs; place: as for find."""
         self.name = name
+        self._place = place
         self.title = engine.title
         self.reason = ""
         self._converts = engine.converts
@@ -171,14 +174,14 @@ class _Contender:
         """Open the model in a fresh process, which stays, stopped; the one before it ends."""
         self.close()
         while self._jobs:
-            self._process = EngineProcess(self.name)
+            self._process = EngineProcess(self._place)
             try:
                 if not self._opened and self._converts:
                     file = self._process.prepare(self._jobs[0])
                     self._jobs[0] = replace(self._jobs[0], file=file)
                     # What the converter left in memory would not count as added.
                     self.close()
-                    self._process = EngineProcess(self.name)
+                    self._process = EngineProcess(self._place)
                 opened = self._process.open(self._jobs[0], self._schedule.open_limit_s)
                 if expected is None and self.name == OURS:
                     expected = dict(opened.outputs)
@@ -263,7 +266,7 @@ def _float32_outputs(job: Job, schedule: Schedule) -> dict[str, Array] | None:
 
 def compare(
     subject: Subject,
-    engines: Sequence[str],
+    engines: Sequence[str] | Mapping[str, str],
     threads: int = 1,
     precision: str = "high",
     schedule: Schedule | None = None,
@@ -272,7 +275,8 @@ def compare(
 ) -> Comparison:
     """Compare engines on a model.
 
-    engines: names as of bench.engines, ours among them and best first: it says what is right.
+    engines: names as of bench.engines, or classes (module:Class) by name; ours, OURS, among them
+    and best first: it says what is right.
     cache: for conversions; left out, the user's cache folder.
     report: is told of each step.
     """
@@ -280,8 +284,9 @@ def compare(
     cache = cache or cache_folder("bench") or Path(tempfile.gettempdir()) / "palmkit-bench"
     refusals: dict[str, str] = {}
     contenders: list[_Contender] = []
-    for name in engines:
-        engine = find(name)
+    places = engines if isinstance(engines, Mapping) else {name: name for name in engines}
+    for name, place in places.items():
+        engine = find(place)
         jobs = [
             Job(
                 file=subject.files[form],
@@ -302,7 +307,7 @@ def compare(
             reads = " or ".join(f".{form}" for form in engine.forms)
             refusals[name] = "; ".join([f"reads {reads} only", *reasons])
         else:
-            contenders.append(_Contender(name, engine, jobs, schedule))
+            contenders.append(_Contender(name, place, engine, jobs, schedule))
     with ExitStack() as stack:
         for each in contenders:
             stack.callback(each.close)

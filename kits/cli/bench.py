@@ -42,6 +42,10 @@ GFLOP/s    two operations a multiply-accumulate of the network as it was written
            "of peak": of the float32 multiply-adds on registers that this machine was measured at
            (Winograd computes with fewer and low precision faster: both may pass 100 %)
 
+--kits times the kits instead: from a decoded frame of 640x480 to the result, with the options a kit
+has by default, beside MediaPipe where it is installed (mediapipe 0.10.14 has the solutions that are
+compared). Each runs on as many cores as --threads. MODEL is then a picture, with something to find.
+
 Our own engine reads .palm, its format. What ncnn's and MNN's converters make is kept in the user's
 cache folder, ~/.cache/palmkit/bench ($PALMKIT_CACHE_HOME/bench).
 """
@@ -52,6 +56,7 @@ EXAMPLES = """\
   palmkit bench *.onnx --against all
   palmkit bench a.tflite b.onnx --against ort,openvino,litert --threads 1,2 -o report.html
   palmkit bench detector.onnx --against openvino --precision low
+  palmkit bench --kits face,mesh,portrait portrait.jpg
 """
 
 
@@ -106,6 +111,8 @@ def add(commands: Commands) -> None:
     beside.add_argument(
         "--loads", type=int, default=3, metavar="N", help="fresh processes that load (3)"
     )
+    kits = parser.add_argument_group("kits")
+    kits.add_argument("--kits", type=_jobs, metavar="JOB[,JOB]", help="face, or all")
     models.add_source_options(parser)
 
 
@@ -128,6 +135,18 @@ def _engines(text: str) -> tuple[str, ...]:
     return names
 
 
+def _jobs(text: str) -> tuple[str, ...]:
+    from palmkit.kits.bench.jobs import JOBS
+
+    names = tuple(JOBS) if text == "all" else tuple(dict.fromkeys(text.split(",")))
+    for name in names:
+        if name not in JOBS:
+            raise argparse.ArgumentTypeError(
+                f"expected some of {', '.join(JOBS)}, or all, got {name!r}"
+            )
+    return names
+
+
 def run(options: argparse.Namespace) -> int:
     """Time the models."""
     for name in ("runs", "turns", "loads"):
@@ -137,6 +156,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--seconds: expected more than 0, got {options.seconds}")
     if min(options.threads) < 1:
         raise UsageError(f"--threads: expected at least 1, got {min(options.threads)}")
+    if options.kits is not None:
+        return _kits(options)
     if options.against is None and options.output is None:
         return _alone(options)
     if options.ops:
@@ -314,6 +335,51 @@ def _write_report(
     write(Path(options.output), comparisons, titles, peaks, schedule, options.precision)
     if not options.json:
         print(f"\n{options.output}")
+
+
+def _kits(options: argparse.Namespace) -> int:
+    """The jobs on every picture."""
+    from palmkit.engine.bench import table
+    from palmkit.engine.bench.comparison import Schedule, steps
+    from palmkit.kits.bench.jobs import JOBS, time_job
+    from palmkit.kits.image import read_image
+
+    for name in ("ops", "tune", "output"):
+        if getattr(options, name):
+            raise UsageError(f"--{name}: not with --kits")
+    schedule = Schedule(options.seconds, options.turns, options.loads)
+    pictures = [(Path(path).name, read_image(path)) for path in options.models]
+    titles = {"palmkit": "PalmKit", "mediapipe": "MediaPipe"}
+    width = max(len(JOBS[name].title) for name in options.kits)
+    comparisons: list[Comparison] = []
+    runs = len(pictures) * len(options.threads) * len(options.kits)
+    with progress_bar(runs * steps(len(titles), schedule), "step", options.quiet) as bar:
+        for file, picture in pictures:
+            for threads in options.threads:
+                lines = table.Table(titles, width)
+                if not options.json:
+                    with _printing():
+                        print(f"{file}, {threads} core{'s' if threads > 1 else ''}")
+                        print(lines.head())
+                for name in options.kits:
+                    job = JOBS[name]
+
+                    def report(step: str, title: str = job.title) -> None:
+                        bar.set_description(f"{title}: {step}", refresh=False)
+                        bar.update()
+
+                    found = time_job(job, picture, threads, schedule, report=report)
+                    comparisons.append(found)
+                    with _printing():
+                        if options.json:
+                            facts = {"file": file, **table.facts(found, {})}
+                            print(json.dumps(facts), flush=True)
+                        else:
+                            print(lines.line(found, None), flush=True)
+    if not options.json:
+        for line in table.refusals(comparisons, titles):
+            print(line)
+    return 0 if all(each.ours for each in comparisons) else 1
 
 
 @contextmanager

@@ -1,0 +1,1 @@
+"""The kits' benchmark: from a decoded frame to the result, beside MediaPipe."""

@@ -1,0 +1,30 @@
+"""What every contender at a job has in common."""
+
+from __future__ import annotations
+
+import os
+from typing import ClassVar
+
+import numpy as np
+
+from palmkit.engine.bench.engines.engine import Engine, Job, Run
+from palmkit.engine.ir import Array
+
+
+class Contender(Engine):
+    """Looks at the job's frame; it may use as many cores as threads."""
+
+    forms: ClassVar[tuple[str, ...]] = ("frame",)
+
+    def limit(self, threads: int) -> None:
+        """Keep this process on so many cores: some libraries cannot be told how many."""
+        if hasattr(os, "sched_setaffinity"):
+            os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
+
+    def found(self, count: int) -> list[tuple[str, Array]]:
+        """How many things were found, as an engine's output."""
+        return [("found", np.array([count], np.float32))]
+
+    def open(self, job: Job) -> Run:
+        """Make it ready."""
+        raise NotImplementedError
