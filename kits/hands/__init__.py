@@ -1,0 +1,1 @@
+"""The hand kit: hands, their landmarks and gestures."""
