@@ -4,6 +4,7 @@
 #include "base/check.h"
 #include "base/one_step.h"
 #include "kernels/conv/conv.h"
+#include "kernels/winograd/blocks.h"
 
 namespace {
 
@@ -191,9 +192,30 @@ void check(const char* isa_name, uint32_t isa) {
   }
 }
 
+// All tiles once, as many for each thread, and no block much larger than it may be.
+void check_blocks(size_t tiles, size_t most, int threads, size_t rows) {
+  const TileBlocks blocks(tiles, most, threads, rows);
+  const auto n = static_cast<size_t>(threads), each = blocks.count() / n;
+  PALM_CHECK(
+      blocks.count() == each * n && blocks.begin(0) == 0 && blocks.begin(blocks.count()) == tiles,
+      "%zu tiles, %d threads", tiles, threads);
+  for (size_t t = 0; t < n; ++t) {
+    const size_t first = blocks.begin(t * each), size = blocks.begin((t + 1) * each) - first;
+    PALM_CHECK(size == tiles / n || size == (tiles + n - 1) / n, "%zu of %zu tiles", size, tiles);
+    for (size_t i = 0; i < each; ++i) {
+      const size_t begin = blocks.begin(t * each + i), end = blocks.begin(t * each + i + 1);
+      PALM_CHECK(begin <= end && end - begin <= blocks.largest(), "block %zu", i);
+      PALM_CHECK((begin - first) % rows == 0 && end - begin < most + 2 * rows, "block %zu", i);
+    }
+  }
+}
+
 }  // namespace
 
 int main() {
+  for (size_t tiles : {1, 2, 7, 31, 32, 49, 196, 225, 1000})
+    for (size_t rows : {1, 4, 6, 8})
+      for (int threads : {1, 2, 3, 8}) check_blocks(tiles, 28, threads, rows);
 #define PALM_ISA(isa, need)               \
   if (runs_here(need)) check(#isa, need); \
   else std::printf("skip %s\n", #isa);

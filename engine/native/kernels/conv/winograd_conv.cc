@@ -3,6 +3,7 @@
 
 #include "kernels/conv/conv.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/winograd/blocks.h"
 #include "kernels/winograd/winograd.h"
 
 namespace palm {
@@ -76,15 +77,16 @@ class WinogradConv : public Conv {
   }
 
   size_t scratch_bytes(int threads) const override {
-    const size_t blocks = shared(threads) ? 1 : static_cast<size_t>(threads);
+    const size_t copies = shared(threads) ? 1 : static_cast<size_t>(threads);
     return sizeof(float) * (whole_vectors(x_.channels) + square_floats() +
-                            checked_product(blocks, block_floats(block(threads))));
+                            checked_product(copies, block_floats(blocks(threads).largest())));
   }
 
   void run(const Buffers& b) const override {
     const ConvShape& s = shape_;
     const int threads = b.pool->threads();
-    const size_t most = block(threads);
+    const TileBlocks blocks = this->blocks(threads);
+    const size_t most = blocks.largest();
     float* const zeros = reinterpret_cast<float*>(b.scratch);
     float* const squares = zeros + whole_vectors(x_.channels);
     std::fill_n(zeros, x_.channels, 0.f);
@@ -104,12 +106,13 @@ class WinogradConv : public Conv {
     w.patches = squares + square_floats(), w.products = w.patches + products_ * w.patch_plane;
     w.epilogue = epilogue(b);
     if (shared(threads)) return run_shared(w, *b.pool);
-    b.pool->parallel(tiles_, {most, most}, [&](size_t begin, size_t end, int thread) {
+    const size_t work = products_ * x_.channels * s.out_channels * most;
+    b.pool->parallel(blocks.count(), grain_of(work), [&](size_t begin, size_t end, int thread) {
       Winograd own = w;
       own.patches += static_cast<size_t>(thread) * block_floats(most);
       own.products += static_cast<size_t>(thread) * block_floats(most);
-      for (size_t first = begin; first < end; first += most) {
-        const size_t last = std::min(end, first + most);
+      for (size_t block = begin; block < end; ++block) {
+        const size_t first = blocks.begin(block), last = blocks.begin(block + 1);
         kernel_.gather(own, first, first, last);
         for (size_t i = 0; i < products_ * panels_; ++i) multiply(own, i, last - first);
         kernel_.scatter(own, first, first, last);
@@ -153,16 +156,13 @@ class WinogradConv : public Conv {
                   [&](size_t begin, size_t end, int) { kernel_.scatter(w, 0, begin, end); });
   }
 
-  // Tiles at a time: what is kept of them stays in L2, and every thread gets as many blocks.
-  size_t block(int threads) const {
-    if (shared(threads)) return tiles_;
+  // What is kept of a block stays in L2.
+  TileBlocks blocks(int threads) const {
+    if (shared(threads)) return {tiles_, tiles_, 1, 1};
     constexpr size_t kL2Floats = 128 << 10, kLeastTiles = 28, kMostTiles = 56;
     const size_t floats = products_ * (x_.channels + shape_.out_channels);
-    const size_t most = std::clamp(kL2Floats / floats, kLeastTiles, kMostTiles);
-    const size_t each = static_cast<size_t>(threads) * most;
-    const size_t blocks =
-        std::max<size_t>(1, (tiles_ + each - 1) / each) * static_cast<size_t>(threads);
-    return std::max<size_t>(1, (tiles_ + blocks - 1) / blocks);
+    return {tiles_, std::clamp(kL2Floats / floats, kLeastTiles, kMostTiles), threads,
+            gemm_.first_panel(std::min(panel_, shape_.out_channels)).tile_rows};
   }
 
   // An odd number of cache lines: whole pages apart, the products would share cache sets.

@@ -7,6 +7,7 @@
 #include "kernels/conv/conv.h"
 #include "kernels/depthwise_bf16/depthwise_bf16.h"
 #include "kernels/gemm_bf16/gemm_bf16.h"
+#include "kernels/winograd/blocks.h"
 #include "kernels/winograd_bf16/winograd_bf16.h"
 
 namespace palm {
@@ -352,13 +353,14 @@ class WinogradConvBf16 : public ConvBf16 {
   }
 
   size_t scratch_bytes(int threads) const override {
-    return checked_product(static_cast<size_t>(threads), block_bytes(block(threads)));
+    return checked_product(static_cast<size_t>(threads), block_bytes(blocks(threads).largest()));
   }
 
   void run(const Buffers& b) const override {
     const ConvShape& s = shape_;
     const int threads = b.pool->threads();
-    const size_t most = block(threads);
+    const TileBlocks blocks = this->blocks(threads);
+    const size_t most = blocks.largest();
     WinogradBf16 w{};
     w.height = s.height, w.width = s.width, w.channels = s.channels;
     w.out_height = s.out_height, w.out_width = s.out_width, w.out_channels = s.out_channels;
@@ -375,10 +377,11 @@ class WinogradConvBf16 : public ConvBf16 {
       return part;
     };
     if (!shared(threads)) {
-      b.pool->parallel(tiles_, {most, most}, [&](size_t begin, size_t end, int thread) {
+      const size_t work = kProducts * s.channels * s.out_channels * most;
+      b.pool->parallel(blocks.count(), grain_of(work), [&](size_t begin, size_t end, int thread) {
         const WinogradBf16 part = own(thread);
-        for (size_t first = begin; first < end; first += most) {
-          const size_t last = std::min(end, first + most);
+        for (size_t block = begin; block < end; ++block) {
+          const size_t first = blocks.begin(block), last = blocks.begin(block + 1);
           kernel_.gather(part, first, first, last);
           for (size_t i = 0; i < kProducts; ++i) multiply(part, i, last - first, 0, panels_);
           kernel_.scatter(part, first, first, last);
@@ -408,16 +411,13 @@ class WinogradConvBf16 : public ConvBf16 {
     return threads > 1 && tiles_ < kFewTiles * static_cast<size_t>(threads);
   }
 
-  // Tiles at a time: what is kept of them stays in L2, and every thread gets as many blocks.
-  size_t block(int threads) const {
-    if (shared(threads)) return tiles_;
-    constexpr size_t kL2Bytes = 512 << 10, kLeastTiles = 16, kMostTiles = 64;
+  // What is kept of a block stays in L2.
+  TileBlocks blocks(int threads) const {
+    if (shared(threads)) return {tiles_, tiles_, 1, 1};
+    constexpr size_t kL2Bytes = 512 << 10, kLeastTiles = 16, kMostTiles = 64, kTileRows = 6;
     const size_t bytes =
         kProducts * (shape_.channels * sizeof(Bf16) + shape_.out_channels * sizeof(float));
-    const size_t each =
-        std::clamp(kL2Bytes / bytes, kLeastTiles, kMostTiles) * static_cast<size_t>(threads);
-    const size_t blocks = (tiles_ + each - 1) / each * static_cast<size_t>(threads);
-    return std::max<size_t>(1, (tiles_ + blocks - 1) / blocks);
+    return {tiles_, std::clamp(kL2Bytes / bytes, kLeastTiles, kMostTiles), threads, kTileRows};
   }
 
   // An odd number of cache lines: whole pages apart, the products would share cache sets.

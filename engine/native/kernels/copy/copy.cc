@@ -40,9 +40,9 @@ bool move_few(size_t count, size_t n, const T* from, T* to, size_t apart) {
 }
 
 // `rows` by `n` elements in squares that stay in L1, for a transpose.
+constexpr size_t kSide = 16;
 template <class T>
 void move_squares(const Dim& rows, const Dim& columns, const T* from, T* to) {
-  constexpr size_t kSide = 16;
   for (size_t i = 0; i < rows.size; i += kSide) {
     const size_t last = std::min(rows.size, i + kSide);
     for (size_t j = 0; j < columns.size; j += kSide) {
@@ -74,18 +74,23 @@ class Copy : public Step {
     while (dims_.size() < 2) dims_.insert(dims_.begin(), {1, 0, 0});
     if (dims_.back().x != 1 || dims_.back().y != 1) sink_contiguous_dims();
     outer_ = count / dims_.back().size / dims_[dims_.size() - 2].size;
-    split();
   }
 
   void run(const Buffers& b) const override {
     if (outer_ == 0) return;
-    const size_t inner = dims_.back().size * dims_[dims_.size() - 2].size;
-    b.pool->parallel(outer_, grain_of(inner * kWorkOfTouching), [&](size_t begin, size_t end, int) {
-      for (size_t i = begin; i < end; ++i) {
-        if (item_ == 1) plane<uint8_t>(b, i);
-        else if (item_ == 2) plane<uint16_t>(b, i);
-        else if (item_ == 4) plane<uint32_t>(b, i);
-        else plane<uint64_t>(b, i);
+    const Dim &rows = dims_[dims_.size() - 2], &columns = dims_.back();
+    const size_t strip = columns.x == 1 && columns.y == 1 ? 1 : kSide;
+    const size_t strips = (rows.size + strip - 1) / strip;
+    const Grain grain = grain_of(std::min(strip, rows.size) * columns.size * kWorkOfTouching);
+    b.pool->parallel(outer_ * strips, grain, [&](size_t begin, size_t end, int) {
+      while (begin < end) {
+        const size_t first = begin % strips, last = std::min(strips, first + end - begin);
+        const size_t row = first * strip, count = std::min(rows.size, last * strip) - row;
+        if (item_ == 1) plane<uint8_t>(b, begin / strips, row, count);
+        else if (item_ == 2) plane<uint16_t>(b, begin / strips, row, count);
+        else if (item_ == 4) plane<uint32_t>(b, begin / strips, row, count);
+        else plane<uint64_t>(b, begin / strips, row, count);
+        begin += last - first;
       }
     });
   }
@@ -116,25 +121,9 @@ class Copy : public Step {
     move_last([](const Dim& d) { return d.y == 1; });
   }
 
-  // One plane becomes several, so that threads can share it.
-  void split() {
-    Dim& rows = dims_[dims_.size() - 2];
-    constexpr size_t kParts = 16;
-    if (outer_ >= kParts || rows.size < kParts ||
-        rows.size * dims_.back().size < grain_of(kWorkOfTouching).least)
-      return;
-    size_t parts = 1;
-    while (parts < kParts && rows.size % (parts * 2) == 0) parts *= 2;
-    if (parts == 1) return;
-    const int64_t n = static_cast<int64_t>(rows.size / parts);
-    const Dim outer{parts, rows.x * n, rows.y * n};
-    rows.size /= parts;
-    dims_.insert(dims_.end() - 2, outer);
-    outer_ *= parts;
-  }
-
+  // Rows [row, row + count) of a plane.
   template <class T>
-  void plane(const Buffers& b, size_t index) const {
+  void plane(const Buffers& b, size_t index, size_t row, size_t count) const {
     const T* from = static_cast<const T*>(b.inputs[0]) + x_offset_;
     T* to = static_cast<T*>(b.outputs[0]) + y_offset_;
     for (size_t i = dims_.size() - 2; i-- > 0;) {
@@ -143,7 +132,11 @@ class Copy : public Step {
       from += at * dims_[i].x;
       to += at * dims_[i].y;
     }
-    const Dim &rows = dims_[dims_.size() - 2], &columns = dims_.back();
+    const Dim& columns = dims_.back();
+    Dim rows = dims_[dims_.size() - 2];
+    from += static_cast<int64_t>(row) * rows.x;
+    to += static_cast<int64_t>(row) * rows.y;
+    rows.size = count;
     if (columns.x != 1 || columns.y != 1) {
       // Planes become pixels, or pixels planes.
       const bool transpose = rows.x == 1 && columns.y == 1 && rows.y > 0 && columns.x > 0;

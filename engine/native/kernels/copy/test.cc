@@ -97,7 +97,14 @@ int main() {
       shape.push_back(static_cast<int64_t>(random.between(trial % 50 == 0 ? 0 : 1, 7)));
     check(random, shape, 1 + trial % 2);
   }
-  for (int64_t channels = 1; channels < 6; ++channels) check_transpose(random, channels, 1000);
+  // Large enough to be shared out, in parts that end within a plane.
+  for (int threads = 1; threads < 4; ++threads)
+    for (const Ints& shape : {Ints{3025, 19}, Ints{3, 1009, 7}, Ints{1009, 67}, Ints{67, 1009}})
+      for (int trial = 0; trial < 4; ++trial) check(random, shape, threads);
+  for (int64_t channels = 1; channels < 6; ++channels) {
+    check_transpose(random, channels, 1000);
+    check_transpose(random, channels, 20011);
+  }
   for (int trial = 0; trial < 20; ++trial)
     check(random, {130, 70}, 2), check(random, {16, 9, 300}, 3);
 }
