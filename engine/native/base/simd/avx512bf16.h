@@ -15,6 +15,10 @@ inline F32 load(const Bf16* p, size_t n, F32*) {
   const __m256i half = _mm256_maskz_loadu_epi16(F32::mask(n), p);
   return {_mm512_castsi512_ps(_mm512_slli_epi32(_mm512_cvtepu16_epi32(half), 16))};
 }
+inline F32Half load(const Bf16* p, F32Half*) {
+  const __m128i half = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+  return {_mm256_castsi256_ps(_mm256_slli_epi32(_mm256_cvtepu16_epi32(half), 16))};
+}
 inline void store(F32 x, Bf16* p) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(x.v));
 }

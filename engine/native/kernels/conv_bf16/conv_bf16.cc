@@ -233,6 +233,15 @@ class RowConvBf16 : public ConvBf16 {
     const size_t channels = shape_.channels;
     if (channels_ == channels) return load(x, pixels * channels, to);
     load(x, pixels * channels, spare);
+    if (channels == 3 && pixels > 0) {
+      for (; --pixels > 0; to += 4, spare += 3) {
+        uint64_t pixel;
+        std::memcpy(&pixel, spare, sizeof pixel);
+        pixel &= 0xffffffffffffu;
+        std::memcpy(static_cast<void*>(to), &pixel, sizeof pixel);
+      }
+      pixels = 1;
+    }
     for (size_t i = 0; i < pixels; ++i, to += channels_, spare += channels)
       for (size_t c = 0; c < channels; ++c) to[c] = spare[c];
   }

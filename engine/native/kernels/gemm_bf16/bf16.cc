@@ -18,6 +18,7 @@ struct NoTail {
 };
 
 void store(NoTail, Bf16*) {}
+NoTail load(const Bf16*, NoTail*) { return {}; }
 
 template <>
 struct Pairs<NoTail> {
@@ -122,7 +123,21 @@ void tile(const GemmBf16& g, size_t row, size_t column, size_t columns, const Bf
   alignas(64) float floats[kRows * kWidth];
   F32 sum[kRows][kSum];
   Tail tail[kRows];
-  if (g.epilogue.residual.data) {
+  const EitherIn residual = g.epilogue.residual;
+  const size_t residual_stride = g.epilogue.residual_stride;
+  if (residual.is_narrow && columns == kWidth && g.epilogue.residual_channels >= column + columns) {
+    const float* const bias = e.bias ? e.bias + column : nullptr;
+    PALM_UNROLL for (size_t v = 0; v < kFull; ++v) {
+      const F32 start = load_or_zero<F32>(bias ? bias + v * F32::lanes : nullptr, F32::lanes);
+      const Bf16* z = residual.narrow() + row * residual_stride + column + v * F32::lanes;
+      PALM_UNROLL for (int i = 0; i < kRows; ++i, z += residual_stride)
+        sum[i][v] = start + load(z, static_cast<F32*>(nullptr));
+    }
+    const Tail start = load_or_zero<Tail>(bias ? bias + kTail : nullptr, Tail::lanes);
+    const Bf16* z = residual.narrow() + row * residual_stride + column + kTail;
+    PALM_UNROLL for (int i = 0; i < kRows; ++i, z += residual_stride)
+      tail[i] = start + load(z, static_cast<Tail*>(nullptr));
+  } else if (residual.data) {
     begin_rows(g.epilogue, row, kRows, column, columns, floats, kWidth);
     PALM_UNROLL for (size_t i = 0; i < kRows; ++i) {
       PALM_UNROLL for (size_t v = 0; v < kFull; ++v)
@@ -218,7 +233,7 @@ const Tile* find_tail(bool has_tail) {
     if (has_tail) return Tiles<kFull, F32Half>::kAll;
   }
   (void)has_tail;
-  return Tiles<kFull ? kFull : 1, NoTail>::kAll;
+  return Tiles < kFull ? kFull : 1, NoTail > ::kAll;
 }
 
 // The tiles for a panel, by choice of rows.
