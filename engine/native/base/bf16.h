@@ -1,6 +1,6 @@
 #pragma once
-// The 16-bit numbers of precision="low": on x86-64 bfloat16, the upper half of a float, and on arm64
-// IEEE 754's float16. The functions have internal linkage, as those of base/simd.
+// The 16-bit numbers of precision="low": on x86-64 bfloat16, the upper half of a float, and on
+// arm64 IEEE 754's float16. The functions have internal linkage, as those of base/simd.
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -16,6 +16,7 @@ struct Bf16 {
 #if defined(__aarch64__)
 
 constexpr DType kNarrow = DType::kFloat16;
+constexpr Bf16 kMinusInfinity{0xfc00}, kNan{0x7e00};
 
 static inline float widen(Bf16 half) {
   __fp16 value;
@@ -34,6 +35,7 @@ static inline Bf16 narrow(float value) {
 #else
 
 constexpr DType kNarrow = DType::kBfloat16;
+constexpr Bf16 kMinusInfinity{0xff80}, kNan{0x7fc0};
 
 static inline float widen(Bf16 half) {
   const uint32_t bits = static_cast<uint32_t>(half.bits) << 16;

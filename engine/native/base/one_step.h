@@ -5,10 +5,28 @@
 #include <utility>
 #include <vector>
 
+#include "base/bf16.h"
 #include "base/check.h"
 #include "program.h"
 
 namespace palm {
+
+// The nearest of bfloat16, and the same as float.
+inline std::vector<Bf16> narrow_all(const Vector& x) {
+  std::vector<Bf16> to;
+  for (float v : x) to.push_back(narrow(v));
+  return to;
+}
+inline Vector widen_all(const std::vector<Bf16>& x) {
+  Vector to;
+  for (Bf16 v : x) to.push_back(widen(v));
+  return to;
+}
+// Equal bits, or both NaN.
+inline bool is_same(Bf16 a, Bf16 b) {
+  const float u = widen(a), v = widen(b);
+  return a.bits == b.bits || u == v || (u != u && v != v);
+}
 
 class OneStep {
  public:

@@ -19,6 +19,18 @@
 // clang-format on
 #include PALM_HEADER(PALM_ISA_NAME)
 
+namespace palm {
+namespace {
+
+// As a set's own for bfloat16: kernels of both are one template.
+inline F32 load(const float* p, F32*) { return F32::load(p); }
+inline F32 load(const float* p, size_t n, F32*) { return F32::load(p, n); }
+inline void store(F32 x, float* p) { x.store(p); }
+inline void store(F32 x, float* p, size_t n) { x.store(p, n); }
+
+}  // namespace
+}  // namespace palm
+
 #define PALM_CAT(a, b) a##_##b
 #define PALM_SUFFIX(name, isa) PALM_CAT(name, isa)
 // relu_f32 -> relu_f32_avx2

@@ -39,6 +39,28 @@ inline void store(F32Half x, Bf16* p) {
 using Mask = __mmask16;
 inline Mask mask_of(size_t n) { return F32::mask(n); }
 
+// Numbers as they are, compared as integers.
+struct Bf16s {
+  static constexpr size_t lanes = 32;
+  __m512i v;
+  static Bf16s load(const Bf16* p) { return {_mm512_loadu_si512(p)}; }
+  static Bf16s set(Bf16 x) { return {_mm512_set1_epi16(static_cast<short>(x.bits))}; }
+  void store(Bf16* p) const { _mm512_storeu_si512(p, v); }
+  // Integers in the order of the numbers, NaNs outside of the infinite ones by their sign; twice it
+  // is the number again.
+  Bf16s key() const {
+    const __m512i below = _mm512_srli_epi16(_mm512_srai_epi16(v, 15), 1);
+    return {_mm512_xor_si512(v, below)};
+  }
+  friend Bf16s max(Bf16s a, Bf16s b) { return {_mm512_max_epi16(a.v, b.v)}; }
+  friend Bf16s min(Bf16s a, Bf16s b) { return {_mm512_min_epi16(a.v, b.v)}; }
+  // a < b ? x : y
+  friend Bf16s less(Bf16s a, Bf16s b, Bf16s x, Bf16s y) {
+    return {_mm512_mask_mov_epi16(y.v, _mm512_cmplt_epi16_mask(a.v, b.v), x.v)};
+  }
+  friend bool any_less(Bf16s a, Bf16s b) { return _mm512_cmplt_epi16_mask(a.v, b.v) != 0; }
+};
+
 // A pair of numbers for each lane of V, and c + the sum of two products in each lane.
 template <class V>
 struct Pairs;
@@ -54,9 +76,7 @@ struct Pairs<F32> {
     return {_mm512_cvtepu16_epi32(_mm256_maskz_loadu_epi16(mask, p))};
   }
   // Pairs of two firsts.
-  friend Pairs join(Pairs a, Pairs b) {
-    return {_mm512_or_si512(a.v, _mm512_slli_epi32(b.v, 16))};
-  }
+  friend Pairs join(Pairs a, Pairs b) { return {_mm512_or_si512(a.v, _mm512_slli_epi32(b.v, 16))}; }
   friend F32 first_of(Pairs a) { return {_mm512_castsi512_ps(_mm512_slli_epi32(a.v, 16))}; }
   friend F32 second_of(Pairs a) {
     return {_mm512_castsi512_ps(_mm512_and_si512(a.v, _mm512_set1_epi32(-65536)))};

@@ -68,12 +68,6 @@ Vector numbers(Random& random, size_t count, float scale = 1.f) {
   return v;
 }
 
-Narrow narrow_all(const Vector& v) {
-  Narrow result;
-  for (float x : v) result.push_back(narrow(x));
-  return result;
-}
-
 // One more than `count` numbers, all untouched.
 struct Output {
   Output(size_t count, bool narrow) : floats(count + 1, 77.f), halves(count + 1, Bf16{0x4242}) {
@@ -201,7 +195,8 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
       const double e = expected[i], got = static_cast<double>(y[i]);
       const double rounding = c.narrow_y ? std::fabs(e) * kRounding : 0;
       const double products = is_winograd ? 1.5 * winograd[i] : 0;  // 1.5: of hard_swish
-      const double bound = 2e-5 * std::fmax(static_cast<double>(size), std::fabs(e)) + rounding + 1.01 * products;
+      const double bound =
+          2e-5 * std::fmax(static_cast<double>(size), std::fabs(e)) + rounding + 1.01 * products;
       PALM_CHECK(same(got, e) || std::fabs(got - e) <= bound,
                  "%s: x %zux%zux%zux%zu, w %zux%zux%zux%zu, stride %zu %zu, dilation %zu %zu, "
                  "pads %zu %zu %zu %zu, residual %zu, %s, narrow %d %d %d, algorithm %s: y[%zu] is "

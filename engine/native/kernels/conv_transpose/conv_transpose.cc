@@ -2,13 +2,17 @@
 // windows of y: a row of the window at a time straight to its place, or narrow ones side by side
 // and then moved there. Otherwise the pixels of y that lie a stride apart are a convolution of x by
 // every stride-th tap of the kernel: a GEMM of one segment for each run of taps, over rows of x
-// with padding at both ends.
+// with padding at both ends. With attribute precision "bfloat16", which only windows that do not
+// overlap take, and of an even number of channels, x and y are float or bfloat16 each, and products
+// are of bfloat16.
 #include <algorithm>
 #include <cstring>
 
 #include "base/arena.h"
 #include "kernels/activation.h"
+#include "kernels/cast_bf16/cast_bf16.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemm_bf16/gemm_bf16.h"
 #include "kernels/window.h"
 
 namespace palm {
@@ -55,8 +59,12 @@ class ConvTranspose : public Step {
   explicit ConvTranspose(const Node& node)
       : window_(node, image(node.in(kWeights)).shape[1], node.in(kWeights).shape[2]),
         kernel_(find_gemm(node.isa)),
-        activation_(node, kSlope, image(node.out()).shape[3]) {
-    const Tensor &x = image(node.in(kX)), &w = node.in(kWeights), &y = node.out();
+        activation_(node, kSlope, image(node.any_out()).shape[3]) {
+    narrow_ = node.attrs.text("precision", "high") == name_of(kNarrow);
+    const Tensor& x = image(node.in(kX, either(node.any_in(kX))));
+    const Tensor &w = node.in(kWeights), &y = node.out(0, either(node.any_out()));
+    if (narrow_) narrow_kernel_ = find_gemm_bf16(node.isa), cast_ = find_cast_bf16(node.isa);
+    narrow_x_ = x.dtype == kNarrow, narrow_y_ = y.dtype == kNarrow;
     images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
     out_height_ = y.shape[1], out_width_ = y.shape[2], out_channels_ = y.shape[3];
     groups_ = size_attr({node.attrs.integer("group", 1)}, 0, "group", 1);
@@ -84,6 +92,8 @@ class ConvTranspose : public Step {
                 out_width_ == width_ * window_.stride_x && window_.top == 0 && window_.left == 0 &&
                 groups_ == 1;
     const float* const weights = node.constant(kWeights, w.count);
+    if (narrow_ && (!disjoint_ || channels_ % 2))
+      fail(Fault::kUnsupported, "%s by %s in bfloat16", x.text().c_str(), w.text().c_str());
     disjoint_ ? prepare_disjoint(weights) : prepare_phases(weights);
   }
 
@@ -91,9 +101,16 @@ class ConvTranspose : public Step {
     return checked_product(static_cast<size_t>(threads), thread_bytes_);
   }
 
-  void run(const Buffers& b) const override { disjoint_ ? run_disjoint(b) : run_phases(b); }
+  void run(const Buffers& b) const override {
+    if (narrow_) run_narrow(b);
+    else disjoint_ ? run_disjoint(b) : run_phases(b);
+  }
 
  private:
+  DType either(const Tensor& t) const {
+    return narrow_ && t.dtype == kNarrow ? t.dtype : DType::kFloat32;
+  }
+
   // A GEMM makes `rows_` rows of the window; their bias and slopes stand once for each pixel.
   void prepare_disjoint(const float* w) {
     constexpr size_t kWide = 16;
@@ -101,12 +118,20 @@ class ConvTranspose : public Step {
     rows_ = row < kWide ? window_.kernel_height : 1;
     columns_ = rows_ * row;
     const size_t parts = window_.kernel_height / rows_, stride = window_.taps() * out_channels_;
-    packed_floats_ = kernel_.pack(channels_, columns_, nullptr, stride, 1, nullptr);
-    weights_ = Arena(checked_product(packed_floats_, parts * sizeof(float)));
-    for (size_t part = 0; part < parts; ++part)
-      kernel_.pack(channels_, columns_, w + part * columns_, stride, 1,
-                   weights_.floats() + part * packed_floats_);
+    const auto pack = [&](const auto& kernel, auto* number) {
+      packed_ = kernel.pack(channels_, columns_, nullptr, stride, 1, nullptr);
+      weights_ = Arena(checked_product(packed_, parts * sizeof *number));
+      for (size_t part = 0; part < parts; ++part) {
+        kernel.pack(channels_, columns_, w + part * columns_, stride, 1,
+                    reinterpret_cast<decltype(number)>(weights_.data()) + part * packed_);
+      }
+    };
+    if (narrow_) pack(narrow_kernel_, static_cast<Bf16*>(nullptr));
+    else pack(kernel_, static_cast<float*>(nullptr));
     if (rows_ > 1) thread_bytes_ = round_up(checked_product(width_, columns_ * sizeof(float)));
+    narrow_line_ = thread_bytes_ / sizeof(Bf16);
+    if (narrow_ && !narrow_x_)
+      thread_bytes_ += round_up(checked_product(width_, channels_ * sizeof(Bf16)));
     const std::vector<float> once = bias_;
     const size_t pixels = columns_ / out_channels_;
     for (size_t t = 1; t < pixels; ++t) bias_.insert(bias_.end(), once.begin(), once.end());
@@ -128,7 +153,7 @@ class ConvTranspose : public Step {
         float* const y = b.out() + row * window_.stride_y * row_floats;
         gemm.a = &a;
         for (size_t part = 0; part < parts; ++part) {
-          gemm.b = weights_.floats() + part * packed_floats_;
+          gemm.b = weights_.floats() + part * packed_;
           gemm.c = rows_ > 1 ? scratch(b, thread) : y + part * row_floats;
           kernel_.run(gemm);
         }
@@ -138,22 +163,52 @@ class ConvTranspose : public Step {
     });
   }
 
+  void run_narrow(const Buffers& b) const {
+    const size_t parts = window_.kernel_height / rows_, row_numbers = out_width_ * out_channels_;
+    const size_t work = width_ * window_.taps() * out_channels_ * channels_ / 2;
+    b.pool->parallel(images_ * height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
+      float* const windows = scratch(b, thread);
+      Bf16* const spare = reinterpret_cast<Bf16*>(windows) + narrow_line_;
+      for (size_t row = begin; row < end; ++row) {
+        const size_t count = width_ * channels_;
+        const EitherIn x = EitherIn{b.inputs[kX], narrow_x_} + row * count;
+        const EitherOut y =
+            EitherOut{b.outputs[0], narrow_y_} + row * window_.stride_y * row_numbers;
+        if (!narrow_x_) cast_.narrow(x.floats(), count, spare);
+        const Bf16* const a = narrow_x_ ? x.narrow() : spare;
+        GemmBf16 gemm{};
+        gemm.m = width_, gemm.n = gemm.ldc = columns_, gemm.k = gemm.lda = channels_;
+        gemm.segments = 1, gemm.a = &a;
+        gemm.last_panel = narrow_kernel_.count_panels(columns_);
+        gemm.epilogue.plain = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
+        for (size_t part = 0; part < parts; ++part) {
+          gemm.b = reinterpret_cast<const Bf16*>(weights_.data()) + part * packed_;
+          gemm.c = rows_ > 1 ? EitherOut{windows, narrow_y_} : y + part * row_numbers;
+          narrow_kernel_.run(gemm);
+        }
+        if (rows_ > 1 && narrow_y_) spread(reinterpret_cast<const Bf16*>(windows), y.narrow());
+        else if (rows_ > 1) spread(windows, y.floats());
+      }
+    });
+  }
+
   // Moves windows that lie one after another to their place.
-  void spread(const float* from, float* y) const {
+  template <class T>
+  void spread(const T* from, T* y) const {
     const size_t run = columns_ / rows_;
     for (size_t ky = 0; ky < rows_; ++ky, from += run) {
-      float* const to = y + ky * out_width_ * out_channels_;
+      T* const to = y + ky * out_width_ * out_channels_;
       if (run % 4 == 0) move<4>(from, to, run);
       else if (run % 2 == 0) move<2>(from, to, run);
       else move<1>(from, to, run);
     }
   }
 
-  template <size_t kFloats>
-  void move(const float* from, float* to, size_t run) const {
+  template <size_t kFloats, class T>
+  void move(const T* from, T* to, size_t run) const {
     for (size_t ix = 0; ix < width_; ++ix, from += columns_)
       for (size_t i = 0; i < run; i += kFloats, to += kFloats)
-        std::memcpy(to, from + i, kFloats * sizeof(float));
+        std::memcpy(to, from + i, kFloats * sizeof(T));
   }
 
   void prepare_phases(const float* w) {
@@ -286,7 +341,10 @@ class ConvTranspose : public Step {
   }
 
   Window window_;
+  bool narrow_ = false, narrow_x_ = false, narrow_y_ = false;
   GemmKernel kernel_;
+  GemmBf16Kernel narrow_kernel_{};
+  CastBf16Kernel cast_{};
   Activation activation_;
   size_t images_, height_, width_, channels_, out_height_, out_width_, out_channels_, groups_;
   size_t depth_, group_out_, thread_bytes_ = 0;
@@ -294,7 +352,7 @@ class ConvTranspose : public Step {
   Arena weights_;
   bool disjoint_;
   // Of windows that do not overlap.
-  size_t rows_ = 0, columns_ = 0, packed_floats_ = 0;
+  size_t rows_ = 0, columns_ = 0, packed_ = 0, narrow_line_ = 0;
   // Of others.
   std::vector<Phase> phases_y_, phases_x_;
   std::vector<size_t> offsets_;  // of the weights: of each phase in y, in x, of each group

@@ -77,9 +77,54 @@ void check(const char* isa_name, uint32_t isa) {
   }
 }
 
+// Of factors that bfloat16 holds, the result is that of float, and rounded if it is kept so.
+void check_narrow(const char* name, uint32_t isa) {
+  Random random;
+  for (int i = 0; i < 200; ++i) {
+    const size_t kernel = random.between(1, 3), height = random.between(1, 5);
+    const size_t width = random.between(1, 20), in = 2 * random.between(1, 20);
+    const size_t out = random.between(1, 20), count = 2 * height * width * kernel * kernel * out;
+    const bool narrow_x = i % 2, narrow_y = i % 3;
+    const char* const activation = i % 4 == 0 ? "prelu" : i % 4 == 1 ? "hard_swish" : "";
+    const std::vector<Bf16> short_x = narrow_all(random.floats(2 * height * width * in));
+    const Vector x = widen_all(short_x);
+    const Vector w = widen_all(narrow_all(random.floats(in * kernel * kernel * out)));
+    const Vector bias = random.floats(out), slope = random.floats(out);
+    Vector expected(count), wide_y(count + 1, 77.f);
+    std::vector<Bf16> short_y(count + 1, Bf16{77});
+    const std::vector<size_t> in_shape{2, height, width, in};
+    const std::vector<size_t> out_shape{2, height * kernel, width * kernel, out};
+    const auto run = [&](bool narrow, int threads, void* y) {
+      OneStep step("conv_transpose");
+      narrow&& narrow_x ? step.input(kNarrow, in_shape, short_x) : step.input(in_shape, x);
+      step.input({in, kernel, kernel, out}, w, true).input({out}, bias, true);
+      i % 4 == 0 ? step.input({out}, slope, true) : step.no_input();
+      step.output(narrow && narrow_y ? kNarrow : DType::kFloat32, out_shape);
+      step.attr("strides", Ints(2, static_cast<int64_t>(kernel)));
+      step.attr("activation", std::string(activation));
+      if (narrow) step.attr("precision", std::string(name_of(kNarrow)));
+      step.make(isa, threads).run(std::vector<void*>{y});
+    };
+    run(false, 1, expected.data());
+    run(true, 1 + i % 3, narrow_y ? static_cast<void*>(short_y.data()) : wide_y.data());
+    for (size_t k = 0; k < count; ++k) {
+      const double e = expected[k], got = narrow_y ? widen(short_y[k]) : wide_y[k];
+      const double bound = 2e-5 * std::fmax(1, std::fabs(e)) + (narrow_y ? std::fabs(e) / 256 : 0);
+      PALM_CHECK(std::fabs(got - e) <= bound, "%s: case %d: y[%zu] is %g, expected %g", name, i, k,
+                 got, e);
+    }
+    PALM_CHECK(wide_y[count] == 77.f && short_y[count].bits == 77, "%s: wrote past the end", name);
+  }
+}
+
 }  // namespace
 
 int main() {
+#define PALM_BF16_ISA(isa, need)                 \
+  if (runs_here(need)) check_narrow(#isa, need); \
+  else std::printf("skip %s\n", #isa);
+#include "base/bf16_isas.inc"
+#undef PALM_BF16_ISA
 #define PALM_ISA(isa, need)               \
   if (runs_here(need)) check(#isa, need); \
   else std::printf("skip %s\n", #isa);

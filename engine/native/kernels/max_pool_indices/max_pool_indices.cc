@@ -13,15 +13,22 @@
 namespace palm {
 namespace {
 
+MaxPlacesFn<float> find(uint32_t isa, float) { return find_max_places(isa); }
+MaxPlacesFn<Bf16> find(uint32_t isa, Bf16) { return find_max_places_bf16(isa); }
+
+// Of bfloat16 only what is kept in the window, of so few taps that a place rounds to its own.
+template <class T>
 class MaxPoolIndices : public Step {
  public:
   explicit MaxPoolIndices(const Node& node)
       : window_(node, size_attr(node.attrs.integers("kernel", Ints{1, 1}), 0, "kernel", 1),
                 size_attr(node.attrs.integers("kernel", Ints{1, 1}), 1, "kernel", 1)),
-        max_places_(find_max_places(node.isa)) {
-    const Tensor &x = image(node.in(0)), &y = image(node.out());
+        max_places_(find(node.isa, T())) {
+    const Tensor &x = image(node.in(0, kType)), &y = image(node.out(0, kType));
     in_window_ = node.attrs.integer("in_window", 0) != 0;
-    const Tensor& indices = node.out(1, in_window_ ? DType::kFloat32 : DType::kInt64);
+    const Tensor& indices = node.out(1, in_window_ ? kType : DType::kInt64);
+    if (kType == kNarrow && (!in_window_ || window_.taps() > kMostNarrow))
+      fail(Fault::kUnsupported, "places of %s", x.text().c_str());
     images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
     out_height_ = y.shape[1], out_width_ = y.shape[2];
     const auto fits = [](size_t out, size_t floor) { return out == floor || out == floor + 1; };
@@ -47,7 +54,8 @@ class MaxPoolIndices : public Step {
             for (size_t ox = 0; ox < out_width_;) {
               const bool many = in_window_ && ox == inside_begin_;
               const size_t pixels = std::max<size_t>(1, many ? inside_end_ - ox : 0);
-              in_window_ ? pixels_in_window(b, row, ox, pixels, scratch) : pixel(b, row, ox);
+              if (in_window_) pixels_in_window(b, row, ox, pixels, scratch);
+              else if constexpr (kType == DType::kFloat32) pixel(b, row, ox);
               ox += pixels;
             }
           }
@@ -55,6 +63,9 @@ class MaxPoolIndices : public Step {
   }
 
  private:
+  static constexpr DType kType = sizeof(T) == 4 ? DType::kFloat32 : kNarrow;
+  static constexpr size_t kMostNarrow = 128;
+
   size_t thread_bytes() const {
     return round_up(checked_product(window_.taps(), sizeof(float*) + sizeof(float)));
   }
@@ -62,16 +73,16 @@ class MaxPoolIndices : public Step {
   // `pixels` pixels of a row, all with the same taps.
   void pixels_in_window(const Buffers& b, size_t row, size_t ox, size_t pixels,
                         char* scratch) const {
-    const float** const taps = reinterpret_cast<const float**>(scratch);
+    const T** const taps = reinterpret_cast<const T**>(scratch);
     float* const places = reinterpret_cast<float*>(taps + window_.taps());
     size_t count = 0;
-    each_tap(b, row, ox, [&](const float* x, size_t tap, size_t) {
+    each_tap(b, row, ox, [&](const T* x, size_t tap, size_t) {
       taps[count] = x;
       places[count++] = static_cast<float>(tap) + kPlace;
     });
     const size_t at = (row * out_width_ + ox) * channels_;
     max_places_({count, pixels, channels_, taps, window_.stride_x * channels_, places, kPlace,
-                 b.out() + at, b.out(1) + at});
+                 static_cast<T*>(b.outputs[0]) + at, static_cast<T*>(b.outputs[1]) + at});
   }
 
   void pixel(const Buffers& b, size_t row, size_t ox) const {
@@ -94,7 +105,7 @@ class MaxPoolIndices : public Step {
   void each_tap(const Buffers& b, size_t row, size_t ox, Function f) const {
     const Window& w = window_;
     const size_t n = row / out_height_, oy = row % out_height_;
-    const float* const x = b.in(0) + n * height_ * width_ * channels_;
+    const T* const x = static_cast<const T*>(b.inputs[0]) + n * height_ * width_ * channels_;
     for (size_t ky = 0; ky < w.kernel_height; ++ky) {
       const size_t iy = oy * w.stride_y + ky * w.dilation_y - w.top;
       for (size_t kx = 0; kx < w.kernel_width; ++kx) {
@@ -109,7 +120,7 @@ class MaxPoolIndices : public Step {
   static constexpr float kPlace = 0.1f;
 
   Window window_;
-  MaxPlacesFn max_places_;
+  MaxPlacesFn<T> max_places_;
   bool in_window_;
   size_t images_, height_, width_, channels_, out_height_, out_width_;
   size_t inside_begin_, inside_end_;
@@ -117,13 +128,25 @@ class MaxPoolIndices : public Step {
 
 }  // namespace
 
-MaxPlacesFn find_max_places(uint32_t isa) {
+MaxPlacesFn<float> find_max_places(uint32_t isa) {
 #define PALM_KERNEL(need, name) \
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/max_pool_indices/kernels.inc"
 #undef PALM_KERNEL
 }
 
-StepPtr make_max_pool_indices(const Node& node) { return std::make_unique<MaxPoolIndices>(node); }
+MaxPlacesFn<Bf16> find_max_places_bf16(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/max_pool_indices/bf16_kernels.inc"
+#undef PALM_KERNEL
+  (void)isa;
+  fail(Fault::kUnsupported, "this instruction set has no %s", name_of(kNarrow));
+}
+
+StepPtr make_max_pool_indices(const Node& node) {
+  if (node.any_in(0).dtype == kNarrow) return std::make_unique<MaxPoolIndices<Bf16>>(node);
+  return std::make_unique<MaxPoolIndices<float>>(node);
+}
 
 }  // namespace palm

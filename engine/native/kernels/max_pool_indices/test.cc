@@ -63,9 +63,46 @@ void check(const char* isa_name, uint32_t isa) {
   }
 }
 
+// Images of bfloat16 give what float gives, rounded.
+void check_narrow(const char* name, uint32_t isa) {
+  Random random;
+  for (size_t channels = 1; channels <= 70; ++channels) {
+    const size_t kernel = 1 + channels % 3, size = 4 + channels % 5, out = size - kernel + 1;
+    Vector x = random.floats(2 * size * size * channels);
+    if (channels % 3 == 0) x[x.size() / 2] = NAN, x[1] = INFINITY, x[3] = -INFINITY;
+    const std::vector<Bf16> narrow_x = narrow_all(x);
+    x = widen_all(narrow_x);
+    const std::vector<size_t> in_shape{2, size, size, channels}, out_shape{2, out, out, channels};
+    const size_t count = 2 * out * out * channels;
+    Vector y(count), places(count);
+    std::vector<Bf16> got(count + 1, Bf16{77}), got_places(count + 1, Bf16{77});
+    const auto run = [&](OneStep& step, void* to, void* places_to) {
+      step.attr("kernel", Ints(2, static_cast<int64_t>(kernel))).attr("in_window", int64_t{1});
+      step.make(isa, 1 + channels % 3).run({to, places_to});
+    };
+    OneStep wide("max_pool_indices"), narrow("max_pool_indices");
+    wide.input(in_shape, x).output(out_shape).output(out_shape);
+    narrow.input(kNarrow, in_shape, narrow_x);
+    narrow.output(kNarrow, out_shape).output(kNarrow, out_shape);
+    run(wide, y.data(), places.data()), run(narrow, got.data(), got_places.data());
+    for (size_t i = 0; i < count; ++i) {
+      PALM_CHECK(is_same(got[i], palm::narrow(y[i])), "%s: %zu channels: y[%zu] is %g for %g", name,
+                 channels, i, widen(got[i]), y[i]);
+      PALM_CHECK(std::floor(widen(got_places[i])) == std::floor(places[i]),
+                 "%s: place %zu is %g for %g", name, i, widen(got_places[i]), places[i]);
+    }
+    PALM_CHECK(got[count].bits == 77 && got_places[count].bits == 77, "wrote past the end");
+  }
+}
+
 }  // namespace
 
 int main() {
+#define PALM_BF16_ISA(isa, need)                 \
+  if (runs_here(need)) check_narrow(#isa, need); \
+  else std::printf("skip %s\n", #isa);
+#include "base/bf16_isas.inc"
+#undef PALM_BF16_ISA
 #define PALM_ISA(isa, need)               \
   if (runs_here(need)) check(#isa, need); \
   else std::printf("skip %s\n", #isa);

@@ -50,9 +50,50 @@ void check(const char* isa_name, uint32_t isa) {
   }
 }
 
+// Images of bfloat16 give what float gives, rounded.
+void check_narrow(const char* name, uint32_t isa) {
+  Random random;
+  for (size_t channels = 1; channels <= 100; ++channels) {
+    const size_t kernel = 1 + channels % 3, side = 4, out = side * kernel;
+    const std::vector<Bf16> x = narrow_all(random.floats(2 * side * side * channels));
+    Vector at;
+    for (size_t i = 0; i < x.size(); ++i)
+      at.push_back(static_cast<float>(random.between(0, kernel * kernel - 1)) + 0.1f);
+    const int odd = static_cast<int>(channels % 6);
+    if (odd == 1) at[0] = NAN;
+    if (odd == 2) at[at.size() / 2] = static_cast<float>(kernel * kernel);
+    if (odd == 3) at[at.size() - 1] = -1.f;
+    const std::vector<Bf16> places = narrow_all(at);
+    const Vector wide_x = widen_all(x), wide_places = widen_all(places);
+    const std::vector<size_t> in_shape{2, side, side, channels}, out_shape{2, out, out, channels};
+    const size_t count = 2 * out * out * channels;
+    Vector y(count);
+    std::vector<Bf16> got(count + 1, Bf16{77});
+    const auto run = [&](OneStep& step, void* to) {
+      step.attr("kernel", Ints(2, static_cast<int64_t>(kernel)));
+      step.attr("strides", Ints(2, static_cast<int64_t>(kernel)));
+      step.make(isa, 1 + channels % 3).run(std::vector<void*>{to});
+    };
+    OneStep wide("max_unpool"), narrow("max_unpool");
+    wide.input(in_shape, wide_x).input(in_shape, wide_places).output(out_shape);
+    narrow.input(kNarrow, in_shape, x).input(kNarrow, in_shape, places);
+    narrow.output(kNarrow, out_shape);
+    run(wide, y.data()), run(narrow, got.data());
+    for (size_t i = 0; i < count; ++i)
+      PALM_CHECK(is_same(got[i], palm::narrow(y[i])), "%s: %zu channels: y[%zu] is %g for %g", name,
+                 channels, i, widen(got[i]), y[i]);
+    PALM_CHECK(got[count].bits == 77, "%s: wrote past the end", name);
+  }
+}
+
 }  // namespace
 
 int main() {
+#define PALM_BF16_ISA(isa, need)                 \
+  if (runs_here(need)) check_narrow(#isa, need); \
+  else std::printf("skip %s\n", #isa);
+#include "base/bf16_isas.inc"
+#undef PALM_BF16_ISA
 #define PALM_ISA(isa, need)               \
   if (runs_here(need)) check(#isa, need); \
   else std::printf("skip %s\n", #isa);

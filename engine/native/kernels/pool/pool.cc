@@ -8,13 +8,19 @@
 namespace palm {
 namespace {
 
+float from_float(float value, float) { return value; }
+Bf16 from_float(float value, Bf16) { return narrow(value); }
+PoolOf<float> find(uint32_t isa, float) { return find_pool(isa); }
+PoolOf<Bf16> find(uint32_t isa, Bf16) { return find_pool_bf16(isa); }
+
+template <class T>
 class PoolStep : public Step {
  public:
   explicit PoolStep(const Node& node)
       : window_(node, size_attr(node.attrs.integers("kernel", Ints{1, 1}), 0, "kernel", 1),
                 size_attr(node.attrs.integers("kernel", Ints{1, 1}), 1, "kernel", 1)),
-        pool_(find_pool(node.isa)) {
-    const Tensor &x = image(node.in(0)), &y = image(node.out());
+        pool_(find(node.isa, T())) {
+    const Tensor &x = image(node.in(0, kType)), &y = image(node.out(0, kType));
     const std::string mode = node.attrs.text("mode");
     max_ = mode == "max";
     if (!max_ && mode != "average") fail(Fault::kModel, "attribute mode: %.40s", mode.c_str());
@@ -39,8 +45,8 @@ class PoolStep : public Step {
     const size_t work = out_width_ * channels_ * window_.taps() * kWorkOfTouching;
     b.pool->parallel(
         images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
-          const float** const taps = reinterpret_cast<const float**>(b.scratch) +
-                                     static_cast<size_t>(thread) * window_.taps();
+          const T** const taps =
+              reinterpret_cast<const T**>(b.scratch) + static_cast<size_t>(thread) * window_.taps();
           for (size_t row = begin; row < end; ++row) {
             for (size_t ox = 0; ox < out_width_;) {
               const size_t pixels = std::max<size_t>(1, ox == inside_begin_ ? inside_end_ - ox : 0);
@@ -52,11 +58,14 @@ class PoolStep : public Step {
   }
 
  private:
+  static constexpr DType kType = sizeof(T) == 4 ? DType::kFloat32 : kNarrow;
+
   // `pixels` pixels of a row, all with the same taps.
-  void pool(const Buffers& b, const float** taps, size_t row, size_t ox, size_t pixels) const {
+  void pool(const Buffers& b, const T** taps, size_t row, size_t ox, size_t pixels) const {
     const Window& w = window_;
-    const float* const x = b.in(0) + row / out_height_ * height_ * width_ * channels_;
-    float* const y = b.out() + (row * out_width_ + ox) * channels_;
+    const T* const x =
+        static_cast<const T*>(b.inputs[0]) + row / out_height_ * height_ * width_ * channels_;
+    T* const y = static_cast<T*>(b.outputs[0]) + (row * out_width_ + ox) * channels_;
     size_t count = 0, in_padding = 0;
     for (size_t ky = 0; ky < w.kernel_height; ++ky) {
       const size_t py = row % out_height_ * w.stride_y + ky * w.dilation_y;
@@ -70,7 +79,7 @@ class PoolStep : public Step {
     }
     if (count == 0) {
       const float nothing = max_ ? -INFINITY : count_pad_ ? 0.f : NAN;
-      std::fill_n(y, pixels * channels_, nothing);
+      std::fill_n(y, pixels * channels_, from_float(nothing, T()));
       return;
     }
     const float scale = 1.f / static_cast<float>(count_pad_ ? in_padding : count);
@@ -78,7 +87,7 @@ class PoolStep : public Step {
   }
 
   Window window_;
-  PoolFn pool_;
+  PoolOf<T> pool_;
   bool max_, count_pad_;
   size_t images_, height_, width_, channels_, out_height_, out_width_;
   size_t inside_begin_, inside_end_;
@@ -93,6 +102,18 @@ PoolFn find_pool(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
-StepPtr make_pool(const Node& node) { return std::make_unique<PoolStep>(node); }
+PoolOf<Bf16> find_pool_bf16(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/pool/bf16_kernels.inc"
+#undef PALM_KERNEL
+  (void)isa;
+  fail(Fault::kUnsupported, "this instruction set has no %s", name_of(kNarrow));
+}
+
+StepPtr make_pool(const Node& node) {
+  if (node.any_in(0).dtype == kNarrow) return std::make_unique<PoolStep<Bf16>>(node);
+  return std::make_unique<PoolStep<float>>(node);
+}
 
 }  // namespace palm

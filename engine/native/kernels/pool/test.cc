@@ -90,9 +90,47 @@ void check_images(const char* name, uint32_t isa) {
   }
 }
 
+// Images of bfloat16 give what float gives, rounded.
+void check_narrow(const char* name, uint32_t isa) {
+  Random random;
+  for (size_t channels = 1; channels <= 100; ++channels) {
+    const size_t kernel = 1 + channels % 3, size = 4 + channels % 5, out = size - kernel + 1;
+    const bool max = channels % 4 != 0;
+    Vector x = random.floats(2 * size * size * channels);
+    if (channels % 3 == 0)
+      for (size_t i = 0; i < x.size(); i += 37) x[i] = i % 2 ? -NAN : NAN;
+    if (channels % 3 == 1)
+      for (size_t i = 0; i < x.size(); i += 5) x[i] = i % 2 ? -INFINITY : INFINITY;
+    const std::vector<Bf16> narrow_x = narrow_all(x);
+    x = widen_all(narrow_x);
+    const std::vector<size_t> in_shape{2, size, size, channels}, out_shape{2, out, out, channels};
+    const size_t count = 2 * out * out * channels;
+    Vector y(count);
+    std::vector<Bf16> got(count + 1, Bf16{77});
+    const auto run = [&](OneStep& step, void* to) {
+      step.attr("mode", std::string(max ? "max" : "average"))
+          .attr("kernel", Ints(2, static_cast<int64_t>(kernel)));
+      step.make(isa, 1 + channels % 3).run(std::vector<void*>{to});
+    };
+    OneStep wide("pool"), narrow("pool");
+    wide.input(in_shape, x).output(out_shape);
+    narrow.input(kNarrow, in_shape, narrow_x).output(kNarrow, out_shape);
+    run(wide, y.data()), run(narrow, got.data());
+    for (size_t i = 0; i < count; ++i)
+      PALM_CHECK(is_same(got[i], palm::narrow(y[i])), "%s: %zu channels: y[%zu] is %g for %g", name,
+                 channels, i, widen(got[i]), y[i]);
+    PALM_CHECK(got[count].bits == 77, "%s: wrote past the end", name);
+  }
+}
+
 }  // namespace
 
 int main() {
+#define PALM_BF16_ISA(isa, need)                 \
+  if (runs_here(need)) check_narrow(#isa, need); \
+  else std::printf("skip %s\n", #isa);
+#include "base/bf16_isas.inc"
+#undef PALM_BF16_ISA
 #define PALM_KERNEL(need, name)                                             \
   if (runs_here(need)) check_sizes(#name, name), check_images(#name, need); \
   else std::printf("skip %s\n", #name);
