@@ -15,7 +15,7 @@ PLAN_FOOTER = struct.Struct("<8sQII")
 PLAN_MARK = b"PALMPLAN"
 # Counts up when a plan of before would be refused, or be wrong: a kernel, an attribute or its
 # meaning has changed. Plans of another version are left alone; the graph is then planned anew.
-PLAN_VERSION = 1
+PLAN_VERSION = 2
 
 # What a file may need that the first readers did not know: bodies of control-flow ops; dtypes
 # after bool; constants that do not lie in the order of their axes.

@@ -26,21 +26,26 @@ Rule = Callable[["Lowering", Node], None]
 RULES: dict[str, Rule] = {}
 # The ops whose rules take values and leave them in a narrow dtype: bfloat16 or float16.
 NARROW_OPS: set[str] = set()
+# Those that gain nothing from bfloat16 itself: they take it where their output is kept in it.
+MOVING_OPS: set[str] = set()
 
 # What the runtime knows; every kernel that only moves elements takes any of them.
 RUNTIME_DTYPES = tuple(dtype for dtype in DTYPES if dtype not in NARROW_DTYPES)
 
 
-def rule(*ops: str, narrow: bool = False) -> Callable[[Rule], Rule]:
+def rule(*ops: str, narrow: bool = False, moves: bool = False) -> Callable[[Rule], Rule]:
     """Register the decorated function as the lowering of these ops.
 
-    narrow: its kernels take a narrow dtype as well.
+    narrow: its kernels take a narrow dtype as well, and are the faster for it. moves: they take it,
+    but only what comes after them gains by it.
     """
 
     def register(function: Rule) -> Rule:
         RULES.update(dict.fromkeys(ops, function))
         if narrow:
             NARROW_OPS.update(ops)
+        if moves:
+            MOVING_OPS.update(ops)
         return function
 
     return register
@@ -134,7 +139,7 @@ class Lowering:
         self.borders: list[View] = []
         self._values: dict[str, Located] = {}
         self._copies: dict[tuple[str, Order], Located] = {}
-        self._widened: dict[tuple[str, Order], View] = {}
+        self._casts: dict[tuple[str, Order, str], View] = {}
         self._node = ""
         for index, (name, type) in enumerate(graph.inputs.items()):
             view = View(Buffer("input", type.size_bytes, index), type.dtype, type.dims)
@@ -252,17 +257,24 @@ class Lowering:
         """The order in which the value lies; constants lie as anyone likes."""
         return plain(len(self.dims(name))) if self.is_constant(name) else self.located(name).order
 
-    def get(self, name: str, order: Order, stored: bool = False) -> View:
+    def get(self, name: str, order: Order, stored: bool = False, dtype: str = "") -> View:
         """The value with its dims in `order`: as it is, seen otherwise, or copied.
 
-        stored: also in the narrow dtype, if it lies there so.
+        stored: also in the narrow dtype, if it lies there so. dtype: in which else, if not in its
+        own.
         """
         view = self._get(name, order)
-        if stored or view.dtype != self.narrow:
+        dtype = dtype or self.dtype(name)
+        if (
+            stored
+            or view.dtype == dtype
+            or not self.narrow
+            or self.narrow not in (view.dtype, dtype)
+        ):
             return view
-        if (name, order) not in self._widened:
-            self._widened[name, order] = self.cast(view, "float32")
-        return self._widened[name, order]
+        if (name, order, dtype) not in self._casts:
+            self._casts[name, order, dtype] = self.cast(view, dtype)
+        return self._casts[name, order, dtype]
 
     def _get(self, name: str, order: Order) -> View:
         dims = tuple(self.dims(name)[axis] for axis in order)
@@ -307,9 +319,18 @@ class Lowering:
 
     def kept_dtype(self, name: str) -> str:
         """The dtype in which a kernel that can do with the narrow one leaves a value."""
-        dtype = self.dtype(name)
-        read = any(node.op in NARROW_OPS for node in self.readers.get(name, ()))
-        return self.narrow if self.narrow and dtype == "float32" and read else dtype
+        return self.narrow if name in self._kept else self.dtype(name)
+
+    @cached_property
+    def _kept(self) -> set[str]:
+        """What is kept in the narrow dtype: a node that gains by it reads it, at once or moved."""
+        kept: set[str] = set()
+        for node in reversed(self.graph.nodes if self.narrow else ()):
+            moves = node.op in MOVING_OPS and not kept.isdisjoint(node.outputs)
+            if moves or node.op in NARROW_OPS:
+                floats = (name for name in node.inputs if name in self.types)
+                kept.update(name for name in floats if self.dtype(name) == "float32")
+        return kept
 
     def alias(self, name: str, source: View, order: Order) -> None:
         """The value is memory that is there already, its dims in `order`."""

@@ -181,3 +181,91 @@ def test_a_detector_is_off_by_a_fraction_of_a_cell() -> None:
     for name, value in expected.items():
         # Scores are of 0 to 1, boxes and points are in cells of the grid.
         assert np.abs(got[name] - value).max() <= (0.01 if "score" in name else 0.1), name
+
+
+def between_convolutions(nodes: list[Node], channels: int) -> tuple[Graph, dict[str, Array]]:
+    """A convolution to "a", what makes "b" of it, with `channels`, and one of that."""
+    rng = np.random.default_rng(2)
+    dims = (1, 12, 8, 16)
+    weights: dict[str, Array] = {
+        "w": rng.normal(size=(32, 12, 1, 1)).astype(np.float32),
+        "v": rng.normal(size=(8, channels, 1, 1)).astype(np.float32) / 8,
+        "t": rng.normal(size=(32, 8, 2, 2)).astype(np.float32),
+        "sizes": np.array([16, 16], np.int64),
+        **{name: np.array([k], np.int64) for k, name in enumerate(("zero", "one", "two"))},
+    }
+    read = {name for node in nodes for name in node.inputs} | {"w", "v"}
+    constants = {name: value for name, value in weights.items() if name in read}
+    first, last = Node("conv", ("x", "w"), ("a",)), Node("conv", ("b", "v"), ("y",))
+    graph = Graph(
+        {"x": Type("float32", dims)}, {"y": Type("float32", ())}, (first, *nodes, last), constants
+    )
+    graph = Graph(graph.inputs, {"y": infer_types(graph)["y"]}, graph.nodes, constants)
+    return graph, {"x": rng.normal(size=dims).astype(np.float32)}
+
+
+POOLING = {"kernel_shape": (2, 2), "strides": (2, 2)}
+MOVES: dict[str, tuple[list[Node], int]] = {
+    "concat": ([Node("concat", ("a", "a"), ("b",), {"axis": 1})], 64),
+    "interleave": (
+        [Node("interleave", ("a", "a"), ("b",), {"axis": 1, "first": 0, "count": 32})],
+        64,
+    ),
+    "split": (
+        [
+            Node("split", ("a", "sizes"), ("c", "d"), {"axis": 1}),
+            Node("concat", ("d", "c"), ("b",), {"axis": 1}),
+        ],
+        32,
+    ),
+    "slice": ([Node("slice", ("a", "zero", "two", "one"), ("b",))], 2),
+    "reshape": (
+        [
+            Node("transpose", ("a",), ("c",), {"perm": (0, 3, 2, 1)}),
+            Node("transpose", ("c",), ("b",), {"perm": (0, 3, 2, 1)}),
+        ],
+        32,
+    ),
+    "depth_to_space": ([Node("depth_to_space", ("a",), ("b",), {"blocksize": 2})], 8),
+    "max_pool": ([Node("max_pool", ("a",), ("b",), POOLING)], 32),
+    "average_pool": ([Node("average_pool", ("a",), ("b",), POOLING)], 32),
+    "max_unpooling_2d": (
+        [
+            Node("max_pooling_with_argmax_2d", ("a",), ("c", "places"), POOLING),
+            Node("max_unpooling_2d", ("c", "places"), ("b",), POOLING),
+        ],
+        32,
+    ),
+    "conv_transpose": ([Node("conv_transpose", ("a", "t"), ("b",), {"strides": (2, 2)})], 8),
+}
+
+
+@needs_narrow
+@pytest.mark.parametrize("name", MOVES)
+def test_what_is_moved_between_convolutions_is_narrow(name: str) -> None:
+    graph, feed = between_convolutions(*MOVES[name])
+    program = low(graph)
+    steps = [step for step in program.plan.steps if step[0] != "fill"]
+    first, last = (i for i, step in enumerate(steps) if step[0] == "conv")
+    between = {i for step in steps[first + 1 : last] for i in (*step[1][:1], *step[2])}
+    between |= {steps[first][2][0], steps[last][1][0]}
+    assert {program.plan.tensors[i][2] for i in between} == {NARROW}
+    expected = BACKENDS["reference"].compile(graph).run(feed)["y"]
+    got = program.run(feed)["y"]
+    off = np.abs(got - expected)
+    # Where two of a window round to the same number, another place may be the first.
+    assert np.quantile(off, 0.9 if name == "max_unpooling_2d" else 1) <= 0.02 * np.ptp(expected)
+    np.testing.assert_array_equal(low(graph, 3).run(feed)["y"], got)
+
+
+@needs_narrow
+def test_what_no_convolution_reads_stays_float32() -> None:
+    rng = np.random.default_rng(3)
+    w = rng.normal(size=(8, 8, 1, 1)).astype(np.float32)
+    nodes = (
+        Node("conv", ("x", "w"), ("a",)),
+        Node("concat", ("a", "a"), ("b",), {"axis": 1}),
+        Node("sigmoid", ("b",), ("y",)),
+    )
+    type, twice = Type("float32", (1, 8, 5, 5)), Type("float32", (1, 16, 5, 5))
+    assert NARROW not in stored(low(Graph({"x": type}, {"y": twice}, nodes, {"w": w})))

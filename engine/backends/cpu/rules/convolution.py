@@ -170,7 +170,7 @@ def _lower_volume(lowering: Lowering, node: Node) -> None:
     )
 
 
-@rule("conv_transpose", "fused_conv_transpose")
+@rule("conv_transpose", "fused_conv_transpose", narrow=True)
 def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     """x and y channels-last; w as [c, kh, kw, m / group]."""
     lowering.need_dtype(*node.inputs)
@@ -183,17 +183,25 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     window = {name: node.attrs[name] for name in TRANSPOSED_WINDOW if name in node.attrs}
     placed = place(lowering.type(x), lowering.dims(w)[2:], **window)  # type: ignore[arg-type]
     extra = _ints(node, "output_padding", [0] * (rank - 2))
-    outputs = lowering.dims(node.outputs[0])[1]
+    outputs, y = lowering.dims(node.outputs[0])[1], node.outputs[0]
+    kernel, channels = lowering.dims(w)[2:], lowering.dims(x)[1]
+    apart = tuple(placed.strides) == kernel and not any((*placed.begins, *placed.ends, *extra))
+    single = integer(node, "group", 1) == 1 and set(placed.dilations) == {1}
+    # The kernel that can do with narrow values.
+    narrow = bool(lowering.narrow) and apart and single and channels % 2 == 0
+    precision: dict[str, StepAttr] = {"precision": lowering.narrow} if narrow else {}
+    dtype = lowering.kept_dtype(y) if narrow else ""
     lowering.step(
         "conv_transpose",
         [
-            _image(lowering.get(x, order), rank),
+            _image(lowering.get(x, order, stored=narrow), rank),
             _weights(lowering, w, rank),
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
             _per_channel(lowering, slope, outputs) if slope else None,
         ],
-        [_image(lowering.put(node.outputs[0], order), rank)],
+        [_image(lowering.put(y, order, dtype), rank)],
         {
+            **precision,
             **_two_dims(placed.strides, placed.dilations, placed.begins, placed.ends),
             "output_padding": extra if rank == 4 else [0, *extra],
             "group": integer(node, "group", 1),
@@ -202,7 +210,7 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     )
 
 
-@rule("max_pool", "average_pool")
+@rule("max_pool", "average_pool", moves=True)
 def lower_pool(lowering: Lowering, node: Node) -> None:
     """Channels-last windows; padding is not counted unless the op says so."""
     x = node.inputs[0]
@@ -219,9 +227,11 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
         "kernel": kernel if rank == 4 else [1, *kernel],
         **_window(node, lowering.dims(x)[2:], kernel),
     }
-    image = _image(lowering.get(x, order), rank)
-    outputs = [_image(lowering.put(name, order), rank) for name in node.outputs if name]
-    if image.dtype != "float32":
+    single = bool(node.outputs[0]) and len([name for name in node.outputs if name]) == 1
+    dtype = lowering.kept_dtype(node.outputs[0]) if single else ""
+    image = _image(lowering.get(x, order, dtype=dtype), rank)
+    outputs = [_image(lowering.put(name, order, dtype), rank) for name in node.outputs if name]
+    if image.dtype not in ("float32", lowering.narrow):
         if len(outputs) == 2 or not node.outputs[0] or max(window["pads"]) >= min(kernel):
             raise UnsupportedError(f"{image.dtype} with indices or wide padding")
         floats = [lowering.scratch("float32", view.dims) for view in (image, outputs[0])]
@@ -280,22 +290,25 @@ def _lower_volume_pool(lowering: Lowering, node: Node) -> None:
     lowering.step("pool", [seen], [target], {**_pooling(node), **window((0,))})
 
 
-@rule("max_pooling_with_argmax_2d")
+@rule("max_pooling_with_argmax_2d", moves=True)
 def lower_max_pooling_with_argmax(lowering: Lowering, node: Node) -> None:
     """MediaPipe's pooling: the places are floats, in their window."""
     x = node.inputs[0]
     order, kernel = channels_last(4), _ints(node, "kernel_shape", [])
     y = lowering.dims(node.outputs[0])
+    kept = {lowering.kept_dtype(name) for name in node.outputs if name}
+    # Places of larger windows would not round to themselves.
+    dtype = lowering.narrow if kept == {lowering.narrow} and prod(kernel) <= 128 else "float32"
     outputs = [
-        lowering.put(name, order) if name else lowering.scratch("float32", [y[a] for a in order])
+        lowering.put(name, order, dtype) if name else lowering.scratch(dtype, [y[a] for a in order])
         for name in (*node.outputs, "")[:2]
     ]
     attrs: dict[str, StepAttr] = {"in_window": 1, "kernel": kernel}
     attrs |= _window(node, lowering.dims(x)[2:], kernel)
-    lowering.step("max_pool_indices", [lowering.get(x, order)], outputs, attrs)
+    lowering.step("max_pool_indices", [lowering.get(x, order, dtype=dtype)], outputs, attrs)
 
 
-@rule("max_unpooling_2d")
+@rule("max_unpooling_2d", moves=True)
 def lower_max_unpooling(lowering: Lowering, node: Node) -> None:
     """MediaPipe's way back."""
     x, indices = node.inputs
@@ -305,10 +318,12 @@ def lower_max_unpooling(lowering: Lowering, node: Node) -> None:
         lowering.dims(x)[2:], lowering.dims(node.outputs[0])[2:], strides, kernel, strict=True
     )
     begins = [max(0, (small - 1) * stride + k - big) // 2 for small, big, stride, k in sizes]
+    places = lowering.get(indices, order, stored=True)
+    dtype = places.dtype if lowering.kept_dtype(node.outputs[0]) == lowering.narrow else "float32"
     lowering.step(
         "max_unpool",
-        [lowering.get(x, order), lowering.get(indices, order)],
-        [lowering.put(node.outputs[0], order)],
+        [lowering.get(name, order, dtype=dtype) for name in (x, indices)],
+        [lowering.put(node.outputs[0], order, dtype)],
         {"kernel": kernel, "strides": strides, "begins": begins},
     )
 

@@ -21,7 +21,7 @@ from palmkit.engine.ops import infer_node
 from palmkit.engine.plan import View
 
 
-@rule("transpose")
+@rule("transpose", moves=True)
 def lower_transpose(lowering: Lowering, node: Node) -> None:
     """The same memory, its axes renamed."""
     x = node.inputs[0]
@@ -31,14 +31,14 @@ def lower_transpose(lowering: Lowering, node: Node) -> None:
     axes = [int(axis) % rank for axis in perm]
     order = lowering.order(x)
     renamed = tuple(axes.index(axis) for axis in order)
-    lowering.alias(node.outputs[0], lowering.get(x, order), renamed)
+    lowering.alias(node.outputs[0], lowering.get(x, order, stored=True), renamed)
 
 
-@rule("reshape", "flatten", "squeeze", "unsqueeze")
+@rule("reshape", "flatten", "squeeze", "unsqueeze", moves=True)
 def lower_reshape(lowering: Lowering, node: Node) -> None:
     """The same memory once it is C-contiguous."""
     x, y = node.inputs[0], node.outputs[0]
-    view = lowering.get(x, plain(len(lowering.dims(x))))
+    view = lowering.get(x, plain(len(lowering.dims(x))), stored=True)
     lowering.alias(y, view, plain(len(lowering.dims(y))))
 
 
@@ -82,7 +82,7 @@ def _cut(
     )
 
 
-@rule("concat")
+@rule("concat", moves=True)
 def lower_concat(lowering: Lowering, node: Node) -> None:
     """One copy an input."""
     output = node.outputs[0]
@@ -91,8 +91,9 @@ def lower_concat(lowering: Lowering, node: Node) -> None:
     computed = [name for name in node.inputs if not lowering.is_constant(name)]
     largest = max(computed, key=lambda name: lowering.type(name).elements, default=None)
     order = lowering.order(largest) if largest is not None else plain(rank)
-    views = [lowering.get(name, order) for name in node.inputs]
-    y = lowering.put(output, order)
+    dtype = lowering.kept_dtype(output)
+    views = [lowering.get(name, order, dtype=dtype) for name in node.inputs]
+    y = lowering.put(output, order, dtype)
     start = 0
     for name, view in zip(node.inputs, views, strict=True):
         if lowering.type(name).elements:
@@ -100,36 +101,37 @@ def lower_concat(lowering: Lowering, node: Node) -> None:
         start += lowering.dims(name)[axis]
 
 
-@rule("interleave")
+@rule("interleave", moves=True)
 def lower_interleave(lowering: Lowering, node: Node) -> None:
     """One step."""
     x, y = node.inputs[0], node.outputs[0]
     order = lowering.order(x)
-    views = [lowering.get(name, order) for name in node.inputs]
+    dtype = lowering.kept_dtype(y)
+    views = [lowering.get(name, order, dtype=dtype) for name in node.inputs]
     position = order.index(integer(node, "axis"))
     attrs = {**axis_attrs(views[0].dims, position), "first": integer(node, "first")}
     if lowering.type(y).elements:
-        lowering.step("interleave", views, [lowering.put(y, order)], attrs)
+        lowering.step("interleave", views, [lowering.put(y, order, dtype)], attrs)
     else:
         lowering.put(y, order)
 
 
-@rule("split")
+@rule("split", moves=True)
 def lower_split(lowering: Lowering, node: Node) -> None:
     """One copy an output."""
     x = node.inputs[0]
     axis = integer(node, "axis") % len(lowering.dims(x))
     order = lowering.order(x)
-    view = lowering.get(x, order)
+    view = lowering.get(x, order, stored=True)
     start = 0
     parts = infer_node(node, [lowering.types[name] if name else None for name in node.inputs])
     for name, part in zip(node.outputs, parts, strict=False):
         if name:
-            _cut(lowering, view, lowering.put(name, order), order, {axis: start}, {})
+            _cut(lowering, view, lowering.put(name, order, view.dtype), order, {axis: start}, {})
         start += part.dims[axis]
 
 
-@rule("slice")
+@rule("slice", moves=True)
 def lower_slice(lowering: Lowering, node: Node) -> None:
     """A copy with steps; negative steps walk backwards."""
     x, starts, ends, axes, steps = (*node.inputs, "", "")[:5]
@@ -146,7 +148,8 @@ def lower_slice(lowering: Lowering, node: Node) -> None:
             int(first[i]), _slice_end(int(last[i]), int(stride[i]), dims[axis]), int(stride[i])
         ).indices(dims[axis])
     order = lowering.order(x)
-    view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
+    view = lowering.get(x, order, stored=True)
+    y = lowering.put(node.outputs[0], order, view.dtype)
     if lowering.type(node.outputs[0]).elements:
         _cut(lowering, view, y, order, begin, step)
 
@@ -255,7 +258,7 @@ def lower_tile(lowering: Lowering, node: Node) -> None:
         lowering.copy(view, target, pairs, from_strides, to_strides)
 
 
-@rule("depth_to_space", "space_to_depth")
+@rule("depth_to_space", "space_to_depth", moves=True)
 def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
     """One copy over [n, block, block, c, h, w]."""
     x, y = node.inputs[0], node.outputs[0]
@@ -264,7 +267,8 @@ def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
     n, channels, height, width = lowering.dims(x if forward else y)
     depth = channels // (block * block)
     order = channels_last(4)
-    source, target = lowering.get(x, order), lowering.put(y, order)
+    source = lowering.get(x, order, stored=True)
+    target = lowering.put(y, order, source.dtype)
     deep_view, wide_view = (source, target) if forward else (target, source)
     d, w = _axis_strides(deep_view, order), _axis_strides(wide_view, order)
     if node.attrs.get("mode", "DCR") == "DCR":
