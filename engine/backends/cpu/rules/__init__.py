@@ -1,30 +1,22 @@
 """The lowering rules, one file for each kind of op; importing this registers them all."""
 
+from importlib import import_module
+
 from palmkit.engine.backends.cpu.lowering import RULES
-from palmkit.engine.backends.cpu.rules import (
-    convolution,
-    elementwise,
-    indexing,
-    movement,
-    normalization,
-    quantization,
-    recurrent,
-    reduction,
-    sampling,
-    spectrum,
-)
 
 RULE_FILES = (
-    convolution,
-    elementwise,
-    indexing,
-    movement,
-    normalization,
-    quantization,
-    recurrent,
-    reduction,
-    sampling,
-    spectrum,
+    "convolution",
+    "elementwise",
+    "indexing",
+    "movement",
+    "normalization",
+    "quantization",
+    "recurrent",
+    "reduction",
+    "sampling",
+    "spectrum",
 )
+for file in RULE_FILES:
+    import_module(f"{__name__}.{file}")
 
 __all__ = ["RULES", "RULE_FILES"]
