@@ -289,13 +289,13 @@ def compare(
         engine = find(place)
         jobs = [
             Job(
-                file=subject.files[form],
+                file=subject.files[form].absolute(),
                 form=form,
                 inputs=subject.inputs,
                 outputs=subject.outputs,
                 threads=threads,
                 precision=precision,
-                cache=cache,
+                cache=cache.absolute(),
             )
             for form in engine.forms
             if form in subject.files

@@ -34,9 +34,13 @@ class EngineProcess:
         """Start it. engine: as for engines.find."""
         ours, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
+        self._folder = tempfile.TemporaryDirectory(prefix="palmkit-bench-")
         with theirs:
             self._process = subprocess.Popen(
-                [sys.executable, "-m", "palmkit.engine.bench.worker", engine, str(theirs.fileno())],
+                [
+                    *(sys.executable, "-m", "palmkit.engine.bench.worker"),
+                    *(engine, str(theirs.fileno()), self._folder.name),
+                ],
                 pass_fds=[theirs.fileno()],
                 stdin=subprocess.DEVNULL,
                 stdout=self._log,
@@ -82,6 +86,7 @@ class EngineProcess:
             os.killpg(self._process.pid, signal.SIGKILL)
         self._process.wait()
         self._log.close()
+        self._folder.cleanup()
 
     def _signal(self, number: int) -> None:
         if self._process.poll() is None:

@@ -1,7 +1,8 @@
-"""An engine's process: python -m palmkit.engine.bench.worker ENGINE SOCKET.
+"""An engine's process: python -m palmkit.engine.bench.worker ENGINE SOCKET FOLDER.
 
 It answers requests that come through a socket it inherited, one after the other, until the socket
-is closed. What libraries print goes where the parent has put standard output.
+is closed. What libraries print goes where the parent has put standard output, and what they leave
+in the current folder goes to FOLDER.
 """
 
 from __future__ import annotations
@@ -9,6 +10,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import gc
+import os
 import signal
 import sys
 import time
@@ -121,4 +123,6 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
+    # Not by the parent: where modules are found may be relative to its current folder.
+    os.chdir(sys.argv[3])
     serve(sys.argv[1], int(sys.argv[2]))

@@ -138,7 +138,7 @@ class Hoards(Plain):
 
 
 class Converts(Plain):
-    """Writes into its cache how often it converted."""
+    """Writes into its cache how often it converted, and leaves a file in the current folder."""
 
     title = "Converts"
     converts = True
@@ -148,6 +148,7 @@ class Converts(Plain):
 
         def convert(folder: Path) -> None:
             self.log(job, "convert")
+            Path("left.bin").touch()
             (folder / "made").write_bytes(job.file.read_bytes())
 
         return cached(job, "converts-1", convert) / "made"

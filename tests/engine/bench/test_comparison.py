@@ -4,6 +4,7 @@ import os
 import subprocess
 import sys
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -135,6 +136,7 @@ def test_stopped_processes_end_with_their_parent(subject: Subject, tmp_path: Pat
     engine_name = fake("Plain")
     code = f"""
 import time
+from dataclasses import replace
 from pathlib import Path
 import numpy as np
 from palmkit.engine.bench.engines import Job
@@ -205,6 +207,17 @@ def test_conversions_are_kept(subject: Subject) -> None:
     subject.files["onnx"].write_bytes(b"another model")
     run(subject, "Converts")
     assert [what for _, _, what, _ in log(subject)].count("convert") == 2
+
+
+def test_what_engines_leave_is_not_left_in_the_current_folder(
+    subject: Subject, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    monkeypatch.chdir(here)
+    files = {form: Path("..") / file.name for form, file in subject.files.items()}
+    assert not run(replace(subject, files=files), OURS, "Converts").refusals
+    assert not list(here.iterdir())
 
 
 def test_progress_is_reported(subject: Subject) -> None:
