@@ -2,6 +2,7 @@
 
 PYTHON ?= python3
 FUZZ_S ?= 300
+SOAK_FRAMES ?= 10000
 SANITIZER ?= address,undefined
 ARGS ?=
 
@@ -15,7 +16,7 @@ INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench fuzz sanitize arm64 wheel check-wheel clean
+.PHONY: help demo test lint bench fuzz soak sanitize arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -39,6 +40,9 @@ bench: .venv/.dev ## time the kernels, and models: ours, or ARGS='a.onnx --again
 
 fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
 	$(VENV) -m tests.engine.format.fuzz --seconds $(FUZZ_S) $(ARGS) $(wildcard models/*/*.palm)
+
+soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video: memory stays the same
+	SOAK_FRAMES=$(SOAK_FRAMES) $(VENV) -m pytest tests/kits/test_soak.py $(ARGS)
 
 sanitize: .venv/.dev ## the kernels' tests under the sanitizers; SANITIZER=thread for races
 	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=$(SANITIZER) \

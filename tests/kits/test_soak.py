@@ -1,0 +1,56 @@
+"""Kits that run for long: what is in memory stays the same, results keep their form.
+
+A short form by default; `make soak` sets SOAK_FRAMES=10000.
+"""
+
+import gc
+import os
+import sys
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+import skimage.data
+
+from palmkit import kits
+from palmkit.engine.bench.measurement import memory_in_use
+from palmkit.kits.image import Image
+
+FRAMES = int(os.environ.get("SOAK_FRAMES", "240"))
+WARM_UP = 60
+# What the allocator may keep at hand; a leak of one frame in a hundred would be 10 MB in 1000.
+MOST_GROWTH_BYTES = 3_000_000
+
+KITS: dict[str, Callable[[], Any]] = {
+    "face": lambda: kits.FaceDetector("video", size=320),
+}
+
+
+def clip(frames: int) -> Iterator[Image]:
+    """A face that wanders through the picture, leaves it and comes back."""
+    photo = skimage.data.astronaut()[:, 60:380]
+    canvas = np.zeros((360, 1200, 3), np.uint8)
+    canvas[:, 440:760] = photo[:360]
+    for number in range(frames):
+        left = round(360 + 350 * np.sin(number / 40))
+        yield np.ascontiguousarray(canvas[:, left : left + 480])
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
+@pytest.mark.parametrize("name", KITS)
+def test_memory_stays_the_same(name: str) -> None:
+    seen: set[bool] = set()
+    with KITS[name]() as kit:
+        before = 0
+        for number, frame in enumerate(clip(WARM_UP + FRAMES)):
+            if number == WARM_UP:
+                gc.collect()
+                before = memory_in_use() or 0
+            result = kit.detect(frame, number * 33.0)
+            assert (result.height, result.width) == frame.shape[:2]
+            seen.add(len(result) > 0)
+        gc.collect()
+        after = memory_in_use() or 0
+    assert seen == {True, False}
+    assert before and after - before < MOST_GROWTH_BYTES
