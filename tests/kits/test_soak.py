@@ -29,7 +29,8 @@ KITS: dict[str, Callable[[], Any]] = {
 
 def clip(frames: int) -> Iterator[Image]:
     """A face that wanders through the picture, leaves it and comes back."""
-    photo = skimage.data.astronaut()[:, 60:380]
+    astronaut: Image = skimage.data.astronaut()  # type: ignore[no-untyped-call]
+    photo = astronaut[:, 60:380]
     canvas = np.zeros((360, 1200, 3), np.uint8)
     canvas[:, 440:760] = photo[:360]
     for number in range(frames):
