@@ -10,17 +10,20 @@ if TYPE_CHECKING:
     from palmkit.engine.errors import ImageError, PalmError
     from palmkit.kits import draw
     from palmkit.kits.face.kit import FaceDetector, detect_faces
+    from palmkit.kits.face.mesh_kit import FaceMesh, face_mesh
     from palmkit.kits.image import read_image, write_image
     from palmkit.kits.results import Face, Faces
 
 __all__ = [
     "Face",
     "FaceDetector",
+    "FaceMesh",
     "Faces",
     "ImageError",
     "PalmError",
     "detect_faces",
     "draw",
+    "face_mesh",
     "read_image",
     "write_image",
 ]
@@ -28,11 +31,13 @@ __all__ = [
 _HOMES = {
     "Face": "palmkit.kits.results",
     "FaceDetector": "palmkit.kits.face.kit",
+    "FaceMesh": "palmkit.kits.face.mesh_kit",
     "Faces": "palmkit.kits.results",
     "ImageError": "palmkit.engine.errors",
     "PalmError": "palmkit.engine.errors",
     "detect_faces": "palmkit.kits.face.kit",
     "draw": "palmkit.kits.draw",
+    "face_mesh": "palmkit.kits.face.mesh_kit",
     "read_image": "palmkit.kits.image",
     "write_image": "palmkit.kits.image",
 }

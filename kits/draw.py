@@ -9,14 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ImageError
+from palmkit.kits.face import topology
+from palmkit.kits.face.pose import rotation_of
 from palmkit.kits.image import Image
-from palmkit.kits.results import Face, Faces
+from palmkit.kits.results import ACTIONS, Face, Faces
 
 Colour: TypeAlias = tuple[int, int, int]
 
 ACCENT: Colour = (38, 198, 218)
 LIGHT: Colour = (255, 255, 255)
 DARK: Colour = (16, 24, 32)
+# To the subject's left, up, forward.
+AXES: tuple[Colour, Colour, Colour] = ((239, 83, 80), (102, 187, 106), (66, 165, 245))
 # Positions are given to OpenCV in 1/16 pixel.
 SHIFT = 4
 
@@ -28,10 +32,7 @@ def faces(image: Image, result: Faces, *, keypoints: bool = True, labels: bool =
     Faces with an id keep their colour from frame to frame.
     Raises ImageError if the result is not of a picture of this size.
     """
-    if image.dtype != np.uint8 or image.shape != (result.height, result.width, 3):
-        got = f"{image.dtype.name}[{', '.join(map(str, image.shape))}]"
-        expected = f"uint8[{result.height}, {result.width}, 3]"
-        raise ImageError(f"draw faces: expected {expected}, got {got}")
+    _check(image, result)
     canvas = image.copy()
     line = max(1.0, min(canvas.shape[:2]) / 320)
     for face in result:
@@ -45,12 +46,73 @@ def faces(image: Image, result: Faces, *, keypoints: bool = True, labels: bool =
     return canvas
 
 
+def mesh(
+    image: Image,
+    result: Faces,
+    *,
+    tessellation: bool = True,
+    contours: bool = True,
+    axes: bool = True,
+    labels: bool = True,
+) -> Image:
+    """Draw each face's mesh, its pose, and its id and what it does.
+
+    image: the upright picture of the result of a FaceMesh, uint8[h, w, 3].
+    tessellation: all triangles, thin. contours: face, brows, eyes, irises and lips.
+    axes: from the tip of the nose to the subject's left red, up green, forward blue.
+    Raises ImageError if the result is not of a picture of this size, or has no meshes.
+    """
+    import cv2
+
+    _check(image, result)
+    if result.mesh is None or result.pose is None:
+        raise ImageError("draw mesh: expected the result of a FaceMesh, got one without meshes")
+    canvas = image.copy()
+    line = max(1.0, min(canvas.shape[:2]) / 480)
+    if tessellation:
+        shaded = canvas.copy()
+        for points in result.mesh:
+            ends = _fixed_all(points[topology.edges()])
+            cv2.polylines(shaded, list(ends), False, LIGHT, 1, cv2.LINE_AA, SHIFT)
+        canvas = cast(Image, cv2.addWeighted(shaded, 0.4, canvas, 0.6, 0))
+    for face in result:
+        assert face.mesh is not None and face.pose is not None
+        size = float(face.box[2:].max())
+        thick = round(max(1.0, min(size / 120, 2 * line)))
+        if contours:
+            for loop in topology.LOOPS.values():
+                shape = [_fixed_all(face.mesh[list(loop)])]
+                cv2.polylines(canvas, shape, True, colour_of(face.id), thick, cv2.LINE_AA, SHIFT)
+            for iris in (topology.RIGHT_IRIS, topology.LEFT_IRIS):
+                centre, *rim = face.mesh[list(iris), :2]
+                radius = float(np.hypot(*(np.array(rim) - centre).T).mean())
+                radius_fixed = round(min(radius, 1e5) * 2**SHIFT)
+                cv2.circle(canvas, _fixed(centre), radius_fixed, LIGHT, thick, cv2.LINE_AA, SHIFT)
+        if axes:
+            start = face.mesh[topology.NOSE_RIDGE[-1]]
+            turn = rotation_of(*(float(angle) for angle in face.pose)).T * (0.45 * size)
+            for axis, fill in zip(turn, AXES, strict=True):
+                low, high = _fixed(start[:2]), _fixed(start[:2] + axis[:2])
+                cv2.line(canvas, low, high, DARK, thick + 2, cv2.LINE_AA, SHIFT)
+                cv2.line(canvas, low, high, fill, thick + 1, cv2.LINE_AA, SHIFT)
+    if labels and len(result):
+        return _labels(canvas, result, line)
+    return canvas
+
+
 def colour_of(id: int | None) -> Colour:
     """A colour for each id; neighbouring ids differ much."""
     if id is None:
         return ACCENT
     red, green, blue = colorsys.hsv_to_rgb((0.52 + id * 0.618034) % 1, 0.72, 0.98)
     return round(red * 255), round(green * 255), round(blue * 255)
+
+
+def _check(image: Image, result: Faces) -> None:
+    if image.dtype != np.uint8 or image.shape != (result.height, result.width, 3):
+        got = f"{image.dtype.name}[{', '.join(map(str, image.shape))}]"
+        expected = f"uint8[{result.height}, {result.width}, 3]"
+        raise ImageError(f"draw faces: expected {expected}, got {got}")
 
 
 def _box(canvas: Image, box: NDArray[np.float32], colour: Colour, line: float) -> None:
@@ -84,6 +146,12 @@ def _fixed(point: NDArray[np.float32]) -> tuple[int, int]:
     return round(float(x)), round(float(y))
 
 
+def _fixed_all(points: NDArray[np.float32]) -> NDArray[np.int32]:
+    """The x, y of points[..., 2 or more] for OpenCV, likewise."""
+    fixed = np.round(np.clip(points[..., :2], -1e5, 1e5) * 2**SHIFT)
+    return np.asarray(fixed, np.int32)
+
+
 def _labels(canvas: Image, result: Faces, line: float) -> Image:
     import PIL.Image
     import PIL.ImageDraw
@@ -109,5 +177,9 @@ def _labels(canvas: Image, result: Faces, line: float) -> Image:
 
 
 def _label(face: Face) -> str:
-    score = f"{face.score:.2f}"
-    return score if face.id is None else f"#{face.id}  {score}"
+    words = [] if face.id is None else [f"#{face.id}"]
+    words.append(f"{face.score:.2f}")
+    if face.actions is not None:
+        does = zip(ACTIONS, face.actions, strict=True)
+        words += [name.replace("_", " ") for name, done in does if done]
+    return "  ".join(words)

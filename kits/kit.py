@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine import Model, load
+from palmkit.engine.errors import ModelError
 from palmkit.kits.image import (
     Flip,
     Format,
@@ -72,6 +73,47 @@ def open_model(source: ModelSource, threads: int, precision: Precision) -> Runna
         if model is None:
             model = _models[key] = load(source, threads=threads, precision=precision)
         return model
+
+
+def threshold(model: Runnable) -> float:
+    """The score, 0..1, from which on a model's finds count, as its file says; 0.5 if it does not.
+
+    Raises ModelError if what it says is no such number.
+    """
+    text = model.metadata.get("threshold", "0.5")
+    try:
+        between("threshold", value := float(text), 0, 1)
+    except ValueError:
+        raise ModelError(f"metadata threshold: expected a number from 0 to 1: {text!r}") from None
+    return value
+
+
+def input_side(model: Runnable, name: str = "image") -> int:
+    """The side S of an input float32[1, S, S, 3].
+
+    Raises ModelError if the model has no such input.
+    """
+    type = getattr(model, "inputs", {}).get(name)
+    shape = () if type is None else tuple(type.shape)
+    side = shape[1] if len(shape) == 4 else None
+    if not isinstance(side, int) or shape != (1, side, side, 3):
+        got = "nothing" if type is None else f"{type.dtype}{list(shape)}"
+        raise ModelError(f"input {name}: expected float32[1, s, s, 3], got {got}")
+    return side
+
+
+def output(
+    outputs: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]
+) -> NDArray[np.float32]:
+    """The output of this name and shape.
+
+    Raises ModelError if it is missing or has another shape.
+    """
+    found = outputs.get(name)
+    if found is None or found.shape != shape:
+        got = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
+        raise ModelError(f"output {name}: expected float32{list(shape)}, got {got}")
+    return np.asarray(found, np.float32)
 
 
 class Kit(ABC, Generic[Result]):

@@ -8,11 +8,13 @@ PUBLIC = {
     "palmkit.kits": [
         "Face",
         "FaceDetector",
+        "FaceMesh",
         "Faces",
         "ImageError",
         "PalmError",
         "detect_faces",
         "draw",
+        "face_mesh",
         "read_image",
         "write_image",
     ],

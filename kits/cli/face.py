@@ -8,11 +8,11 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from palmkit.kits.cli import pictures
-from palmkit.kits.cli.command import Commands, add_command
+from palmkit.kits.cli.command import Commands, UsageError, add_command
 
 if TYPE_CHECKING:
     from palmkit.kits.image import Image
-    from palmkit.kits.results import Faces
+    from palmkit.kits.results import Face, Faces
 
 EXAMPLES = """\
   palmkit face group.jpg                        count and list the faces
@@ -21,6 +21,7 @@ EXAMPLES = """\
   palmkit face stadium.jpg --tile 640 -o .      also very small faces, in a large photo
   palmkit face photos/ -o found/ --json > faces.jsonl
   palmkit face clip.mp4 -o found.mp4            a video: faces keep their number
+  palmkit face me.jpg --mesh -o mesh.jpg        478 points on each face, its pose and actions
 """
 
 
@@ -31,7 +32,8 @@ def add(commands: Commands) -> None:
         "face",
         run,
         help="find faces in pictures and videos",
-        description="Find faces, with eyes, nose tip and mouth corners, in pictures and videos.",
+        description="Find faces, with eyes, nose tip and mouth corners, in pictures and videos;"
+        " with --mesh also 478 points on each, how the head is turned and what the face does.",
         examples=EXAMPLES,
     )
     pictures.add_arguments(parser)
@@ -50,20 +52,37 @@ def add(commands: Commands) -> None:
     find.add_argument(
         "--size",
         type=int,
-        default=640,
         metavar="P",
-        help="longest side that the network sees; more finds smaller faces, slower (640)",
+        help="longest side that the detector sees; more finds smaller faces, slower (640; with"
+        " --mesh 256, and 640 where that shows no face or very small ones)",
     )
     find.add_argument(
         "--tile", type=int, metavar="P", help="also look at overlapping squares of this side"
     )
+    mesh = parser.add_argument_group("mesh")
+    mesh.add_argument(
+        "--mesh", action="store_true", help="also 478 points, visibility, pose and actions of each"
+    )
+    mesh.add_argument(
+        "--min-presence",
+        type=float,
+        metavar="S",
+        help="0..1, how certain a mesh must be to lie on a face (the model's own)",
+    )
+    mesh.add_argument(
+        "--focal-length",
+        type=float,
+        metavar="P",
+        help="of the camera, in pixels, for the pose (unknown: pose beside a look into the camera)",
+    )
+    mesh.add_argument("--detector", metavar="FILE", help="another detector (the one shipped)")
     video = parser.add_argument_group("videos")
     video.add_argument(
         "--detect-every",
         type=int,
-        default=10,
         metavar="N",
-        help="look at the whole frame every N frames, between only around each face (10)",
+        help="look at the whole frame every N frames, between only around each face (10;"
+        " with --mesh 20)",
     )
     video.add_argument(
         "--no-smoothing", dest="smoothing", action="store_false", help="boxes as found"
@@ -75,26 +94,29 @@ def run(options: argparse.Namespace) -> int:
     """Find the faces in every input."""
     from palmkit.kits import draw
     from palmkit.kits.face.kit import FaceDetector
+    from palmkit.kits.face.mesh_kit import FaceMesh
     from palmkit.kits.kit import Mode
+
+    shared = ("threads", "precision", "max_faces", "min_score", "min_face", "tile", "smoothing")
+    given = ["size", "detect_every", "model"]
+    only_mesh = ["min_presence", "focal_length", "detector"]
+    if not options.mesh:
+        for name in only_mesh:
+            if getattr(options, name) is not None:
+                raise UsageError(f"--{name.replace('_', '-')}: expected with --mesh")
+    chosen = {name: getattr(options, name) for name in shared}
+    for name in given + only_mesh:
+        if getattr(options, name) is not None:
+            chosen[name] = getattr(options, name)
 
     @contextmanager
     def opened(mode: Mode) -> Generator[Callable[[Image, float | None], Faces]]:
-        with FaceDetector(
-            mode,
-            threads=options.threads,
-            precision=options.precision,
-            max_faces=options.max_faces,
-            min_score=options.min_score,
-            min_face=options.min_face,
-            size=options.size,
-            tile=options.tile,
-            detect_every=options.detect_every,
-            smoothing=options.smoothing,
-            model=options.model,
-        ) as detector:
-            yield lambda image, timestamp_ms: detector.detect(image, timestamp_ms, roi=options.roi)
+        kit = FaceMesh(mode, **chosen) if options.mesh else FaceDetector(mode, **chosen)
+        with kit:
+            yield lambda image, timestamp_ms: kit.detect(image, timestamp_ms, roi=options.roi)
 
-    job = pictures.Job(opened, draw.faces, lambda faces, _: faces.to_dict(), _count, _list)
+    drawn = draw.mesh if options.mesh else draw.faces
+    job = pictures.Job(opened, drawn, lambda faces, _: faces.to_dict(), _count, _list)
     return pictures.run(options, job)
 
 
@@ -103,8 +125,19 @@ def _count(faces: Faces) -> str:
 
 
 def _list(faces: Faces) -> list[str]:
-    return [
-        f"{face.score:.2f} at {face.box[0]:.0f},{face.box[1]:.0f}"
-        f" size {face.box[2]:.0f}x{face.box[3]:.0f}"
-        for face in faces
-    ]
+    return [_words(face) for face in faces]
+
+
+def _words(face: Face) -> str:
+    from palmkit.kits.results import ACTIONS
+
+    x, y, width, height = face.box
+    words = f"{face.score:.2f} at {x:.0f},{y:.0f} size {width:.0f}x{height:.0f}"
+    if face.pose is not None:
+        yaw, pitch, roll = face.pose
+        words += f" yaw {yaw:.0f} pitch {pitch:.0f} roll {roll:.0f}"
+    if face.actions is not None:
+        words += "".join(
+            f" {name}" for name, done in zip(ACTIONS, face.actions, strict=True) if done
+        )
+    return words

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from functools import lru_cache
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.errors import ModelError
 from palmkit.kits.boxes import Floats
 from palmkit.kits.face.decode import (
     SIDE_MULTIPLE,
@@ -38,6 +37,7 @@ from palmkit.kits.kit import (
     one_of,
     open_model,
     shipped_model,
+    threshold,
     whole,
 )
 from palmkit.kits.results import Faces
@@ -112,7 +112,7 @@ class FaceDetector(Kit[Faces]):
         if tile is not None:
             whole("tile", tile, SIDE_MULTIPLE)
         self._model = open_model(model or shipped_model("face_detector"), threads, precision)
-        self._min_score = _threshold(self._model.metadata) if min_score is None else min_score
+        self._min_score = threshold(self._model) if min_score is None else min_score
         self._max_faces = max_faces
         self._min_face = min_face
         self._size = int(size)
@@ -249,16 +249,6 @@ class FaceDetector(Kit[Faces]):
             found.keypoints[order],
             None if ids is None else ids[order],
         )
-
-
-def _threshold(metadata: Mapping[str, str]) -> float:
-    """The model's own threshold."""
-    text = metadata.get("threshold", "0.5")
-    try:
-        between("threshold", threshold := float(text), 0, 1)
-    except ValueError:
-        raise ModelError(f"metadata threshold: expected a number from 0 to 1: {text!r}") from None
-    return threshold
 
 
 def _padded(side: float) -> int:

@@ -168,6 +168,8 @@ def test_a_model_that_is_none(run: Any, tmp_path: Path) -> None:
         ["check", "a.palm", "--source", "a.onnx", "--tolerance", "-1"],
         ["check", "a.palm", "--source", "a.onnx", "--range", "1"],
         ["check", "a.palm", "--source", "a.onnx", "--input", "x"],
+        ["face", "a.png", "--focal-length", "500"],
+        ["face", "a.png", "--min-presence", "0.5"],
         ["show", "a.onnx"],
         ["show", "a.onnx", "-o", "a.png"],
         ["ops", "--format", "xml"],
@@ -198,8 +200,10 @@ def test_usage_errors(
 
 def test_every_option_of_the_class_has_its_flag(run: Any) -> None:
     text = run("face", "--help").out
-    options = set(signature(kits.FaceDetector.__init__).parameters) - {"self"}
-    options |= set(signature(kits.FaceDetector.detect).parameters) - {"self", "image"}
+    options: set[str] = set()
+    for kit in (kits.FaceDetector, kits.FaceMesh):
+        options |= set(signature(kit.__init__).parameters) - {"self"}
+        options |= set(signature(kit.detect).parameters) - {"self", "image"}
     by_input = {"mode", "timestamp_ms", "format", "on_result", "on_error"}
     for option in options - by_input:
         flag = option.replace("_", "-")

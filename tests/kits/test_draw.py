@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from numpy.typing import NDArray
 
 from palmkit.kits import Faces, ImageError, draw
+from palmkit.kits.face import topology
 from palmkit.kits.image import Image
 
 
@@ -76,3 +78,71 @@ def test_a_result_of_another_picture_is_refused() -> None:
     message = r"draw faces: expected uint8\[300, 400, 3\], got uint8\[400, 300, 3\]"
     with pytest.raises(ImageError, match=message):
         draw.faces(gray(400, 300), one_face(300, 400))
+
+
+def one_mesh(id: int | None = None) -> Faces:
+    face = topology.canonical_face() * [12, -12, -12] + [200, 120, 0]
+    low, high = face[:, :2].min(axis=0), face[:, :2].max(axis=0)
+    return Faces(
+        400,
+        300,
+        np.concatenate([low, high - low])[None].astype(np.float32),
+        np.array([0.9], np.float32),
+        np.zeros((1, 5, 2), np.float32),
+        None if id is None else np.array([id]),
+        face[None].astype(np.float32),
+        np.ones((1, 478), np.float32),
+        np.array([[-30, 0, 0]], np.float32),
+        np.array([[True, False, False, False, False]]),
+    )
+
+
+def changed(**parts: bool) -> NDArray[np.bool_]:
+    left_out = {"tessellation": False, "contours": False, "axes": False, "labels": False}
+    drawn = draw.mesh(gray(300, 400), one_mesh(), **{**left_out, **parts})
+    return np.asarray((drawn != 128).any(axis=2))
+
+
+def test_a_mesh_is_drawn_part_by_part() -> None:
+    result = one_mesh()
+    assert result.mesh is not None
+    points = result.mesh[0]
+    assert not changed().any()
+    forehead, lid, nose = (points[index, :2].round().astype(int) for index in (151, 386, 4))
+    skin, lines = changed(tessellation=True), changed(contours=True)
+    assert skin[forehead[1], forehead[0]] and not lines[forehead[1], forehead[0]]
+    assert lines[lid[1] - 1 : lid[1] + 2, lid[0]].any()
+    axes = changed(axes=True)
+    # Looking to its left, the way forward goes to the picture's right.
+    assert axes[nose[1], nose[0] + 20] and axes[nose[1] - 40, nose[0]]
+    assert changed(labels=True).any()
+    assert not skin[:30].any() and not lines[:, :100].any()
+
+
+def test_a_mesh_that_reaches_far_out_of_the_picture_is_drawn() -> None:
+    result = one_mesh(3)
+    assert result.mesh is not None
+    result.mesh[0] *= 1e7
+    assert draw.mesh(gray(300, 400), result).shape == (300, 400, 3)
+
+
+def test_no_meshes_and_empty_results() -> None:
+    with pytest.raises(ImageError, match="expected the result of a FaceMesh"):
+        draw.mesh(gray(300, 400), one_face(300, 400))
+    with pytest.raises(ImageError, match=r"expected uint8\[300, 400, 3\]"):
+        draw.mesh(gray(30, 40), one_mesh())
+    full = one_mesh()
+    assert full.mesh is not None and full.pose is not None
+    none = Faces(
+        400,
+        300,
+        full.boxes[:0],
+        full.scores[:0],
+        full.keypoints[:0],
+        None,
+        full.mesh[:0],
+        None,
+        full.pose[:0],
+        None,
+    )
+    assert (draw.mesh(gray(300, 400), none) == 128).all()

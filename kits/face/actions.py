@@ -1,0 +1,150 @@
+"""What a face does: MNNKit's five actions, from ratios of its mesh that do not change with pose.
+
+Distances are taken in all three dimensions. The thresholds were chosen by eye on the training
+pictures (data/faces and data/hair, 1,676 faces, the teacher's meshes); those of movements are
+plain choices, since there are no training videos.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.results import ACTIONS
+
+# Upper and lower lid, outer to inner; the eye's corners; the upper edge of the brow.
+_RIGHT = ((160, 159, 158), (144, 145, 153), (33, 133), (63, 105, 66))
+_LEFT = ((387, 386, 385), (373, 374, 380), (263, 362), (293, 334, 296))
+_INNER_LIPS = (13, 14, 78, 308)
+# The far eye is only guessed: from this yaw on the near one alone counts.
+NEAR_EYE_YAW = 30.0
+
+CLOSED_EYE = 0.10
+OPEN_MOUTH, SHUT_MOUTH = 0.38, 0.30
+RAISED_BROW = 0.42
+TURNED_YAW, TURNED_PITCH = 25.0, 20.0
+
+# In a video an eye is closed at less than half of how far it was open, until it is at two thirds.
+CLOSING, OPENING = 0.5, 0.65
+# A face seen first with its eyes closed is taken to open them at least this far.
+LEAST_OPEN_EYE = 0.16
+OPEN_EYE_DECAY_S = 15.0
+JUMP, JUMP_END = 1.12, 1.06
+NEUTRAL_S, NEUTRAL_RAISED_S, NEUTRAL_MIN_S = 1.5, 15.0, 0.5
+# A shake or a nod goes there and back within this time.
+SWING_S = 1.5
+SHAKE_DEGREES, NOD_DEGREES, SWING_END = 15.0, 10.0, 0.6
+MAX_FRAMES = 128
+
+
+@dataclass(frozen=True)
+class Ratios:
+    """Of one face.
+
+    eye: how far the eyes are open, over their width. mouth: how far the lips are apart, over the
+    mouth's width. brow: how high the brows are above the eyes, over the distance of the eyes'
+    outer corners. yaw, pitch: in degrees, as in pose.head_pose.
+    """
+
+    eye: float
+    mouth: float
+    brow: float
+    yaw: float
+    pitch: float
+
+    def actions(self) -> NDArray[np.bool_]:
+        """bool[5] for results.ACTIONS, from this one picture; head_yaw, head_pitch: turned away."""
+        return np.array(
+            [
+                self.eye < CLOSED_EYE,
+                self.mouth > OPEN_MOUTH,
+                abs(self.yaw) > TURNED_YAW,
+                abs(self.pitch) > TURNED_PITCH,
+                self.brow > RAISED_BROW,
+            ]
+        )
+
+
+def ratios(mesh: NDArray[Any], angles: NDArray[Any]) -> Ratios:
+    """Measure a mesh float32[478, 3] whose head is turned by float32[3] of yaw, pitch, roll."""
+    yaw = float(angles[0])
+    left = min(max(0.5 + yaw / (2 * NEAR_EYE_YAW), 0), 1)
+    points = np.asarray(mesh, np.float64)
+    across = max(_distance(points[33], points[263]), 1e-9)
+    eye = brow = 0.0
+    for (upper, lower, corners, edge), share in ((_RIGHT, 1 - left), (_LEFT, left)):
+        outer, inner = points[corners[0]], points[corners[1]]
+        lids = np.sqrt(((points[list(upper)] - points[list(lower)]) ** 2).sum(axis=1)).mean()
+        eye += share * float(lids) / max(_distance(outer, inner), 1e-9)
+        brow += share * _distance(points[list(edge)].mean(axis=0), (outer + inner) / 2) / across
+    top, bottom, right_corner, left_corner = points[list(_INNER_LIPS)]
+    mouth = _distance(top, bottom) / max(_distance(right_corner, left_corner), 1e-9)
+    return Ratios(eye, mouth, brow, yaw, float(angles[1]))
+
+
+class ActionTracker:
+    """The actions of one face in a video.
+
+    eye_blink: the eyes are closed, beside how far this face had them open. mouth_open: wide.
+    head_yaw: the head is shaken: it turned aside and back in the last 1.5 s. head_pitch: it
+    nods, likewise. brow_jump: the brows are higher than this face's usual.
+    """
+
+    def __init__(self) -> None:
+        """A face not seen yet."""
+        self._state = dict.fromkeys(ACTIONS, False)
+        self._open_eye = 0.0
+        self._brow: float | None = None
+        self._start_s = self._last_s = 0.0
+        self._heads: deque[tuple[float, float, float]] = deque(maxlen=MAX_FRAMES)
+
+    def update(self, seen: Ratios, time_s: float) -> NDArray[np.bool_]:
+        """bool[5] for results.ACTIONS; times rise from call to call."""
+        if self._brow is None:
+            self._start_s = self._last_s = time_s
+        step_s, self._last_s = time_s - self._last_s, time_s
+        self._eye(seen.eye, step_s)
+        self._set("mouth_open", seen.mouth, OPEN_MOUTH, SHUT_MOUTH)
+        self._raise(seen.brow, step_s, time_s)
+        self._heads.append((time_s, seen.yaw, seen.pitch))
+        while self._heads[0][0] < time_s - SWING_S:
+            self._heads.popleft()
+        heads = np.array(self._heads)
+        self._set("head_yaw", swing(heads[:, 1]), SHAKE_DEGREES, SHAKE_DEGREES * SWING_END)
+        self._set("head_pitch", swing(heads[:, 2]), NOD_DEGREES, NOD_DEGREES * SWING_END)
+        return np.array([self._state[name] for name in ACTIONS])
+
+    def _set(self, name: str, value: float, on: float, off: float) -> None:
+        self._state[name] = value > (off if self._state[name] else on)
+
+    def _eye(self, eye: float, step_s: float) -> None:
+        decayed = self._open_eye * (1 - min(step_s / OPEN_EYE_DECAY_S, 1))
+        self._open_eye = max(decayed, eye, LEAST_OPEN_EYE)
+        limit = OPENING if self._state["eye_blink"] else CLOSING
+        self._state["eye_blink"] = eye < limit * self._open_eye
+
+    def _raise(self, brow: float, step_s: float, time_s: float) -> None:
+        usual = brow if self._brow is None else self._brow
+        self._set("brow_jump", brow / max(usual, 1e-9), JUMP, JUMP_END)
+        if time_s - self._start_s < NEUTRAL_MIN_S:
+            self._state["brow_jump"] = False
+        pace_s = NEUTRAL_RAISED_S if self._state["brow_jump"] else NEUTRAL_S
+        self._brow = usual + min(step_s / pace_s, 1) * (brow - usual)
+
+
+def swing(angles: NDArray[Any]) -> float:
+    """How far float[n] went there and back at most, up or down first; 0 for a single turn."""
+    there_up = angles - np.minimum.accumulate(angles)
+    back_down = angles - np.minimum.accumulate(angles[::-1])[::-1]
+    there_down = np.maximum.accumulate(angles) - angles
+    back_up = np.maximum.accumulate(angles[::-1])[::-1] - angles
+    peak, trough = np.minimum(there_up, back_down), np.minimum(there_down, back_up)
+    return float(max(peak.max(), trough.max()))
+
+
+def _distance(a: NDArray[Any], b: NDArray[Any]) -> float:
+    return float(np.sqrt(((a - b) ** 2).sum()))
