@@ -100,6 +100,36 @@ def mesh(
     return canvas
 
 
+def points(image: Image, positions: NDArray[np.float32], *, numbers: bool = False) -> Image:
+    """Draw points[n, 2 or more] of x, y in pixels, such as a face's points_106.
+
+    image: uint8[h, w, 3]. numbers: write its index at each.
+    """
+    import PIL.Image
+    import PIL.ImageDraw
+    import PIL.ImageFont
+
+    canvas = image.copy()
+    radius = max(1.5, min(canvas.shape[:2]) / 300)
+    for point in positions:
+        _dot(canvas, point[:2], radius, ACCENT)
+    if not numbers:
+        return canvas
+    picture = PIL.Image.fromarray(canvas)
+    pen = PIL.ImageDraw.Draw(picture)
+    font = PIL.ImageFont.load_default(max(9.0, 3.5 * radius))
+    for index, (x, y) in enumerate(np.clip(positions[:, :2], -1e5, 1e5).tolist()):
+        pen.text(
+            (x + 1.6 * radius, y - 4 * radius),
+            str(index),
+            LIGHT,
+            font,
+            stroke_width=1,
+            stroke_fill=DARK,
+        )
+    return cast(Image, np.asarray(picture))
+
+
 def colour_of(id: int | None) -> Colour:
     """A colour for each id; neighbouring ids differ much."""
     if id is None:

@@ -35,6 +35,14 @@ class Face:
     pose: NDArray[np.float32] | None = None
     actions: NDArray[np.bool_] | None = None
 
+    @property
+    def points_106(self) -> NDArray[np.float32] | None:
+        """float32[106, 3]: the mesh as the 106 points that users of MNNKit know; or None.
+
+        See palmkit.kits.face.topology.points_106 for their order.
+        """
+        return _points_106(self.mesh)
+
     def to_dict(self) -> dict[str, Any]:
         """The face as in the JSON of the command line; pixels to 1/100, scores to 1/10000."""
         return {
@@ -75,6 +83,11 @@ class Faces:
     pose: NDArray[np.float32] | None = None
     actions: NDArray[np.bool_] | None = None
 
+    @property
+    def points_106(self) -> NDArray[np.float32] | None:
+        """float32[n, 106, 3]: the meshes as the 106 points that users of MNNKit know; or None."""
+        return _points_106(self.mesh)
+
     def __len__(self) -> int:
         """How many faces."""
         return len(self.boxes)
@@ -100,6 +113,12 @@ class Faces:
         """The JSON of the command line."""
         faces = [face.to_dict() for face in self]
         return {"width": self.width, "height": self.height, "faces": faces}
+
+
+def _points_106(mesh: NDArray[np.float32] | None) -> NDArray[np.float32] | None:
+    from palmkit.kits.face.topology import points_106
+
+    return None if mesh is None else points_106(mesh)
 
 
 def _rounded(values: NDArray[Any] | None, digits: int) -> Any:

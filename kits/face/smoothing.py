@@ -30,7 +30,7 @@ class MeshFilter:
         """A face not seen yet."""
         self._place = OneEuroFilter(min_cutoff_hz=2.0, beta=20.0, speed_cutoff_hz=2.0)
         self._turn = OneEuroFilter(min_cutoff_hz=1.5, beta=10.0, speed_cutoff_hz=2.0)
-        self._shape = OneEuroFilter(min_cutoff_hz=1.0, beta=12.0, speed_cutoff_hz=1.5)
+        self._shape = OneEuroFilter(min_cutoff_hz=1.0, beta=30.0, speed_cutoff_hz=3.0)
         self._angle = 0.0
 
     def filter(self, mesh: NDArray[Any], time_s: float) -> NDArray[np.float32]:
