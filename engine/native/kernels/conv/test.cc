@@ -2,8 +2,8 @@
 #include <cmath>
 
 #include "base/check.h"
-#include "base/one_step.h"
 #include "kernels/conv/conv.h"
+#include "kernels/conv/conv_case.h"
 #include "kernels/winograd/blocks.h"
 
 namespace {
@@ -12,95 +12,24 @@ using namespace palm;
 
 constexpr float kUntouched = 77.f;
 
-struct Case {
-  size_t images, height, width, groups, group_in, group_out, kernel_height, kernel_width;
-  size_t stride_y, stride_x, dilation_y, dilation_x, top, left, bottom, right;
-  size_t residual_channels;  // 0: none
-  bool bias;
-  const char* activation;
-
-  size_t in() const { return groups * group_in; }
-  size_t out() const { return groups * group_out; }
-  size_t out_height() const {
-    return (height + top + bottom - (kernel_height - 1) * dilation_y - 1) / stride_y + 1;
-  }
-  size_t out_width() const {
-    return (width + left + right - (kernel_width - 1) * dilation_x - 1) / stride_x + 1;
-  }
-};
-
-double activate(const std::string& name, double v, double slope) {
-  if (name == "clip") return std::fmin(6.0, std::fmax(0.0, v));
-  if (name == "prelu") return v > 0 ? v : v * slope;
-  if (name == "leaky_relu") return v > 0 ? v : v * 0.125;
-  if (name == "hard_swish") return v * std::fmin(1.0, std::fmax(0.0, v / 6 + 0.5));
-  if (name == "hard_sigmoid") return std::fmin(1.0, std::fmax(0.0, v * 0.2 + 0.5));
-  if (name == "sigmoid") return 1 / (1 + std::exp(-v));
-  if (name == "tanh") return std::tanh(v);
-  return v;
-}
-
-double sum_at(const Case& c, const Vector& x, const Vector& w, size_t image, size_t oy, size_t ox,
-              size_t m) {
-  double sum = 0;
-  const size_t group = m / c.group_out;
-  for (size_t ky = 0; ky < c.kernel_height; ++ky) {
-    for (size_t kx = 0; kx < c.kernel_width; ++kx) {
-      const size_t iy = oy * c.stride_y + ky * c.dilation_y - c.top;
-      const size_t ix = ox * c.stride_x + kx * c.dilation_x - c.left;
-      if (iy >= c.height || ix >= c.width) continue;
-      for (size_t i = 0; i < c.group_in; ++i) {
-        const size_t at =
-            ((image * c.height + iy) * c.width + ix) * c.in() + group * c.group_in + i;
-        const size_t weight = ((m * c.kernel_height + ky) * c.kernel_width + kx) * c.group_in + i;
-        sum += static_cast<double>(x[at]) * w[weight];
-      }
-    }
-  }
-  return sum;
-}
-
-// All sums in double, rounding aside what every algorithm must give.
-std::vector<double> expect(const Case& c, const Vector& x, const Vector& w, const Vector& bias,
-                           const Vector& slope, const Vector& z) {
-  const size_t oh = c.out_height(), ow = c.out_width(), out = c.out();
-  std::vector<double> y(c.images * oh * ow * out);
-  for (size_t i = 0; i < y.size(); ++i) {
-    const size_t m = i % out, pixel = i / out;
-    double v = sum_at(c, x, w, pixel / ow / oh, pixel / ow % oh, pixel % ow, m);
-    if (c.bias) v += static_cast<double>(bias[m]);
-    if (m < c.residual_channels) v += static_cast<double>(z[pixel * c.residual_channels + m]);
-    y[i] = activate(c.activation, v, static_cast<double>(slope[m]));
-  }
-  return y;
-}
-
 // The kernel's own choice and every algorithm that suits the shape.
-void check(const char* isa_name, uint32_t isa, const Case& c, Random& random) {
-  const size_t oh = c.out_height(), ow = c.out_width(), out = c.out();
-  const size_t depth = c.kernel_height * c.kernel_width * c.group_in;
-  const float scale = 2.f / std::sqrt(static_cast<float>(depth));
+void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random) {
+  const size_t out = c.out(), count = c.count();
+  const float scale = 2.f / std::sqrt(static_cast<float>(c.depth()));
   const Vector x = random.floats(c.images * c.height * c.width * c.in());
-  const Vector w = random.floats(out * depth, scale);
+  const Vector w = random.floats(out * c.depth(), scale);
   const Vector bias = random.floats(out), slope = random.floats(out);
-  const Vector z = random.floats(c.images * oh * ow * c.residual_channels);
+  const Vector z = random.floats(count / out * c.residual_channels);
   OneStep step("conv");
   step.input({c.images, c.height, c.width, c.in()}, x)
       .input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
   c.bias ? step.input({out}, bias, true) : step.no_input();
-  std::string(c.activation) == "prelu" ? step.input({out}, slope, true) : step.no_input();
-  if (c.residual_channels) step.input({c.images, oh, ow, c.residual_channels}, z);
-  const auto ints = [](std::initializer_list<size_t> v) { return Ints(v.begin(), v.end()); };
-  step.output({c.images, oh, ow, out})
-      .attr("strides", ints({c.stride_y, c.stride_x}))
-      .attr("dilations", ints({c.dilation_y, c.dilation_x}))
-      .attr("pads", ints({c.top, c.left, c.bottom, c.right}))
-      .attr("group", static_cast<int64_t>(c.groups))
-      .attr("activation", std::string(c.activation));
-  if (std::string(c.activation) == "clip") step.attr("activation_params", Floats{0, 6});
-  if (std::string(c.activation) == "leaky_relu") step.attr("activation_params", Floats{0.125});
-  const size_t count = c.images * oh * ow * out;
-  const std::vector<double> expected = expect(c, x, w, bias, slope, z);
+  c.is("prelu") ? step.input({out}, slope, true) : step.no_input();
+  if (c.residual_channels)
+    step.input({c.images, c.out_height(), c.out_width(), c.residual_channels}, z);
+  step.output({c.images, c.out_height(), c.out_width(), out});
+  c.set_attrs(step);
+  const std::vector<double> expected = c.expect(x, w, bias, slope, z);
   std::vector<std::string> algorithms;
   for (const ConvCandidate& each : conv_algorithms(step.node(isa)))
     algorithms.push_back(each.algorithm);
@@ -112,12 +41,8 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random) {
     const bool winograd = (algorithm.empty() ? algorithms[0] : algorithm).find("winograd") == 0;
     for (size_t i = 0; i < count; ++i) {
       PALM_CHECK(is_close(y[i], expected[i], winograd ? 4e-5 : 2e-5),
-                 "%s: x %zux%zux%zux%zu, w %zux%zux%zux%zu, stride %zu %zu, dilation %zu %zu, "
-                 "pads %zu %zu %zu %zu, %s, algorithm %s: y[%zu] is %g, expected %g",
-                 isa_name, c.images, c.height, c.width, c.in(), out, c.kernel_height,
-                 c.kernel_width, c.group_in, c.stride_y, c.stride_x, c.dilation_y, c.dilation_x,
-                 c.top, c.left, c.bottom, c.right, c.activation, algorithm.c_str(), i,
-                 static_cast<double>(y[i]), expected[i]);
+                 "%s: %s, algorithm %s: y[%zu] is %g, expected %g", isa_name, c.text().c_str(),
+                 algorithm.c_str(), i, static_cast<double>(y[i]), expected[i]);
     }
     PALM_CHECK(y[count] == kUntouched, "%s: %s: wrote past the end", isa_name, algorithm.c_str());
     step.make(isa, 3).run(y3.data(), count);
@@ -133,7 +58,7 @@ void check(const char* isa_name, uint32_t isa) {
     return from.begin()[random.bits() % from.size()];
   };
   for (int i = 0; i < 400; ++i) {
-    Case c{};
+    ConvCase c{};
     c.images = random.between(1, 2);
     c.groups = pick({1, 1, 1, 2, 3});
     c.group_in = random.between(1, 20), c.group_out = random.between(1, 40);
@@ -157,12 +82,9 @@ void check(const char* isa_name, uint32_t isa) {
       c.kernel_height = c.kernel_width = 3;
     }
     // Large enough for one window, now and then for just one.
-    const size_t reach_y = (c.kernel_height - 1) * c.dilation_y + 1;
-    const size_t reach_x = (c.kernel_width - 1) * c.dilation_x + 1;
     const size_t most = i % 5 == 0 ? 2 : 22;
     c.height = random.between(1, most), c.width = random.between(1, most);
-    if (c.height + c.top + c.bottom < reach_y) c.height = reach_y;
-    if (c.width + c.left + c.right < reach_x) c.width = reach_x;
+    c.make_room();
     c.residual_channels = pick({0, 0, 1, 2}) * c.out() / 2;
     c.bias = random.bits() % 4 != 0;
     c.activation = kActivations[random.bits() % 8];

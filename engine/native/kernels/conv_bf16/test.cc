@@ -6,8 +6,8 @@
 
 #include "base/bf16.h"
 #include "base/check.h"
-#include "base/one_step.h"
 #include "kernels/conv/conv.h"
+#include "kernels/conv/conv_case.h"
 #include "kernels/winograd_bf16/winograd_bf16.h"
 
 namespace {
@@ -17,49 +17,9 @@ using Narrow = std::vector<Bf16>;
 
 constexpr double kRounding = kNarrow == DType::kFloat16 ? 1.0 / 2048 : 1.0 / 256;
 
-struct Case {
-  size_t images, height, width, groups, group_in, group_out, kernel_height, kernel_width;
-  size_t stride_y, stride_x, dilation_y, dilation_x, top, left, bottom, right;
-  size_t residual_channels;  // 0: none
-  bool bias, narrow_x, narrow_z, narrow_y;
-  const char* activation;
-
-  size_t in() const { return groups * group_in; }
-  size_t out() const { return groups * group_out; }
-  size_t out_height() const {
-    return (height + top + bottom - (kernel_height - 1) * dilation_y - 1) / stride_y + 1;
-  }
-  size_t out_width() const {
-    return (width + left + right - (kernel_width - 1) * dilation_x - 1) / stride_x + 1;
-  }
+struct Case : ConvCase {
+  bool narrow_x, narrow_z, narrow_y;
 };
-
-double activate(const std::string& name, double v, double slope) {
-  if (name == "clip") return std::fmin(6.0, std::fmax(0.0, v));
-  if (name == "prelu") return v > 0 ? v : v * slope;
-  if (name == "hard_swish") return v * std::fmin(1.0, std::fmax(0.0, v / 6 + 0.5));
-  return v;
-}
-
-double sum_at(const Case& c, const Vector& x, const Vector& w, size_t image, size_t oy, size_t ox,
-              size_t m) {
-  double sum = 0;
-  const size_t group = m / c.group_out;
-  for (size_t ky = 0; ky < c.kernel_height; ++ky) {
-    for (size_t kx = 0; kx < c.kernel_width; ++kx) {
-      const size_t iy = oy * c.stride_y + ky * c.dilation_y - c.top;
-      const size_t ix = ox * c.stride_x + kx * c.dilation_x - c.left;
-      if (iy >= c.height || ix >= c.width) continue;
-      for (size_t i = 0; i < c.group_in; ++i) {
-        const size_t at =
-            ((image * c.height + iy) * c.width + ix) * c.in() + group * c.group_in + i;
-        const size_t weight = ((m * c.kernel_height + ky) * c.kernel_width + kx) * c.group_in + i;
-        sum += static_cast<double>(x[at]) * w[weight];
-      }
-    }
-  }
-  return sum;
-}
 
 // Numbers that are held exactly.
 Vector numbers(Random& random, size_t count, float scale = 1.f) {
@@ -145,43 +105,26 @@ bool same(double a, double b) { return a == b || (std::isnan(a) && std::isnan(b)
 // that, NaN or infinite; all of them are up to `size`.
 void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, float odd = 0,
            float size = 1) {
-  const size_t oh = c.out_height(), ow = c.out_width(), out = c.out();
-  const size_t depth = c.kernel_height * c.kernel_width * c.group_in;
+  const size_t oh = c.out_height(), ow = c.out_width(), out = c.out(), count = c.count();
   Vector x = numbers(random, c.images * c.height * c.width * c.in(), size);
   if (odd != 0) x[random.bits() % x.size()] = odd;
-  const Vector w = numbers(random, out * depth, 2.f / std::sqrt(static_cast<float>(depth)));
+  const Vector w = numbers(random, out * c.depth(), 2.f / std::sqrt(static_cast<float>(c.depth())));
   const Vector bias = random.floats(out), slope = random.floats(out);
-  const Vector z = numbers(random, c.images * oh * ow * c.residual_channels);
+  const Vector z = numbers(random, count / out * c.residual_channels);
   const Narrow narrow_x = narrow_all(x), narrow_z = narrow_all(z);
-  const bool prelu = std::string(c.activation) == "prelu";
   OneStep step("conv");
   const std::vector<size_t> x_shape{c.images, c.height, c.width, c.in()};
   const std::vector<size_t> z_shape{c.images, oh, ow, c.residual_channels};
   c.narrow_x ? step.input(kNarrow, x_shape, narrow_x) : step.input(x_shape, x);
   step.input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
   c.bias ? step.input({out}, bias, true) : step.no_input();
-  prelu ? step.input({out}, slope, true) : step.no_input();
+  c.is("prelu") ? step.input({out}, slope, true) : step.no_input();
   if (c.residual_channels)
     c.narrow_z ? step.input(kNarrow, z_shape, narrow_z) : step.input(z_shape, z);
-  const auto ints = [](std::initializer_list<size_t> v) { return Ints(v.begin(), v.end()); };
-  step.output(c.narrow_y ? kNarrow : DType::kFloat32, {c.images, oh, ow, out})
-      .attr("strides", ints({c.stride_y, c.stride_x}))
-      .attr("dilations", ints({c.dilation_y, c.dilation_x}))
-      .attr("pads", ints({c.top, c.left, c.bottom, c.right}))
-      .attr("group", static_cast<int64_t>(c.groups))
-      .attr("precision", std::string(name_of(kNarrow)))
-      .attr("activation", std::string(c.activation));
-  if (std::string(c.activation) == "clip") step.attr("activation_params", Floats{0, 6});
-  const size_t count = c.images * oh * ow * out;
-  std::vector<double> expected(count);
-  for (size_t i = 0; i < count; ++i) {
-    const size_t m = i % out, pixel = i / out;
-    double v = sum_at(c, x, w, pixel / ow / oh, pixel / ow % oh, pixel % ow, m);
-    if (c.bias) v += static_cast<double>(bias[m]);
-    if (m < c.residual_channels) v += static_cast<double>(z[pixel * c.residual_channels + m]);
-    if (!std::isnan(v)) v = activate(c.activation, v, static_cast<double>(slope[m]));
-    expected[i] = v;
-  }
+  step.output(c.narrow_y ? kNarrow : DType::kFloat32, {c.images, oh, ow, out});
+  c.set_attrs(step);
+  step.attr("precision", std::string(name_of(kNarrow)));
+  const std::vector<double> expected = c.expect(x, w, bias, slope, z);
   const std::vector<double> winograd = winograd_bounds(c, x, w);
   for (const ConvCandidate& each : conv_algorithms(step.node(isa))) {
     const std::string& algorithm = each.algorithm;
@@ -198,13 +141,9 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
       const double bound =
           2e-5 * std::fmax(static_cast<double>(size), std::fabs(e)) + rounding + 1.01 * products;
       PALM_CHECK(same(got, e) || std::fabs(got - e) <= bound,
-                 "%s: x %zux%zux%zux%zu, w %zux%zux%zux%zu, stride %zu %zu, dilation %zu %zu, "
-                 "pads %zu %zu %zu %zu, residual %zu, %s, narrow %d %d %d, algorithm %s: y[%zu] is "
-                 "%g, expected %g",
-                 isa_name, c.images, c.height, c.width, c.in(), out, c.kernel_height,
-                 c.kernel_width, c.group_in, c.stride_y, c.stride_x, c.dilation_y, c.dilation_x,
-                 c.top, c.left, c.bottom, c.right, c.residual_channels, c.activation, c.narrow_x,
-                 c.narrow_z, c.narrow_y, algorithm.c_str(), i, got, e);
+                 "%s: %s, narrow %d %d %d, algorithm %s: y[%zu] is %g, expected %g", isa_name,
+                 c.text().c_str(), c.narrow_x, c.narrow_z, c.narrow_y, algorithm.c_str(), i, got,
+                 e);
     }
     PALM_CHECK(y.is_end_untouched(), "%s: %s: wrote past the end", isa_name, algorithm.c_str());
     step.make(isa, 3).run(std::vector<void*>{y3.data()});
@@ -238,12 +177,9 @@ void check(const char* isa_name, uint32_t isa) {
     c.dilation_x = pick({1, 1, 1, 2});
     c.top = random.bits() % c.kernel_height, c.left = random.bits() % c.kernel_width;
     c.bottom = random.bits() % c.kernel_height, c.right = random.bits() % c.kernel_width;
-    const size_t reach_y = (c.kernel_height - 1) * c.dilation_y + 1;
-    const size_t reach_x = (c.kernel_width - 1) * c.dilation_x + 1;
     const size_t most = i % 5 == 0 ? 2 : 22;
     c.height = random.between(1, most), c.width = random.between(1, most);
-    if (c.height + c.top + c.bottom < reach_y) c.height = reach_y;
-    if (c.width + c.left + c.right < reach_x) c.width = reach_x;
+    c.make_room();
     if (i % 10 == 4) {
       c.groups = c.stride_y = c.stride_x = c.dilation_y = c.dilation_x = 1;
       c.kernel_height = c.kernel_width = 3, c.top %= 3, c.left %= 3, c.bottom %= 3, c.right %= 3;
@@ -261,34 +197,17 @@ void check(const char* isa_name, uint32_t isa) {
   }
   // Numbers as large as float16 has them.
   check(isa_name, isa,
-        {1, 13, 14, 1, 40, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 0, true, true, true, false, ""},
+        {{1, 13, 14, 1, 40, 40, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1, 0, true, ""}, true, true, false},
         random, 0, 65504);
   // Every number of columns and rows of a GEMM's tiles.
   for (size_t n = 1; n <= 70; ++n) {
     for (size_t width : {1, 3, 6, 14, 19, 35}) {
       check(isa_name, isa,
-            {1,
-             1,
-             width,
-             1,
-             1 + n % 5,
-             n,
-             1,
-             1,
-             1,
-             1,
-             1,
-             1,
-             0,
-             0,
-             0,
-             0,
-             n % 3 ? 0 : n,
-             true,
+            {{1, 1, width, 1, 1 + n % 5, n, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, n % 3 ? 0 : n, true,
+              kActivations[n % 3]},
              true,
              n % 2 == 0,
-             n % 4 != 0,
-             kActivations[n % 3]},
+             n % 4 != 0},
             random);
     }
   }
@@ -298,8 +217,11 @@ void check(const char* isa_name, uint32_t isa) {
       for (size_t stride : {1, 2}) {
         const size_t pad = kernel / 2, size = 9 + channels % 5;
         check(isa_name, isa,
-              {1, size, size + 1, channels, 1,   1, kernel, kernel, stride, stride, 1,
-               1, pad,  pad,      pad,      pad, 0, true,   true,   true,   true,   "clip"},
+              {{1, size, size + 1, channels, 1, 1, kernel, kernel, stride, stride, 1, 1, pad, pad,
+                pad, pad, 0, true, "clip"},
+               true,
+               true,
+               true},
               random);
       }
     }
