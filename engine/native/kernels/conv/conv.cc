@@ -61,6 +61,18 @@ Epilogue Conv::epilogue(const Buffers& b) const {
   return e;
 }
 
+const float* Conv::weights(const Node& node, size_t channels, size_t depth,
+                           std::vector<float>* room) const {
+  const ConvShape& s = shape_;
+  const float* from = node.constant(kWeights, node.in(kWeights).count);
+  if (depth == s.taps() * s.group_channels) return from;
+  room->assign(checked_product(s.out_channels, depth), 0.f);
+  for (size_t m = 0; m < s.out_channels; ++m)
+    for (size_t t = 0; t < s.taps(); ++t, from += s.group_channels)
+      std::copy_n(from, s.group_channels, room->data() + m * depth + t * channels);
+  return room->data();
+}
+
 namespace {
 
 struct Algorithm {

@@ -40,6 +40,11 @@ class Conv : public Step {
  protected:
   Epilogue epilogue(const Buffers& b) const;
 
+  // The weights as [m][taps][c] with zeros between: c padded to `channels`, and taps * channels to
+  // `depth`. room: for those that are not so yet.
+  const float* weights(const Node& node, size_t channels, size_t depth,
+                       std::vector<float>* room) const;
+
   ConvShape shape_;
 
  private:

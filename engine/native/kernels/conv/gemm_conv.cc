@@ -1,29 +1,35 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/conv/conv.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/conv/bf16_conv.h"
+#include "kernels/conv/float_conv.h"
 
 namespace palm {
 namespace {
 
-class GemmConv : public Conv {
+// Base: FloatConv or Bf16Conv.
+template <class Base>
+class GemmConv : public Base {
+  using Number = typename Base::Number;
+
  public:
   GemmConv(const Node& node, const ConvShape& shape)
-      : Conv(node, shape),
-        kernel_(find_gemm(node.isa)),
+      : Base(node, shape),
+        kernel_(Base::find(node.isa)),
         depth_(shape.taps() * shape.group_channels) {
-    const float* w = node.constant(kWeights, node.in(kWeights).count);
-    group_floats_ = kernel_.pack(depth_, shape.group_out, nullptr, 1, depth_, nullptr);
-    weights_ = Arena(checked_product(group_floats_, shape.groups) * sizeof(float));
+    depth_ += depth_ % Base::kTogether;
+    std::vector<float> room;
+    const float* w = this->weights(node, shape.group_channels, depth_, &room);
+    group_numbers_ = kernel_.pack(depth_, shape.group_out, nullptr, 1, depth_, nullptr);
+    weights_ = Arena(checked_product(group_numbers_, shape.groups) * sizeof(Number));
     for (size_t g = 0; g < shape.groups; ++g) {
       kernel_.pack(depth_, shape.group_out, w + g * shape.group_out * depth_, 1, depth_,
-                   weights_.floats() + g * group_floats_);
+                   packed() + g * group_numbers_);
     }
     panels_ = kernel_.count_panels(shape.group_out);
-    in_place_ = shape.is_matrix();
-    constexpr size_t kBlockFloats = 64 << 10;
-    block_ = std::max<size_t>(kLeastBlock, kBlockFloats / (depth_ * shape.groups));
+    in_place_ = this->is_number() && shape.is_matrix() && depth_ == shape.group_channels;
+    constexpr size_t kBlockNumbers = (256 << 10) / sizeof(Number);
+    block_ = std::max<size_t>(kLeastBlock, kBlockNumbers / (depth_ * shape.groups));
     block_ = std::max<size_t>(1, std::min(block_, shape.pixels));
   }
 
@@ -32,26 +38,27 @@ class GemmConv : public Conv {
   }
 
   void run(const Buffers& b) const override {
-    const Epilogue e = epilogue(b);
-    const size_t lda = depth_ * shape_.groups;
-    if (in_place_) return multiply_all(b, e, b.in(kX), lda);
-    if (shape_.pixels <= block_) {
-      float* const patches = reinterpret_cast<float*>(b.scratch);
-      b.pool->parallel(shape_.pixels, grain_of(lda * kWorkOfTouching),
-                       [&](size_t begin, size_t end, int) {
-                         gather(b.in(kX), patches + begin * lda, begin, end);
-                       });
-      return multiply_all(b, e, patches, lda);
+    const ConvShape& s = shape_;
+    const auto x = this->x(b);
+    const size_t lda = depth_ * s.groups;
+    if (in_place_) return multiply_all(b, Base::numbers(x), lda);
+    if (s.pixels <= block_) {
+      Number* const patches = reinterpret_cast<Number*>(b.scratch);
+      b.pool->parallel(
+          s.pixels, grain_of(lda * kWorkOfTouching),
+          [&](size_t begin, size_t end, int) { gather(x, patches + begin * lda, begin, end); });
+      return multiply_all(b, patches, lda);
     }
     // Each part reads all weights, so none is small.
-    Grain grain = grain_of(depth_ * shape_.out_channels, tile_rows());
+    Grain grain = grain_of(work(), tile_rows());
     grain.least = std::max(grain.least, kLeastBlock / 2);
-    b.pool->parallel(shape_.pixels, grain, [&](size_t begin, size_t end, int thread) {
-      float* const patches =
-          reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * block_bytes());
+    const auto e = this->epilogue(b);
+    b.pool->parallel(s.pixels, grain, [&](size_t begin, size_t end, int thread) {
+      Number* const patches =
+          reinterpret_cast<Number*>(b.scratch + static_cast<size_t>(thread) * block_bytes());
       for (size_t i = begin; i < end; i += block_) {
         const size_t last = std::min(end, i + block_);
-        gather(b.in(kX), patches, i, last);
+        gather(x, patches, i, last);
         multiply(b, e, patches, lda, i, last);
       }
     });
@@ -60,66 +67,79 @@ class GemmConv : public Conv {
  private:
   static constexpr size_t kLeastBlock = 64;
 
+  Number* packed() const { return reinterpret_cast<Number*>(weights_.data()); }
+
   size_t block_bytes() const {
     return round_up(
-        checked_product(checked_product(block_, depth_ * shape_.groups), sizeof(float)));
+        checked_product(checked_product(block_, depth_ * shape_.groups), sizeof(Number)));
   }
 
   size_t tile_rows() const { return kernel_.first_panel(shape_.group_out).tile_rows; }
 
+  // Of a pixel.
+  size_t work() const { return depth_ * shape_.out_channels / Base::kTogether; }
+
   // All pixels, shared out.
-  void multiply_all(const Buffers& b, const Epilogue& e, const float* a, size_t lda) const {
-    if (shape_.groups == 1) {
+  void multiply_all(const Buffers& b, const Number* a, size_t lda) const {
+    const auto e = this->epilogue(b);
+    const ConvShape& s = shape_;
+    if (s.groups == 1) {
       return run_gemm(kernel_,
-                      {shape_.pixels, shape_.out_channels, depth_, 1, &a, lda, weights_.floats(),
-                       b.out(), shape_.out_channels, 0, panels_, e},
+                      {s.pixels, s.out_channels, depth_, 1, &a, lda, packed(), this->y(b),
+                       s.out_channels, 0, panels_, e},
                       *b.pool);
     }
-    b.pool->parallel(shape_.pixels, grain_of(depth_ * shape_.out_channels, tile_rows()),
-                     [&](size_t begin, size_t end, int) {
-                       multiply(b, e, a + begin * lda, lda, begin, end);
-                     });
+    b.pool->parallel(s.pixels, grain_of(work(), tile_rows()), [&](size_t begin, size_t end, int) {
+      multiply(b, e, a + begin * lda, lda, begin, end);
+    });
   }
 
   // Pixels [begin, end) from their patches, `a` being the first's.
-  void multiply(const Buffers& b, const Epilogue& e, const float* a, size_t lda, size_t begin,
+  template <class Epilogue>
+  void multiply(const Buffers& b, const Epilogue& e, const Number* a, size_t lda, size_t begin,
                 size_t end) const {
-    for (size_t g = 0; g < shape_.groups; ++g) {
-      const float* const group_a = a + g * depth_;
-      kernel_.run({end - begin, shape_.group_out, depth_, 1, &group_a, lda,
-                   weights_.floats() + g * group_floats_,
-                   b.out() + begin * shape_.out_channels + g * shape_.group_out,
-                   shape_.out_channels, 0, panels_,
-                   e.from_channel(g * shape_.group_out).from_pixel(begin)});
+    const ConvShape& s = shape_;
+    for (size_t g = 0; g < s.groups; ++g) {
+      const Number* const group_a = a + g * depth_;
+      kernel_.run({end - begin, s.group_out, depth_, 1, &group_a, lda,
+                   packed() + g * group_numbers_,
+                   this->y(b) + (begin * s.out_channels + g * s.group_out), s.out_channels, 0,
+                   panels_, e.from_channel(g * s.group_out).from_pixel(begin)});
     }
   }
 
-  // Patches [group][ky][kx][channel] of the pixels [begin, end).
-  void gather(const float* x, float* to, size_t begin, size_t end) const {
+  // Patches [group][ky][kx][channel] of the pixels [begin, end), a group's with zeros at the end.
+  template <class X>
+  void gather(X x, Number* to, size_t begin, size_t end) const {
     const ConvShape& s = shape_;
-    const size_t bytes = s.group_channels * sizeof(float);
+    if (s.is_matrix() && depth_ == s.channels)
+      return this->load(x + begin * depth_, (end - begin) * depth_, to);
+    const size_t zeros = depth_ - s.taps() * s.group_channels;
     for (size_t i = begin; i < end; ++i) {
       const size_t ox = i % s.out_width, oy = i / s.out_width % s.out_height;
-      const float* const image =
-          x + i / s.out_width / s.out_height * s.height * s.width * s.channels;
+      const X image = x + i / s.out_width / s.out_height * s.height * s.width * s.channels;
       for (size_t g = 0; g < s.groups; ++g) {
         for (size_t ky = 0; ky < s.kernel_height; ++ky) {
           // Wraps round to a large number above and to the left of the image.
           const size_t iy = oy * s.stride_y + ky * s.dilation_y - s.top;
           for (size_t kx = 0; kx < s.kernel_width; ++kx, to += s.group_channels) {
             const size_t ix = ox * s.stride_x + kx * s.dilation_x - s.left;
-            if (iy < s.height && ix < s.width)
-              std::memcpy(to, image + (iy * s.width + ix) * s.channels + g * s.group_channels,
-                          bytes);
-            else std::memset(to, 0, bytes);
+            if (iy < s.height && ix < s.width) {
+              this->load(image + ((iy * s.width + ix) * s.channels + g * s.group_channels),
+                         s.group_channels, to);
+            } else {
+              std::memset(static_cast<void*>(to), 0, s.group_channels * sizeof(Number));
+            }
           }
         }
+        for (size_t j = 0; j < zeros; ++j) *to++ = {};
       }
     }
   }
 
-  GemmKernel kernel_;
-  size_t depth_, group_floats_, panels_, block_;
+  using Base::shape_;
+  typename Base::Kernel kernel_;
+  size_t depth_, group_numbers_, panels_, block_;
   bool in_place_;
   Arena weights_;
 };
@@ -127,7 +147,11 @@ class GemmConv : public Conv {
 }  // namespace
 
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape) {
-  return std::make_unique<GemmConv>(node, shape);
+  return std::make_unique<GemmConv<FloatConv>>(node, shape);
+}
+
+StepPtr make_gemm_conv_bf16(const Node& node, const ConvShape& shape) {
+  return std::make_unique<GemmConv<Bf16Conv>>(node, shape);
 }
 
 }  // namespace palm

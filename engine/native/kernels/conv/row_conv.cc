@@ -1,31 +1,37 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/conv/conv.h"
-#include "kernels/gemm/gemm.h"
+#include "kernels/conv/bf16_conv.h"
+#include "kernels/conv/float_conv.h"
 
 namespace palm {
 namespace {
 
-// The kernel_width * channels floats under one row of the kernel lie side by side, so a row of y is
-// a GEMM of kernel_height segments that reads rows of x. Where these need padding at their ends,
-// such rows are kept, as many as the kernel is high, while y goes down.
-class RowConv : public Conv {
+// The kernel_width * channels numbers under one row of the kernel lie side by side, so a row of y
+// is a GEMM of kernel_height segments that reads rows of x. Where these need padding at their ends,
+// or are no such numbers yet, such rows are kept, as many as the kernel is high, while y goes down.
+// Where a segment would be odd, a zero is kept after each pixel's channels.
+// Base: FloatConv or Bf16Conv.
+template <class Base>
+class RowConv : public Base {
+  using Number = typename Base::Number;
+
  public:
   RowConv(const Node& node, const ConvShape& shape)
-      : Conv(node, shape), kernel_(find_gemm(node.isa)) {
-    const size_t depth = shape.taps() * shape.channels;
-    const float* w = node.constant(kWeights, node.in(kWeights).count);
-    const size_t floats = kernel_.pack(depth, shape.out_channels, nullptr, 1, depth, nullptr);
-    weights_ = Arena(floats * sizeof(float));
-    kernel_.pack(depth, shape.out_channels, w, 1, depth, weights_.floats());
+      : Base(node, shape), kernel_(Base::find(node.isa)) {
+    is_wider_ = shape.kernel_width * shape.channels % Base::kTogether != 0;
+    channels_ = shape.channels + is_wider_;
+    const size_t depth = shape.taps() * channels_;
+    std::vector<float> room;
+    const float* w = this->weights(node, channels_, depth, &room);
+    weights_ =
+        Arena(kernel_.pack(depth, shape.out_channels, nullptr, 1, depth, nullptr) * sizeof(Number));
+    kernel_.pack(depth, shape.out_channels, w, 1, depth, packed());
     panels_ = kernel_.count_panels(shape.out_channels);
-    const bool pads =
-        shape.left || (shape.out_width - 1) * shape.stride_x + shape.kernel_width > shape.width;
-    if (pads) kept_rows_ = (shape.kernel_height - 1) * shape.dilation_y + 1;
-    line_ = checked_product((shape.out_width - 1) * shape.stride_x + shape.kernel_width,
-                            shape.channels);
-    line_ = round_up(line_ * sizeof(float)) / sizeof(float);
+    const size_t reach = (shape.out_width - 1) * shape.stride_x + shape.kernel_width;
+    if (shape.left || reach > shape.width || is_wider_ || !this->is_number())
+      kept_rows_ = (shape.kernel_height - 1) * shape.dilation_y + 1;
+    line_ = round_up(checked_product(reach, channels_) * sizeof(Number)) / sizeof(Number);
   }
 
   size_t scratch_bytes(int threads) const override {
@@ -42,55 +48,66 @@ class RowConv : public Conv {
   }
 
  private:
-  // The kept lines, a line of zeros, and a pointer for each row of the kernel.
+  Number* packed() const { return reinterpret_cast<Number*>(weights_.data()); }
+
+  // The kept lines, one of zeros, one as it lies in x where pixels are kept wider, and a pointer
+  // for each row of the kernel.
+  size_t lines() const { return kept_rows_ + 1 + is_wider_; }
   size_t thread_bytes() const {
-    return checked_product(kept_rows_ + 1, line_ * sizeof(float)) +
-           round_up(shape_.kernel_height * sizeof(float*));
+    return checked_product(lines(), line_ * sizeof(Number)) +
+           round_up(shape_.kernel_height * sizeof(Number*));
   }
 
   void rows(const Buffers& b, size_t begin, size_t end, char* scratch) const {
     const ConvShape& s = shape_;
-    float* const lines = reinterpret_cast<float*>(scratch);
-    const float* const zeros = lines + kept_rows_ * line_;
-    const float** const segments =
-        reinterpret_cast<const float**>(lines + (kept_rows_ + 1) * line_);
-    std::memset(lines, 0, (kept_rows_ + 1) * line_ * sizeof(float));
-    const Epilogue e = epilogue(b);
-    const size_t left = s.left * s.channels;
-    const size_t floats = left < line_ ? std::min(s.width * s.channels, line_ - left) : 0;
-    const size_t out_floats = s.out_width * s.out_channels;
+    Number* const lines = reinterpret_cast<Number*>(scratch);
+    const Number* const zeros = lines + kept_rows_ * line_;
+    Number* const spare = lines + (kept_rows_ + 1) * line_;
+    const Number** const segments = reinterpret_cast<const Number**>(lines + this->lines() * line_);
+    std::memset(static_cast<void*>(lines), 0, (kept_rows_ + 1) * line_ * sizeof(Number));
+    const auto e = this->epilogue(b);
+    const size_t left = s.left * channels_, row_numbers = s.width * s.channels;
+    const size_t pixels = left < line_ ? std::min(s.width, (line_ - left) / channels_) : 0;
+    const size_t out_numbers = s.out_width * s.out_channels;
     size_t loaded = 0;  // padded rows before this one are in `lines`, or no more needed
     for (size_t row = begin; row < end; ++row) {
       const size_t first = row % s.out_height * s.stride_y;
-      const float* const image = b.in(kX) + row / s.out_height * s.height * s.width * s.channels;
+      const auto image = this->x(b) + row / s.out_height * s.height * row_numbers;
       if (row == begin || first == 0) loaded = first;
       for (loaded = std::max(loaded, first); loaded < first + kept_rows_; ++loaded) {
-        if (loaded - s.top < s.height) {
-          std::memcpy(lines + loaded % kept_rows_ * line_ + left,
-                      image + (loaded - s.top) * s.width * s.channels, floats * sizeof(float));
-        }
+        if (loaded - s.top >= s.height) continue;
+        const auto from = image + (loaded - s.top) * row_numbers;
+        Number* const to = lines + loaded % kept_rows_ * line_ + left;
+        if (is_wider_) this->load_wider(from, pixels, s.channels, spare, to);
+        else this->load(from, pixels * s.channels, to);
       }
       for (size_t ky = 0; ky < s.kernel_height; ++ky) {
         const size_t y = first + ky * s.dilation_y;
         if (y - s.top >= s.height) segments[ky] = zeros;
         else if (kept_rows_) segments[ky] = lines + y % kept_rows_ * line_;
-        else segments[ky] = image + (y - s.top) * s.width * s.channels;
+        else segments[ky] = Base::numbers(image + (y - s.top) * row_numbers);
       }
-      kernel_.run({s.out_width, s.out_channels, s.kernel_width * s.channels, s.kernel_height,
-                   segments, s.stride_x * s.channels, weights_.floats(), b.out() + row * out_floats,
+      kernel_.run({s.out_width, s.out_channels, s.kernel_width * channels_, s.kernel_height,
+                   segments, s.stride_x * channels_, packed(), this->y(b) + row * out_numbers,
                    s.out_channels, 0, panels_, e.from_pixel(row * s.out_width)});
     }
   }
 
-  GemmKernel kernel_;
-  size_t panels_, kept_rows_ = 0, line_;
+  using Base::shape_;
+  typename Base::Kernel kernel_;
+  bool is_wider_;
+  size_t channels_, panels_, kept_rows_ = 0, line_;
   Arena weights_;
 };
 
 }  // namespace
 
 StepPtr make_row_conv(const Node& node, const ConvShape& shape) {
-  return std::make_unique<RowConv>(node, shape);
+  return std::make_unique<RowConv<FloatConv>>(node, shape);
+}
+
+StepPtr make_row_conv_bf16(const Node& node, const ConvShape& shape) {
+  return std::make_unique<RowConv<Bf16Conv>>(node, shape);
 }
 
 bool suits_rows(const ConvShape& s) { return s.groups == 1 && s.dilation_x == 1 && !s.is_matrix(); }

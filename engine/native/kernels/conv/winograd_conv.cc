@@ -221,7 +221,7 @@ class WinogradConv : public Conv {
       for (size_t m = i * panel_; m < end;) {
         const GemmPanel part = gemm_.first_panel(end - m);
         pack_part(weights + m * taps * in, part, to);
-        to += in * part.floats;
+        to += in * part.width;
         m += part.columns;
       }
     }
@@ -235,8 +235,8 @@ class WinogradConv : public Conv {
     float kernels[kMostTaps * kChannels * kKernels], transformed[kMostProducts * kKernels];
     for (size_t c = 0; c < in; c += kChannels) {
       const size_t channels = std::min(kChannels, in - c);
-      for (size_t m = 0; m < part.floats; m += kKernels) {
-        const size_t count = std::min(kKernels, part.floats - m);
+      for (size_t m = 0; m < part.width; m += kKernels) {
+        const size_t count = std::min(kKernels, part.width - m);
         for (size_t k = 0; k < kKernels; ++k) {
           const bool is_there = m + k < part.columns;
           for (size_t t = 0; t < taps; ++t) {
@@ -247,7 +247,7 @@ class WinogradConv : public Conv {
         }
         for (size_t i = 0; i < channels; ++i) {
           kernel_.weights(kernels + i * kKernels, kChannels * kKernels, transformed);
-          float* const place = to + (c + i) * part.floats + m;
+          float* const place = to + (c + i) * part.width + m;
           for (size_t p = 0; p < products_; ++p)
             std::copy_n(transformed + p * kKernels, count, place + p * stride);
         }

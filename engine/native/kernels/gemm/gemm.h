@@ -34,9 +34,9 @@ using PackGemmFn = size_t (*)(size_t k, size_t n, const float* source, size_t ro
 // How many panels n columns make.
 using CountGemmFn = size_t (*)(size_t n);
 
-// The first panel of n columns: its columns, its floats a packed row, and the rows of its tiles.
+// The first panel of n columns: its columns, with padding its width, and the rows of its tiles.
 struct GemmPanel {
-  size_t columns, floats, tile_rows;
+  size_t columns, width, tile_rows;
 };
 using PanelGemmFn = GemmPanel (*)(size_t n);
 

@@ -316,6 +316,11 @@ size_t PALM_SUFFIX(pack_gemm_bf16, PALM_ISA_NAME)(size_t k, size_t n, const floa
   return numbers;
 }
 
+GemmPanel PALM_SUFFIX(panel_gemm_bf16, PALM_ISA_NAME)(size_t n) {
+  const size_t columns = panel_columns(n);
+  return {columns, panel_pairs(columns), row_choices(vectors_of(columns))[0]};
+}
+
 size_t PALM_SUFFIX(count_gemm_bf16, PALM_ISA_NAME)(size_t n) {
   size_t count = 0;
   for (size_t column = 0; column < n; ++count) column += panel_columns(n - column);

@@ -1,6 +1,7 @@
 #pragma once
 #include "base/cpu.h"
 #include "kernels/epilogue_bf16.h"
+#include "kernels/gemm/gemm.h"
 
 namespace palm {
 
@@ -27,18 +28,23 @@ struct GemmBf16Kernel {
   size_t (*pack)(size_t k, size_t n, const float* source, size_t row_stride, size_t column_stride,
                  Bf16* packed);
   // How many panels n columns make.
-  size_t (*count_panels)(size_t n);
+  CountGemmFn count_panels;
+  PanelGemmFn first_panel;
 };
 
 #define PALM_KERNEL(need, name)                                                  \
   void name(const GemmBf16& gemm);                                               \
   size_t pack_##name(size_t k, size_t n, const float* source, size_t row_stride, \
                      size_t column_stride, Bf16* packed);                        \
-  size_t count_##name(size_t n);
+  size_t count_##name(size_t n);                                                 \
+  GemmPanel panel_##name(size_t n);
 #include "kernels/gemm_bf16/kernels.inc"
 #undef PALM_KERNEL
 
 // Throws Error if the set has none.
 GemmBf16Kernel find_gemm_bf16(uint32_t isa);
+
+// All of `gemm`, of one segment and every panel, its tiles shared out to the pool.
+void run_gemm(const GemmBf16Kernel& kernel, const GemmBf16& gemm, Pool& pool);
 
 }  // namespace palm

@@ -1,0 +1,36 @@
+#pragma once
+#include <cstring>
+
+#include "kernels/conv/conv.h"
+#include "kernels/gemm/gemm.h"
+
+namespace palm {
+
+// What ways of convolving by GEMMs ask of the numbers that they multiply: float here, Bf16 in
+// Bf16Conv.
+class FloatConv : public Conv {
+ protected:
+  using Conv::Conv;
+  using Number = float;
+  using Kernel = GemmKernel;
+  // A GEMM sums so many products together: sums are of a multiple of it.
+  static constexpr size_t kTogether = 1;
+
+  static Kernel find(uint32_t isa) { return find_gemm(isa); }
+
+  const float* x(const Buffers& b) const { return b.in(kX); }
+  float* y(const Buffers& b) const { return b.out(); }
+
+  // x is numbers already, these.
+  bool is_number() const { return true; }
+  static const float* numbers(const float* x) { return x; }
+
+  void load(const float* from, size_t count, float* to) const {
+    std::memcpy(to, from, count * sizeof(float));
+  }
+
+  // Pixels of `channels` numbers to pixels of one more, a zero.
+  void load_wider(const float*, size_t, size_t, float*, float*) const {}
+};
+
+}  // namespace palm
