@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.image import Image, resize
+from palmkit.kits.image import Image
 
 
 @dataclass(frozen=True)
@@ -74,8 +74,8 @@ class Crop:
 def sample(image: Image, crop: Crop, size: int) -> Image:
     """Draw a crop: uint8[size, size, 3].
 
-    image: uint8[h, w, 3]. It is shrunk by pixel areas, enlarged bilinearly; beyond its border
-    the border's pixels go on. A crop that lies wholly outside is black.
+    image: uint8[h, w, 3]. It is halved by pixel areas while twice as large as needed, then drawn
+    bilinearly; beyond its border the border's pixels go on. A crop wholly outside is black.
     """
     import cv2
 
@@ -87,18 +87,20 @@ def sample(image: Image, crop: Crop, size: int) -> Image:
     if left >= right or top >= bottom:
         return np.zeros((size, size, 3), np.uint8)
     part = image[top:bottom, left:right]
-    shrink = max(crop.side / size, 1.0)
-    small = resize(
-        part, max(round(part.shape[0] / shrink), 1), max(round(part.shape[1] / shrink), 1)
-    )
-    across, along = part.shape[1] / small.shape[1], part.shape[0] / small.shape[0]
     matrix = crop.matrix(size)
     matrix[:, 2] += matrix[:, :2] @ np.array([left, top])
-    matrix[:, :2] *= np.array([across, along])
+    shrink = crop.side / size
+    # Exact halves are many times as fast for OpenCV as other steps by pixel areas.
+    while shrink >= 2 and min(part.shape[:2]) >= 2:
+        height, width = part.shape[0] // 2, part.shape[1] // 2
+        even = part[: 2 * height, : 2 * width]
+        part = cast(Image, cv2.resize(even, (width, height), interpolation=cv2.INTER_AREA))
+        matrix[:, :2] *= 2
+        shrink /= 2
     # OpenCV counts from the middle of a pixel.
     matrix[:, 2] += matrix[:, :2] @ np.array([0.5, 0.5]) - 0.5
     drawn = cv2.warpAffine(
-        small, matrix, (size, size), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+        part, matrix, (size, size), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
     )
     return cast(Image, drawn)
 

@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
         type=int,
         metavar="P",
         help="longest side that the detector sees; more finds smaller faces, slower (640; with"
-        " --mesh 256, and 640 where that shows no face or very small ones)",
+        " --mesh 160, 320 or 640, the least that shows a face large enough)",
     )
     find.add_argument(
         "--tile", type=int, metavar="P", help="also look at overlapping squares of this side"

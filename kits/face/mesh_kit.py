@@ -6,14 +6,15 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats, iou
+from palmkit.kits.crop import Crop, sample
 from palmkit.kits.face.actions import ActionTracker, ratios
-from palmkit.kits.face.crop import Crop, crop_from_keypoints, crop_from_mesh, sample
+from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.kit import SIZE, FaceDetector
 from palmkit.kits.face.pose import head_pose
 from palmkit.kits.face.smoothing import MeshFilter
@@ -26,6 +27,7 @@ from palmkit.kits.kit import (
     Precision,
     between,
     input_side,
+    one_of,
     open_model,
     output,
     shipped_model,
@@ -35,10 +37,11 @@ from palmkit.kits.kit import (
 from palmkit.kits.results import ACTIONS, Faces
 from palmkit.kits.tracks import Tracker
 
-# Without a size the whole picture is seen this small first, and again in the detector's own size
-# if no face is found or one of fewer pixels there: near it smaller ones are missed.
-QUICK_SIZE = 256
-QUICK_FACE = 24
+# Without a size the whole picture is seen in the first of these; in the next, if that shows no
+# face, one of fewer pixels than this (smaller ones may then be missed), or what may be one.
+SIZES = (160, 320, SIZE)
+QUICK_FACE = 28
+DOUBT = 0.5
 # A face already tracked may be this much less certain than a new one before it counts as gone.
 KEEP_PRESENCE = 0.6
 # Two meshes whose boxes overlap by more are of one face.
@@ -111,8 +114,8 @@ class FaceMesh(Kit[Faces]):
         as in FaceDetector.
         min_presence: 0..1, how certain the mesh must be that it is on a face; None: the threshold
         that the model was measured at.
-        size: longest side of what the detector sees, in pixels; None: 256, and 640 where that
-        shows no face or very small ones.
+        size: longest side of what the detector sees, in pixels; None: 160, then 320, then 640 if
+        no face or only small ones show. Give one to find small faces beside a large one.
         detect_every: video and stream: look for new faces every so many frames, and whenever one
         is lost or there is none; between, each face is only followed.
         smoothing: video and stream: steady meshes.
@@ -120,23 +123,24 @@ class FaceMesh(Kit[Faces]):
         model, detector: paths of models like those shipped, or open ones; None: those shipped.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
+        one_of("precision", precision, get_args(Precision))
+        whole("threads", threads, 1)
         whole("detect_every", detect_every, 1)
         if min_presence is not None:
             between("min_presence", min_presence, 0, 1)
         if focal_length is not None:
             between("focal_length", focal_length, 1, 1e6)
-        sizes = (QUICK_SIZE, SIZE) if size is None else (size,)
-        self._detectors = [
-            FaceDetector(
-                threads=threads,
-                precision=precision,
-                min_score=min_score,
-                size=each,
-                tile=tile if each == sizes[-1] else None,
-                model=detector,
-            )
-            for each in sizes
+        found_by = open_model(detector or shipped_model("face_detector"), threads, precision)
+        self._min_score = threshold(found_by) if min_score is None else min_score
+        between("min_score", self._min_score, 0, 1)
+        quick = SIZES[:-1] if size is None and tile is None else ()
+        self._quick = [
+            (each, FaceDetector(min_score=self._min_score * DOUBT, size=each, model=found_by))
+            for each in quick
         ]
+        self._detector = FaceDetector(
+            min_score=self._min_score, size=size or SIZE, tile=tile, model=found_by
+        )
         if max_faces is not None:
             whole("max_faces", max_faces, 1)
         between("min_face", min_face, 0, math.inf)
@@ -145,7 +149,6 @@ class FaceMesh(Kit[Faces]):
         self._min_presence = threshold(self._model) if min_presence is None else min_presence
         self._max_faces = max_faces
         self._min_face = min_face
-        self._tile = tile
         self._detect_every = detect_every
         self._smoothing = smoothing
         self._focal_length = focal_length
@@ -201,15 +204,14 @@ class FaceMesh(Kit[Faces]):
         return found
 
     def _detections(self, image: Image, roi: Part | None) -> Faces:
-        faces = self._detectors[0].detect(image, roi=roi)
-        if len(self._detectors) > 1:
-            # The part that is looked at, as the quick detector sees it.
-            side = max(image.shape[:2]) if roi is None else max(roi[2:])
-            least = QUICK_FACE / min(QUICK_SIZE / side, 2)
-            small = len(faces) == 0 or float(faces.boxes[:, 2:].max(axis=1).min()) < least
-            if small or self._tile is not None:
-                return self._detectors[-1].detect(image, roi=roi)
-        return faces
+        longest = max(image.shape[:2]) if roi is None else max(roi[2:])
+        for size, detector in self._quick:
+            faces = detector.detect(image, roi=roi)
+            least = QUICK_FACE / min(size / longest, 2)
+            sides = faces.boxes[:, 2:].max(axis=1)
+            if len(faces) and sides.min() >= least and faces.scores.min() >= self._min_score:
+                return faces
+        return self._detector.detect(image, roi=roi)
 
     def _lay(self, image: Image, crop: Crop) -> _Mesh | None:
         """The mesh in a crop, or, if that is off the face, in one placed better; None: no mesh."""

@@ -185,11 +185,17 @@ def test_the_detector_looks_closer_where_faces_are_small() -> None:
         opened(detector=detector, **options).detect(image)
         return [max(run[1:3]) for run in detector.runs]
 
-    assert sizes(picture(480, 640, (1, 300, 200, 150))) == [256]
-    assert sizes(picture(480, 640, (1, 300, 200, 40))) == [256, 640]
-    assert sizes(picture(480, 640)) == [256, 640]
+    assert sizes(picture(480, 640, (1, 300, 200, 150))) == [160]
+    assert sizes(picture(480, 640, (1, 300, 200, 80))) == [160, 320]
+    assert sizes(picture(480, 640, (1, 300, 200, 150), (2, 500, 300, 80))) == [160, 320]
+    assert sizes(picture(480, 640, (1, 300, 200, 40))) == [160, 320, 640]
+    assert sizes(picture(480, 640)) == [160, 320, 640]
     assert sizes(picture(480, 640), size=320) == [320]
-    assert sizes(picture(960, 1280, (1, 300, 200, 150)), tile=640)[:2] == [256, 640]
+    assert sizes(picture(960, 1280, (1, 300, 200, 150)), tile=640)[:2] == [640, 640]
+    # Beside a face there is what may be one.
+    doubtful = picture(480, 640, (1, 300, 200, 150), (2, 550, 300, 150))
+    doubtful[:, :, 2] //= 2
+    assert sizes(doubtful, min_score=0.8) == [160, 320, 640]
 
 
 def moving(frames: int) -> Iterator[tuple[Image, float]]:
@@ -213,7 +219,7 @@ def test_video_keeps_ids_and_follows_between_detections() -> None:
         np.testing.assert_allclose(red, expected_mesh(100 + 3 * index, 150, 120), atol=8)
         np.testing.assert_allclose(green, expected_mesh(500, 120 + 2 * index, 100), atol=8)
     # The first frame and every tenth after it.
-    assert len(detector.runs) == 6
+    assert len(detector.runs) == 6 * 2
     assert model.runs < 60 * 2 + 20
 
 
@@ -267,14 +273,14 @@ def test_with_all_faces_found_the_detector_rests() -> None:
     for frame, timestamp_ms in moving(20):
         faces = kit.detect(frame, timestamp_ms)
         assert faces.ids is not None and faces.ids.tolist() == [0]
-    assert len(detector.runs) == 1
+    assert len(detector.runs) == 2
 
 
 def test_smoothing_steadies() -> None:
     image = picture(480, 640, (0, 300, 200, 150))
 
     def jitter(smoothing: bool) -> float:
-        kit = opened("video", model=Masks(noise=0.15), smoothing=smoothing)
+        kit = opened("video", model=Masks(noise=0.05), smoothing=smoothing)
         meshes = [kit.detect(image, index * 1000 / 30).mesh for index in range(60)]
         return float(np.std([mesh for mesh in meshes[15:] if mesh is not None], axis=0).mean())
 
