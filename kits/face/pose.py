@@ -109,7 +109,9 @@ def head_pose(
         length = float(np.sqrt(sight @ sight))
         depth = (focal * length + points[:, 2] - shift[2]) / per_cm
         placed = rays * (depth * length / (rays @ sight))[:, None]
-    scale, rotation, shift = fit_similarity(face, placed, weights)
+    scale, shift = 1.0, shift / per_cm
+    if focal_length is not None:
+        scale, rotation, shift = fit_similarity(face, placed, weights)
     for _ in range(ROUNDS):
         off = ((face @ rotation.T * scale + shift - placed) ** 2).sum(axis=1)
         trust = weights / (1 + off / TOLERANCE_CM**2)
@@ -128,8 +130,9 @@ def fit_similarity(source: Values, target: Values, weights: Values) -> tuple[flo
     share = weights / weights.sum()
     from_middle, to_middle = share @ source, share @ target
     a, b = source - from_middle, target - to_middle
-    u, sizes, v = np.linalg.svd((b * share[:, None]).T @ a)
-    signs = np.array([1, 1, 1 if np.linalg.det(u) * np.linalg.det(v) > 0 else -1])
+    spread = (b * share[:, None]).T @ a
+    u, sizes, v = np.linalg.svd(spread)
+    signs = np.array([1, 1, -1 if np.linalg.det(spread) < 0 else 1])
     rotation = (u * signs) @ v
     scale = float(sizes @ signs / max(float(share @ (a**2).sum(axis=1)), 1e-12))
     return scale, rotation, to_middle - scale * rotation @ from_middle
