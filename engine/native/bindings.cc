@@ -176,8 +176,7 @@ struct Program {
 
   // `plan` points into what the caller keeps alive.
   Program(palm::Plan plan, uint32_t isa, int threads)
-      : converted(std::move(plan.converted)),
-        program(std::move(plan.tensors), plan.steps, plan.constants, plan.arena_bytes, isa,
+      : program(std::move(plan.tensors), plan.steps, plan.constants, plan.arena_bytes, isa,
                 threads) {}
 
   static size_t size_of(int64_t size, const char* what) {
@@ -186,7 +185,6 @@ struct Program {
   }
 
   Arrays<ReadArray> constants;
-  std::vector<palm::Arena> converted;
   palm::Program program;
 };
 

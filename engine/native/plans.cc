@@ -2,8 +2,6 @@
 
 #include <cstring>
 
-#include "base/half.h"
-
 namespace palm {
 namespace {
 
@@ -92,7 +90,7 @@ Tensor tensor(const std::string& dtype, const Ints& dims) {
   return Tensor(dtype_by_name(dtype), {dims.begin(), dims.end()});
 }
 
-Array constant(Reader& r, Bytes data, Plan& plan) {
+Array constant(Reader& r, Bytes data) {
   const DType dtype = dtype_by_name(r.text());
   const auto elements = r.number<uint64_t>(), offset = r.number<uint64_t>();
   const bool half = r.number<uint8_t>() != 0;
@@ -103,11 +101,8 @@ Array constant(Reader& r, Bytes data, Plan& plan) {
   if (dtype == DType::kBool)
     for (size_t i = 0; i < size; ++i)
       if (bytes[i] & ~1) fail(Fault::kModel, "damaged: a plan's constant is not of 0 and 1");
-  if (!half) return {bytes, dtype, elements};
-  if (dtype != DType::kFloat32) fail(Fault::kModel, "damaged: half of %s", name_of(dtype));
-  plan.converted.emplace_back(checked_product(elements, sizeof(float)));
-  widen_halves(bytes, elements, plan.converted.back().floats());
-  return {plan.converted.back().floats(), dtype, elements};
+  if (half && dtype != DType::kFloat32) fail(Fault::kModel, "damaged: half of %s", name_of(dtype));
+  return {bytes, dtype, elements, half};
 }
 
 TensorSpec tensor_spec(Reader& r) {
@@ -216,7 +211,7 @@ Plan Plans::read(size_t i) const {
   }
   plan.arena_bytes = r.number<uint64_t>();
   plan.lower_bound_bytes = r.number<uint64_t>();
-  for (size_t n = r.count(21); n; --n) plan.constants.push_back(constant(r, data_, plan));
+  for (size_t n = r.count(21); n; --n) plan.constants.push_back(constant(r, data_));
   for (size_t n = r.count(17); n; --n) plan.tensors.push_back(tensor_spec(r));
   for (size_t n = r.count(20); n; --n) {
     plan.nodes.push_back(r.text());

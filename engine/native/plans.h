@@ -5,7 +5,6 @@
 #include <variant>
 #include <vector>
 
-#include "base/arena.h"
 #include "program.h"
 
 namespace palm {
@@ -31,7 +30,6 @@ struct Plan {
   std::vector<Output> outputs;
   size_t arena_bytes, lower_bound_bytes;
   std::vector<Array> constants;
-  std::vector<Arena> converted;  // what some of the constants point into
   std::vector<TensorSpec> tensors;
   std::vector<std::string> nodes;
   std::vector<StepSpec> steps;

@@ -3,9 +3,12 @@
 #include <algorithm>
 #include <atomic>
 #include <chrono>
+#include <cstring>
 #include <exception>
 #include <system_error>
 #include <thread>
+
+#include "base/half.h"
 
 namespace palm {
 namespace {
@@ -54,6 +57,18 @@ void check_arrays(const char* what, const std::vector<const Tensor*>& expected,
   }
 }
 
+size_t bytes_of(const std::vector<Array>& constants) {
+  size_t bytes = 0;
+  for (const Array& array : constants) bytes += array.count * size_of(array.dtype);
+  return bytes;
+}
+
+// What weights and a session may take. Winograd's largest tiles have 7 times the weights.
+size_t most_bytes(size_t constant_bytes, size_t arena_bytes) {
+  constexpr size_t kMost = size_t{1} << 48;
+  return 8 * std::min(constant_bytes, kMost) + 2 * std::min(arena_bytes, kMost);
+}
+
 class Busy {
  public:
   explicit Busy(std::atomic<bool>& flag) : flag_(flag) {
@@ -94,21 +109,20 @@ std::vector<std::string> kernel_names() {
 
 Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& steps,
                  const std::vector<Array>& constants, size_t arena_bytes, uint32_t isa, int threads)
-    : tensors_(std::move(tensors)) {
+    : memory_(bytes_of(constants) + arena_bytes, most_bytes(bytes_of(constants), arena_bytes)),
+      tensors_(std::move(tensors)) {
   place(constants, arena_bytes);
-  size_t constant_bytes = 0;
-  for (const Array& array : constants) constant_bytes += array.count * size_of(array.dtype);
   steps_.resize(steps.size());
   constexpr size_t kWorthAThread = 256 << 10;
-  const size_t most = std::min(steps.size(), constant_bytes / kWorthAThread);
+  const size_t most = std::min(steps.size(), bytes_of(constants) / kWorthAThread);
   const size_t sharers = std::clamp<size_t>(most, 1, static_cast<size_t>(std::max(threads, 1)));
   std::vector<std::exception_ptr> failures(steps.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
-    const CommonArena weights(constant_bytes / sharers);
+    Widened widened;
     for (size_t i; (i = next++) < steps.size();) {
       try {
-        steps_[i] = placed(steps[i], isa);
+        steps_[i] = placed(steps[i], constants, isa, widened);
       } catch (...) { failures[i] = std::current_exception(); }
     }
   };
@@ -128,6 +142,7 @@ Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& s
                                      steps[i].kernel.substr(0, 40) + ": " + error.what());
     }
   }
+  keep_what_runs_read(constants);
 }
 
 void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
@@ -155,7 +170,8 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
         fail(Fault::kModel, "constant %zu is not aligned to its element size", spec.slot);
       }
       static const double nothing = 0;
-      t.constant = t.count ? array.data : &nothing;
+      // What is half is widened for each step.
+      t.constant = t.count && !array.half ? array.data : &nothing;
     } else {
       auto& slots = spec.place == Place::kInput ? inputs_ : outputs_;
       constexpr size_t kMaxSlots = 4096;
@@ -172,14 +188,66 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
   }
 }
 
-Program::Placed Program::placed(const StepSpec& spec, uint32_t isa) const {
-  const Node node = node_of(tensors_, spec, isa);
-  StepPtr step = find(spec.kernel)(node);
+Program::Placed Program::placed(const StepSpec& spec, const std::vector<Array>& constants,
+                                uint32_t isa, Widened& widened) const {
+  Node node = node_of(tensors_, spec, isa);
+  std::vector<Tensor> halves;
+  halves.reserve(spec.inputs.size());
+  size_t bytes = 0;
+  for (int64_t i : spec.inputs)
+    if (half_of(i, constants)) bytes += round_up(tensors_[static_cast<size_t>(i)].tensor.bytes());
+  if (bytes > widened.bytes) widened = {Arena(bytes), bytes};
+  char* to = widened.memory.data();
+  for (size_t i = 0; i < spec.inputs.size(); ++i) {
+    const Array* const half = half_of(spec.inputs[i], constants);
+    if (!half) continue;
+    Tensor& t = halves.emplace_back(*node.inputs[i]);
+    widen_halves(half->data, t.count, reinterpret_cast<float*>(to));
+    t.constant = to;
+    to += round_up(t.bytes());
+    node.inputs[i] = &t;
+  }
+  StepPtr step;
+  {
+    const Region::Use use(memory_);
+    step = find(spec.kernel)(node);
+  }
   node.attrs.check_all_read();
   check_overlaps(*step, spec);
   const bool idle = std::all_of(node.outputs.begin(), node.outputs.end(),
                                 [](const Tensor* y) { return y->count == 0; });
   return {std::move(step), spec.inputs, spec.outputs, idle};
+}
+
+// The constant that tensor i is, if it is half.
+const Array* Program::half_of(int64_t i, const std::vector<Array>& constants) const {
+  if (i < 0) return nullptr;
+  const TensorSpec& spec = tensors_[static_cast<size_t>(i)];
+  if (spec.place != Place::kConstant || !spec.tensor.count) return nullptr;
+  const Array& array = constants[spec.slot];
+  return array.half ? &array : nullptr;
+}
+
+// What is small is copied, so that the pages of a file that it lies in can go.
+void Program::keep_what_runs_read(const std::vector<Array>& constants) {
+  constexpr size_t kSmall = 64 << 10;
+  const Region::Use use(memory_);
+  std::vector<bool> done(tensors_.size());
+  for (const Placed& placed : steps_) {
+    for (size_t i = 0; i < placed.inputs.size(); ++i) {
+      if (placed.inputs[i] < 0 || !placed.step->reads(i)) continue;
+      const auto index = static_cast<size_t>(placed.inputs[i]);
+      Tensor& t = tensors_[index].tensor;
+      const Array* const half = half_of(placed.inputs[i], constants);
+      const bool small = tensors_[index].place == Place::kConstant && t.bytes() <= kSmall;
+      if (done[index] || !(half || small) || !t.count) continue;
+      done[index] = true;
+      const Arena& copy = kept_.emplace_back(t.bytes());
+      if (half) widen_halves(half->data, t.count, copy.floats());
+      else std::memcpy(copy.data(), t.constant, t.bytes());
+      t.constant = copy.data();
+    }
+  }
 }
 
 void Program::check_overlaps(const Step& step, const StepSpec& spec) const {
@@ -213,18 +281,19 @@ Session::Session(const Program& program, int threads, bool eager)
     scratch_bytes = std::max(scratch_bytes, placed.step->scratch_bytes(threads));
   const size_t arena_bytes = round_up(program.arena_used_);
   if (scratch_bytes > SIZE_MAX - arena_bytes) fail(Fault::kBackend, "out of memory");
-  memory_ = Arena(arena_bytes + scratch_bytes);
+  memory_ = Arena(program.memory_, arena_bytes + scratch_bytes);
   scratch_ = memory_.data() + arena_bytes;
   for (const Program::Placed& placed : program.steps_) {
     for (const auto* list : {&placed.inputs, &placed.outputs}) {
-      for (int64_t i : *list) {
+      for (const int64_t& i : *list) {
         void* pointer = nullptr;
         if (i >= 0) {
           const TensorSpec& spec = program.tensors_[static_cast<size_t>(i)];
           if (spec.place == Place::kArena) {
             pointer = memory_.data() + spec.slot;
           } else if (spec.place == Place::kConstant) {
-            pointer = const_cast<void*>(spec.tensor.constant);
+            if (placed.step->reads(static_cast<size_t>(&i - list->data())))
+              pointer = const_cast<void*>(spec.tensor.constant);
           } else {
             patches_.push_back({pointers_.size(), spec.place == Place::kOutput, spec.slot});
           }

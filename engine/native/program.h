@@ -27,11 +27,12 @@ struct StepSpec {
   Attrs attrs;
 };
 
-// An array of the caller's.
+// An array of the caller's. half: a constant's float32, stored as float16.
 struct Array {
   const void* data;
   DType dtype;
   size_t count;
+  bool half = false;
 };
 
 // What a kernel sees of a step; `tensors` must outlive it.
@@ -43,8 +44,8 @@ std::vector<std::string> kernel_names();
 // A plan, checked and with its weights packed; immutable, so any number of sessions may share it.
 class Program {
  public:
-  // `constants` must outlive the program. `isa`: kernels use nothing beyond it. `threads`: how many
-  // pack weights.
+  // `constants` must outlive the program, unless they are half. `isa`: kernels use nothing beyond
+  // it. `threads`: how many pack weights.
   // Throws Error for whatever could read or write outside of the tensors.
   Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& steps,
           const std::vector<Array>& constants, size_t arena_bytes, uint32_t isa, int threads = 1);
@@ -60,11 +61,22 @@ class Program {
     bool idle;  // nothing to write: kernels may then loop for long over other dims
   };
 
+  // Room for the constants of one step.
+  struct Widened {
+    Arena memory;
+    size_t bytes = 0;
+  };
+
   void place(const std::vector<Array>& constants, size_t arena_bytes);
-  Placed placed(const StepSpec& spec, uint32_t isa) const;
+  Placed placed(const StepSpec& spec, const std::vector<Array>& constants, uint32_t isa,
+                Widened& widened) const;
+  const Array* half_of(int64_t i, const std::vector<Array>& constants) const;
+  void keep_what_runs_read(const std::vector<Array>& constants);
   void check_overlaps(const Step& step, const StepSpec& spec) const;
 
+  mutable Region memory_;  // of the weights, and of a session
   std::vector<TensorSpec> tensors_;
+  std::vector<Arena> kept_;
   std::vector<Placed> steps_;
   std::vector<const Tensor*> inputs_, outputs_;  // null: no tensor has this slot
   size_t arena_used_ = 0;

@@ -12,10 +12,12 @@ namespace palm {
 namespace {
 
 constexpr size_t kHugePage = 2 << 20;
-thread_local CommonArena* current = nullptr;
+thread_local Region* current = nullptr;
 
 // From about here on zeroing a huge page is faster than touching the small ones for the first time.
 constexpr size_t kLarge = 256 << 10;
+// The same for the last page of a region, where memory counts for as much as 0.1 ms.
+constexpr size_t kLargeRest = 512 << 10;
 
 // The part of a large run of bytes that is worth being huge pages.
 size_t huge_part(size_t bytes) {
@@ -35,6 +37,23 @@ std::shared_ptr<char> get(size_t bytes) {
   return {static_cast<char*>(data), std::free};
 }
 
+// Addresses for so many bytes, in huge pages; null if there are none.
+std::shared_ptr<char> reserve(size_t bytes) {
+#if defined(MADV_HUGEPAGE)
+  const size_t all = bytes + kHugePage;
+  void* const begin = mmap(nullptr, all, PROT_READ | PROT_WRITE,
+                           MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+  if (begin == MAP_FAILED) return nullptr;
+  const size_t skipped = -reinterpret_cast<uintptr_t>(begin) % kHugePage;
+  char* const data = static_cast<char*>(begin) + skipped;
+  madvise(data, bytes, MADV_HUGEPAGE);
+  return {data, [begin, all](char*) { munmap(begin, all); }};
+#else
+  (void)bytes;
+  return nullptr;
+#endif
+}
+
 }  // namespace
 
 Arena::Arena() = default;
@@ -47,22 +66,52 @@ Arena::Arena(size_t bytes) {
   data_ = current ? current->take(bytes) : get(bytes);
 }
 
-CommonArena::CommonArena(size_t bytes)
-    : piece_bytes_(std::max(round_up(bytes), huge_part(bytes))), before_(current) {
-  current = bytes < kLarge ? nullptr : this;
+Arena::Arena(Region& region, size_t bytes) : data_(region.lend(round_up(bytes + 1))) {}
+
+Region::Use::Use(Region& region) : before_(current) { current = &region; }
+Region::Use::~Use() { current = before_; }
+
+Region::Region(size_t least_bytes, size_t most_bytes) {
+  constexpr size_t kMost = size_t{1} << 40;
+  if (least_bytes < kLarge || most_bytes > kMost) return;
+  bytes_ = (most_bytes + kHugePage - 1) / kHugePage * kHugePage;
+  memory_ = reserve(bytes_);
+  if (!memory_) bytes_ = 0;
 }
 
-CommonArena::~CommonArena() { current = before_; }
-
-std::shared_ptr<char> CommonArena::take(size_t bytes) {
-  if (bytes >= kHugePage) return get(bytes);
-  if (!piece_ || bytes > piece_bytes_ - used_) {
-    piece_ = get(piece_bytes_);
-    used_ = 0;
-  }
-  const std::shared_ptr<char> data(piece_, piece_.get() + used_);
+std::shared_ptr<char> Region::end(size_t bytes) {
+  if (bytes > bytes_ - used_) return nullptr;
+  const std::shared_ptr<char> data(memory_, memory_.get() + used_);
   used_ += bytes;
   return data;
+}
+
+std::shared_ptr<char> Region::take(size_t bytes) {
+  std::shared_ptr<char> data;
+  {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    data = end(bytes);
+  }
+  return data ? data : get(bytes);
+}
+
+std::shared_ptr<char> Region::lend(size_t bytes) {
+  // No lock, which a fork could leave locked.
+  if (is_lent_.exchange(true)) return get(bytes);
+  if (!loan_) {
+    const size_t used = used_;
+    loan_ = end(bytes);
+    loan_bytes_ = loan_ ? bytes : 0;
+#if defined(MADV_NOHUGEPAGE)
+    const size_t rest = used_ % kHugePage, page = used_ - rest;
+    const bool is_untouched = page >= used;
+    if (loan_ && is_untouched && rest < kLargeRest)
+      madvise(memory_.get() + page, bytes_ - page, MADV_NOHUGEPAGE);
+#endif
+  }
+  if (bytes <= loan_bytes_) return {loan_.get(), [this](char*) { is_lent_ = false; }};
+  is_lent_ = false;
+  return get(bytes);
 }
 
 }  // namespace palm

@@ -1,7 +1,9 @@
 #pragma once
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <mutex>
 
 namespace palm {
 
@@ -10,13 +12,16 @@ constexpr size_t kAlignment = 64;
 // `bytes` rounded up to whole cache lines.
 inline size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+class Region;
+
 // Uninitialised memory that begins on a cache line; throws Error if there is none. What is
 // large lies in huge pages where the system has them: weights that are read once a run are read up
-// to twice as fast, and the first touch of a page costs as much as computing with it.
+// to twice as fast, and the first touch of a small page costs more than computing with it.
 class Arena {
  public:
   Arena();
   explicit Arena(size_t bytes);
+  Arena(Region& region, size_t bytes);  // as Region::lend
   Arena(Arena&& other) noexcept;
   Arena& operator=(Arena&& other) noexcept;
   ~Arena();
@@ -27,23 +32,42 @@ class Arena {
   std::shared_ptr<char> data_;
 };
 
-// While it lives, the small Arenas that its thread makes lie side by side in large pieces of
-// memory; a piece lives as long as any Arena in it. For those that are of about `bytes` in all.
-class CommonArena {
+// Memory that fills up from its beginning, so that a program takes few huge pages and fills them.
+// It takes addresses for more than it may need: memory comes when it is touched.
+class Region {
  public:
-  explicit CommonArena(size_t bytes);
-  ~CommonArena();
-  CommonArena(const CommonArena&) = delete;
-  CommonArena& operator=(const CommonArena&) = delete;
+  // most_bytes: what it holds at most; beyond that Arenas lie elsewhere. least_bytes: what it
+  // holds surely; with little it is not worth a page of its own, and holds nothing.
+  Region(size_t least_bytes, size_t most_bytes);
+  Region(const Region&) = delete;
+  Region& operator=(const Region&) = delete;
+
+  // While it lives, the Arenas that its thread makes lie in the region, one behind the other; the
+  // memory of one that is gone stays taken.
+  class Use {
+   public:
+    explicit Use(Region& region);
+    ~Use();
+    Use(const Use&) = delete;
+    Use& operator=(const Use&) = delete;
+
+   private:
+    Region* const before_;
+  };
 
  private:
   friend class Arena;
 
   std::shared_ptr<char> take(size_t bytes);
+  // To one at a time, and again when that is given back; to others elsewhere. When all others are
+  // made; the region must outlive it.
+  std::shared_ptr<char> lend(size_t bytes);
+  std::shared_ptr<char> end(size_t bytes);
 
-  std::shared_ptr<char> piece_;
-  size_t piece_bytes_, used_ = 0;
-  CommonArena* const before_;
+  std::mutex mutex_;
+  std::shared_ptr<char> memory_, loan_;
+  size_t bytes_ = 0, used_ = 0, loan_bytes_ = 0;
+  std::atomic<bool> is_lent_{false};
 };
 
 }  // namespace palm

@@ -4,6 +4,6 @@
 namespace palm {
 
 // The float16 numbers that lie at `halves`, at any address, as float32.
-void widen_halves(const char* halves, size_t count, float* to);
+void widen_halves(const void* halves, size_t count, float* to);
 
 }  // namespace palm

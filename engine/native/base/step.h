@@ -116,6 +116,8 @@ class Step {
   virtual ~Step() = default;
   virtual void run(const Buffers& buffers) const = 0;
   virtual size_t scratch_bytes(int /*threads*/) const { return 0; }
+  // False if a run does not look at input i, should that be constant.
+  virtual bool reads(size_t /*i*/) const { return true; }
   // True if the first output may be input i, bit for bit the same memory.
   virtual bool in_place(size_t /*i*/) const { return false; }
 };

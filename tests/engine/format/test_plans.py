@@ -1,6 +1,7 @@
 """Plans in a model file: they run as the graph would, and damage to them is refused."""
 
 import random
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 
 from palmkit import engine
 from palmkit.engine import format as file_format
+from palmkit.engine.bench.measurement import memory_in_use
 from palmkit.engine.errors import ModelError, PalmError, ShapeError
 from palmkit.engine.format import PLAN_FOOTER, PLAN_MARK, TRAILER, reader
 from palmkit.engine.ir import Array, Graph, Node, Type
@@ -98,6 +100,58 @@ def test_half_precision_models_have_plans(tmp_path: Path, monkeypatch: pytest.Mo
     y = engine.load(tmp_path / "net.palm").run({"x": x})["y"]
     assert y.dtype == np.float16
     assert np.array_equal(y, expected)
+
+
+def test_constants_that_runs_read_may_be_float16_in_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Small and large ones: not those of convolutions, which are packed when the file is loaded."""
+    rng = np.random.default_rng(0)
+    nodes = (
+        Node("gather", ("table", "indices"), ("rows",)),
+        Node("mul", ("rows", "factors"), ("scaled",)),
+        Node("add", ("scaled", "x"), ("y",)),
+    )
+    table = (rng.integers(-64, 64, (3000, 50)) / 128).astype(np.float32)
+    factors = (rng.integers(-64, 64, (40, 50)) / 128).astype(np.float32)
+    types = {"x": Type("float32", (40, 50)), "indices": Type("int64", (40,))}
+    graph = Graph(types, {"y": types["x"]}, nodes, {"table": table, "factors": factors})
+    engine.save(graph, tmp_path / "net.palm")
+    assert (tmp_path / "net.palm").stat().st_size < table.nbytes
+    x = rng.standard_normal((40, 50)).astype(np.float32)
+    indices = rng.integers(0, 3000, 40)
+    unreadable(monkeypatch)
+    y = engine.load(tmp_path / "net.palm").run({"x": x, "indices": indices})["y"]
+    assert np.array_equal(y, table[indices] * factors + x)
+
+
+@pytest.mark.skipif(not Path("/proc/self/smaps_rollup").exists(), reason="needs Linux")
+def test_a_loaded_model_takes_little_more_than_its_weights(tmp_path: Path) -> None:
+    """They are neither held twice nor widened for good, and packed ones fill their pages."""
+    side, layers = 128, 64
+    rng = np.random.default_rng(0)
+    kernel = (rng.integers(-64, 64, (layers, side, side, 1, 1)) / 128).astype(np.float32)
+    names = ["x", *(f"y{i}" for i in range(layers))]
+    nodes = tuple(
+        node
+        for i, (x, y) in enumerate(pairwise(names))
+        for node in (Node("conv", (x, f"w{i}"), (f"c{i}",)), Node("sigmoid", (f"c{i}",), (y,)))
+    )
+    types = {name: Type("float32", (1, side, 7, 7)) for name in (names[0], names[-1])}
+    graph = Graph(
+        {names[0]: types[names[0]]},
+        {names[-1]: types[names[-1]]},
+        nodes,
+        {f"w{i}": kernel[i] for i in range(layers)},
+    )
+    engine.save(graph, tmp_path / "net.palm")
+    models = [engine.load(tmp_path / "net.palm")]
+    before = memory_in_use()
+    models.append(engine.load(tmp_path / "net.palm"))
+    after = memory_in_use()
+    assert before is not None
+    assert after is not None
+    assert after - before < 1.6 * kernel.nbytes
 
 
 def test_weights_are_stored_once(tmp_path: Path) -> None:

@@ -32,6 +32,8 @@ class Conv : public Step {
   // Whether products are of Bf16; tensors may then be, too.
   static bool is_bf16(const Node& node);
 
+  bool reads(size_t i) const override { return i == kX || i == kResidual; }
+
   // The residual is read where y is about to be written.
   bool in_place(size_t i) const override {
     return i == kResidual && residual_channels_ == shape_.out_channels;

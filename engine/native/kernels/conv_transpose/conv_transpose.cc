@@ -97,6 +97,8 @@ class ConvTranspose : public Step {
     disjoint_ ? prepare_disjoint(weights) : prepare_phases(weights);
   }
 
+  bool reads(size_t i) const override { return i == kX; }
+
   size_t scratch_bytes(int threads) const override {
     return checked_product(static_cast<size_t>(threads), thread_bytes_);
   }

@@ -262,9 +262,13 @@ void PALM_FN(depthwise_f32)(const Depthwise& all, size_t begin, size_t end, size
 size_t PALM_SUFFIX(pack_depthwise_f32, PALM_ISA_NAME)(size_t channels, size_t taps,
                                                       const float* weights, float* packed) {
   const size_t blocks = (channels + F32::lanes - 1) / F32::lanes;
-  for (size_t i = 0; packed && i < blocks * taps * F32::lanes; ++i) {
-    const size_t c = i / (taps * F32::lanes) * F32::lanes + i % F32::lanes;
-    packed[i] = c < channels ? weights[c * taps + i / F32::lanes % taps] : 0.f;
+  for (size_t block = 0; packed && block < blocks; ++block) {
+    for (size_t tap = 0; tap < taps; ++tap) {
+      for (size_t lane = 0; lane < F32::lanes; ++lane) {
+        const size_t c = block * F32::lanes + lane;
+        *packed++ = c < channels ? weights[c * taps + tap] : 0.f;
+      }
+    }
   }
   return blocks * taps * F32::lanes;
 }

@@ -48,6 +48,8 @@ class Matmul : public Step {
       pack(static_cast<const float*>(b.constant) + start, packed_.floats() + place);
   }
 
+  bool reads(size_t i) const override { return i == kA || (i == kB && !constant_); }
+
   // Panels of a b that is not constant, for each thread.
   size_t scratch_bytes(int threads) const override {
     return constant_ ? 0

@@ -33,6 +33,8 @@ class NormalizeStep : public Step {
     copy(2, bias_);
   }
 
+  bool reads(size_t i) const override { return i == 0; }
+
   size_t scratch_bytes(int threads) const override {
     return rows_ == 1 ? 0 : checked_product(static_cast<size_t>(threads), columns_bytes());
   }

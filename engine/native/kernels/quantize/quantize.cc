@@ -95,6 +95,8 @@ class Quantize : public Step {
     count_ = x.count;
   }
 
+  bool reads(size_t i) const override { return i == 0; }
+
   void run(const Buffers& b) const override {
     b.pool->parallel(count_, grain_of(kWorkOfTouching, 64), [&](size_t begin, size_t end, int) {
       while (begin < end) {

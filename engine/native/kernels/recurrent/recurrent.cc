@@ -85,6 +85,10 @@ class RecurrentStep : public Step {
     pack(node);
   }
 
+  bool reads(size_t i) const override {
+    return i != kW && i != kR && i != kBias && i != kPeepholes;
+  }
+
   size_t scratch_bytes(int threads) const override {
     const size_t each = checked_product(kRows * kUnits, gates_);
     const size_t floats = projected_floats() + 3 * state_floats() +

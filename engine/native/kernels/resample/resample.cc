@@ -24,6 +24,8 @@ class Resample : public Step {
     }
   }
 
+  bool reads(size_t i) const override { return i == 0; }
+
   void run(const Buffers& b) const override {
     const size_t n = axis_.inner;
     b.pool->parallel(axis_.outer * out_, grain_of(n * taps_ * kWorkOfTouching),

@@ -48,6 +48,8 @@ class VolumeConv : public Step {
     panels_ = kernel_.count_panels(n);
   }
 
+  bool reads(size_t i) const override { return i == 0; }
+
   size_t scratch_bytes(int threads) const override {
     return checked_product(checked_product(taps(), sizeof(float*)), static_cast<size_t>(threads));
   }
