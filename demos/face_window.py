@@ -2,6 +2,7 @@
 
     python demos/face_window.py                    the first camera
     python demos/face_window.py --source clip.mp4
+    python demos/face_window.py --mesh             478 points, pose and actions
     python demos/face_window.py --source astronaut --headless --frames 3
 
 Quit with q or Escape.
@@ -42,10 +43,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Show the faces in a camera's picture or a video.")
     parser.add_argument("--source", default="0", help="camera number, video file or astronaut (0)")
     parser.add_argument("--frames", type=int, metavar="N", help="stop after N frames")
+    parser.add_argument("--mesh", action="store_true", help="points, pose and actions of each face")
     parser.add_argument("--headless", action="store_true", help="no window, a line for each frame")
     options = parser.parse_args()
     try:
-        with kits.FaceDetector("video") as detector:
+        draw = kits.draw.mesh if options.mesh else kits.draw.faces
+        with (kits.FaceMesh if options.mesh else kits.FaceDetector)("video") as detector:
             for index, (frame, timestamp_ms) in enumerate(
                 islice(frames(options.source), options.frames)
             ):
@@ -55,7 +58,7 @@ def main() -> int:
                 if options.headless:
                     ids = [face.id for face in faces]
                     print(f"frame {index}: {len(faces)} found, ids {ids}, {passed_ms:.1f} ms")
-                elif not show(kits.draw.faces(frame, faces)):
+                elif not show(draw(frame, faces)):
                     break
     except kits.PalmError as error:
         print(error, file=sys.stderr)

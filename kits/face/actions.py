@@ -96,7 +96,7 @@ class ActionTracker:
 
     def __init__(self) -> None:
         """A face not seen yet."""
-        self._state = dict.fromkeys(ACTIONS, False)
+        self._state: dict[str, bool] = dict.fromkeys(ACTIONS, False)
         self._open_eye = 0.0
         self._brow: float | None = None
         self._start_s = self._last_s = 0.0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, get_args
 
@@ -13,11 +13,11 @@ from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats, iou
 from palmkit.kits.crop import Crop, sample
-from palmkit.kits.face.actions import ActionTracker, ratios
+from palmkit.kits.face.actions import ratios
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
+from palmkit.kits.face.following import Mesh, Track, is_shrunk
 from palmkit.kits.face.kit import SIZE, FaceDetector
 from palmkit.kits.face.pose import head_pose
-from palmkit.kits.face.smoothing import MeshFilter
 from palmkit.kits.face.topology import FIRST_IRIS, POINTS
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
 from palmkit.kits.kit import (
@@ -51,32 +51,6 @@ SAME_FACE_IOU = 0.4
 STILL = (0.02, 0.03, 0.02)
 ASTRAY = (0.08, 0.14, 0.17)
 _KEYPOINTS = ((263, 362, 386, 374), (33, 133, 159, 145), (4,), (291,), (61,))
-
-
-@dataclass(frozen=True, eq=False)
-class _Mesh:
-    """points: float32[478, 3], pixels; visibility: float32[478]; crop: where to look next."""
-
-    points: Floats
-    visibility: Floats
-    presence: float
-    crop: Crop
-
-    @property
-    def box(self) -> Floats:
-        """Corners, float32[4]."""
-        skin = self.points[:FIRST_IRIS, :2]
-        return np.concatenate([skin.min(axis=0), skin.max(axis=0)])
-
-
-@dataclass
-class _Track:
-    """A face of a video."""
-
-    mesh: _Mesh
-    seen_s: float
-    filter: MeshFilter = field(default_factory=MeshFilter)
-    actions: ActionTracker = field(default_factory=ActionTracker)
 
 
 class FaceMesh(Kit[Faces]):
@@ -183,13 +157,13 @@ class FaceMesh(Kit[Faces]):
 
     def _forget(self) -> None:
         self._tracker = Tracker()
-        self._tracks: dict[int, _Track] = {}
+        self._tracks: dict[int, Track] = {}
         self._since_search = 0
         self._time_s = 0.0
 
-    def _search(self, image: Image, roi: Part | None, known: list[_Mesh]) -> list[_Mesh]:
+    def _search(self, image: Image, roi: Part | None, known: list[Mesh]) -> list[Mesh]:
         """Meshes of the faces in a picture, best first, those that are known left out."""
-        found: list[_Mesh] = []
+        found: list[Mesh] = []
         for face in self._detections(image, roi):
             if self._max_faces is not None and len(known) + len(found) >= self._max_faces:
                 break
@@ -213,14 +187,14 @@ class FaceMesh(Kit[Faces]):
                 return faces
         return self._detector.detect(image, roi=roi)
 
-    def _lay(self, image: Image, crop: Crop) -> _Mesh | None:
+    def _lay(self, image: Image, crop: Crop) -> Mesh | None:
         """The mesh in a crop, or, if that is off the face, in one placed better; None: no mesh."""
         mesh = self._look_once(image, crop)
         if mesh is not None and _is_off(crop, mesh.crop, ASTRAY):
             mesh = self._look_once(image, mesh.crop)
         return mesh
 
-    def _look_once(self, image: Image, crop: Crop) -> _Mesh | None:
+    def _look_once(self, image: Image, crop: Crop) -> Mesh | None:
         drawn = sample(image, crop, self._side)
         outputs = self._model.run({"image": drawn[None].astype(np.float32)})
         points = output(outputs, "points", (1, POINTS, 3))[0]
@@ -233,14 +207,29 @@ class FaceMesh(Kit[Faces]):
         following = crop_from_mesh(points)
         if not _is_off(crop, following, STILL):
             following = crop
-        return _Mesh(points, visibility, min(presence, 1.0), following)
+        return Mesh(points, visibility, min(presence, 1.0), following)
+
+    def _follow(self, image: Image, track: Track, known: list[Track], time_s: float) -> Mesh | None:
+        """The mesh of a face known from the last frame; None if it is lost."""
+        mesh = self._lay(image, track.mesh.crop)
+        if mesh is None or not any(each.may_hide(track) for each in known if each is not track):
+            return mesh
+        expected = track.expected(time_s)
+        if expected is None or not is_shrunk(mesh, expected[0]):
+            return mesh
+        # Of a face behind another one the mesh shrinks to what is left to see.
+        place, crop = expected
+        again = self._look_once(image, crop)
+        if again is None or not is_shrunk(again, place):
+            return again
+        return replace(again, crop=crop, place=place)
 
     def _track(self, image: Image, roi: Part | None, time_s: float) -> Faces:
         known = [track for track in self._tracks.values() if track.seen_s == self._time_s]
-        found: list[_Mesh] = []
+        found: list[Mesh] = []
         for track in known:
-            mesh = self._lay(image, track.mesh.crop)
-            if mesh is not None and _is_new(mesh.box, found):
+            mesh = self._follow(image, track, known, time_s)
+            if mesh is not None and (mesh.place is not None or _is_new(mesh.box, found)):
                 found.append(mesh)
         lost = len(found) < len(known) or not found or self._tracker.waiting
         due = lost or self._since_search + 1 >= self._detect_every
@@ -251,16 +240,16 @@ class FaceMesh(Kit[Faces]):
             self._since_search += 1
         if roi is not None:
             found = [mesh for mesh in found if _is_inside(mesh.box, roi)]
-        boxes = np.array([mesh.box for mesh in found], np.float32).reshape(-1, 4)
+        boxes = [mesh.box if mesh.place is None else mesh.place for mesh in found]
         sure = np.array([mesh.presence >= self._min_presence for mesh in found], np.bool_)
-        ids = self._tracker.update(boxes, sure, time_s)
+        ids = self._tracker.update(np.array(boxes, np.float32).reshape(-1, 4), sure, time_s)
         found = [mesh for mesh, id in zip(found, ids, strict=True) if id >= 0]
         ids = ids[ids >= 0]
         points: list[Floats] = []
-        tracks: list[_Track] = []
+        tracks: list[Track] = []
         for mesh, id in zip(found, ids.tolist(), strict=True):
-            track = self._tracks.setdefault(id, _Track(mesh, time_s))
-            track.mesh, track.seen_s = mesh, time_s
+            track = self._tracks.setdefault(id, Track(mesh, time_s))
+            track.take(mesh, time_s)
             steady = track.filter.filter(mesh.points, time_s) if self._smoothing else mesh.points
             points.append(steady)
             tracks.append(track)
@@ -273,10 +262,10 @@ class FaceMesh(Kit[Faces]):
     def _result(
         self,
         image: Image,
-        found: list[_Mesh],
+        found: list[Mesh],
         points: list[Floats],
         ids: NDArray[np.int64] | None,
-        tracks: list[_Track] | None,
+        tracks: list[Track] | None,
     ) -> Faces:
         """Pose and actions of each; pixels become those that the user gets.
 
@@ -325,7 +314,7 @@ class FaceMesh(Kit[Faces]):
         return float((box[2:] - box[:2]).min()) >= least
 
 
-def _is_new(box: Floats, known: list[_Mesh]) -> bool:
+def _is_new(box: Floats, known: list[Mesh]) -> bool:
     """No mesh is of the face in this box."""
     if not known:
         return True

@@ -165,9 +165,10 @@ def weights_106() -> NDArray[np.float32]:
     line = np.array(_JAW_RIGHT)
     lengths = np.hypot(*np.diff(face[line, :2], axis=0).T)
     along = np.concatenate([[0], np.cumsum(lengths)])
-    for row, at in enumerate(np.linspace(0, along[-1], 17)):
+    for row in range(17):
+        at = float(along[-1]) * row / 16
         before = min(int(np.searchsorted(along, at, "right")) - 1, len(lengths) - 1)
-        part = (at - along[before]) / lengths[before]
+        part = (at - float(along[before])) / float(lengths[before])
         for point, share in ((line[before], 1 - part), (line[before + 1], part)):
             weights[row, point] = share
             weights[32 - row, MIRROR[point]] = share

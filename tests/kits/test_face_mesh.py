@@ -1,7 +1,9 @@
 import threading
 from collections.abc import Iterator, Mapping
+from pathlib import Path
 from typing import Any
 
+import matplotlib
 import numpy as np
 import pytest
 import skimage.data
@@ -12,14 +14,14 @@ from palmkit.engine.errors import ImageError, ModelError
 from palmkit.engine.ir import Type
 from palmkit.kits import FaceMesh, Faces
 from palmkit.kits.face import topology
-from palmkit.kits.image import Image, read_image
+from palmkit.kits.image import Image, read_image, resize
 from palmkit.kits.kit import shipped_model
 from tests.kits.conftest import Blobs
 
 # A canonical face seen from the front, as large as a box of 1 x 1.
-FACE = topology.canonical_face() * np.array([1, -1, -1])
-LOW, HIGH = FACE[:468].min(axis=0), FACE[:468].max(axis=0)
-FACE = ((FACE - LOW) / (HIGH - LOW)[[0, 1, 1]]).astype(np.float32)
+TURNED = topology.canonical_face() * np.array([1, -1, -1])
+LOW, HIGH = TURNED[:468].min(axis=0), TURNED[:468].max(axis=0)
+FACE = ((TURNED - LOW) / (HIGH - LOW)[[0, 1, 1]]).astype(np.float32)
 ASPECT = float((HIGH - LOW)[0] / (HIGH - LOW)[1])
 
 needs_model = pytest.mark.skipif(
@@ -111,7 +113,8 @@ def picture(height: int, width: int, *faces: tuple[int, float, float, float]) ->
 
 
 def opened(mode: Any = "image", **options: Any) -> FaceMesh:
-    return FaceMesh(mode, **{"model": Masks(), "detector": Finder(), **options})
+    chosen: dict[str, Any] = {"model": Masks(), "detector": Finder(), **options}
+    return FaceMesh(mode, **chosen)
 
 
 def expected_mesh(x: float, y: float, tall: float) -> NDArray[np.float32]:
@@ -208,6 +211,7 @@ def moving(frames: int) -> Iterator[tuple[Image, float]]:
 def test_video_keeps_ids_and_follows_between_detections() -> None:
     detector, model = Finder(), Masks()
     kit = opened("video", detector=detector, model=model, detect_every=10)
+    red_first = True
     for index, (frame, timestamp_ms) in enumerate(moving(60)):
         faces = kit.detect(frame, timestamp_ms)
         assert faces.ids is not None and faces.mesh is not None
@@ -392,3 +396,40 @@ def test_the_shipped_model_on_a_photo() -> None:
     turned = kits.face_mesh(np.ascontiguousarray(np.rot90(image)), rotation=90)
     assert turned.mesh is not None
     np.testing.assert_allclose(turned.mesh, faces.mesh, atol=0.5)
+
+
+def cut_out(image: Image, width: int) -> tuple[Image, NDArray[np.bool_]]:
+    """An oval round the first face of a photo, `width` pixels wide, and where it is."""
+    x, y, wide, tall = kits.detect_faces(image).boxes[0]
+    rim = 0.35 * wide
+    rows = slice(max(round(float(y - rim)), 0), round(float(y + tall + rim)))
+    columns = slice(max(round(float(x - rim)), 0), round(float(x + wide + rim)))
+    part = image[rows, columns]
+    height = round(width * part.shape[0] / part.shape[1])
+    down, across = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j]
+    return resize(part, height, width), (across / 0.84) ** 2 + (down / 0.92) ** 2 < 1
+
+
+@needs_model
+@pytest.mark.parametrize("speed", [4, 12])
+def test_real_faces_that_cross_keep_their_ids(speed: int) -> None:
+    photo = Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg"
+    behind = cut_out(kits.read_image(photo), 160)
+    in_front = cut_out(read_image(skimage.data.astronaut()), 180)  # type: ignore[no-untyped-call]
+    seen: list[dict[int, float]] = []
+    with FaceMesh("video") as kit:
+        for index in range(440 // speed):
+            frame = np.full((360, 640, 3), 90, np.uint8)
+            for (image, mask), x in ((behind, 450 - speed * index), (in_front, 10 + speed * index)):
+                top, (height, width) = 60, mask.shape
+                frame[top : top + height, x : x + width][mask] = image[mask]
+            faces = kit.detect(frame, index * 1000 / 30)
+            assert faces.ids is not None and faces.mesh is not None
+            places = faces.mesh[:, topology.NOSE_RIDGE[-1], 0].tolist()
+            seen.append(dict(zip(faces.ids.tolist(), places, strict=True)))
+    assert set().union(*seen) == {0, 1}
+    first, last = seen[0], seen[-1]
+    for id in (0, 1):
+        assert (first[id] < 320) == (last[id] > 320)
+    # Both are found nearly all the time, hidden or not.
+    assert np.mean([len(each) == 2 for each in seen]) > 0.75

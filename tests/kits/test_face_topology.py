@@ -24,7 +24,7 @@ def loop_sides(loop: tuple[int, ...]) -> set[frozenset[int]]:
 
 def test_the_skin_ends_at_the_oval_the_eyes_and_the_mouth() -> None:
     loops = (topology.FACE_OVAL, topology.LEFT_EYE, topology.RIGHT_EYE, topology.LIPS_INNER)
-    assert rims() == set.union(*(loop_sides(loop) for loop in loops))
+    assert rims() == {side for loop in loops for side in loop_sides(loop)}
     assert topology.triangles().shape == (852, 3)
     # V - E + F of a disc with three holes is 1 - 3.
     assert topology.FIRST_IRIS - len(topology.edges()) + 852 == -2

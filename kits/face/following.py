@@ -1,0 +1,95 @@
+"""A face from frame to frame: where it goes, also while another face passes before it."""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from palmkit.kits.boxes import Floats
+from palmkit.kits.crop import Crop
+from palmkit.kits.face.actions import ActionTracker
+from palmkit.kits.face.smoothing import MeshFilter
+from palmkit.kits.face.topology import FIRST_IRIS
+
+# Where a face should be is told from this long ago to this long ago: the last moments before
+# something hides it mislead.
+MEMORY_S, MISLEADING_S = 0.7, 0.2
+MIN_PLACES = 3
+MAX_PLACES = 128
+# A face that gets smaller than this, beside what is expected, is partly hidden.
+SHRUNK = 0.93
+# Faces whose boxes, so much wider and higher, touch may hide each other.
+REACH = 1.2
+
+
+@dataclass(frozen=True, eq=False)
+class Mesh:
+    """A mesh on a picture.
+
+    points: float32[478, 3], in pixels; visibility: float32[478]; presence: 0..1.
+    crop: where to look for the face in the next frame.
+    place: corners, float32[4], of where the face must be, if the mesh cannot be relied on.
+    """
+
+    points: Floats
+    visibility: Floats
+    presence: float
+    crop: Crop
+    place: Floats | None = None
+
+    @property
+    def box(self) -> Floats:
+        """Corners of what the mesh covers, float32[4]."""
+        skin = self.points[:FIRST_IRIS, :2]
+        return np.concatenate([skin.min(axis=0), skin.max(axis=0)])
+
+
+@dataclass
+class Track:
+    """A face of a video."""
+
+    mesh: Mesh
+    seen_s: float
+    filter: MeshFilter = field(default_factory=MeshFilter)
+    actions: ActionTracker = field(default_factory=ActionTracker)
+    _places: deque[tuple[float, Floats, Crop]] = field(
+        default_factory=lambda: deque(maxlen=MAX_PLACES)
+    )
+
+    def take(self, mesh: Mesh, time_s: float) -> None:
+        """The mesh of this frame; times rise from call to call."""
+        self.mesh, self.seen_s = mesh, time_s
+        if mesh.place is None:
+            self._places.append((time_s, mesh.box, mesh.crop))
+        while self._places and self._places[0][0] < time_s - MEMORY_S:
+            self._places.popleft()
+
+    def may_hide(self, other: Track) -> bool:
+        """Whether the two faces are so near that one may pass before the other."""
+        a, b = self.mesh.box, other.mesh.box
+        reach = (a[2:] - a[:2] + b[2:] - b[:2]) / 2 * REACH
+        return bool((np.abs(a[:2] + a[2:] - b[:2] - b[2:]) / 2 < reach).all())
+
+    def expected(self, time_s: float) -> tuple[Floats, Crop] | None:
+        """Box and crop if the face went on as it did; None if it has not been seen for long."""
+        places = [each for each in self._places if each[0] <= time_s - MISLEADING_S]
+        if len(places) < MIN_PLACES:
+            return None
+        times_s = np.array([each[0] for each in places])
+        boxes = np.stack([each[1] for each in places]).astype(np.float64)
+        centres = (boxes[:, :2] + boxes[:, 2:]) / 2
+        since_s = times_s - times_s.mean()
+        speed = since_s @ centres / (since_s @ since_s)
+        _, box, crop = places[-1]
+        now = centres.mean(axis=0) + speed * (time_s - times_s.mean())
+        x, y = (float(value) for value in now - centres[-1])
+        moved = np.asarray(box + np.array([x, y, x, y]), np.float32)
+        return moved, replace(crop, x=crop.x + x, y=crop.y + y)
+
+
+def is_shrunk(mesh: Mesh, box: Floats) -> bool:
+    """Whether a mesh covers clearly less than a box."""
+    sides, expected = mesh.box[2:] - mesh.box[:2], box[2:] - box[:2]
+    return float(sides.prod()) < SHRUNK**2 * float(expected.prod())
