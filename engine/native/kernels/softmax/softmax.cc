@@ -23,11 +23,10 @@ class Softmax : public Step {
 
   void run(const Buffers& b) const override {
     const size_t size = axis_ * inner_;
-    b.pool->parallel(outer_, grain_of(size * kWorkOfTouching * 4),
-                     [&](size_t begin, size_t end, int) {
-                       for (size_t i = begin; i < end; ++i)
-                         run_(log_, axis_, inner_, b.in(0) + i * size, b.out() + i * size);
-                     });
+    b.pool->parallel(
+        outer_, grain_of(size * kWorkOfTouching * 4), [&](size_t begin, size_t end, int) {
+          run_(log_, end - begin, axis_, inner_, b.in(0) + begin * size, b.out() + begin * size);
+        });
   }
 
   bool in_place(size_t) const override { return true; }

@@ -5,12 +5,13 @@
 
 namespace palm {
 
-// Softmax over `axis` vectors of `inner` values: y[k][j] = exp(x[k][j] - m[j]) / sum over k, with m
-// the maximum over k; its logarithm if `log`. The C library's log.
-using SoftmaxFn = void (*)(bool log, size_t axis, size_t inner, const float* x, float* y);
+// `rows` softmaxes over `axis` vectors of `inner` values: y[k][j] = exp(x[k][j] - m[j]) / sum over
+// k, with m the maximum over k; its logarithm if `log`. The C library's log.
+using SoftmaxFn = void (*)(bool log, size_t rows, size_t axis, size_t inner, const float* x,
+                           float* y);
 
 #define PALM_KERNEL(need, name) \
-  void name(bool log, size_t axis, size_t inner, const float* x, float* y);
+  void name(bool log, size_t rows, size_t axis, size_t inner, const float* x, float* y);
 #include "kernels/softmax/kernels.inc"
 #undef PALM_KERNEL
 
