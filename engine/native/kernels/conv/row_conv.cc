@@ -39,10 +39,11 @@ class RowConv : public Base {
   }
 
   void run(const Buffers& b) const override {
+    const size_t parts = count_parts(b.pool->threads());
     const size_t work = shape_.out_width * shape_.out_channels * shape_.taps() * shape_.channels;
-    b.pool->parallel(shape_.images * shape_.out_height, grain_of(work),
+    b.pool->parallel(shape_.images * shape_.out_height * parts, grain_of(work / parts),
                      [&](size_t begin, size_t end, int thread) {
-                       rows(b, begin, end,
+                       rows(b, parts, begin, end,
                             b.scratch + static_cast<size_t>(thread) * thread_bytes());
                      });
   }
@@ -58,26 +59,54 @@ class RowConv : public Base {
            round_up(shape_.kernel_height * sizeof(Number*));
   }
 
-  void rows(const Buffers& b, size_t begin, size_t end, char* scratch) const {
+  // Parts of a row for threads to share, as many for each, where rows are few: a signal has one.
+  size_t count_parts(int threads) const {
+    constexpr size_t kManyRows = 4, kLeastPixels = 16;
+    const size_t rows = shape_.images * shape_.out_height, each = static_cast<size_t>(threads);
+    if (each == 1 || rows == 0 || rows >= kManyRows * each) return 1;
+    const size_t most = std::min(shape_.out_width / kLeastPixels, kManyRows * each / rows);
+    return most > each ? most / each * each : std::max<size_t>(1, most);
+  }
+
+  // Parts [begin, end) of all rows, each row being so many.
+  void rows(const Buffers& b, size_t parts, size_t begin, size_t end, char* scratch) const {
     const ConvShape& s = shape_;
     Number* const lines = reinterpret_cast<Number*>(scratch);
     const Number* const zeros = lines + kept_rows_ * line_;
     Number* const spare = lines + (kept_rows_ + 1) * line_;
     const Number** const segments = reinterpret_cast<const Number**>(lines + this->lines() * line_);
-    std::memset(static_cast<void*>(lines), 0, (kept_rows_ + 1) * line_ * sizeof(Number));
     const auto e = this->epilogue(b);
-    const size_t left = s.left * channels_, row_numbers = s.width * s.channels;
-    const size_t pixels = left < line_ ? std::min(s.width, (line_ - left) / channels_) : 0;
-    const size_t out_numbers = s.out_width * s.out_channels;
+    const size_t tile = kernel_.first_panel(s.out_channels).tile_rows;
+    const auto start = [&](size_t part) {
+      return part == parts ? s.out_width : s.out_width * part / parts / tile * tile;
+    };
+    // Pixels that are read of a line: parts of one row read only their own.
+    const bool is_one = begin / parts == (end - 1) / parts;
+    const size_t reach = (s.out_width - 1) * s.stride_x + s.kernel_width;
+    const size_t low = is_one ? start(begin % parts) * s.stride_x : 0;
+    const size_t high =
+        is_one ? (start((end - 1) % parts + 1) - 1) * s.stride_x + s.kernel_width : reach;
+    for (size_t i = 0; i <= kept_rows_; ++i) {
+      std::memset(static_cast<void*>(lines + i * line_ + low * channels_), 0,
+                  (high - low) * channels_ * sizeof(Number));
+    }
+    const size_t row_numbers = s.width * s.channels;
+    const size_t loads = std::max(low, s.left), loads_end = std::min(high, s.left + s.width);
+    const size_t pixels = loads_end > loads ? loads_end - loads : 0;
+    bool is_first = true;
     size_t loaded = 0;  // padded rows before this one are in `lines`, or no more needed
-    for (size_t row = begin; row < end; ++row) {
+    while (begin < end) {
+      const size_t row = begin / parts, part = begin % parts;
+      const size_t last = std::min(parts, part + end - begin);
+      const size_t column = start(part), columns = start(last) - column;
       const size_t first = row % s.out_height * s.stride_y;
       const auto image = this->x(b) + row / s.out_height * s.height * row_numbers;
-      if (row == begin || first == 0) loaded = first;
+      if (is_first || first == 0) loaded = first;
+      is_first = false;
       for (loaded = std::max(loaded, first); loaded < first + kept_rows_; ++loaded) {
-        if (loaded - s.top >= s.height) continue;
-        const auto from = image + (loaded - s.top) * row_numbers;
-        Number* const to = lines + loaded % kept_rows_ * line_ + left;
+        if (loaded - s.top >= s.height || pixels == 0) continue;
+        const auto from = image + (loaded - s.top) * row_numbers + (loads - s.left) * s.channels;
+        Number* const to = lines + loaded % kept_rows_ * line_ + loads * channels_;
         if (is_wider_) this->load_wider(from, pixels, s.channels, spare, to);
         else this->load(from, pixels * s.channels, to);
       }
@@ -86,10 +115,13 @@ class RowConv : public Base {
         if (y - s.top >= s.height) segments[ky] = zeros;
         else if (kept_rows_) segments[ky] = lines + y % kept_rows_ * line_;
         else segments[ky] = Base::numbers(image + (y - s.top) * row_numbers);
+        segments[ky] += column * s.stride_x * channels_;
       }
-      kernel_.run({s.out_width, s.out_channels, s.kernel_width * channels_, s.kernel_height,
-                   segments, s.stride_x * channels_, packed(), this->y(b) + row * out_numbers,
-                   s.out_channels, 0, panels_, e.from_pixel(row * s.out_width)});
+      const size_t pixel = row * s.out_width + column;
+      kernel_.run({columns, s.out_channels, s.kernel_width * channels_, s.kernel_height, segments,
+                   s.stride_x * channels_, packed(), this->y(b) + pixel * s.out_channels,
+                   s.out_channels, 0, panels_, e.from_pixel(pixel)});
+      begin += last - part;
     }
   }
 

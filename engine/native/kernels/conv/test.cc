@@ -100,6 +100,20 @@ void check(const char* isa_name, uint32_t isa) {
             random);
     }
   }
+  // Signals, whose one row is shared out.
+  for (size_t width : {70, 211, 640}) {
+    for (size_t stride : {1, 2, 5}) {
+      for (size_t pad : {0, 2, 8}) {
+        check(isa_name, isa,
+              {1 + width % 2, 1, width, 1, 6, 13, 1, 9, 1, stride, 1, 1, 0, pad, 0, pad / 2, 13,
+               true, "prelu"},
+              random);
+        check(isa_name, isa,
+              {1, 3, width, 1, 5, 20, 3, 5, 1, stride, 1, 1, pad / 4, pad, 1, pad, 0, true, "clip"},
+              random);
+      }
+    }
+  }
   // Every number of channels, in tiles at the edge and inside.
   for (size_t channels = 2; channels <= 70; ++channels) {
     for (size_t kernel : {3, 5}) {
