@@ -242,3 +242,31 @@ def test_split_with_a_part_left_out() -> None:
     node = Node("split", ("x",), ("", "y", "", "z"), {"axis": 1, "num_outputs": 4})
     types = {"x": Type("float32", (2, 7, 3)), "y": Type("float32", (2, 2, 3))}
     assert_agrees(graph_of([node], {**types, "z": Type("float32", (2, 1, 3))}))
+
+
+def test_space_is_joined_without_a_copy() -> None:
+    nodes = [
+        Node("conv", ("x", "w"), ("c",)),
+        Node("reshape", ("c", "shape"), ("r",)),
+        Node("transpose", ("r",), ("y",), {"perm": (0, 2, 1)}),
+    ]
+    types = {"x": Type("float32", (1, 4, 5, 5)), "y": Type("float32", (1, 9, 4))}
+    weights = np.random.default_rng(0).normal(size=(4, 4, 3, 3)).astype(np.float32)
+    shape = np.array((1, 4, 9), np.int64)
+    graph = graph_of(nodes, types, w=weights, shape=shape)
+    assert kernels(graph) == ["copy", "conv"]
+    assert_agrees(graph)
+
+
+def test_a_sum_lies_as_its_reader_wants_it() -> None:
+    turned, rows = Type("float32", (1, 6, 5)), Type("float32", (1, 5, 6))
+    nodes = [
+        Node("transpose", ("x",), ("t",), {"perm": (0, 2, 1)}),
+        Node("add", ("t", "z"), ("s",)),
+        Node("layer_normalization", ("s", "scale"), ("n",)),
+        Node("add", ("s", "n"), ("y",)),
+    ]
+    types = {"x": turned, "z": rows, "y": rows}
+    graph = graph_of(nodes, types, scale=np.ones(6, np.float32))
+    assert kernels(graph).count("copy") == 1
+    assert_agrees(graph)

@@ -125,13 +125,28 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
     )
 
 
+# Ops that want C-contiguous rows, whatever order their input comes in.
+_BY_ROWS = frozenset({"layer_normalization", "rms_normalization", "matmul", "softmax", "reshape"})
+
+
 def _common_order(lowering: Lowering, node: Node) -> Order:
-    """The order of the first operand that has the output's rank and is computed."""
+    """The order of the first of the largest operands that are computed.
+
+    Where another one as large is C-contiguous and a reader wants that, it is C-contiguous too:
+    else a residual stream that began in another order would be turned round by every block.
+    """
     rank = len(lowering.dims(node.outputs[0]))
-    for name in sorted(node.inputs, key=lambda n: -lowering.type(n).elements):
-        if len(lowering.dims(name)) == rank and not lowering.is_constant(name):
-            return lowering.order(name)
-    return plain(rank)
+    names = [n for n in node.inputs if len(lowering.dims(n)) == rank]
+    names = [n for n in names if not lowering.is_constant(n)]
+    if not names:
+        return plain(rank)
+    most = max(lowering.type(name).elements for name in names)
+    orders = [lowering.order(n) for n in names if lowering.type(n).elements == most]
+    if plain(rank) in orders[1:]:
+        readers = lowering.readers.get(node.outputs[0], ())
+        if any(reader.op in _BY_ROWS for reader in readers):
+            return plain(rank)
+    return orders[0]
 
 
 def _operand(lowering: Lowering, name: str, output: str, order: Order) -> tuple[View, list[int]]:

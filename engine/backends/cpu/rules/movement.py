@@ -36,10 +36,15 @@ def lower_transpose(lowering: Lowering, node: Node) -> None:
 
 @rule("reshape", "flatten", "squeeze", "unsqueeze", moves=True)
 def lower_reshape(lowering: Lowering, node: Node) -> None:
-    """The same memory once it is C-contiguous."""
+    """The same memory once it is C-contiguous, or where space alone is cut up anew."""
     x, y = node.inputs[0], node.outputs[0]
-    view = lowering.get(x, plain(len(lowering.dims(x))), stored=True)
-    lowering.alias(y, view, plain(len(lowering.dims(y))))
+    dims, shape = lowering.dims(x), lowering.dims(y)
+    order, last = lowering.order(x), channels_last(len(shape))
+    if len(shape) > 2 and order == channels_last(len(dims)) and dims[:2] == shape[:2]:
+        lowering.alias(y, lowering.get(x, order, stored=True), last)
+    else:
+        view = lowering.get(x, plain(len(dims)), stored=True)
+        lowering.alias(y, view, plain(len(shape)))
 
 
 def _axis_strides(view: View, order: Order) -> dict[int, int]:
