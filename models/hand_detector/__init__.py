@@ -1,0 +1,1 @@
+"""The hand detector: its weights, and the recipe that makes them."""

@@ -1,0 +1,1 @@
+"""Hand landmarks and gestures: their weights, and the recipe that makes them."""
