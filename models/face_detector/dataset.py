@@ -1,26 +1,25 @@
-"""Training pictures as one tensor on the device.
+"""The training pictures of the face detector and their labels.
 
 `python -m palmkit.models.face_detector.dataset DATA LABELS OUT` packs the training part of the
-labels with their pictures into one folder; `Bank` holds them decoded, with their labels.
+labels with their pictures into one folder; `examples` is what the bank takes of it.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 
+from palmkit.models.detection.bank import Example
 from palmkit.models.face_detector.labels import LARGEST_SHARE, TERMS, read_picture, share_of
 from palmkit.models.training.pack import Packed, write_pack
-from palmkit.models.training.pixels import Pixels, cumulative
 
 VALIDATION_SHARE = 0.07
-MOST_FACES, MOST_IGNORED = 96, 24
 SET_WEIGHTS = {
     "eden": 0.27,
     "maskon": 0.08,
@@ -92,35 +91,18 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int =
     write_pack(out, entries, lambda entry: read_picture(data, entry["file"]), quality)
 
 
-class Bank(Pixels):
-    """The training pictures and their labels."""
-
-    def __init__(self, packed: Packed, device: torch.device) -> None:
-        """Copy the pictures to `device`."""
-        super().__init__(packed.pictures, device)
-        count = len(packed.pictures)
-        faces = np.zeros((count, MOST_FACES, 14), np.float32)
-        ignored = np.zeros((count, MOST_IGNORED, 4), np.float32)
-        face_counts, ignored_counts = np.zeros(count, np.int64), np.zeros(count, np.int64)
-        weights = np.zeros(count, np.float64)
-        names = [entry["set"] for entry in packed.entries]
-        for row, entry in enumerate(packed.entries):
-            known = np.asarray(entry["faces"], np.float32).reshape(-1, 14)[:MOST_FACES]
-            doubtful = np.asarray(entry["ignored"], np.float32).reshape(-1, 4)[:MOST_IGNORED]
-            faces[row, : len(known)], face_counts[row] = known, len(known)
-            ignored[row, : len(doubtful)], ignored_counts[row] = doubtful, len(doubtful)
-            weights[row] = SET_WEIGHTS[entry["set"]] / names.count(entry["set"])
-            weights[row] *= 4.0 if entry["hard"] else 1.0
-        self.faces = torch.from_numpy(faces).to(device)
-        self.face_counts = torch.from_numpy(face_counts).to(device)
-        self.ignored = torch.from_numpy(ignored).to(device)
-        self.ignored_counts = torch.from_numpy(ignored_counts).to(device)
-        clean = (face_counts == 0) & (ignored_counts == 0)
-        size = (faces[:, 0, 2:4] - faces[:, 0, :2]).max(axis=1)
-        single = (face_counts == 1) & (ignored_counts == 0) & (size >= 40)
-        self.all_weights = cumulative(weights, device)
-        self.clean_weights = cumulative(np.where(clean, weights, 0), device)
-        self.single_weights = cumulative(np.where(single, weights, 0), device)
+def examples(packed: Packed) -> list[Example]:
+    """The pack as the bank takes it, every set drawn as often as SET_WEIGHTS says."""
+    counts = Counter(entry["set"] for entry in packed.entries)
+    return [
+        Example(
+            picture,
+            np.asarray(entry["faces"], np.float32).reshape(-1, 14),
+            np.asarray(entry["ignored"], np.float32).reshape(-1, 4),
+            SET_WEIGHTS[entry["set"]] / counts[entry["set"]] * (4.0 if entry["hard"] else 1.0),
+        )
+        for picture, entry in zip(packed.pictures, packed.entries, strict=True)
+    ]
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import torch
 
-from palmkit.models.face_detector.network import STRIDES, ExportedNetwork, FaceNetwork
+from palmkit.models.detection.network import STRIDES, DetectorNetwork, ExportedNetwork
+from palmkit.models.face_detector.train import POINTS
 from palmkit.models.training import export as training
 
 VERSION = "1.0"
@@ -23,7 +24,7 @@ LICENCE = "Apache-2.0"
 
 def export_onnx(checkpoint: Path, out: Path) -> None:
     """Write the averaged network of a checkpoint as ONNX, opset 17."""
-    network = FaceNetwork()
+    network = DetectorNetwork(POINTS)
     state = torch.load(checkpoint, map_location="cpu", weights_only=True)
     network.load_state_dict(state["averaged"])
     names = [f"{kind}_{stride}" for stride in STRIDES for kind in ("score", "box", "points")]

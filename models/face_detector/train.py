@@ -14,13 +14,18 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
-from palmkit.models.face_detector.compose import Batch, Composer
-from palmkit.models.face_detector.dataset import Bank
-from palmkit.models.face_detector.losses import detection_loss
-from palmkit.models.face_detector.network import STRIDES, FaceNetwork
+from palmkit.models.detection.bank import Bank, Shape
+from palmkit.models.detection.compose import Batch, Composer
+from palmkit.models.detection.losses import detection_loss
+from palmkit.models.detection.network import STRIDES, DetectorNetwork
+from palmkit.models.face_detector.dataset import examples
 from palmkit.models.face_detector.teacher_network import YuNet
 from palmkit.models.training import loop
 from palmkit.models.training.pack import read_pack
+
+POINTS = 5
+# Left and right change places in the mirror image.
+FACE = Shape(mirrored=(1, 0, 2, 4, 3))
 
 
 @dataclass(frozen=True)
@@ -62,7 +67,7 @@ class Trainer(loop.Trainer):
         """teacher: None: labels alone."""
         device = composer.bank.device
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, FaceNetwork(), device, beside=Hints())
+        super().__init__(recipe, DetectorNetwork(POINTS), device, beside=Hints())
         self.composer = composer
         self.teacher = None if teacher is None else teacher.to(device).eval()
         self.judge = torch.compile(self.forward, dynamic=False) if self.fast else self.forward
@@ -102,7 +107,7 @@ class Trainer(loop.Trainer):
 
 def trainer(pack: Path, recipe: Recipe, teacher: Path | None, device: torch.device) -> Trainer:
     """What trains on a pack; teacher: YuNet's ONNX file."""
-    composer = Composer(Bank(read_pack(pack), device), fast=device.type == "cuda")
+    composer = Composer(Bank(examples(read_pack(pack)), FACE, device), fast=device.type == "cuda")
     return Trainer(recipe, composer, YuNet(teacher) if teacher else None)
 
 

@@ -1,11 +1,12 @@
 """Make the hands' labels: where they are and their landmarks, by MediaPipe's networks.
 
 `python -m palmkit.models.hand_detector.labels DATA TEACHERS OUT` reads the indexes in DATA and
-writes OUT/labels.jsonl (OUT/labels-I.jsonl with --share I/N), one object a picture: file, set, split, hash (of the look), hands,
-ignored. A hand has landmarks (21 of x, y, z, pixels), presence, right (0..1), spread (how far the
-teacher's answers lie apart, in palm sizes) and gesture (null where unknown); an ignored box is x1,
-y1, x2, y2: something like a hand that nobody is sure of. Every landmark is a mean over turned,
-scaled and mirrored crops. Pictures that are already in the file are skipped.
+writes OUT/labels.jsonl (OUT/labels-I.jsonl with --share I/N), one object a picture: file, set,
+split, hash (of the look), hands, ignored. A hand has landmarks (21 of x, y, z, pixels), presence,
+right (0..1), spread (how far the teacher's answers lie apart, in palm sizes) and gesture (null
+where unknown); an ignored box is x1, y1, x2, y2: something like a hand that nobody is sure of.
+Every landmark is a mean over turned, scaled and mirrored crops. Pictures that are already in the
+file are skipped.
 """
 
 from __future__ import annotations
@@ -17,12 +18,12 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from PIL import Image
 from tqdm import tqdm
 
+from palmkit.kits import FaceDetector
 from palmkit.kits.boxes import iou
 from palmkit.kits.crop import Crop
-from palmkit.kits.hands.crop import crop_from_landmarks, palm_size
+from palmkit.kits.hands.crop import palm_size
 from palmkit.models.face_detector.labels import difference_hash, read_picture, share_of
 from palmkit.models.hand_detector import teachers
 from palmkit.models.hand_detector.teachers import Array, Palms, Picture
@@ -81,6 +82,7 @@ class Committee:
         """Open the networks in `folder`."""
         self.palms = teachers.palm_detector(folder, DOUBTFUL)
         self.read = teachers.hand_reader(folder)
+        self.faces = FaceDetector(min_score=0.5)
 
     def average(self, picture: Picture, crop: Crop) -> Found:
         """Mean landmarks over views of a hand, the crop following what is seen."""
@@ -186,12 +188,21 @@ class Committee:
             found = merged(found, self.find(picture, (1, 2, 3), ()))
             missing = [box for box in boxes if not any(agree(box, hand) for hand in found)]
             found = merged(found, [self.search(picture, box) for box in missing])
+        if row["set"] not in HAND_SETS:
+            found = [hand for hand in found if not self.is_face(picture, hand)]
+            found = [hand if is_very_sure(hand) else hand._replace(spread=1.0) for hand in found]
         sure = [hand for hand in found if is_sure(hand)]
         doubt = [hand.box for hand in found if not is_sure(hand) and hand.presence > 0.1]
         doubt += [box for box in boxes if not any(agree(box, hand) for hand in sure)]
         shift = np.asarray([border, border, 0], np.float32)
         moved = [hand._replace(landmarks=hand.landmarks - shift) for hand in sure]
         return moved, [box - border for box in doubt]
+
+    def is_face(self, picture: Picture, hand: Found) -> bool:
+        """Whether our face detector says that the hand is a face."""
+        boxes = self.faces.detect(picture).boxes
+        corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
+        return bool((iou(hand.box[None], corners) > 0.3).any())
 
     def parts(self, picture: Picture, row: Mapping[str, Any]) -> list[Array]:
         """Overlapping tiles of pictures where hands are small."""
@@ -225,6 +236,11 @@ def agree(box: Array, hand: Found) -> bool:
 def is_sure(hand: Found) -> bool:
     """Whether the teachers agree with themselves about a hand."""
     return hand.presence > SURE and hand.spread < 0.16 and palm_size(hand.landmarks) > 8
+
+
+def is_very_sure(hand: Found) -> bool:
+    """What counts where nobody has looked for hands."""
+    return hand.presence > 0.9 and hand.spread < 0.08
 
 
 def merged(first: list[Found], more: list[Found]) -> list[Found]:

@@ -87,9 +87,7 @@ def palm_detector(folder: Path, min_score: float = 0.5) -> PalmDetector:
         values = np.concatenate([boxes, points.reshape(-1, 14)], axis=1)
         rows, means = weighted_nms(boxes, scores[kept], values, 0.3, 0)
         back = (means.reshape(-1, 9, 2) - np.asarray(corner, np.float32)) / np.float32(scale)
-        return Palms(
-            back[:, :2].reshape(-1, 4), scores[kept][rows].astype(np.float32), back[:, 2:]
-        )
+        return Palms(back[:, :2].reshape(-1, 4), scores[kept][rows].astype(np.float32), back[:, 2:])
 
     return detect
 
@@ -99,8 +97,8 @@ def palm_crop(box: Array, points: Array) -> Crop:
     along = points[2] - points[0]
     angle = math.atan2(float(along[0]), -float(along[1]))
     side = float((box[2:] - box[:2]).max())
-    centre = Crop(*(float(value) for value in (box[:2] + box[2:]) / 2), max(side, 1.0), angle)
-    return centre.moved(0, -0.5, 2.6)
+    x, y = (float(value) for value in (box[:2] + box[2:]) / 2)
+    return Crop(x, y, max(side, 1.0), angle).moved(0, -0.5, 2.6)
 
 
 def followed_crop(landmarks: Array) -> Crop:

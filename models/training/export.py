@@ -17,23 +17,25 @@ def export_onnx(
     outputs: Sequence[str],
     out: Path,
     axes: Mapping[str, dict[int, str]] | None = None,
+    beside: Mapping[str, Tensor] | None = None,
 ) -> None:
-    """Write a network of one input, "image", as ONNX, opset 17.
+    """Write a network as ONNX, opset 17.
 
-    image: an example of the input. outputs: their names. axes: names of the dimensions that are
-    free, by input or output.
+    image: an example of the input "image". beside: examples of further inputs, by name. outputs:
+    their names. axes: names of the dimensions that are free, by input or output.
     """
     import torch
 
+    more = beside or {}
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DeprecationWarning)
         torch.onnx.export(
             network.eval(),
-            (image,),
+            (image, *more.values()),
             str(out),
             opset_version=17,
             dynamo=False,
-            input_names=["image"],
+            input_names=["image", *more],
             output_names=list(outputs),
             dynamic_axes=dict(axes or {}),
         )
@@ -44,11 +46,13 @@ def export_palm(
     out: Path,
     metadata: Mapping[str, str],
     weights: Literal["auto", "float16", "float32"] = "auto",
+    shapes: Sequence[Mapping[str, Sequence[int]]] | None = None,
 ) -> None:
     """Convert with our own converter and save with the metadata.
 
-    weights: as in palmkit.engine.save; "float16" rounds them.
+    weights, shapes: as in palmkit.engine.save; "float16" rounds them; without shapes to plan for
+    ([]) the file is small and its loader makes the plan.
     """
     from palmkit.engine import convert, save
 
-    save(replace(convert(onnx), metadata=dict(metadata)), out, weights)
+    save(replace(convert(onnx), metadata=dict(metadata)), out, weights, shapes)

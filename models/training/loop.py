@@ -76,11 +76,12 @@ class Trainer(ABC):
             betas=(0.9, 0.99),
         )
         self.step = 0
+        self.spent = 0.0
 
     @property
     def progress(self) -> float:
-        """Share of the steps done, 0..1."""
-        return self.step / self.recipe.steps
+        """Share of the steps done, or of the minutes given if that is more: 0..1."""
+        return min(max(self.step / self.recipe.steps, self.spent), 1.0)
 
     @abstractmethod
     def loss(self) -> tuple[Tensor, Tensor]:
@@ -139,6 +140,8 @@ class Trainer(ABC):
 def train(trainer: Trainer, out: Path, minutes: float = math.inf) -> Path:
     """Train until the recipe's last step or the time is up; returns the checkpoint.
 
+    The learning rate ends with whichever comes first.
+
     Goes on from out/checkpoint.pt where there is one.
     """
     out.mkdir(parents=True, exist_ok=True)
@@ -148,8 +151,9 @@ def train(trainer: Trainer, out: Path, minutes: float = math.inf) -> Path:
         trainer.restore(torch.load(checkpoint, map_location=trainer.device, weights_only=True))
     steps = trainer.recipe.steps
     bar = tqdm(total=steps, initial=trainer.step, disable=not sys.stderr.isatty())
-    while trainer.step < steps and time.monotonic() - started < minutes * 60:
+    while trainer.step < steps and trainer.spent < 1:
         parts = trainer.advance()
+        trainer.spent = (time.monotonic() - started) / 60 / minutes
         bar.update()
         if trainer.step % 500 == 0 or trainer.step in (1, 20, 100):
             named = zip(trainer.parts, parts.tolist(), strict=True)

@@ -1,7 +1,7 @@
 """The network: depthwise-separable residual stages, a top-down neck, one head a stride.
 
-Every stage trades YuNet's costly 64-channel work at a quarter of the resolution for width
-where faces are decided: strides 8, 16 and 32.
+Little is spent at half and quarter resolution; the width lies where objects are decided: at
+strides 8, 16 and 32.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ class Level(NamedTuple):
     """One stride's predictions, NCHW.
 
     logits: float32[n, 1, h, w]; distances: float32[n, 4, h, w], left, top, right, bottom of
-    the cell's centre in strides; points: float32[n, 10, h, w], (x, y) offsets in strides;
+    the cell's centre in strides; points: float32[n, 2k, h, w], (x, y) offsets in strides;
     features: float32[n, c, h, w], the neck's output.
     """
 
@@ -33,18 +33,19 @@ class Level(NamedTuple):
     features: Tensor
 
 
-class FaceNetwork(nn.Module):
+class DetectorNetwork(nn.Module):
     """RGB 0..1 to the three levels' predictions."""
 
     def __init__(
         self,
+        points: int,
         stem: int = 16,
         channels: Sequence[int] = (32, 96, 128, 128),
         blocks: Sequence[int] = (1, 2, 3, 3),
         kernels: Sequence[int] = (3, 3, 5, 5),
         neck: int = 64,
     ) -> None:
-        """Channels, shortcut blocks and depthwise kernels of strides 4, 8, 16 and 32."""
+        """Key points an object; channels, shortcut blocks, depthwise kernels of strides 4 to 32."""
         super().__init__()
         self.stem = convolve(3, stem, 3, 2)
         stages: list[nn.Module] = []
@@ -61,7 +62,7 @@ class FaceNetwork(nn.Module):
         self.laterals = nn.ModuleList(convolve(width, neck, 1) for width in channels[1:])
         self.necks = nn.ModuleList(Separable(neck, neck) for _ in STRIDES)
         self.heads = nn.ModuleList(Separable(neck, neck) for _ in STRIDES)
-        self.predictors = nn.ModuleList(nn.Conv2d(neck, 15, 1) for _ in STRIDES)
+        self.predictors = nn.ModuleList(nn.Conv2d(neck, 5 + 2 * points, 1) for _ in STRIDES)
         for predictor in self.predictors:
             assert isinstance(predictor, nn.Conv2d) and predictor.bias is not None
             nn.init.normal_(predictor.weight, std=0.01)
@@ -85,7 +86,7 @@ class FaceNetwork(nn.Module):
                 y = y + functional.interpolate(above, scale_factor=2.0, mode="nearest")
             features: Tensor = self.necks[index](functional.relu(y))
             predicted: Tensor = self.predictors[index](self.heads[index](features))
-            logits, boxes, points = torch.split(predicted, [1, 4, 10], dim=1)
+            logits, boxes, points = torch.split(predicted, [1, 4, predicted.shape[1] - 5], dim=1)
             distances = boxes.clamp(max=LARGEST_LOG_DISTANCE).exp()
             levels.append(Level(logits, distances, points, features))
             above = features
@@ -95,7 +96,7 @@ class FaceNetwork(nn.Module):
 class ExportedNetwork(nn.Module):
     """The network as the kit runs it: RGB 0..255 NHWC in, nine NHWC maps out."""
 
-    def __init__(self, network: FaceNetwork) -> None:
+    def __init__(self, network: DetectorNetwork) -> None:
         """Wrap a trained network, whose first convolution takes the division by 255."""
         super().__init__()
         self.network = network

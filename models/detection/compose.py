@@ -1,6 +1,6 @@
 """Endless compositions of training pictures, labels carried along.
 
-Mosaics, zooms, rotations and faces pasted on other pictures make small faces and crowds out of
+Mosaics, zooms, rotations and objects pasted on other pictures make small objects and crowds out of
 portraits; every number is drawn anew for each batch, on the device.
 """
 
@@ -12,24 +12,24 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from palmkit.models.face_detector.dataset import MOST_IGNORED, Bank
-from palmkit.models.face_detector.render import GRID, PASTES, render
+from palmkit.models.detection.bank import MOST_IGNORED, Bank
+from palmkit.models.detection.render import GRID, PASTES, render
 from palmkit.models.training.pixels import Source, disturb, disturbances, drawn_rows, uniform
 
-KEPT_FACES, KEPT_IGNORED = 112, 64
-SMALLEST_FACE = 7.0
+KEPT_OBJECTS, KEPT_IGNORED = 112, 64
+SMALLEST = 7.0
 
 
 class Batch(NamedTuple):
     """Composed pictures and labels, in pixels of the composition.
 
     images: float32[n, 3, size, size], RGB 0..1.
-    faces: float32[n, m, 14], box and points; present: bool[n, m]; pointed: bool[n, m, 5].
+    objects: float32[n, m, 4 + 2k], box and points; present: bool[n, m]; pointed: bool[n, m, k].
     ignored: float32[n, k, 4]; doubtful: bool[n, k].
     """
 
     images: Tensor
-    faces: Tensor
+    objects: Tensor
     present: Tensor
     pointed: Tensor
     ignored: Tensor
@@ -45,20 +45,28 @@ class Placement(NamedTuple):
     target: Tensor
 
 
-def transform(scale: Tensor, spread: float) -> Tensor:
+def transform(scale: Tensor, spread: float, anyhow: float = 0.0) -> Tensor:
     """float32[..., 2, 2]: scale with rotation, mirroring and a little stretch.
 
     spread: standard deviation of the rotation in degrees; one in ten turns three times more.
+    anyhow: share that turns by any angle.
     """
     shape, device = scale.shape, scale.device
     wild = torch.where(torch.rand(shape, device=device) < 0.1, 3.0, 1.0)
     angle = torch.randn(shape, device=device) * wild * spread * (np.pi / 180)
+    free = uniform(-np.pi, np.pi, *shape, device=device)
+    angle = torch.where(torch.rand(shape, device=device) < anyhow, free, angle)
     stretch = torch.exp(torch.randn(shape, device=device) * 0.07)
     flip = torch.where(torch.rand(shape, device=device) < 0.5, -1.0, 1.0)
     cos, sin = angle.cos() * scale, angle.sin() * scale
     first = torch.stack([cos * stretch * flip, -sin / stretch], dim=-1)
     second = torch.stack([sin * stretch * flip, cos / stretch], dim=-1)
     return torch.stack([first, second], dim=-2)
+
+
+def hulls(points: Tensor) -> Tensor:
+    """Boxes round points: float32[..., k, 2] to float32[..., 4]."""
+    return torch.cat([points.amin(dim=-2), points.amax(dim=-2)], dim=-1)
 
 
 def place_boxes(boxes: Tensor, place: Placement) -> Tensor:
@@ -114,12 +122,12 @@ class Composer:
         cells = torch.stack([x0, y0, x1, y1], dim=-1)
 
         place = self.place_cells(cells, grid, size)
-        faces, pointed, usable, doubtful, ignored, unsure = self.carry_labels(place, cells)
+        objects, pointed, usable, doubtful, ignored, unsure = self.carry_labels(place, cells)
         paste, ellipses, boxes, points, labelled, known = self.place_pastes(count, size)
-        corner = torch.maximum(faces[:, :, None, :2], boxes[:, None, :, :2])
-        far = torch.minimum(faces[:, :, None, 2:4], boxes[:, None, :, 2:])
+        corner = torch.maximum(objects[:, :, None, :2], boxes[:, None, :, :2])
+        far = torch.minimum(objects[:, :, None, 2:4], boxes[:, None, :, 2:])
         overlap = (far - corner).clamp(min=0).prod(dim=-1).sum(dim=-1)
-        hidden = overlap / area(faces[..., :4]).clamp(min=1e-3)
+        hidden = overlap / area(objects[..., :4]).clamp(min=1e-3)
         doubtful = doubtful | (usable & (hidden > 0.3))
         usable = usable & (hidden <= 0.3)
         doubtful &= hidden < 0.9
@@ -133,11 +141,12 @@ class Composer:
         good = labelled & (buried < 0.3) & (seen > 0.55)
         pasted = torch.cat([inner, points.flatten(-2)], dim=-1)
 
-        all_faces = torch.cat([faces, pasted], dim=1)
+        all_objects = torch.cat([objects, pasted], dim=1)
         all_pointed = torch.cat([pointed, known & good[..., None]], dim=1)
         all_usable = torch.cat([usable, good], dim=1)
-        order = (all_usable + torch.rand_like(all_faces[..., 0]) * 0.5).topk(KEPT_FACES).indices
-        regions = torch.cat([faces[..., :4], inner, ignored], dim=1)
+        order = all_usable + torch.rand_like(all_objects[..., 0]) * 0.5
+        order = order.topk(min(KEPT_OBJECTS, order.shape[1])).indices
+        regions = torch.cat([objects[..., :4], inner, ignored], dim=1)
         all_doubtful = torch.cat([doubtful, labelled & ~good, unsure], dim=1)
         kept = (all_doubtful + torch.rand_like(regions[..., 0]) * 0.5).topk(KEPT_IGNORED).indices
 
@@ -151,57 +160,59 @@ class Composer:
         images = self.disturb(images, disturbances(count, device))
         return Batch(
             images.contiguous(memory_format=torch.channels_last),
-            all_faces.gather(1, order[..., None].expand(-1, -1, 14)),
+            all_objects.gather(1, order[..., None].expand(-1, -1, all_objects.shape[-1])),
             all_usable.gather(1, order),
-            all_pointed.gather(1, order[..., None].expand(-1, -1, 5)),
+            all_pointed.gather(1, order[..., None].expand(-1, -1, all_pointed.shape[-1])),
             regions.gather(1, kept[..., None].expand(-1, -1, 4)),
             all_doubtful.gather(1, kept),
         )
 
     def place_cells(self, cells: Tensor, grid: Tensor, size: int) -> Placement:
-        """A picture for each cell: round one of its faces, or anywhere, at a random scale."""
+        """A picture for each cell: round one of its objects, or anywhere, at a random scale."""
         bank, device = self.bank, self.bank.device
         count, slots = cells.shape[:2]
         rows = drawn_rows(bank.all_weights, count, slots)
-        faces = bank.face_counts[rows]
-        chosen = (torch.rand(count, slots, device=device) * faces).long()
-        box = bank.faces[rows, chosen][..., :4]
+        objects = bank.object_counts[rows]
+        chosen = (torch.rand(count, slots, device=device) * objects).long()
+        box = bank.objects[rows, chosen][..., :4]
         whole = bank.sizes[rows, 0]
         side = (cells[..., 2:] - cells[..., :2]).amin(dim=-1).clamp(min=8)
-        face = (box[..., 2:] - box[..., :2]).amax(dim=-1).clamp(min=4)
-        low, high = torch.full_like(side, 7.0).log(), (side * 0.95).log()
+        object_size = (box[..., 2:] - box[..., :2]).amax(dim=-1).clamp(min=4)
+        low, high = torch.full_like(side, 7.0).log(), (side * bank.shape.largest).log()
         wanted = (low + (high - low) * torch.rand(count, slots, device=device)).exp()
-        by_face = (wanted / face).clamp(0.05, 2.5)
+        by_object = (wanted / object_size).clamp(0.05, 2.5)
         by_picture = side / whole.amax(dim=-1)
         by_picture = by_picture * uniform(-1.2, 1.0, count, slots, device=device).exp()
         fitted = (grid == 1)[:, None] & (torch.rand(count, 1, device=device) < 0.4)
         in_full = (side / whole.amax(dim=-1)) * uniform(0.75, 1.15, count, slots, device=device)
-        scale = torch.where(faces > 0, by_face, by_picture)
+        scale = torch.where(objects > 0, by_object, by_picture)
         scale = torch.where(fitted, in_full, scale)
         anywhere = whole * uniform(0.2, 0.8, count, slots, 2, device=device)
-        origin = torch.where((faces > 0)[..., None], (box[..., :2] + box[..., 2:]) / 2, anywhere)
+        origin = torch.where((objects > 0)[..., None], (box[..., :2] + box[..., 2:]) / 2, anywhere)
         origin = torch.where(fitted[..., None], whole / 2, origin)
         span = (cells[..., 2:] - cells[..., :2]) / 2
         room = (span - (wanted / 2)[..., None]).clamp(min=0) + 0.1 * span
         room = torch.where(fitted[..., None], 0.1 * span, room)
         middle = (cells[..., 2:] + cells[..., :2]) / 2
         target = middle + room * uniform(-1, 1, count, slots, 2, device=device)
-        return Placement(rows, transform(scale, 9.0), origin, target)
+        shape = bank.shape
+        matrix = transform(scale, shape.spread_deg, shape.turned_anyhow)
+        return Placement(rows, matrix, origin, target)
 
     def carry_labels(
         self, place: Placement, cells: Tensor
     ) -> tuple[Tensor, Tensor, Tensor, Tensor, Tensor, Tensor]:
         """Faces, their known points, which are usable and doubtful; ignored boxes, which hold."""
         bank = self.bank
-        stored = bank.faces[place.rows]
+        stored = bank.objects[place.rows]
         count, slots, most = stored.shape[:3]
-        real = torch.arange(most, device=bank.device) < bank.face_counts[place.rows][..., None]
-        boxes = place_boxes(stored[..., :4], place)
-        raw = stored[..., 4:].reshape(count, slots, most, 5, 2)
+        real = torch.arange(most, device=bank.device) < bank.object_counts[place.rows][..., None]
+        raw = stored[..., 4:].reshape(*stored.shape[:-1], -1, 2)
         known = ~raw.isnan().any(dim=-1)
         points = place_points(raw.nan_to_num().flatten(2, 3), place).reshape(raw.shape)
+        boxes = hulls(points) if bank.shape.hull else place_boxes(stored[..., :4], place)
         flipped = (torch.linalg.det(place.matrix) < 0)[..., None, None]
-        swap = [1, 0, 2, 4, 3]
+        swap = list(bank.shape.mirrored)
         points = torch.where(flipped[..., None], points[..., swap, :], points)
         known = torch.where(flipped, known[..., swap], known)
         limits = cells[:, :, None]
@@ -214,12 +225,12 @@ class Composer:
         )
         visible = area(clipped) / area(boxes).clamp(min=1e-3)
         spans = clipped[..., 2:] - clipped[..., :2]
-        usable = real & (visible > 0.55) & (spans.amax(dim=-1) >= SMALLEST_FACE)
-        usable &= spans.amin(dim=-1) >= 0.6 * SMALLEST_FACE
+        usable = real & (visible > 0.55) & (spans.amax(dim=-1) >= SMALLEST)
+        usable &= spans.amin(dim=-1) >= 0.6 * SMALLEST
         doubtful = real & ~usable & (visible > 0.08)
         inside = (points > limits[..., None, :2]) & (points < limits[..., None, 2:])
         pointed = known & inside.all(dim=-1)
-        faces = torch.cat([clipped, points.flatten(-2)], dim=-1)
+        objects = torch.cat([clipped, points.flatten(-2)], dim=-1)
         regions = place_boxes(bank.ignored[place.rows], place)
         regions = torch.cat(
             [
@@ -232,7 +243,7 @@ class Composer:
         unsure = order < bank.ignored_counts[place.rows][..., None]
         unsure &= area(regions) > 0
         return (
-            faces.flatten(1, 2),
+            objects.flatten(1, 2),
             pointed.flatten(1, 2),
             usable.flatten(1, 2),
             doubtful.flatten(1, 2),
@@ -243,49 +254,53 @@ class Composer:
     def place_pastes(
         self, count: int, size: int
     ) -> tuple[Placement, Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Elliptic pieces: two in three hold a face, the others none.
+        """Elliptic pieces: two in three hold an object, the others none.
 
-        Returns placements, ellipses, boxes, points, which pieces hold a face, and which points
+        Returns placements, ellipses, boxes, points, which pieces hold an object, and which points
         are known. Unused pieces have empty boxes far outside.
         """
         bank, device = self.bank, self.bank.device
         shape = (count, PASTES)
         used = torch.rand(shape, device=device) < uniform(-1.2, 0.9, count, 1, device=device)
-        with_face = torch.rand(shape, device=device) < 0.67
+        with_object = torch.rand(shape, device=device) < 0.67
         rows = torch.where(
-            with_face,
+            with_object,
             drawn_rows(bank.single_weights, *shape),
             drawn_rows(bank.clean_weights, *shape),
         )
-        with_face = with_face & (bank.face_counts[rows] == 1)
+        with_object = with_object & (bank.object_counts[rows] == 1)
         whole = bank.sizes[rows, 0]
-        stored = bank.faces[rows, 0]
+        stored = bank.objects[rows, 0]
         middle = whole * uniform(0.3, 0.7, *shape, 2, device=device)
         reach = whole.amin(dim=-1, keepdim=True) * uniform(0.08, 0.3, *shape, 1, device=device)
         blank = torch.cat([middle - reach, middle + reach], dim=-1)
-        box = torch.where(with_face[..., None], stored[..., :4], blank)
+        box = torch.where(with_object[..., None], stored[..., :4], blank)
         length = (box[..., 2:] - box[..., :2]).amax(dim=-1)
         wanted = uniform(float(np.log(8)), float(np.log(0.4 * size)), *shape, device=device).exp()
         scale = (wanted / length).clamp(0.03, 2.0)
         origin = (box[..., :2] + box[..., 2:]) / 2
         target = size * uniform(0.02, 0.98, *shape, 2, device=device)
-        place = Placement(rows, transform(scale, 12.0), origin, target)
+        matrix = transform(scale, bank.shape.spread_deg * 4 / 3, bank.shape.turned_anyhow)
+        place = Placement(rows, matrix, origin, target)
         radii = (box[..., 2:] - box[..., :2]) * uniform(0.62, 0.95, *shape, 1, device=device)
         radii = radii * used[..., None]
         softness = uniform(1.0, 3.0, *shape, 1, device=device).exp()
         ellipses = torch.cat([origin, radii, softness], dim=-1)
-        boxes = place_boxes(box[..., None, :], place).squeeze(-2)
-        boxes = torch.where(used[..., None], boxes, -1000.0)
-        raw = stored[..., 4:].reshape(*shape, 5, 2)
+        raw = stored[..., 4:].reshape(*stored.shape[:-1], -1, 2)
+        swap = list(bank.shape.mirrored)
         points = place_points(raw.nan_to_num(), place)
+        boxes = place_boxes(box[..., None, :], place).squeeze(-2)
+        if bank.shape.hull:
+            boxes = torch.where(with_object[..., None], hulls(points), boxes)
+        boxes = torch.where(used[..., None], boxes, -1000.0)
         flipped = (torch.linalg.det(place.matrix) < 0)[..., None, None]
-        points = torch.where(flipped, points[..., [1, 0, 2, 4, 3], :], points)
+        points = torch.where(flipped, points[..., swap, :], points)
         known = ~raw.isnan().any(dim=-1)
-        known = torch.where(flipped[..., 0], known[..., [1, 0, 2, 4, 3]], known)
-        return place, ellipses, boxes, points, used & with_face, known
+        known = torch.where(flipped[..., 0], known[..., swap], known)
+        return place, ellipses, boxes, points, used & with_object, known
 
     def place_fill(self, count: int, size: int) -> tuple[Placement, Tensor]:
-        """What shows where no picture lies: a faceless picture, black or a colour."""
+        """What shows where no picture lies: a empty picture, black or a colour."""
         bank, device = self.bank, self.bank.device
         rows = drawn_rows(bank.clean_weights, count, 1)
         whole = bank.sizes[rows, 0]

@@ -1,4 +1,4 @@
-"""Which cells answer for which face, and what their predictions cost."""
+"""Which cells answer for which object, and what their predictions cost."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from palmkit.models.face_detector.compose import Batch
-from palmkit.models.face_detector.network import STRIDES, Level
+from palmkit.models.detection.compose import Batch
+from palmkit.models.detection.network import STRIDES, Level
 
 MOST_CELLS = 9
 
@@ -60,7 +60,7 @@ def iou_and_spread(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Assignment(NamedTuple):
-    """For every face MOST_CELLS cells: int64[n, m, k] indexes, and bool[n, m, k] which hold."""
+    """For every object MOST_CELLS cells: int64[n, m, k] indexes, and bool[n, m, k] which hold."""
 
     cells: Tensor
     chosen: Tensor
@@ -68,8 +68,8 @@ class Assignment(NamedTuple):
 
 @torch.no_grad()
 def assign(flat: Flat, batch: Batch, size: int) -> Assignment:
-    """SimOTA (Ge et al., YOLOX, 2021) among the 27 cells round a face's middle."""
-    boxes = batch.faces[..., :4]
+    """SimOTA (Ge et al., YOLOX, 2021) among the 27 cells round an object's middle."""
+    boxes = batch.objects[..., :4]
     middle = (boxes[..., :2] + boxes[..., 2:]) / 2
     side = (boxes[..., 2:] - boxes[..., :2]).amax(dim=-1)
     device = boxes.device
@@ -143,14 +143,17 @@ def detection_loss(
     centres, strides = flat.centres[index], flat.strides[index]
     distances = flat.distances.gather(1, flat_index[..., None].expand(-1, -1, 4))
     predicted = decode_boxes(distances.reshape(*shape, 4), centres, strides)
-    truth = batch.faces[..., :4][:, :, None]
+    truth = batch.objects[..., :4][:, :, None]
     iou, spread = iou_and_spread(predicted, truth)
     box_loss = ((1 - iou + spread.clamp(max=4)) * weight).sum() / count
 
-    offsets = flat.points.gather(1, flat_index[..., None].expand(-1, -1, 10))
-    points = offsets.reshape(*shape, 5, 2) * strides[..., None, None] + centres[..., None, :]
+    count_points = batch.pointed.shape[-1]
+    offsets = flat.points.gather(1, flat_index[..., None].expand(-1, -1, 2 * count_points))
+    points = (
+        offsets.reshape(*shape, count_points, 2) * strides[..., None, None] + centres[..., None, :]
+    )
     side = (truth[..., 2:] - truth[..., :2]).amax(dim=-1).clamp(min=1)
-    true_points = batch.faces[..., 4:].reshape(*batch.faces.shape[:2], 1, 5, 2)
+    true_points = batch.objects[..., 4:].reshape(*batch.objects.shape[:2], 1, count_points, 2)
     error = (points - true_points) / side[..., None, None]
     known = (batch.pointed[:, :, None] & chosen[..., None]).float()
     cost = functional.smooth_l1_loss(error, torch.zeros_like(error), beta=0.03, reduction="none")

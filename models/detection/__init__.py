@@ -1,0 +1,1 @@
+"""What the detectors' recipes share: network, losses, and compositions of training pictures."""
