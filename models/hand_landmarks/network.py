@@ -130,7 +130,9 @@ class HandNetwork(nn.Module):
         heat = raw[:, :LANDMARKS].softmax(dim=2)
         grid = self.grid
         assert isinstance(grid, Tensor)
-        flat = heat @ grid
+        # In bfloat16 a coordinate would be a multiple of 1/256.
+        with torch.autocast(x.device.type, enabled=False):
+            flat = heat @ grid
         depth = (heat * raw[:, LANDMARKS:]).sum(dim=2, keepdim=True)
         depth = depth - depth[:, :1]
         landmarks = torch.cat([flat, depth], dim=2)
