@@ -30,9 +30,9 @@ BLEND_IOU = 0.8
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Faces, maybe the same one many times, in pixels.
+    """Faces or hands, maybe the same one many times, in pixels.
 
-    boxes: float32[n, 4], corners; scores: float32[n]; keypoints: float32[n, 5, 2].
+    boxes: float32[n, 4], corners; scores: float32[n]; keypoints: float32[n, k, 2].
     """
 
     boxes: Floats
@@ -49,11 +49,11 @@ class Candidates:
 
     @staticmethod
     def joined(parts: list[Candidates]) -> Candidates:
-        """All of them, in order."""
+        """All of them, in order; at least one part."""
         return Candidates(
-            np.concatenate([np.zeros((0, 4), np.float32), *(part.boxes for part in parts)]),
-            np.concatenate([np.zeros(0, np.float32), *(part.scores for part in parts)]),
-            np.concatenate([np.zeros((0, 5, 2), np.float32), *(part.keypoints for part in parts)]),
+            np.concatenate([part.boxes for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate([part.keypoints for part in parts]),
         )
 
 
@@ -62,28 +62,31 @@ def network_input(canvas: Image) -> dict[str, Floats]:
     return {"image": canvas[None].astype(np.float32)}
 
 
-def decode(outputs: Mapping[str, NDArray[Any]], min_score: float) -> Candidates:
+def decode(outputs: Mapping[str, NDArray[Any]], min_score: float, keypoints: int = 5) -> Candidates:
     """The cells that score at least `min_score`, in pixels of the network's input.
 
+    keypoints: how many an object has; points_s has twice as many channels.
     Cells with values that are not finite, or a box without area, are left out.
     Raises ModelError if an output is missing or has another shape than this file's head says.
     """
-    return Candidates.joined([_decode_stride(outputs, stride, min_score) for stride in STRIDES])
+    return Candidates.joined(
+        [_decode_stride(outputs, stride, min_score, keypoints) for stride in STRIDES]
+    )
 
 
 def _decode_stride(
-    outputs: Mapping[str, NDArray[Any]], stride: int, min_score: float
+    outputs: Mapping[str, NDArray[Any]], stride: int, min_score: float, count: int
 ) -> Candidates:
     scores = _cells(outputs, f"score_{stride}", 1)[:, :, 0]
     boxes = _cells(outputs, f"box_{stride}", 4)
-    points = _cells(outputs, f"points_{stride}", 10)
+    points = _cells(outputs, f"points_{stride}", 2 * count)
     rows, columns = np.nonzero(scores >= min_score)
     centres = (np.stack([columns, rows], axis=1) + 0.5).astype(np.float32)
     sides = boxes[rows, columns]
     corners = np.concatenate([centres - sides[:, :2], centres + sides[:, 2:]], axis=1)
-    keypoints = centres[:, None] + points[rows, columns].reshape(-1, 5, 2)
+    keypoints = centres[:, None] + points[rows, columns].reshape(-1, count, 2)
     found = Candidates(corners * stride, scores[rows, columns], keypoints * stride)
-    values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 10)], axis=1)
+    values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 2 * count)], axis=1)
     has_area = (found.boxes[:, :2] < found.boxes[:, 2:]).all(axis=1)
     return found.take(np.flatnonzero(np.isfinite(values).all(axis=1) & has_area))
 
@@ -93,13 +96,14 @@ def _cells(outputs: Mapping[str, NDArray[Any]], name: str, channels: int) -> Flo
     if output is None or output.ndim != 4 or output.shape[3] != channels:
         got = "nothing" if output is None else f"float32{list(output.shape)}"
         raise ModelError(
-            f"not a face detector, output {name}: expected float32[1, h, w, {channels}], got {got}"
+            f"not such a detector, output {name}: expected float32[1, h, w, {channels}], got {got}"
         )
     return np.asarray(output[0], np.float32)
 
 
 def merge(found: Candidates) -> Candidates:
     """One row a face, best first: the mean, by score, of the candidates that hardly differ."""
-    values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 10)], axis=1)
+    count = found.keypoints.shape[1]
+    values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 2 * count)], axis=1)
     kept, means = weighted_nms(found.boxes, found.scores, values, MAX_IOU, BLEND_IOU)
-    return Candidates(means[:, :4], found.scores[kept], means[:, 4:].reshape(-1, 5, 2))
+    return Candidates(means[:, :4], found.scores[kept], means[:, 4:].reshape(-1, count, 2))

@@ -1,0 +1,174 @@
+"""Measure hand landmarks and gestures beside MediaPipe's networks.
+
+`python -m palmkit.models.hand_landmarks.evaluate DATA LABELS TEACHERS OUT` prints the table and
+writes OUT/metrics.json. Protocol: whole pictures through whole pipelines, 0 hands known
+beforehand. A picture counts for gestures if its set says what one of its hands shows; the answer
+is the gesture of the found hand that overlaps that hand most, of the largest one where the set
+has no box, and "none" if there is none, which is wrong. Macro-F1 is over the classes that occur.
+Landmarks are compared with the teacher's mean over views (labels.py), in palm sizes, for hands
+that are found (box IoU over 0.3); so the teacher's own number is how far one look of it lies from
+its mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from tqdm import tqdm
+
+from palmkit.kits.boxes import iou
+from palmkit.kits.hands.crop import palm_size
+from palmkit.models.face_detector.labels import read_picture
+from palmkit.models.hand_detector.dataset import Entry, landmark_rows, read_labels
+from palmkit.models.hand_detector.labels import CROPS, HAND_SETS
+from palmkit.models.hand_landmarks.network import GESTURES
+from palmkit.models.hand_landmarks.pipelines import Pipeline, Recognised, mediapipe, ours
+
+MODELS = Path(__file__).parents[1]
+DETECTOR = MODELS / "hand_detector/hand_detector.palm"
+LANDMARKS = MODELS / "hand_landmarks/hand_landmarks.palm"
+
+
+class Tally:
+    """What one pipeline said."""
+
+    def __init__(self) -> None:
+        """Nothing yet."""
+        self.pairs: list[tuple[str, str, str]] = []
+        self.errors: list[float] = []
+        self.sides: list[bool] = []
+        self.hands = 0
+        self.clean: list[bool] = []
+
+    def add(self, entry: Entry, found: list[Recognised]) -> None:
+        """Compare one picture."""
+        if not entry["hands"] and not entry["ignored"] and entry["set"] not in HAND_SETS:
+            self.clean.append(not found)
+        boxes = np.asarray([hand.box for hand in found], np.float32).reshape(-1, 4)
+        truth = landmark_rows(entry)
+        flat = truth[..., :2]
+        known = np.concatenate([flat.min(axis=1), flat.max(axis=1)], axis=1)
+        overlaps = iou(known, boxes)
+        for hand, points, overlap in zip(entry["hands"], truth, overlaps, strict=True):
+            self.hands += 1
+            best = int(overlap.argmax()) if len(found) else -1
+            meets = best >= 0 and overlap[best] > 0.3
+            if meets:
+                apart = np.linalg.norm(found[best].landmarks[:, :2] - points[:, :2], axis=1)
+                self.errors.append(float(apart.mean()) / palm_size(points))
+                if abs(hand["right"] - 0.5) > 0.4:
+                    self.sides.append((found[best].right > 0.5) == (hand["right"] > 0.5))
+            if hand["gesture"] is not None:
+                answer = found[best].gesture if meets else "none"
+                self.pairs.append((entry["set"], hand["gesture"], answer))
+        alone = len(entry["hands"]) <= 1 or entry["set"] in CROPS
+        if alone and entry["label"] and not any(hand["gesture"] for hand in entry["hands"]):
+            # The teachers did not find the hand: it counts all the same.
+            largest = max(found, key=lambda hand: palm_size(hand.landmarks), default=None)
+            answer = largest.gesture if largest else "none"
+            self.pairs.append((entry["set"], entry["label"], answer))
+
+    def numbers(self) -> dict[str, float]:
+        """All of them."""
+        pairs = [(truth, answer) for _, truth, answer in self.pairs]
+        numbers = {
+            "macro_f1": macro_f1(pairs),
+            "accuracy": float(np.mean([truth == answer for truth, answer in pairs])),
+            "landmark_error": float(np.mean(self.errors)),
+            "landmark_error_median": float(np.median(self.errors)),
+            "found": len(self.errors) / max(self.hands, 1),
+            "handedness": float(np.mean(self.sides)),
+            "clean_negatives": float(np.mean(self.clean)) if self.clean else float("nan"),
+            "gestures": float(len(pairs)),
+            "hands": float(self.hands),
+        }
+        for name in GESTURES:
+            if any(truth == name for truth, _ in pairs):
+                numbers[f"f1_{name}"] = f1(pairs, name)
+        for name in sorted({each for each, _, _ in self.pairs}):
+            here = [(truth, answer) for each, truth, answer in self.pairs if each == name]
+            right = np.mean([truth == answer for truth, answer in here])
+            numbers[f"accuracy_{name}"] = float(right)
+        return {name: round(value, 4) for name, value in numbers.items()}
+
+
+def f1(pairs: Sequence[tuple[str, str]], name: str) -> float:
+    """F1 of one class among pairs of truth and answer."""
+    hits = sum(truth == answer == name for truth, answer in pairs)
+    said = sum(answer == name for _, answer in pairs)
+    true = sum(truth == name for truth, _ in pairs)
+    return 2 * hits / max(said + true, 1)
+
+
+def macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
+    """Mean F1 of the classes that occur."""
+    return float(np.mean([f1(pairs, name) for name in sorted({truth for truth, _ in pairs})]))
+
+
+def confusion(pairs: Sequence[tuple[str, str, str]]) -> str:
+    """The commonest mistakes."""
+    wrong = Counter((truth, answer) for _, truth, answer in pairs if truth != answer)
+    return ", ".join(f"{truth} as {said} {n}" for (truth, said), n in wrong.most_common(12))
+
+
+def measure(
+    data: Path, entries: Sequence[Entry], pipelines: Mapping[str, Pipeline]
+) -> dict[str, Tally]:
+    """Every pipeline on every picture."""
+    tallies = {name: Tally() for name in pipelines}
+    for entry in tqdm(entries, mininterval=5, leave=False):
+        picture = read_picture(data, entry["file"])
+        for name, recognise in pipelines.items():
+            tallies[name].add(entry, recognise(picture))
+    return tallies
+
+
+def table(results: Mapping[str, Mapping[str, float]]) -> str:
+    """Markdown: a row a number, a column a pipeline."""
+    names = list(results)
+    lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for key in results[names[0]]:
+        values = " | ".join(f"{results[name].get(key, float('nan')):.3f}" for name in names)
+        lines.append(f"| {key} | {values} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="measure hand landmarks and gestures")
+    parser.add_argument("data", type=Path, help="folder of the indexes")
+    parser.add_argument("labels", type=Path, help="folder of labels*.jsonl")
+    parser.add_argument("teachers", type=Path, help="folder of the published networks")
+    parser.add_argument("out", type=Path, help="folder that takes metrics.json")
+    parser.add_argument("--part", choices=("dev", "validation"), default="dev")
+    parser.add_argument("--detector", type=Path, default=DETECTOR)
+    parser.add_argument("--landmarks", type=Path, default=LANDMARKS)
+    parser.add_argument("--size", type=int, default=224, help="input of the detector")
+    parser.add_argument("--min-score", type=float, default=0.5)
+    parser.add_argument("--presence", type=float, default=0.5)
+    parser.add_argument("--looks", type=int, default=1)
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    entries = [each for each in read_labels(options.labels) if each["part"] == options.part]
+    pipelines = {
+        "palmkit": ours(
+            *(options.detector, options.landmarks, options.size),
+            *(options.min_score, options.presence, options.looks),
+        ),
+        "teachers and finger rule": mediapipe(options.teachers),
+    }
+    tallies = measure(options.data, entries, pipelines)
+    results: dict[str, Any] = {name: tally.numbers() for name, tally in tallies.items()}
+    print(table(results))
+    for name, tally in tallies.items():
+        print(f"\n{name}: {confusion(tally.pairs)}")
+    (options.out / "metrics.json").write_text(json.dumps(results, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()
