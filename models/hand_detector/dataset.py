@@ -34,15 +34,15 @@ PACKED = ("file", "set", "hard", "hands", "ignored")
 HAND_SET_QUALITY, OTHER_QUALITY = 55, 36
 HAND_SET_SIDE, OTHER_SIDE = 288, 160
 DETECTOR_WEIGHTS = {
-    "subhi": 0.15,
-    "leb": 0.14,
+    "subhi": 0.12,
+    "leb": 0.15,
     "obb": 0.14,
     "linto": 0.03,
     "anton": 0.01,
     "ardamavi": 0.05,
     "rps_green": 0.03,
     "fingercount": 0.05,
-    "hagrid": 0.14,
+    "hagrid": 0.20,
     "ccp": 0.03,
     "ccp_unlabelled": 0.02,
     "hs290": 0.02,
@@ -54,8 +54,8 @@ DETECTOR_WEIGHTS = {
     "aaf": 0.04,
     "figaro": 0.02,
     "fasseg_multipose": 0.01,
-    "clothing": 0.03,
-    "grocery": 0.02,
+    "clothing": 0.04,
+    "grocery": 0.03,
 }
 
 
@@ -161,7 +161,7 @@ def examples(packs: Iterable[Packed]) -> list[Example]:
         objects = np.concatenate([boxes, flat.reshape(-1, 2 * LANDMARKS)], axis=1)
         ignored = np.asarray(entry["ignored"], np.float32).reshape(-1, 4)
         weight = DETECTOR_WEIGHTS[entry["set"]] / counts[entry["set"]]
-        made.append(Example(picture, objects, ignored, weight * (4 if entry["hard"] else 1)))
+        made.append(Example(picture, objects, ignored, weight * (3 if entry["hard"] else 1)))
     return made
 
 

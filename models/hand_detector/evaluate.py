@@ -5,9 +5,9 @@ writes OUT/metrics.json. Protocol, the same for both: the whole picture, upright
 quarters; greedy matching, best score first, at IoU 0.5 with the boxes round the labelled landmarks
 (made by the teachers, see labels.py, so this measures agreement with them); a detection that lies
 by half in a doubtful region counts neither way. The palm detector's box is that of the landmarks
-that hand_landmark_lite sees in its crop. manual_recall: of the boxes that people drew (subhi, leb, obb),
-how many a detection overlaps by IoU 0.3. clean: pictures without any hand in which nothing is found
-at the threshold.
+that hand_landmark_lite sees in its crop. manual_recall: of the boxes that people drew (subhi, leb,
+obb), how many a detection overlaps by IoU 0.3. clean: pictures without any hand in which nothing is
+found at the threshold.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ FINGER_BONES = (
     *((13, 14), (14, 15), (15, 16), (17, 18), (18, 19), (19, 20)),
 )
 MASK = 48
-EMPTY_SHARE, REPLACED_SHARE, GREEN_SHARE, HIDDEN_SHARE = 0.12, 0.35, 0.8, 0.3
+EMPTY_SHARE, REPLACED_SHARE, GREEN_SHARE, HIDDEN_SHARE = 0.18, 0.35, 0.8, 0.3
 
 
 class Batch(NamedTuple):
@@ -106,7 +106,11 @@ class Composer:
         images = self.replace(images, landmarks, bank.green[hands])
         right = torch.where(flip < 0, 1 - bank.right[hands], bank.right[hands])
 
-        nothing, presence = self.without_hand(empty)
+        mistaken = empty // 2 if len(bank.wrong) else 0
+        nothing, presence = self.without_hand(empty - mistaken)
+        if mistaken:
+            nothing = torch.cat([nothing, self.mistaken(mistaken)])
+            presence = torch.cat([presence, torch.zeros(mistaken, device=device)])
         zeros = torch.zeros(empty, device=device)
         images = self.blur(torch.cat([images, nothing]))
         order = torch.randperm(count, device=device)
@@ -123,11 +127,12 @@ class Composer:
         )
 
     def draw(self, rows: Tensor, matrix: Tensor, origin: Tensor, target: Tensor) -> Tensor:
-        """Crops by affine maps; past the border black or the picture's mirror image."""
+        """Crops by affine maps; past the border its pixels, the mirror image or black."""
         bank = self.bank
         source, _ = bank.source(rows, matrix, origin, target)
-        drawn, inside = bank.draw(source, SIZE, mirrored=True)
-        dark = torch.rand(len(rows), device=bank.device) < 0.4
+        mirrored = float(torch.rand(())) < 0.4
+        drawn, inside = bank.draw(source, SIZE, mirrored=mirrored, black=False)
+        dark = torch.rand(len(rows), device=bank.device) < 0.2
         return drawn * (inside | ~dark[:, None, None])[:, None]
 
     def behind(self, count: int) -> Tensor:
@@ -188,6 +193,19 @@ class Composer:
         )
         seen = near.all(dim=-1).any(dim=-1)
         return images, torch.where(seen, torch.nan, 0.0)
+
+    def mistaken(self, count: int) -> Tensor:
+        """Crops of what looked like a hand and is none: float32[count, 3, 192, 192]."""
+        bank, device = self.bank, self.bank.device
+        chosen = torch.randint(len(bank.wrong), (count,), device=device)
+        crop = bank.wrong_crops[chosen]
+        scale = uniform(-0.3, 0.3, count, device=device).exp()
+        angle = crop[:, 3] + torch.randn(count, device=device) * 0.3
+        flip = torch.where(torch.rand(count, device=device) < 0.5, -1.0, 1.0)
+        factors = torch.stack([flip, torch.ones_like(flip)], -1)
+        factors = factors * (SIZE / (crop[:, 2] * scale))[:, None]
+        target = SIZE / 2 + torch.randn(count, 2, device=device) * (0.06 * SIZE)
+        return self.draw(bank.wrong[chosen], turn(angle) * factors[..., None], crop[:, :2], target)
 
     def blur(self, images: Tensor) -> Tensor:
         """Every fourth crop loses detail, as small hands and bad focus do."""

@@ -75,10 +75,13 @@ class Pixels:
         offset = self.offsets[rows].gather(-1, level[..., None]).squeeze(-1)
         return Source(offset, chosen[..., 0], chosen[..., 1], affine.flatten(-2)), ratio
 
-    def draw(self, source: Source, size: int, mirrored: bool = False) -> tuple[Tensor, Tensor]:
+    def draw(
+        self, source: Source, size: int, mirrored: bool = False, black: bool = True
+    ) -> tuple[Tensor, Tensor]:
         """Square crops by Source[n]: float32[n, 3, size, size] 0..1, bool[n, size, size] inside.
 
-        mirrored: go on past a picture's edge with its mirror image, else black.
+        mirrored: go on past a picture's edge with its mirror image; else black, or with the
+        border's pixels where `black` is false.
         """
         position = torch.arange(size, device=self.device) + 0.5
         count = len(source.offset)
@@ -95,7 +98,7 @@ class Pixels:
         )
         inside = (x > 0) & (y > 0) & (x < spread.width) & (y < spread.height)
         drawn = fetch(self.pixels, spread, x, y, mirrored)
-        return (drawn if mirrored else drawn * inside[:, None]), inside
+        return (drawn * inside[:, None] if black and not mirrored else drawn), inside
 
 
 def half_sizes(
