@@ -20,9 +20,9 @@ __all__ = ["Crop", "crop_from_keypoints", "crop_from_mesh", "sample"]
 MARGIN = 1.5
 RIGHT_EYE_CORNERS, LEFT_EYE_CORNERS = (33, 133), (362, 263)
 MESH_POINTS = 468
-X_WEIGHTS = np.array([-1.191, 0.089, 0.374])
-Y_WEIGHTS = np.array([-0.176, -0.074, 0.559])
-SIDE_WEIGHTS = np.array([1.262, 0.512, 0.269])
+X_WEIGHTS = np.array([-0.58, 0.70, 0.18])
+Y_WEIGHTS = np.array([-0.60, -0.02, 0.77])
+SIDE_WEIGHTS = np.array([1.56, 0.50, 0.17])
 
 
 def crop_from_keypoints(keypoints: NDArray[Any], box: NDArray[Any]) -> Crop:

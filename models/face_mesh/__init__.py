@@ -1,0 +1,1 @@
+"""The face mesh: its recipe and its weights."""

@@ -1,0 +1,290 @@
+"""Measure the face mesh beside its teacher on the dev pictures.
+
+`python -m palmkit.models.face_mesh.evaluate DATA LABELS MESHES TEACHERS OUT` prints the tables and
+writes OUT/metrics.json. Protocol, the same for every network: the kit's face detector finds the
+face and gives the first crop (`first look`); the mesh found there gives the second crop (`settled`,
+as in the frames of a video). Errors are distances in the plane, mean over the points, over the
+distance of the eyes' middles in the reference mesh, in space, so that it does not shrink in
+profile; `error_settled_outer_corners` is over the distance of the outer corners in the plane.
+The reference is the teacher's mesh averaged over eight views (labels.py); under masks, where it
+guesses, faces are counted apart. Against the 49 automatic points of aaf the mesh is read by
+palmkit.kits.face.topology.points_68.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+from tqdm import tqdm
+
+from palmkit.kits.boxes import iou
+from palmkit.kits.crop import Crop, sample
+from palmkit.kits.face.crop import (
+    LEFT_EYE_CORNERS,
+    RIGHT_EYE_CORNERS,
+    crop_from_keypoints,
+    crop_from_mesh,
+)
+from palmkit.kits.face.topology import points_68
+from palmkit.models.face_detector.dataset import read_labels
+from palmkit.models.face_detector.labels import read_picture
+from palmkit.models.face_mesh.dataset import Faces, is_sure, read_meshes
+from palmkit.models.face_mesh.indexes import (
+    EYE_CONTOUR,
+    LEFT_EYE,
+    LEFT_IRIS,
+    LIPS,
+    RIGHT_EYE,
+    RIGHT_IRIS,
+)
+from palmkit.models.face_mesh.labels import yaw_of
+from palmkit.models.face_mesh.teacher import SIZE, Array, Picture, Teacher
+
+MODEL = Path(__file__).with_name("face_mesh.palm")
+PROFILE_DEGREES = 30
+NEGATIVES = ("clothing", "grocery", "backgrounds", "obb", "leb", "ardamavi")
+REGIONS: dict[str, tuple[int, ...]] = {
+    "lips": LIPS,
+    "eyes": (*RIGHT_EYE[:EYE_CONTOUR], *LEFT_EYE[:EYE_CONTOUR]),
+    "irises": (*RIGHT_IRIS, *LEFT_IRIS),
+    "rest": tuple(
+        sorted({*range(468)} - {*LIPS, *RIGHT_EYE[:EYE_CONTOUR], *LEFT_EYE[:EYE_CONTOUR]})
+    ),
+}
+# Where the 49 points lie among the 68: no jaw, no inner corners of the mouth.
+AAF_POINTS = [index for index in range(17, 68) if index not in (60, 64)]
+
+
+class Look(NamedTuple):
+    """points: float32[478, 3] in 0..1 of the crop; presence: 0..1; visibility: float32[478]."""
+
+    points: Array
+    presence: float
+    visibility: Array
+
+
+class Contender(NamedTuple):
+    """A network as a function of a crop's picture, and the size that it wants."""
+
+    look: Callable[[Picture], Look]
+    size: int
+
+    def at(self, picture: Picture, crop: Crop) -> Look:
+        """What it sees in a crop."""
+        return self.look(sample(picture, crop, self.size))
+
+
+class Case(NamedTuple):
+    """A labelled face: the picture's file, the reference mesh in pixels, the detector's crop, the
+    group (frontal, profile or masked), the 49 points of aaf in pixels where there are any."""
+
+    file: str
+    mesh: Array
+    first: Crop
+    group: str
+    known: Array | None
+
+
+def student(path: Path) -> Contender:
+    """Our network."""
+    from palmkit.engine import load
+
+    model = load(path)
+
+    def look(picture: Picture) -> Look:
+        found = model.run({"image": picture[None].astype(np.float32)})
+        presence = float(found["presence"][0, 0])
+        return Look(found["points"][0], presence, found["visibility"][0])
+
+    size = model.inputs["image"].dims[1]
+    assert isinstance(size, int)
+    return Contender(look, size)
+
+
+def teacher(path: Path) -> Contender:
+    """The attention mesh; it says nothing about visibility."""
+    network = Teacher(path)
+
+    def look(picture: Picture) -> Look:
+        mesh = network(picture)
+        return Look(mesh.points, mesh.presence, np.ones(len(mesh.points), np.float32))
+
+    return Contender(look, SIZE)
+
+
+def find_cases(
+    data: Path, entries: Sequence[Mapping[str, Any]], faces: Faces, part: str
+) -> tuple[list[Case], int]:
+    """The faces of one part that the detector finds, and how many it misses."""
+    from palmkit.kits import FaceDetector
+
+    known: dict[str, Array] = {}
+    for line in (data / "faces/index.jsonl").read_text().splitlines():
+        row = json.loads(line)
+        if row["set"] == "aaf":
+            known["faces/" + row["file"]] = np.asarray(row["points"][0], np.float32)
+    faces = faces.select((faces.part == part) & (is_sure(faces) | faces.masked))
+    detector = FaceDetector()
+    cases: list[Case] = []
+    missed = 0
+    for number, crop, points, masked in zip(
+        faces.entry, faces.crop.tolist(), faces.points, faces.masked, strict=True
+    ):
+        file = entries[number]["file"]
+        ideal = Crop(*crop)
+        found = detector.detect(read_picture(data, file))
+        half = ideal.side / 3
+        true = np.asarray([[ideal.x - half, ideal.y - half, ideal.x + half, ideal.y + half]])
+        boxes = np.concatenate([found.boxes[:, :2], found.boxes[:, :2] + found.boxes[:, 2:]], 1)
+        overlaps = iou(np.asarray(true, np.float32), boxes)[0]
+        if not len(overlaps) or overlaps.max() < 0.3:
+            missed += 1
+            continue
+        best = int(overlaps.argmax())
+        first = crop_from_keypoints(found.keypoints[best], found.boxes[best])
+        group = "profile" if abs(yaw_of(points)) > PROFILE_DEGREES else "frontal"
+        group = "masked" if masked else group
+        cases.append(Case(file, ideal.to_picture(points), first, group, known.get(file)))
+    return cases, missed
+
+
+def distance_of_eyes(points: Array) -> float:
+    """Between the middles of the eyes' corners, in space: float32[478, 3]."""
+    middles = [points[list(eye)].mean(axis=0) for eye in (RIGHT_EYE_CORNERS, LEFT_EYE_CORNERS)]
+    return float(np.linalg.norm(middles[0] - middles[1]))
+
+
+def measure(data: Path, cases: Sequence[Case], contender: Contender) -> dict[str, float]:
+    """All errors of one network, in shares of the distance of the eyes."""
+    values: dict[str, list[float]] = {}
+
+    def note(name: str, value: float) -> None:
+        values.setdefault(name, []).append(value)
+
+    for case in tqdm(cases, mininterval=5, leave=False):
+        picture = read_picture(data, case.file)
+        unit = distance_of_eyes(case.mesh)
+        crop = case.first
+        for stage in ("first_look", "settled"):
+            seen = contender.at(picture, crop)
+            points = crop.to_picture(seen.points)
+            flat = np.linalg.norm(points[:, :2] - case.mesh[:, :2], axis=1) / unit
+            note(f"error_{stage}_{case.group}", float(flat.mean()))
+            if case.group != "masked":
+                note(f"error_{stage}", float(flat.mean()))
+            if stage == "settled" and case.group != "masked":
+                corners = float(np.linalg.norm(case.mesh[33, :2] - case.mesh[263, :2]))
+                note("error_settled_outer_corners", float(flat.mean()) * unit / corners)
+            crop = crop_from_mesh(points)
+        if case.group == "masked":
+            low = np.asarray(case.mesh[:468, 1] > case.mesh[4, 1])
+            note("visibility_under_masks", float(seen.visibility[:468][low].mean()))
+            continue
+        for name, region in REGIONS.items():
+            note(f"error_{name}", float(flat[list(region)].mean()))
+        depth = np.abs(points[:, 2] - case.mesh[:, 2]) / unit
+        note("error_depth", float(depth.mean()))
+        note("present_faces", float(seen.presence > 0.5))
+        note(f"visibility_{case.group}", float(seen.visibility.mean()))
+        if case.known is not None:
+            apart = points_68(points)[AAF_POINTS, :2] - case.known
+            eyes = case.known[19:25].mean(axis=0) - case.known[25:31].mean(axis=0)
+            error = np.linalg.norm(apart, axis=1).mean() / np.linalg.norm(eyes)
+            note("error_aaf_49_points", float(error))
+    means = {name: round(float(np.mean(each)), 4) for name, each in sorted(values.items())}
+    settled = np.asarray(values["error_settled"])
+    means["share_settled_above_0.05"] = round(float((settled > 0.05).mean()), 4)
+    return means
+
+
+def absent_share(data: Path, files: Sequence[str], contender: Contender) -> float:
+    """Share of crops of pictures without a face that are called absent."""
+    right: list[bool] = []
+    for file in files:
+        picture = read_picture(data, file)
+        random = np.random.default_rng(len(file) + picture.shape[0])
+        for _ in range(3):
+            side = float(min(picture.shape[:2]) * random.uniform(0.4, 1.2))
+            x, y = random.uniform(0.3, 0.7, 2) * (picture.shape[1], picture.shape[0])
+            crop = Crop(float(x), float(y), side, float(random.normal(0, 0.3)))
+            right.append(contender.at(picture, crop).presence <= 0.5)
+    return round(float(np.mean(right)), 4)
+
+
+def milliseconds(contenders: Mapping[str, Contender]) -> dict[str, float]:
+    """The least of many runs of each network, in turns, one thread, in milliseconds."""
+    best = dict.fromkeys(contenders, np.inf)
+    pictures = {
+        name: np.full((each.size, each.size, 3), 99, np.uint8) for name, each in contenders.items()
+    }
+    for _ in range(300):
+        for name, contender in contenders.items():
+            start = time.perf_counter()
+            contender.look(pictures[name])
+            best[name] = min(best[name], 1000 * (time.perf_counter() - start))
+    return {name: round(float(value), 3) for name, value in best.items()}
+
+
+def table(results: Mapping[str, Mapping[str, float]]) -> str:
+    """Markdown: a row a number, a column a network."""
+    names = list(results)
+    lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
+    for key in results[names[0]]:
+        values = " | ".join(f"{results[name].get(key, float('nan')):.4f}" for name in names)
+        lines.append(f"| {key} | {values} |")
+    return "\n".join(lines)
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="measure the face mesh")
+    parser.add_argument("data", type=Path, help="folder of the indexes")
+    parser.add_argument("labels", type=Path, help="labels.jsonl of the face detector")
+    parser.add_argument("meshes", type=Path, help="meshes.npz of labels.py")
+    parser.add_argument("teachers", type=Path, help="folder of the published networks")
+    parser.add_argument("out", type=Path, help="folder that takes metrics.json")
+    parser.add_argument("--model", type=Path, default=MODEL)
+    parser.add_argument("--part", choices=("dev", "validation"), default="dev")
+    parser.add_argument("--speed", action="store_true", help="only time them, on a quiet machine")
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    contenders = {
+        "palmkit": student(options.model),
+        "teacher": teacher(options.teachers / "face_landmark_with_attention.tflite"),
+    }
+    out = options.out / "metrics.json"
+    metrics: dict[str, Any] = json.loads(out.read_text()) if out.exists() else {}
+    if options.speed:
+        metrics["milliseconds"] = milliseconds(contenders)
+        print(metrics["milliseconds"])
+    else:
+        entries = read_labels(options.labels)
+        faces = read_meshes(options.meshes, entries)
+        cases, missed = find_cases(options.data, entries, faces, options.part)
+        files = [
+            entry["file"]
+            for entry in entries
+            if entry["part"] == options.part
+            and entry["set"] in NEGATIVES
+            and not entry["faces"]
+            and not entry["ignored"]
+        ]
+        results: dict[str, dict[str, float]] = {}
+        for name, contender in contenders.items():
+            results[name] = measure(options.data, cases, contender)
+            results[name]["absent_negatives"] = absent_share(options.data, files, contender)
+        groups = [case.group for case in cases]
+        counts = {name: groups.count(name) for name in ("frontal", "profile", "masked")}
+        counts |= {"missed_by_the_detector": missed, "negatives": len(files)}
+        metrics[options.part] = {"counts": counts, **results}
+        print(counts, table(results), sep="\n")
+    out.write_text(json.dumps(metrics, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

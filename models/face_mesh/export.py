@@ -1,0 +1,71 @@
+"""Turn a checkpoint into the model that ships: ONNX first, then our own format.
+
+`python -m palmkit.models.face_mesh.export CHECKPOINT OUT` writes OUT/face_mesh.onnx and
+OUT/face_mesh.palm, whose weights are float16. The averaged weights are used; batch normalisation
+and the division by 255 are folded into the convolutions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from palmkit.models.face_mesh.network import ExportedNetwork, FaceMesh
+from palmkit.models.training.export import export_onnx
+
+VERSION = "1.0"
+LICENCE = "Apache-2.0"
+THRESHOLD = 0.5
+OUTPUTS = ("points", "visibility", "presence")
+
+
+def describe(size: int, metrics: Mapping[str, object]) -> dict[str, str]:
+    """The model file's metadata."""
+    return {
+        "kit": "face",
+        "name": "face_mesh",
+        "version": VERSION,
+        "licence": LICENCE,
+        "input": f"image: float32[1, {size}, {size}, 3], RGB 0..255, see palmkit.kits.face.crop",
+        "outputs": "points float32[1, 478, 3] in 0..1 of the crop, z in the same unit, less is "
+        "nearer; visibility float32[1, 478]; presence float32[1, 1]",
+        "threshold": f"{THRESHOLD:g}",
+        "data": "see models/face_mesh/card.md for the pictures and their terms",
+        "metrics": json.dumps(metrics, sort_keys=True),
+    }
+
+
+def export(checkpoint: Path, out: Path, metrics: Mapping[str, object]) -> None:
+    """Write both files; the .palm holds no plan, which would double its size."""
+    from palmkit.engine import convert, save
+
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    size = int(state["recipe"]["size"])
+    network = FaceMesh(size)
+    network.load_state_dict(state["averaged"])
+    onnx = out / "face_mesh.onnx"
+    export_onnx(ExportedNetwork(network), torch.zeros(1, size, size, 3), OUTPUTS, onnx)
+    graph = replace(convert(onnx), metadata=describe(size, metrics))
+    save(graph, onnx.with_suffix(".palm"), weights="float16", shapes=[])
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="export the face mesh")
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("out", type=Path, help="folder that takes the files")
+    parser.add_argument("--metrics", type=Path, help="metrics.json of evaluate.py")
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    options.out.mkdir(parents=True, exist_ok=True)
+    measured = json.loads(options.metrics.read_text()) if options.metrics else {}
+    numbers = {part: rows["palmkit"] for part, rows in measured.items() if "palmkit" in rows}
+    export(options.checkpoint, options.out, numbers)
+
+
+if __name__ == "__main__":
+    main()

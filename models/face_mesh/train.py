@@ -1,0 +1,129 @@
+"""Train the face mesh.
+
+`python -m palmkit.models.face_mesh.train PACK OUT` goes on from OUT/checkpoint.pt where there is
+one.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from palmkit.kits.face.topology import POINTS
+from palmkit.models.face_mesh.compose import Bank, Batch, Composer
+from palmkit.models.face_mesh.indexes import (
+    EYE_CONTOUR,
+    LEFT_EYE,
+    LEFT_IRIS,
+    LIPS,
+    RIGHT_EYE,
+    RIGHT_IRIS,
+)
+from palmkit.models.face_mesh.network import SIZE, FaceMesh, Prediction
+from palmkit.models.training.loop import Recipe, Trainer, read_options, train
+
+# The usual distance of the eyes in a teacher's crop, in its sides: the unit of errors.
+EYE_DISTANCE = 0.27
+# Points whose distance tells whether an eye or the mouth is open.
+OPENINGS = ((159, 145), (158, 153), (160, 144), (386, 374), (385, 380), (387, 373), (13, 14))
+
+
+@dataclass(frozen=True)
+class MeshRecipe(Recipe):
+    """What decides the weights."""
+
+    steps: int = 60_000
+    batch: int = 384
+    learning_rate: float = 3e-3
+    weight_decay: float = 0.02
+    warm_up: int = 500
+    average: float = 0.999
+    seed: int = 1
+    size: int = SIZE
+
+
+def importance(device: torch.device) -> Tensor:
+    """Weights of the points, float32[478], mean 1."""
+    weight = torch.ones(POINTS)
+    weight[[*LIPS, *RIGHT_EYE, *LEFT_EYE]] = 1.5
+    weight[[*RIGHT_EYE[:EYE_CONTOUR], *LEFT_EYE[:EYE_CONTOUR], *RIGHT_IRIS, *LEFT_IRIS]] = 2.5
+    return (weight / weight.mean()).to(device)
+
+
+def mesh_loss(found: Prediction, batch: Batch, weight: Tensor) -> tuple[Tensor, Tensor]:
+    """The weighted sum, and its parts: flat distance over the eyes' (the metric), log-curved
+    distance, depth, openings, visibility and presence."""
+    unit = EYE_DISTANCE * batch.scale[:, None]
+    trusted = batch.trust * batch.is_face[:, None]
+    weights = weight * trusted
+    total = weights.sum().clamp(min=1)
+    apart = (found.points - batch.points) / unit[..., None]
+    flat = (apart[..., :2].square().sum(dim=-1) + 1e-8).sqrt()
+    mean = (flat * weights).sum() / total
+    # As Wing loss (Feng et al., 2018): small errors count more than in proportion.
+    curved = (0.05 * torch.log1p(flat / 0.02) * weights).sum() / total
+    depth = (apart[..., 2].abs() * trusted).sum() / trusted.sum().clamp(min=1)
+    upper, lower = ([pair[side] for pair in OPENINGS] for side in (0, 1))
+    gap = apart[:, upper, 1] - apart[:, lower, 1]
+    sure = trusted[:, upper] * batch.visibility[:, upper]
+    openings = (gap.abs() * sure).sum() / sure.sum().clamp(min=1)
+    entropy = functional.binary_cross_entropy_with_logits(
+        found.visibility, batch.visibility, reduction="none"
+    )
+    seen = (entropy * batch.is_face[:, None]).sum() / (batch.is_face.sum() * POINTS).clamp(min=1)
+    presence = functional.binary_cross_entropy_with_logits(found.presence, batch.is_face)
+    loss = mean + curved + 0.3 * depth + 0.2 * openings + 0.03 * seen + 0.05 * presence
+    with torch.no_grad():
+        metric = (flat.mean(dim=1) * batch.is_face).sum() / batch.is_face.sum().clamp(min=1)
+    return loss, torch.stack([metric, mean, depth, openings, seen, presence]).detach()
+
+
+class MeshTrainer(Trainer):
+    """Batches from the composer, the loss above."""
+
+    parts: ClassVar[tuple[str, ...]] = ("error", "points", "depth", "open", "seen", "presence")
+
+    def __init__(self, recipe: MeshRecipe, bank: Bank, minutes: float) -> None:
+        """Start from the mean mesh; the learning rate falls to its end within `minutes`."""
+        self.started, self.limit_s = time.monotonic(), 60 * minutes
+        torch.manual_seed(recipe.seed)
+        network = FaceMesh(recipe.size)
+        network.set_mean(bank.mean.cpu())
+        super().__init__(recipe, network, bank.device)
+        self.composer = Composer(bank, recipe.size, self.fast)
+        self.weight = importance(bank.device)
+        self.judge = torch.compile(self.forward, dynamic=False) if self.fast else self.forward
+
+    @property
+    def progress(self) -> float:
+        """Share of the steps or of the time that is over, the larger, 0..1."""
+        passed = (time.monotonic() - self.started) / self.limit_s
+        return min(max(self.step / self.recipe.steps, passed), 1.0)
+
+    def loss(self) -> tuple[Tensor, Tensor]:
+        """One batch."""
+        return self.judge(self.composer.compose(self.recipe.batch))
+
+    def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
+        """Loss, and what it is made of."""
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.fast):
+            found = self.network(batch.images)
+        found = Prediction(*(values.float() for values in found))
+        return mesh_loss(found, batch, self.weight)
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Command line."""
+    options, recipe, device = read_options("train the face mesh", MeshRecipe, arguments)
+    trainer = MeshTrainer(recipe, Bank(options.pack, device), options.minutes)
+    train(trainer, options.out, options.minutes)
+
+
+if __name__ == "__main__":
+    main()

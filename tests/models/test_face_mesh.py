@@ -1,0 +1,184 @@
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+FOLDER = ROOT / "models/face_mesh"
+TEACHER = ROOT.parent / "shared/teachers/face_landmark_with_attention.tflite"
+
+
+def test_model_file_says_what_it_is() -> None:
+    from palmkit.engine import load
+
+    model = load(FOLDER / "face_mesh.palm")
+    assert model.metadata["name"] == "face_mesh"
+    assert 0 < float(model.metadata["threshold"]) < 1
+    dims = model.inputs["image"].dims
+    assert dims[0] == 1 and dims[1] == dims[2] and dims[3] == 3
+    outputs = model.run({"image": np.zeros(tuple(int(dim) for dim in dims), np.float32)})
+    assert outputs["points"].shape == (1, 478, 3)
+    assert outputs["visibility"].shape == (1, 478)
+    assert outputs["presence"].shape == (1, 1)
+    assert outputs["presence"][0, 0] < 0.5
+
+
+def test_weights_are_small() -> None:
+    assert (FOLDER / "face_mesh.palm").stat().st_size <= 1_100_000
+
+
+def test_card_names_every_set_it_used_and_its_terms() -> None:
+    from palmkit.models.face_detector.labels import TERMS
+    from palmkit.models.face_mesh.dataset import HANDS, NEGATIVES
+
+    rows = (FOLDER / "card.md").read_text().splitlines()
+    faces = {"aaf", "eden", "maskon", "interfaces", "hs290", "figaro", "fasseg_multipose"}
+    for name in faces | set(NEGATIVES) | set(HANDS):
+        assert any(row.startswith(f"| {name} |") and TERMS[name] in row for row in rows), name
+
+
+def test_refined_points_take_the_places_of_the_mesh() -> None:
+    from palmkit.models.face_mesh.indexes import LEFT_EYE, LIPS, RIGHT_EYE
+    from palmkit.models.face_mesh.teacher import SIZE, assemble
+
+    random = np.random.default_rng(0)
+
+    def values(count: int) -> Any:
+        return random.uniform(0, SIZE, (1, 1, 1, count)).astype(np.float32)
+
+    outputs = {
+        "output_mesh_identity": values(1404),
+        "output_lips": values(160),
+        "output_left_eye": values(142),
+        "output_right_eye": values(142),
+        "output_left_iris": values(10),
+        "output_right_iris": values(10),
+        "conv_faceflag": np.zeros((1, 1, 1, 1), np.float32),
+    }
+    mesh = assemble(outputs)
+    raw = outputs["output_mesh_identity"].reshape(468, 3) / SIZE
+    assert mesh.presence == 0.5
+    np.testing.assert_allclose(mesh.points[:468, 2], raw[:, 2], rtol=1e-6)
+    for name, places in (("lips", LIPS), ("left_eye", RIGHT_EYE), ("right_eye", LEFT_EYE)):
+        refined = outputs[f"output_{name}"].reshape(-1, 2) / SIZE
+        np.testing.assert_allclose(mesh.points[list(places), :2], refined, rtol=1e-6)
+    others = sorted({*range(468)} - {*LIPS, *RIGHT_EYE, *LEFT_EYE})
+    np.testing.assert_allclose(mesh.points[others], raw[others], rtol=1e-6)
+    np.testing.assert_allclose(
+        mesh.points[468:473, 2], raw[list(RIGHT_EYE[:16]), 2].mean(), rtol=1e-5
+    )
+
+
+def test_tables_of_both_eyes_are_each_others_mirror_image() -> None:
+    from palmkit.kits.face.topology import MIRROR
+    from palmkit.models.face_mesh.indexes import LEFT_EYE, LIPS, RIGHT_EYE
+
+    assert [int(MIRROR[point]) for point in RIGHT_EYE] == list(LEFT_EYE)
+    assert {int(MIRROR[point]) for point in LIPS} == set(LIPS)
+    assert (len(LIPS), len(RIGHT_EYE)) == (80, 71)
+
+
+@pytest.mark.skipif(not TEACHER.exists(), reason="the teacher's file is not here")
+def test_teacher_sees_no_face_in_noise() -> None:
+    from palmkit.models.face_mesh.teacher import Teacher
+
+    noise = np.random.default_rng(0).integers(0, 255, (192, 192, 3)).astype(np.uint8)
+    mesh = Teacher(TEACHER)(noise)
+    assert mesh.points.shape == (478, 3)
+    assert mesh.presence < 0.5
+
+
+def test_a_point_behind_the_nose_is_not_visible() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.face_mesh.visible import visible
+
+    points = torch.zeros(1, 478, 3)
+    # A triangle of points 0, 1 and 2 near the camera; point 3 behind it, 4 before, 5 beside.
+    points[0, :3, :2] = torch.tensor([[0.0, 0.0], [1.0, 0.0], [0.0, 1.0]])
+    points[0, 3:6] = torch.tensor([[0.2, 0.2, 0.3], [0.2, 0.2, -0.3], [0.9, 0.9, 0.3]])
+    seen = visible(points, torch.tensor([[0, 1, 2]]))
+    assert seen[0, :6].tolist() == [1, 1, 1, 0, 1, 1]
+    assert (seen[0, 468:] == 0).all()
+
+
+def write_pack(folder: Path) -> None:
+    """A few drawn pictures, packed as dataset.pack does."""
+    from palmkit.models.training.pack import write_pack as write
+
+    random = np.random.default_rng(0)
+    kinds = ["face"] * 4 + ["negative"] * 2 + ["hand"] * 2
+    sets = ["aaf", "eden", "aaf", "maskon", "grocery", "clothing", "rps_green", "rps_green"]
+    entries: list[dict[str, Any]] = [
+        {"kind": kind, "set": name} for kind, name in zip(kinds, sets, strict=True)
+    ]
+    write(
+        folder,
+        entries,
+        lambda entry: np.asarray(
+            Image.fromarray(random.integers(0, 255, (9, 7, 3)).astype(np.uint8)).resize((70, 90))
+        ),
+        70,
+    )
+    mean = random.uniform(0.3, 0.7, (478, 3)).astype(np.float32)
+    np.savez(
+        folder / "meshes.npz",
+        mean=mean.reshape(-1),
+        components=random.normal(0, 0.01, (3, 478 * 3)).astype(np.float32),
+        coefficients=random.normal(0, 1, (4, 3)).astype(np.float32),
+        spread=np.full(4, 0.02, np.float32),
+        masked=np.asarray([False, True, False, False]),
+        yaw=np.asarray([0, 20, -40, 5], np.float32),
+        triangles=np.asarray([[0, 1, 2], [3, 4, 5]]),
+    )
+
+
+def test_training_resumes_to_the_same_weights(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.face_mesh.compose import Bank
+    from palmkit.models.face_mesh.train import MeshRecipe, MeshTrainer
+    from palmkit.models.training.loop import train
+
+    write_pack(tmp_path / "pack")
+    bank = Bank(tmp_path / "pack", torch.device("cpu"))
+    recipe = MeshRecipe(steps=4, batch=2, size=64, warm_up=2)
+
+    def trainer(limit: int) -> MeshTrainer:
+        made = MeshTrainer(recipe, bank, float("inf"))
+        advance = made.advance
+
+        def limited() -> Any:
+            if made.step >= limit:
+                raise KeyboardInterrupt
+            return advance()
+
+        made.advance = limited  # type: ignore[method-assign]
+        return made
+
+    whole = train(trainer(4), tmp_path / "whole")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("palmkit.models.training.loop.SAVE_EVERY", 2)
+        with pytest.raises(KeyboardInterrupt):
+            train(trainer(2), tmp_path / "broken")
+    broken = train(trainer(4), tmp_path / "broken")
+    states = [torch.load(path, weights_only=True) for path in (whole, broken)]
+    assert states[0]["step"] == states[1]["step"] == 4
+    for name, value in states[0]["averaged"].items():
+        assert torch.equal(value, states[1]["averaged"][name]), name
+
+
+def test_bent_pictures_and_points_move_together() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.face_mesh.compose import displacement, follow
+
+    torch.manual_seed(0)
+    origins = torch.rand(1, 478, 3) * 0.4 + 0.3
+    points = origins + torch.tensor([0.05, -0.03, 0.0])
+    field = displacement(points[..., :2], origins[..., :2], 64)
+    found = follow(field, points, origins)
+    # Most go nearly as far as they should, and a point's colour comes from where it was.
+    assert (found - points[..., :2]).abs().mean() < 0.02
+    column, row = (found[0, 0] * 64).long().tolist()
+    source = torch.tensor([column + 0.5, row + 0.5]) / 64 + field[0, row, column]
+    assert (source - origins[0, 0, :2]).abs().max() < 1.5 / 64
