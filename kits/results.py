@@ -66,8 +66,9 @@ class Faces:
     scores: float32[n].
     keypoints: float32[n, 5, 2] of x, y: left_eye, right_eye, nose, mouth_left, mouth_right.
     ids: int64[n], the same number for the same face while it is tracked; None in image mode.
-    mesh: float32[n, 478, 3] of x, y, z, or None if not asked for.
-    visibility: float32[n, 478], or None.
+    mesh: float32[n, 478, 3] of x, y, z in pixels, z smaller nearer to the camera; None if not asked
+    for.
+    visibility: float32[n, 478], 0 hidden to 1 seen, or None.
     pose: float32[n, 3] of yaw, pitch, roll in degrees, or None.
     actions: bool[n, 5]: eye_blink, mouth_open, head_yaw, head_pitch, brow_jump; or None.
     """

@@ -44,6 +44,8 @@ QUICK_FACE = 28
 DOUBT = 0.5
 # A face already tracked may be this much less certain than a new one before it counts as gone.
 KEEP_PRESENCE = 0.6
+# No point of a mesh is further from its crop's corner, in sides of the crop.
+FARTHEST = 4.0
 # Two meshes whose boxes overlap by more are of one face.
 SAME_FACE_IOU = 0.4
 # By how much a crop may be off in place (parts of its side), scale (logarithm) and angle (radians)
@@ -201,7 +203,9 @@ class FaceMesh(Kit[Faces]):
         visibility = output(outputs, "visibility", (1, POINTS))[0]
         presence = float(output(outputs, "presence", (1, 1))[0, 0])
         certain = presence >= self._min_presence * KEEP_PRESENCE
-        if not (certain and np.isfinite(points).all() and np.isfinite(visibility).all()):
+        # Not finite ones fail here too.
+        near = np.abs(points).max() <= FARTHEST and np.abs(visibility).max() <= 1
+        if not (certain and near):
             return None
         points = crop.to_picture(points)
         following = crop_from_mesh(points)

@@ -341,13 +341,18 @@ def test_bad_pictures_and_models() -> None:
             return {**super().run(inputs), "points": np.zeros((1, 468, 3), np.float32)}
 
     class Broken(Masks):
+        def __init__(self, value: float) -> None:
+            super().__init__()
+            self.value = value
+
         def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
-            return {**super().run(inputs), "points": np.full((1, 478, 3), np.nan, np.float32)}
+            return {**super().run(inputs), "points": np.full((1, 478, 3), self.value, np.float32)}
 
     image = picture(480, 640, (0, 300, 200, 150))
     with pytest.raises(ModelError, match=r"output points: expected float32\[1, 478, 3\], got"):
         opened(model=Wrong()).detect(image)
-    assert len(opened(model=Broken()).detect(image)) == 0
+    for value in (np.nan, np.inf, 1e30):
+        assert len(opened(model=Broken(value)).detect(image)) == 0
 
 
 def test_roi_and_to_dict() -> None:
