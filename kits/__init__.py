@@ -12,6 +12,13 @@ if TYPE_CHECKING:
     from palmkit.kits.face.kit import FaceDetector, detect_faces
     from palmkit.kits.face.mesh_kit import FaceMesh, face_mesh
     from palmkit.kits.image import read_image, write_image
+    from palmkit.kits.portrait.kit import (
+        HairSegmenter,
+        PortraitSegmenter,
+        segment_hair,
+        segment_portrait,
+    )
+    from palmkit.kits.portrait.result import Mask
     from palmkit.kits.results import Face, Faces
 
 __all__ = [
@@ -19,12 +26,17 @@ __all__ = [
     "FaceDetector",
     "FaceMesh",
     "Faces",
+    "HairSegmenter",
     "ImageError",
+    "Mask",
     "PalmError",
+    "PortraitSegmenter",
     "detect_faces",
     "draw",
     "face_mesh",
     "read_image",
+    "segment_hair",
+    "segment_portrait",
     "write_image",
 ]
 
@@ -33,12 +45,17 @@ _HOMES = {
     "FaceDetector": "palmkit.kits.face.kit",
     "FaceMesh": "palmkit.kits.face.mesh_kit",
     "Faces": "palmkit.kits.results",
+    "HairSegmenter": "palmkit.kits.portrait.kit",
     "ImageError": "palmkit.engine.errors",
+    "Mask": "palmkit.kits.portrait.result",
     "PalmError": "palmkit.engine.errors",
+    "PortraitSegmenter": "palmkit.kits.portrait.kit",
     "detect_faces": "palmkit.kits.face.kit",
     "draw": "palmkit.kits.draw",
     "face_mesh": "palmkit.kits.face.mesh_kit",
     "read_image": "palmkit.kits.image",
+    "segment_hair": "palmkit.kits.portrait.kit",
+    "segment_portrait": "palmkit.kits.portrait.kit",
     "write_image": "palmkit.kits.image",
 }
 

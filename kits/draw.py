@@ -12,6 +12,7 @@ from palmkit.engine.errors import ImageError
 from palmkit.kits.face import topology
 from palmkit.kits.face.pose import rotation_of
 from palmkit.kits.image import Image
+from palmkit.kits.portrait.result import Mask
 from palmkit.kits.results import ACTIONS, Face, Faces
 
 Colour: TypeAlias = tuple[int, int, int]
@@ -130,6 +131,31 @@ def points(image: Image, positions: NDArray[np.float32], *, numbers: bool = Fals
     return cast(Image, np.asarray(picture))
 
 
+def mask(image: Image, result: Mask, *, colour: Colour = ACCENT, outline: bool = True) -> Image:
+    """Tint what a mask covers, and draw its outline.
+
+    image: the upright picture of the result, uint8[h, w, 3].
+    Raises ImageError if the result is not of a picture of this size.
+    """
+    import cv2
+
+    _check(image, result)
+    canvas = image.copy()
+    tint = np.array(colour, np.float32)
+    for top in range(0, len(canvas), 128):
+        part = slice(top, top + 128)
+        share = result.mask[part, :, None] * np.float32(0.5)
+        mixed = canvas[part] * (1 - share) + tint * share
+        canvas[part] = np.rint(mixed, out=mixed)
+    if outline:
+        line = max(1, round(min(canvas.shape[:2]) / 320))
+        inside = (result.mask > 0.5).view(np.uint8)
+        curves, _ = cv2.findContours(inside, cv2.RETR_LIST, cv2.CHAIN_APPROX_NONE)
+        for width, ink in ((line + 2, DARK), (line, colour)):
+            cv2.drawContours(canvas, curves, -1, ink, width, cv2.LINE_AA)
+    return canvas
+
+
 def colour_of(id: int | None) -> Colour:
     """A colour for each id; neighbouring ids differ much."""
     if id is None:
@@ -138,11 +164,12 @@ def colour_of(id: int | None) -> Colour:
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
-def _check(image: Image, result: Faces) -> None:
+def _check(image: Image, result: Faces | Mask) -> None:
     if image.dtype != np.uint8 or image.shape != (result.height, result.width, 3):
+        kind = "faces" if isinstance(result, Faces) else "mask"
         got = f"{image.dtype.name}[{', '.join(map(str, image.shape))}]"
         expected = f"uint8[{result.height}, {result.width}, 3]"
-        raise ImageError(f"draw faces: expected {expected}, got {got}")
+        raise ImageError(f"draw {kind}: expected {expected}, got {got}")
 
 
 def _box(canvas: Image, box: NDArray[np.float32], colour: Colour, line: float) -> None:

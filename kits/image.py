@@ -222,7 +222,9 @@ def _upright(image: Image, orientation: int) -> Image:
 
 
 def write_image(path: str | os.PathLike[str], image: Image) -> None:
-    """Write uint8[h, w, 3] RGB, or uint8[h, w] gray, in the format that the suffix names.
+    """Write a picture in the format that the suffix names.
+
+    image: uint8[h, w, 3] RGB, uint8[h, w] gray, or uint8[h, w, 4] with opacity.
 
     The file appears whole or not at all; its folder must exist.
     Raises ImageError if there is no such format, or the file cannot be written.

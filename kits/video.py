@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from palmkit.engine.errors import ImageError
+from palmkit.engine.ir import Type
 from palmkit.engine.replacing import replacing
 from palmkit.kits.image import Image
 
@@ -126,11 +127,19 @@ class VideoWriter:
         self._files = ExitStack()
 
     def write(self, frame: Image) -> None:
-        """Add a frame, uint8[h, w, 3] RGB, all of one size; odd sides lose their last pixels.
+        """Add a frame, uint8[h, w, 3] RGB or uint8[h, w] gray, all of one size.
 
+        Odd sides lose their last pixels.
         Raises ImageError for another size, or if the file cannot be written.
         """
         import cv2
+
+        if frame.ndim == 2:
+            frame = cast(Image, cv2.cvtColor(frame, cv2.COLOR_GRAY2RGB))
+        if frame.ndim != 3 or frame.shape[2] != 3:
+            raise ImageError(
+                f"video frame: expected uint8[h, w, 3] or uint8[h, w], got {Type.of(frame)}"
+            )
 
         if self._writer is None:
             self._part = self._files.enter_context(replacing(self._path))

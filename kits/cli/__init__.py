@@ -18,7 +18,7 @@ from importlib.metadata import PackageNotFoundError, version
 from palmkit.engine.errors import PalmError
 from palmkit.kits.cli.command import UsageError, complain
 
-COMMANDS = ("face", "convert", "info", "check", "show", "ops", "bench")
+COMMANDS = ("face", "portrait", "hair", "convert", "info", "check", "show", "ops", "bench")
 
 DESCRIPTION = "Ready-made vision kits that run on this machine and never open a connection."
 EXAMPLES = """\
@@ -26,6 +26,7 @@ examples:
   palmkit face group.jpg -o found.jpg      draw the faces found
   palmkit face photos/ --json              one JSON object a picture
   palmkit face clip.mp4 -o found.mp4       a video, faces numbered
+  palmkit portrait me.jpg -o away.jpg --background blur
   palmkit convert net.onnx -o net.palm     a model of another kind
   palmkit check net.palm --source net.onnx does it give the same numbers
   palmkit info net.palm                    what is in a model

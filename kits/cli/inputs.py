@@ -68,8 +68,12 @@ def is_single_file(paths: Sequence[str]) -> bool:
     return len(paths) == 1 and not Path(paths[0]).is_dir()
 
 
-def targets(inputs: Sequence[Input], output: str | None, single: bool) -> list[Path | None]:
+def targets(
+    inputs: Sequence[Input], output: str | None, single: bool, suffix: str | None = None
+) -> list[Path | None]:
     """Where each input's picture or video is written; None: nowhere.
+
+    suffix: of the pictures in a folder; None: as they were read.
 
     Raises UsageError where two would be written to the same file, or one over its own source.
     """
@@ -85,7 +89,7 @@ def targets(inputs: Sequence[Input], output: str | None, single: bool) -> list[P
     else:
         if folder.exists() and not folder.is_dir():
             raise UsageError(f"-o: expected a folder for many results, this is a file: {output}")
-        found = [folder / _written(each) for each in inputs]
+        found = [folder / _written(each, suffix) for each in inputs]
     sources = {each.path.absolute() for each in inputs}
     seen: set[Path] = set()
     for path in found:
@@ -97,10 +101,12 @@ def targets(inputs: Sequence[Input], output: str | None, single: bool) -> list[P
     return list(found)
 
 
-def _written(each: Input) -> Path:
+def _written(each: Input, wanted: str | None) -> Path:
     suffix = each.place.suffix.lower()
     if each.is_video:
         return each.place if suffix in video.CODECS else each.place.with_suffix(".mp4")
+    if wanted is not None:
+        return each.place.with_suffix(wanted)
     if suffix in image.SUFFIXES and suffix not in REWRITTEN:
         return each.place
     return each.place.with_suffix(REWRITTEN.get(suffix, ".png"))

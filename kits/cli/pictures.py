@@ -30,6 +30,7 @@ class Job(Generic[Result]):
     draw: the result on the frame.
     to_dict: the JSON of a result, and of the file that it was drawn in, if any.
     headline: of a result, a few words, the same for results alike; details: further lines.
+    suffix: of the pictures that are written to a folder; None: as they were read.
     """
 
     open: Callable[[Any], AbstractContextManager[Callable[[Image, float | None], Result]]]
@@ -37,6 +38,7 @@ class Job(Generic[Result]):
     to_dict: Callable[[Result, Path | None], dict[str, Any]]
     headline: Callable[[Result], str]
     details: Callable[[Result], list[str]]
+    suffix: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -96,7 +98,7 @@ def run(options: argparse.Namespace, job: Job[Any]) -> int:
     """Do the job for every input; returns the exit code."""
     inputs, errors = gather(options.inputs)
     single = is_single_file(options.inputs)
-    outputs = targets(inputs, options.output, single)
+    outputs = targets(inputs, options.output, single, job.suffix)
     try:
         with ExitStack() as kits:
             errors += _Runner(options, job, kits, single).run(inputs, outputs)

@@ -1,0 +1,1 @@
+"""People and their hair: masks of every pixel, and other backgrounds behind them."""

@@ -1,0 +1,339 @@
+"""The portrait and the hair kit."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable
+from dataclasses import replace
+from functools import lru_cache
+from typing import ClassVar, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.face.kit import FaceDetector
+from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip_part, resize
+from palmkit.kits.kit import (
+    Kit,
+    Mode,
+    ModelSource,
+    Precision,
+    input_side,
+    one_of,
+    open_model,
+    output,
+    shipped_model,
+    whole,
+)
+from palmkit.kits.portrait import refine
+from palmkit.kits.portrait.compose import Backdrop, Background
+from palmkit.kits.portrait.result import Mask
+from palmkit.kits.portrait.steady import Steady
+
+# The square that the hair network sees round a face: its side, and how far its middle lies above
+# the face's, in sides of the face.
+HAIR_REACH = 3.0
+HAIR_LIFT = 0.1
+
+
+class Segmenter(Kit[Mask]):
+    """What the two kits share: they differ in which views of a picture their network gets."""
+
+    model_name: ClassVar[str]
+
+    def __init__(
+        self,
+        mode: Mode = "image",
+        *,
+        threads: int = 1,
+        precision: Precision = "high",
+        background: Background | None = None,
+        refine: bool = True,
+        smoothing: bool = True,
+        model: ModelSource | None = None,
+        on_result: Callable[[Mask, Image, float | None], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Make a segmenter; segmenters of the same model, threads and precision share it.
+
+        mode: "image", "video" (steady masks) or "stream" (video in a thread).
+        threads: that one run of the network uses.
+        precision: of the arithmetic, as in palmkit.engine.load.
+        background: what Mask.composite takes; each result then has a `picture` on it.
+        refine: follow the picture's own edges; without, the network's mask is enlarged.
+        smoothing: video and stream: hold masks still where the picture is.
+        model: a path of a model like the one shipped, or an open one; None: the one shipped.
+        on_result, on_error: stream mode, see submit.
+        Raises ValueError for an option that cannot be, ImageError for a background that cannot
+        be read, ModelError for a model that cannot.
+        """
+        one_of("precision", precision, ("high", "normal", "low"))
+        whole("threads", threads, 1)
+        self._backdrop = None if background is None else Backdrop.of(background)
+        self._refine = refine
+        self._smoothing = smoothing
+        self._model = open_model(model or shipped_model(self.model_name), threads, precision)
+        self._side = input_side(self._model)
+        self._forget()
+        super().__init__(mode, on_result, on_error)
+
+    def segment(
+        self,
+        image: Source,
+        timestamp_ms: float | None = None,
+        *,
+        roi: Part | None = None,
+        format: Format | None = None,
+        rotation: Rotation = 0,
+        flip: Flip | None = None,
+    ) -> Mask:
+        """Find every pixel of it in a picture, or in the next frame of a video.
+
+        image: a path, the bytes of a picture file, a PIL.Image, or uint8[h, w, 3] RGB; see
+        palmkit.kits.image.read_image for the other arrays, and for format, rotation and flip.
+        timestamp_ms: of the frame, in video mode; None: 1/30 s after the last one. It may repeat
+        or jump back.
+        roi: x, y, w, h in pixels of the upright picture: look only there; the mask is 0 elsewhere.
+        Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
+        stream mode or after close.
+        """
+        return self._call(image, roi, timestamp_ms, format, rotation, flip)
+
+    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Mask:
+        height, width = image.shape[:2]
+        mask = self._mask(image, clip_part(image, roi), time_s)
+        return Mask(width, height, mask, image, self._backdrop)
+
+    @abstractmethod
+    def _mask(
+        self, image: Image, area: tuple[int, int, int, int], time_s: float | None
+    ) -> refine.Mask:
+        """The whole picture's mask, 0 outside left, top, right, bottom."""
+
+    def _run(self, view: Image) -> refine.Mask:
+        """What the network says of uint8[side, side, 3]: float32[side, side], 0..1."""
+        shape = (1, self._side, self._side, 1)
+        found = output(self._model.run({"image": view[None].astype(np.float32)}), "mask", shape)
+        mask: refine.Mask = np.clip(np.nan_to_num(found[0, :, :, 0]), 0, 1)
+        return mask
+
+    def _enlarge(self, crop: Image, coarse: refine.Mask, small: Image) -> refine.Mask:
+        if not self._refine:
+            return refine.enlarge(coarse, crop)
+        return refine.refine(crop, coarse, small)
+
+
+class PortraitSegmenter(Segmenter):
+    """Finds the people in pictures and videos, pixel by pixel.
+
+    with PortraitSegmenter("video", background="blur") as segmenter:
+        for frame, timestamp_ms in kits.video.VideoReader("clip.mp4"):
+            show(segmenter.segment(frame, timestamp_ms).picture)
+    """
+
+    name: ClassVar[str] = "portrait segmenter"
+    model_name: ClassVar[str] = "portrait"
+
+    def _forget(self) -> None:
+        self._steady = Steady()
+
+    def _mask(
+        self, image: Image, area: tuple[int, int, int, int], time_s: float | None
+    ) -> refine.Mask:
+        left, top, right, bottom = area
+        crop = image[top:bottom, left:right]
+        view = _shrink(crop, self._side)
+        coarse = self._run(view)
+        if time_s is not None and self._smoothing:
+            place = (left, top, right - left, bottom - top)
+            coarse = self._steady.update(coarse, view, place, time_s)
+        found = self._enlarge(crop, coarse, view)
+        if found.shape == image.shape[:2]:
+            return found
+        mask = np.zeros(image.shape[:2], np.float32)
+        mask[top:bottom, left:right] = found
+        return mask
+
+
+class HairSegmenter(Segmenter):
+    """Finds the hair of the people in pictures and videos, pixel by pixel.
+
+    The network looks at a square round each face that FaceDetector finds; where there is none, at
+    the whole picture.
+    """
+
+    name: ClassVar[str] = "hair segmenter"
+    model_name: ClassVar[str] = "hair"
+
+    def __init__(
+        self,
+        mode: Mode = "image",
+        *,
+        threads: int = 1,
+        precision: Precision = "high",
+        max_faces: int | None = None,
+        background: Background | None = None,
+        refine: bool = True,
+        smoothing: bool = True,
+        model: ModelSource | None = None,
+        face_model: ModelSource | None = None,
+        on_result: Callable[[Mask, Image, float | None], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Make a segmenter; the arguments are those of PortraitSegmenter, and:
+
+        max_faces: look only round so many faces, those of the best score.
+        face_model: as FaceDetector's `model`.
+        """
+        self._faces = FaceDetector(
+            "image" if mode == "image" else "video",
+            threads=threads,
+            precision=precision,
+            max_faces=max_faces,
+            model=face_model,
+        )
+        super().__init__(
+            mode,
+            threads=threads,
+            precision=precision,
+            background=background,
+            refine=refine,
+            smoothing=smoothing,
+            model=model,
+            on_result=on_result,
+            on_error=on_error,
+        )
+
+    def _forget(self) -> None:
+        self._faces.reset()
+        self._steady: dict[int | None, Steady] = {}
+
+    def _mask(
+        self, image: Image, area: tuple[int, int, int, int], time_s: float | None
+    ) -> refine.Mask:
+        left, top, right, bottom = area
+        part = (left, top, right - left, bottom - top)
+        faces = self._faces.detect(image, None if time_s is None else time_s * 1e3, roi=part)
+        mask = np.zeros(image.shape[:2], np.float32)
+        seen: dict[int | None, Steady] = {}
+        for face in faces:
+            steady = seen[face.id] = self._steady.get(face.id, Steady())
+            self._add(mask, image, area, _round_face(face.box), steady, time_s)
+        if not len(faces):
+            seen[None] = steady = self._steady.get(None, Steady())
+            self._add(mask, image, area, part, steady, time_s)
+        self._steady = seen
+        return mask
+
+    def _add(
+        self,
+        mask: refine.Mask,
+        image: Image,
+        area: tuple[int, int, int, int],
+        view: Part,
+        steady: Steady,
+        time_s: float | None,
+    ) -> None:
+        """Raise the mask to what the network sees in a view, which may reach out of the picture."""
+        x, y, width, height = view
+        left, top = max(round(x), area[0]), max(round(y), area[1])
+        right, bottom = min(round(x + width), area[2]), min(round(y + height), area[3])
+        if left >= right or top >= bottom:
+            return
+        crop = image[top:bottom, left:right]
+        # Where the part that is in the picture lies in the network's input.
+        columns = _span(left - x, right - x, self._side / width, self._side)
+        rows = _span(top - y, bottom - y, self._side / height, self._side)
+        canvas = np.zeros((self._side, self._side, 3), np.uint8)
+        inside = canvas[rows, columns]
+        inside[:] = resize(crop, *inside.shape[:2])
+        coarse = self._run(canvas)
+        if time_s is not None and self._smoothing:
+            coarse = steady.update(coarse, canvas, view, time_s)
+        found = self._enlarge(
+            crop, np.ascontiguousarray(coarse[rows, columns]), np.ascontiguousarray(inside)
+        )
+        whole = mask[top:bottom, left:right]
+        np.maximum(whole, found, out=whole)
+
+
+def _shrink(image: Image, side: int) -> Image:
+    """The whole picture as a square: halved exactly, which is fast, down to about the right size.
+
+    Beyond that the network sees a picture that is blurred or rough by a third at most.
+    """
+    import cv2
+
+    least = 1.75 * side
+    while min(image.shape[:2]) >= least and not (image.shape[0] % 2 or image.shape[1] % 2):
+        half = (image.shape[1] // 2, image.shape[0] // 2)
+        image = cast(Image, cv2.resize(image, half, interpolation=cv2.INTER_AREA))
+    if max(image.shape[:2]) >= least:
+        return resize(image, side, side)
+    return cast(Image, cv2.resize(image, (side, side), interpolation=cv2.INTER_LINEAR))
+
+
+def _round_face(box: NDArray[np.float32]) -> Part:
+    x, y, width, height = (float(value) for value in box)
+    face = max(width, height)
+    side = HAIR_REACH * face
+    return x + (width - side) / 2, y + (height - side) / 2 - HAIR_LIFT * face, side, side
+
+
+def _span(low: float, high: float, scale: float, side: int) -> slice:
+    """Whole pixels of the input, at least one."""
+    start = min(max(round(low * scale), 0), side - 1)
+    return slice(start, min(max(round(high * scale), start + 1), side))
+
+
+@lru_cache(maxsize=4)
+def _portrait(refine: bool) -> PortraitSegmenter:
+    return PortraitSegmenter(refine=refine)
+
+
+@lru_cache(maxsize=4)
+def _hair(refine: bool, max_faces: int | None) -> HairSegmenter:
+    return HairSegmenter(refine=refine, max_faces=max_faces)
+
+
+def segment_portrait(
+    image: Source,
+    background: Background | None = None,
+    *,
+    refine: bool = True,
+    roi: Part | None = None,
+    format: Format | None = None,
+    rotation: Rotation = 0,
+    flip: Flip | None = None,
+) -> Mask:
+    """Find the people in a picture, with a segmenter made once; any thread may call it.
+
+    background: what Mask.composite takes; the result then has a `picture` on it.
+    The rest are those of PortraitSegmenter and of its method segment.
+    Raises ImageError if `image` or the background is not a picture, ValueError for an option that
+    cannot be.
+    """
+    backdrop = None if background is None else Backdrop.of(background)
+    found = _portrait(refine).segment(image, roi=roi, format=format, rotation=rotation, flip=flip)
+    return replace(found, backdrop=backdrop)
+
+
+def segment_hair(
+    image: Source,
+    background: Background | None = None,
+    *,
+    max_faces: int | None = None,
+    refine: bool = True,
+    roi: Part | None = None,
+    format: Format | None = None,
+    rotation: Rotation = 0,
+    flip: Flip | None = None,
+) -> Mask:
+    """Find the hair of the people in a picture; otherwise as segment_portrait.
+
+    max_faces: as in HairSegmenter.
+    """
+    backdrop = None if background is None else Backdrop.of(background)
+    segmenter = _hair(refine, max_faces)
+    found = segmenter.segment(image, roi=roi, format=format, rotation=rotation, flip=flip)
+    return replace(found, backdrop=backdrop)

@@ -1,0 +1,90 @@
+"""What the portrait and the hair kit return."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.image import Image
+from palmkit.kits.portrait.compose import Backdrop, Background, composite, cutout
+from palmkit.kits.portrait.refine import opacity
+
+INSIDE = 0.5
+
+
+@dataclass(frozen=True, eq=False)
+class Mask:
+    """Where a person, or hair, is in a picture.
+
+    width, height: of the upright picture, in pixels.
+    mask: float32[h, w], 0..1: how likely each pixel belongs to it.
+    image: the upright picture itself, uint8[h, w, 3]; it may be the array that was given.
+    backdrop: the background that was asked for, or None.
+    """
+
+    width: int
+    height: int
+    mask: NDArray[np.float32]
+    image: Image = field(repr=False)
+    backdrop: Backdrop | None = field(default=None, repr=False)
+
+    @cached_property
+    def alpha(self) -> NDArray[np.float32]:
+        """float32[h, w], 0..1: how much of each pixel it covers; worked out when first asked for.
+
+        Unlike `mask` it is 0 and 1 wherever that is certain, and follows single strands of hair.
+        """
+        return opacity(self.image, self.mask)
+
+    @cached_property
+    def coverage(self) -> float:
+        """The fraction of the picture's pixels whose mask is above 1/2."""
+        return float((self.mask > INSIDE).mean())
+
+    @cached_property
+    def picture(self) -> Image | None:
+        """uint8[h, w, 3], it in front of the background asked for; None if none was.
+
+        Like alpha it is worked out when first asked for.
+        """
+        if self.backdrop is None:
+            return None
+        return composite(self.image, self.alpha, self.backdrop)
+
+    def composite(self, background: Background) -> Image:
+        """What it covers in front of another background: uint8[h, w, 3].
+
+        background: "blur", or a number: the blur's standard deviation in pixels; "#rrggbb" or a
+        tuple of red, green, blue in 0..255; or a picture as read_image takes it, which is scaled
+        to cover and cut at its middle.
+        At its edge the colours are freed of the old background's.
+        Raises ImageError if a picture cannot be read, ValueError for anything else.
+        """
+        return composite(self.image, self.alpha, Backdrop.of(background))
+
+    def cutout(self) -> Image:
+        """What it covers alone: uint8[h, w, 4], red, green, blue and opacity."""
+        return cutout(self.image, self.alpha)
+
+    def gray(self) -> Image:
+        """The mask as a picture: uint8[h, w], 255 where it is 1."""
+        import cv2
+
+        return cast(Image, cv2.convertScaleAbs(self.mask, alpha=255))
+
+    def to_dict(self, mask_path: str | os.PathLike[str] | None = None) -> dict[str, Any]:
+        """The JSON of the command line.
+
+        mask_path: where the mask was written, if it was.
+        """
+        return {
+            "width": self.width,
+            "height": self.height,
+            "mask": None if mask_path is None else os.fspath(mask_path),
+            "coverage": round(self.coverage, 4),
+        }
