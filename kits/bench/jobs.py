@@ -31,6 +31,21 @@ JOBS = {
         "palmkit.kits.bench.ours:FaceDetection",
         {"mediapipe": "palmkit.kits.bench.mediapipe:FaceDetection"},
     ),
+    "mesh": Job(
+        "face mesh, pictures",
+        "palmkit.kits.bench.ours:FaceMesh",
+        {"mediapipe": "palmkit.kits.bench.mediapipe:FaceMesh"},
+    ),
+    "mesh_video": Job(
+        "face mesh, video",
+        "palmkit.kits.bench.ours:FaceMeshVideo",
+        {"mediapipe": "palmkit.kits.bench.mediapipe:FaceMeshVideo"},
+    ),
+    "portrait": Job(
+        "portrait mask",
+        "palmkit.kits.bench.ours:Portrait",
+        {"mediapipe": "palmkit.kits.bench.mediapipe:Portrait"},
+    ),
 }
 
 

@@ -58,3 +58,29 @@ class FaceDetection(_Solution):
     solution = "face_detection:FaceDetection"
     options: ClassVar = {"model_selection": 1}
     things = "detections"
+
+
+class FaceMesh(_Solution):
+    """The mesh with attention and irises, of one face, each picture for itself."""
+
+    solution = "face_mesh:FaceMesh"
+    options: ClassVar = {"static_image_mode": True, "refine_landmarks": True}
+    things = "multi_face_landmarks"
+
+
+class FaceMeshVideo(FaceMesh):
+    """The same, tracked from frame to frame."""
+
+    options: ClassVar = {"static_image_mode": False, "refine_landmarks": True}
+
+
+class Portrait(_Solution):
+    """The mask of persons, at the size of the frame."""
+
+    solution = "selfie_segmentation:SelfieSegmentation"
+    options: ClassVar = {"model_selection": 0}
+    things = "segmentation_mask"
+
+    def count(self, things: Any) -> int:
+        """One mask."""
+        return int(things is not None)

@@ -1,4 +1,4 @@
-"""Our kits at their jobs, with the options they have by default."""
+"""Our kits at their jobs, with the options that they have by default, if not said otherwise."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ class _Kit(Contender):
     distributions = ("palmkit",)
     kit: ClassVar[str]
     mode: ClassVar[str] = "image"
+    options: ClassVar[dict[str, Any]] = {}
     method: ClassVar[str] = "detect"
 
     def import_library(self) -> None:
@@ -29,7 +30,7 @@ class _Kit(Contender):
         """Make the kit."""
         self.limit(job.threads)
         self._cv2.setNumThreads(job.threads)
-        method = getattr(self._class(self.mode, threads=job.threads), self.method)
+        method = getattr(self._class(self.mode, threads=job.threads, **self.options), self.method)
         image = job.inputs["image"]
         return lambda: self.found(self.count(method(image)))
 
@@ -42,3 +43,27 @@ class FaceDetection(_Kit):
     """FaceDetector."""
 
     kit = "palmkit.kits:FaceDetector"
+
+
+class FaceMesh(_Kit):
+    """FaceMesh, each picture for itself; MediaPipe looks for one face."""
+
+    kit = "palmkit.kits:FaceMesh"
+    options: ClassVar = {"max_faces": 1}
+
+
+class FaceMeshVideo(FaceMesh):
+    """The same, tracked from frame to frame."""
+
+    mode = "video"
+
+
+class Portrait(_Kit):
+    """PortraitSegmenter: the mask at the size of the frame, edges refined."""
+
+    kit = "palmkit.kits:PortraitSegmenter"
+    method = "segment"
+
+    def count(self, result: Any) -> int:
+        """One mask."""
+        return int(result.mask is not None)

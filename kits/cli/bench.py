@@ -112,7 +112,9 @@ def add(commands: Commands) -> None:
         "--loads", type=int, default=3, metavar="N", help="fresh processes that load (3)"
     )
     kits = parser.add_argument_group("kits")
-    kits.add_argument("--kits", type=_jobs, metavar="JOB[,JOB]", help="face, or all")
+    kits.add_argument(
+        "--kits", type=_jobs, metavar="JOB[,JOB]", help="face, mesh, mesh_video, portrait; or all"
+    )
     models.add_source_options(parser)
 
 
