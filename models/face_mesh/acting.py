@@ -1,10 +1,11 @@
 """How well actions are told, on clips made from photos: the face is warped by its mesh.
 
-`python -m palmkit.models.face_mesh.acting DATA TEACHER` takes frontal faces of training photos
+`python -m palmkit.models.face_mesh.acting DATA TEACHER` takes frontal faces of development photos
 (data/faces, aaf and interfaces) and makes clips of them: one and a half seconds at rest, then two
 in which the face blinks, opens its mouth, raises its brows, shakes its head or nods. The teacher's
 mesh says where to warp; the kit that looks at the clips has its own. Printed is in how many clips
-of each kind each action is told.
+of each kind each action is told. Training pictures are made by the same warps (see dataset), of
+other faces.
 
 The clips are no films: skin stretches, an open mouth is a dark hole, and a turned head is the front
 of one. They show whether the chain works, not how well it does on people.
@@ -104,6 +105,21 @@ ACTS: dict[str, Act] = {
 }
 
 
+def some_act(mesh: Values, random: np.random.Generator) -> Values:
+    """The mesh of a face that blinks, opens its mouth or raises its brows more or less."""
+    shut = float(np.linalg.norm(mesh[13] - mesh[14]) / np.linalg.norm(mesh[78] - mesh[308])) < 0.1
+    kinds = ("blink", "mouth", "mouth", "both", "all") if shut else ("blink", "both", "brows")
+    kind = kinds[random.integers(len(kinds))]
+    out = mesh
+    if shut and kind in ("mouth", "both", "all"):
+        out = open_mouth(out, random.uniform(0.25, 1.2))
+    if kind == "brows" or (kind in ("blink", "all") and random.random() < 0.5):
+        out = raise_brows(out, random.uniform(-0.3, 1.1))
+    if kind in ("blink", "both", "all"):
+        out = blink(out, random.uniform(0.5, 1.0))
+    return out
+
+
 def timing(name: str) -> Values:
     """How far the act has gone in each frame: 0 at rest, 1 at most."""
     times_s = np.arange(round((REST_S + ACT_S) * FRAMES_PER_S)) / FRAMES_PER_S - REST_S
@@ -143,19 +159,20 @@ def warp(image: Image, mesh: Values, moved: Values) -> Image:
     before = np.concatenate([mesh, ring])[:, :2]
     after = np.concatenate([moved, ring])
     depth = after[triangles, 2].mean(axis=1)
-    map_x, map_y = np.meshgrid(np.arange(SIDE, dtype=np.float32), np.arange(SIDE, dtype=np.float32))
+    height, width = image.shape[:2]
+    map_y, map_x = np.mgrid[:height, :width].astype(np.float32)
     # The nearest last.
     for corners in triangles[np.argsort(-depth)]:
         target = after[corners, :2].astype(np.float32)
-        low = np.clip(np.floor(target.min(axis=0)), 0, SIDE - 1).astype(int)
-        high = np.clip(np.ceil(target.max(axis=0)) + 1, 0, SIDE).astype(int)
+        low = np.clip(np.floor(target.min(axis=0)), 0, [width, height]).astype(int)
+        high = np.clip(np.ceil(target.max(axis=0)) + 1, 0, [width, height]).astype(int)
         if (high <= low).any():
             continue
         inside = np.zeros((high[1] - low[1], high[0] - low[0]), np.uint8)
         cv2.fillConvexPoly(inside, np.round((target - low) * 16).astype(np.int32), 1, shift=4)
-        rows, columns = np.nonzero(inside)
+        y, x = np.nonzero(inside)
         matrix = cv2.getAffineTransform(target, before[corners].astype(np.float32))
-        x, y = columns + low[0], rows + low[1]
+        x, y = x + low[0], y + low[1]
         map_x[y, x] = matrix[0, 0] * x + matrix[0, 1] * y + matrix[0, 2]
         map_y[y, x] = matrix[1, 0] * x + matrix[1, 1] * y + matrix[1, 2]
     out = cv2.remap(image, map_x, map_y, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REFLECT)
@@ -166,11 +183,11 @@ def warp(image: Image, mesh: Values, moved: Values) -> Image:
     return np.asarray(out, np.uint8)
 
 
-def faces(data: Path, teacher: Teacher, count: int) -> Iterator[tuple[Image, Values]]:
+def faces(data: Path, teacher: Teacher, count: int, split: str) -> Iterator[tuple[Image, Values]]:
     """Square pictures of frontal faces at rest, and their meshes."""
     detector = FaceDetector()
     rows = [json.loads(line) for line in (data / "faces" / "index.jsonl").read_text().splitlines()]
-    rows = [row for row in rows if row["split"] == "train" and row["set"] in ("aaf", "interfaces")]
+    rows = [row for row in rows if row["split"] == split and row["set"] in ("aaf", "interfaces")]
     for row in rows[:: max(len(rows) // (3 * count), 1)]:
         picture = read_image(data / "faces" / row["file"])
         found = detector.detect(picture)
@@ -195,16 +212,17 @@ def main() -> None:
     parser.add_argument("teacher", type=Path)
     parser.add_argument("--model", help="another model file")
     parser.add_argument("--faces", type=int, default=30)
+    parser.add_argument("--split", choices=("train", "dev"), default="dev")
     options = parser.parse_args()
-    measure(options.data, options.teacher, options.faces, model=options.model)
+    measure(options.data, options.teacher, options.faces, options.split, model=options.model)
 
 
-def measure(data: Path, teacher: Path, count: int, **options: Any) -> None:
+def measure(data: Path, teacher: Path, count: int, split: str, **options: Any) -> None:
     """Print how often each action is told."""
     random = np.random.default_rng(0)
     told = np.zeros((len(ACTIONS), len(ACTIONS)), int)
     seen = 0
-    for square, mesh in faces(data, Teacher(teacher), count):
+    for square, mesh in faces(data, Teacher(teacher), count, split):
         if seen == count:
             break
         seen += 1
