@@ -403,6 +403,31 @@ def test_the_shipped_model_on_a_photo() -> None:
     np.testing.assert_allclose(turned.mesh, faces.mesh, atol=0.5)
 
 
+@needs_model
+def test_the_command(run: Any, tmp_path: Path) -> None:
+    photo = tmp_path / "astronaut.png"
+    kits.write_image(photo, skimage.data.astronaut())  # type: ignore[no-untyped-call]
+    drawn = tmp_path / "mesh.png"
+    result = run("face", "--mesh", photo, "--json", "-o", drawn)
+    assert (result.code, result.err) == (0, "")
+    (face,) = result.lines[0]["faces"]
+    assert np.shape(face["mesh"]) == (478, 3) and set(face["pose"]) == {"yaw", "pitch", "roll"}
+    assert set(face["actions"]) == {
+        "eye_blink",
+        "mouth_open",
+        "head_yaw",
+        "head_pitch",
+        "brow_jump",
+    }
+    assert (read_image(drawn) != read_image(photo)).any()
+    result = run("face", "--mesh", photo)
+    assert result.code == 0 and " yaw " in result.out and " roll " in result.out
+    result = run("face", "--mesh", photo, "--focal-length", "0")
+    assert result.code == 2 and "focal_length: expected a number from 1" in result.err
+    result = run("face", "--mesh", photo, "--min-presence", "1", "--json")
+    assert result.lines[0]["faces"] == [] or result.lines[0]["faces"][0]["score"] == 1
+
+
 def cut_out(image: Image, width: int) -> tuple[Image, NDArray[np.bool_]]:
     """An oval round the first face of a photo, `width` pixels wide, and where it is."""
     x, y, wide, tall = kits.detect_faces(image).boxes[0]
