@@ -30,10 +30,10 @@ from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.result import Mask
 from palmkit.kits.portrait.steady import Steady
 
-# The square that the hair network sees round a face: its side, and how far its middle lies above
-# the face's, in sides of the face.
-HAIR_REACH = 3.0
-HAIR_LIFT = 0.1
+# The square that the hair network sees round a face: its side, and how far its middle lies below
+# the face's, in the longer side of the face's box.
+HAIR_REACH = 3.5
+HAIR_DROP = 0.1
 
 
 class Segmenter(Kit[Mask]):
@@ -218,7 +218,8 @@ class HairSegmenter(Segmenter):
         seen: dict[int | None, Steady] = {}
         for face in faces:
             steady = seen[face.id] = self._steady.get(face.id, Steady())
-            self._add(mask, image, area, _round_face(face.box), steady, time_s)
+            view = square_round(face.box, image.shape[1], image.shape[0])
+            self._add(mask, image, area, view, steady, time_s)
         if not len(faces):
             seen[None] = steady = self._steady.get(None, Steady())
             self._add(mask, image, area, part, steady, time_s)
@@ -273,11 +274,19 @@ def _shrink(image: Image, side: int) -> Image:
     return cast(Image, cv2.resize(image, (side, side), interpolation=cv2.INTER_LINEAR))
 
 
-def _round_face(box: NDArray[np.float32]) -> Part:
-    x, y, width, height = (float(value) for value in box)
-    face = max(width, height)
-    side = HAIR_REACH * face
-    return x + (width - side) / 2, y + (height - side) / 2 - HAIR_LIFT * face, side, side
+def square_round(box: NDArray[np.float32], width: int, height: int) -> Part:
+    """The square x, y, side, side that the hair network sees of a face.
+
+    box: float32[4] of x, y, w, h. The square is no larger than the picture's longer side, and is
+    moved into the picture as far as it goes.
+    """
+    x, y, wide, high = (float(value) for value in box)
+    side = min(HAIR_REACH * max(wide, high), max(width, height))
+    left = x + (wide - side) / 2
+    top = y + (high - side) / 2 + HAIR_DROP * max(wide, high)
+    left = min(max(left, min(0.0, width - side)), max(0.0, width - side))
+    top = min(max(top, min(0.0, height - side)), max(0.0, height - side))
+    return left, top, side, side
 
 
 def _span(low: float, high: float, scale: float, side: int) -> slice:

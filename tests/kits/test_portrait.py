@@ -13,6 +13,7 @@ from palmkit.engine.ir import Node, Type
 from palmkit.kits import HairSegmenter, Mask, PortraitSegmenter
 from palmkit.kits.image import Image
 from palmkit.kits.portrait.compose import Backdrop, composite, cover, cutout, foreground
+from palmkit.kits.portrait.kit import square_round
 from palmkit.kits.portrait.refine import enlarge, opacity, refine
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.video import VideoReader, VideoWriter
@@ -366,8 +367,8 @@ def test_hair_is_looked_for_round_each_face(reds: Reds) -> None:
     found = HairSegmenter(model=reds, face_model=Blobs()).segment(image)
     assert len(reds.views) == 2
     assert found.mask[95:115, 105:155].min() > 0.5 and found.mask[95:115, 425:475].min() > 0.5
-    # Out of reach of both faces: a square of three sides round each.
-    assert not found.mask[:, 250:320].any()
+    # Out of reach of both faces: a square of 3.5 sides round each.
+    assert not found.mask[:, 260:320].any()
     reds.views.clear()
     one = HairSegmenter(model=reds, face_model=Blobs(), max_faces=1).segment(image)
     assert len(reds.views) == 1 and one.coverage < 0.7 * found.coverage
@@ -382,12 +383,26 @@ def test_hair_without_a_face_is_looked_for_everywhere(reds: Reds) -> None:
 
 
 def test_the_square_round_a_face_may_reach_out_of_the_picture(reds: Reds) -> None:
-    image = picture(200, 200, (1, 0, 10, 100))
+    image = picture(150, 300, (1, 0, 10, 100))
     image[110:130, :100, 0] = 120
     found = HairSegmenter(model=reds, face_model=Blobs()).segment(image)
     assert iou(found.mask > 0.4, image[..., 0] > 0) > 0.8
-    view = reds.views[0]
-    assert not view[:, : SIDE // 3 - 1].any() and view[SIDE // 2, SIDE // 2].any()
+    rows = np.flatnonzero(reds.views[0].any(axis=(1, 2)))
+    assert rows[0] >= 5 and rows[-1] < 0.75 * SIDE
+
+
+@pytest.mark.parametrize(
+    ("box", "expected"),
+    [
+        ((200, 200, 40, 60), (115, 131, 210, 210)),
+        ((0, 0, 40, 60), (0, 0, 210, 210)),
+        ((560, 420, 40, 60), (390, 270, 210, 210)),
+        ((250, 100, 100, 300), (0, -20, 600, 600)),
+    ],
+)
+def test_the_square_round_a_face(box: tuple[float, ...], expected: tuple[float, ...]) -> None:
+    found = square_round(np.array(box, np.float32), 600, 480)
+    assert found == pytest.approx(expected)
 
 
 def test_hair_in_a_video_follows_the_face() -> None:
