@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from palmkit.kits import draw
     from palmkit.kits.face.kit import FaceDetector, detect_faces
     from palmkit.kits.face.mesh_kit import FaceMesh, face_mesh
+    from palmkit.kits.hands import gestures
+    from palmkit.kits.hands.kit import GestureRecognizer, recognize_gestures
     from palmkit.kits.image import read_image, write_image
     from palmkit.kits.portrait.kit import (
         HairSegmenter,
@@ -19,14 +21,17 @@ if TYPE_CHECKING:
         segment_portrait,
     )
     from palmkit.kits.portrait.result import Mask
-    from palmkit.kits.results import Face, Faces
+    from palmkit.kits.results import Face, Faces, Hand, Hands
 
 __all__ = [
     "Face",
     "FaceDetector",
     "FaceMesh",
     "Faces",
+    "GestureRecognizer",
     "HairSegmenter",
+    "Hand",
+    "Hands",
     "ImageError",
     "Mask",
     "PalmError",
@@ -34,7 +39,9 @@ __all__ = [
     "detect_faces",
     "draw",
     "face_mesh",
+    "gestures",
     "read_image",
+    "recognize_gestures",
     "segment_hair",
     "segment_portrait",
     "write_image",
@@ -45,7 +52,10 @@ _HOMES = {
     "FaceDetector": "palmkit.kits.face.kit",
     "FaceMesh": "palmkit.kits.face.mesh_kit",
     "Faces": "palmkit.kits.results",
+    "GestureRecognizer": "palmkit.kits.hands.kit",
     "HairSegmenter": "palmkit.kits.portrait.kit",
+    "Hand": "palmkit.kits.results",
+    "Hands": "palmkit.kits.results",
     "ImageError": "palmkit.engine.errors",
     "Mask": "palmkit.kits.portrait.result",
     "PalmError": "palmkit.engine.errors",
@@ -53,7 +63,9 @@ _HOMES = {
     "detect_faces": "palmkit.kits.face.kit",
     "draw": "palmkit.kits.draw",
     "face_mesh": "palmkit.kits.face.mesh_kit",
+    "gestures": "palmkit.kits.hands.gestures",
     "read_image": "palmkit.kits.image",
+    "recognize_gestures": "palmkit.kits.hands.kit",
     "segment_hair": "palmkit.kits.portrait.kit",
     "segment_portrait": "palmkit.kits.portrait.kit",
     "write_image": "palmkit.kits.image",

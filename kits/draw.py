@@ -13,7 +13,7 @@ from palmkit.kits.face import topology
 from palmkit.kits.face.pose import rotation_of
 from palmkit.kits.image import Image
 from palmkit.kits.portrait.result import Mask
-from palmkit.kits.results import ACTIONS, Face, Faces
+from palmkit.kits.results import ACTIONS, Face, Faces, Hand, Hands
 
 Colour: TypeAlias = tuple[int, int, int]
 
@@ -22,6 +22,12 @@ LIGHT: Colour = (255, 255, 255)
 DARK: Colour = (16, 24, 32)
 # To the subject's left, up, forward.
 AXES: tuple[Colour, Colour, Colour] = ((239, 83, 80), (102, 187, 106), (66, 165, 245))
+SIDES: dict[str, Colour] = {"left": (255, 179, 71), "right": ACCENT}
+# Pairs of a hand's landmarks: the fingers, and the palm's rim.
+_BONES = np.array(
+    [(joint, joint + 1) for joint in range(20) if joint % 4]
+    + [(0, 1), (0, 5), (5, 9), (9, 13), (13, 17), (0, 17)]
+)
 # Positions are given to OpenCV in 1/16 pixel.
 SHIFT = 4
 
@@ -131,6 +137,41 @@ def points(image: Image, positions: NDArray[np.float32], *, numbers: bool = Fals
     return cast(Image, np.asarray(picture))
 
 
+def hands(image: Image, result: Hands, *, labels: bool = True) -> Image:
+    """Draw each hand's bones and joints, and what it shows.
+
+    image: the upright picture of the result, uint8[h, w, 3].
+    Hands with an id keep their colour from frame to frame; else left and right differ.
+    Raises ImageError if the result is not of a picture of this size.
+    """
+    import cv2
+
+    _check(image, result)
+    canvas = image.copy()
+    line = max(1.0, min(canvas.shape[:2]) / 320)
+    for hand in result:
+        colour, size = _hand_colour(hand), float(hand.box[2:].max())
+        wide = max(1, round(min(line * 1.5, size / 50)))
+        ends = _fixed_all(hand.landmarks[_BONES])
+        cv2.polylines(canvas, list(ends), False, DARK, wide + 2, cv2.LINE_AA, SHIFT)
+        cv2.polylines(canvas, list(ends), False, colour, wide, cv2.LINE_AA, SHIFT)
+        for point in hand.landmarks[:, :2]:
+            _dot(canvas, point, min(size / 60, 2.2 * line), colour)
+    if not labels:
+        return canvas
+    plates = [(hand.box, _hand_label(hand), _hand_colour(hand)) for hand in result]
+    return _plates(canvas, plates, line)
+
+
+def _hand_colour(hand: Hand) -> Colour:
+    return colour_of(hand.id) if hand.id is not None else SIDES[hand.handedness]
+
+
+def _hand_label(hand: Hand) -> str:
+    words = f"{hand.handedness} {hand.gesture}".replace("_", " ")
+    return words if hand.id is None else f"#{hand.id}  {words}"
+
+
 def mask(image: Image, result: Mask, *, colour: Colour = ACCENT, outline: bool = True) -> Image:
     """Tint what a mask covers, and draw its outline.
 
@@ -164,9 +205,9 @@ def colour_of(id: int | None) -> Colour:
     return round(red * 255), round(green * 255), round(blue * 255)
 
 
-def _check(image: Image, result: Faces | Mask) -> None:
+def _check(image: Image, result: Faces | Hands | Mask) -> None:
     if image.dtype != np.uint8 or image.shape != (result.height, result.width, 3):
-        kind = "faces" if isinstance(result, Faces) else "mask"
+        kind = type(result).__name__.lower()
         got = f"{image.dtype.name}[{', '.join(map(str, image.shape))}]"
         expected = f"uint8[{result.height}, {result.width}, 3]"
         raise ImageError(f"draw {kind}: expected {expected}, got {got}")
@@ -209,28 +250,36 @@ def _fixed_all(points: NDArray[np.float32]) -> NDArray[np.int32]:
     return np.asarray(fixed, np.int32)
 
 
-def _labels(canvas: Image, result: Faces, line: float) -> Image:
+Plate: TypeAlias = tuple[NDArray[np.float32], str, Colour]
+
+
+def _plates(canvas: Image, plates: list[Plate], line: float) -> Image:
+    """Words above boxes of x, y, w, h, on a ground of their colour."""
     import PIL.Image
     import PIL.ImageDraw
     import PIL.ImageFont
 
     picture = PIL.Image.fromarray(canvas)
     pen = PIL.ImageDraw.Draw(picture)
-    for face in result:
-        # Readable in proportion to the picture, but hardly wider than a small face.
-        size = float(np.clip(face.box[3] / 7, 5 * line, 11 * line))
-        size = max(8.0, min(size, float(face.box[2]) / 2.2))
+    for box, text, colour in plates:
+        # Readable in proportion to the picture, but hardly wider than a small thing.
+        size = float(np.clip(box[3] / 7, 5 * line, 11 * line))
+        size = max(8.0, min(size, float(box[2]) / 2.2))
         font = PIL.ImageFont.load_default(size)
-        text = _label(face)
         left, top, right, bottom = pen.textbbox((0, 0), text, font)
         pad = size * 0.3
         width, height = right - left + 2 * pad, bottom - top + 2 * pad
-        x = float(np.clip(face.box[0], 0, max(result.width - width, 0)))
-        above = float(face.box[1]) - height - line
-        y = above if above >= 0 else min(float(face.box[1]) + line, result.height - height)
-        pen.rounded_rectangle((x, y, x + width, y + height), size * 0.3, colour_of(face.id))
+        x = float(np.clip(box[0], 0, max(picture.width - width, 0)))
+        above = float(box[1]) - height - line
+        y = above if above >= 0 else min(float(box[1]) + line, picture.height - height)
+        pen.rounded_rectangle((x, y, x + width, y + height), size * 0.3, colour)
         pen.text((x + pad - left, y + pad - top), text, DARK, font)
     return cast(Image, np.asarray(picture))
+
+
+def _labels(canvas: Image, result: Faces, line: float) -> Image:
+    plates = [(face.box, _label(face), colour_of(face.id)) for face in result]
+    return _plates(canvas, plates, line)
 
 
 def _label(face: Face) -> str:

@@ -18,7 +18,18 @@ from importlib.metadata import PackageNotFoundError, version
 from palmkit.engine.errors import PalmError
 from palmkit.kits.cli.command import UsageError, complain
 
-COMMANDS = ("face", "portrait", "hair", "convert", "info", "check", "show", "ops", "bench")
+COMMANDS = (
+    "face",
+    "portrait",
+    "hair",
+    "gesture",
+    "convert",
+    "info",
+    "check",
+    "show",
+    "ops",
+    "bench",
+)
 
 DESCRIPTION = "Ready-made vision kits that run on this machine and never open a connection."
 EXAMPLES = """\
@@ -27,6 +38,7 @@ examples:
   palmkit face photos/ --json              one JSON object a picture
   palmkit face clip.mp4 -o found.mp4       a video, faces numbered
   palmkit portrait me.jpg -o away.jpg --background blur
+  palmkit gesture me.jpg --json            hands, and what they show
   palmkit convert net.onnx -o net.palm     a model of another kind
   palmkit check net.palm --source net.onnx does it give the same numbers
   palmkit info net.palm                    what is in a model
