@@ -36,10 +36,19 @@ from palmkit.models.training.pixels import (
 MARGIN = 1.4
 FIELD, FIELD_WIDTH = 64, 0.022
 # Every so many pictures of a batch one shows no face, or is covered in one of these ways.
-ABSENT_EVERY, HAND_EVERY, BLOB_EVERY, MASK_EVERY = 11, 8, 5, 16
+ABSENT_EVERY, HAND_EVERY, BLOB_EVERY, MASK_EVERY = 11, 8, 6, 10
 # Sets that count more or less than their number of faces.
-SET_WEIGHTS = {"eden": 0.6, "maskon": 0.8, "fasseg_multipose": 1.5, "interfaces": 3.0}
-SET_WEIGHTS |= {"figaro": 1.5, "hagrid": 2.0, "hs290": 1.5, "linto": 0.7, "subhi": 0.6}
+SET_WEIGHTS = {
+    "eden": 0.6,
+    "maskon": 0.8,
+    "fasseg_multipose": 1.5,
+    "interfaces": 3.0,
+    "figaro": 1.5,
+    "hagrid": 2.0,
+    "hs290": 1.5,
+    "linto": 0.7,
+    "subhi": 0.6,
+}
 MASK_OUTLINE = (6, 122, 118, 50, 187, 192, 136, 176, 152, 400, 365, 416, 411, 280, 347, 351)
 MASK_OUTLINE_LOW = (197, 217, 50, 123, 147, 192, 136, 176, 152, 400, 365, 416, 376, 352, 280, 437)
 
@@ -139,7 +148,7 @@ class Bank:
         self.mirror = torch.from_numpy(MIRROR).to(device)
         weights = np.asarray([SET_WEIGHTS.get(entry["set"], 1.0) for entry in packed.entries])
         weights[: self.faces] *= 1 + np.clip(np.abs(yaw) / 20, 0, 2)
-        weights[: self.faces] *= np.where(masked, 0.4, 1.0)
+        weights[: self.faces] *= np.where(masked, 0.3, 1.0)
         face, hand = np.asarray(kinds) == "face", np.asarray(kinds) == "hand"
         self.face_weights = cumulative(np.where(face, weights, 0.0), device)
         self.hand_weights = cumulative(hand.astype(float), device)
@@ -322,8 +331,11 @@ class Composer:
         return torch.cat(done)
 
     @torch.no_grad()
-    def compose(self, count: int) -> Batch:
-        """A batch of `count`; about one in nine shows no face."""
+    def compose(self, count: int, ease: float = 0.0) -> Batch:
+        """A batch of `count`; about one in nine shows no face.
+
+        ease: 0..1, at 1 more pictures stay as they are.
+        """
         rows = drawn_rows(self.bank.face_weights, count)
         far = self.rarely(count, 0.03)
         matrix, target, scale = self.placement(count, far)
@@ -331,7 +343,7 @@ class Composer:
         flip = torch.where(mirrored, -1.0, 1.0)
         matrix = matrix * torch.stack([flip, torch.ones_like(flip)], dim=-1)[:, None]
         original = self.bank.points[rows]
-        plain = self.rarely(count, 0.25) > 0
+        plain = self.rarely(count, 0.25 + 0.3 * ease) > 0
         bent = torch.where(plain[:, None, None], original, self.bend(rows))
 
         def placed(points: Tensor) -> Tensor:
@@ -356,7 +368,8 @@ class Composer:
         points = points.gather(1, order[..., None].expand(-1, -1, 3))
         seen, worn = seen.gather(1, order), worn.gather(1, order)
         worse = self.disturb(self.soften(images).clamp(0, 1), disturbances(count, self.device))
-        images = torch.where(self.rarely(count, 0.75)[:, None, None, None] > 0, worse, images)
+        is_worse = self.rarely(count, 0.75 - 0.3 * ease)[:, None, None, None] > 0
+        images = torch.where(is_worse, worse, images)
         is_face = 1 - far
         is_face[absent] = 0
         trust = self.bank.trust[rows][:, None] * (0.35 + 0.65 * seen) * (1 - 0.6 * worn)

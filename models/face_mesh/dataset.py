@@ -1,8 +1,9 @@
 """Training pictures of the face mesh, and their meshes, in one folder that travels.
 
 `python -m palmkit.models.face_mesh.dataset DATA LABELS MESHES OUT` packs faces, cut with a margin
-round the teacher's crop, pictures without a face, and hands on green cloth that will be laid over
-faces. meshes.npz holds the meshes as their coefficients on principal components.
+round the teacher's crop, some of them again with another expression, pictures without a face, and
+hands on green cloth that will be laid over faces. meshes.npz holds the meshes as their coefficients
+on principal components.
 """
 
 from __future__ import annotations
@@ -20,6 +21,7 @@ from palmkit.kits.crop import Crop, sample
 from palmkit.kits.face.topology import triangles
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import TERMS, read_picture, share_of
+from palmkit.models.face_mesh.acting import blink, open_mouth, raise_brows, warp
 from palmkit.models.face_mesh.labels import yaw_of
 from palmkit.models.face_mesh.teacher import Array, Picture
 from palmkit.models.training.pack import Entry, write_pack
@@ -28,7 +30,7 @@ from palmkit.models.training.pack import Entry, write_pack
 MARGIN = 1.4
 LARGEST, LARGEST_OTHER = 232, 144
 COMPONENTS = 150
-LEAST_PRESENCE, MOST_SPREAD, MOST_SPREAD_MASKED = 0.5, 0.1, 0.06
+LEAST_PRESENCE, MOST_SPREAD, MOST_SPREAD_MASKED = 0.5, 0.07, 0.045
 # Share of each set's pictures without a face that is packed.
 NEGATIVES = {
     "clothing": 0.4,
@@ -39,6 +41,8 @@ NEGATIVES = {
     "ardamavi": 0.2,
     "figaro": 0.6,
 }
+# Of this share of the files the faces are packed again with another expression.
+PLAYED = 0.5
 HANDS = {"rps_green": 0.35}
 
 
@@ -84,6 +88,40 @@ def is_sure(faces: Faces) -> npt.NDArray[np.bool_]:
     return np.asarray((faces.presence > LEAST_PRESENCE) & (faces.spread < most))
 
 
+def play(faces: Faces, yaws: Array, files: list[str]) -> list[tuple[int, Array]]:
+    """Other expressions of some faces, as photos hold few: row and float32[478, 3].
+
+    Of unmasked, sure and not too small ones up to 35 degrees; mouths that are open stay so.
+    """
+    random = np.random.default_rng(5)
+    played: list[tuple[int, Array]] = []
+    for row, points in enumerate(faces.points.astype(np.float64)):
+        is_clear = not faces.masked[row] and faces.presence[row] >= 0.9 and abs(yaws[row]) <= 35
+        is_chosen = share_of("act" + files[row]) <= PLAYED
+        if not (is_clear and is_chosen and float(faces.crop[row, 2]) >= 110):
+            continue
+        lips = np.linalg.norm(points[13] - points[14]) / np.linalg.norm(points[78] - points[308])
+        is_open = bool(lips > 0.1)
+        kinds = ("blink", "both", "brow") if is_open else ("blink", "mouth", "mouth", "both", "all")
+        kind = kinds[random.integers(len(kinds))]
+        if kind in ("mouth", "both", "all") and not is_open:
+            points = open_mouth(points, random.uniform(0.25, 1.2))
+        moves_brows = kind in ("all", "blink", "brow") and random.random() < 0.5
+        if moves_brows or kind == "brow":
+            points = raise_brows(points, random.uniform(-0.3, 1.1))
+        if kind in ("blink", "both", "all"):
+            points = blink(points, random.uniform(0.5, 1.0))
+        played.append((row, points.astype(np.float32)))
+    return played
+
+
+def in_pixels(points: Array, size: int) -> npt.NDArray[np.float64]:
+    """Points of the teacher's crop in a packed picture, float64[478, 3]."""
+    out = np.asarray(points, np.float64) / MARGIN * size
+    out[:, :2] += (0.5 - 0.5 / MARGIN) * size
+    return out
+
+
 def face_picture(data: Path, entry: Mapping[str, Any], crop: Crop) -> Picture:
     """The packed picture of a face, no larger than it is in the original."""
     wide = crop.moved(0, 0, MARGIN)
@@ -109,11 +147,18 @@ def pack(
     faces = read_meshes(meshes, entries)
     wanted = np.asarray([terms == "all" or TERMS[entry["set"]] == "open" for entry in entries])
     faces = faces.select((faces.part == "train") & is_sure(faces) & wanted[faces.entry])
+    yaws = np.asarray([yaw_of(points) for points in faces.points], np.float32)
+    files = [entries[number]["file"] for number in faces.entry]
+    played = play(faces, yaws, files)
+    rows = [*range(len(files)), *(row for row, _ in played)]
     packed: list[Entry] = []
-    for number, (x, y, side, angle) in zip(faces.entry, faces.crop.tolist(), strict=True):
-        entry = entries[number]
+    for place, row in enumerate(rows):
+        x, y, side, angle = faces.crop[row].tolist()
         crop = {"x": x, "y": y, "side": side, "angle": angle}
-        packed.append({"kind": "face", "file": entry["file"], "set": entry["set"], "crop": crop})
+        name = entries[faces.entry[row]]["set"]
+        packed.append({"kind": "face", "file": files[row], "set": name, "crop": crop})
+        if place >= len(files):
+            packed[-1]["played"] = place - len(files)
     for kind, shares in (("negative", NEGATIVES), ("hand", HANDS)):
         for entry in entries:
             is_clean = not entry["faces"] and not entry["ignored"]
@@ -123,23 +168,28 @@ def pack(
                 packed.append({"kind": kind, "file": entry["file"], "set": entry["set"]})
 
     def picture(entry: Entry) -> Picture:
-        if "crop" in entry:
-            return face_picture(data, entry, Crop(**entry["crop"]))
-        return other_picture(data, entry)
+        if "crop" not in entry:
+            return other_picture(data, entry)
+        drawn = face_picture(data, entry, Crop(**entry["crop"]))
+        if "played" not in entry:
+            return drawn
+        row, points = played[entry["played"]]
+        size = len(drawn)
+        return warp(drawn, in_pixels(faces.points[row], size), in_pixels(points, size))
 
     write_pack(out, packed, picture, quality)
-    flat = faces.points.reshape(len(faces.points), -1)
+    points = np.concatenate([faces.points, np.stack([points for _, points in played])])
+    flat = points.reshape(len(points), -1)
     mean = flat.mean(axis=0)
     components = np.linalg.svd(flat - mean, full_matrices=False)[2][:COMPONENTS]
-    yaws = np.asarray([yaw_of(points) for points in faces.points], np.float32)
     np.savez(
         out / "meshes.npz",
         mean=mean,
         components=components,
         coefficients=(flat - mean) @ components.T,
-        spread=faces.spread,
-        masked=faces.masked,
-        yaw=yaws,
+        spread=faces.spread[rows],
+        masked=faces.masked[rows],
+        yaw=yaws[rows],
         triangles=triangles(),
     )
 

@@ -34,7 +34,7 @@ from palmkit.kits.face.crop import (
 from palmkit.kits.face.topology import points_68
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
-from palmkit.models.face_mesh.dataset import Faces, is_sure, read_meshes
+from palmkit.models.face_mesh.dataset import LEAST_PRESENCE, Faces, read_meshes
 from palmkit.models.face_mesh.indexes import (
     EYE_CONTOUR,
     LEFT_EYE,
@@ -48,6 +48,8 @@ from palmkit.models.face_mesh.teacher import SIZE, Array, Picture, Teacher
 
 MODEL = Path(__file__).with_name("face_mesh.palm")
 PROFILE_DEGREES = 30
+# Unmasked faces on whose views the teacher disagrees with itself more are no reference.
+MOST_SPREAD = 0.1
 NEGATIVES = ("clothing", "grocery", "backgrounds", "obb", "leb", "ardamavi")
 REGIONS: dict[str, tuple[int, ...]] = {
     "lips": LIPS,
@@ -129,7 +131,8 @@ def find_cases(
         row = json.loads(line)
         if row["set"] == "aaf":
             known["faces/" + row["file"]] = np.asarray(row["points"][0], np.float32)
-    faces = faces.select((faces.part == part) & (is_sure(faces) | faces.masked))
+    sure = (faces.presence > LEAST_PRESENCE) & (faces.spread < MOST_SPREAD)
+    faces = faces.select((faces.part == part) & (sure | faces.masked))
     detector = FaceDetector()
     cases: list[Case] = []
     missed = 0

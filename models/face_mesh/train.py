@@ -30,6 +30,8 @@ from palmkit.models.training.loop import Recipe, Trainer, read_options, train
 
 # The usual distance of the eyes in a teacher's crop, in its sides: the unit of errors.
 EYE_DISTANCE = 0.27
+# From this share of the training on, more pictures are drawn as they are.
+EASE_FROM = 0.6
 # Points whose distance tells whether an eye or the mouth is open.
 OPENINGS = ((159, 145), (158, 153), (160, 144), (386, 374), (385, 380), (387, 373), (13, 14))
 
@@ -78,7 +80,7 @@ def mesh_loss(found: Prediction, batch: Batch, weight: Tensor) -> tuple[Tensor, 
     )
     seen = (entropy * batch.is_face[:, None]).sum() / (batch.is_face.sum() * POINTS).clamp(min=1)
     presence = functional.binary_cross_entropy_with_logits(found.presence, batch.is_face)
-    loss = mean + curved + 0.3 * depth + 0.2 * openings + 0.03 * seen + 0.05 * presence
+    loss = mean + curved + 0.3 * depth + 0.6 * openings + 0.03 * seen + 0.05 * presence
     with torch.no_grad():
         metric = (flat.mean(dim=1) * batch.is_face).sum() / batch.is_face.sum().clamp(min=1)
     return loss, torch.stack([metric, mean, depth, openings, seen, presence]).detach()
@@ -108,7 +110,8 @@ class MeshTrainer(Trainer):
 
     def loss(self) -> tuple[Tensor, Tensor]:
         """One batch."""
-        return self.judge(self.composer.compose(self.recipe.batch))
+        ease = min(max((self.progress - EASE_FROM) / (1 - EASE_FROM), 0.0), 1.0)
+        return self.judge(self.composer.compose(self.recipe.batch, ease))
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
         """Loss, and what it is made of."""
