@@ -85,7 +85,7 @@ def mesh(
     for face in result:
         assert face.mesh is not None and face.pose is not None
         size = float(face.box[2:].max())
-        thick = round(max(1.0, min(size / 120, 2 * line)))
+        thick = round(max(1.0, min(size / 170, 2 * line)))
         if contours:
             for loop in topology.LOOPS.values():
                 shape = [_fixed_all(face.mesh[list(loop)])]
