@@ -30,6 +30,7 @@ def test_weights_are_small() -> None:
 
 
 def test_card_names_every_set_it_used_and_its_terms() -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.face_detector.labels import TERMS
     from palmkit.models.face_mesh.dataset import HANDS, NEGATIVES
 

@@ -20,6 +20,7 @@ def test_weights_fit_together() -> None:
 
 @pytest.mark.parametrize("name", FILES)
 def test_card_names_every_set_and_its_terms(name: str) -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.face_detector.labels import TERMS
     from palmkit.models.hand_detector.dataset import DETECTOR_WEIGHTS
 
@@ -104,6 +105,7 @@ def test_a_finger_heart_crosses_thumb_and_index() -> None:
 
 @pytest.mark.parametrize("turn", [0, 1, 2.5])
 def test_finger_rule_and_direction(turn: float) -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.hand_landmarks.pipelines import finger_rule
 
     assert finger_rule(hand(turn)) == "open_palm"
@@ -112,6 +114,7 @@ def test_finger_rule_and_direction(turn: float) -> None:
 
 
 def test_macro_f1_counts_classes_alike() -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.hand_landmarks.evaluate import macro_f1
 
     pairs = [("one", "one")] * 8 + [("two", "two"), ("two", "none")]
@@ -174,6 +177,7 @@ def test_training_runs_and_resumes(tmp_path: Path) -> None:
 
 
 def test_packed_labels_follow_the_picture() -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.hand_detector.dataset import shrink
 
     entry = {
