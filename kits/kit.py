@@ -51,6 +51,12 @@ class Runnable(Protocol):
 
 ModelSource: TypeAlias = "str | os.PathLike[str] | Runnable"
 
+# The C library gives memory back to the system beyond twice the largest block that was ever freed,
+# and of new memory every page costs: a frame's arrays took twice as long as the work on them.
+# Freeing one large block, never touched, lets the process keep what the next frame needs.
+KEPT_BYTES = 16 << 20
+np.empty(KEPT_BYTES, np.uint8)
+
 _models: WeakValueDictionary[tuple[str, int, str], Model] = WeakValueDictionary()
 _models_lock = threading.Lock()
 

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
+from typing import Any, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.image import Image
 from palmkit.kits.portrait.refine import Mask
+
+Values = TypeVar("Values", bound=NDArray[Any])
 
 # Where nothing moves a mask takes so long to become what the network says.
 SETTLE_S = 0.2
@@ -22,7 +25,7 @@ CUT = 48.0
 @dataclass(frozen=True, eq=False)
 class _Frame:
     mask: Mask
-    small: NDArray[np.float32]
+    colours: Image
     view: NDArray[np.float64]
     time_s: float
 
@@ -47,30 +50,33 @@ class Steady:
         """
         import cv2
 
-        colours = cv2.blur(small, (5, 5)).astype(np.float32)
+        colours = cast(Image, cv2.blur(small, (5, 5)))
         here = np.array(view, np.float64)
         last, result = self._last, mask
         if last is not None:
-            before_mask, before = last.mask, last.small
-            if last.mask.shape != mask.shape or (last.view != here).any():
-                before_mask, before = (
-                    _moved(each, last.view, here, mask.shape) for each in (before_mask, before)
-                )
-            change = np.abs(colours - before).max(axis=2)
-            if change.mean() < CUT:
-                settled = np.float32(-math.expm1(-(time_s - last.time_s) / SETTLE_S))
-                moved = np.clip((change - STILL) / (MOVED - STILL), 0, 1)
-                result = before_mask + (settled + (1 - settled) * moved) * (mask - before_mask)
+            before, seen = last.mask, last.colours
+            if before.shape != mask.shape or (last.view != here).any():
+                before = _moved(before, last.view, here, mask.shape)
+                seen = _moved(seen, last.view, here, mask.shape)
+            red, green, blue = cv2.split(cv2.absdiff(colours, seen))
+            change = cv2.max(cv2.max(red, green), blue)
+            if cv2.mean(change)[0] < CUT:
+                weight = cv2.LUT(change, _weights(time_s - last.time_s))
+                result = before + weight * (mask - before)
         self._last = _Frame(result, colours, here, time_s)
         return result
 
 
+def _weights(step_s: float) -> Mask:
+    """How much of the new mask is taken in, for each change of colour 0..255."""
+    settled = -math.expm1(-step_s / SETTLE_S)
+    moved = np.clip((np.arange(256) - STILL) / (MOVED - STILL), 0, 1)
+    return np.asarray(settled + (1 - settled) * moved, np.float32)
+
+
 def _moved(
-    values: NDArray[np.float32],
-    view: NDArray[np.float64],
-    here: NDArray[np.float64],
-    shape: tuple[int, ...],
-) -> NDArray[np.float32]:
+    values: Values, view: NDArray[np.float64], here: NDArray[np.float64], shape: tuple[int, ...]
+) -> Values:
     """What was seen in one view, as it lies in another; what was not seen is as at the border."""
     import cv2
 
@@ -79,6 +85,5 @@ def _moved(
     x = (here[0] + columns * here[2] / width - view[0]) * values.shape[1] / view[2] - 0.5
     y = (here[1] + rows * here[3] / height - view[1]) * values.shape[0] / view[3] - 0.5
     xs, ys = np.meshgrid(x.astype(np.float32), y.astype(np.float32))
-    return np.asarray(
-        cv2.remap(values, xs, ys, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE), np.float32
-    )
+    moved = cv2.remap(values, xs, ys, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    return cast(Values, moved)
