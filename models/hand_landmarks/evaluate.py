@@ -7,13 +7,14 @@ is the gesture of the found hand that overlaps that hand most, of the largest on
 has no box, and "none" if there is none, which is wrong. Macro-F1 is over the classes that occur.
 Landmarks are compared with the teacher's mean over views (labels.py), in palm sizes, for hands
 that are found (box IoU over 0.3); so the teacher's own number is how far one look of it lies from
-its mean.
+its mean. hand_sets are pictures made to show hands, people those where hands hang, hold or rest.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
@@ -23,10 +24,11 @@ import numpy as np
 from tqdm import tqdm
 
 from palmkit.kits.boxes import iou
-from palmkit.kits.hands.crop import palm_size
+from palmkit.kits.hands.crop import crop_from_landmarks, palm_size
 from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.hand_detector.dataset import Entry, landmark_rows, read_labels
 from palmkit.models.hand_detector.labels import CROPS, HAND_SETS
+from palmkit.models.hand_detector.teachers import Array, Picture
 from palmkit.models.hand_landmarks.network import GESTURES
 from palmkit.models.hand_landmarks.pipelines import Pipeline, Recognised, mediapipe, ours
 
@@ -41,13 +43,15 @@ class Tally:
     def __init__(self) -> None:
         """Nothing yet."""
         self.pairs: list[tuple[str, str, str]] = []
-        self.errors: list[float] = []
+        self.errors: dict[str, list[float]] = {"hand_sets": [], "people": []}
+        self.groups: dict[str, list[bool]] = {}
         self.sides: list[bool] = []
         self.hands = 0
         self.clean: list[bool] = []
 
-    def add(self, entry: Entry, found: list[Recognised]) -> None:
+    def add(self, entry: Entry, picture: Picture, found: list[Recognised]) -> None:
         """Compare one picture."""
+        kind = "hand_sets" if entry["set"] in HAND_SETS else "people"
         if not entry["hands"] and not entry["ignored"] and entry["set"] not in HAND_SETS:
             self.clean.append(not found)
         boxes = np.asarray([hand.box for hand in found], np.float32).reshape(-1, 4)
@@ -61,12 +65,14 @@ class Tally:
             meets = best >= 0 and overlap[best] > 0.3
             if meets:
                 apart = np.linalg.norm(found[best].landmarks[:, :2] - points[:, :2], axis=1)
-                self.errors.append(float(apart.mean()) / palm_size(points))
+                self.errors[kind].append(float(apart.mean()) / palm_size(points))
                 if abs(hand["right"] - 0.5) > 0.4:
                     self.sides.append((found[best].right > 0.5) == (hand["right"] > 0.5))
             if hand["gesture"] is not None:
                 answer = found[best].gesture if meets else "none"
                 self.pairs.append((entry["set"], hand["gesture"], answer))
+                for group in groups_of(picture, points, hand["right"]):
+                    self.groups.setdefault(group, []).append(answer == hand["gesture"])
         alone = len(entry["hands"]) <= 1 or entry["set"] in CROPS
         if alone and entry["label"] and not any(hand["gesture"] for hand in entry["hands"]):
             # The teachers did not find the hand: it counts all the same.
@@ -77,14 +83,16 @@ class Tally:
     def numbers(self) -> dict[str, float]:
         """All of them."""
         pairs = [(truth, answer) for _, truth, answer in self.pairs]
+        errors = [*self.errors["hand_sets"], *self.errors["people"]]
         numbers = {
             "macro_f1": macro_f1(pairs),
             "accuracy": float(np.mean([truth == answer for truth, answer in pairs])),
-            "landmark_error": float(np.mean(self.errors)),
-            "landmark_error_median": float(np.median(self.errors)),
-            "found": len(self.errors) / max(self.hands, 1),
-            "handedness": float(np.mean(self.sides)),
-            "clean_negatives": float(np.mean(self.clean)) if self.clean else float("nan"),
+            "landmark_error": float(np.mean(errors)),
+            "landmark_error_median": float(np.median(errors)),
+            **{f"landmark_error_{kind}": mean(each) for kind, each in self.errors.items()},
+            "found": len(errors) / max(self.hands, 1),
+            "handedness": mean(self.sides),
+            "clean_negatives": mean(self.clean),
             "gestures": float(len(pairs)),
             "hands": float(self.hands),
         }
@@ -95,7 +103,29 @@ class Tally:
             here = [(truth, answer) for each, truth, answer in self.pairs if each == name]
             right = np.mean([truth == answer for truth, answer in here])
             numbers[f"accuracy_{name}"] = float(right)
+        for name in sorted(self.groups):
+            numbers[f"accuracy_{name}"] = mean(self.groups[name])
         return {name: round(value, 4) for name, value in numbers.items()}
+
+
+def mean(values: Sequence[float]) -> float:
+    """NaN of none."""
+    return float(np.mean(values)) if values else float("nan")
+
+
+def groups_of(picture: Picture, landmarks: Array, right: float) -> list[str]:
+    """Light, size, turn and side of a hand: what the data says about conditions."""
+    low = np.maximum(landmarks[:, :2].min(axis=0), 0).astype(int)
+    high = np.ceil(landmarks[:, :2].max(axis=0)).astype(int)
+    luma = picture[low[1] : high[1] + 1, low[0] : high[0] + 1].mean()
+    palm = palm_size(landmarks)
+    turn = abs(math.degrees(crop_from_landmarks(landmarks).angle))
+    return [
+        "light_dark" if luma < 85 else "light_middle" if luma < 150 else "light_bright",
+        "palm_below_40" if palm < 40 else "palm_40_and_more",
+        "turn_below_45" if turn < 45 else "turn_45_and_more",
+        "right_hands" if right > 0.5 else "left_hands",
+    ]
 
 
 def f1(pairs: Sequence[tuple[str, str]], name: str) -> float:
@@ -125,7 +155,7 @@ def measure(
     for entry in tqdm(entries, mininterval=5, leave=False):
         picture = read_picture(data, entry["file"])
         for name, recognise in pipelines.items():
-            tallies[name].add(entry, recognise(picture))
+            tallies[name].add(entry, picture, recognise(picture))
     return tallies
 
 
@@ -150,9 +180,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--detector", type=Path, default=DETECTOR)
     parser.add_argument("--landmarks", type=Path, default=LANDMARKS)
     parser.add_argument("--size", type=int, default=224, help="input of the detector")
-    parser.add_argument("--min-score", type=float, default=0.5)
-    parser.add_argument("--presence", type=float, default=0.5)
-    parser.add_argument("--looks", type=int, default=1)
+    parser.add_argument("--min-score", type=float, default=0.35)
+    parser.add_argument("--presence", type=float, default=0.8)
+    parser.add_argument("--looks", type=int, default=2)
     options = parser.parse_args(None if arguments is None else list(arguments))
     entries = [each for each in read_labels(options.labels) if each["part"] == options.part]
     pipelines = {
