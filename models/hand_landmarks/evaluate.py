@@ -180,15 +180,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--detector", type=Path, default=DETECTOR)
     parser.add_argument("--landmarks", type=Path, default=LANDMARKS)
     parser.add_argument("--size", type=int, default=224, help="input of the detector")
-    parser.add_argument("--min-score", type=float, default=0.35)
-    parser.add_argument("--presence", type=float, default=0.8)
-    parser.add_argument("--looks", type=int, default=2)
+    parser.add_argument("--min-score", type=float, help="the detector's own threshold if left out")
+    parser.add_argument("--presence", type=float, help="the landmarks' own threshold if left out")
     options = parser.parse_args(None if arguments is None else list(arguments))
     entries = [each for each in read_labels(options.labels) if each["part"] == options.part]
     pipelines = {
         "palmkit": ours(
             *(options.detector, options.landmarks, options.size),
-            *(options.min_score, options.presence, options.looks),
+            *(options.min_score, options.presence),
         ),
         "teachers and finger rule": mediapipe(options.teachers),
     }

@@ -10,7 +10,7 @@ import numpy as np
 
 from palmkit.kits.boxes import iou
 from palmkit.kits.crop import Crop, sample
-from palmkit.kits.hands.crop import crop_from_keypoints, crop_from_landmarks, palm_size
+from palmkit.kits.hands.crop import crop_from_keypoints, palm_size
 from palmkit.models.hand_detector import teachers
 from palmkit.models.hand_detector.teachers import Array, Picture
 from palmkit.models.hand_landmarks.network import GESTURES
@@ -89,20 +89,31 @@ def our_reader(path: Path) -> Reader:
 
 
 def ours(
-    detector: Path, landmarks: Path, size: int, min_score: float, presence: float, looks: int
+    detector: Path,
+    landmarks: Path,
+    size: int,
+    min_score: float | None = None,
+    presence: float | None = None,
 ) -> Pipeline:
-    """Our networks. looks: how often a hand is looked at, each time closer to its own crop."""
-    find, read = our_detector(detector, size, min_score), our_reader(landmarks)
+    """The gesture kit with these networks; None: their own thresholds."""
+    from palmkit.kits import GestureRecognizer
+
+    recognizer = GestureRecognizer(
+        model=landmarks, detector=detector, size=size, min_score=min_score, min_presence=presence
+    )
 
     def recognise(picture: Picture) -> list[Recognised]:
-        hands: list[Recognised] = []
-        for score, crop in find(picture):
-            hand = read(picture, crop)
-            for _ in range(looks - 1):
-                if hand.presence >= presence:
-                    hand = read(picture, crop_from_landmarks(hand.landmarks))
-            hands.append(hand._replace(score=score))
-        return distinct([hand for hand in hands if hand.presence >= presence])
+        return [
+            Recognised(
+                hand.landmarks,
+                1.0,
+                hand.score,
+                float(hand.handedness == "right"),
+                hand.gesture,
+                hand.gesture_score,
+            )
+            for hand in recognizer.recognize(picture)
+        ]
 
     return recognise
 
