@@ -21,6 +21,7 @@ FINGER_BONES = (
 )
 MASK = 48
 EMPTY_SHARE, REPLACED_SHARE, GREEN_SHARE, HIDDEN_SHARE = 0.18, 0.35, 0.8, 0.3
+DISTURBED_SHARE = 0.75
 
 
 class Batch(NamedTuple):
@@ -113,9 +114,8 @@ class Composer:
             presence = torch.cat([presence, torch.zeros(mistaken, device=device)])
         zeros = torch.zeros(empty, device=device)
         images = self.blur(torch.cat([images, nothing]))
-        order = torch.randperm(count, device=device)
-        # Only the first half is compressed.
-        images = disturb(images[order], disturbances(count, device))[order.argsort()]
+        chosen = torch.randperm(count, device=device)[: round(count * DISTURBED_SHARE)]
+        images[chosen] = disturb(images[chosen], disturbances(len(chosen), device))
         return Batch(
             images.contiguous(memory_format=torch.channels_last),
             torch.cat([landmarks, landmarks.new_zeros(empty, *landmarks.shape[1:])]),

@@ -104,7 +104,7 @@ class Trainer(loop.Trainer):
         picture, landmarks = classify(seen.by_picture), classify(seen.by_landmarks)
         rows = batch.trust == 1
         hits = (seen.by_picture[: len(rows)].argmax(1) == truth)[rows].float().mean()
-        loss = 10 * points + 3 * depth + 3 * wide + 0.3 * right + 0.3 * presence
+        loss = 14 * points + 3 * depth + 3 * wide + 0.3 * right + 0.3 * presence
         loss = loss + self.recipe.shape * (picture + 0.5 * landmarks)
         mean_error = (error * weight).sum() / total
         parts = (mean_error, depth, right, presence, picture, landmarks, hits)
