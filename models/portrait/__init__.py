@@ -1,0 +1,1 @@
+"""The portrait mask: its weights and its card; the recipe is palmkit.models.segmentation."""

@@ -1,0 +1,246 @@
+"""Endless compositions of training pictures with their masks.
+
+Crops from half bodies to whole ones, people cut out and set on other pictures or beside others;
+every number is drawn anew for each batch, on the device.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+from palmkit.models.segmentation.crop import DROP, REACH
+from palmkit.models.segmentation.dataset import Bank
+from palmkit.models.training.pixels import (
+    Source,
+    disturb,
+    disturbances,
+    drawn_rows,
+    uniform,
+)
+
+# Shares of the batch: someone cut out and set on a scene; someone more in front; nothing at all.
+MOVED, CROWDED, BLANK = 0.3, 0.1, 0.02
+
+
+class Batch(NamedTuple):
+    """images: float32[n, 3, s, s], RGB 0..1; target and weight: float32[n, 1, s, s] 0..1."""
+
+    images: Tensor
+    target: Tensor
+    weight: Tensor
+
+
+class Frame(NamedTuple):
+    """Which part of a picture fills the square.
+
+    centre: float32[n, 2] in the picture; span: float32[n, 2], pixels of it across the square.
+    """
+
+    centre: Tensor
+    span: Tensor
+
+
+class Layer(NamedTuple):
+    """A drawn picture: float32[n, 3, s, s], target, weight, opacity of what may be cut out."""
+
+    image: Tensor
+    target: Tensor
+    weight: Tensor
+    alpha: Tensor
+
+
+def draw(bank: Bank, source: Source, size: int) -> tuple[Tensor, Tensor, Tensor]:
+    """Pictures, their masks, and where they are: float32[n, 3, s, s] twice, bool[n, s, s]."""
+    image, inside = bank.pictures.draw(source, size)
+    masks, _ = bank.masks.draw(source, size)
+    return image, masks, inside
+
+
+def scenery(bank: Bank, source: Source, size: int) -> Tensor:
+    """float32[n, 3, s, s]: pictures that go on past their edges, mirrored."""
+    return bank.pictures.draw(source, size, mirrored=True)[0]
+
+
+class Composer:
+    """Draws batches from a bank."""
+
+    def __init__(self, bank: Bank, task: str, size: int, fast: bool = False) -> None:
+        """task: "portrait" or "hair"; size: of the square; fast: compile the drawing."""
+        self.bank, self.task, self.size = bank, task, size
+        self.ease = 0.0
+        self.draw = torch.compile(draw, dynamic=False) if fast else draw
+        self.scenery = torch.compile(scenery, dynamic=False) if fast else scenery
+        self.disturb = torch.compile(disturb, dynamic=False) if fast else disturb
+
+    def compose(self, count: int, ease: float = 0.0) -> Batch:
+        """`count` compositions; ease: 0..1, how near to pictures as they come."""
+        self.ease = ease
+        bank, device = self.bank, self.bank.device
+        moved = round(MOVED * count)
+        cut = drawn_rows(bank.cut_weights, moved)
+        rows = drawn_rows(bank.weights, count - moved)
+        front = self.layer(cut, self.framed(cut, wide=True))
+        scene = self.scene(drawn_rows(bank.empty_weights, moved))
+        pasted = torch.lerp(scene, self.recolour(front.image), front.alpha)
+        # Away from the cut-out the scene is known to be empty.
+        far = functional.max_pool2d(front.alpha, 9, 1, 4) < 0.05
+        plain = self.layer(rows, self.framed(rows, wide=False))
+        order = torch.randperm(count, device=device)
+        image = torch.cat([pasted, plain.image])[order]
+        target = torch.cat([front.target, plain.target])[order]
+        weight = torch.cat([torch.where(far, 1.0, front.weight), plain.weight])[order]
+
+        others = drawn_rows(bank.cut_weights, round(CROWDED * count))
+        above = self.layer(others, self.beside(others))
+        alone = len(others)
+        share = above.alpha
+        image = torch.cat(
+            [torch.lerp(image[:alone], self.recolour(above.image), share), image[alone:]]
+        )
+        target = torch.cat([torch.lerp(target[:alone], above.target, share), target[alone:]])
+        weight = torch.cat([torch.lerp(weight[:alone], above.weight, share), weight[alone:]])
+
+        blank = max(1, round(BLANK * count))
+        kept = count - blank
+        image = torch.cat([image[:kept], self.blank(blank)])
+        target = torch.cat([target[:kept], torch.zeros_like(target[kept:])])
+        weight = torch.cat([weight[:kept], torch.ones_like(weight[kept:])])
+
+        order = torch.randperm(count, device=device)
+        image = self.soften(image[order])
+        strength = uniform(0.0, 1 - 0.6 * ease, count, 1, 1, 1, device=device)
+        image = torch.lerp(image, self.disturb(image, disturbances(count, device)), strength)
+        image = image.contiguous(memory_format=torch.channels_last)
+        return Batch(image, target[order], weight[order])
+
+    def framed(self, rows: Tensor, wide: bool) -> Frame:
+        """Which part of each picture is seen; wide: more than the picture too."""
+        return self.hair_frame(rows) if self.task == "hair" else self.frame(rows, wide)
+
+    def frame(self, rows: Tensor, wide: bool) -> Frame:
+        """Often nearly the whole picture, else part of it, now and then more than it."""
+        device, count = self.bank.device, len(rows)
+        whole = self.bank.pictures.sizes[rows, 0]
+        near = uniform(0.85, 1.05, count, 2, device=device)
+        face = self.bank.faces[rows, 2:].amax(dim=1, keepdim=True)
+        least = (2 * face / whole.amax(dim=1, keepdim=True)).clamp(0.35, 0.9)
+        scale = (least.log() * torch.rand(count, 1, device=device)).exp()
+        part = scale * (torch.randn(count, 2, device=device) * 0.18).exp()
+        kind = torch.rand(count, 1, device=device)
+        share = torch.where(kind < 0.65 + 0.2 * self.ease, near, part)
+        if wide:
+            more = uniform(0.9, 1.8, count, 1, device=device).expand(-1, 2)
+            share = torch.where(kind > 0.4, more, share)
+        share = share.clamp(max=1.9)
+        span = whole * share
+        # Pictures that are very wide or high are seen less stretched now and then.
+        square = span.amin(dim=1, keepdim=True).expand(-1, 2) * 1.15
+        free = torch.rand(count, 1, device=device) < 0.25
+        span = torch.where(free, torch.minimum(square, span), span)
+        room = (whole - span).abs() / 2 + 0.03 * whole
+        centre = whole / 2 + room * uniform(-1, 1, count, 2, device=device)
+        return Frame(centre, span)
+
+    def hair_frame(self, rows: Tensor) -> Frame:
+        """Mostly the square round the face that the kit cuts, not quite at its place."""
+        device, count = self.bank.device, len(rows)
+        face = self.bank.faces[rows]
+        long = face[:, 2:].amax(dim=1, keepdim=True)
+        whole = self.bank.pictures.sizes[rows, 0]
+        most = whole.amax(dim=1, keepdim=True)
+        side = torch.minimum(REACH * long, most)
+        side = side * (0.15 * torch.randn(count, 1, device=device)).exp()
+        down = torch.tensor([0.0, DROP], device=device)
+        centre = face[:, :2] + face[:, 2:] / 2 + long * down
+        free = whole - side
+        corner = (centre - side / 2).clamp(min=free.clamp(max=0), max=free.clamp(min=0))
+        centre = corner + side / 2 + 0.05 * side * torch.randn(count, 2, device=device)
+        span = side * (0.06 * torch.randn(count, 2, device=device)).exp()
+        plain = self.frame(rows, wide=False)
+        by_face = (long > 0) & (torch.rand(count, 1, device=device) < 0.8)
+        return Frame(
+            torch.where(by_face, centre, plain.centre), torch.where(by_face, span, plain.span)
+        )
+
+    def beside(self, rows: Tensor) -> Frame:
+        """Someone who stands anywhere, often partly outside."""
+        device, count = self.bank.device, len(rows)
+        whole = self.bank.pictures.sizes[rows, 0]
+        span = whole * uniform(-0.4, 1.0, count, 1, device=device).exp()
+        return Frame(whole / 2 + span * uniform(-0.55, 0.55, count, 2, device=device), span)
+
+    def matrix(self, frame: Frame) -> Tensor:
+        """float32[n, 2, 2]: picture to square with a little rotation, mirrored half of the time."""
+        device, count = self.bank.device, len(frame.span)
+        wild = torch.where(torch.rand(count, device=device) < 0.1, 4.0, 1.0)
+        angle = torch.randn(count, device=device) * wild * ((5 - 3 * self.ease) * np.pi / 180)
+        flip = torch.where(torch.rand(count, device=device) < 0.5, -1.0, 1.0)
+        scale = self.size / frame.span
+        cos, sin = angle.cos(), angle.sin()
+        turn = torch.stack(
+            [torch.stack([cos * flip, -sin], 1), torch.stack([sin * flip, cos], 1)], 1
+        )
+        # Turned in the picture's own proportions, then stretched to the square.
+        return scale[:, :, None] * turn
+
+    def layer(self, rows: Tensor, frame: Frame) -> Layer:
+        """Draw pictures with their masks; outside of them black, or mirrored scenery."""
+        bank = self.bank
+        target = torch.full_like(frame.centre, self.size / 2)
+        source, _ = bank.pictures.source(rows, self.matrix(frame), frame.centre, target)
+        image, masks, inside = self.draw(bank, source, self.size)
+        trust = bank.trust[rows][:, None, None, None]
+        # Black beside a picture is never a person; it counts little.
+        weight = torch.where(inside[:, None], masks[:, 1:2] * trust, 0.3)
+        return Layer(image, masks[:, :1], weight, masks[:, 2:])
+
+    def scene(self, rows: Tensor) -> Tensor:
+        """Pictures without people at any scale, mirrored past their edges; some plain colours."""
+        bank, device, count = self.bank, self.bank.device, len(rows)
+        whole = bank.pictures.sizes[rows, 0]
+        span = whole * uniform(-1.2, 0.3, count, 1, device=device).exp()
+        frame = Frame(whole * uniform(0.2, 0.8, count, 2, device=device), span)
+        target = torch.full_like(frame.centre, self.size / 2)
+        source, _ = bank.pictures.source(rows, self.matrix(frame), frame.centre, target)
+        image = self.scenery(bank, source, self.size)
+        plain = torch.rand(count, 3, 1, 1, device=device)
+        is_plain = torch.rand(count, 1, 1, 1, device=device) < 0.1
+        blurred = functional.interpolate(
+            functional.avg_pool2d(image, 4), scale_factor=4.0, mode="bilinear", align_corners=False
+        )
+        is_blurred = torch.rand(count, 1, 1, 1, device=device) < 0.25
+        image = torch.where(is_blurred, blurred, image)
+        return torch.where(is_plain, plain, image)
+
+    def blank(self, count: int) -> Tensor:
+        """One colour, black in four of ten, and noise as of a camera with its lid on."""
+        device, shape = self.bank.device, (count, 1, 1, 1)
+        lit = torch.rand(shape, device=device) < 0.6
+        colour = torch.rand(count, 3, 1, 1, device=device) * lit
+        strength = uniform(-1.0, 1.0, *shape, device=device).clamp(min=0) ** 2
+        noise = torch.rand(count, 3, self.size, self.size, device=device) * strength
+        return (colour + noise).clamp(0, 1)
+
+    def recolour(self, image: Tensor) -> Tensor:
+        """Someone cut out has the light of another place."""
+        device, count = image.device, len(image)
+        light = uniform(0.75, 1.25, count, 1, 1, 1, device=device)
+        tint = 1 + 0.07 * torch.randn(count, 3, 1, 1, device=device)
+        return (image * light * tint).clamp(0, 1)
+
+    def soften(self, image: Tensor) -> Tensor:
+        """One in five loses what a small picture would not have."""
+        device, count = image.device, len(image)
+        for factor, share in ((2, 0.15), (4, 0.05)):
+            small = functional.avg_pool2d(image, factor)
+            soft = functional.interpolate(
+                small, scale_factor=float(factor), mode="bilinear", align_corners=False
+            )
+            chosen = torch.rand(count, 1, 1, 1, device=device) < share
+            image = torch.where(chosen, soft, image)
+        return image

@@ -1,0 +1,285 @@
+"""Measure a mask network beside its teacher on the dev pictures, or on held-out training ones.
+
+`python -m palmkit.models.segmentation.evaluate portrait DATA LABELS TEACHERS OUT` prints the table
+and writes OUT/metrics.json. Protocol, the same for everybody, at the pictures' stored size:
+iou: intersection over union of what is above 0.5, mean over the pictures. boundary: F-score of
+the two outlines as DAVIS defines it, pixels matched within 0.8 % of the diagonal, mean over the
+pictures; edge: the same within 0.25 %, one pixel of these pictures. error: mean absolute
+difference. claimed: on pictures without anybody, share of pixels
+above 0.5. Cut-outs of the dev part lie on backgrounds of the dev part.
+hair: crops round the largest face that the face kit finds, in `crop` rows; in `whole` rows the
+whole picture; islands of fasseg's masks, which are eyebrows, are left out.
+flicker: of still pictures moved, zoomed and with fresh noise in every frame: mean absolute change
+of the mask from frame to frame, carried back along the movement, over the mask's mean.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+import cv2
+import numpy as np
+import numpy.typing as npt
+from tqdm import tqdm
+
+from palmkit.models.face_detector.labels import share_of
+from palmkit.models.segmentation.crop import crop_round, fitted, put_back
+from palmkit.models.segmentation.dataset import KINDS, read_labels
+from palmkit.models.segmentation.labels import (
+    EMPTY_SETS,
+    HAIR_TRUTH,
+    PERSON_TRUTH,
+    islands,
+    read_mask,
+    read_rgba,
+    read_rows,
+)
+from palmkit.models.segmentation.teachers import (
+    Array,
+    HairTeacher,
+    PersonTeacher,
+    Picture,
+    stretched,
+)
+
+MODELS = Path(__file__).parents[1]
+# Of the diagonal: as DAVIS has it, and one pixel of these pictures.
+TOLERANCES = {"boundary": 0.008, "edge": 0.0025}
+FRAMES = 10
+
+Masker = Callable[[Picture], Array]
+
+
+Flags = npt.NDArray[np.bool_]
+
+
+class Sample(NamedTuple):
+    """A picture, its true mask, and where that counts, bool[h, w]."""
+
+    set: str
+    picture: Picture
+    truth: Array
+    counted: Flags
+
+
+class Network:
+    """One of our files on a stretched picture."""
+
+    def __init__(self, path: Path) -> None:
+        """Open the file."""
+        from palmkit.engine import load
+
+        self.model = load(path)
+        self.size = int(self.model.inputs["image"].dims[1])
+
+    def once(self, picture: Picture) -> Array:
+        """float32[h, w] 0..1."""
+        image = stretched(picture, self.size).astype(np.float32)[None]
+        mask = self.model.run({"image": image})["mask"][0, ..., 0]
+        height, width = picture.shape[:2]
+        return np.asarray(cv2.resize(mask, (width, height)), np.float32)
+
+
+def read_samples(data: Path, labels: Path, task: str, part: str) -> Iterator[Sample]:
+    """Pictures of a part, "dev" or "validation", with true masks, and those without anybody."""
+    kind = KINDS[task]
+    truths = PERSON_TRUTH if kind == "person" else HAIR_TRUTH
+    held = {entry["file"] for entry in read_labels(labels) if entry["part"] == part}
+    rows = [
+        row
+        for row in read_rows(data)
+        if (row["split"] == "dev" if part == "dev" else row["file"] in held)
+    ]
+    scenes = [row["file"] for row in rows if row["set"] == "backgrounds"]
+    for row in rows:
+        if row["set"] not in truths | EMPTY_SETS:
+            continue
+        picture, alpha = read_rgba(data, row["file"])
+        size = (picture.shape[1], picture.shape[0])
+        counted: Flags = np.ones(picture.shape[:2], np.bool_)
+        if row["set"] in EMPTY_SETS:
+            truth = np.zeros(picture.shape[:2], np.float32)
+        elif alpha is not None:
+            picture, truth = set_on(picture, alpha, data, scenes, row["file"])
+            counted = np.ones(picture.shape[:2], np.bool_)
+        else:
+            truth = read_mask(data, row["mask" if kind == "person" else "hair_mask"], size)
+            if row["set"].startswith("fasseg"):
+                counted = ~islands(truth)
+        yield Sample(row["set"], picture, truth, counted)
+
+
+def set_on(
+    picture: Picture, alpha: Array, data: Path, scenes: list[str], name: str
+) -> tuple[Picture, Array]:
+    """A cut-out on a background chosen by its name, as high as it or a little higher."""
+    behind, _ = read_rgba(data, scenes[int(share_of(name) * len(scenes))])
+    height, width = alpha.shape
+    side = max(int(1.15 * height), width)
+    scene = stretched(behind, side)
+    top, left = side - height, (side - width) // 2
+    truth = np.zeros((side, side), np.float32)
+    truth[top:, left : left + width] = alpha
+    front = np.zeros_like(scene)
+    front[top:, left : left + width] = picture
+    share = truth[..., None]
+    return np.asarray(front * share + scene * (1 - share) + 0.5).astype(np.uint8), truth
+
+
+def overlap(mask: Array, sample: Sample) -> float:
+    """Intersection over union of what is above 0.5."""
+    ours, true = (mask > 0.5) & sample.counted, (sample.truth > 0.5) & sample.counted
+    either = (ours | true).sum()
+    return float((ours & true).sum() / either) if either else 1.0
+
+
+def outline(mask: Flags) -> npt.NDArray[np.uint8]:
+    """Pixels that differ from the one to the right, below, or between, as DAVIS draws them."""
+    below, right = np.roll(mask, -1, 0), np.roll(mask, -1, 1)
+    corner = np.roll(below, -1, 1)
+    below[-1], right[:, -1] = mask[-1], mask[:, -1]
+    corner[-1], corner[:, -1] = right[-1], below[:, -1]
+    edge: Flags = (mask != below) | (mask != right) | (mask != corner)
+    return edge.astype(np.uint8)
+
+
+def boundary(mask: Array, sample: Sample, tolerance: float) -> float:
+    """F-score of the outlines, matched within this share of the diagonal."""
+    true = outline((sample.truth > 0.5) & sample.counted)
+    ours = outline((mask > 0.5) & sample.counted)
+    if not true.any() or not ours.any():
+        return float(not true.any() and not ours.any())
+    reach = math.ceil(tolerance * math.hypot(*mask.shape))
+    disk = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * reach + 1, 2 * reach + 1))
+    precision = (ours & np.asarray(cv2.dilate(true, disk), np.uint8)).sum() / ours.sum()
+    recall = (true & np.asarray(cv2.dilate(ours, disk), np.uint8)).sum() / true.sum()
+    return float(2 * precision * recall / max(precision + recall, 1e-9))
+
+
+def flicker(masker: Masker, picture: Picture, seed: int) -> float:
+    """Change from frame to frame of a moved, zoomed, noisy still, over the mask's mean."""
+    random = np.random.default_rng(seed)
+    height, width = picture.shape[:2]
+    drift, zoom = random.uniform(-1.5, 1.5, 2), random.uniform(0.995, 1.005)
+    total, mean = 0.0, 0.0
+    before: Array | None = None
+    for frame in range(FRAMES):
+        scale = 1.06 * zoom**frame
+        shift = drift * frame + random.normal(0, 0.3, 2)
+        start = (1 - scale) * np.asarray([width, height]) / 2 + shift
+        matrix = np.asarray([[scale, 0, start[0]], [0, scale, start[1]]])
+        moved = cv2.warpAffine(picture, matrix, (width, height), borderMode=cv2.BORDER_REFLECT)
+        noise = random.normal(0, 4, moved.shape)
+        mask = masker((moved + noise).clip(0, 255).astype(np.uint8))
+        back = cv2.warpAffine(mask, matrix, (width, height), flags=cv2.WARP_INVERSE_MAP | 1)
+        inside = back[height // 8 : -height // 8, width // 8 : -width // 8]
+        inner = np.asarray(inside, np.float32)
+        if before is not None:
+            total += float(np.abs(inner - before).mean())
+            mean += float(inner.mean())
+        before = inner
+    return total / max(mean, 1e-6)
+
+
+def measure(samples: list[Sample], masker: Masker) -> dict[str, dict[str, float]]:
+    """Each set's numbers, and the means over the sets with masks."""
+    rows: dict[str, list[list[float]]] = {}
+    for sample in tqdm(samples, mininterval=5):
+        mask = masker(sample.picture)
+        if sample.set in EMPTY_SETS:
+            rows.setdefault(sample.set, []).append([float((mask > 0.5).mean())])
+        else:
+            error = float(np.abs(mask - sample.truth)[sample.counted].mean())
+            edges = [boundary(mask, sample, tolerance) for tolerance in TOLERANCES.values()]
+            rows.setdefault(sample.set, []).append([overlap(mask, sample), *edges, error])
+    names = ("iou", *TOLERANCES, "error")
+    result: dict[str, dict[str, float]] = {}
+    for name, numbers in rows.items():
+        means: list[float] = np.mean(numbers, axis=0).round(4).tolist()
+        keys = ("claimed",) if name in EMPTY_SETS else names
+        result[name] = dict(zip(keys, means, strict=True))
+    full = [result[name] for name in result if name not in EMPTY_SETS]
+    result["mean"] = {key: round(float(np.mean([row[key] for row in full])), 4) for key in names}
+    return result
+
+
+class CropRound:
+    """Runs a network on the square round the largest face, else on the whole picture."""
+
+    def __init__(self, masker: Masker, size: int) -> None:
+        """size: of the square that `masker` gets."""
+        from palmkit.kits import FaceDetector
+
+        self.masker, self.size = masker, size
+        self.detector = FaceDetector()
+
+    def __call__(self, picture: Picture) -> Array:
+        """float32[h, w] 0..1, zero beside the square."""
+        boxes = self.detector.detect(picture).boxes
+        if not len(boxes):
+            return self.masker(picture)
+        height, width = picture.shape[:2]
+        largest = boxes[(boxes[:, 2] * boxes[:, 3]).argmax()]
+        square = crop_round(largest, width, height)
+        mask = self.masker(fitted(picture, square, self.size))
+        return put_back(mask, square, (height, width))
+
+
+def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
+    """Everybody."""
+    ours = Network(model)
+    if task == "portrait":
+        teacher = PersonTeacher(teachers / "selfie_segmentation.tflite")
+        return {"palmkit": ours.once, "selfie_segmentation": teacher.once}
+    other = HairTeacher(teachers / "hair_segmentation.tflite")
+    return {
+        "palmkit": CropRound(ours.once, ours.size),
+        "hair_segmentation": CropRound(other.once, 512),
+        "palmkit whole": ours.once,
+        "hair_segmentation whole": other.once,
+    }
+
+
+def show(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
+    """Print a Markdown table."""
+    names = list(metrics)
+    print("| |", " | ".join(names), "|")
+    print("|---|", "---|" * len(names), sep="")
+    for group, numbers in metrics[names[0]].items():
+        for key in numbers:
+            cells = [f"{metrics[name][group][key]:.3f}" for name in names if group in metrics[name]]
+            print(f"| {group} {key} |", " | ".join(cells), "|")
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="measure a mask network beside its teacher")
+    parser.add_argument("task", choices=tuple(KINDS))
+    parser.add_argument("data", type=Path, help="folder of the indexes")
+    parser.add_argument("labels", type=Path, help="folder written by labels.py")
+    parser.add_argument("teachers", type=Path, help="folder of the published networks")
+    parser.add_argument("out", type=Path, help="folder that takes metrics.json")
+    parser.add_argument("--model", type=Path, help="default: the one that ships")
+    parser.add_argument("--part", choices=("dev", "validation"), default="dev")
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    task: str = options.task
+    model = options.model or MODELS / task / f"{task}.palm"
+    samples = list(read_samples(options.data, options.labels, task, options.part))
+    metrics: dict[str, dict[str, dict[str, float]]] = {}
+    for name, masker in contenders(task, model, options.teachers).items():
+        metrics[name] = measure(samples, masker)
+        still = [sample.picture for sample in samples if sample.set not in EMPTY_SETS][::8]
+        changes = [flicker(masker, picture, seed) for seed, picture in enumerate(still)]
+        metrics[name]["clips"] = {"flicker": round(float(np.mean(changes)), 4)}
+    show(metrics)
+    options.out.mkdir(parents=True, exist_ok=True)
+    (options.out / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    main()

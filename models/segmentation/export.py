@@ -1,0 +1,74 @@
+"""Turn a checkpoint into the model that ships: ONNX first, then our own format.
+
+`python -m palmkit.models.segmentation.export portrait CHECKPOINT OUT` writes OUT/portrait.onnx
+and OUT/portrait.palm. The averaged weights are used, rounded to float16; batch normalisation
+and the division by 255 are folded into the convolutions.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+
+from palmkit.models.segmentation.network import SIZE, WIDTHS, ExportedNetwork, MaskNetwork
+from palmkit.models.training.export import export_onnx
+
+VERSION = "1.0"
+LICENCE = "Apache-2.0"
+VIEWS = {
+    "portrait": "the whole picture, stretched",
+    "hair": "the square of models/segmentation/crop.py round a face, else the whole, stretched",
+}
+
+
+def describe(task: str, metrics: Mapping[str, object]) -> dict[str, str]:
+    """The model file's metadata."""
+    return {
+        "kit": task,
+        "name": task,
+        "version": VERSION,
+        "licence": LICENCE,
+        "input": f"image: float32[1, {SIZE}, {SIZE}, 3], RGB 0..255, {VIEWS[task]}",
+        "outputs": f"mask: float32[1, {SIZE}, {SIZE}, 1], probability 0..1",
+        "threshold": "0.5",
+        "data": f"see models/{task}/card.md for the pictures and their terms",
+        "metrics": json.dumps(metrics, sort_keys=True),
+    }
+
+
+def export(task: str, checkpoint: Path, out: Path, metrics: Mapping[str, object]) -> Path:
+    """Write both files; returns the second."""
+    from palmkit.engine import convert, save
+
+    out.mkdir(parents=True, exist_ok=True)
+    network = MaskNetwork(WIDTHS[task])
+    state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+    network.load_state_dict(state["averaged"])
+    onnx = out / f"{task}.onnx"
+    exported = ExportedNetwork(network).eval()
+    export_onnx(exported, torch.zeros(1, SIZE, SIZE, 3), ["mask"], onnx)
+    graph = replace(convert(onnx), metadata=describe(task, metrics))
+    # A stored plan would take three times the size of the weights.
+    save(graph, onnx.with_suffix(".palm"), weights="float16", shapes=())
+    return onnx.with_suffix(".palm")
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="export a mask network")
+    parser.add_argument("task", choices=tuple(WIDTHS))
+    parser.add_argument("checkpoint", type=Path)
+    parser.add_argument("out", type=Path, help="folder that takes the files")
+    parser.add_argument("--metrics", type=Path, help="metrics.json of evaluate.py")
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    measured = json.loads(options.metrics.read_text()) if options.metrics else {}
+    export(options.task, options.checkpoint, options.out, measured.get("palmkit", {}))
+
+
+if __name__ == "__main__":
+    main()

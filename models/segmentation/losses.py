@@ -1,0 +1,45 @@
+"""The loss of a mask: every pixel, the whole, and the edge."""
+
+from __future__ import annotations
+
+import torch
+from torch import Tensor
+from torch.nn import functional
+
+EDGE_WEIGHT = 4.0
+
+
+def edge_band(target: Tensor, reach: int) -> Tensor:
+    """float32, 1 within `reach` pixels of the target's edge, else 0."""
+    size = 2 * reach + 1
+    most = functional.max_pool2d(target, size, 1, reach)
+    least = -functional.max_pool2d(-target, size, 1, reach)
+    return ((most > 0.5) & (least < 0.5)).float()
+
+
+def mask_loss(
+    logits: Tensor, coarse: Tensor, target: Tensor, weight: Tensor
+) -> tuple[Tensor, Tensor]:
+    """Loss, and its parts: pixels, overlap, coarse.
+
+    logits, target, weight: float32[n, 1, h, w]; coarse: float32[n, 1, h / 8, w / 8]. The edge's
+    pixels count more; the overlap is one minus the soft intersection over union of each picture.
+    """
+    pixel = functional.binary_cross_entropy_with_logits(logits, target, reduction="none")
+    band = weight * (1 + EDGE_WEIGHT * edge_band(target, 3))
+    pixels = (pixel * band).sum() / band.sum().clamp(min=1)
+
+    probability = logits.sigmoid() * weight
+    wanted = target * weight
+    both = (probability * target).sum(dim=(1, 2, 3))
+    either = (probability + wanted).sum(dim=(1, 2, 3)) - both
+    smooth = 0.002 * target[0].numel()
+    overlap = (1 - (both + smooth) / (either + smooth)).mean()
+
+    factor = target.shape[-1] // coarse.shape[-1]
+    small_weight = functional.avg_pool2d(weight, factor)
+    small = functional.avg_pool2d(target * weight, factor) / small_weight.clamp(min=1e-3)
+    guess = functional.binary_cross_entropy_with_logits(coarse, small.clamp(0, 1), reduction="none")
+    rough = (guess * small_weight).sum() / small_weight.sum().clamp(min=1)
+    total = pixels + 0.7 * overlap + 0.3 * rough
+    return total, torch.stack([pixels, overlap, rough]).detach()

@@ -1,0 +1,149 @@
+"""The network: depthwise-separable residual stages, and a decoder back to the full resolution.
+
+Width grows where maps are small and cost little: most weights are at strides 16 and 32, where
+it is decided what is a person; strides 2 and 4 only draw the edge.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import torch
+from torch import Tensor, nn
+from torch.nn import functional
+
+from palmkit.models.training.blocks import Separable, convolve
+
+SIZE = 256
+
+
+class Context(nn.Module):
+    """Adds what the whole map says: pooled, mapped, the same at every place."""
+
+    def __init__(self, channels: int) -> None:
+        """One pointwise map."""
+        super().__init__()
+        self.map = nn.Conv2d(channels, channels, 1)
+
+    def forward(self, x: Tensor) -> Tensor:
+        """float32[n, channels, h, w], the same shape out."""
+        y: Tensor = self.map(x.mean(dim=(2, 3), keepdim=True))
+        return functional.relu(x + y)
+
+
+class Merge(nn.Module):
+    """One step up: the coarser map, doubled, beside the encoder's map of this stride."""
+
+    def __init__(self, above: int, beside: int, outputs: int, light: bool = False) -> None:
+        """Channels of the coarser map, of the encoder's map, of the result.
+
+        light: only a depthwise convolution follows, not a separable one.
+        """
+        super().__init__()
+        self.above = convolve(above, outputs, 1)
+        self.beside = nn.Identity() if beside == outputs else convolve(beside, outputs, 1)
+        self.block = (
+            nn.Sequential(convolve(outputs, outputs, 3, groups=outputs), nn.ReLU())
+            if light
+            else Separable(outputs, outputs)
+        )
+
+    def forward(self, above: Tensor, beside: Tensor) -> Tensor:
+        """float32[n, outputs, h, w] of the encoder's size."""
+        coarse = functional.interpolate(
+            self.above(above), scale_factor=2.0, mode="bilinear", align_corners=False
+        )
+        result: Tensor = self.block(functional.relu(self.beside(beside) + coarse))
+        return result
+
+
+class Widths(NamedTuple):
+    """How large a network is.
+
+    channels: at strides 2 to 32. blocks, kernels: at strides 4 to 32. decoder: channels at
+    strides 16 to 2. light: from this step of the decoder on, depthwise convolutions alone.
+    """
+
+    channels: tuple[int, ...]
+    blocks: tuple[int, ...]
+    kernels: tuple[int, ...]
+    decoder: tuple[int, ...]
+    light: int
+
+
+PORTRAIT = Widths((16, 32, 48, 96, 144), (0, 1, 4, 4), (3, 3, 5, 5), (48, 32, 32, 16), 2)
+HAIR = Widths((16, 32, 64, 112, 144), (1, 2, 4, 4), (3, 3, 5, 5), (64, 48, 32, 16), 3)
+WIDTHS = {"portrait": PORTRAIT, "hair": HAIR}
+
+
+class Maps(NamedTuple):
+    """What the network says, NCHW.
+
+    logits: float32[n, 1, h, w]; coarse: float32[n, 1, h / 8, w / 8], logits for training alone;
+    features: the encoder's maps at strides 4, 8 and 16, the decoder's at 16, 8, 4 and 2.
+    """
+
+    logits: Tensor
+    coarse: Tensor
+    features: list[Tensor]
+
+
+class MaskNetwork(nn.Module):
+    """RGB 0..1 to one logit a pixel."""
+
+    def __init__(self, widths: Widths = PORTRAIT) -> None:
+        """A network of this size."""
+        super().__init__()
+        channels, decoder = widths.channels, widths.decoder
+        self.stem = convolve(3, channels[0], 3, 2)
+        stages: list[nn.Module] = []
+        for index, (count, kernel) in enumerate(zip(widths.blocks, widths.kernels, strict=True)):
+            inputs, width = channels[index], channels[index + 1]
+            stages.append(
+                nn.Sequential(
+                    Separable(inputs, width, kernel, 2),
+                    *(Separable(width, width, kernel) for _ in range(count)),
+                )
+            )
+        self.stages = nn.ModuleList(stages)
+        self.context = Context(channels[-1])
+        merges: list[nn.Module] = []
+        above = channels[-1]
+        for step, (width, beside) in enumerate(zip(decoder, channels[-2::-1], strict=True)):
+            merges.append(Merge(above, beside, width, light=step >= widths.light))
+            above = width
+        self.merges = nn.ModuleList(merges)
+        self.coarse = nn.Conv2d(decoder[1], 1, 1)
+        self.mask = nn.ConvTranspose2d(above, 1, 2, 2)
+
+    def forward(self, x: Tensor) -> Maps:
+        """float32[n, 3, h, w], sides multiples of 32."""
+        x = functional.relu(self.stem(x))
+        maps = [x]
+        for stage in self.stages:
+            x = stage(x)
+            maps.append(x)
+        x = self.context(x)
+        features = maps[1:4]
+        for merge, beside in zip(self.merges, maps[3::-1], strict=True):
+            x = merge(x, beside)
+            features.append(x)
+        return Maps(self.mask(x), self.coarse(features[4]), features)
+
+
+class ExportedNetwork(nn.Module):
+    """The network as the kit runs it: RGB 0..255 NHWC in, probabilities NHWC out."""
+
+    def __init__(self, network: MaskNetwork) -> None:
+        """Wrap a trained network, whose first convolution takes the division by 255."""
+        super().__init__()
+        self.network = network
+        first = network.stem[0]
+        assert isinstance(first, nn.Conv2d)
+        with torch.no_grad():
+            first.weight /= 255
+
+    def forward(self, image: Tensor) -> Tensor:
+        """float32[1, h, w, 3] to float32[1, h, w, 1]."""
+        maps: Maps = self.network(image.permute(0, 3, 1, 2))
+        return maps.logits.sigmoid().permute(0, 2, 3, 1)

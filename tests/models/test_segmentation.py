@@ -1,0 +1,217 @@
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from PIL import Image
+
+ROOT = Path(__file__).parents[2]
+MODELS = ROOT / "models"
+TEACHER = ROOT / "../shared/teachers/selfie_segmentation.tflite"
+SHIPPED = sorted(path.parent.name for path in MODELS.glob("*/*.palm"))
+TASKS = [task for task in ("portrait", "hair") if task in SHIPPED]
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_model_file_says_what_it_is(task: str) -> None:
+    from palmkit.engine import load
+
+    path = MODELS / task / f"{task}.palm"
+    assert path.stat().st_size <= 1_000_000
+    model = load(path)
+    assert model.metadata["name"] == task
+    assert 0 < float(model.metadata["threshold"]) < 1
+    assert model.inputs["image"].dims == (1, 256, 256, 3)
+    mask = model.run({"image": np.zeros((1, 256, 256, 3), np.float32)})["mask"]
+    assert mask.shape == (1, 256, 256, 1)
+    assert mask.min() >= 0 and mask.max() <= 1
+    assert (mask > 0.5).mean() < 0.02
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_card_names_every_set_and_its_terms(task: str) -> None:
+    from palmkit.models.segmentation.dataset import SET_WEIGHTS
+    from palmkit.models.segmentation.labels import TERMS
+
+    rows = (MODELS / task / "card.md").read_text().splitlines()
+    for name in SET_WEIGHTS[task]:
+        assert any(row.startswith(f"| {name} |") and TERMS[name] in row for row in rows), name
+
+
+@pytest.mark.parametrize("task", TASKS)
+def test_card_has_the_measured_numbers(task: str) -> None:
+    metrics = json.loads((MODELS / task / "metrics.json").read_text())
+    rows = (MODELS / task / "card.md").read_text().splitlines()
+    for group, numbers in metrics["palmkit"].items():
+        for key in numbers:
+            cells = " | ".join(f"{metrics[name][group][key]:.3f}" for name in metrics)
+            assert f"| {group} {key} | {cells} |" in rows
+
+
+def test_square_round_a_face_stays_in_the_picture() -> None:
+    from palmkit.models.segmentation.crop import crop_round
+
+    small = crop_round(np.asarray([5, 5, 20, 24], np.float32), 200, 300)
+    assert small.side == pytest.approx(84)
+    assert small.left == 0 and small.top == 0
+    large = crop_round(np.asarray([50, 60, 100, 120], np.float32), 200, 300)
+    assert large.side == 300
+    assert large.left == pytest.approx(-50) and large.top == 0
+
+
+def test_square_is_the_kits() -> None:
+    from palmkit.kits.portrait.kit import square_round
+    from palmkit.models.segmentation.crop import crop_round
+
+    random = np.random.default_rng(0)
+    for _ in range(50):
+        box = random.uniform(5, 120, 4).astype(np.float32)
+        left, top, side, _ = square_round(box, 210, 160)
+        np.testing.assert_allclose(crop_round(box, 210, 160), (left, top, side), atol=1e-3)
+
+
+def test_crop_and_back_is_the_picture_again() -> None:
+    from palmkit.models.segmentation.crop import Square, fitted, put_back
+
+    rows, columns = np.mgrid[:120, :90]
+    picture = np.stack([2 * columns, rows, rows], axis=-1).astype(np.uint8)
+    square = Square(10.0, 20.0, 64.0)
+    crop = fitted(picture, square, 128)
+    assert crop.shape == (128, 128, 3)
+    back = put_back(crop[..., 0].astype(np.float32), square, (120, 90))
+    np.testing.assert_allclose(back[24:80, 14:70], picture[24:80, 14:70, 0], atol=1.5)
+    assert (back[:18] == 0).all() and (back[:, 78:] == 0).all()
+    assert (fitted(picture, Square(-64.0, -64.0, 64.0), 32) == 0).all()
+
+
+def test_boundary_is_exact_where_it_should_be() -> None:
+    from palmkit.models.segmentation.evaluate import Sample, boundary, overlap
+
+    truth = np.zeros((100, 100), np.float32)
+    truth[20:80, 30:70] = 1
+    sample = Sample("ccp", np.zeros((100, 100, 3), np.uint8), truth, np.ones((100, 100), np.bool_))
+    assert boundary(truth, sample, 0.0025) == overlap(truth, sample) == 1
+    shifted = np.roll(truth, 2, axis=1)
+    assert boundary(shifted, sample, 0.02) == 1
+    assert boundary(shifted, sample, 0.0025) < 0.6
+    assert overlap(shifted, sample) == pytest.approx(38 / 42)
+    assert boundary(np.zeros_like(truth), sample, 0.02) == 0
+
+
+def test_islands_are_all_but_the_largest_piece() -> None:
+    from palmkit.models.segmentation.labels import islands
+
+    truth = np.zeros((40, 40), np.float32)
+    truth[:20, :20] = 1
+    truth[30:33, 30:34] = 1
+    found = islands(truth)
+    assert found[31, 31] and found[28, 28]
+    assert not found[:25, :25].any()
+
+
+def test_flicker_is_none_where_the_mask_moves_with_the_picture() -> None:
+    from palmkit.models.segmentation.evaluate import flicker
+
+    rows, columns = np.mgrid[:160, :160]
+    disk = ((rows - 80) ** 2 + (columns - 80) ** 2 < 1600)[..., None]
+    picture = np.repeat(np.where(disk, 220, 20), 3, axis=2).astype(np.uint8)
+    follows = flicker(lambda image: (image[..., 0] > 120).astype(np.float32), picture, 0)
+    still = disk[..., 0].astype(np.float32)
+    assert 2 * follows < flicker(lambda image: still, picture, 0)
+
+
+def write_pack(folder: Path) -> None:
+    """A few pictures of bright disks on dark ground, packed as dataset.pack does."""
+    import io
+
+    folder.mkdir()
+    random = np.random.default_rng(0)
+    entries: list[dict[str, Any]] = []
+    rows, columns = np.mgrid[:96, :80]
+    masks, pictures = io.BytesIO(), io.BytesIO()
+    for number, name in enumerate(["ccp", "hs290", "cutouts", "backgrounds", "figaro", "ccp"]):
+        disk = ((rows - 48) ** 2 + (columns - 40) ** 2 < 600)[..., None]
+        picture = np.where(disk, 200, 40) + random.integers(0, 40, (96, 80, 3))
+        mask = np.repeat(np.where(disk, 255, 0), 3, axis=2)
+        mask[..., 1] = 255
+        entry: dict[str, Any] = {"set": name, "file": f"{number}", "faces": [[30, 30, 20, 20]]}
+        for content, target in ((picture, pictures), (mask, masks)):
+            blob = io.BytesIO()
+            Image.fromarray(content.astype(np.uint8)).save(blob, "WEBP", lossless=True, exact=True)
+            place = [target.tell(), blob.tell()]
+            target.write(blob.getvalue())
+            if target is pictures:
+                entry["start"], entry["size"] = place
+            else:
+                known: object = True if name == "backgrounds" else place
+                entry |= {"person": known, "hair": known if name != "hs290" else False}
+        entries.append(entry)
+    (folder / "pictures.bin").write_bytes(pictures.getvalue())
+    (folder / "masks.bin").write_bytes(masks.getvalue())
+    (folder / "labels.json").write_text(json.dumps(entries))
+
+
+@pytest.mark.parametrize("task", ["portrait", "hair"])
+def test_compositions_carry_their_masks(tmp_path: Path, task: str) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.compose import Composer
+    from palmkit.models.segmentation.dataset import Bank
+
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    torch.manual_seed(3)
+    composer = Composer(Bank(tmp_path / "pack", task, device), task, 64)
+    batch = composer.compose(24)
+    assert batch.images.shape == (24, 3, 64, 64)
+    assert batch.target.shape == batch.weight.shape == (24, 1, 64, 64)
+    for values in batch:
+        assert values.min() >= 0 and values.max() <= 1
+    assert (batch.target.amax(dim=(1, 2, 3)) == 0).any()
+    inside, outside = batch.target > 0.9, batch.target < 0.1
+    grey = batch.images.mean(dim=1, keepdim=True)
+    assert inside.any() and grey[inside].mean() > grey[outside].mean() + 0.1
+
+
+def test_training_lessens_the_loss_and_exports(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    pytest.importorskip("onnx", reason="the extra [onnx] is not installed")
+    from palmkit.engine import load
+    from palmkit.models.segmentation.dataset import Bank
+    from palmkit.models.segmentation.export import export
+    from palmkit.models.segmentation.train import MaskRecipe, MaskTrainer
+    from palmkit.models.training.loop import train
+
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    recipe = MaskRecipe(steps=6, batch=4, warm_up=2)
+    trainer = MaskTrainer(recipe, Bank(tmp_path / "pack", "portrait", device), device)
+    first, _ = trainer.loss()
+    checkpoint = train(trainer, tmp_path / "run")
+    last, _ = trainer.loss()
+    assert float(last.detach()) < float(first.detach())
+    path = export("portrait", checkpoint, tmp_path / "out", {})
+    image = np.random.default_rng(0).integers(0, 255, (1, 256, 256, 3)).astype(np.float32)
+    network = trainer.averaged.eval()
+    with torch.no_grad():
+        maps = network(torch.from_numpy(image).permute(0, 3, 1, 2) / 255)
+    expected = maps.logits.sigmoid().permute(0, 2, 3, 1).numpy()
+    np.testing.assert_allclose(load(path).run({"image": image})["mask"], expected, atol=2e-3)
+
+
+@pytest.mark.skipif(not TEACHER.exists(), reason="../shared/teachers is not there")
+def test_teacher_in_pytorch_is_the_teacher(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.engine import load
+    from palmkit.models.segmentation.teacher_network import FEATURE_CHANNELS, SelfieNetwork, write
+
+    write(TEACHER, tmp_path / "teacher.npz")
+    image = np.random.default_rng(0).random((1, 256, 256, 3), np.float32)
+    model = load(TEACHER)
+    (expected,) = model.run({next(iter(model.inputs)): image}).values()
+    with torch.no_grad():
+        logits, features = SelfieNetwork(tmp_path / "teacher.npz")(
+            torch.from_numpy(image).permute(0, 3, 1, 2)
+        )
+    np.testing.assert_allclose(logits.sigmoid()[0, 0], expected[0, ..., 0], atol=1e-4)
+    assert tuple(feature.shape[1] for feature in features) == FEATURE_CHANNELS
