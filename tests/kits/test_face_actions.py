@@ -67,7 +67,7 @@ def test_a_blink_is_measured_by_this_faces_own_eyes() -> None:
 
 
 def test_hysteresis() -> None:
-    mouths = [0.2, 0.35, 0.4, 0.35, 0.39, 0.31, 0.29, 0.35]
+    mouths = [0.2, 0.3, 0.34, 0.28, 0.33, 0.26, 0.24, 0.3]
     seen = ["mouth_open" in each for each in run([changed(mouth=mouth) for mouth in mouths])]
     assert seen == [False, False, True, True, True, True, False, False]
 
