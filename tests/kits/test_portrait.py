@@ -12,6 +12,7 @@ from palmkit.engine.errors import ImageError, ModelError
 from palmkit.engine.ir import Node, Type
 from palmkit.kits import HairSegmenter, Mask, PortraitSegmenter
 from palmkit.kits.image import Image
+from palmkit.kits.kit import shipped_model
 from palmkit.kits.portrait.compose import Backdrop, composite, cover, cutout, foreground
 from palmkit.kits.portrait.kit import square_round
 from palmkit.kits.portrait.refine import enlarge, opacity, refine
@@ -560,6 +561,23 @@ def test_overlay_tints_and_outlines(reds: Reds) -> None:
     assert np.abs(drawn[120, 160].astype(int) - (np.array(RED) + kits.draw.ACCENT) / 2).max() <= 2
     with pytest.raises(ImageError, match="draw mask: expected"):
         kits.draw.mask(image[:100], found)
+
+
+@pytest.mark.parametrize("name", ["portrait", "hair"])
+def test_the_models_shipped_on_a_photograph(name: str) -> None:
+    import skimage.data
+
+    if not shipped_model(name).is_file():
+        pytest.skip(f"models/{name}/{name}.palm has not been made here")
+    photo = skimage.data.astronaut()
+    find = kits.segment_portrait if name == "portrait" else kits.segment_hair
+    found = find(photo)
+    hair, face, wall = (20, 225), (110, 222), (60, 330)
+    assert found.mask[hair] > 0.8 and found.mask[wall] < 0.2
+    assert found.mask[face] > 0.8 if name == "portrait" else found.mask[face] < 0.2
+    assert (0.35 if name == "portrait" else 0.02) < found.coverage < 0.65
+    beside = find(np.ascontiguousarray(photo[:200, 320:440]))
+    assert beside.coverage < 0.1
 
 
 def test_a_large_picture_needs_little_memory(reds: Reds) -> None:
