@@ -569,15 +569,14 @@ def test_the_models_shipped_on_a_photograph(name: str) -> None:
 
     if not shipped_model(name).is_file():
         pytest.skip(f"models/{name}/{name}.palm has not been made here")
-    photo = skimage.data.astronaut()
+    photo = skimage.data.astronaut()  # type: ignore[no-untyped-call]
     find = kits.segment_portrait if name == "portrait" else kits.segment_hair
     found = find(photo)
     hair, face, wall = (20, 225), (110, 222), (60, 330)
     assert found.mask[hair] > 0.8 and found.mask[wall] < 0.2
     assert found.mask[face] > 0.8 if name == "portrait" else found.mask[face] < 0.2
     assert (0.35 if name == "portrait" else 0.02) < found.coverage < 0.65
-    beside = find(np.ascontiguousarray(photo[:200, 320:440]))
-    assert beside.coverage < 0.1
+    assert find(np.full((120, 160, 3), 140, np.uint8)).coverage < 0.02
 
 
 def test_a_large_picture_needs_little_memory(reds: Reds) -> None:
