@@ -8,6 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from palmkit.kits.boxes import Floats
+from palmkit.kits.closeup import Sight
+from palmkit.kits.closeup import Track as AnyTrack
 from palmkit.kits.crop import Crop
 from palmkit.kits.face.actions import ActionTracker
 from palmkit.kits.face.smoothing import MeshFilter
@@ -24,20 +26,12 @@ SHRUNK = 0.93
 REACH = 1.2
 
 
-@dataclass(frozen=True, eq=False)
-class Mesh:
-    """A mesh on a picture.
-
-    points: float32[478, 3], in pixels; visibility: float32[478]; presence: 0..1.
-    crop: where to look for the face in the next frame.
-    place: corners, float32[4], of where the face must be, if the mesh cannot be relied on.
-    """
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Mesh(Sight):
+    """A mesh on a picture: points float32[478, 3], in pixels; visibility float32[478]."""
 
     points: Floats
     visibility: Floats
-    presence: float
-    crop: Crop
-    place: Floats | None = None
 
     @property
     def box(self) -> Floats:
@@ -47,28 +41,26 @@ class Mesh:
 
 
 @dataclass
-class Track:
+class Track(AnyTrack[Mesh]):
     """A face of a video."""
 
-    mesh: Mesh
-    seen_s: float
     filter: MeshFilter = field(default_factory=MeshFilter)
     actions: ActionTracker = field(default_factory=ActionTracker)
     _places: deque[tuple[float, Floats, Crop]] = field(
         default_factory=lambda: deque(maxlen=MAX_PLACES)
     )
 
-    def take(self, mesh: Mesh, time_s: float) -> None:
+    def take(self, sight: Mesh, time_s: float) -> None:
         """The mesh of this frame; times rise from call to call."""
-        self.mesh, self.seen_s = mesh, time_s
-        if mesh.place is None:
-            self._places.append((time_s, mesh.box, mesh.crop))
+        super().take(sight, time_s)
+        if sight.place is None:
+            self._places.append((time_s, sight.box, sight.crop))
         while self._places and self._places[0][0] < time_s - MEMORY_S:
             self._places.popleft()
 
     def may_hide(self, other: Track) -> bool:
         """Whether the two faces are so near that one may pass before the other."""
-        a, b = self.mesh.box, other.mesh.box
+        a, b = self.sight.box, other.sight.box
         reach = (a[2:] - a[:2] + b[2:] - b[:2]) / 2 * REACH
         return bool((np.abs(a[:2] + a[2:] - b[:2] - b[2:]) / 2 < reach).all())
 

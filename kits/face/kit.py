@@ -11,13 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
-from palmkit.kits.face.decode import (
-    SIDE_MULTIPLE,
-    Candidates,
-    decode,
-    merge,
-    network_input,
-)
+from palmkit.kits.detector import Detector, is_cut
+from palmkit.kits.face.decode import SIDE_MULTIPLE, Candidates, merge
 from palmkit.kits.image import (
     Flip,
     Format,
@@ -25,8 +20,6 @@ from palmkit.kits.image import (
     Part,
     Rotation,
     Source,
-    clip_part,
-    letterbox,
 )
 from palmkit.kits.kit import (
     Kit,
@@ -40,13 +33,12 @@ from palmkit.kits.kit import (
     threshold,
     whole,
 )
-from palmkit.kits.results import Faces
+from palmkit.kits.results import KEYPOINTS, Faces
 from palmkit.kits.tracks import Tracker
 
 SIZE = 640
 # Small faces in small pictures are found better when these are enlarged, up to about this.
 MAX_ENLARGED = 2.0
-TILE_OVERLAP = 0.25
 # A tracked face is looked for in a square of this many face sizes, put in so small an input.
 FOLLOW_REACH = 2.5
 FOLLOW_SIDE = 160
@@ -111,8 +103,9 @@ class FaceDetector(Kit[Faces]):
             between("min_score", min_score, 0, 1)
         if tile is not None:
             whole("tile", tile, SIDE_MULTIPLE)
-        self._model = open_model(model or shipped_model("face_detector"), threads, precision)
-        self._min_score = threshold(self._model) if min_score is None else min_score
+        network = open_model(model or shipped_model("face_detector"), threads, precision)
+        self._network = Detector(network, len(KEYPOINTS), MAX_ENLARGED)
+        self._min_score = threshold(network) if min_score is None else min_score
         self._max_faces = max_faces
         self._min_face = min_face
         self._size = int(size)
@@ -156,33 +149,7 @@ class FaceDetector(Kit[Faces]):
         self._since_search = 0
 
     def _search(self, image: Image, roi: Part | None, min_score: float) -> Candidates:
-        """Look at the whole picture, and at its tiles if asked."""
-        left, top, right, bottom = clip_part(image, roi)
-        area = (left, top, right - left, bottom - top)
-        width, height = area[2:]
-        scale = min(self._size / max(width, height), MAX_ENLARGED)
-        shape = (_padded(height * scale), _padded(width * scale))
-        found = [self._run(image, area, shape, min_score, scale)]
-        if self._tile is not None and self._tile < max(width, height):
-            side = (_padded(self._tile), _padded(self._tile))
-            for part in _tiles(area, self._tile):
-                seen = self._run(image, part, side, min_score, 1.0)
-                found.append(seen.take(~_is_cut(seen, part, area)))
-        return merge(Candidates.joined(found))
-
-    def _run(
-        self,
-        image: Image,
-        part: Part,
-        shape: tuple[int, int],
-        min_score: float,
-        max_scale: float,
-    ) -> Candidates:
-        """The candidates in a part of the picture, in pixels of the picture."""
-        canvas, placement = letterbox(image, *shape, part=part, max_scale=max_scale)
-        found = decode(self._model.run(network_input(canvas)), min_score)
-        boxes = placement.to_picture(found.boxes.reshape(-1, 2, 2)).reshape(-1, 4)
-        return Candidates(boxes, found.scores, placement.to_picture(found.keypoints))
+        return self._network.search(image, roi, self._size, min_score, self._tile)
 
     def _track(self, image: Image, roi: Part | None, time_s: float) -> Faces:
         keep_score = self._min_score * KEEP_SCORE
@@ -220,8 +187,8 @@ class FaceDetector(Kit[Faces]):
             if not (0 <= x < width and 0 <= y < height):
                 return None
             part = _surroundings(x, y, float(max(box[2:] - box[:2])))
-            seen = self._run(image, part, side, min_score, MAX_ENLARGED)
-            seen = seen.take(~_is_cut(seen, part, (0, 0, width, height)))
+            seen = self._network.look(image, part, side, min_score, MAX_ENLARGED)
+            seen = seen.take(~is_cut(seen, part, (0, 0, width, height)))
             if not len(seen):
                 return None
             found.append(seen)
@@ -251,28 +218,6 @@ class FaceDetector(Kit[Faces]):
         )
 
 
-def _padded(side: float) -> int:
-    """The next multiple of SIDE_MULTIPLE, so that few shapes are planned."""
-    return max(math.ceil(round(side) / SIDE_MULTIPLE), 1) * SIDE_MULTIPLE
-
-
-def _tiles(area: tuple[int, int, int, int], side: int) -> list[Part]:
-    """Squares of one size that cover x, y, w, h, each overlapping the next."""
-
-    def starts(low: int, length: int) -> list[int]:
-        if length <= side:
-            return [low]
-        count = math.ceil((length - side) / (side * (1 - TILE_OVERLAP))) + 1
-        return [low + round(i * (length - side) / (count - 1)) for i in range(count)]
-
-    x, y, width, height = area
-    return [
-        (left, top, min(side, width), min(side, height))
-        for top in starts(y, height)
-        for left in starts(x, width)
-    ]
-
-
 def _surroundings(x: float, y: float, size: float) -> Part:
     """The square to look at round a face; in steps, so that a still face is seen in the same one.
 
@@ -282,17 +227,6 @@ def _surroundings(x: float, y: float, size: float) -> Part:
     step = max(side // 8, 1)
     left, top = (round((centre - side / 2) / step) * step for centre in (x, y))
     return left, top, side, side
-
-
-def _is_cut(found: Candidates, part: Part, area: Part) -> NDArray[np.bool_]:
-    """Which boxes reach a side of the part that is not a side of the area: only partly seen."""
-    inner = np.array(part[:2]) + 0.01 * np.array(part[2:])
-    outer = np.array(part[:2]) + 0.99 * np.array(part[2:])
-    has_more_before = np.array(part[:2]) > np.array(area[:2])
-    has_more_after = np.add(part[:2], part[2:]) < np.add(area[:2], area[2:])
-    before = (found.boxes[:, :2] < inner) & has_more_before
-    after = (found.boxes[:, 2:] > outer) & has_more_after
-    return np.asarray((before | after).any(axis=1))
 
 
 def _is_inside(found: Candidates, part: Part) -> NDArray[np.bool_]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
 from typing import ClassVar, get_args
@@ -11,7 +11,8 @@ from typing import ClassVar, get_args
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats, iou
+from palmkit.kits.boxes import Floats
+from palmkit.kits.closeup import CloseUpKit, settled
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.face.actions import ratios
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
@@ -21,7 +22,6 @@ from palmkit.kits.face.pose import head_pose
 from palmkit.kits.face.topology import FIRST_IRIS, POINTS
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
 from palmkit.kits.kit import (
-    Kit,
     Mode,
     ModelSource,
     Precision,
@@ -35,27 +35,18 @@ from palmkit.kits.kit import (
     whole,
 )
 from palmkit.kits.results import ACTIONS, Faces
-from palmkit.kits.tracks import Tracker
 
 # Without a size the whole picture is seen in the first of these; in the next, if that shows no
 # face, one of fewer pixels than this (smaller ones may then be missed), or what may be one.
 SIZES = (160, 320, SIZE)
 QUICK_FACE = 28
 DOUBT = 0.5
-# A face already tracked may be this much less certain than a new one before it counts as gone.
-KEEP_PRESENCE = 0.6
 # No point of a mesh is further from its crop's corner, in sides of the crop.
 FARTHEST = 4.0
-# Two meshes whose boxes overlap by more are of one face.
-SAME_FACE_IOU = 0.4
-# By how much a crop may be off in place (parts of its side), scale (logarithm) and angle (radians)
-# to be kept for the next frame, so that a still face is seen alike, and to need no second look.
-STILL = (0.02, 0.03, 0.02)
-ASTRAY = (0.08, 0.14, 0.17)
 _KEYPOINTS = ((263, 362, 386, 374), (33, 133, 159, 145), (4,), (291,), (61,))
 
 
-class FaceMesh(Kit[Faces]):
+class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
     """Finds faces and, on each, 478 points in three dimensions, its pose and what it does.
 
     with FaceMesh("video") as mesh:
@@ -63,6 +54,7 @@ class FaceMesh(Kit[Faces]):
     """
 
     name: ClassVar[str] = "face mesh"
+    same_iou: ClassVar[float] = 0.4
 
     def __init__(
         self,
@@ -123,7 +115,7 @@ class FaceMesh(Kit[Faces]):
         self._model = open_model(model or shipped_model("face_mesh"), threads, precision)
         self._side = input_side(self._model)
         self._min_presence = threshold(self._model) if min_presence is None else min_presence
-        self._max_faces = max_faces
+        self._max_count = max_faces
         self._min_face = min_face
         self._detect_every = detect_every
         self._smoothing = smoothing
@@ -151,33 +143,10 @@ class FaceMesh(Kit[Faces]):
         """
         return self._call(image, roi, timestamp_ms, format, rotation, flip)
 
-    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Faces:
-        if time_s is not None:
-            return self._track(image, roi, time_s)
-        found = self._search(image, roi, [])
-        return self._result(image, found, [mesh.points for mesh in found], None, None)
-
-    def _forget(self) -> None:
-        self._tracker = Tracker()
-        self._tracks: dict[int, Track] = {}
-        self._since_search = 0
-        self._time_s = 0.0
-
-    def _search(self, image: Image, roi: Part | None, known: list[Mesh]) -> list[Mesh]:
-        """Meshes of the faces in a picture, best first, those that are known left out."""
-        found: list[Mesh] = []
+    def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop]]:
         for face in self._detections(image, roi):
-            if self._max_faces is not None and len(known) + len(found) >= self._max_faces:
-                break
             corners = np.concatenate([face.box[:2], face.box[:2] + face.box[2:]])
-            if not _is_new(corners, [*known, *found]):
-                continue
-            mesh = self._lay(image, crop_from_keypoints(face.keypoints, face.box))
-            if mesh is None or mesh.presence < self._min_presence:
-                continue
-            if self._is_large(image, mesh.box) and _is_new(mesh.box, [*known, *found]):
-                found.append(mesh)
-        return found
+            yield corners, crop_from_keypoints(face.keypoints, face.box)
 
     def _detections(self, image: Image, roi: Part | None) -> Faces:
         longest = max(image.shape[:2]) if roi is None else max(roi[2:])
@@ -189,33 +158,28 @@ class FaceMesh(Kit[Faces]):
                 return faces
         return self._detector.detect(image, roi=roi)
 
-    def _lay(self, image: Image, crop: Crop) -> Mesh | None:
-        """The mesh in a crop, or, if that is off the face, in one placed better; None: no mesh."""
-        mesh = self._look_once(image, crop)
-        if mesh is not None and _is_off(crop, mesh.crop, ASTRAY):
-            mesh = self._look_once(image, mesh.crop)
-        return mesh
-
     def _look_once(self, image: Image, crop: Crop) -> Mesh | None:
         drawn = sample(image, crop, self._side)
         outputs = self._model.run({"image": drawn[None].astype(np.float32)})
         points = output(outputs, "points", (1, POINTS, 3))[0]
         visibility = output(outputs, "visibility", (1, POINTS))[0]
         presence = float(output(outputs, "presence", (1, 1))[0, 0])
-        certain = presence >= self._min_presence * KEEP_PRESENCE
         # Not finite ones fail here too.
         near = np.abs(points).max() <= FARTHEST and np.abs(visibility).max() <= 1
-        if not (certain and near):
+        if not (self._may_be(presence) and near):
             return None
         points = crop.to_picture(points)
-        following = crop_from_mesh(points)
-        if not _is_off(crop, following, STILL):
-            following = crop
-        return Mesh(points, visibility, min(presence, 1.0), following)
+        following = settled(crop, crop_from_mesh(points))
+        return Mesh(
+            points=points, visibility=visibility, presence=min(presence, 1.0), crop=following
+        )
+
+    def _new_track(self, sight: Mesh, time_s: float) -> Track:
+        return Track(sight, time_s)
 
     def _follow(self, image: Image, track: Track, known: list[Track], time_s: float) -> Mesh | None:
         """The mesh of a face known from the last frame; None if it is lost."""
-        mesh = self._lay(image, track.mesh.crop)
+        mesh = self._look_well(image, track.sight.crop)
         if mesh is None or not any(each.may_hide(track) for each in known if each is not track):
             return mesh
         expected = track.expected(time_s)
@@ -228,54 +192,18 @@ class FaceMesh(Kit[Faces]):
             return again
         return replace(again, crop=crop, place=place)
 
-    def _track(self, image: Image, roi: Part | None, time_s: float) -> Faces:
-        known = [track for track in self._tracks.values() if track.seen_s == self._time_s]
-        found: list[Mesh] = []
-        for track in known:
-            mesh = self._follow(image, track, known, time_s)
-            if mesh is not None and (mesh.place is not None or _is_new(mesh.box, found)):
-                found.append(mesh)
-        lost = len(found) < len(known) or not found or self._tracker.waiting
-        due = lost or self._since_search + 1 >= self._detect_every
-        if due and (self._max_faces is None or len(found) < self._max_faces):
-            found += self._search(image, roi, found)
-            self._since_search = 0
-        else:
-            self._since_search += 1
-        if roi is not None:
-            found = [mesh for mesh in found if _is_inside(mesh.box, roi)]
-        boxes = [mesh.box if mesh.place is None else mesh.place for mesh in found]
-        sure = np.array([mesh.presence >= self._min_presence for mesh in found], np.bool_)
-        ids = self._tracker.update(np.array(boxes, np.float32).reshape(-1, 4), sure, time_s)
-        found = [mesh for mesh, id in zip(found, ids, strict=True) if id >= 0]
-        ids = ids[ids >= 0]
-        points: list[Floats] = []
-        tracks: list[Track] = []
-        for mesh, id in zip(found, ids.tolist(), strict=True):
-            track = self._tracks.setdefault(id, Track(mesh, time_s))
-            track.take(mesh, time_s)
-            steady = track.filter.filter(mesh.points, time_s) if self._smoothing else mesh.points
-            points.append(steady)
-            tracks.append(track)
-        gone = [id for id, track in self._tracks.items() if time_s - track.seen_s > 1]
-        for id in gone:
-            del self._tracks[id]
-        self._time_s = time_s
-        return self._result(image, found, points, ids, tracks)
-
     def _result(
         self,
         image: Image,
         found: list[Mesh],
-        points: list[Floats],
         ids: NDArray[np.int64] | None,
         tracks: list[Track] | None,
     ) -> Faces:
-        """Pose and actions of each; pixels become those that the user gets.
-
-        points: of the meshes, steadied; actions are read from the meshes as found.
-        """
+        """Pose and actions of each; actions are read from the meshes as found, not as steadied."""
         height, width = image.shape[:2]
+        points = [mesh.points for mesh in found]
+        if tracks is not None and self._smoothing:
+            points = [track.filter.filter(track.sight.points, track.seen_s) for track in tracks]
         poses = np.zeros((len(found), 3), np.float32)
         actions = np.zeros((len(found), len(ACTIONS)), np.bool_)
         for row, (mesh, steady) in enumerate(zip(found, points, strict=True)):
@@ -285,20 +213,13 @@ class FaceMesh(Kit[Faces]):
             if tracks is None:
                 actions[row] = seen.actions()
             else:
-                actions[row] = tracks[row].actions.update(seen, self._time_s)
+                actions[row] = tracks[row].actions.update(seen, tracks[row].seen_s)
         meshes = np.array(points, np.float32).reshape(-1, POINTS, 3)
         skin = meshes[:, :FIRST_IRIS, :2]
-        size = np.array([width, height] * 2, np.float32)
-        boxes = np.clip(np.concatenate([skin.min(axis=1), skin.max(axis=1)], axis=1), 0, size)
-        boxes[:, 2:] -= boxes[:, :2]
+        corners = np.concatenate([skin.min(axis=1), skin.max(axis=1)], axis=1)
         keypoints = np.stack([meshes[:, rows, :2].mean(axis=1) for rows in _KEYPOINTS], axis=1)
         scores = np.array([mesh.presence for mesh in found], np.float32)
-        order = np.arange(len(found))
-        if self._max_faces is not None and ids is not None:
-            # Which faces count must not flicker in a video: the longest tracked come first.
-            order = np.argsort(ids, kind="stable")[: self._max_faces]
-        order = order[(boxes[order, 2:] > 0).all(axis=1)]
-        order = order[np.argsort(-scores[order], kind="stable")]
+        boxes, order = self._shown(image, corners, scores, ids)
         visibility = np.array([mesh.visibility for mesh in found], np.float32)
         return Faces(
             width,
@@ -313,31 +234,9 @@ class FaceMesh(Kit[Faces]):
             actions[order],
         )
 
-    def _is_large(self, image: Image, box: Floats) -> bool:
+    def _is_wanted(self, image: Image, sight: Mesh) -> bool:
         least = self._min_face * min(image.shape[:2]) if self._min_face < 1 else self._min_face
-        return float((box[2:] - box[:2]).min()) >= least
-
-
-def _is_new(box: Floats, known: list[Mesh]) -> bool:
-    """No mesh is of the face in this box."""
-    if not known:
-        return True
-    overlaps = iou(box[None], np.stack([mesh.box for mesh in known]))
-    return bool(overlaps.max() <= SAME_FACE_IOU)
-
-
-def _is_off(crop: Crop, other: Crop, limits: tuple[float, float, float]) -> bool:
-    """Whether one crop differs from another in place, size or angle by more than the limits."""
-    shift = math.hypot(other.x - crop.x, other.y - crop.y) / crop.side
-    scale = abs(math.log(other.side / crop.side))
-    turn = abs(math.remainder(other.angle - crop.angle, 2 * math.pi))
-    return shift > limits[0] or scale > limits[1] or turn > limits[2]
-
-
-def _is_inside(box: Floats, part: Part) -> bool:
-    """Whether the middle of a box lies in x, y, w, h."""
-    x, y = (float(value) for value in (box[:2] + box[2:]) / 2)
-    return part[0] <= x <= part[0] + part[2] and part[1] <= y <= part[1] + part[3]
+        return float((sight.box[2:] - sight.box[:2]).min()) >= least
 
 
 @lru_cache(maxsize=8)

@@ -441,7 +441,8 @@ def test_a_real_model_through_the_engine(red_model: Path) -> None:
     np.testing.assert_allclose(faces.boxes, [[64, 96, 32, 32]], atol=0.01)
     assert faces.scores[0] == pytest.approx(240 / 255, abs=1e-4)
     again = FaceDetector(model=red_model)
-    assert again._model is detector._model  # pyright: ignore[reportPrivateUsage]
+    ours, theirs = again._network, detector._network  # pyright: ignore[reportPrivateUsage]
+    assert ours.model is theirs.model
 
 
 def astronaut() -> Image:

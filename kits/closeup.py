@@ -1,0 +1,221 @@
+"""Kits that look twice: a detector finds things, a network looks at each in a crop of its own.
+
+In a video each thing is followed by the crop in which it was seen last; the detector is asked
+again from time to time, and when something is lost.
+"""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from collections.abc import Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.boxes import Floats, iou
+from palmkit.kits.crop import Crop
+from palmkit.kits.image import Image, Part
+from palmkit.kits.kit import Kit, Result
+from palmkit.kits.tracks import Tracker
+
+# What is already tracked may be this much less certain than something new before it is gone.
+KEEP_PRESENCE = 0.6
+# By how much a crop may be off in place (parts of its side), scale (logarithm) and angle (radians)
+# to be kept for the next frame, so that what is still is seen alike, and to need no second look.
+STILL = (0.02, 0.03, 0.02)
+ASTRAY = (0.08, 0.14, 0.17)
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class Sight(ABC):
+    """One thing as seen in a crop.
+
+    presence: 0..1. crop: where to look for it in the next frame.
+    place: corners, float32[4], of where it must be, if what was seen cannot be relied on.
+    """
+
+    presence: float
+    crop: Crop
+    place: Floats | None = None
+
+    @property
+    @abstractmethod
+    def box(self) -> Floats:
+        """Corners of what it covers, float32[4]."""
+
+
+AnySight = TypeVar("AnySight", bound=Sight)
+
+
+@dataclass
+class Track(Generic[AnySight]):
+    """One thing of a video, as seen last."""
+
+    sight: AnySight
+    seen_s: float
+
+    def take(self, sight: AnySight, time_s: float) -> None:
+        """What is seen of it in this frame; times rise from call to call."""
+        self.sight, self.seen_s = sight, time_s
+
+
+AnyTrack = TypeVar("AnyTrack", bound=Track[Any])
+
+
+class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
+    """A kit of this kind; the subclass sets the options and says what is looked for, and how."""
+
+    # Two sights whose boxes overlap by more are of one thing.
+    same_iou: ClassVar[float]
+
+    _max_count: int | None
+    _min_presence: float
+    _detect_every: int
+
+    @abstractmethod
+    def _candidates(self, image: Image, roi: Part | None) -> Iterable[tuple[Floats, Crop]]:
+        """Where the detector finds things, best first: corners, float32[4], and a crop."""
+
+    @abstractmethod
+    def _look_once(self, image: Image, crop: Crop) -> AnySight | None:
+        """What is seen in a crop; None: nothing, see _may_be."""
+
+    @abstractmethod
+    def _new_track(self, sight: AnySight, time_s: float) -> AnyTrack:
+        """Something seen first."""
+
+    @abstractmethod
+    def _result(
+        self,
+        image: Image,
+        found: list[AnySight],
+        ids: NDArray[np.int64] | None,
+        tracks: list[AnyTrack] | None,
+    ) -> Result:
+        """Pixels become what the user gets; ids and tracks in a video only, taken already."""
+
+    def _is_wanted(self, image: Image, sight: AnySight) -> bool:
+        """Whether something new is to be kept."""
+        return True
+
+    def _may_be(self, presence: float) -> bool:
+        """Whether it is certain enough to go on following; something new takes more."""
+        return presence >= self._min_presence * KEEP_PRESENCE
+
+    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Result:
+        if time_s is not None:
+            return self._track(image, roi, time_s)
+        return self._result(image, self._search(image, roi, []), None, None)
+
+    def _forget(self) -> None:
+        self._tracker = Tracker()
+        self._tracks: dict[int, AnyTrack] = {}
+        self._since_search = 0
+        self._time_s = 0.0
+
+    def _search(self, image: Image, roi: Part | None, known: list[AnySight]) -> list[AnySight]:
+        """What there is in a picture, best first, things known left out."""
+        found: list[AnySight] = []
+        for corners, crop in self._candidates(image, roi):
+            if self._max_count is not None and len(known) + len(found) >= self._max_count:
+                break
+            if not self._is_new(corners, [*known, *found]):
+                continue
+            sight = self._look_well(image, crop)
+            if sight is None or sight.presence < self._min_presence:
+                continue
+            if self._is_wanted(image, sight) and self._is_new(sight.box, [*known, *found]):
+                found.append(sight)
+        return found
+
+    def _look_well(self, image: Image, crop: Crop) -> AnySight | None:
+        """What is seen in a crop or, if that is off the thing, in one placed better."""
+        sight = self._look_once(image, crop)
+        if sight is not None and is_off(crop, sight.crop, ASTRAY):
+            sight = self._look_once(image, sight.crop)
+        return sight
+
+    def _follow(
+        self, image: Image, track: AnyTrack, known: list[AnyTrack], time_s: float
+    ) -> AnySight | None:
+        """Something known from the last frame; None if it is lost."""
+        return self._look_well(image, track.sight.crop)
+
+    def _track(self, image: Image, roi: Part | None, time_s: float) -> Result:
+        known = [track for track in self._tracks.values() if track.seen_s == self._time_s]
+        found: list[AnySight] = []
+        for track in known:
+            sight = self._follow(image, track, known, time_s)
+            if sight is not None and (sight.place is not None or self._is_new(sight.box, found)):
+                found.append(sight)
+        lost = len(found) < len(known) or not found or self._tracker.waiting
+        due = lost or self._since_search + 1 >= self._detect_every
+        if due and (self._max_count is None or len(found) < self._max_count):
+            found += self._search(image, roi, found)
+            self._since_search = 0
+        else:
+            self._since_search += 1
+        if roi is not None:
+            found = [sight for sight in found if _is_inside(sight.box, roi)]
+        boxes = [sight.box if sight.place is None else sight.place for sight in found]
+        sure = np.array([sight.presence >= self._min_presence for sight in found], np.bool_)
+        ids = self._tracker.update(np.array(boxes, np.float32).reshape(-1, 4), sure, time_s)
+        found = [sight for sight, id in zip(found, ids, strict=True) if id >= 0]
+        ids = ids[ids >= 0]
+        tracks: list[AnyTrack] = []
+        for sight, id in zip(found, ids.tolist(), strict=True):
+            if id not in self._tracks:
+                self._tracks[id] = self._new_track(sight, time_s)
+            self._tracks[id].take(sight, time_s)
+            tracks.append(self._tracks[id])
+        gone = [id for id, track in self._tracks.items() if time_s - track.seen_s > 1]
+        for id in gone:
+            del self._tracks[id]
+        self._time_s = time_s
+        return self._result(image, found, ids, tracks)
+
+    def _is_new(self, box: Floats, known: list[AnySight]) -> bool:
+        """No sight is of the thing in this box."""
+        if not known:
+            return True
+        overlaps = iou(box[None], np.stack([sight.box for sight in known]))
+        return bool(overlaps.max() <= self.same_iou)
+
+    def _shown(
+        self, image: Image, corners: Floats, scores: Floats, ids: NDArray[np.int64] | None
+    ) -> tuple[Floats, NDArray[np.int64]]:
+        """What the user gets of corners, float32[n, 4], in any place.
+
+        Returns x, y, w, h inside the picture, float32[n, 4], and the rows to show, best first.
+        """
+        height, width = image.shape[:2]
+        boxes = np.clip(corners, 0, np.array([width, height] * 2, np.float32))
+        boxes[:, 2:] -= boxes[:, :2]
+        order = np.arange(len(boxes))
+        if self._max_count is not None and ids is not None:
+            # Which things count must not flicker in a video: the longest tracked come first.
+            order = np.argsort(ids, kind="stable")[: self._max_count]
+        order = order[(boxes[order, 2:] > 0).all(axis=1)]
+        return boxes, order[np.argsort(-scores[order], kind="stable")]
+
+
+def settled(crop: Crop, following: Crop) -> Crop:
+    """The crop for the next frame: the same one while what it shows hardly moves."""
+    return following if is_off(crop, following, STILL) else crop
+
+
+def is_off(crop: Crop, other: Crop, limits: tuple[float, float, float]) -> bool:
+    """Whether one crop differs from another in place, size or angle by more than the limits."""
+    shift = math.hypot(other.x - crop.x, other.y - crop.y) / crop.side
+    scale = abs(math.log(other.side / crop.side))
+    turn = abs(math.remainder(other.angle - crop.angle, 2 * math.pi))
+    return shift > limits[0] or scale > limits[1] or turn > limits[2]
+
+
+def _is_inside(box: Floats, part: Part) -> bool:
+    """Whether the middle of a box lies in x, y, w, h."""
+    x, y = (float(value) for value in (box[:2] + box[2:]) / 2)
+    return part[0] <= x <= part[0] + part[2] and part[1] <= y <= part[1] + part[3]

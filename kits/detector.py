@@ -1,0 +1,103 @@
+"""A detection network on pictures, whole or in parts."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.face.decode import SIDE_MULTIPLE, Candidates, decode, merge, network_input
+from palmkit.kits.image import Image, Part, clip_part, letterbox
+from palmkit.kits.kit import Runnable
+
+TILE_OVERLAP = 0.25
+
+
+class Detector:
+    """Finds things in pictures; any thread may call it."""
+
+    def __init__(self, model: Runnable, keypoints: int, max_enlarged: float) -> None:
+        """model: with the contract of palmkit.kits.face.decode, of things with so many keypoints.
+
+        max_enlarged: small pictures are enlarged at most so much.
+        """
+        self.model = model
+        self._keypoints = keypoints
+        self._max_enlarged = max_enlarged
+
+    def search(
+        self,
+        image: Image,
+        roi: Part | None,
+        size: int,
+        min_score: float,
+        tile: int | None = None,
+    ) -> Candidates:
+        """Look at the whole picture, and at its tiles if asked; one row a thing, best first.
+
+        size: longest side of what the network sees; tile: side of the tiles; all in pixels.
+        Raises ImageError if `roi` lies outside the picture.
+        """
+        left, top, right, bottom = clip_part(image, roi)
+        area = (left, top, right - left, bottom - top)
+        width, height = area[2:]
+        scale = min(size / max(width, height), self._max_enlarged)
+        shape = (_padded(height * scale), _padded(width * scale))
+        found = [self.look(image, area, shape, min_score, scale)]
+        if tile is not None and tile < max(width, height):
+            side = (_padded(tile), _padded(tile))
+            for part in _tiles(area, tile):
+                seen = self.look(image, part, side, min_score, 1.0)
+                found.append(seen.take(~is_cut(seen, part, area)))
+        return merge(Candidates.joined(found))
+
+    def look(
+        self,
+        image: Image,
+        part: Part,
+        shape: tuple[int, int],
+        min_score: float,
+        max_scale: float,
+    ) -> Candidates:
+        """All candidates in a part of the picture, in pixels of the picture.
+
+        shape: height and width of what the network sees; max_scale: enlarged at most so much.
+        """
+        canvas, placement = letterbox(image, *shape, part=part, max_scale=max_scale)
+        found = decode(self.model.run(network_input(canvas)), min_score, self._keypoints)
+        boxes = placement.to_picture(found.boxes.reshape(-1, 2, 2)).reshape(-1, 4)
+        return Candidates(boxes, found.scores, placement.to_picture(found.keypoints))
+
+
+def is_cut(found: Candidates, part: Part, area: Part) -> NDArray[np.bool_]:
+    """Which boxes reach a side of the part that is not a side of the area: only partly seen."""
+    inner = np.array(part[:2]) + 0.01 * np.array(part[2:])
+    outer = np.array(part[:2]) + 0.99 * np.array(part[2:])
+    has_more_before = np.array(part[:2]) > np.array(area[:2])
+    has_more_after = np.add(part[:2], part[2:]) < np.add(area[:2], area[2:])
+    before = (found.boxes[:, :2] < inner) & has_more_before
+    after = (found.boxes[:, 2:] > outer) & has_more_after
+    return np.asarray((before | after).any(axis=1))
+
+
+def _padded(side: float) -> int:
+    """The next multiple of SIDE_MULTIPLE, so that few shapes are planned."""
+    return max(math.ceil(round(side) / SIDE_MULTIPLE), 1) * SIDE_MULTIPLE
+
+
+def _tiles(area: tuple[int, int, int, int], side: int) -> list[Part]:
+    """Squares of one size that cover x, y, w, h, each overlapping the next."""
+
+    def starts(low: int, length: int) -> list[int]:
+        if length <= side:
+            return [low]
+        count = math.ceil((length - side) / (side * (1 - TILE_OVERLAP))) + 1
+        return [low + round(i * (length - side) / (count - 1)) for i in range(count)]
+
+    x, y, width, height = area
+    return [
+        (left, top, min(side, width), min(side, height))
+        for top in starts(y, height)
+        for left in starts(x, width)
+    ]
