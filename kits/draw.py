@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from palmkit.engine.errors import ImageError
 from palmkit.kits.face import topology
 from palmkit.kits.face.pose import rotation_of
+from palmkit.kits.hands.skeleton import FINGER_BONES, PALM_BONES
 from palmkit.kits.image import Image
 from palmkit.kits.portrait.result import Mask
 from palmkit.kits.results import ACTIONS, Face, Faces, Hand, Hands
@@ -23,11 +24,7 @@ DARK: Colour = (16, 24, 32)
 # To the subject's left, up, forward.
 AXES: tuple[Colour, Colour, Colour] = ((239, 83, 80), (102, 187, 106), (66, 165, 245))
 SIDES: dict[str, Colour] = {"left": (255, 179, 71), "right": ACCENT}
-# Pairs of a hand's landmarks: the fingers, and the palm's rim.
-_BONES = np.array(
-    [(joint, joint + 1) for joint in range(20) if joint % 4]
-    + [(0, 1), (0, 5), (5, 9), (9, 13), (13, 17), (0, 17)]
-)
+_BONES = np.array(PALM_BONES + FINGER_BONES)
 # Positions are given to OpenCV in 1/16 pixel.
 SHIFT = 4
 

@@ -1,90 +1,114 @@
-"""A hand from one frame of a video to the next."""
+"""A hand from frame to frame: steady landmarks, a side that stays, gestures that do not flicker."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.kits.boxes import Floats
+from palmkit.kits.closeup import STILL, Sight, Track
 from palmkit.kits.crop import Crop
-from palmkit.kits.hands.crop import crop_from_landmarks, palm_size
+from palmkit.kits.hands.crop import palm_size
 from palmkit.kits.tracks import OneEuroFilter
 
-# What a hand shows, and which one it is, settle over so long.
-GESTURE_S = 0.15
-HANDEDNESS_S = 1.0
-# Another gesture must be so much more probable than the one shown before.
-GESTURE_MARGIN = 0.15
+# How long it takes until new answers outweigh old ones.
+GESTURE_S, SIDE_S = 0.06, 0.6
+# What is in doubt may not change what is shown: a new gesture must be that much likelier.
+MARGIN = 0.05
 
 
-@dataclass(frozen=True, eq=False)
-class Look:
-    """What the landmark network said of one crop.
+@dataclass(frozen=True, eq=False, kw_only=True)
+class HandSight(Sight):
+    """A hand on a picture.
 
-    landmarks: float32[21, 3], pixels of the picture; presence, right: probabilities.
-    gestures: float32[11], probabilities of results.GESTURES.
+    landmarks: float32[21, 3], in pixels; right: 0..1, that it is a right one; gestures:
+    float32[m], how likely each is.
     """
 
-    landmarks: NDArray[np.float32]
-    presence: float
+    landmarks: Floats
     right: float
-    gestures: NDArray[np.float32]
+    gestures: Floats
 
     @property
-    def box(self) -> NDArray[np.float32]:
-        """float32[4]: corners of the box round the landmarks."""
+    def box(self) -> Floats:
+        """Corners round the landmarks, float32[4]."""
         flat = self.landmarks[:, :2]
         return np.concatenate([flat.min(axis=0), flat.max(axis=0)])
 
-    @property
-    def crop(self) -> Crop:
-        """Where to look at this hand more closely."""
-        return crop_from_landmarks(self.landmarks)
 
+class GestureFilter:
+    """What a hand shows, over time.
 
-@dataclass(eq=False)
-class Track:
-    """A hand known from earlier frames."""
+    Likelihoods are averaged, and a gesture counts once it has been the likeliest for `hold_s`;
+    until then the one before goes on. A hand that has shown none for so long shows `rest`.
+    """
 
-    look: Look
-    seen_s: float
-    right: float
-    gestures: NDArray[np.float32]
-    shown: int
-    speed: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))
-    filter: OneEuroFilter = field(
-        default_factory=lambda: OneEuroFilter(min_cutoff_hz=1.5, beta=8.0, speed_cutoff_hz=2.0)
-    )
+    def __init__(self, rest: int, hold_s: float) -> None:
+        """rest: index of the gesture that says nothing."""
+        self.shown = rest
+        self._hold_s = hold_s
+        self._mean: NDArray[np.float64] | None = None
+        self._last_s = 0.0
+        self._best = rest
+        self._since_s = 0.0
 
-    @staticmethod
-    def begin(look: Look, time_s: float) -> Track:
-        """A hand seen for the first time."""
-        return Track(look, time_s, look.right, look.gestures, int(look.gestures.argmax()))
-
-    def take(self, look: Look, time_s: float) -> None:
-        """Take in what is seen of it in a later frame."""
-        step_s = time_s - self.seen_s
-        if step_s <= 0:
-            return
-        moved = (look.landmarks - self.look.landmarks)[:, :2].mean(axis=0)
-        self.speed = 0.5 * self.speed + 0.5 * moved / step_s
-        self.right += -math.expm1(-step_s / HANDEDNESS_S) * (look.right - self.right)
-        settled = np.float32(-math.expm1(-step_s / GESTURE_S))
-        self.gestures = self.gestures + settled * (look.gestures - self.gestures)
-        best = int(self.gestures.argmax())
-        if self.gestures[best] > self.gestures[self.shown] + GESTURE_MARGIN:
+    def update(self, gestures: Floats, time_s: float) -> tuple[int, float]:
+        """Index and likelihood of the gesture at `time_s`; times rise from call to call."""
+        if self._mean is None:
+            self._mean = gestures.astype(np.float64)
+        else:
+            weight = 1 - math.exp(-(time_s - self._last_s) / GESTURE_S)
+            self._mean += weight * (gestures - self._mean)
+        self._last_s = time_s
+        best = int(self._mean.argmax())
+        if self._mean[best] < self._mean[self.shown] + MARGIN:
+            best = self.shown
+        if best != self._best:
+            self._best, self._since_s = best, time_s
+        # Half a millisecond for the rounding of times.
+        if time_s - self._since_s >= self._hold_s - 5e-4:
             self.shown = best
-        self.look, self.seen_s = look, time_s
+        return self.shown, float(self._mean[self.shown])
+
+
+@dataclass
+class HandTrack(Track[HandSight]):
+    """A hand of a video."""
+
+    gestures: GestureFilter
+    right: float = 0.5
+    _speed: NDArray[np.float64] = field(default_factory=lambda: np.zeros(2))
+    _landmarks: OneEuroFilter = field(default_factory=OneEuroFilter)
+    _first_s: float | None = None
+    _last_s: float = 0.0
+
+    def take(self, sight: HandSight, time_s: float) -> None:
+        """What is seen of it in this frame."""
+        if time_s > self._last_s and self._first_s is not None:
+            moved = (sight.landmarks - self.sight.landmarks)[:, :2].mean(axis=0)
+            self._speed += 0.5 * (moved / (time_s - self._last_s) - self._speed)
+        super().take(sight, time_s)
+        if self._first_s is None:
+            self._first_s, self.right = time_s, sight.right
+        else:
+            # The plain mean at first, then one that forgets.
+            step_s = time_s - self._last_s
+            weight = step_s / min(max(time_s - self._first_s, 2 * step_s), SIDE_S)
+            self.right += min(weight, 1.0) * (sight.right - self.right)
+        self._last_s = time_s
 
     def expected_crop(self, time_s: float) -> Crop:
-        """Where it should be now."""
-        crop = self.look.crop
-        x, y = np.clip(self.speed * (time_s - self.seen_s) / crop.side, -0.5, 0.5) * crop.side
-        return Crop(crop.x + float(x), crop.y + float(y), crop.side, crop.angle)
+        """Where to look for it at `time_s`; a hand that hardly moves is looked at as before."""
+        crop = self.sight.crop
+        x, y = np.clip(self._speed * (time_s - self.seen_s) / crop.side, -0.5, 0.5)
+        if math.hypot(x, y) < STILL[0]:
+            return crop
+        return replace(crop, x=crop.x + float(x) * crop.side, y=crop.y + float(y) * crop.side)
 
-    def steady(self, time_s: float) -> NDArray[np.float32]:
-        """Its landmarks in the frame just taken, smoothed: float32[21, 3]."""
-        landmarks = self.look.landmarks
-        return self.filter.filter(landmarks, time_s, max(palm_size(landmarks), 1.0))
+    def steady(self) -> Floats:
+        """The landmarks of this frame, smoothed; once a frame."""
+        landmarks = self.sight.landmarks
+        return self._landmarks.filter(landmarks, self.seen_s, max(palm_size(landmarks), 1.0))

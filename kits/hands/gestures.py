@@ -1,10 +1,8 @@
-"""One's own gestures, from a few pictures of each: no training, no framework.
+"""Own gestures, from a few pictures each: `kits.gestures.custom("wave", examples=[...])`.
 
-    wave = kits.gestures.custom("wave", examples=["a.jpg", "b.jpg", "c.jpg"])
-    hands = kits.recognize_gestures("d.jpg", gestures=[wave])
-
-A hand is compared by the form of its landmarks, freed of place, size, side and turn; it shows the
-gesture whose nearest example is near enough.
+Nothing is trained: a hand shows the gesture whose examples its landmarks lie nearest to, if they
+lie near enough. Landmarks are compared after place, size, side (left hands are mirrored) and turn
+in the picture have been taken out; where up was is compared apart.
 """
 
 from __future__ import annotations
@@ -12,182 +10,298 @@ from __future__ import annotations
 import json
 import math
 import os
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
+from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from types import MappingProxyType
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ImageError, ModelError
-from palmkit.engine.ir import Type
 from palmkit.engine.replacing import replacing
-from palmkit.kits.hands.crop import MIDDLE_BASE, WRIST
+from palmkit.kits.boxes import Floats
+from palmkit.kits.hands.crop import MIDDLE_BASE, WRIST, palm_size
+from palmkit.kits.hands.skeleton import LANDMARKS, POSES
 from palmkit.kits.image import Source
-from palmkit.kits.kit import between
-from palmkit.kits.results import Hand
+from palmkit.kits.results import GESTURES, Hand
 
 if TYPE_CHECKING:
     from palmkit.kits.hands.kit import GestureRecognizer
 
 Example: TypeAlias = "Source | Hand"
 
-FORMAT = "palmkit gestures"
-VERSION = 1
-LANDMARKS = 21
-# Distance of forms at which a hand is as likely to show a gesture as not, and how soon that
-# changes: measured on training pictures, see README.md.
-REACH = 0.3
-SOFTNESS = 0.05
-MAX_FILE_BYTES = 64 << 20
-_JOINTS = np.array([[0, 1, 2, 3], [0, 5, 6, 7], [0, 9, 10, 11], [0, 13, 14, 15], [0, 17, 18, 19]])
-_STARTS = _JOINTS.reshape(-1)
-_ENDS = (_JOINTS + np.where(_JOINTS == 0, 4 * np.arange(5)[:, None] + 1, 1)).reshape(-1)
+FORMAT, VERSION = "palmkit gestures", 1
+MAX_NAME, MAX_GESTURES, MAX_EXAMPLES = 64, 256, 1000
+MAX_FILE_BYTES = 100_000_000
+
+# Measured on hands of hands/hagrid and hands/ardamavi (train), five examples a gesture.
+DEPTH_WEIGHT, UP_WEIGHT = 0.7, 0.2
+# Examples with a mean direction shorter than this were held in any direction: up does not count.
+ONE_DIRECTION = 0.7
+# How far examples of a gesture usually lie apart, and for how many of them this stands.
+USUAL_SPREAD, USUAL_COUNT = 0.13, 2
+REACH, GAP_SHARE = 1.7, 0.7
+STEEPNESS = 4
+_PALM = (0, 5, 9, 13, 17)
 
 
-@dataclass(frozen=True, eq=False)
-class Gesture:
-    """A gesture of one's own.
+class GestureSet:
+    """Own gestures, each with its examples."""
 
-    forms: float32[n, 20, 3], of each example the directions of the hand's bones.
-    upright: whether it depends on how the hand is turned in the picture.
-    reach: distance from an example up to which a hand shows it; the form of a hand is of length 1.
-    """
+    def __init__(self) -> None:
+        """Start empty."""
+        self._hands: dict[str, Floats] = {}
 
-    name: str
-    forms: NDArray[np.float32]
-    upright: bool = False
-    reach: float = REACH
+    @property
+    def hands(self) -> Mapping[str, Floats]:
+        """By gesture its examples: float32[n, 21, 3], upright right hands, in palm lengths."""
+        return MappingProxyType(self._hands)
 
-    def __post_init__(self) -> None:
-        """Raise ValueError for what cannot be."""
-        if not isinstance(self.name, str) or not 0 < len(self.name) <= 100:
-            raise ValueError(f"name: expected 1 to 100 characters, got {self.name!r}")
-        between("reach", self.reach, 0.01, 2)
-        shape = self.forms.shape
-        if len(shape) != 3 or shape[0] < 1 or shape[1:] != (len(_ENDS), 3):
-            raise ValueError(f"forms: expected float32[n, 20, 3], got {Type.of(self.forms)}")
-        if not np.isfinite(self.forms).all():
-            raise ValueError("forms: expected finite numbers")
+    @property
+    def examples(self) -> int:
+        """How many there are of all gestures."""
+        return sum(map(len, self._hands.values()))
 
-    def score(self, landmarks: NDArray[Any], right: bool) -> float:
-        """How likely a hand shows it, 0..1: landmarks float32[21, 3], of a right hand or not."""
-        difference = self.forms - form(landmarks, right, self.upright)
-        distance = math.sqrt(float((difference**2).sum(axis=(1, 2)).min()))
-        return 1 / (1 + math.exp(min((distance - self.reach) / SOFTNESS, 50)))
+    def add(
+        self,
+        name: str,
+        examples: Iterable[Example],
+        *,
+        recognizer: GestureRecognizer | None = None,
+    ) -> None:
+        """Add examples of a gesture, new or known; all of them or, on an error, none.
+
+        examples: pictures, each of whose largest hand shows it, or hands that were found already.
+        Five of different people, sides and distances do well; one is the least. If all are held
+        in one direction, only hands held so, within about 45 degrees, will count.
+        recognizer: finds the hands; one with mode "image", None: one with the usual options.
+        Raises ValueError for a name that cannot be, ImageError that says which example shows no
+        hand or is no picture.
+        """
+        _check_name(name)
+        hands = [
+            _example(each, number, recognizer) for number, each in enumerate(examples, start=1)
+        ]
+        if not hands:
+            raise ValueError(f"examples of {name!r}: expected at least one")
+        together = np.stack(hands)
+        if name in self._hands:
+            together = np.concatenate([self._hands[name], together])
+        elif len(self._hands) >= MAX_GESTURES:
+            raise ValueError(f"expected at most {MAX_GESTURES} gestures")
+        if len(together) > MAX_EXAMPLES:
+            raise ValueError(f"examples of {name!r}: expected at most {MAX_EXAMPLES}")
+        self._hands[name] = together
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the set as JSON, whole or not at all; it holds landmarks, not pictures.
+
+        Raises OSError if it cannot be written.
+        """
+        hands = {
+            name: np.round(hands.astype(np.float64), 4).tolist()
+            for name, hands in self._hands.items()
+        }
+        text = json.dumps({"format": FORMAT, "version": VERSION, "gestures": hands})
+        with replacing(path) as part:
+            part.write_text(text + "\n", encoding="utf-8")
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str]) -> GestureSet:
+        """Read a set that was saved.
+
+        Raises ModelError if the file is not one, OSError if it cannot be read.
+        """
+        name = os.fspath(path)
+        if os.path.getsize(path) > MAX_FILE_BYTES:
+            raise ModelError(f"not a gesture file, larger than {MAX_FILE_BYTES} bytes: {name}")
+        try:
+            found: Any = json.loads(Path(path).read_text(encoding="utf-8"))
+        except (ValueError, RecursionError):
+            raise ModelError(f"not a gesture file, expected JSON: {name}") from None
+        fields = cast("dict[str, Any]", found) if isinstance(found, dict) else {}
+        if fields.get("format") != FORMAT:
+            raise ModelError(f"not a gesture file, expected format {FORMAT!r}: {name}")
+        if (version := fields.get("version")) != VERSION:
+            raise ModelError(f"gesture file: expected version {VERSION}, got {version!r}: {name}")
+        gestures: Any = fields.get("gestures")
+        if not isinstance(gestures, dict) or len(cast("dict[str, Any]", gestures)) > MAX_GESTURES:
+            raise ModelError(f"gesture file: expected at most {MAX_GESTURES} gestures: {name}")
+        result = cls()
+        for gesture, hands in cast("dict[str, Any]", gestures).items():
+            try:
+                _check_name(gesture)
+                result._hands[gesture] = _read_hands(hands)
+            except ValueError as error:
+                raise ModelError(f"gesture file, {gesture!r}: {error}: {name}") from None
+        return result
+
+    def classifier(self) -> GestureClassifier:
+        """What tells these gestures apart, and from those known; later changes do not count.
+
+        Raises ValueError if there are none.
+        """
+        if not self._hands:
+            raise ValueError("gestures: expected at least one in the set, got none")
+        return GestureClassifier(dict(self._hands))
 
 
 def custom(
     name: str,
     examples: Iterable[Example],
     *,
-    upright: bool = False,
-    reach: float = REACH,
     recognizer: GestureRecognizer | None = None,
-) -> Gesture:
-    """A new gesture from a few examples; five of several people do well.
+) -> GestureSet:
+    """A set of one new gesture, from a few pictures; see GestureSet.add."""
+    gestures = GestureSet()
+    gestures.add(name, examples, recognizer=recognizer)
+    return gestures
 
-    examples: pictures with a hand that shows it (the most certain one counts), as read_image takes
-    them, or hands already found. Left and right ones may be mixed.
-    upright: it depends on how the hand is turned in the picture, as thumb_up does.
-    reach: more finds it more often, also where it is not.
-    recognizer: an open one in image mode that finds the hands; None: the one of
-    recognize_gestures.
-    Raises ImageError for an example that is no picture or shows no hand, ValueError for a name or
-    reach that cannot be, or if there is no example.
+
+class GestureClassifier:
+    """Tells own gestures by their nearest examples.
+
+    A gesture reaches as far as its examples lie apart, and not much more than half way to the
+    gestures known, unless its own examples lie further apart: it goes before them.
     """
-    forms = [
-        form(hand.landmarks, hand.handedness == "right", upright)
-        for number, example in enumerate(examples, 1)
-        for hand in [_hand(example, number, recognizer)]
-    ]
-    if not forms:
-        raise ValueError("examples: expected at least one")
-    return Gesture(name, np.array(forms, np.float32), upright, reach)
 
-
-def save(path: str | os.PathLike[str], gestures: Iterable[Gesture]) -> None:
-    """Write gestures to one JSON file, which appears whole or not at all."""
-    rows = [
-        {
-            "name": each.name,
-            "upright": each.upright,
-            "reach": each.reach,
-            "forms": np.round(each.forms.astype(np.float64), 5).tolist(),
-        }
-        for each in gestures
-    ]
-    text = json.dumps({"format": FORMAT, "version": VERSION, "gestures": rows})
-    with replacing(path) as part:
-        part.write_text(text + "\n", encoding="utf-8")
-
-
-def load(path: str | os.PathLike[str]) -> list[Gesture]:
-    """Read gestures from a file that save wrote.
-
-    Raises ModelError if it cannot be read or is none.
-    """
-    name = os.fspath(path)
-    try:
-        if Path(path).stat().st_size > MAX_FILE_BYTES:
-            raise ModelError(f"more than {MAX_FILE_BYTES} bytes: {name}")
-        content = json.loads(Path(path).read_text(encoding="utf-8"))
-        if content["format"] != FORMAT or content["version"] != VERSION:
-            raise ValueError
-        return [
-            Gesture(
-                each["name"],
-                np.array(each["forms"], np.float32),
-                bool(each["upright"]),
-                each["reach"],
-            )
-            for each in content["gestures"]
+    def __init__(self, hands: Mapping[str, Floats]) -> None:
+        """hands: by gesture float32[n, 21, 3], as GestureSet.hands."""
+        self.names = tuple(hands)
+        self._examples = [np.stack([embed(each, True) for each in rows]) for rows in hands.values()]
+        self._weights = [_weights(rows) for rows in self._examples]
+        self.reaches = [
+            _reach(rows * weights, _negatives() * weights)
+            for rows, weights in zip(self._examples, self._weights, strict=True)
         ]
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
-        raise ModelError(f"cannot be read, {reason}: {name}") from error
-    except (KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
-        detail = f", {error}" if isinstance(error, ValueError) and str(error) else ""
-        raise ModelError(f"not a file of gestures, version {VERSION}{detail}: {name}") from error
+
+    def scores(self, landmarks: NDArray[Any], right: bool) -> Floats:
+        """How well a hand fits each gesture: float32[k], 0..1, above 0.5 within its reach.
+
+        landmarks: float[21, 3] of a right or left hand in a picture, in pixels.
+        """
+        here = embed(landmarks, right)
+        scores = np.empty(len(self.names), np.float32)
+        parts = zip(self._examples, self._weights, self.reaches, strict=True)
+        for row, (examples, weights, reach) in enumerate(parts):
+            distance = _nearest(np.linalg.norm((examples - here) * weights, axis=1))
+            scores[row] = 1 / (1 + (distance / reach) ** STEEPNESS)
+        return scores
+
+    def extend(self, known: Floats, landmarks: NDArray[Any], right: bool) -> Floats:
+        """Likelihoods of the gestures known, and after them of the own ones: float32[m + k].
+
+        known: float32[m]. Only the best own one counts, as far as it fits.
+        """
+        scores = self.scores(landmarks, right)
+        best = int(scores.argmax())
+        own = np.zeros_like(scores)
+        own[best] = scores[best]
+        return np.concatenate([known * (1 - scores[best]), own])
 
 
-def named(
-    gestures: Sequence[Gesture], landmarks: NDArray[Any], right: bool
-) -> tuple[str, float] | None:
-    """The most likely of one's own gestures and its score; None if the hand shows none."""
-    scores = [(each.score(landmarks, right), each.name) for each in gestures]
-    score, name = max(scores, default=(0.0, ""))
-    return (name, score) if score >= 0.5 else None
+def embed(landmarks: NDArray[Any], right: bool) -> Floats:
+    """A hand as float32[62]: how it is held, and last where up is.
 
-
-def form(landmarks: NDArray[Any], right: bool, upright: bool) -> NDArray[np.float32]:
-    """A hand freed of place, size and side, and unless `upright` of its turn in the picture.
-
-    landmarks: float[21, 3]; left hands are mirrored.
-    Returns float32[20, 3]: the directions of the bones, of length 1 all together.
+    landmarks: float[21, 3] in the picture, y down; the unit does not matter.
     """
-    points = np.array(landmarks, np.float64)
+    hand = _upright(landmarks, right)
+    along = hand[MIDDLE_BASE, :2] - hand[WRIST, :2]
+    length = math.hypot(*along)
+    x, y = (float(value) / max(length, 1e-9) for value in along)
+    # What turns the direction of the fingers to up.
+    turn = np.array([[-y, x], [-x, -y]])
+    hand[:, :2] = hand[:, :2] @ turn.T
+    hand -= hand[list(_PALM)].mean(axis=0)
+    hand[:, 2] *= DEPTH_WEIGHT
+    up = turn @ np.array([0.0, -1.0]) * UP_WEIGHT
+    held = np.delete(hand, WRIST, axis=0).reshape(-1) / math.sqrt(LANDMARKS - 1)
+    return np.concatenate([held, up]).astype(np.float32)
+
+
+def _upright(landmarks: NDArray[Any], right: bool) -> NDArray[np.float64]:
+    """A right hand with its wrist at 0, in palm lengths, turned as in the picture."""
+    hand = np.asarray(landmarks, np.float64) - np.asarray(landmarks, np.float64)[WRIST]
     if not right:
-        points[:, 0] *= -1
-    if not upright:
-        x, y = points[MIDDLE_BASE, :2] - points[WRIST, :2]
-        angle = math.atan2(x, -y)
-        cos, sin = math.cos(angle), math.sin(angle)
-        points[:, :2] = points[:, :2] @ np.array([[cos, -sin], [sin, cos]])
-    bones = points[_ENDS] - points[_STARTS]
-    lengths = np.sqrt((bones**2).sum(axis=1, keepdims=True))
-    return np.asarray(bones / (lengths + 1e-6) / math.sqrt(len(bones)), np.float32)
+        hand[:, 0] *= -1
+    return np.asarray(hand / max(palm_size(hand), 1e-9))
 
 
-def _hand(example: Example, number: int, recognizer: GestureRecognizer | None) -> Hand:
+def _example(example: Example, number: int, recognizer: GestureRecognizer | None) -> Floats:
     if isinstance(example, Hand):
-        return example
-    from palmkit.kits.hands.kit import recognize_gestures
+        hand = example
+    else:
+        from palmkit.kits.hands.kit import recognize_gestures
 
-    find = recognize_gestures if recognizer is None else recognizer.recognize
-    hands = find(example)
-    if not len(hands):
-        what = f": {os.fspath(example)!r}" if isinstance(example, str | os.PathLike) else ""
-        raise ImageError(f"example {number}: shows no hand{what}")
-    return hands[0]
+        find = recognize_gestures if recognizer is None else recognizer.recognize
+        try:
+            hands = find(example)
+        except ImageError as error:
+            raise ImageError(f"example {number}: {error}") from error
+        if not len(hands):
+            raise ImageError(f"example {number}: shows no hand{_named(example)}")
+        hand = max(hands, key=lambda each: float(each.box[2:].prod()))
+    return _upright(hand.landmarks, hand.handedness == "right").astype(np.float32)
+
+
+def _named(example: object) -> str:
+    return f": {os.fspath(example)}" if isinstance(example, str | os.PathLike) else ""
+
+
+def _check_name(name: object) -> None:
+    if not isinstance(name, str) or not name.strip() or not name.isprintable():
+        raise ValueError(f"name of a gesture: expected printable letters, got {name!r}")
+    if len(name) > MAX_NAME:
+        raise ValueError(f"name of a gesture: expected at most {MAX_NAME} letters, got {len(name)}")
+    if name in GESTURES:
+        raise ValueError(f"name of a gesture: expected one not known already, got {name!r}")
+
+
+def _read_hands(found: object) -> Floats:
+    try:
+        hands = np.array(found, np.float64)
+    except (ValueError, TypeError, OverflowError):
+        hands = np.zeros(0)
+    if hands.ndim != 3 or hands.shape[1:] != (LANDMARKS, 3) or len(hands) > MAX_EXAMPLES:
+        raise ValueError(f"expected lists of {LANDMARKS} points x, y, z")
+    sizes = [palm_size(hands[row]) for row in range(len(hands))] if np.isfinite(hands).all() else []
+    if not sizes or not all(0.5 < size < 2 for size in sizes) or np.abs(hands).max() > 10:
+        raise ValueError("expected hands in palm lengths")
+    return hands.astype(np.float32)
+
+
+def _weights(examples: Floats) -> Floats:
+    """What counts of an embedding: up only if the examples agree on it."""
+    weights = np.ones(examples.shape[1], np.float32)
+    if np.hypot(*examples[:, -2:].mean(axis=0)) < ONE_DIRECTION * UP_WEIGHT:
+        weights[-2:] = 0
+    return weights
+
+
+def _reach(examples: Floats, negatives: Floats) -> float:
+    spread, count = 0.0, len(examples)
+    if count > 1:
+        apart = np.linalg.norm(examples[:, None] - examples[None], axis=2)
+        others = apart[~np.eye(count, dtype=bool)].reshape(count, count - 1)
+        spread = float(np.mean([_nearest(row) for row in others]))
+    known = count if count > 1 else 0
+    spread = (USUAL_COUNT * USUAL_SPREAD + known * spread) / (USUAL_COUNT + known)
+    gap = float(np.linalg.norm(examples[:, None] - negatives[None], axis=2).min())
+    return min(REACH * spread, max(GAP_SHARE * gap, spread))
+
+
+def _nearest(distances: NDArray[Any]) -> float:
+    """The mean of the two least: one example may be odd."""
+    return float(np.sort(distances)[:2].mean())
+
+
+@lru_cache(maxsize=1)
+def _negatives() -> Floats:
+    """Hands in the gestures known, from several sides: float32[n, 62]."""
+    rows: list[Floats] = []
+    for pose in (pose for poses in POSES.values() for pose in poses):
+        for yaw in (-50, 0, 50, 130, 180, 230):
+            rows.append(embed(pose.landmarks(yaw), True))
+    return np.stack(rows)

@@ -2,32 +2,25 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterable, Sequence
+import os
+from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import ClassVar, cast, get_args
+from typing import ClassVar, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
+from palmkit.kits.closeup import CloseUpKit, settled
 from palmkit.kits.crop import Crop, sample
-from palmkit.kits.face.decode import SIDE_MULTIPLE, decode, merge, network_input
-from palmkit.kits.hands.crop import crop_from_keypoints
-from palmkit.kits.hands.following import Look, Track
-from palmkit.kits.hands.gestures import Gesture, named
-from palmkit.kits.image import (
-    Flip,
-    Format,
-    Image,
-    Part,
-    Placement,
-    Rotation,
-    Source,
-    letterbox,
-)
+from palmkit.kits.detector import Detector
+from palmkit.kits.face.decode import SIDE_MULTIPLE
+from palmkit.kits.hands.crop import crop_from_keypoints, crop_from_landmarks
+from palmkit.kits.hands.following import GestureFilter, HandSight, HandTrack
+from palmkit.kits.hands.gestures import GestureSet
+from palmkit.kits.hands.skeleton import LANDMARKS
+from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
 from palmkit.kits.kit import (
-    Kit,
     Mode,
     ModelSource,
     Precision,
@@ -41,31 +34,26 @@ from palmkit.kits.kit import (
     whole,
 )
 from palmkit.kits.results import GESTURES, Hands
-from palmkit.kits.tracks import Tracker
 
-LANDMARKS = 21
+# Longest side of what the detector sees.
 SIZE = 224
-# Hands in small pictures are found better when these are enlarged, up to this.
 MAX_ENLARGED = 3.0
-# A first look that may be of a hand gets a second one, closer; one that is less certain does not.
-SECOND_LOOK = 0.3
-# Nor does one need it that is certain and in its place: by parts of the crop's side, logarithm of
-# scale, and radians.
-ASTRAY = (0.12, 0.2, 0.3)
-# A hand already tracked may be this much less certain than a new one before it counts as gone.
-KEEP_PRESENCE = 0.6
-# Two looks are of one hand if more of the smaller box than this lies in the other.
-SAME_HAND = 0.6
+# Of a hand: wrist and base of the middle finger.
+KEYPOINTS = 2
+REST = "other"
+# No landmark is further from its crop's corner, in sides of the crop.
+FARTHEST = 4.0
 
 
-class GestureRecognizer(Kit[Hands]):
-    """Finds hands with 21 landmarks each, says which hand it is and what it shows.
+class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
+    """Finds hands and, on each, 21 points in three dimensions, its side and its gesture.
 
-    with GestureRecognizer("video", max_hands=2) as recognizer:
+    with GestureRecognizer("video") as recognizer:
         hands = recognizer.recognize(frame, timestamp_ms)
     """
 
     name: ClassVar[str] = "gesture recognizer"
+    same_iou: ClassVar[float] = 0.5
 
     def __init__(
         self,
@@ -77,56 +65,60 @@ class GestureRecognizer(Kit[Hands]):
         min_score: float | None = None,
         min_presence: float | None = None,
         size: int = SIZE,
-        gestures: Iterable[Gesture] = (),
         detect_every: int = 20,
         smoothing: bool = True,
+        hold_ms: float = 100,
+        gestures: GestureSet | str | os.PathLike[str] | None = None,
         model: ModelSource | None = None,
         detector: ModelSource | None = None,
         on_result: Callable[[Hands, Image, float | None], None] | None = None,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
-        """Make a recognizer; recognizers of the same models, threads and precision share them.
+        """Make a recognizer; those of the same models, threads and precision share them.
 
-        mode: "image", "video" (ids; follows hands between detections) or "stream" (video in a
-        thread).
-        threads: that one run of a network uses.
+        mode: "image", "video" (ids; follows between detections) or "stream" (video in a thread).
+        threads: that one look uses.
         precision: of the arithmetic, as in palmkit.engine.load.
-        max_hands: look at no more; None: all.
-        min_score: 0..1, from which on what the detector finds is looked at.
-        min_presence: 0..1, how certain it must be then that it is a hand. None of both: the
-        thresholds that the models were measured at.
-        size: longest side of what the detector sees, in pixels, 32..4096; smaller pictures are
-        enlarged to it, at most three times. More finds smaller hands and takes longer.
-        gestures: one's own, from palmkit.kits.gestures; they go before those built in.
+        max_hands: keep the best-scored ones; None: all.
+        min_score: 0..1, of the detector; min_presence: 0..1, how certain the landmarks must be
+        that they are on a hand; None: the thresholds that the models were measured at.
+        size: longest side of what the detector sees, in pixels, 32..4096; more finds smaller
+        hands and takes longer.
         detect_every: video and stream: look for new hands every so many frames, and whenever one
         is lost or there is none; between, each hand is only followed.
-        smoothing: video and stream: steady landmarks and gestures.
+        smoothing: video and stream: steady landmarks, with a one-euro filter, and gestures.
+        hold_ms: with smoothing a gesture counts once it has been held so long.
+        gestures: own ones, besides those that the model knows: a set or the path of its file;
+        later changes of the set do not count.
         model, detector: paths of models like those shipped, or open ones; None: those shipped.
+        on_result, on_error: stream mode, see submit.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
         one_of("precision", precision, get_args(Precision))
         whole("threads", threads, 1)
         whole("detect_every", detect_every, 1)
         between("size", size, SIDE_MULTIPLE, 4096)
+        between("hold_ms", hold_ms, 0, 1e6)
         if max_hands is not None:
             whole("max_hands", max_hands, 1)
-        if min_score is not None:
-            between("min_score", min_score, 0, 1)
         if min_presence is not None:
             between("min_presence", min_presence, 0, 1)
-        self._gestures = tuple(gestures)
-        for each in self._gestures:
-            if not isinstance(each, Gesture):
-                raise ValueError(f"gestures: expected Gesture, got {type(each).__name__}")
-        self._detector = open_model(detector or shipped_model("hand_detector"), threads, precision)
+        found_by = open_model(detector or shipped_model("hand_detector"), threads, precision)
+        self._min_score = threshold(found_by) if min_score is None else min_score
+        between("min_score", self._min_score, 0, 1)
+        self._detector = Detector(found_by, KEYPOINTS, MAX_ENLARGED)
         self._model = open_model(model or shipped_model("hand_landmarks"), threads, precision)
         self._side = input_side(self._model)
-        self._min_score = threshold(self._detector) if min_score is None else min_score
+        if isinstance(gestures, str | os.PathLike):
+            gestures = GestureSet.load(gestures)
+        self._own = None if gestures is None else gestures.classifier()
+        self.gestures = GESTURES + (() if self._own is None else self._own.names)
         self._min_presence = threshold(self._model) if min_presence is None else min_presence
-        self._max_hands = max_hands
-        self._size = -(-int(size) // SIDE_MULTIPLE) * SIDE_MULTIPLE
+        self._max_count = max_hands
+        self._size = int(size)
         self._detect_every = detect_every
         self._smoothing = smoothing
+        self._hold_s = hold_ms / 1e3
         self._forget()
         super().__init__(mode, on_result, on_error)
 
@@ -140,11 +132,11 @@ class GestureRecognizer(Kit[Hands]):
         rotation: Rotation = 0,
         flip: Flip | None = None,
     ) -> Hands:
-        """Find the hands in a picture, or in the next frame of a video.
+        """Find the hands in a picture, or in the next frame of a video, and what they show.
 
         image: a path, the bytes of a picture file, a PIL.Image, or uint8[h, w, 3] RGB; see
-        palmkit.kits.image.read_image for the other arrays, and for format, rotation and flip.
-        Left and right hands are told apart in pictures that are not mirrored: flip those that are.
+        palmkit.kits.image.read_image for the other arrays, and for format, rotation and flip. Of
+        a mirrored picture, as of a selfie camera, handedness is right after flip="horizontal".
         timestamp_ms: of the frame, in video mode; None: 1/30 s after the last one. It may repeat
         or jump back.
         roi: x, y, w, h in pixels of the upright picture: look only there.
@@ -154,205 +146,86 @@ class GestureRecognizer(Kit[Hands]):
         """
         return self._call(image, roi, timestamp_ms, format, rotation, flip)
 
-    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Hands:
-        if time_s is not None:
-            return self._track(image, roi, time_s)
-        found = self._search(image, roi, [])
-        shown = [int(look.gestures.argmax()) for look in found]
-        scores = [float(look.gestures.max()) for look in found]
-        rights = [look.right for look in found]
-        landmarks = [look.landmarks for look in found]
-        return self._result(image, found, landmarks, rights, shown, scores, None)
+    def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop]]:
+        found = self._detector.search(image, roi, self._size, self._min_score)
+        for corners, keypoints in zip(found.boxes, found.keypoints, strict=True):
+            box = np.concatenate([corners[:2], corners[2:] - corners[:2]])
+            yield corners, crop_from_keypoints(keypoints, box)
 
-    def _forget(self) -> None:
-        self._tracker = Tracker()
-        self._tracks: dict[int, Track] = {}
-        self._since_search = 0
-        self._time_s = 0.0
-
-    def _search(self, image: Image, roi: Part | None, known: list[Look]) -> list[Look]:
-        """The hands in a picture, best first, those that are known left out."""
-        found: list[Look] = []
-        for corners, crop in self._detections(image, roi):
-            if self._max_hands is not None and len(known) + len(found) >= self._max_hands:
-                break
-            if not _is_new(corners, [*known, *found]):
-                continue
-            look = self._see(image, crop)
-            if look is not None and look.presence >= SECOND_LOOK * self._min_presence:
-                closer = look.crop
-                if look.presence < self._min_presence or _is_off(crop, closer):
-                    look = self._see(image, closer)
-            if look is None or look.presence < self._min_presence:
-                continue
-            if _is_new(look.box, [*known, *found]):
-                found.append(look)
-        return found
-
-    def _detections(self, image: Image, roi: Part | None) -> list[tuple[Floats, Crop]]:
-        """Corners of the box of what may be a hand, and its crop, best first."""
-        side = (self._size, self._size)
-        canvas, placement = _fitted(image, side, roi)
-        outputs = self._detector.run(network_input(canvas))
-        found = merge(decode(outputs, self._min_score, keypoints=2))
-        boxes = placement.to_picture(found.boxes.reshape(-1, 2, 2)).reshape(-1, 4)
-        points = placement.to_picture(found.keypoints)
-        sizes = boxes[:, 2:] - boxes[:, :2]
-        return [
-            (corners, crop_from_keypoints(point, np.concatenate([corners[:2], size])))
-            for corners, point, size in zip(boxes, points, sizes, strict=True)
-        ]
-
-    def _see(self, image: Image, crop: Crop) -> Look | None:
-        """The hand in a crop; None if what the network says is no hand at all."""
+    def _look_once(self, image: Image, crop: Crop) -> HandSight | None:
         drawn = sample(image, crop, self._side)[None].astype(np.float32)
         outputs = self._model.run({"image": drawn, "up": np.array([crop.up], np.float32)})
         landmarks = output(outputs, "landmarks", (1, LANDMARKS, 3))[0]
-        gestures = output(outputs, "gesture", (1, len(GESTURES)))[0]
         right = float(output(outputs, "handedness", (1, 1))[0, 0])
         presence = float(output(outputs, "presence", (1, 1))[0, 0])
-        values = np.concatenate([landmarks.reshape(-1), gestures, [right, presence]])
-        if not np.isfinite(values).all() or np.ptp(landmarks[:, :2], axis=0).min() <= 0:
+        gestures = output(outputs, "gesture", (1, len(GESTURES)))[0]
+        # Not finite ones fail here too.
+        near = np.abs(landmarks).max() <= FARTHEST and 0 <= right <= 1
+        if not (self._may_be(presence) and near and np.abs(gestures).max() <= 1):
             return None
-        return Look(crop.to_picture(landmarks), min(presence, 1.0), right, gestures)
+        landmarks = crop.to_picture(landmarks)
+        if self._own is not None:
+            gestures = self._own.extend(gestures, landmarks, right > 0.5)
+        return HandSight(
+            landmarks=landmarks,
+            right=right,
+            gestures=gestures,
+            presence=min(presence, 1.0),
+            crop=settled(crop, crop_from_landmarks(landmarks)),
+        )
 
-    def _track(self, image: Image, roi: Part | None, time_s: float) -> Hands:
-        known = [track for track in self._tracks.values() if track.seen_s == self._time_s]
-        found: list[Look] = []
-        for track in known:
-            look = self._see(image, track.expected_crop(time_s))
-            certain = look is not None and look.presence >= self._min_presence * KEEP_PRESENCE
-            if look is not None and certain and _is_new(look.box, found):
-                found.append(look)
-        lost = len(found) < len(known) or not found or self._tracker.waiting
-        due = lost or self._since_search + 1 >= self._detect_every
-        if due and (self._max_hands is None or len(found) < self._max_hands):
-            found += self._search(image, roi, found)
-            self._since_search = 0
-        else:
-            self._since_search += 1
-        if roi is not None:
-            found = [look for look in found if _is_inside(look.box, roi)]
-        boxes = np.array([look.box for look in found], np.float32).reshape(-1, 4)
-        sure = np.array([look.presence >= self._min_presence for look in found], np.bool_)
-        ids = self._tracker.update(boxes, sure, time_s)
-        found = [look for look, id in zip(found, ids, strict=True) if id >= 0]
-        ids = ids[ids >= 0]
-        tracks = [
-            self._take(look, id, time_s) for look, id in zip(found, ids.tolist(), strict=True)
-        ]
-        gone = [id for id, track in self._tracks.items() if time_s - track.seen_s > 1]
-        for id in gone:
-            del self._tracks[id]
-        self._time_s = time_s
-        if not self._smoothing:
-            shown = [int(look.gestures.argmax()) for look in found]
-            scores = [float(look.gestures.max()) for look in found]
-            landmarks = [look.landmarks for look in found]
-        else:
-            shown = [track.shown for track in tracks]
-            scores = [float(track.gestures[track.shown]) for track in tracks]
-            landmarks = [track.steady(time_s) for track in tracks]
-        rights = [track.right for track in tracks]
-        return self._result(image, found, landmarks, rights, shown, scores, ids)
+    def _follow(
+        self, image: Image, track: HandTrack, known: list[HandTrack], time_s: float
+    ) -> HandSight | None:
+        return self._look_well(image, track.expected_crop(time_s))
 
-    def _take(self, look: Look, id: int, time_s: float) -> Track:
-        track = self._tracks.get(id)
-        if track is None:
-            track = self._tracks[id] = Track.begin(look, time_s)
-        else:
-            track.take(look, time_s)
-        return track
+    def _new_track(self, sight: HandSight, time_s: float) -> HandTrack:
+        return HandTrack(sight, time_s, GestureFilter(GESTURES.index(REST), self._hold_s))
 
     def _result(
         self,
         image: Image,
-        found: list[Look],
-        landmarks: list[Floats],
-        rights: list[float],
-        shown: list[int],
-        scores: list[float],
+        found: list[HandSight],
         ids: NDArray[np.int64] | None,
+        tracks: list[HandTrack] | None,
     ) -> Hands:
-        """Pixels become those that the user gets, and one's own gestures get their word."""
-        height, width = image.shape[:2]
-        points = np.array(landmarks, np.float32).reshape(-1, LANDMARKS, 3)
-        size = np.array([width, height] * 2, np.float32)
-        flat = points[..., :2]
-        boxes = np.clip(np.concatenate([flat.min(axis=1), flat.max(axis=1)], axis=1), 0, size)
-        boxes[:, 2:] -= boxes[:, :2]
-        certain = np.array([look.presence for look in found], np.float32)
-        order = np.flatnonzero((boxes[:, 2:] > 0).all(axis=1))
-        if self._max_hands is not None and ids is not None:
-            # Which hands count must not flicker in a video: the longest tracked come first.
-            order = order[np.argsort(ids[order], kind="stable")][: self._max_hands]
-        order = order[np.argsort(-certain[order], kind="stable")]
-        words = [(GESTURES[index], score) for index, score in zip(shown, scores, strict=True)]
-        for row in order.tolist():
-            own = named(self._gestures, points[row], rights[row] >= 0.5)
-            words[row] = own or words[row]
+        landmarks = np.array([hand.landmarks for hand in found], np.float32)
+        rights = [hand.right for hand in found]
+        shown = [(int(hand.gestures.argmax()), float(hand.gestures.max())) for hand in found]
+        if tracks is not None:
+            rights = [track.right for track in tracks]
+            if self._smoothing:
+                shown = [t.gestures.update(t.sight.gestures, t.seen_s) for t in tracks]
+                landmarks = np.array([track.steady() for track in tracks], np.float32)
+        landmarks = landmarks.reshape(-1, LANDMARKS, 3)
+        flat = landmarks[..., :2]
+        corners = np.concatenate([flat.min(axis=1), flat.max(axis=1)], axis=1)
+        scores = np.array([hand.presence for hand in found], np.float32)
+        boxes, order = self._shown(image, corners, scores, ids)
+        rows: list[int] = order.tolist()
         return Hands(
-            width,
-            height,
+            image.shape[1],
+            image.shape[0],
             boxes[order],
-            certain[order],
-            points[order],
-            tuple("right" if rights[row] >= 0.5 else "left" for row in order),
-            tuple(words[row][0] for row in order),
-            np.array([words[row][1] for row in order], np.float32),
+            scores[order],
+            landmarks[order],
+            tuple("right" if rights[row] > 0.5 else "left" for row in rows),
+            tuple(self.gestures[shown[row][0]] for row in rows),
+            np.array([shown[row][1] for row in rows], np.float32),
             None if ids is None else ids[order],
         )
 
 
-def _fitted(image: Image, side: tuple[int, int], roi: Part | None) -> tuple[Image, Placement]:
-    """The picture in the detector's input, halved exactly first, which is fast, while it can be."""
-    import cv2
-
-    halves = 0
-    while roi is None and max(image.shape[:2]) >= 2 * max(side):
-        if image.shape[0] % 2 or image.shape[1] % 2:
-            break
-        half = (image.shape[1] // 2, image.shape[0] // 2)
-        image = cast(Image, cv2.resize(image, half, interpolation=cv2.INTER_AREA))
-        halves += 1
-    canvas, placement = letterbox(image, *side, part=roi, max_scale=MAX_ENLARGED)
-    matrix = placement.matrix.copy()
-    matrix[:, :2] /= 2**halves
-    return canvas, Placement(matrix)
-
-
-def _is_off(crop: Crop, other: Crop) -> bool:
-    """Whether one crop differs from another enough for another look."""
-    shift = math.hypot(other.x - crop.x, other.y - crop.y) / crop.side
-    scale = abs(math.log(other.side / crop.side))
-    turn = abs(math.remainder(other.angle - crop.angle, 2 * math.pi))
-    return shift > ASTRAY[0] or scale > ASTRAY[1] or turn > ASTRAY[2]
-
-
-def _is_new(box: Floats, known: Sequence[Look]) -> bool:
-    """No look is at the hand in this box."""
-    if not known:
-        return True
-    others = np.stack([look.box for look in known])
-    shared = np.minimum(box[2:], others[:, 2:]) - np.maximum(box[:2], others[:, :2])
-    smaller = np.minimum((box[2:] - box[:2]).prod(), (others[:, 2:] - others[:, :2]).prod(axis=1))
-    return bool((np.maximum(shared, 0).prod(axis=1) <= SAME_HAND * smaller).all())
-
-
-def _is_inside(box: Floats, part: Part) -> bool:
-    """Whether the middle of a box lies in x, y, w, h."""
-    x, y = (float(value) for value in (box[:2] + box[2:]) / 2)
-    return part[0] <= x <= part[0] + part[2] and part[1] <= y <= part[1] + part[3]
-
-
 @lru_cache(maxsize=8)
-def _recognizer(
+def _kit(
     max_hands: int | None,
     min_score: float | None,
     min_presence: float | None,
     size: int,
-    gestures: tuple[Gesture, ...],
+    gestures: GestureSet | None,
+    examples: int,
 ) -> GestureRecognizer:
+    """examples: how many the set has; it may have grown since the last call."""
     return GestureRecognizer(
         max_hands=max_hands,
         min_score=min_score,
@@ -369,7 +242,7 @@ def recognize_gestures(
     min_score: float | None = None,
     min_presence: float | None = None,
     size: int = SIZE,
-    gestures: Iterable[Gesture] = (),
+    gestures: GestureSet | None = None,
     roi: Part | None = None,
     format: Format | None = None,
     rotation: Rotation = 0,
@@ -381,5 +254,6 @@ def recognize_gestures(
     GestureRecognizer.recognize.
     Raises ImageError if `image` is not a picture, ValueError for an option that cannot be.
     """
-    kit = _recognizer(max_hands, min_score, min_presence, size, tuple(gestures))
+    examples = 0 if gestures is None else gestures.examples
+    kit = _kit(max_hands, min_score, min_presence, size, gestures, examples)
     return kit.recognize(image, roi=roi, format=format, rotation=rotation, flip=flip)

@@ -17,6 +17,7 @@ from palmkit import kits
 from palmkit.engine.bench.measurement import memory_in_use
 from palmkit.kits.image import Image
 from palmkit.kits.kit import shipped_model
+from tests.kits.drawn_hands import scene
 
 FRAMES = int(os.environ.get("SOAK_FRAMES", "240"))
 WARM_UP = 60
@@ -27,15 +28,17 @@ MOST_GROWTH_BYTES = 3_000_000
 KITS: dict[str, Callable[[], Any]] = {
     "face_detector": lambda: kits.FaceDetector("video", size=320),
     "face_mesh": lambda: kits.FaceMesh("video"),
+    "hand_landmarks": lambda: kits.GestureRecognizer("video"),
 }
 
 
 def clip(frames: int) -> Iterator[Image]:
-    """A face that wanders through the picture, leaves it and comes back."""
+    """A face and a hand that wander through the picture, leave it and come back."""
     astronaut: Image = skimage.data.astronaut()  # type: ignore[no-untyped-call]
-    photo = astronaut[:, 60:380]
-    canvas = np.zeros((360, 1200, 3), np.uint8)
-    canvas[:, 440:760] = photo[:360]
+    canvas = scene([(640, 300, "open_palm", "right")], 360, 1200)
+    canvas[:, 760:] = canvas[:, :440] = 0
+    canvas[:, 440:580] = 0
+    canvas[:, 300:580] = astronaut[:360, 100:380]
     for number in range(frames):
         left = round(360 + 350 * np.sin(number / 40))
         yield np.ascontiguousarray(canvas[:, left : left + 480])
@@ -48,12 +51,13 @@ def test_memory_stays_the_same(name: str) -> None:
         pytest.skip(f"models/{name}/{name}.palm has not been made here")
     seen: set[bool] = set()
     with KITS[name]() as kit:
+        look = kit.recognize if isinstance(kit, kits.GestureRecognizer) else kit.detect
         before = 0
         for number, frame in enumerate(clip(WARM_UP + FRAMES)):
             if number == WARM_UP:
                 gc.collect()
                 before = memory_in_use() or 0
-            result = kit.detect(frame, number * 33.0)
+            result = look(frame, number * 33.0)
             assert (result.height, result.width) == frame.shape[:2]
             seen.add(len(result) > 0)
         gc.collect()
