@@ -46,6 +46,16 @@ JOBS = {
         "palmkit.kits.bench.ours:Portrait",
         {"mediapipe": "palmkit.kits.bench.mediapipe:Portrait"},
     ),
+    "gesture": Job(
+        "hands, pictures",
+        "palmkit.kits.bench.ours:Gestures",
+        {"mediapipe": "palmkit.kits.bench.mediapipe:Hands"},
+    ),
+    "gesture_video": Job(
+        "hands, video",
+        "palmkit.kits.bench.ours:GesturesVideo",
+        {"mediapipe": "palmkit.kits.bench.mediapipe:HandsVideo"},
+    ),
 }
 
 

@@ -84,3 +84,17 @@ class Portrait(_Solution):
     def count(self, things: Any) -> int:
         """One mask."""
         return int(things is not None)
+
+
+class Hands(_Solution):
+    """Landmarks of up to two hands, each picture for itself; it names no gestures."""
+
+    solution = "hands:Hands"
+    options: ClassVar = {"static_image_mode": True}
+    things = "multi_hand_landmarks"
+
+
+class HandsVideo(Hands):
+    """The same, tracked from frame to frame."""
+
+    options: ClassVar = {"static_image_mode": False}

@@ -67,3 +67,17 @@ class Portrait(_Kit):
     def count(self, result: Any) -> int:
         """One mask."""
         return int(result.mask is not None)
+
+
+class Gestures(_Kit):
+    """GestureRecognizer, each picture for itself; as many hands as MediaPipe looks for."""
+
+    kit = "palmkit.kits:GestureRecognizer"
+    options: ClassVar = {"max_hands": 2}
+    method = "recognize"
+
+
+class GesturesVideo(Gestures):
+    """The same, tracked from frame to frame."""
+
+    mode = "video"

@@ -113,7 +113,10 @@ def add(commands: Commands) -> None:
     )
     kits = parser.add_argument_group("kits")
     kits.add_argument(
-        "--kits", type=_jobs, metavar="JOB[,JOB]", help="face, mesh, mesh_video, portrait; or all"
+        "--kits",
+        type=_jobs,
+        metavar="JOB[,JOB]",
+        help="face, mesh, mesh_video, portrait, gesture, gesture_video; or all",
     )
     models.add_source_options(parser)
 
