@@ -208,14 +208,15 @@ class Composer:
         y, z = y * cos - z * sin, y * sin + z * cos
         return torch.stack([x, y, z], dim=-1) + self.centre
 
-    def placement(self, count: int, far: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    def placement(self, count: int, far: Tensor, ease: float) -> tuple[Tensor, Tensor, Tensor]:
         """float32[n, 2, 2] and float32[n, 2] that put a teacher's crop in ours; and the scale.
 
-        far: float32[n], 1 where the face must be missed.
+        far: float32[n], 1 where the face must be missed. ease: as in compose.
         """
-        wide = self.rarely(count, 0.3)
+        wide = self.rarely(count, 0.3 - 0.15 * ease)
         scale = (self.normal(count, 0.07) + wide * self.between(-0.3, 0.3, count)).exp()
-        turn = self.normal(count, 5) + self.rarely(count, 0.35) * self.between(-30, 30, count)
+        wild = self.rarely(count, 0.35 - 0.2 * ease)
+        turn = self.normal(count, 5) + wild * self.between(-30, 30, count)
         shift = torch.stack([self.normal(count, 0.03), self.normal(count, 0.03)], dim=-1)
         shift = shift + wide[:, None] * uniform(-0.1, 0.1, count, 2, device=self.device)
         angle = self.between(0, 2 * math.pi, count)
@@ -334,11 +335,11 @@ class Composer:
     def compose(self, count: int, ease: float = 0.0) -> Batch:
         """A batch of `count`; about one in nine shows no face.
 
-        ease: 0..1, at 1 more pictures stay as they are.
+        ease: 0..1, at 1 more pictures stay nearly as they are.
         """
         rows = drawn_rows(self.bank.face_weights, count)
         far = self.rarely(count, 0.03)
-        matrix, target, scale = self.placement(count, far)
+        matrix, target, scale = self.placement(count, far, ease)
         mirrored = self.rarely(count, 0.5) > 0
         flip = torch.where(mirrored, -1.0, 1.0)
         matrix = matrix * torch.stack([flip, torch.ones_like(flip)], dim=-1)[:, None]

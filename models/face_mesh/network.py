@@ -37,13 +37,13 @@ class FaceMesh(nn.Module):
         channels: Sequence[int] = (32, 80, 128, 160),
         blocks: Sequence[int] = (2, 4, 4, 3),
         kernels: Sequence[int] = (3, 3, 5, 5),
-        reduced: Sequence[int] = (8, 24),
+        reduced: Sequence[int] = (4, 8, 24),
         code: int = 80,
     ) -> None:
         """Channels, shortcut blocks and depthwise kernels of strides 4, 8, 16 and 32.
 
-        size: of the square input. reduced: channels kept of the maps of strides 16 and 32, which
-        the code is made of.
+        size: of the square input. reduced: channels kept of the maps of strides 8, 16 and 32,
+        which the code is made of.
         """
         super().__init__()
         self.stem = convolve(3, stem, 3, 2)
@@ -58,9 +58,12 @@ class FaceMesh(nn.Module):
             )
             previous = width
         self.stages = nn.ModuleList(stages)
-        self.fine = convolve(channels[2], reduced[0], 1)
-        self.coarse = convolve(channels[3], reduced[1], 1)
-        inputs = reduced[0] * (size // 16) ** 2 + reduced[1] * (size // 32) ** 2
+        self.kept = nn.ModuleList(
+            convolve(width, kept, 1) for width, kept in zip(channels[1:], reduced, strict=True)
+        )
+        inputs = sum(
+            kept * (size // stride) ** 2 for kept, stride in zip(reduced, (8, 16, 32), strict=True)
+        )
         self.encode = nn.Linear(inputs, code)
         self.points = nn.Linear(code, POINTS * 3)
         self.seen = nn.Sequential(
@@ -81,9 +84,8 @@ class FaceMesh(nn.Module):
         for stage in self.stages:
             x = stage(x)
             maps.append(x)
-        fine, coarse = self.fine(maps[2]), self.coarse(maps[3])
-        joined = functional.relu(torch.cat([fine.flatten(1), coarse.flatten(1)], dim=1))
-        code = self.encode(joined)
+        kept = [keep(each).flatten(1) for keep, each in zip(self.kept, maps[1:], strict=True)]
+        code = self.encode(functional.relu(torch.cat(kept, dim=1)))
         seen = self.seen(code)
         points = self.points(code).reshape(-1, POINTS, 3)
         return Prediction(points, seen[:, :POINTS], seen[:, POINTS])

@@ -30,8 +30,6 @@ from palmkit.models.training.loop import Recipe, Trainer, read_options, train
 
 # The usual distance of the eyes in a teacher's crop, in its sides: the unit of errors.
 EYE_DISTANCE = 0.27
-# From this share of the training on, more pictures are drawn as they are.
-EASE_FROM = 0.6
 # Points whose distance tells whether an eye or the mouth is open.
 OPENINGS = ((159, 145), (158, 153), (160, 144), (386, 374), (385, 380), (387, 373), (13, 14))
 
@@ -48,6 +46,8 @@ class MeshRecipe(Recipe):
     average: float = 0.999
     seed: int = 1
     size: int = SIZE
+    # From this share of the training on, more and more pictures are drawn nearly as they are.
+    ease_from: float = 0.6
 
 
 def importance(device: torch.device) -> Tensor:
@@ -55,6 +55,7 @@ def importance(device: torch.device) -> Tensor:
     weight = torch.ones(POINTS)
     weight[[*LIPS, *RIGHT_EYE, *LEFT_EYE]] = 1.5
     weight[[*RIGHT_EYE[:EYE_CONTOUR], *LEFT_EYE[:EYE_CONTOUR], *RIGHT_IRIS, *LEFT_IRIS]] = 2.5
+    weight[[*RIGHT_IRIS, *LEFT_IRIS]] = 4.0
     return (weight / weight.mean()).to(device)
 
 
@@ -93,6 +94,7 @@ class MeshTrainer(Trainer):
 
     def __init__(self, recipe: MeshRecipe, bank: Bank, minutes: float) -> None:
         """Start from the mean mesh; the learning rate falls to its end within `minutes`."""
+        self.ease_from = recipe.ease_from
         self.started, self.limit_s = time.monotonic(), 60 * minutes
         torch.manual_seed(recipe.seed)
         network = FaceMesh(recipe.size)
@@ -110,7 +112,7 @@ class MeshTrainer(Trainer):
 
     def loss(self) -> tuple[Tensor, Tensor]:
         """One batch."""
-        ease = min(max((self.progress - EASE_FROM) / (1 - EASE_FROM), 0.0), 1.0)
+        ease = min(max((self.progress - self.ease_from) / max(1 - self.ease_from, 0.01), 0.0), 1.0)
         return self.judge(self.composer.compose(self.recipe.batch, ease))
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:

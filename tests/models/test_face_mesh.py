@@ -26,7 +26,7 @@ def test_model_file_says_what_it_is() -> None:
 
 
 def test_weights_are_small() -> None:
-    assert (FOLDER / "face_mesh.palm").stat().st_size <= 1_100_000
+    assert (FOLDER / "face_mesh.palm").stat().st_size <= 1_350_000
 
 
 def test_card_names_every_set_it_used_and_its_terms() -> None:
