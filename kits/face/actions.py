@@ -24,13 +24,13 @@ _INNER_LIPS = (13, 14, 78, 308)
 # The far eye is only guessed: from this yaw on the near one alone counts.
 NEAR_EYE_YAW = 30.0
 
-CLOSED_EYE = 0.12
+CLOSED_EYE = 0.10
 OPEN_MOUTH, SHUT_MOUTH = 0.32, 0.25
 RAISED_BROW = 0.41
 TURNED_YAW, TURNED_PITCH = 25.0, 20.0
 
 # In a video an eye is closed at less than this part of how far it was open, until it passes that.
-CLOSING, OPENING = 0.62, 0.75
+CLOSING, OPENING = 0.55, 0.68
 # A face seen first with its eyes closed is taken to open them at least this far.
 LEAST_OPEN_EYE = 0.16
 OPEN_EYE_DECAY_S = 15.0
