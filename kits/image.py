@@ -269,7 +269,7 @@ def resize(image: Image, height: int, width: int) -> Image:
     import cv2
 
     # Halving exactly is three times as fast for OpenCV as any other step of the same size.
-    while image.shape[0] >= 4 * height and image.shape[1] >= 4 * width:
+    while image.shape[0] >= 2 * height and image.shape[1] >= 2 * width:
         if image.shape[0] % 2 or image.shape[1] % 2:
             break
         half = (image.shape[1] // 2, image.shape[0] // 2)

@@ -52,7 +52,7 @@ class GestureFilter:
         self._hold_s = hold_s
         self._mean: NDArray[np.float64] | None = None
         self._last_s = 0.0
-        self._best = rest
+        self._best: int = rest
         self._since_s = 0.0
 
     def update(self, gestures: Floats, time_s: float) -> tuple[int, float]:
