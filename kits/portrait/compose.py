@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Callable
 from numbers import Real
-from typing import TYPE_CHECKING, Any, TypeAlias, cast
+from typing import Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,13 +13,7 @@ from numpy.typing import NDArray
 from palmkit.kits.image import Image, Source, read_image, resize
 from palmkit.kits.portrait.refine import Mask
 
-if TYPE_CHECKING:
-    import PIL.Image
-
-Background: TypeAlias = (
-    "str | float | tuple[int, int, int] | os.PathLike[str] | bytes | PIL.Image.Image | NDArray[Any]"
-    " | Backdrop"
-)
+Background: TypeAlias = "float | tuple[int, int, int] | Source | Backdrop"
 # Gives the rows from `top` to `bottom` of a background.
 Rows: TypeAlias = Callable[[int, int], NDArray[Any]]
 
@@ -157,7 +150,8 @@ def _fuse(small: Mask, ours: Mask, theirs: Mask, alpha: Mask, radius: int) -> tu
     """One step: each side's colours spread from where it is alone, then made to fit the picture."""
     own, other = _spread(ours, alpha, radius), _spread(theirs, 1 - alpha, radius)
     left = small - alpha * own - (1 - alpha) * other
-    return np.clip(own + alpha * left, 0, 255), np.clip(other + (1 - alpha) * left, 0, 255)
+    both = np.clip(own + alpha * left, 0, 255), np.clip(other + (1 - alpha) * left, 0, 255)
+    return cast("tuple[Mask, Mask]", both)
 
 
 def _spread(colours: Mask, weight: Mask, radius: float) -> Mask:
@@ -221,7 +215,8 @@ def _blurred(image: Image, alpha: Mask, sigma: float) -> Rows:
     def rows(top: int, bottom: int) -> NDArray[Any]:
         x = (np.arange(width) + 0.5) * (size[0] / width) - 0.5
         y = (np.arange(top, bottom) + 0.5) * (size[1] / height) - 0.5
-        columns, lines = np.meshgrid(x.astype(np.float32), y.astype(np.float32))
+        columns = np.tile(x.astype(np.float32), (len(y), 1))
+        lines = np.tile(y.astype(np.float32)[:, None], (1, width))
         return cast(
             Mask,
             cv2.remap(mean, columns, lines, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE),

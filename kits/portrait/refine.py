@@ -159,9 +159,10 @@ def _lines(planes: list[Plane], coarse: Mask, trust: Trust) -> tuple[list[Mask],
     even = cv2.resize(coarse, size, interpolation=cv2.INTER_AREA)
     colours = [cv2.resize(each, size, interpolation=cv2.INTER_AREA) for each in planes]
     scaled = [cast(Mask, each * np.float32(1 / 255)) for each in colours]
+    lead: Mask = np.asarray(2 * even - 1, np.float32)
     ours, theirs = (
-        _means(scaled, np.maximum(certainty, 0), trust.reach / 2)
-        for certainty in (2 * even - 1, 1 - 2 * even)
+        _means(scaled, np.maximum(certainty, 0, dtype=np.float32), trust.reach / 2)
+        for certainty in (lead, np.asarray(-lead, np.float32))
     )
     towards = [a - b for a, b in zip(ours, theirs, strict=True)]
     length = _dot(towards, towards)
@@ -176,14 +177,14 @@ def _lines(planes: list[Plane], coarse: Mask, trust: Trust) -> tuple[list[Mask],
     gain = cast(Mask, said / (said + 1))
     offset = coarse + gain * (offset - coarse)
     gain *= np.float32(1 / 255)
-    return [each * gain for each in slopes], offset
+    return [each * gain for each in slopes], np.asarray(offset, np.float32)
 
 
 def _means(planes: list[Mask], certainty: Mask, reach: float) -> list[Mask]:
     """The mean of each plane round each pixel, weighted by how certain a side is."""
     import cv2
 
-    weight = certainty * certainty + np.float32(1e-4)
+    weight = np.asarray(certainty * certainty + np.float32(1e-4), np.float32)
     side = 2 * math.ceil(2 * reach) + 1
 
     def blur(values: Mask) -> Mask:

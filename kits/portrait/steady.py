@@ -62,7 +62,7 @@ class Steady:
             change = cv2.max(cv2.max(red, green), blue)
             if cv2.mean(change)[0] < CUT:
                 weight = cv2.LUT(change, _weights(time_s - last.time_s))
-                result = before + weight * (mask - before)
+                result = np.asarray(before + weight * (mask - before), np.float32)
         self._last = _Frame(result, colours, here, time_s)
         return result
 
@@ -84,6 +84,7 @@ def _moved(
     columns, rows = np.arange(width) + 0.5, np.arange(height) + 0.5
     x = (here[0] + columns * here[2] / width - view[0]) * values.shape[1] / view[2] - 0.5
     y = (here[1] + rows * here[3] / height - view[1]) * values.shape[0] / view[3] - 0.5
-    xs, ys = np.meshgrid(x.astype(np.float32), y.astype(np.float32))
+    xs = np.tile(x.astype(np.float32), (height, 1))
+    ys = np.tile(y.astype(np.float32)[:, None], (1, width))
     moved = cv2.remap(values, xs, ys, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     return cast(Values, moved)

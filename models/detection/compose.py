@@ -205,8 +205,10 @@ class Composer:
         """Faces, their known points, which are usable and doubtful; ignored boxes, which hold."""
         bank = self.bank
         stored = bank.objects[place.rows]
-        count, slots, most = stored.shape[:3]
-        real = torch.arange(most, device=bank.device) < bank.object_counts[place.rows][..., None]
+        real = (
+            torch.arange(stored.shape[2], device=bank.device)
+            < bank.object_counts[place.rows][..., None]
+        )
         raw = stored[..., 4:].reshape(*stored.shape[:-1], -1, 2)
         known = ~raw.isnan().any(dim=-1)
         points = place_points(raw.nan_to_num().flatten(2, 3), place).reshape(raw.shape)

@@ -62,7 +62,7 @@ def palm_anchors() -> Array:
     for cells, each in ((24, 2), (12, 6)):
         y, x = np.mgrid[:cells, :cells].astype(np.float32)
         centres = (np.stack([x, y], axis=-1).reshape(-1, 2) + 0.5) / cells
-        parts.append(np.repeat(centres, each, axis=0))
+        parts.append(np.repeat(centres, each, axis=0).astype(np.float32))
     return np.concatenate(parts).astype(np.float32)
 
 

@@ -58,7 +58,9 @@ def fitted(picture: Picture, square: Square, size: int, alpha: Array | None = No
         # Averages before it samples, so that nothing aliases.
         blur = 0.5 * (1 / scale - 1)
         picture = np.asarray(cv2.GaussianBlur(picture, (0, 0), max(blur, 0.3)), np.uint8)
-    return np.asarray(cv2.warpAffine(picture, matrix, (size, size), flags=cv2.INTER_LINEAR))
+    return np.asarray(
+        cv2.warpAffine(picture, matrix, (size, size), flags=cv2.INTER_LINEAR), np.uint8
+    )
 
 
 def put_back(mask: Array, square: Square, shape: tuple[int, ...]) -> Array:

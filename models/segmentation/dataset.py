@@ -185,7 +185,8 @@ class Bank:
         names = [entry["set"] for entry in entries]
         for row, entry in enumerate(entries):
             if entry["faces"]:
-                faces[row] = max(entry["faces"], key=lambda face: face[2] * face[3])
+                known: list[list[float]] = entry["faces"]
+                faces[row] = max(known, key=lambda face: face[2] * face[3])
             weights[row] = SET_WEIGHTS[task].get(entry["set"], 0) / names.count(entry["set"])
             trust[row] = TRUST[task].get(entry["set"], 1.0)
             cut[row] = entry["set"] in ("ccp", "hs290", "cutouts")

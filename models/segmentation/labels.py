@@ -125,8 +125,8 @@ def body_of(face: npt.NDArray[Any], shape: tuple[int, ...]) -> tuple[slice, slic
 
 def islands(truth: Array) -> npt.NDArray[np.bool_]:
     """All but the largest piece of a mask: in fasseg, whose hair counts eyebrows, these."""
-    _, parts, stats, _ = cv2.connectedComponentsWithStats((truth > 0.5).astype(np.uint8))
-    areas = stats[:, cv2.CC_STAT_AREA]
+    _, found, stats, _ = cv2.connectedComponentsWithStats((truth > 0.5).astype(np.uint8))
+    parts, areas = np.asarray(found, np.int64), np.asarray(stats)[:, cv2.CC_STAT_AREA]
     small = (parts != 0) & (areas[parts] < areas[1:].max(initial=0))
     return np.asarray(cv2.dilate(small.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0)
 

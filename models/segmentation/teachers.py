@@ -16,7 +16,7 @@ def stretched(picture: Picture, size: int) -> Picture:
     """uint8[size, size, 3], averaged where the picture is larger."""
     smaller = picture.shape[0] > size or picture.shape[1] > size
     method = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
-    return np.asarray(cv2.resize(picture, (size, size), interpolation=method))
+    return np.asarray(cv2.resize(picture, (size, size), interpolation=method), np.uint8)
 
 
 class PersonTeacher:

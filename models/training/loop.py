@@ -127,14 +127,10 @@ class Trainer(ABC):
     @torch.no_grad()
     def average(self, keep: float) -> None:
         """Move the running average of weights and statistics."""
-        means: list[Tensor] = []
-        values: list[Tensor] = []
         ours, theirs = self.averaged.state_dict(), self.network.state_dict()
         for name, mean in ours.items():
             if mean.is_floating_point():
-                means.append(mean)
-                values.append(theirs[name])
-        torch._foreach_lerp_(means, values, 1 - keep)
+                mean.lerp_(theirs[name], 1 - keep)
 
 
 def train(trainer: Trainer, out: Path, minutes: float = math.inf) -> Path:
