@@ -231,14 +231,23 @@ class CropRound:
 
 
 def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
-    """Everybody."""
+    """Everybody; "palmkit kit" is the kit with its refinement."""
+    from palmkit.kits import HairSegmenter, PortraitSegmenter
+
     ours = Network(model)
     if task == "portrait":
         teacher = PersonTeacher(teachers / "selfie_segmentation.tflite")
-        return {"palmkit": ours.once, "selfie_segmentation": teacher.once}
+        person = PortraitSegmenter(model=model)
+        return {
+            "palmkit": ours.once,
+            "palmkit kit": lambda picture: person.segment(picture).mask,
+            "selfie_segmentation": teacher.once,
+        }
+    hair = HairSegmenter(model=model, max_faces=1)
     other = HairTeacher(teachers / "hair_segmentation.tflite")
     return {
         "palmkit": CropRound(ours.once, ours.size),
+        "palmkit kit": lambda picture: hair.segment(picture).mask,
         "hair_segmentation": CropRound(other.once, 512),
         "palmkit whole": ours.once,
         "hair_segmentation whole": other.once,
