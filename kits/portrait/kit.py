@@ -143,7 +143,7 @@ class PortraitSegmenter(Segmenter):
         left, top, right, bottom = area
         crop = image[top:bottom, left:right]
         view = _shrink(crop, self._side)
-        coarse = self._run(view)
+        coarse = refine.without_specks(self._run(view))
         if time_s is not None and self._smoothing:
             place = (left, top, right - left, bottom - top)
             coarse = self._steady.update(coarse, view, place, time_s)

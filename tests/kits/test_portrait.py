@@ -15,7 +15,7 @@ from palmkit.kits.image import Image
 from palmkit.kits.kit import shipped_model
 from palmkit.kits.portrait.compose import Backdrop, composite, cover, cutout, foreground
 from palmkit.kits.portrait.kit import square_round
-from palmkit.kits.portrait.refine import enlarge, opacity, refine
+from palmkit.kits.portrait.refine import enlarge, opacity, refine, without_specks
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.video import VideoReader, VideoWriter
 from tests.kits.conftest import Blobs, picture
@@ -103,6 +103,19 @@ def test_certain_masks_stay_certain() -> None:
     for value in (0.0, 1.0):
         assert (refine(image, np.full((32, 32), value, np.float32)) == value).all()
         assert (opacity(image, np.full((90, 70), value, np.float32)) == value).all()
+
+
+def test_specks_are_left_out_and_further_people_are_not() -> None:
+    mask = np.zeros((100, 100), np.float32)
+    mask[20:80, 20:60] = 0.9
+    mask[10:24, 80:94] = 0.9
+    mask[60:63, 80:83] = 0.8
+    found = without_specks(mask)
+    assert (found[:55] == mask[:55]).all() and (found[:, :70] == mask[:, :70]).all()
+    assert found[60:63, 80:83].max() < 0.2
+    assert (without_specks(mask[:50]) == mask[:50]).all()
+    nothing = np.zeros((10, 10), np.float32)
+    assert (without_specks(nothing) == 0).all()
 
 
 def test_opacity_of_fine_hair() -> None:
