@@ -115,16 +115,21 @@ def without_specks(coarse: Mask) -> Mask:
     """The mask without what is apart from the rest and small: hardly ever another person."""
     import cv2
 
-    inside = (coarse > 0.5).view(np.uint8)
+    # Half the resolution holds all that matters, in a quarter of the time.
+    size = ((coarse.shape[1] + 1) // 2, (coarse.shape[0] + 1) // 2)
+    inside = (cv2.resize(coarse, size, interpolation=cv2.INTER_AREA) > 0.5).view(np.uint8)
     count, parts, facts, _ = cv2.connectedComponentsWithStats(inside, connectivity=8)
+    if count < 3:
+        return coarse
     areas = facts[:, cv2.CC_STAT_AREA]
-    # Part 0 is what is outside.
     small = areas < SPECK * areas[1:].sum()
     small[0] = False
-    if count < 3 or not small.any():
+    if not small.any():
         return coarse
-    around = cv2.dilate(small[parts].view(np.uint8), np.ones((5, 5), np.uint8))
-    around[~small[parts] & (inside > 0)] = 0
+    specks = small[parts]
+    around = cv2.dilate(specks.view(np.uint8), np.ones((3, 3), np.uint8))
+    around[~specks & (inside > 0)] = 0
+    around = cv2.resize(around, coarse.shape[::-1], interpolation=cv2.INTER_NEAREST)
     return np.where(around, coarse * np.float32(0.2), coarse)
 
 
