@@ -56,7 +56,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="export the hand detector")
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("out", type=Path, help="folder that takes the files")
-    parser.add_argument("--threshold", type=float, default=0.5, help="default of min_score")
+    parser.add_argument("--threshold", type=float, default=0.35, help="default of min_score")
     parser.add_argument("--metrics", type=Path, help="metrics.json of evaluate.py")
     options = parser.parse_args(None if arguments is None else list(arguments))
     options.out.mkdir(parents=True, exist_ok=True)

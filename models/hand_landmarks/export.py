@@ -21,7 +21,7 @@ VERSION = "1.0"
 LICENCE = "Apache-2.0"
 OUTPUTS = ("landmarks", "handedness", "presence", "gesture")
 # Share of the classifier that sees only landmarks; chosen on the validation part.
-LANDMARK_SHARE = 0.3
+LANDMARK_SHARE = 0.8
 
 
 def export_onnx(checkpoint: Path, out: Path, share: float = LANDMARK_SHARE) -> None:
@@ -62,7 +62,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="export the hand landmarks")
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("out", type=Path, help="folder that takes the files")
-    parser.add_argument("--threshold", type=float, default=0.5, help="least presence of a hand")
+    parser.add_argument("--threshold", type=float, default=0.9, help="least presence of a hand")
     parser.add_argument("--share", type=float, default=LANDMARK_SHARE)
     parser.add_argument("--metrics", type=Path, help="metrics.json of evaluate.py")
     options = parser.parse_args(None if arguments is None else list(arguments))
