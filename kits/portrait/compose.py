@@ -213,10 +213,11 @@ def _blurred(image: Image, alpha: Mask, sigma: float) -> Rows:
     mean = cast(Mask, (near + trust * far) / (total + trust)[..., None])
 
     def rows(top: int, bottom: int) -> NDArray[Any]:
-        x = (np.arange(width) + 0.5) * (size[0] / width) - 0.5
-        y = (np.arange(top, bottom) + 0.5) * (size[1] / height) - 0.5
-        columns = np.tile(x.astype(np.float32), (len(y), 1))
-        lines = np.tile(y.astype(np.float32)[:, None], (1, width))
+        x = np.arange(width, dtype=np.float64) + 0.5
+        y = np.arange(top, bottom, dtype=np.float64) + 0.5
+        columns = np.tile(np.asarray(x * (size[0] / width) - 0.5, np.float32), (len(y), 1))
+        down = np.asarray(y * (size[1] / height) - 0.5, np.float32)
+        lines = np.tile(down[:, None], (1, width))
         return cast(
             Mask,
             cv2.remap(mean, columns, lines, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE),

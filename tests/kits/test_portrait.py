@@ -567,7 +567,7 @@ def test_command_hair(run: Any, model_path: Path, red_model: Path, source: Path)
 
 
 def test_overlay_tints_and_outlines(reds: Reds) -> None:
-    image, inside = scene()
+    image, _ = scene()
     found = PortraitSegmenter(model=reds).segment(image)
     drawn = kits.draw.mask(image, found)
     assert (drawn[:40, :40] == image[:40, :40]).all()
@@ -582,14 +582,14 @@ def test_the_models_shipped_on_a_photograph(name: str) -> None:
 
     if not shipped_model(name).is_file():
         pytest.skip(f"models/{name}/{name}.palm has not been made here")
-    photo = skimage.data.astronaut()  # type: ignore[no-untyped-call]
-    find = kits.segment_portrait if name == "portrait" else kits.segment_hair
-    found = find(photo)
+    photo = kits.read_image(skimage.data.astronaut())  # type: ignore[no-untyped-call]
+    kit = PortraitSegmenter() if name == "portrait" else HairSegmenter()
+    found = kit.segment(photo)
     hair, face, wall = (20, 225), (110, 222), (60, 330)
     assert found.mask[hair] > 0.8 and found.mask[wall] < 0.2
     assert found.mask[face] > 0.8 if name == "portrait" else found.mask[face] < 0.2
     assert (0.35 if name == "portrait" else 0.02) < found.coverage < 0.65
-    assert find(np.full((120, 160, 3), 140, np.uint8)).coverage < 0.02
+    assert kit.segment(np.full((120, 160, 3), 140, np.uint8)).coverage < 0.02
 
 
 def test_a_large_picture_needs_little_memory(reds: Reds) -> None:
