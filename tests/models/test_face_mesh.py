@@ -183,3 +183,37 @@ def test_bent_pictures_and_points_move_together() -> None:
     column, row = (found[0, 0] * 64).long().tolist()
     source = torch.tensor([column + 0.5, row + 0.5]) / 64 + field[0, row, column]
     assert (source - origins[0, 0, :2]).abs().max() < 1.5 / 64
+
+
+def test_refit_finds_the_right_last_layer(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.kits.crop import Crop, sample
+    from palmkit.models.face_mesh import refit
+    from palmkit.models.face_mesh.dataset import Faces
+    from palmkit.models.face_mesh.network import FaceMesh
+
+    torch.manual_seed(0)
+    random = np.random.default_rng(0)
+    picture = np.asarray(Image.fromarray(random.integers(0, 255, (12, 12, 3)).astype(np.uint8)))
+    Image.fromarray(picture).resize((200, 200)).save(tmp_path / "a.png")
+    network = FaceMesh().eval()
+    points = random.uniform(0.3, 0.7, (2, 478, 3)).astype(np.float32)
+    places = np.asarray([[100, 100, 150, 0.1], [90, 110, 130, 0.0]], np.float32)
+    some = np.full(2, 0.01, np.float32)
+    off = np.zeros(2, bool)
+    part = np.asarray(["train", "train"])
+    faces = Faces(np.zeros(2, np.int32), places, places, points, some, some + 1, off, part)
+
+    def error() -> float:
+        apart: list[float] = []
+        for place, true in zip(places.tolist(), points, strict=True):
+            seen = sample(np.asarray(Image.open(tmp_path / "a.png")), Crop(*place), 160)
+            with torch.no_grad():
+                image = torch.from_numpy(seen).permute(2, 0, 1)[None].float() / 255
+                apart.append(float(np.abs(network(image).points[0].numpy() - true).mean()))
+        return float(np.mean(apart))
+
+    before, codes = error(), network.encode.weight.clone()
+    refit.refit(network, tmp_path, [{"file": "a.png"}], faces)
+    assert error() < before / 4
+    assert torch.equal(network.encode.weight, codes)
