@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
+from torch import Tensor, nn
 from tqdm import tqdm
 
 from palmkit.kits.crop import Crop, sample
@@ -55,7 +55,11 @@ def views(data: Path, entries: list[dict[str, str]], faces: Faces) -> Iterable[t
 def look(network: FaceMesh, images: list[Array]) -> tuple[Array, Array]:
     """Codes and points of a batch, the second half of which is disturbed."""
     caught: list[Tensor] = []
-    hook = network.encode.register_forward_hook(lambda _, __, code: caught.append(code))
+
+    def catch(_: nn.Module, __: object, code: Tensor) -> None:
+        caught.append(code)
+
+    hook = network.encode.register_forward_hook(catch)
     batch = torch.from_numpy(np.stack(images)).permute(0, 3, 1, 2).contiguous()
     half = len(batch) // 2
     rest = batch[half:]
