@@ -31,6 +31,7 @@ def test_model_file_says_what_it_is(task: str) -> None:
 
 @pytest.mark.parametrize("task", TASKS)
 def test_card_names_every_set_and_its_terms(task: str) -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.segmentation.dataset import SET_WEIGHTS
     from palmkit.models.segmentation.labels import TERMS
 
@@ -86,6 +87,7 @@ def test_crop_and_back_is_the_picture_again() -> None:
 
 
 def test_boundary_is_exact_where_it_should_be() -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.segmentation.evaluate import Sample, boundary, overlap
 
     truth = np.zeros((100, 100), np.float32)
@@ -111,6 +113,7 @@ def test_islands_are_all_but_the_largest_piece() -> None:
 
 
 def test_flicker_is_none_where_the_mask_moves_with_the_picture() -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.segmentation.evaluate import flicker
 
     rows, columns = np.mgrid[:160, :160]
