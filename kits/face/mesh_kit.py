@@ -37,7 +37,8 @@ from palmkit.kits.kit import (
 from palmkit.kits.results import ACTIONS, Faces
 
 # Without a size the whole picture is seen in the first of these; in the next, if that shows no
-# face, one of fewer pixels than this (smaller ones may then be missed), or what may be one.
+# face, one of fewer pixels than this (smaller ones may then be missed), or what may be one; unless
+# it shows as many faces as are wanted.
 SIZES = (160, 320, SIZE)
 QUICK_FACE = 28
 DOUBT = 0.5
@@ -154,8 +155,12 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
             faces = detector.detect(image, roi=roi)
             least = QUICK_FACE / min(size / longest, 2)
             sides = faces.boxes[:, 2:].max(axis=1)
-            if len(faces) and sides.min() >= least and faces.scores.min() >= self._min_score:
+            sure = faces.scores >= self._min_score
+            if len(faces) and sides.min() >= least and sure.all():
                 return faces
+            if self._max_count is not None and sure.sum() >= self._max_count:
+                boxes, scores, points = faces.boxes[sure], faces.scores[sure], faces.keypoints[sure]
+                return replace(faces, boxes=boxes, scores=scores, keypoints=points)
         return self._detector.detect(image, roi=roi)
 
     def _look_once(self, image: Image, crop: Crop) -> Mesh | None:

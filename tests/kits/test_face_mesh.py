@@ -193,6 +193,9 @@ def test_the_detector_looks_closer_where_faces_are_small() -> None:
     assert sizes(picture(480, 640, (1, 300, 200, 150), (2, 500, 300, 80))) == [160, 320]
     assert sizes(picture(480, 640, (1, 300, 200, 40))) == [160, 320, 640]
     assert sizes(picture(480, 640)) == [160, 320, 640]
+    # As many as are wanted are there already.
+    assert sizes(picture(480, 640, (1, 300, 200, 80)), max_faces=1) == [160]
+    assert sizes(picture(480, 640, (1, 300, 200, 80)), max_faces=2) == [160, 320]
     assert sizes(picture(480, 640), size=320) == [320]
     assert sizes(picture(960, 1280, (1, 300, 200, 150)), tile=640)[:2] == [640, 640]
     # Beside a face there is what may be one.
@@ -277,7 +280,7 @@ def test_with_all_faces_found_the_detector_rests() -> None:
     for frame, timestamp_ms in moving(20):
         faces = kit.detect(frame, timestamp_ms)
         assert faces.ids is not None and faces.ids.tolist() == [0]
-    assert len(detector.runs) == 2
+    assert len(detector.runs) == 1
 
 
 def test_smoothing_steadies() -> None:
