@@ -16,7 +16,8 @@ from typing import Any
 import numpy as np
 
 from palmkit.models.detection.bank import Example
-from palmkit.models.face_detector.labels import LARGEST_SHARE, TERMS, read_picture, share_of
+from palmkit.models.face_detector.labels import LARGEST_SHARE, TERMS, read_picture
+from palmkit.models.training.labels import share_of
 from palmkit.models.training.pack import Packed, write_pack
 
 VALIDATION_SHARE = 0.07

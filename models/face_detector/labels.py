@@ -10,19 +10,18 @@ Pictures that are already in the file are skipped, so an interrupted run goes on
 from __future__ import annotations
 
 import argparse
-import hashlib
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
 from PIL import Image
-from tqdm import tqdm
 
 from palmkit.kits.boxes import iou
 from palmkit.models.face_detector import teachers
 from palmkit.models.face_detector.teachers import Array, Detections, Picture
+from palmkit.models.training import labels
+from palmkit.models.training.labels import share_of
 
 INDEXES = ("faces", "negatives", "portraits", "hair", "hands")
 TERMS = {
@@ -64,21 +63,8 @@ class Label(NamedTuple):
 
 
 def read_rows(data: Path) -> Iterator[dict[str, Any]]:
-    """Every picture row of the indexes, `file` made relative to `data`.
-
-    The large sets of bare hands are thinned by a hash of the name.
-    """
-    for index in INDEXES:
-        for line in (data / index / "index.jsonl").read_text().splitlines():
-            row: dict[str, Any] = json.loads(line)
-            row["file"] = f"{index}/{row['file']}"
-            if share_of(row["file"]) < LARGEST_SHARE.get(row["set"], 1.0):
-                yield row
-
-
-def share_of(name: str) -> float:
-    """A fixed number in 0..1 for a name, evenly spread."""
-    return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32
+    """Every picture row of the indexes; the large sets of bare hands are thinned."""
+    return labels.read_rows(data, INDEXES, LARGEST_SHARE)
 
 
 def read_picture(data: Path, file: str) -> Picture:
@@ -217,34 +203,27 @@ def difference_hash(picture: Picture) -> int:
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Write the labels."""
-    parser = argparse.ArgumentParser(description="make the training labels of the face detector")
-    parser.add_argument("data", type=Path, help="folder of the indexes")
-    parser.add_argument("teachers", type=Path, help="folder of the published networks")
-    parser.add_argument("out", type=Path, help="folder that takes labels.jsonl")
-    parser.add_argument("--share", default="0/1", help="this process does rows i of n: i/n")
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    options.out.mkdir(parents=True, exist_ok=True)
-    first, step = (int(part) for part in options.share.split("/"))
-    out = options.out / ("labels.jsonl" if step == 1 else f"labels-{first}.jsonl")
-    done: set[str] = set()
-    if out.exists():
-        done = {json.loads(line)["file"] for line in out.read_text().splitlines()}
-    committee = Committee(options.teachers)
-    rows = [row for row in list(read_rows(options.data))[first::step] if row["file"] not in done]
-    with out.open("a") as lines:
-        for row in tqdm(rows, mininterval=5):
-            picture = read_picture(options.data, row["file"])
-            label = committee.label(picture, row)
-            entry = {
-                "file": row["file"],
-                "set": row["set"],
-                "split": row["split"],
-                "hard": bool(row.get("hard")),
-                "hash": f"{difference_hash(picture):064x}",
-                "faces": nullable(label.faces),
-                "ignored": nullable(label.ignored),
-            }
-            lines.write(json.dumps(entry) + "\n")
+
+    def make(options: argparse.Namespace) -> Callable[[labels.Row], labels.Row]:
+        committee = Committee(options.teachers)
+        return lambda row: describe(row, committee, read_picture(options.data, row["file"]))
+
+    what = "make the training labels of the face detector"
+    labels.write_labels(what, read_rows, make, arguments)
+
+
+def describe(row: Mapping[str, Any], committee: Committee, picture: Picture) -> dict[str, Any]:
+    """The line of labels.jsonl of one picture."""
+    label = committee.label(picture, row)
+    return {
+        "file": row["file"],
+        "set": row["set"],
+        "split": row["split"],
+        "hard": bool(row.get("hard")),
+        "hash": f"{difference_hash(picture):064x}",
+        "faces": nullable(label.faces),
+        "ignored": nullable(label.ignored),
+    }
 
 
 def nullable(values: Array) -> list[list[float | None]]:

@@ -20,10 +20,11 @@ from PIL import Image
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.face.topology import triangles
 from palmkit.models.face_detector.dataset import read_labels
-from palmkit.models.face_detector.labels import TERMS, read_picture, share_of
+from palmkit.models.face_detector.labels import TERMS, read_picture
 from palmkit.models.face_mesh.acting import blink, open_mouth, raise_brows, warp
 from palmkit.models.face_mesh.labels import yaw_of
 from palmkit.models.face_mesh.teacher import Array, Picture
+from palmkit.models.training.labels import share_of
 from palmkit.models.training.pack import Entry, write_pack
 
 # A packed face picture shows this many sides of the teacher's crop.

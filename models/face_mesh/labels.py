@@ -31,8 +31,9 @@ from palmkit.kits.face.crop import (
     crop_from_mesh,
 )
 from palmkit.kits.face.topology import MIRROR
-from palmkit.models.face_detector.labels import TERMS, read_picture, share_of
+from palmkit.models.face_detector.labels import TERMS, read_picture
 from palmkit.models.face_mesh.teacher import SIZE, Array, Mesh, Picture, Teacher
+from palmkit.models.training.labels import share_of
 
 SMALLEST_FACE = 36
 ROUNDS, VIEWS = 3, 8

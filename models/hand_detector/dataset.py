@@ -18,8 +18,9 @@ from numpy.typing import NDArray
 from PIL import Image
 
 from palmkit.models.detection.bank import Example
-from palmkit.models.face_detector.labels import TERMS, read_picture, share_of
+from palmkit.models.face_detector.labels import TERMS, read_picture
 from palmkit.models.hand_detector.labels import read_rows
+from palmkit.models.training.labels import share_of
 from palmkit.models.training.pack import Packed, write_pack
 
 Entry = dict[str, Any]

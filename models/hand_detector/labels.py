@@ -12,21 +12,20 @@ file are skipped.
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
-from tqdm import tqdm
 
 from palmkit.kits import FaceDetector
 from palmkit.kits.boxes import iou
 from palmkit.kits.crop import Crop
 from palmkit.kits.hands.crop import palm_size
-from palmkit.models.face_detector.labels import difference_hash, read_picture, share_of
+from palmkit.models.face_detector.labels import difference_hash, read_picture
 from palmkit.models.hand_detector import teachers
 from palmkit.models.hand_detector.teachers import Array, Palms, Picture
+from palmkit.models.training import labels
 
 INDEXES = ("hands", "portraits", "negatives", "faces", "hair")
 SHARES = {
@@ -67,12 +66,7 @@ class Found(NamedTuple):
 
 def read_rows(data: Path) -> Iterator[dict[str, Any]]:
     """Every picture row that may be used, `file` made relative to `data`."""
-    for index in INDEXES:
-        for line in (data / index / "index.jsonl").read_text().splitlines():
-            row: dict[str, Any] = json.loads(line)
-            row["file"] = f"{index}/{row['file']}"
-            if share_of(row["file"]) < SHARES.get(row["set"], 1.0):
-                yield row
+    return labels.read_rows(data, INDEXES, SHARES)
 
 
 class Committee:
@@ -310,25 +304,12 @@ def describe(row: Mapping[str, Any], committee: Committee, picture: Picture) -> 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Write the labels."""
-    parser = argparse.ArgumentParser(description="make the labels of the hand models")
-    parser.add_argument("data", type=Path, help="folder of the indexes")
-    parser.add_argument("teachers", type=Path, help="folder of the published networks")
-    parser.add_argument("out", type=Path, help="folder that takes labels.jsonl")
-    parser.add_argument("--share", default="0/1", help="this process does rows i of n: i/n")
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    options.out.mkdir(parents=True, exist_ok=True)
-    first, step = (int(part) for part in options.share.split("/"))
-    out = options.out / ("labels.jsonl" if step == 1 else f"labels-{first}.jsonl")
-    done: set[str] = set()
-    if out.exists():
-        done = {json.loads(line)["file"] for line in out.read_text().splitlines()}
-    committee = Committee(options.teachers)
-    rows = [row for row in list(read_rows(options.data))[first::step] if row["file"] not in done]
-    with out.open("a") as lines:
-        for row in tqdm(rows, mininterval=5):
-            picture = read_picture(options.data, row["file"])
-            lines.write(json.dumps(describe(row, committee, picture)) + "\n")
-            lines.flush()
+
+    def make(options: argparse.Namespace) -> Callable[[labels.Row], labels.Row]:
+        committee = Committee(options.teachers)
+        return lambda row: describe(row, committee, read_picture(options.data, row["file"]))
+
+    labels.write_labels("make the labels of the hand models", read_rows, make, arguments)
 
 
 if __name__ == "__main__":

@@ -73,8 +73,8 @@ NO_BODY_SETS = frozenset({"backgrounds", "clothing", "grocery"})
 
 def read_labels(folder: Path) -> list[dict[str, Any]]:
     """All label entries, each with its `part`, train or validation."""
-    from palmkit.models.face_detector.labels import share_of
     from palmkit.models.segmentation.labels import VALIDATION_SHARE
+    from palmkit.models.training.labels import share_of
 
     entries = [
         json.loads(line)
@@ -97,7 +97,6 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int =
 
     terms: "open" keeps only sets whose terms seem to allow any use.
     """
-    from palmkit.models.face_detector.labels import share_of
     from palmkit.models.segmentation.labels import (
         HAIR_TRUTH,
         PERSON_TRUTH,
@@ -105,6 +104,7 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int =
         name_of,
         read_rgba,
     )
+    from palmkit.models.training.labels import share_of
 
     truths = {"person": PERSON_TRUTH, "hair": HAIR_TRUTH}
     entries = [

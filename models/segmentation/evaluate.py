@@ -27,7 +27,6 @@ import numpy as np
 import numpy.typing as npt
 from tqdm import tqdm
 
-from palmkit.models.face_detector.labels import share_of
 from palmkit.models.segmentation.crop import crop_round, fitted, put_back
 from palmkit.models.segmentation.dataset import KINDS, read_labels
 from palmkit.models.segmentation.labels import (
@@ -46,6 +45,7 @@ from palmkit.models.segmentation.teachers import (
     Picture,
     stretched,
 )
+from palmkit.models.training.labels import share_of
 
 MODELS = Path(__file__).parents[1]
 # Of the diagonal: as DAVIS has it, and one pixel of these pictures.

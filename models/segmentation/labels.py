@@ -10,8 +10,7 @@ may be cut out. The dev split is left out. Pictures that are already there are s
 from __future__ import annotations
 
 import argparse
-import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -19,12 +18,12 @@ import cv2
 import numpy as np
 import numpy.typing as npt
 from PIL import Image
-from tqdm import tqdm
 
 from palmkit.models.face_detector.labels import TERMS as ALL_TERMS
-from palmkit.models.face_detector.labels import difference_hash, share_of
+from palmkit.models.face_detector.labels import difference_hash
 from palmkit.models.segmentation.crop import crop_round, fitted, put_back
 from palmkit.models.segmentation.teachers import Array, HairTeacher, PersonTeacher, Picture
+from palmkit.models.training import labels
 
 LONG_SIDE = 320
 VALIDATION_SHARE = 0.07
@@ -48,6 +47,7 @@ SHARES = {
     "grocery": 0.6,
 }
 TERMS = {name: ALL_TERMS[name] for name in SHARES}
+INDEXES = ("portraits", "hair", "faces", "negatives", "hands")
 EMPTY_SETS = frozenset({"backgrounds", "clothing", "grocery"})
 PERSON_TRUTH = frozenset({"ccp", "hs290", "cutouts"})
 HAIR_TRUTH = frozenset({"ccp", "figaro", "fasseg_frontal", "fasseg_multipose"})
@@ -57,14 +57,12 @@ NO_HAIR_SETS = frozenset({"eden", "subhi"})
 
 def read_rows(data: Path) -> Iterator[dict[str, Any]]:
     """Every row of the indexes that is used, dev too; `file` and masks relative to `data`."""
-    for index in ("portraits", "hair", "faces", "negatives", "hands"):
-        for line in (data / index / "index.jsonl").read_text().splitlines():
-            row: dict[str, Any] = json.loads(line)
-            for key in ("file", "mask", "hair_mask"):
-                if row.get(key):
-                    row[key] = f"{index}/{row[key]}"
-            if share_of(row["file"]) < SHARES.get(row["set"], 0.0):
-                yield row
+    return labels.read_rows(data, INDEXES, SHARES, rest=0.0)
+
+
+def read_training_rows(data: Path) -> Iterator[dict[str, Any]]:
+    """Those that may be trained on."""
+    return (row for row in read_rows(data) if row["split"] == "train")
 
 
 def read_rgba(data: Path, file: str) -> tuple[Picture, Array | None]:
@@ -243,43 +241,36 @@ def name_of(file: str) -> str:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Write the labels."""
-    parser = argparse.ArgumentParser(description="make the training labels of the masks")
-    parser.add_argument("data", type=Path, help="folder of the indexes")
-    parser.add_argument("teachers", type=Path, help="folder of the published networks")
-    parser.add_argument("out", type=Path, help="folder that takes labels.jsonl and the masks")
-    parser.add_argument("--share", default="0/1", help="this process does rows i of n: i/n")
-    options = parser.parse_args(None if arguments is None else list(arguments))
-    options.out.mkdir(parents=True, exist_ok=True)
-    first, step = (int(part) for part in options.share.split("/"))
-    out = options.out / ("labels.jsonl" if step == 1 else f"labels-{first}.jsonl")
-    done: set[str] = set()
-    if out.exists():
-        done = {json.loads(line)["file"] for line in out.read_text().splitlines()}
-    labeller = Labeller(options.data, options.teachers)
-    rows = [row for row in read_rows(options.data) if row["split"] == "train"][first::step]
-    with out.open("a") as lines:
-        for row in tqdm([row for row in rows if row["file"] not in done], mininterval=5):
-            picture, alpha = read_rgba(options.data, row["file"])
-            shown = picture if alpha is None else over_grey(picture, alpha)
-            empty = row["set"] in EMPTY_SETS
-            faces = np.zeros((0, 4), np.float32) if empty else labeller.faces.detect(shown).boxes
-            person = labeller.label_person(row, picture, alpha, faces)
-            hair = labeller.label_hair(row, picture, alpha, faces, person)
-            for kind, label in (("person", person), ("hair", hair)):
-                if label is not None:
-                    stored(label, options.out / kind / name_of(row["file"]))
-            entry = {
-                "file": row["file"],
-                "set": row["set"],
-                "hard": bool(row.get("hard")),
-                "hash": f"{difference_hash(picture):064x}",
-                "faces": np.round(faces.astype(np.float64), 1).tolist(),
-                "person": True,
-                "hair": hair is not None,
-            }
-            lines.write(json.dumps(entry) + "\n")
-            lines.flush()
+    """Write the labels, and the masks beside them."""
+
+    def make(options: argparse.Namespace) -> Callable[[labels.Row], labels.Row]:
+        labeller = Labeller(options.data, options.teachers)
+        return lambda row: describe(row, labeller, options.data, options.out)
+
+    what = "make the training labels of the masks"
+    labels.write_labels(what, read_training_rows, make, arguments)
+
+
+def describe(row: Mapping[str, Any], labeller: Labeller, data: Path, out: Path) -> dict[str, Any]:
+    """The line of labels.jsonl of one picture; its masks are written to folders of `out`."""
+    picture, alpha = read_rgba(data, row["file"])
+    shown = picture if alpha is None else over_grey(picture, alpha)
+    empty = row["set"] in EMPTY_SETS
+    faces = np.zeros((0, 4), np.float32) if empty else labeller.faces.detect(shown).boxes
+    person = labeller.label_person(row, picture, alpha, faces)
+    hair = labeller.label_hair(row, picture, alpha, faces, person)
+    for kind, label in (("person", person), ("hair", hair)):
+        if label is not None:
+            stored(label, out / kind / name_of(row["file"]))
+    return {
+        "file": row["file"],
+        "set": row["set"],
+        "hard": bool(row.get("hard")),
+        "hash": f"{difference_hash(picture):064x}",
+        "faces": np.round(faces.astype(np.float64), 1).tolist(),
+        "person": True,
+        "hair": hair is not None,
+    }
 
 
 def over_grey(picture: Picture, alpha: Array) -> Picture:
