@@ -69,8 +69,11 @@ def shipped_model(name: str) -> Path:
 def open_model(source: ModelSource, threads: int, precision: Precision) -> Runnable:
     """The model at a path, one copy for all kits that use it in the same way.
 
-    Raises ModelError, UnsupportedError or BackendError as palmkit.engine.load does.
+    Raises ValueError for an option that cannot be; ModelError, UnsupportedError or BackendError
+    as palmkit.engine.load does.
     """
+    one_of("precision", precision, get_args(Precision))
+    whole("threads", threads, 1)
     if not isinstance(source, str | os.PathLike):
         return source
     key = (os.path.abspath(source), threads, precision)

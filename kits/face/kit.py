@@ -27,7 +27,6 @@ from palmkit.kits.kit import (
     ModelSource,
     Precision,
     between,
-    one_of,
     open_model,
     shipped_model,
     threshold,
@@ -92,8 +91,6 @@ class FaceDetector(Kit[Faces]):
         on_result, on_error: stream mode, see submit.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
-        one_of("precision", precision, ("high", "normal", "low"))
-        whole("threads", threads, 1)
         whole("detect_every", detect_every, 1)
         between("size", size, SIDE_MULTIPLE, 4096)
         between("min_face", min_face, 0, math.inf)

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -27,7 +27,6 @@ from palmkit.kits.kit import (
     Precision,
     between,
     input_side,
-    one_of,
     open_model,
     output,
     shipped_model,
@@ -92,8 +91,6 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         model, detector: paths of models like those shipped, or open ones; None: those shipped.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
-        one_of("precision", precision, get_args(Precision))
-        whole("threads", threads, 1)
         whole("detect_every", detect_every, 1)
         if min_presence is not None:
             between("min_presence", min_presence, 0, 1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterator
 from functools import lru_cache
-from typing import ClassVar, get_args
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -26,7 +26,6 @@ from palmkit.kits.kit import (
     Precision,
     between,
     input_side,
-    one_of,
     open_model,
     output,
     shipped_model,
@@ -94,8 +93,6 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         on_result, on_error: stream mode, see submit.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
-        one_of("precision", precision, get_args(Precision))
-        whole("threads", threads, 1)
         whole("detect_every", detect_every, 1)
         between("size", size, SIDE_MULTIPLE, 4096)
         between("hold_ms", hold_ms, 0, 1e6)

@@ -19,11 +19,9 @@ from palmkit.kits.kit import (
     ModelSource,
     Precision,
     input_side,
-    one_of,
     open_model,
     output,
     shipped_model,
-    whole,
 )
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
@@ -67,8 +65,6 @@ class Segmenter(Kit[Mask]):
         Raises ValueError for an option that cannot be, ImageError for a background that cannot
         be read, ModelError for a model that cannot.
         """
-        one_of("precision", precision, ("high", "normal", "low"))
-        whole("threads", threads, 1)
         self._backdrop = None if background is None else Backdrop.of(background)
         self._refine = refine
         self._smoothing = smoothing
