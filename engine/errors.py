@@ -6,7 +6,10 @@ PalmError
   ShapeError          a tensor is not what the op or the model takes
   ImageError          the picture cannot be read, or is not a picture
   BackendError        the device is missing, or it failed
+  DeliveryError       a model could not be fetched, believed or kept; says why by a code
 """
+
+from __future__ import annotations
 
 
 class PalmError(Exception):
@@ -31,3 +34,16 @@ class ImageError(PalmError, ValueError):
 
 class BackendError(PalmError):
     """The device is missing, or it failed."""
+
+
+class DeliveryError(PalmError):
+    """A model could not be fetched, believed or kept."""
+
+    def __init__(self, code: str, message: str) -> None:
+        """code: one of palmkit.delivery.codes.CODES."""
+        super().__init__(message)
+        self.code = code
+
+    def __reduce__(self) -> tuple[type[DeliveryError], tuple[str, str]]:
+        """So that it passes between processes."""
+        return type(self), (self.code, str(self))

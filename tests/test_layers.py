@@ -9,7 +9,7 @@ ROOT = Path(__file__).parents[1]
 MAY_IMPORT: dict[str, set[str]] = {
     "assets": set(),
     "engine": set(),
-    "delivery": {"engine.errors", "assets"},
+    "delivery": {"engine", "assets"},
     "kits": {"engine", "assets", "delivery"},
     "models": {"kits", "engine", "assets"},
     "demos": {"kits"},
