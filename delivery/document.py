@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping
-from typing import Any, cast
+from typing import Any
 
 from palmkit.engine.errors import DeliveryError
 
@@ -112,7 +112,7 @@ class Fields:
         where, value = self._get(name)
         if not isinstance(value, list):
             raise self._error(where, f"a list of at most {most}", value)
-        values = cast("list[Any]", value)
+        values: list[Any] = [*value]
         if len(values) > most:
             raise self._error(where, f"a list of at most {most}", values)
         return values
