@@ -12,9 +12,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.crop import Crop, sample
-
-__all__ = ["Crop", "crop_from_keypoints", "crop_from_mesh", "sample"]
+from palmkit.kits.crop import Crop
 
 # MediaPipe's: the side of the crop over the longer side of the box round the mesh.
 MARGIN = 1.5

@@ -3,7 +3,8 @@ import math
 import numpy as np
 import pytest
 
-from palmkit.kits.face.crop import Crop, crop_from_keypoints, crop_from_mesh, sample
+from palmkit.kits.crop import Crop, sample
+from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.topology import MIRROR, POINTS, POINTS_68, points_68
 
 
