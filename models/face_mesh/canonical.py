@@ -18,8 +18,8 @@ import numpy as np
 import numpy.typing as npt
 
 from palmkit.kits import FaceDetector, read_image
-from palmkit.kits.face import topology
 from palmkit.kits.crop import sample
+from palmkit.kits.face import topology
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.pose import fit_similarity
 from palmkit.models.face_mesh.teacher import SIZE, Teacher
