@@ -7,6 +7,7 @@ PalmError
   ImageError          the picture cannot be read, or is not a picture
   BackendError        the device is missing, or it failed
   DeliveryError       a model could not be fetched, believed or kept; says why by a code
+  RepositoryError     a repository of releases cannot do what it was asked to
 """
 
 from __future__ import annotations
@@ -34,6 +35,10 @@ class ImageError(PalmError, ValueError):
 
 class BackendError(PalmError):
     """The device is missing, or it failed."""
+
+
+class RepositoryError(PalmError):
+    """A repository of releases cannot do what it was asked to."""
 
 
 class DeliveryError(PalmError):

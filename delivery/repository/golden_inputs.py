@@ -1,0 +1,93 @@
+"""Golden inputs: what a release gives for known inputs, on the publisher's machine.
+
+A device runs them before the release may go live.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, TypeAlias
+
+import numpy as np
+
+from palmkit.engine import load
+from palmkit.engine.errors import PalmError, RepositoryError
+from palmkit.engine.ir import NARROW_DTYPES, Array, Type
+
+Cases: TypeAlias = Mapping[str, Mapping[str, Array]]
+# So that a golden file stays far smaller than most models.
+_CELL = 8
+_OPEN = 128
+
+
+def write_golden(model: Path, cases: Cases | Path | int, target: Path) -> None:
+    """Run a model on known inputs, and write both as `target`, an .npz.
+
+    cases: inputs by the name of a case; an .npz with arrays in/<case>/<input>, or in <case>/<input>
+    alone; or how many to draw.
+    Raises RepositoryError if it cannot be loaded or run, or gives what is not finite.
+    """
+    try:
+        loaded = load(model)
+        if isinstance(cases, int):
+            given: Cases = {f"drawn_{n}": draw(loaded.inputs, n) for n in range(cases)}
+        else:
+            given = _read(cases) if isinstance(cases, Path) else cases
+        arrays: dict[str, Any] = {}
+        for case, inputs in given.items():
+            arrays |= {f"in/{case}/{name}": array for name, array in inputs.items()}
+            for name, array in loaded.run(dict(inputs)).items():
+                if np.issubdtype(array.dtype, np.floating) and not np.isfinite(array).all():
+                    raise RepositoryError(
+                        f"{model}: output {name!r} is not finite for the golden input {case!r}"
+                    )
+                arrays[f"out/{case}/{name}"] = array
+    except RepositoryError:
+        raise
+    except PalmError as error:
+        raise RepositoryError(f"the release does not run: {error}") from error
+    if not arrays:
+        raise RepositoryError(f"{model}: expected at least one golden input, got none")
+    np.savez_compressed(target, **arrays)
+
+
+def _read(path: Path) -> Cases:
+    cases: dict[str, dict[str, Array]] = {}
+    try:
+        with np.load(path, allow_pickle=False) as file:
+            for key in file.files:
+                case, _, name = key.removeprefix("in/").partition("/")
+                if not key.startswith("out/"):
+                    cases.setdefault(case, {})[name] = file[key]
+    except (OSError, ValueError) as error:
+        raise RepositoryError(f"golden inputs: cannot be read: {path}: {error}") from error
+    return cases
+
+
+def draw(inputs: Mapping[str, Type], seed: int) -> dict[str, Array]:
+    """Inputs of even patches, in [0, 1) or over a whole type's range: as smooth as a picture.
+
+    An open size is 1 in the first dim, 128 in others.
+    Raises RepositoryError if that cannot be: the inputs are then to be given.
+    """
+    random = np.random.default_rng(seed)
+    drawn: dict[str, Array] = {}
+    for name, type in inputs.items():
+        dtype = np.dtype(type.dtype) if type.dtype not in NARROW_DTYPES else None
+        if dtype is None or not type.has_rank or dtype.kind not in "fiub":
+            raise RepositoryError(f"golden inputs: cannot be drawn, give some: {name} {type}")
+        dims = [
+            dim if isinstance(dim, int) else _OPEN if axis else 1
+            for axis, dim in enumerate(type.shape)
+        ]
+        coarse = random.random([math.ceil(dim / _CELL) for dim in dims])
+        for axis, dim in enumerate(dims):
+            coarse = coarse.repeat(_CELL, axis).take(range(dim), axis)
+        if dtype.kind == "b":
+            drawn[name] = coarse < 0.5
+            continue
+        values = coarse if np.issubdtype(dtype, np.floating) else coarse * np.iinfo(dtype).max
+        drawn[name] = values.astype(dtype)
+    return drawn

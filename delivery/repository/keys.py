@@ -1,0 +1,172 @@
+"""The keys that this machine can sign with: URIs of securesystemslib signers, by key id.
+
+keys.json says where each private key is: {"<key id>": "encrypted:models.pem"}. Schemes: `encrypted`
+(a PEM file of this folder, under a passphrase), `file2` (a PEM file in the clear), and all of
+securesystemslib, such as awskms, gcpkms, azurekms, hv (Vault) and hsm; the library of such a
+service is to be installed with it. Which keys a role needs is in the signed metadata, not here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeAlias, cast
+
+from cryptography.exceptions import UnsupportedAlgorithm
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    KeySerializationEncryption,
+    NoEncryption,
+    PrivateFormat,
+    load_pem_private_key,
+    load_pem_public_key,
+)
+from securesystemslib.signer import SIGNER_FOR_URI_SCHEME, CryptoSigner, Key, Signer, SSlibKey
+
+from palmkit.delivery.repository.storage import write_durably
+from palmkit.engine.errors import RepositoryError
+
+Secrets: TypeAlias = Callable[[str], str]
+PASSPHRASE = "PALMKIT_PASSPHRASE"
+_FILES = ("encrypted", "file2")
+
+
+def from_environment(name: str) -> str:
+    """The passphrase in $PALMKIT_PASSPHRASE, for the key file called `name`.
+
+    Raises RepositoryError without it.
+    """
+    if passphrase := os.environ.get(PASSPHRASE):
+        return passphrase
+    raise RepositoryError(f"the key needs its passphrase, in ${PASSPHRASE}: {name}")
+
+
+class EncryptedFileSigner(CryptoSigner):
+    """Signs with a PEM file under a passphrase: `encrypted:PATH`."""
+
+    SCHEME = "encrypted"
+
+    @classmethod
+    def from_priv_key_uri(
+        cls, priv_key_uri: str, public_key: Key, secrets_handler: Secrets | None = None
+    ) -> EncryptedFileSigner:
+        """Read the file, with the secret called by its name."""
+        path = Path(priv_key_uri.partition(":")[2])
+        passphrase = (secrets_handler or from_environment)(path.name)
+        private = load_pem_private_key(path.read_bytes(), passphrase.encode())
+        if not isinstance(public_key, SSlibKey):
+            raise ValueError(f"expected a key of securesystemslib, got {public_key.keytype}")
+        return cls(private, public_key)
+
+
+SIGNER_FOR_URI_SCHEME[EncryptedFileSigner.SCHEME] = EncryptedFileSigner
+
+
+def public_key(pem: bytes) -> SSlibKey:
+    """The public key of a PEM file, as a KMS or `ceremony key` gives it."""
+    try:
+        return SSlibKey.from_crypto(load_pem_public_key(pem))
+    except (ValueError, UnsupportedAlgorithm) as error:
+        raise RepositoryError("expected a public key as PEM (Ed25519, ECDSA or RSA)") from error
+
+
+def write_key(path: Path, passphrase: str | None) -> SSlibKey:
+    """Make an Ed25519 key: `path` (private, mode 0600) and, beside it, .pub (public), as PEM.
+
+    passphrase: encrypts the file; None leaves it in the clear.
+    Raises RepositoryError if there is such a file.
+    """
+    if path.exists():
+        raise RepositoryError(f"there is a key already: {path}")
+    encryption: KeySerializationEncryption = NoEncryption()
+    if passphrase is not None:
+        if not passphrase:
+            raise RepositoryError("the passphrase is empty")
+        encryption = BestAvailableEncryption(passphrase.encode())
+    private = Ed25519PrivateKey.generate()
+    pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
+    write_durably(path, [pem], 0o600)
+    key = SSlibKey.from_crypto(private.public_key())
+    write_durably(path.with_suffix(".pub"), [key.keyval["public"].encode()])
+    return key
+
+
+class KeyRing:
+    """The private keys within reach of this machine."""
+
+    def __init__(self, folder: Path, secrets: Secrets = from_environment) -> None:
+        """Read keys.json of `folder`; without it the ring is empty.
+
+        secrets: gives the passphrase of a key file, by the file's name.
+        """
+        self.folder = folder
+        self._secrets = secrets
+        self._signers: dict[str, Signer] = {}
+        self._uris: dict[str, str] = {}
+        if (folder / "keys.json").is_file():
+            self._uris = self._read()
+
+    def _read(self) -> dict[str, str]:
+        try:
+            uris: Any = json.loads((self.folder / "keys.json").read_bytes())
+        except ValueError as error:
+            raise RepositoryError(f"not JSON: {self.folder / 'keys.json'}") from error
+        if not isinstance(uris, dict):
+            raise RepositoryError(f"expected an object: {self.folder / 'keys.json'}")
+        return {str(keyid): str(uri) for keyid, uri in cast("dict[object, object]", uris).items()}
+
+    def __contains__(self, keyid: str) -> bool:
+        """Whether this machine can sign with a key: it has its file, or its service's URI."""
+        scheme, _, path = self._uris.get(keyid, "").partition(":")
+        return (self.folder / path).is_file() if scheme in _FILES else bool(scheme)
+
+    def generate(self, name: str, passphrase: str | None) -> SSlibKey:
+        """A new key in a file of this folder: name.pem or, if that is there, name-2.pem."""
+        number = 2
+        path = self.folder / f"{name}.pem"
+        while path.exists():
+            path = self.folder / f"{name}-{number}.pem"
+            number += 1
+        key = write_key(path, passphrase)
+        self.add(key, f"{'file2' if passphrase is None else 'encrypted'}:{path.name}")
+        return key
+
+    def add(self, key: Key, uri: str) -> None:
+        """Sign with `key`, whose private part is at `uri`; a file's path counts from the folder."""
+        self._uris[key.keyid] = uri
+        self._write()
+
+    def forget(self, keyid: str) -> None:
+        """Sign no more with a key; its file stays."""
+        self._signers.pop(keyid, None)
+        if self._uris.pop(keyid, None) is not None:
+            self._write()
+
+    def _write(self) -> None:
+        content = json.dumps(self._uris, indent=1) + "\n"
+        write_durably(self.folder / "keys.json", [content.encode()], 0o600)
+
+    def signer(self, key: Key) -> Signer | None:
+        """What signs with a key, None if it is not within reach of this machine.
+
+        Raises RepositoryError if it should be, and cannot be opened.
+        """
+        if key.keyid not in self:
+            return None
+        if key.keyid not in self._signers:
+            uri = self._uris[key.keyid]
+            scheme, _, path = uri.partition(":")
+            if scheme in _FILES:
+                uri = f"{scheme}:{self.folder / path}"
+            try:
+                self._signers[key.keyid] = Signer.from_priv_key_uri(uri, key, self._secrets)
+            except RepositoryError:
+                raise
+            # Each signer has errors of its own, of its files or its service.
+            except Exception as error:
+                raise RepositoryError(f"the key cannot be opened: {uri}: {error}") from error
+        return self._signers[key.keyid]

@@ -1,0 +1,384 @@
+"""A repository as its publisher uses it, seen by the TUF client that devices use."""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import stat
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from tuf.api.exceptions import DownloadHTTPError
+from tuf.ngclient import Updater
+from tuf.ngclient.fetcher import FetcherInterface
+
+from palmkit.delivery import manifest, policy
+from palmkit.delivery.policy import Condition
+from palmkit.delivery.repository import Conflict, Missing, Options, Repository
+from palmkit.engine import load
+from palmkit.engine.errors import RepositoryError
+from tests.delivery.releases import QUICK, SetClock, make_repository, write_model
+
+
+class Files(FetcherInterface):
+    """Serves a folder without a network."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+
+    def _fetch(self, url: str) -> Iterator[bytes]:
+        path = self.folder / url.removeprefix("files://")
+        if not path.is_file():
+            raise DownloadHTTPError("not found", 404)
+        return iter([path.read_bytes()])
+
+
+class Device:
+    """What a device has: TUF metadata, begun with one root."""
+
+    def __init__(self, folder: Path, root: bytes) -> None:
+        self.folder, self.root = folder, root
+        (folder / "metadata").mkdir(parents=True)
+        (folder / "targets").mkdir()
+
+    def refresh(self, public: Path) -> Updater:
+        updater = Updater(
+            str(self.folder / "metadata"),
+            "files://metadata/",
+            str(self.folder / "targets"),
+            "files://targets/",
+            fetcher=Files(public),
+            bootstrap=self.root,
+        )
+        updater.refresh()
+        return updater
+
+    def get(self, public: Path, path: str) -> bytes:
+        updater = self.refresh(public)
+        info = updater.get_targetinfo(path)
+        assert info is not None, path
+        return Path(updater.download_target(info)).read_bytes()
+
+
+def test_a_device_gets_what_was_published(tmp_path: Path) -> None:
+    file = write_model(tmp_path / "model.palm")
+    repository = Repository.create(tmp_path / "repository")
+    options = Options(golden=2, sdk=">=0.1,<2", metrics={"map": 0.5}, notes="first")
+    made = repository.publish("doubler", "1.0.0", [file], options)
+    device = Device(tmp_path / "device", repository.root())
+    seen = manifest.parse(device.get(repository.public, "models/doubler/1.0.0.json"))
+    assert seen == made
+    assert [each.name for each in seen.files] == ["doubler-1.0.0.palm", "golden-1.0.0.npz"]
+    assert (seen.needs.palm_format, seen.needs.sdk) == (1, ">=0.1,<2")
+    content = device.get(repository.public, f"models/doubler/{seen.main}")
+    assert content == file.read_bytes()
+
+
+def test_golden_outputs_are_those_of_the_model(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path)
+    seen = repository.manifest("doubler", "1.0.0")
+    assert seen.golden is not None
+    device = Device(tmp_path / "device", repository.root())
+    golden = tmp_path / "golden.npz"
+    golden.write_bytes(device.get(repository.public, f"models/doubler/{seen.golden.file}"))
+    model = load(tmp_path / "1.0.0" / "model.palm")
+    with np.load(golden) as arrays:
+        assert sorted(arrays) == ["in/drawn_0/x", "out/drawn_0/y"]
+        outputs = model.run({"x": arrays["in/drawn_0/x"]})
+        np.testing.assert_array_equal(outputs["y"], arrays["out/drawn_0/y"])
+
+
+def test_golden_inputs_may_be_given(tmp_path: Path) -> None:
+    file = write_model(tmp_path / "model.palm")
+    repository = Repository.create(tmp_path / "repository")
+    ones = np.ones((1, 16), np.float32)
+    arrays: dict[str, Any] = {"ones/x": ones, "zeros/x": 0 * ones}
+    np.savez(tmp_path / "inputs.npz", **arrays)
+    given = Options(golden=tmp_path / "inputs.npz")
+    made = repository.publish("doubler", "1.0.0", [file], given)
+    assert made.golden is not None
+    stored = next((repository.public / "targets/models/doubler").glob("*.golden-1.0.0.npz"))
+    with np.load(stored) as written:
+        assert sorted(written) == ["in/ones/x", "in/zeros/x", "out/ones/y", "out/zeros/y"]
+        assert not written["out/zeros/y"].any()
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"golden": {"a": {"x": np.full((1, 16), np.nan, np.float32)}}}, "is not finite"),
+        ({"golden": {"a": {"z": np.zeros(3, np.float32)}}}, "does not run"),
+        ({"golden": 0}, "at least one golden input"),
+        ({"sdk": "new ones"}, "expected versions like"),
+        ({"main": "other.palm"}, "expected one file called other.palm"),
+        ({"key": bytes(32)}, "needs a key_id"),
+        ({"metrics": {"map": float("inf")}}, "cannot be described"),
+    ],
+)
+def test_a_release_that_devices_would_refuse_is_not_signed(
+    tmp_path: Path, changes: dict[str, Any], message: str
+) -> None:
+    file = write_model(tmp_path / "model.palm")
+    repository = Repository.create(tmp_path / "repository")
+    with pytest.raises(RepositoryError, match=message):
+        repository.publish("doubler", "1.0.0", [file], replace(QUICK, **changes))
+    assert repository.models() == ()
+
+
+def test_a_file_that_is_no_model_is_refused(tmp_path: Path) -> None:
+    (tmp_path / "model.palm").write_bytes(b"no model")
+    repository = Repository.create(tmp_path / "repository")
+    with pytest.raises(RepositoryError, match="no such file"):
+        repository.publish("doubler", "1.0.0", [tmp_path / "none.palm"], QUICK)
+    with pytest.raises(RepositoryError, match="does not run|not a model file"):
+        repository.publish("doubler", "1.0.0", [tmp_path / "model.palm"], QUICK)
+    with pytest.raises(RepositoryError, match="a version like 1.2.0, got 'latest'"):
+        repository.publish("doubler", "latest", [tmp_path / "model.palm"], QUICK)
+    with pytest.raises(RepositoryError, match="a name like face_detector, got '../x'"):
+        repository.publish("../x", "1.0.0", [tmp_path / "model.palm"], QUICK)
+
+
+def test_publishing_again_is_no_error_but_other_bytes_are(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path)
+    file = tmp_path / "1.0.0" / "model.palm"
+    first = repository.manifest("doubler", "1.0.0")
+    assert repository.publish("doubler", "1.0.0", [file], QUICK) == first
+    other = write_model(tmp_path / "other.palm", 3.0)
+    with pytest.raises(RepositoryError, match="a release never changes"):
+        repository.publish("doubler", "1.0.0", [other], QUICK)
+
+
+def test_releases_are_listed_by_version(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path, "doubler", "1.10.0", "1.9.0", "1.10.0rc1")
+    assert repository.models() == ("doubler",)
+    assert repository.releases("doubler") == ("1.9.0", "1.10.0rc1", "1.10.0")
+    with pytest.raises(Missing, match="no such model: halver"):
+        repository.releases("halver")
+    with pytest.raises(Missing, match="no release 2.0 of doubler; there are: 1.9.0"):
+        repository.manifest("doubler", "2.0")
+
+
+def releases_on(found: policy.Policy, channel: str = "stable") -> list[tuple[str, float, str]]:
+    return [
+        (each.release, each.percent, "recall" if each.recall else "halt" if each.halt else "")
+        for each in found.channels[channel]
+    ]
+
+
+def test_what_runs_where_is_seen_by_devices(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path, "doubler", "1.0.0", "1.1.0")
+    device = Device(tmp_path / "device", repository.root())
+
+    def seen() -> policy.Policy:
+        return policy.parse(device.get(repository.public, "rollout/doubler.json"))
+
+    assert (seen().epoch, releases_on(seen())) == (1, [])
+    repository.promote("doubler", "1.0.0")
+    assert releases_on(seen()) == [("1.0.0", 100, "")]
+    assert repository.promote("doubler", "1.1.0", percent=5) == seen()
+    salt = seen().channels["stable"][0].salt
+    linux = Condition("os", "in", ["linux"])
+    repository.promote("doubler", "1.1.0", percent=20, when=[linux])
+    assert releases_on(seen()) == [("1.1.0", 20, ""), ("1.0.0", 100, "")]
+    assert seen().channels["stable"][0].salt == salt
+    repository.halt("doubler", "1.1.0")
+    assert releases_on(seen()) == [("1.1.0", 20, "halt"), ("1.0.0", 100, "")]
+    repository.promote("doubler", "1.1.0", percent=50)
+    assert seen().channels["stable"][0].when == (linux,)
+    repository.recall("doubler", "1.1.0", "stable")
+    assert releases_on(seen()) == [("1.1.0", 50, "recall"), ("1.0.0", 100, "")]
+    repository.promote("doubler", "1.1.0")
+    repository.rollback("doubler")
+    assert releases_on(seen()) == [("1.1.0", 100, "recall"), ("1.0.0", 100, "")]
+    assert seen() == repository.policy("doubler")
+    assert seen().epoch == 9
+
+
+def test_rolling_back_needs_something_to_go_back_to(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path, "doubler", "1.0.0", "1.1.0", "1.2.0")
+    with pytest.raises(Missing, match="has there nothing"):
+        repository.rollback("doubler")
+    for release in ("1.0.0", "1.1.0", "1.2.0"):
+        repository.promote("doubler", release, percent=10)
+    found = repository.rollback("doubler", release="1.0.0")
+    assert releases_on(found) == [
+        ("1.2.0", 10, "recall"),
+        ("1.1.0", 10, "recall"),
+        ("1.0.0", 100, ""),
+    ]
+    with pytest.raises(Missing, match="has there 1.0.0"):
+        repository.rollback("doubler")
+    with pytest.raises(Missing, match="not on the channel beta"):
+        repository.halt("doubler", "1.0.0", "beta")
+    with pytest.raises(Missing, match="not on any channel"):
+        repository.recall("doubler", "3.0.0")
+
+
+def test_a_revoked_release_cannot_be_promoted(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path, "doubler", "1.0.0", "1.1.0")
+    found = repository.revoke("doubler", "1.1.0")
+    bad = repository.manifest("doubler", "1.1.0")
+    good = repository.manifest("doubler", "1.0.0")
+    assert bad.file(bad.main).sha256 in found.revoked
+    assert good.file(good.main).sha256 not in found.revoked
+    with pytest.raises(RepositoryError, match="revoked, or below the floor: doubler 1.1.0"):
+        repository.promote("doubler", "1.1.0")
+    repository.set_floor("doubler", "1.0.1")
+    with pytest.raises(RepositoryError, match="revoked, or below the floor: doubler 1.0.0"):
+        repository.promote("doubler", "1.0.0")
+    repository.set_floor("doubler", None)
+    repository.promote("doubler", "1.0.0")
+    with pytest.raises(Missing, match="no release 9"):
+        repository.promote("doubler", "9")
+    with pytest.raises(RepositoryError, match="percent: expected 0 to 100, got 101"):
+        repository.promote("doubler", "1.0.0", percent=101)
+
+
+def test_signing_again_before_it_is_too_late(tmp_path: Path) -> None:
+    clock = SetClock()
+    repository = Repository.create(tmp_path / "repository", clock=clock)
+    assert repository.resign() == []
+    clock.go_on(hours=13)
+    assert repository.resign() == ["timestamp"]
+    clock.go_on(hours=13)
+    assert repository.resign() == ["rollout", "snapshot", "timestamp"]
+    assert repository.expires()["timestamp"] == "2026-01-03T02:00:00Z"
+    clock.go_on(days=4)
+    assert repository.resign(force=True) == ["rollout", "snapshot", "timestamp"]
+    signed = json.loads((repository.public / "metadata/timestamp.json").read_bytes())["signed"]
+    assert signed["x-palmkit-signed"] == "2026-01-06T02:00:00Z"
+
+
+def test_keys_are_readable_by_their_owner_only_and_may_be_encrypted(tmp_path: Path) -> None:
+    file = write_model(tmp_path / "model.palm")
+    repository = Repository.create(tmp_path / "repository", passphrase="a long sentence")
+    keys = sorted((repository.folder / "keys").glob("*.pem"))
+    assert [key.stem for key in keys] == sorted(
+        ["root", "targets", "models", "rollout", "snapshot", "timestamp"]
+    )
+    for key in keys:
+        assert stat.S_IMODE(key.stat().st_mode) == 0o600
+        assert b"ENCRYPTED" in key.read_bytes()
+    asked: list[str] = []
+
+    def secrets(name: str) -> str:
+        asked.append(name)
+        return "a long sentence"
+
+    again = Repository.open(repository.folder, secrets)
+    again.publish("doubler", "1.0.0", [file], QUICK)
+    assert "models.pem" in asked and "root.pem" not in asked
+    wrong = Repository.open(repository.folder, lambda name: "another")
+    with pytest.raises(RepositoryError, match="the key cannot be opened: encrypted:"):
+        wrong.resign(force=True)
+    unset = Repository.open(repository.folder)
+    with pytest.raises(RepositoryError, match=r"passphrase, in \$PALMKIT_PASSPHRASE: rollout.pem"):
+        unset.resign(force=True)
+
+
+def test_publisher_and_server_with_their_own_keys(tmp_path: Path) -> None:
+    """CI signs a release with `models` alone; the server, without it, lets devices see it."""
+    repository = make_repository(tmp_path)
+    ci = repository.folder / "keys"
+    server = tmp_path / "server" / "keys"
+    server.mkdir(parents=True)
+    (server.parent / "repository.json").write_text(
+        json.dumps({"schema": 1, "public": str(repository.public)})
+    )
+    (server / "keys.json").write_bytes((ci / "keys.json").read_bytes())
+    for name in ("rollout", "snapshot", "timestamp"):
+        (ci / f"{name}.pem").rename(server / f"{name}.pem")
+
+    file = write_model(tmp_path / "new.palm", 5.0)
+    Repository.open(repository.folder).publish("doubler", "2.0.0", [file], QUICK)
+    device = Device(tmp_path / "device", repository.root())
+    updater = device.refresh(repository.public)
+    assert updater.get_targetinfo("models/doubler/2.0.0.json") is None
+    with pytest.raises(RepositoryError, match="the keys of rollout are not here"):
+        Repository.open(repository.folder).promote("doubler", "2.0.0")
+
+    online = Repository.open(server.parent)
+    assert online.pending() == ["model-doubler"]
+    assert online.resign() == ["snapshot", "timestamp"]
+    assert online.pending() == []
+    assert device.get(repository.public, "models/doubler/2.0.0.json")
+    online.promote("doubler", "2.0.0")
+    with pytest.raises(RepositoryError, match="the keys of model-doubler are not here"):
+        online.publish("doubler", "3.0.0", [file], QUICK)
+
+
+def test_what_is_half_published_is_not_seen_and_is_finished_later(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path)
+    device = Device(tmp_path / "device", repository.root())
+    names = {path.name for path in (repository.public / "metadata").iterdir()}
+    before = (repository.public / "metadata/timestamp.json").read_bytes()
+    file = write_model(tmp_path / "new.palm", 3.0)
+    repository.publish("doubler", "1.1.0", [file], QUICK)
+    # As after a power cut before the last file was written.
+    (repository.public / "metadata/timestamp.json").write_bytes(before)
+    new = {path.name for path in (repository.public / "metadata").iterdir()} - names
+    assert new == {"2.model-doubler.json", "3.snapshot.json"}
+    assert device.refresh(repository.public).get_targetinfo("models/doubler/1.1.0.json") is None
+    repository.publish("doubler", "1.1.0", [file], QUICK)
+    assert device.get(repository.public, "models/doubler/1.1.0.json")
+
+
+def test_who_writes_into_the_storage_is_not_believed(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path, "doubler", "1.0.0")
+    metadata = repository.public / "metadata"
+    forged = json.loads((metadata / "1.model-doubler.json").read_bytes())
+    forged["signed"]["version"] = 2
+    (metadata / "2.model-doubler.json").write_text(json.dumps(forged))
+    with pytest.raises(RepositoryError, match="not signed by who may sign it: model-doubler"):
+        repository.resign(force=True)
+    (metadata / "2.model-doubler.json").unlink()
+    target = next((repository.public / "targets/models/doubler").glob("*1.0.0.json"))
+    target.write_bytes(target.read_bytes().replace(b"doubler", b"halver_"))
+    with pytest.raises(RepositoryError, match="damaged in"):
+        repository.manifest("doubler", "1.0.0")
+
+
+def test_two_writers_of_one_version_conflict(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path)
+    with pytest.raises(Conflict, match="metadata/1.root.json"):
+        repository.storage.create("metadata/1.root.json", b"other")
+
+
+def promote_often(folder: Path, channel: str, times: int) -> None:
+    repository = Repository.open(folder)
+    for percent in range(times):
+        repository.promote("doubler", "1.0.0", channel, percent)
+
+
+def test_processes_that_write_at_once_take_turns(tmp_path: Path) -> None:
+    repository = make_repository(tmp_path)
+    context = multiprocessing.get_context("spawn")
+    writers = [
+        context.Process(target=promote_often, args=(repository.folder, channel, 5))
+        for channel in ("stable", "beta", "canary")
+    ]
+    for writer in writers:
+        writer.start()
+    device = Device(tmp_path / "device", repository.root())
+    while any(writer.is_alive() for writer in writers):
+        policy.parse(device.get(repository.public, "rollout/doubler.json"))
+    for writer in writers:
+        writer.join()
+        assert writer.exitcode == 0
+    found = repository.policy("doubler")
+    assert found.epoch == 1 + 15
+    for channel in ("stable", "beta", "canary"):
+        assert releases_on(found, channel) == [("1.0.0", 4, "")]
+    assert repository.pending() == []
+
+
+def test_a_folder_that_is_no_repository_or_is_one_already(tmp_path: Path) -> None:
+    with pytest.raises(Missing, match="no repository, make one with palmkit models create"):
+        Repository.open(tmp_path)
+    repository = Repository.create(tmp_path / "repository")
+    with pytest.raises(RepositoryError, match="there is a repository already"):
+        Repository.create(repository.folder)
