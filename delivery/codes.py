@@ -40,6 +40,8 @@ Code: TypeAlias = Literal[
     "quarantined",
     "stale",
     "state_rebuilt",
+    # what a server says of a report
+    "report_invalid",
 ]
 
 CODES: frozenset[str] = frozenset(get_args(Code))
