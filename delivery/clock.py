@@ -1,0 +1,73 @@
+"""The time by which signed metadata expires, proof against a clock that was set back."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Callable
+from datetime import datetime, timedelta, timezone
+from pathlib import Path
+
+from palmkit.delivery import durable
+
+# A clock this little behind is wrong, not turned back.
+TOLERANCE = timedelta(days=1)
+
+
+def _wall() -> datetime:
+    return datetime.now(timezone.utc)
+
+
+class Clock:
+    """The device's clock, held above a high-water mark: the latest time that was ever proved.
+
+    Only the build date and times under a verified signature move the mark. An unsigned time (the
+    Date of an HTTP answer) does not: whoever sends it once from far ahead would make all metadata
+    look expired for good. Nor does the device's own clock, which may run ahead by mistake.
+    """
+
+    def __init__(
+        self,
+        file: Path | None = None,
+        not_before: datetime | None = None,
+        wall: Callable[[], datetime] = _wall,
+    ) -> None:
+        """file: where the mark is kept, None: nowhere. not_before, and what wall gives: aware."""
+        self._file, self._wall = file, wall
+        self._not_before = not_before or datetime(2000, 1, 1, tzinfo=timezone.utc)
+        self.mark: datetime = self._not_before
+        self._authority: str = ""
+        if file is not None:
+            # A mark that cannot be read is one that is lost: the next signed time makes it anew.
+            with contextlib.suppress(OSError, ValueError):
+                kept, _, authority = file.read_text("ascii").strip().partition(" ")
+                time = datetime.fromisoformat(kept).astimezone(timezone.utc)
+                self.mark, self._authority = max(self.mark, time), authority
+
+    def now(self) -> datetime:
+        """The clock's time, or the mark where the clock is more than a day behind it (UTC)."""
+        wall = self._wall()
+        return self.mark if wall < self.mark - TOLERANCE else wall
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether the clock cannot be right."""
+        return self._wall() < self.mark - TOLERANCE
+
+    def trust(self, authority: str) -> None:
+        """Say whose signatures count; what others proved is forgotten.
+
+        So a stolen key that signed a time from far ahead does no harm once it was replaced.
+        """
+        if authority != self._authority:
+            self.mark, self._authority = self._not_before, authority
+
+    def learn(self, time: datetime) -> None:
+        """Take note of a time (aware) that a verified signature says has passed.
+
+        Raises OSError where the mark cannot be kept.
+        """
+        if time > self.mark:
+            self.mark = time.astimezone(timezone.utc)
+            if self._file is not None:
+                text = f"{self.mark.isoformat()} {self._authority}"
+                durable.write(self._file, text.encode("ascii"))

@@ -1,0 +1,396 @@
+"""Fetching a file over every fault of a network: it comes whole, or the device is as it was."""
+
+import errno
+import hashlib
+import os
+import random
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from palmkit.delivery import download
+from palmkit.delivery.download import fetch
+from palmkit.delivery.http import Http, HttpError
+from palmkit.delivery.manifest import File
+from palmkit.delivery.store import BlobStore
+from palmkit.engine.errors import DeliveryError
+from tests.delivery.fault_server import Fault, FaultServer, serving
+from tests.delivery.test_http import QUICK
+
+CONTENT = random.Random(1).randbytes(400_000)
+SHA256 = hashlib.sha256(CONTENT).hexdigest()
+FILE = File("face-1.0.palm", len(CONTENT), SHA256)
+PATH = f"/targets/models/face/{SHA256}.face-1.0.palm"
+
+
+class Device:
+    def __init__(self, folder: Path, *servers: FaultServer) -> None:
+        self.folder, self.store, self.servers = folder, BlobStore(folder), servers
+        self.http, self.events, self.progress = Http(QUICK), list[str](), list[int]()
+
+    def fetch(self, file: File = FILE, **options: Any) -> Path:
+        path = fetch(
+            self.store,
+            "face",
+            file,
+            [server.url for server in self.servers],
+            self.http,
+            on_progress=lambda received, total: self.progress.append(received),
+            on_event=self.events.append,
+            **options,
+        )
+        assert hashlib.sha256(path.read_bytes()).hexdigest() in path.name
+        return path
+
+    def fail(self, file: File = FILE, **options: Any) -> DeliveryError:
+        with pytest.raises(DeliveryError) as caught:
+            self.fetch(file, **options)
+        return caught.value
+
+    @property
+    def part(self) -> bytes:
+        part = self.store.part(SHA256)
+        return part.read_bytes() if part.exists() else b""
+
+    def have(self, content: bytes, **notes: str) -> None:
+        """As if a fetch had ended here."""
+        with self.store.lock():
+            self.store.part(SHA256).write_bytes(content)
+            self.store.note(SHA256, **notes)
+
+
+@pytest.fixture
+def server() -> Iterator[FaultServer]:
+    with serving() as server:
+        server.files[PATH] = CONTENT
+        yield server
+
+
+@pytest.fixture
+def mirror() -> Iterator[FaultServer]:
+    with serving() as server:
+        server.files[PATH] = CONTENT
+        yield server
+
+
+@pytest.fixture
+def device(tmp_path: Path, server: FaultServer) -> Iterator[Device]:
+    device = Device(tmp_path / "store", server)
+    yield device
+    device.http.close()
+
+
+def ranges(server: FaultServer) -> list[str | None]:
+    return [request.headers.get("Range") for request in server.requests]
+
+
+def test_a_file_is_fetched_once(device: Device, server: FaultServer) -> None:
+    assert device.fetch() == device.fetch()
+    assert (len(server.requests), device.events) == (1, ["download_ok"])
+    assert device.progress == sorted(device.progress) and device.progress[-1] == len(CONTENT)
+    assert device.store.size_bytes() == len(CONTENT), "nothing else is left"
+
+
+def test_a_truncated_body_is_resumed_where_it_ended(device: Device, server: FaultServer) -> None:
+    server.faults[PATH] = Fault("truncated", times=3, at=100_000)
+    device.fetch()
+    assert ranges(server) == [None, "bytes=100000-", "bytes=200000-", "bytes=300000-"]
+    assert all("If-Range" in request.headers for request in server.requests[1:])
+
+
+def test_a_server_that_always_breaks_off_is_left_and_what_came_is_kept(
+    device: Device, server: FaultServer
+) -> None:
+    server.faults[PATH] = Fault("truncated", at=10_000)
+    assert device.fail().code == "download_fail"
+    assert len(server.requests) == 3 and device.part == CONTENT[:30_000]
+    server.faults.clear()
+    device.fetch()
+    assert ranges(server)[-1] == "bytes=30000-"
+    assert device.events == ["download_resume", "download_ok"]
+
+
+@pytest.mark.parametrize("kind", ["flipped", "other"])
+def test_wrong_bytes_are_dropped_and_after_three_not_fetched_again(
+    device: Device, server: FaultServer, kind: str
+) -> None:
+    server.faults[PATH] = Fault(kind)
+    assert [device.fail(metadata="7").code for _ in range(5)] == ["hash_mismatch"] * 5
+    assert len(server.requests) == 3 and device.part == b""
+    assert device.events == ["hash_mismatch"] * 3
+    server.faults.clear()
+    assert device.fail(metadata="7").code == "hash_mismatch", "nothing was published since"
+    assert len(server.requests) == 3
+    device.fetch(metadata="8")
+
+
+def test_wrong_bytes_of_one_mirror_do_no_harm(
+    device: Device, server: FaultServer, mirror: FaultServer
+) -> None:
+    device.servers = (server, mirror)
+    server.faults[PATH] = Fault("flipped")
+    device.fetch()
+    assert device.events == ["hash_mismatch", "download_ok"]
+    assert (len(server.requests), ranges(mirror)) == (1, [None])
+
+
+@pytest.mark.parametrize("kind", ["truncated", "hang", "refuse", "status"])
+def test_another_mirror_goes_on_where_one_failed(
+    device: Device, server: FaultServer, mirror: FaultServer, kind: str
+) -> None:
+    device.servers = (server, mirror)
+    device.have(CONTENT[:100_000], url=server.url + PATH, etag=f'"{SHA256[:16]}"')
+    server.faults[PATH] = Fault(kind)
+    device.fetch()
+    (request,) = mirror.requests
+    assert request.headers["Range"] == "bytes=100000-"
+    assert "If-Range" not in request.headers, "an ETag is that of one server"
+
+
+def test_an_error_of_the_first_mirror_is_told(
+    device: Device, server: FaultServer, mirror: FaultServer
+) -> None:
+    device.servers = (server, mirror)
+    server.faults[PATH] = Fault("status", status=503, headers={"Retry-After": "3600"})
+    mirror.stop()
+    error = device.fail()
+    assert isinstance(error, HttpError)
+    assert (error.code, error.status, error.retry_after_s) == ("download_fail", 503, 3600.0)
+
+
+def test_an_endless_body_is_cut_at_the_size(device: Device, server: FaultServer) -> None:
+    server.faults[PATH] = Fault("endless", times=1)
+    began = time.monotonic()
+    device.fetch()
+    assert time.monotonic() - began < 2
+    server.files[PATH] = b"x" + CONTENT
+    server.faults[PATH] = Fault("endless")
+    device.store.collect([])
+    assert device.fail().code == "hash_mismatch"
+
+
+def test_a_body_that_drips_is_given_up_and_resumed_later(
+    device: Device, server: FaultServer
+) -> None:
+    server.faults[PATH] = Fault("drip", at=50_000, every_s=0.02)
+    began = time.monotonic()
+    assert device.fail().code == "download_fail"
+    assert time.monotonic() - began < 5
+    left = len(device.part)
+    assert 150_000 < left < 200_000
+    server.faults.clear()
+    device.fetch()
+    assert ranges(server)[-1] == f"bytes={left}-"
+
+
+@pytest.mark.parametrize("status", [500, 503, 429])
+def test_a_server_in_trouble_is_asked_again(
+    device: Device, server: FaultServer, status: int
+) -> None:
+    server.faults[PATH] = Fault("status", times=2, status=status, headers={"Retry-After": "0"})
+    device.fetch()
+    assert len(server.requests) == 3
+
+
+def test_what_is_not_there_is_asked_for_once(device: Device, server: FaultServer) -> None:
+    server.files.clear()
+    error = device.fail()
+    assert isinstance(error, HttpError) and error.status == 404
+    assert len(server.requests) == 1
+
+
+def test_a_server_without_ranges_starts_again(device: Device, server: FaultServer) -> None:
+    server.faults[PATH] = Fault("range_ignored")
+    device.have(CONTENT[:100_000], url=server.url + PATH)
+    device.fetch()
+    assert ranges(server) == ["bytes=100000-"]
+
+
+def test_a_file_that_changed_on_the_server_starts_again(
+    device: Device, server: FaultServer
+) -> None:
+    device.have(b"x" * 100_000, url=server.url + PATH, etag='"old"')
+    device.fetch()
+    (request,) = server.requests
+    assert (request.headers["Range"], request.headers["If-Range"]) == ("bytes=100000-", '"old"')
+    assert device.events == ["download_resume", "download_ok"]
+
+
+def test_a_range_of_another_place_starts_again(device: Device, server: FaultServer) -> None:
+    device.have(CONTENT[:100_000], url=server.url + PATH)
+    server.faults[PATH] = Fault("wrong_range", times=1)
+    device.fetch()
+    assert ranges(server) == ["bytes=100000-", None]
+
+
+def test_a_range_that_cannot_be_satisfied_starts_again(device: Device, server: FaultServer) -> None:
+    device.have(CONTENT[:100_000], url=server.url + PATH)
+    server.faults[PATH] = Fault("status", times=1, status=416)
+    device.fetch()
+    assert ranges(server) == ["bytes=100000-", None]
+    server.faults[PATH] = Fault("status", status=416)
+    device.store.collect([])
+    assert device.fail().code == "download_fail"
+
+
+@pytest.mark.parametrize("left", [b"x" * 100, b"x" * len(CONTENT), b"x" * (len(CONTENT) + 1)])
+def test_garbage_left_by_a_power_loss_costs_one_more_transfer_and_no_strike(
+    device: Device, server: FaultServer, left: bytes
+) -> None:
+    device.have(left, url=server.url + PATH)
+    server.faults[PATH] = Fault("etagless")
+    device.fetch()
+    assert "hash_mismatch" not in device.events
+
+
+def test_progress_may_end_it(device: Device, server: FaultServer) -> None:
+    def stop(received: int, total: int) -> None:
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fetch(device.store, "face", FILE, [server.url], device.http, on_progress=stop)
+    assert 0 < len(device.part) < len(CONTENT)
+    device.fetch()
+    assert ranges(server)[1] is not None
+
+
+def test_a_full_disk_leaves_nothing_half(
+    device: Device, server: FaultServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = device.fetch()
+    other = random.Random(2).randbytes(300_000)
+    sha256 = hashlib.sha256(other).hexdigest()
+    server.files[f"/targets/models/face/{sha256}.b.palm"] = other
+
+    class Full:
+        def __init__(self, file: Any) -> None:
+            self.file, self.left = file, 100_000
+
+        def __enter__(self) -> "Full":
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            self.file.close()
+
+        def write(self, content: bytes) -> None:
+            self.left -= len(content)
+            if self.left < 0:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            self.file.write(content)
+
+    def opening(path: Path, mode: str) -> Full:
+        return Full(open(path, mode))
+
+    monkeypatch.setattr(download, "open", opening, raising=False)
+    assert device.fail(File("b.palm", len(other), sha256)).code == "disk_full"
+    assert not device.store.part(sha256).exists()
+    assert device.store.path(SHA256) == before
+    monkeypatch.undo()
+    device.fetch(File("b.palm", len(other), sha256))
+
+
+def test_a_really_full_disk(server: FaultServer, tmp_path: Path) -> None:
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(tmp_path)], capture_output=True
+    )
+    if mounted.returncode:
+        pytest.skip("needs the right to mount a tmpfs")
+    try:
+        device = Device(tmp_path / "store", server)
+        before = device.fetch()
+        (tmp_path / "fill").write_bytes(bytes(6 << 20))
+        big = File("face-1.0.palm", 4 << 20, "0" * 64)
+        assert device.fail(big).code == "disk_full"
+        assert device.store.path(SHA256) == before and len(server.requests) == 1
+        device.http.close()
+    finally:
+        subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+FETCH = """
+import sys
+from pathlib import Path
+from palmkit.delivery.download import fetch
+from palmkit.delivery.http import Http
+from palmkit.delivery.manifest import File
+from palmkit.delivery.store import BlobStore
+folder, url, name, size, sha256 = sys.argv[1:]
+print("ready", flush=True)
+input()
+path = fetch(BlobStore(Path(folder)), "face", File(name, int(size), sha256), [url], Http())
+print(path, flush=True)
+"""
+
+
+def start_process(device: Device, server: FaultServer) -> "subprocess.Popen[str]":
+    file = [FILE.name, str(FILE.size), FILE.sha256]
+    process = subprocess.Popen(
+        [sys.executable, "-c", FETCH, str(device.folder), server.url, *file],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    assert process.stdout is not None and process.stdout.readline() == "ready\n"
+    return process
+
+
+def go(process: "subprocess.Popen[str]") -> None:
+    assert process.stdin is not None
+    process.stdin.write("\n")
+    process.stdin.flush()
+
+
+def test_two_processes_fetch_it_once(device: Device, server: FaultServer) -> None:
+    server.faults[PATH] = Fault("drip", times=1, at=399_990, every_s=0.03)
+    processes = [start_process(device, server) for _ in range(2)]
+    for process in processes:
+        go(process)
+    outputs = [process.communicate(timeout=60)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    assert outputs[0] == outputs[1] == f"{device.store.path(SHA256)}\n"
+    assert len(server.requests) == 1
+
+
+def test_kill_9_in_the_middle_then_resume(device: Device, server: FaultServer) -> None:
+    server.faults[PATH] = Fault("drip", times=1, at=200_000, every_s=0.02)
+    process = start_process(device, server)
+    go(process)
+    while len(device.part) < 196_608:
+        assert process.poll() is None
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.communicate()
+    assert device.store.path(SHA256) is None
+    device.fetch(wait_s=5)
+    resumed = ranges(server)[-1]
+    assert resumed is not None and 196_608 <= int(resumed[6:-1]) < 201_000
+    assert device.store.size_bytes() == len(CONTENT)
+
+
+def test_threads_wait_for_each_other(device: Device, server: FaultServer) -> None:
+    paths: list[Path] = []
+    threads = [threading.Thread(target=lambda: paths.append(device.fetch())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(set(paths)) == 1 and len(paths) == 4 and len(server.requests) == 1
+
+
+def test_no_place_to_fetch_from(device: Device) -> None:
+    device.servers = ()
+    assert device.fail().code == "download_fail"
+
+
+def test_an_empty_file(device: Device, server: FaultServer) -> None:
+    sha256 = hashlib.sha256(b"").hexdigest()
+    server.files[f"/targets/models/face/{sha256}.e"] = b""
+    assert device.fetch(File("e", 0, sha256)).read_bytes() == b""
+    assert os.listdir(device.folder / "tmp") == []
