@@ -10,7 +10,17 @@ from importlib.resources import files
 from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
-from typing import Any, ClassVar, Generic, Literal, Protocol, TypeAlias, TypeVar, get_args
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    ClassVar,
+    Generic,
+    Literal,
+    Protocol,
+    TypeAlias,
+    TypeVar,
+    get_args,
+)
 from weakref import WeakValueDictionary
 
 import numpy as np
@@ -29,6 +39,9 @@ from palmkit.kits.image import (
 )
 from palmkit.kits.stream import Stream
 from palmkit.kits.tracks import Clock
+
+if TYPE_CHECKING:
+    from palmkit.kits.delivered import Current, Turns
 
 Mode: TypeAlias = Literal["image", "video", "stream"]
 Precision: TypeAlias = Literal["high", "normal", "low"]
@@ -140,9 +153,11 @@ class Kit(ABC, Generic[Result]):
         mode: Mode,
         on_result: Callable[[Result, Image, float | None], None] | None,
         on_error: Callable[[Exception], None] | None,
+        *models: Current,
     ) -> None:
-        """Check the options; subclasses open their models after it.
+        """Check the options; subclasses open their models before it.
 
+        models: those that the kit uses.
         on_result: stream mode only, called in a worker thread with each result, the upright
         frame it is of (RGB) and its timestamp_ms.
         on_error: stream mode only, called in the worker thread with what went wrong; left out,
@@ -155,11 +170,31 @@ class Kit(ABC, Generic[Result]):
         self._mode: Mode = mode
         self._clock = Clock()
         self._lock = threading.Lock()
+        self._models = models
+        self._turns: Turns | None = None
+        if any(model.is_delivered for model in models):
+            from palmkit.kits.delivered import Turns
+
+            self._turns = Turns(models)
+            self._turns.settle(self._adopt)
+        else:
+            self._adopt()
         self._closed = False
         self._on_result = on_result
         self._stream: Stream[tuple[Image, float | None, Part | None]] | None = None
         if mode == "stream":
             self._stream = Stream(self._deliver, on_error)
+
+    def _adopt(self) -> None:  # noqa: B027
+        """Take from the models what the kit has of them; some of them may be others than before.
+
+        Raises ModelError if they are no models for this kit.
+        """
+
+    @property
+    def releases(self) -> Mapping[str, str]:
+        """The version of each delivered model that the kit uses now, by model and channel."""
+        return {each.name: each.version for each in self._models if each.is_delivered}
 
     @abstractmethod
     def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Result:
@@ -191,9 +226,14 @@ class Kit(ABC, Generic[Result]):
 
     def _step(self, picture: Image, roi: Part | None, timestamp_ms: float | None) -> Result:
         if self._mode == "image":
-            return self._look(picture, roi, None)
+            return self._take_turn(picture, roi, None)
         with self._lock:
-            return self._look(picture, roi, self._clock.tick(timestamp_ms))
+            return self._take_turn(picture, roi, self._clock.tick(timestamp_ms))
+
+    def _take_turn(self, picture: Image, roi: Part | None, time_s: float | None) -> Result:
+        if self._turns is None:
+            return self._look(picture, roi, time_s)
+        return self._turns.look(lambda: self._look(picture, roi, time_s), self._adopt)
 
     def submit(
         self,

@@ -4,6 +4,7 @@ import subprocess
 import sys
 
 HEAVY = {"numpy", "cv2", "PIL", "onnx", "onnxruntime", "torch", "tflite", "tqdm", "requests"}
+HEAVY |= {"tuf", "cryptography", "sqlite3", "zstandard", "packaging", "starlette", "sqlalchemy"}
 
 
 def imported_by(code: str) -> set[str]:
@@ -23,3 +24,9 @@ def test_importing_a_kit_leaves_out_what_it_may_not_need() -> None:
     loaded = imported_by("from palmkit.kits import FaceDetector")
     assert "numpy" in loaded
     assert not loaded & (HEAVY - {"numpy"})
+
+
+def test_asking_for_models_imports_only_what_a_local_answer_takes() -> None:
+    assert not imported_by("import palmkit.delivery") & HEAVY
+    code = "from palmkit import delivery; delivery.get('face_detector', 'local')"
+    assert not imported_by(code) & (HEAVY - {"numpy", "sqlite3"})

@@ -28,6 +28,18 @@ PUBLIC = {
         "segment_portrait",
         "write_image",
     ],
+    "palmkit.delivery": [
+        "Client",
+        "Release",
+        "configure",
+        "get",
+        "hint",
+        "mark_ok",
+        "refresh",
+        "report_failure",
+        "reports",
+        "status",
+    ],
     "palmkit.engine": [
         "BackendError",
         "Graph",

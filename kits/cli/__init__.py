@@ -29,9 +29,12 @@ COMMANDS = (
     "show",
     "ops",
     "bench",
+    "models",
 )
 
-DESCRIPTION = "Ready-made vision kits that run on this machine and never open a connection."
+DESCRIPTION = (
+    "Ready-made vision kits that run on this machine. Only `palmkit models` opens connections."
+)
 EXAMPLES = """\
 examples:
   palmkit face group.jpg -o found.jpg      draw the faces found
@@ -42,6 +45,7 @@ examples:
   palmkit convert net.onnx -o net.palm     a model of another kind
   palmkit check net.palm --source net.onnx does it give the same numbers
   palmkit info net.palm                    what is in a model
+  palmkit models list                      the models that are here
   palmkit COMMAND --help                   more of these
 """
 

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palmkit.kits.cli import models
+from palmkit.kits.cli import model_files
 from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
 
 if TYPE_CHECKING:
@@ -70,8 +70,8 @@ def add(commands: Commands) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("models", nargs="+", metavar="MODEL", help=models.FILES)
-    models.add_shapes(parser)
+    parser.add_argument("models", nargs="+", metavar="MODEL", help=model_files.FILES)
+    model_files.add_shapes(parser)
     parser.add_argument(
         "--threads",
         type=_counts,
@@ -118,7 +118,7 @@ def add(commands: Commands) -> None:
         metavar="JOB[,JOB]",
         help="face, mesh, mesh_video, portrait, gesture, gesture_video; or all",
     )
-    models.add_source_options(parser)
+    model_files.add_source_options(parser)
 
 
 def _counts(text: str) -> tuple[int, ...]:
@@ -178,7 +178,7 @@ def run(options: argparse.Namespace) -> int:
 
 def _read(options: argparse.Namespace) -> list[tuple[str, Graph]]:
     """All models first: a file that cannot be read ends it before anything is timed."""
-    return [(path, models.read(options, path)) for path in options.models]
+    return [(path, model_files.read(options, path)) for path in options.models]
 
 
 def _alone(options: argparse.Namespace) -> int:

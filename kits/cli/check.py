@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from palmkit.kits.cli import models
+from palmkit.kits.cli import model_files
 from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
 
 if TYPE_CHECKING:
@@ -53,7 +53,7 @@ def add(commands: Commands) -> None:
         examples=EXAMPLES,
     )
     parser.add_argument("model", metavar="OUT.palm", help="the model to check")
-    parser.add_argument("--source", required=True, metavar="IN", help=models.FILES)
+    parser.add_argument("--source", required=True, metavar="IN", help=model_files.FILES)
     parser.add_argument(
         "--input",
         dest="inputs",
@@ -64,7 +64,7 @@ def add(commands: Commands) -> None:
         help="what an input gets: an .npy file, a picture, or a number for all its elements; "
         "inputs left out are random",
     )
-    models.add_shapes(parser)
+    model_files.add_shapes(parser)
     parser.add_argument(
         "--range",
         nargs=2,
@@ -95,7 +95,7 @@ def add(commands: Commands) -> None:
     )
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
-    models.add_source_options(parser)
+    model_files.add_source_options(parser)
 
 
 def _input(text: str) -> tuple[str, str]:
@@ -125,8 +125,8 @@ def run(options: argparse.Namespace) -> int:
             bar.update()
 
         report("read")
-        file = models.shaped(options, engine.convert(options.model))
-        plain = models.read(options, options.source)
+        file = model_files.shaped(options, engine.convert(options.model))
+        plain = model_files.read(options, options.source)
         _need_same_borders(file, plain)
         notes: list[str] = []
         try:

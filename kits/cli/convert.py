@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from palmkit.kits.cli import models
+from palmkit.kits.cli import model_files
 from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
 
 DESCRIPTION = f"""\
@@ -14,7 +14,7 @@ names and layouts. Operators that have no rule are listed all at once, and nothi
 `palmkit check` compares the result with the source. With an OUT that ends with .onnx, any model
 that can be read becomes ONNX, for other engines, as far as ONNX has the operators.
 
-{models.EXTRAS}"""
+{model_files.EXTRAS}"""
 EXAMPLES = """\
   palmkit convert detector.onnx -o detector.palm
   palmkit convert detector.tflite -o detector.palm --fp16         half the size, weights rounded
@@ -37,11 +37,11 @@ def add(commands: Commands) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("model", metavar="IN", help=models.FILES)
+    parser.add_argument("model", metavar="IN", help=model_files.FILES)
     parser.add_argument(
         "-o", "--output", metavar="OUT", required=True, help="file to write: .palm or .onnx"
     )
-    models.add_shapes(parser)
+    model_files.add_shapes(parser)
     parser.add_argument(
         "--fp16",
         action="store_true",
@@ -56,7 +56,7 @@ def add(commands: Commands) -> None:
         help="say something of the model in its file; may be repeated",
     )
     parser.add_argument("-q", "--quiet", action="store_true", help="print errors only")
-    models.add_source_options(parser)
+    model_files.add_source_options(parser)
 
 
 def _entry(text: str) -> tuple[str, str]:
@@ -83,7 +83,7 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"-o: would overwrite the source: {options.output}")
     with progress_bar(2, "step", options.quiet) as bar:
         bar.set_description("read")
-        graph = models.read(options)
+        graph = model_files.read(options)
         bar.update()
         bar.set_description("write")
         graph = replace(graph, metadata={**graph.metadata, **dict(options.metadata)})

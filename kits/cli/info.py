@@ -8,7 +8,7 @@ from pathlib import Path
 from textwrap import shorten
 from typing import TYPE_CHECKING, Any
 
-from palmkit.kits.cli import models, plan
+from palmkit.kits.cli import model_files, plan
 from palmkit.kits.cli.command import Commands, UsageError, add_command
 
 if TYPE_CHECKING:
@@ -49,14 +49,14 @@ def add(commands: Commands) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("model", metavar="FILE", help=models.FILES)
-    models.add_shapes(parser)
+    parser.add_argument("model", metavar="FILE", help=model_files.FILES)
+    model_files.add_shapes(parser)
     parser.add_argument("--json", action="store_true", help="as one JSON object")
     form = parser.add_mutually_exclusive_group()
     form.add_argument("--graph", action="store_true", help="the whole graph as text")
     form.add_argument("--plan", action="store_true", help="what runs, in which order and memory")
     plan.add_options(parser)
-    models.add_source_options(parser)
+    model_files.add_source_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -68,7 +68,7 @@ def run(options: argparse.Namespace) -> int:
     if options.graph and options.json:
         raise UsageError("--graph and --json: expected one of them")
     plan.check_options(options)
-    graph = models.read(options)
+    graph = model_files.read(options)
     if options.graph:
         print(graph)
         return 0

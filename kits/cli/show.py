@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 from pathlib import Path
 
-from palmkit.kits.cli import models
+from palmkit.kits.cli import model_files
 from palmkit.kits.cli.command import Commands, UsageError, add_command, write_whole
 
 DESCRIPTION = """\
@@ -33,7 +33,7 @@ def add(commands: Commands) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("model", metavar="FILE", help=models.FILES)
+    parser.add_argument("model", metavar="FILE", help=model_files.FILES)
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT.svg", help="file to write: .svg, .html, .dot"
     )
@@ -42,8 +42,8 @@ def add(commands: Commands) -> None:
         action="store_true",
         help="after the graph passes, as backend cpu runs it, and which nodes run in numpy",
     )
-    models.add_shapes(parser)
-    models.add_source_options(parser)
+    model_files.add_shapes(parser)
+    model_files.add_source_options(parser)
 
 
 def run(options: argparse.Namespace) -> int:
@@ -57,7 +57,7 @@ def run(options: argparse.Namespace) -> int:
     if draw is None:
         endings = ", ".join(FORMATS)
         raise UsageError(f"-o: expected a name that ends with {endings}, got {options.output!r}")
-    graph = models.read(options)
+    graph = model_files.read(options)
     in_numpy = None
     if options.optimised:
         graph = optimise(graph)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
+from palmkit.kits.delivered import Current
 from palmkit.kits.detector import Detector, is_cut
 from palmkit.kits.face.decode import SIDE_MULTIPLE, Candidates, merge
 from palmkit.kits.image import (
@@ -27,8 +28,6 @@ from palmkit.kits.kit import (
     ModelSource,
     Precision,
     between,
-    open_model,
-    shipped_model,
     threshold,
     whole,
 )
@@ -87,7 +86,8 @@ class FaceDetector(Kit[Faces]):
         detect_every: video and stream: look at the whole frame every so many frames, and whenever
         a face is lost or there is none; between, only around each face.
         smoothing: video and stream: steady boxes and points with a one-euro filter.
-        model: a path of a model like the one shipped, or an open one; None: the one shipped.
+        model: a path of a model like the one shipped, "face_detector@stable" for the newest that is
+        delivered (see palmkit.delivery), or an open one; None: the one shipped.
         on_result, on_error: stream mode, see submit.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
@@ -100,9 +100,8 @@ class FaceDetector(Kit[Faces]):
             between("min_score", min_score, 0, 1)
         if tile is not None:
             whole("tile", tile, SIDE_MULTIPLE)
-        network = open_model(model or shipped_model("face_detector"), threads, precision)
-        self._network = Detector(network, len(KEYPOINTS), MAX_ENLARGED)
-        self._min_score = threshold(network) if min_score is None else min_score
+        self._model = Current(model, "face_detector", threads, precision)
+        self._given_min_score = min_score
         self._max_faces = max_faces
         self._min_face = min_face
         self._size = int(size)
@@ -110,7 +109,13 @@ class FaceDetector(Kit[Faces]):
         self._detect_every = detect_every
         self._smoothing = smoothing
         self._forget()
-        super().__init__(mode, on_result, on_error)
+        super().__init__(mode, on_result, on_error, self._model)
+
+    def _adopt(self) -> None:
+        network = self._model.model
+        given = self._given_min_score
+        self._min_score = threshold(network) if given is None else given
+        self._network = Detector(network, len(KEYPOINTS), MAX_ENLARGED)
 
     def detect(
         self,

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from palmkit.kits.boxes import Floats
 from palmkit.kits.closeup import CloseUpKit, settled
 from palmkit.kits.crop import Crop, sample
+from palmkit.kits.delivered import Current
 from palmkit.kits.face.actions import ratios
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.following import Mesh, Track, is_shrunk
@@ -27,9 +28,7 @@ from palmkit.kits.kit import (
     Precision,
     between,
     input_side,
-    open_model,
     output,
-    shipped_model,
     threshold,
     whole,
 )
@@ -88,7 +87,9 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         is lost or there is none; between, each face is only followed.
         smoothing: video and stream: steady meshes.
         focal_length: of the camera, in pixels, for the pose; see palmkit.kits.face.pose.head_pose.
-        model, detector: paths of models like those shipped, or open ones; None: those shipped.
+        model, detector: paths of models like those shipped, "face_mesh@stable" and
+        "face_detector@stable" for the newest delivered (see palmkit.delivery), or open ones; None:
+        those shipped.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
         whole("detect_every", detect_every, 1)
@@ -96,30 +97,40 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
             between("min_presence", min_presence, 0, 1)
         if focal_length is not None:
             between("focal_length", focal_length, 1, 1e6)
-        found_by = open_model(detector or shipped_model("face_detector"), threads, precision)
-        self._min_score = threshold(found_by) if min_score is None else min_score
-        between("min_score", self._min_score, 0, 1)
-        quick = SIZES[:-1] if size is None and tile is None else ()
-        self._quick = [
-            (each, FaceDetector(min_score=self._min_score * DOUBT, size=each, model=found_by))
-            for each in quick
-        ]
-        self._detector = FaceDetector(
-            min_score=self._min_score, size=size or SIZE, tile=tile, model=found_by
-        )
+        if min_score is not None:
+            between("min_score", min_score, 0, 1)
         if max_faces is not None:
             whole("max_faces", max_faces, 1)
         between("min_face", min_face, 0, math.inf)
-        self._model = open_model(model or shipped_model("face_mesh"), threads, precision)
-        self._side = input_side(self._model)
-        self._min_presence = threshold(self._model) if min_presence is None else min_presence
+        self._found_by = Current(detector, "face_detector", threads, precision)
+        self._meshed_by = Current(model, "face_mesh", threads, precision)
+        self._given_min_score = min_score
+        self._given_min_presence = min_presence
+        self._size = size
+        self._tile = tile
         self._max_count = max_faces
         self._min_face = min_face
         self._detect_every = detect_every
         self._smoothing = smoothing
         self._focal_length = focal_length
         self._forget()
-        super().__init__(mode, on_result, on_error)
+        super().__init__(mode, on_result, on_error, self._found_by, self._meshed_by)
+
+    def _adopt(self) -> None:
+        found_by, given = self._found_by.model, self._given_min_score
+        self._min_score = threshold(found_by) if given is None else given
+        quick = SIZES[:-1] if self._size is None and self._tile is None else ()
+        self._quick = [
+            (each, FaceDetector(min_score=self._min_score * DOUBT, size=each, model=found_by))
+            for each in quick
+        ]
+        self._detector = FaceDetector(
+            min_score=self._min_score, size=self._size or SIZE, tile=self._tile, model=found_by
+        )
+        self._model = self._meshed_by.model
+        self._side = input_side(self._model)
+        given = self._given_min_presence
+        self._min_presence = threshold(self._model) if given is None else given
 
     def detect(
         self,

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from palmkit.kits.boxes import Floats
 from palmkit.kits.closeup import CloseUpKit, settled
 from palmkit.kits.crop import Crop, sample
+from palmkit.kits.delivered import Current
 from palmkit.kits.detector import Detector
 from palmkit.kits.face.decode import SIDE_MULTIPLE
 from palmkit.kits.hands.crop import crop_from_keypoints, crop_from_landmarks
@@ -26,9 +27,7 @@ from palmkit.kits.kit import (
     Precision,
     between,
     input_side,
-    open_model,
     output,
-    shipped_model,
     threshold,
     whole,
 )
@@ -89,7 +88,9 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         hold_ms: with smoothing a gesture counts once it has been held so long.
         gestures: own ones, besides those that the model knows: a set or the path of its file;
         later changes of the set do not count.
-        model, detector: paths of models like those shipped, or open ones; None: those shipped.
+        model, detector: paths of models like those shipped, "hand_landmarks@stable" and
+        "hand_detector@stable" for the newest delivered (see palmkit.delivery), or open ones; None:
+        those shipped.
         on_result, on_error: stream mode, see submit.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
@@ -100,24 +101,32 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
             whole("max_hands", max_hands, 1)
         if min_presence is not None:
             between("min_presence", min_presence, 0, 1)
-        found_by = open_model(detector or shipped_model("hand_detector"), threads, precision)
-        self._min_score = threshold(found_by) if min_score is None else min_score
-        between("min_score", self._min_score, 0, 1)
-        self._detector = Detector(found_by, KEYPOINTS, MAX_ENLARGED)
-        self._model = open_model(model or shipped_model("hand_landmarks"), threads, precision)
-        self._side = input_side(self._model)
+        if min_score is not None:
+            between("min_score", min_score, 0, 1)
+        self._found_by = Current(detector, "hand_detector", threads, precision)
+        self._seen_by = Current(model, "hand_landmarks", threads, precision)
+        self._given_min_score = min_score
+        self._given_min_presence = min_presence
         if isinstance(gestures, str | os.PathLike):
             gestures = GestureSet.load(gestures)
         self._own = None if gestures is None else gestures.classifier()
         self.gestures = GESTURES + (() if self._own is None else self._own.names)
-        self._min_presence = threshold(self._model) if min_presence is None else min_presence
         self._max_count = max_hands
         self._size = int(size)
         self._detect_every = detect_every
         self._smoothing = smoothing
         self._hold_s = hold_ms / 1e3
         self._forget()
-        super().__init__(mode, on_result, on_error)
+        super().__init__(mode, on_result, on_error, self._found_by, self._seen_by)
+
+    def _adopt(self) -> None:
+        found_by, given = self._found_by.model, self._given_min_score
+        self._min_score = threshold(found_by) if given is None else given
+        self._detector = Detector(found_by, KEYPOINTS, MAX_ENLARGED)
+        self._model = self._seen_by.model
+        self._side = input_side(self._model)
+        given = self._given_min_presence
+        self._min_presence = threshold(self._model) if given is None else given
 
     def recognize(
         self,

@@ -11,6 +11,7 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.kits.delivered import Current
 from palmkit.kits.face.kit import FaceDetector
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip_part, resize
 from palmkit.kits.kit import (
@@ -19,9 +20,7 @@ from palmkit.kits.kit import (
     ModelSource,
     Precision,
     input_side,
-    open_model,
     output,
-    shipped_model,
 )
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
@@ -60,7 +59,8 @@ class Segmenter(Kit[Mask]):
         background: what Mask.composite takes; each result then has a `picture` on it.
         refine: follow the picture's own edges; without, the network's mask is enlarged.
         smoothing: video and stream: hold masks still where the picture is.
-        model: a path of a model like the one shipped, or an open one; None: the one shipped.
+        model: a path of a model like the one shipped, "portrait@stable" for the newest that is
+        delivered (see palmkit.delivery), or an open one; None: the one shipped.
         on_result, on_error: stream mode, see submit.
         Raises ValueError for an option that cannot be, ImageError for a background that cannot
         be read, ModelError for a model that cannot.
@@ -68,10 +68,16 @@ class Segmenter(Kit[Mask]):
         self._backdrop = None if background is None else Backdrop.of(background)
         self._refine = refine
         self._smoothing = smoothing
-        self._model = open_model(model or shipped_model(self.model_name), threads, precision)
-        self._side = input_side(self._model)
-        self._forget()
-        super().__init__(mode, on_result, on_error)
+        self._seen_by = Current(model, self.model_name, threads, precision)
+        self._side = 0
+        super().__init__(mode, on_result, on_error, self._seen_by)
+
+    def _adopt(self) -> None:
+        self._model = self._seen_by.model
+        before, self._side = self._side, input_side(self._model)
+        if self._side != before:
+            # Masks of frames before are as large as the network's input was then.
+            self._forget()
 
     def segment(
         self,

@@ -1,0 +1,374 @@
+"""What an app asks for its models: an answer at once, and updates behind its back."""
+
+from __future__ import annotations
+
+import atexit
+import random
+import re
+import threading
+import time
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from datetime import datetime, timezone
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
+from weakref import WeakSet
+
+from palmkit.delivery import golden
+from palmkit.delivery.codes import CODES, Code
+from palmkit.delivery.device import Device, Release, log
+from palmkit.delivery.state import Slot
+from palmkit.delivery.update import (
+    CHECKED,
+    FAILED,
+    LAST_ERROR,
+    NOT_BEFORE,
+    STALE,
+    Progress,
+    Prove,
+    Updates,
+)
+from palmkit.engine.errors import DeliveryError
+
+if TYPE_CHECKING:
+    from palmkit.delivery.clock import Clock
+    from palmkit.delivery.http import Http
+    from palmkit.delivery.trust import Remote
+
+Mode: TypeAlias = Literal["local", "local_update_in_background", "latest"]
+NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]*)(@(?P<channel>[a-z][a-z0-9_-]*))?", re.ASCII)
+EMBEDDED = "embedded"
+# How long "latest" and `refresh` wait for another process that updates.
+WAIT_S = 120.0
+# How often `get` looks whether it is time to ask the server.
+LOOK_EVERY_S = 10.0
+HINT_WITHIN_S = 30.0
+HINT_EVERY_S = 60.0
+_open_clients: WeakSet[Client] = WeakSet()
+
+
+class Client:
+    """The models of one device, from one repository. Any thread may use it.
+
+    client = Client("models", ["https://models.example.com"], root=Path("root.json").read_bytes())
+    release = client.get("face_detector")
+    """
+
+    def __init__(
+        self,
+        folder: str | Path,
+        urls: Sequence[str] = (),
+        root: bytes = b"",
+        *,
+        channel: str = "stable",
+        tags: Iterable[str] = (),
+        keys: Mapping[str, bytes] | None = None,
+        quota_bytes: int | None = None,
+        baselines: Mapping[str, Path] | None = None,
+        http: Http | None = None,
+        clock: Clock | None = None,
+        remote: Remote | None = None,
+        prove: Prove = golden.check,
+    ) -> None:
+        """Nothing is read, written or asked yet.
+
+        folder: for one repository only. urls: of its mirrors, the best first; none: nothing is
+        asked. root: its first trusted root metadata, which comes with the app. channel: for models
+        asked for without one. tags: facts of this device, for conditions of a rollout. keys: of
+        encrypted models, by key_id. quota_bytes: most that the models may take. baselines: files to
+        run while nothing else is there, for models that do not come with PalmKit. http, clock,
+        remote: None: of its own. prove: what a release is put through before it may be tried.
+        Raises ValueError if there are urls but no root.
+        """
+        from palmkit.delivery.clock import Clock
+        from palmkit.delivery.store import BlobStore
+
+        if urls and not root:
+            raise ValueError("root: expected the trusted root metadata of the repository")
+        self._folder = Path(folder).absolute()
+        self._urls, self._root, self._http = tuple(urls), root, http
+        self._channel = self._split(f"model@{channel}")[1]
+        self._tags, self._keys, self._prove = tuple(tags), keys, prove
+        self._clock = clock or Clock(self._folder / "clock")
+        self._remote = remote
+        store = BlobStore(self._folder / "blobs", quota_bytes)
+        self._device = Device(self._folder, store, self._clock, _count, baselines or {})
+        self._known: dict[tuple[str, str], Release] = {}
+        self._lock = threading.Lock()
+        self._waiting: set[tuple[str, str]] = set()
+        self._worker: threading.Thread | None = None
+        self._looked: dict[tuple[str, str], float] = {}
+        self._hinted = -HINT_EVERY_S
+        _open_clients.add(self)
+
+    @cached_property
+    def _updates(self) -> Updates:
+        from palmkit.delivery.http import Http
+        from palmkit.delivery.trust import Remote
+
+        if not self._urls:
+            raise DeliveryError("check_fail_connect", "no server is configured")
+        http = self._http or Http()
+        folder = self._folder / "tuf"
+        remote = self._remote or Remote(folder, self._urls, self._root, http, self._clock)
+        given = self._tags, self._keys, self._prove
+        return Updates(self._device, remote, self._urls, http, *given)
+
+    def get(self, name: str, mode: Mode = "local_update_in_background") -> Release:
+        """The release of a model to run now; what is here always does, whatever the server does.
+
+        name: "face_detector", or with a channel "face_detector@beta". mode: "local": nothing is
+        asked; "local_update_in_background": a newer release is there for a later call; "latest": a
+        newer release is waited for, as long as the server can be reached.
+        Raises DeliveryError for a model that nothing is here of, ValueError for a name or mode
+        that cannot be.
+        """
+        model, channel = self._split(name)
+        if mode not in get_args(Mode):
+            raise ValueError(f"mode: expected one of {get_args(Mode)}, got {mode!r}")
+        if mode == "latest":
+            with suppress(DeliveryError):
+                self._updates.refresh([(model, channel)], WAIT_S)
+        elif mode == "local_update_in_background":
+            self._look(model, channel)
+        release = self._device.take(model, channel)
+        self._known[model, channel] = release
+        return release
+
+    def embedded(self, name: str) -> Release:
+        """The model that came with the app or PalmKit, whatever else is here.
+
+        Raises DeliveryError if there is none.
+        """
+        return self._device.fallback(*self._split(name))
+
+    @contextmanager
+    def using(self, name: str, mode: Mode = "local_update_in_background") -> Generator[Release]:
+        """As get, for a with block: that it ends well speaks for the release, an error against."""
+        release = self.get(name, mode)
+        try:
+            yield release
+        except Exception as error:
+            self.report_failure(release, error=error)
+            raise
+        self.mark_ok(release)
+
+    def mark_ok(self, release: Release | str) -> None:
+        """A release on trial works. Kits say so by themselves after 20 good calls."""
+        if (found := self._release(release)) is not None:
+            self._quietly(lambda: self._device.mark_ok(found))
+
+    def report_failure(
+        self, release: Release | str, code: Code = "rollback", error: BaseException | None = None
+    ) -> None:
+        """A release failed at work: get gives the one before it from now on.
+
+        code: "rollback" is a doubt, of which it takes three; any other is certain.
+        Raises ValueError for a code that is none.
+        """
+        if code not in CODES:
+            raise ValueError(f"code: expected one of {', '.join(sorted(CODES))}, got {code!r}")
+        if (found := self._release(release)) is not None:
+            self._quietly(lambda: self._device.fail(found, code, error))
+
+    def refresh(self, name: str | None = None, on_progress: Progress | None = None) -> None:
+        """Ask the server now, and fetch what is new: of one model, or of all that were asked for.
+
+        on_progress: told the file's name, the bytes received and its size in bytes.
+        Raises DeliveryError that says what went wrong; what was runs on.
+        """
+        slots = self._slots() if name is None else [self._split(name)]
+        self._updates.refresh(slots, WAIT_S, on_progress)
+
+    def hint(self, number: int) -> None:
+        """Something may be new: asks the server soon, in the background.
+
+        number: any that the app got with an answer of its own server; the same one twice says
+        nothing. As nobody signs it, all it can do is to bring the next check forward, to some
+        moment within half a minute, and not more than once a minute.
+        """
+        with self._lock:
+            now = time.monotonic()
+            if now - self._hinted < HINT_EVERY_S or not self._urls:
+                return
+            self._hinted = now
+        with suppress(DeliveryError):
+            state = self._device.state
+            if state.fact("hint") != number:
+                state.set_fact("hint", number)
+                timer = threading.Timer(random.uniform(0, HINT_WITHIN_S), self._work_on_all)
+                timer.daemon = True
+                timer.start()
+
+    def pin(self, name: str, release: str) -> None:
+        """Stay with a release, whatever the channel says: the next refresh fetches it.
+
+        release: as the repository names it, or "embedded" for the one that came with PalmKit.
+        """
+        self._pin(name, release)
+
+    def unpin(self, name: str) -> None:
+        """Follow the channel again, from the next refresh on."""
+        self._pin(name, None)
+
+    def rollback(self, name: str) -> Release:
+        """Go back to the release before this one, which is not taken again."""
+        model, channel = self._split(name)
+        slot = self._device.state.slot(model, channel)
+        digest = slot.candidate if slot.stage == "TRIAL" else slot.active
+        if digest is not None:
+            self._device.condemn(model, digest, "rollback")
+        return self.get(name, "local")
+
+    def collect(self) -> int:
+        """Remove the files of releases that nothing needs any more; how many bytes that freed."""
+        return self._device.collect() if self._folder.is_dir() else 0
+
+    def status(self, name: str | None = None) -> dict[str, Any]:
+        """What runs, what is on its way, what was refused and when the server was asked; as JSON.
+
+        name: of one model; None: all that were ever asked for here.
+        """
+        slots = self._slots() if name is None else [self._split(name)]
+        facts: dict[str, Any] = dict.fromkeys((CHECKED, LAST_ERROR, STALE, NOT_BEFORE, FAILED))
+        if self._folder.is_dir():
+            facts = {each: self._device.state.fact(each) for each in facts}
+        return {
+            "folder": str(self._folder),
+            "urls": list(self._urls),
+            "checked": _time(facts[CHECKED]),
+            "not_before": _time(facts[NOT_BEFORE]),
+            "stale_since": _time(facts[STALE]),
+            "failures": int(facts[FAILED] or 0),
+            "last_error": facts[LAST_ERROR],
+            "size_bytes": self._device.store.size_bytes(),
+            "models": [self._describe(*each) for each in slots],
+        }
+
+    def _describe(self, model: str, channel: str) -> dict[str, Any]:
+        state, is_here = self._device.state, self._folder.is_dir()
+        slot = state.slot(model, channel) if is_here else Slot(model, channel)
+        manifest = state.manifest(slot.active) if slot.active else None
+        candidate = state.manifest(slot.candidate) if slot.candidate else None
+        previous = state.manifest(slot.previous) if slot.previous else None
+        embedded = self._device.embedded(model)
+        known = state.policy(model) if is_here else None
+        stage = slot.stage or ("ACTIVE" if manifest else "EMBEDDED")
+        return {
+            "model": model,
+            "channel": channel,
+            "state": stage,
+            "active": manifest.release if manifest else None,
+            "embedded": embedded.version if embedded else None,
+            "candidate": candidate.release if candidate else None,
+            "previous": previous.release if previous else None,
+            "arm": slot.arm,
+            "pinned": slot.pinned,
+            "epoch": known[0] if known else None,
+            "next_check": _time(known[2]) if known else None,
+            "held_until": _time(slot.held_until or None),
+            "quarantine": [
+                {"release": each.release, "code": each.code, "at": _time(each.at)}
+                for each in (state.quarantine(model) if is_here else ())
+            ],
+        }
+
+    def close(self) -> None:
+        """The app ends in good order; called by itself at exit."""
+        self._device.close()
+
+    def _split(self, name: str) -> tuple[str, str]:
+        found = NAME.fullmatch(name)
+        if found is None:
+            raise ValueError(f"name: expected one like face_detector@stable, got {name!r}")
+        return found["model"], found["channel"] or self._channel
+
+    def _slots(self) -> list[tuple[str, str]]:
+        found = set(self._known)
+        if self._folder.is_dir():
+            found |= {(slot.model, slot.channel) for slot in self._device.state.slots()}
+        return sorted(found)
+
+    def _release(self, release: Release | str) -> Release | None:
+        return release if isinstance(release, Release) else self._known.get(self._split(release))
+
+    def _pin(self, name: str, release: str | None) -> None:
+        state = self._device.state
+        with state.transaction():
+            slot = state.slot(*self._split(name))
+            slot.pinned = release
+            state.save(slot)
+
+    def _quietly(self, action: Callable[[], None]) -> None:
+        """What cannot be noted down must not stop who runs the model."""
+        try:
+            action()
+        except (DeliveryError, OSError) as error:
+            log.warning("%s", error)
+
+    def _look(self, model: str, channel: str) -> None:
+        """Ask the server in the background, if it is time."""
+        if not self._urls:
+            return
+        now = time.monotonic()
+        with self._lock:
+            if now - self._looked.get((model, channel), -LOOK_EVERY_S) < LOOK_EVERY_S:
+                return
+            self._looked[model, channel] = now
+        with suppress(DeliveryError):
+            if self._updates.is_due(model):
+                self._work_on({(model, channel)})
+
+    def _work_on_all(self) -> None:
+        with suppress(DeliveryError):
+            self._work_on(set(self._slots()))
+
+    def _work_on(self, slots: set[tuple[str, str]]) -> None:
+        with self._lock:
+            self._waiting |= slots
+            if self._waiting and (self._worker is None or not self._worker.is_alive()):
+                self._worker = threading.Thread(
+                    target=self._work, name="palmkit delivery", daemon=True
+                )
+                self._worker.start()
+
+    def _work(self) -> None:
+        while True:
+            with self._lock:
+                slots, self._waiting = sorted(self._waiting), set()
+                if not slots:
+                    self._worker = None
+                    return
+            try:
+                self._updates.refresh(slots, 0)
+            except DeliveryError as error:
+                log.info("%s", error)
+            except Exception:
+                log.exception("updating models failed")
+
+
+def _count(
+    model: str,
+    release: str,
+    arm: str,
+    code: Code,
+    *,
+    previous: str = "",
+    error: BaseException | None = None,
+) -> None:
+    from palmkit.delivery import reports
+
+    reports.count(model, release, arm, code, previous=previous, error=error)
+
+
+def _time(seconds: float | None) -> str | None:
+    if not seconds:
+        return None
+    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
+
+
+@atexit.register
+def _close_all() -> None:
+    for client in list(_open_clients):
+        client.close()

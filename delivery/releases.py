@@ -1,0 +1,141 @@
+"""The files of releases, each under its own name: links to the blobs of the store."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shutil
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palmkit.delivery.manifest import File, Manifest, parse
+from palmkit.engine.errors import DeliveryError
+
+if TYPE_CHECKING:
+    from palmkit.delivery.store import BlobStore
+
+MANIFEST = "manifest.json"
+# Beside a release's files: it was active on this channel. The state's file may be lost.
+PROVEN = ".proven"
+
+
+def blob(file: File) -> tuple[str, int]:
+    """sha256 and size (bytes) of a file as it is kept, decrypted."""
+    if file.encryption is not None:
+        return file.encryption.plain_sha256, file.encryption.plain_size
+    return file.sha256, file.size
+
+
+class Releases:
+    """A folder with one folder for each release: <model>/<digest>/."""
+
+    def __init__(self, folder: Path, store: BlobStore) -> None:
+        """store: of the blobs."""
+        self._folder = folder
+        self._store = store
+
+    def place(self, digest: str, document: bytes) -> None:
+        """Give a release whose blobs are all in the store its folder.
+
+        document: the manifest as it was signed.
+        Raises DeliveryError if a blob is missing or the folder cannot be written.
+        """
+        from palmkit.delivery import durable
+
+        manifest = parse(document)
+        if self.files(digest, manifest) is None:
+            message = f"{manifest.model} {manifest.release}: its files are not all in the store"
+            raise DeliveryError("hash_mismatch", message)
+        folder = self._of(manifest.model, digest)
+        durable.write(folder / MANIFEST, document)
+        durable.sync_folder(folder.parent)
+
+    def files(self, digest: str, manifest: Manifest) -> Mapping[str, Path] | None:
+        """Where the files of a release lie, by name; None unless all are there and whole."""
+        found: dict[str, Path] = {}
+        folder = self._of(manifest.model, digest)
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            for file in manifest.files:
+                whole = self._store.path(*blob(file))
+                if whole is None:
+                    return None
+                found[file.name] = _link(whole, folder / file.name)
+        except OSError:
+            return None
+        return found
+
+    def mark(self, manifest: Manifest, digest: str, channel: str, at: float) -> None:
+        """Note beside a release that it proved itself; what fails is only the note."""
+        from palmkit.delivery import durable
+
+        with suppress(OSError, DeliveryError):
+            mark = self._of(manifest.model, digest) / f"{channel}{PROVEN}"
+            durable.write(mark, repr(at).encode())
+
+    def unmark(self, manifest: Manifest, digest: str) -> None:
+        """It must not run any more."""
+        from palmkit.delivery import durable
+
+        folder = self._of(manifest.model, digest)
+        marks = list(folder.glob(f"*{PROVEN}")) if folder.is_dir() else []
+        for mark in marks:
+            mark.unlink(missing_ok=True)
+        if marks:
+            durable.sync_folder(folder)
+
+    def found(self) -> Iterator[tuple[str, bytes, Manifest, dict[str, float]]]:
+        """Digest, document and manifest of every release, and on which channels it was active when.
+
+        Folders whose manifest is not the one that they are named after are left out.
+        """
+        for file in sorted(self._folder.glob(f"*/*/{MANIFEST}")):
+            document = file.read_bytes()
+            digest = sha256(document).hexdigest()
+            if digest != file.parent.name:
+                continue
+            proven: dict[str, float] = {}
+            for mark in file.parent.glob(f"*{PROVEN}"):
+                with suppress(ValueError):
+                    proven[mark.name.removesuffix(PROVEN)] = float(mark.read_text())
+            with suppress(DeliveryError):
+                yield digest, document, parse(document), proven
+
+    def keep_only(self, digests: set[str]) -> None:
+        """Remove the folders of all other releases."""
+        for folder in self._folder.glob("*/*"):
+            if folder.name not in digests:
+                shutil.rmtree(folder, ignore_errors=True)
+
+    def policy_file(self, model: str) -> Path:
+        """Where a copy of a model's last policy lies."""
+        return self._folder / model / "policy.json"
+
+    def _of(self, model: str, digest: str) -> Path:
+        return self._folder / model / digest
+
+
+def _link(whole: Path, place: Path) -> Path:
+    """The blob under a name; a copy where the file system has no links."""
+    wanted = whole.stat()
+    try:
+        got = place.stat()
+        is_link = (got.st_dev, got.st_ino) == (wanted.st_dev, wanted.st_ino)
+        is_copy = (got.st_size, got.st_mtime_ns) == (wanted.st_size, wanted.st_mtime_ns)
+        if is_link or is_copy:
+            return place
+    except FileNotFoundError:
+        pass
+    part = place.with_name(f".{secrets.token_hex(8)}.part")
+    try:
+        try:
+            os.link(whole, part)
+        except OSError:
+            shutil.copy2(whole, part)
+        os.replace(part, place)
+    finally:
+        part.unlink(missing_ok=True)
+    return place

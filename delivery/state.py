@@ -1,0 +1,341 @@
+"""What a device remembers of its models: one small SQLite file, changed whole or not at all.
+
+A release is named by its digest, the sha256 of its manifest. A slot is a model on a channel.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import secrets
+import sqlite3
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, fields
+from pathlib import Path
+from typing import Any, Literal, TypeAlias
+
+from palmkit.delivery.manifest import Manifest
+from palmkit.delivery.manifest import parse as parse_manifest
+from palmkit.engine.errors import DeliveryError
+
+Stage: TypeAlias = Literal["", "OFFERED", "DOWNLOADING", "VERIFIED", "STAGED", "TRIAL"]
+BUSY_S = 10.0
+SCHEMA = """
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS slots (model TEXT, channel TEXT, content TEXT NOT NULL,
+  PRIMARY KEY (model, channel)) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS releases (digest TEXT PRIMARY KEY, manifest BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS quarantine (digest TEXT PRIMARY KEY, model TEXT NOT NULL,
+  release TEXT NOT NULL, code TEXT NOT NULL, at REAL NOT NULL, retry_epoch INTEGER NOT NULL)
+  WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS policies (model TEXT PRIMARY KEY, epoch INTEGER NOT NULL,
+  content BLOB NOT NULL, next_check REAL NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS running (token TEXT, model TEXT, channel TEXT, digest TEXT,
+  on_trial INTEGER NOT NULL, PRIMARY KEY (token, model, channel, digest)) WITHOUT ROWID;
+"""
+
+
+@dataclass
+class Slot:
+    """A model on a channel.
+
+    active: the release that proved itself, None: the one in the wheel. previous: the one before.
+    candidate: the one on its way to being active, and how far it is. starts, strikes, failures,
+    since (seconds of the clock): of its trial. arm: of the rollout. pinned: the release that the
+    user wants, "embedded" for the one in the wheel. held_until: no new release before.
+    """
+
+    model: str
+    channel: str
+    active: str | None = None
+    previous: str | None = None
+    candidate: str | None = None
+    stage: Stage = ""
+    starts: int = 0
+    strikes: int = 0
+    failures: int = 0
+    since: float = 0.0
+    arm: str = "embedded"
+    pinned: str | None = None
+    held_until: float = 0.0
+
+    def drop_candidate(self) -> None:
+        """There is none any more."""
+        self.candidate, self.stage = None, ""
+        self.starts = self.strikes = self.failures = 0
+
+    def offer(self, digest: str) -> None:
+        """A new one."""
+        self.drop_candidate()
+        self.candidate, self.stage = digest, "OFFERED"
+
+    def promote(self) -> None:
+        """The candidate proved itself."""
+        self.previous, self.active = self.active, self.candidate
+        self.drop_candidate()
+
+    def forget(self, digest: str) -> bool:
+        """The release must not run any more; whether it could have."""
+        held = digest in (self.active, self.candidate, self.previous)
+        if self.candidate == digest:
+            self.drop_candidate()
+        if self.previous == digest:
+            self.previous = None
+        if self.active == digest:
+            self.active, self.previous = self.previous, None
+        return held
+
+    def digests(self) -> set[str]:
+        """Every release that it may still need."""
+        return {each for each in (self.active, self.previous, self.candidate) if each is not None}
+
+
+@dataclass(frozen=True)
+class Quarantined:
+    """A release that failed here: it is not tried again before the policy's retry_epoch rises."""
+
+    digest: str
+    model: str
+    release: str
+    code: str
+    at: float
+    retry_epoch: int
+
+
+class State:
+    """The file; any thread may use it, and several processes at a time.
+
+    Methods raise DeliveryError: disk_full if nothing can be written, state_rebuilt if the file was
+    damaged; a new one then is in its place, and what failed may be tried again.
+    """
+
+    def __init__(self, file: Path, rebuild: Callable[[State], None]) -> None:
+        """file: made on first use. rebuild: fills a new file with what else there is to see."""
+        self._file = file
+        self._rebuild = rebuild
+        self._lock = threading.RLock()
+        self._connection: sqlite3.Connection | None = None
+        self._process = 0
+        self._depth = 0
+
+    def exists(self) -> bool:
+        """Whether anything was ever kept."""
+        return self._file.exists()
+
+    def close(self) -> None:
+        """Close the file; the next use opens it again."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            # A connection must not be touched by a forked child.
+            if connection is not None and self._process == os.getpid():
+                connection.close()
+
+    @contextmanager
+    def transaction(self) -> Generator[None]:
+        """Everything inside happens, and lasts, or none of it; may be nested."""
+        with self._lock, self._errors():
+            connection = self._open()
+            if self._depth == 0:
+                connection.execute("BEGIN IMMEDIATE")
+            self._depth += 1
+            try:
+                yield
+                if self._depth == 1:
+                    connection.execute("COMMIT")
+            except BaseException:
+                # A damaged file was closed and set aside already.
+                if (
+                    self._depth == 1
+                    and self._connection is connection
+                    and connection.in_transaction
+                ):
+                    connection.execute("ROLLBACK")
+                raise
+            finally:
+                self._depth -= 1
+
+    def fact(self, name: str, default: Any = None) -> Any:
+        """A value kept by name."""
+        row = self._one("SELECT value FROM facts WHERE name = ?", name)
+        return default if row is None else row[0]
+
+    def set_fact(self, name: str, value: float | str | bytes | None) -> None:
+        """Keep a value; None: none any more."""
+        if value is None:
+            self._do("DELETE FROM facts WHERE name = ?", name)
+        else:
+            self._do("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
+
+    def seed(self) -> bytes:
+        """128 random bits of this device, made once; they never leave it."""
+        if (seed := self.fact("seed")) is None:
+            with self.transaction():
+                if (seed := self.fact("seed")) is None:
+                    self.set_fact("seed", seed := secrets.token_bytes(16))
+        return bytes(seed)
+
+    def slot(self, model: str, channel: str) -> Slot:
+        """The slot, empty if it is new."""
+        row = self._one("SELECT content FROM slots WHERE model = ? AND channel = ?", model, channel)
+        return Slot(model, channel) if row is None else _slot(row[0])
+
+    def slots(self, model: str | None = None) -> list[Slot]:
+        """All slots, of one model if it is named."""
+        rows = self._all("SELECT content FROM slots WHERE ? IN (model, '') ORDER BY 1", model or "")
+        return [_slot(row[0]) for row in rows]
+
+    def save(self, slot: Slot) -> None:
+        """Keep a slot."""
+        content = json.dumps(asdict(slot))
+        self._do("INSERT OR REPLACE INTO slots VALUES (?, ?, ?)", slot.model, slot.channel, content)
+
+    def manifest(self, digest: str) -> Manifest | None:
+        """The manifest of a release that is known here."""
+        row = self._one("SELECT manifest FROM releases WHERE digest = ?", digest)
+        return None if row is None else parse_manifest(row[0])
+
+    def remember(self, digest: str, manifest: bytes) -> None:
+        """Keep a manifest that was verified."""
+        self._do("INSERT OR IGNORE INTO releases VALUES (?, ?)", digest, manifest)
+
+    def releases(self) -> list[str]:
+        """The digests of all that are known."""
+        return [row[0] for row in self._all("SELECT digest FROM releases")]
+
+    def forget(self, digest: str) -> None:
+        """Drop a manifest."""
+        self._do("DELETE FROM releases WHERE digest = ?", digest)
+
+    def put_in_quarantine(self, entry: Quarantined) -> None:
+        """Remember that a release failed."""
+        values = [getattr(entry, field.name) for field in fields(entry)]
+        self._do("INSERT OR REPLACE INTO quarantine VALUES (?, ?, ?, ?, ?, ?)", *values)
+
+    def release_from_quarantine(self, digest: str) -> None:
+        """It may be tried again."""
+        self._do("DELETE FROM quarantine WHERE digest = ?", digest)
+
+    def quarantine(self, model: str | None = None) -> list[Quarantined]:
+        """All that failed, the last one last."""
+        rows = self._all("SELECT * FROM quarantine WHERE ? IN (model, '') ORDER BY at", model or "")
+        return [Quarantined(*row) for row in rows]
+
+    def policy(self, model: str) -> tuple[int, bytes, float] | None:
+        """Epoch, document and time of the next check of the last policy that was verified."""
+        sql = "SELECT epoch, content, next_check FROM policies WHERE model = ?"
+        found: tuple[int, bytes, float] | None = self._one(sql, model)
+        return found
+
+    def save_policy(self, model: str, epoch: int, content: bytes, next_check: float) -> None:
+        """Keep the policy of a model."""
+        self._do(
+            "INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?)", model, epoch, content, next_check
+        )
+
+    def enter(self, token: str, model: str, channel: str, digest: str, on_trial: bool) -> None:
+        """A process, named by its token, runs a release from now on."""
+        self._do(
+            "INSERT OR REPLACE INTO running VALUES (?, ?, ?, ?, ?)",
+            *(token, model, channel, digest, int(on_trial)),
+        )
+
+    def leave(self, token: str) -> None:
+        """A process ended, or is known to have ended."""
+        self._do("DELETE FROM running WHERE token = ?", token)
+
+    def running(self) -> list[tuple[str, str, str, str, bool]]:
+        """Token, model, channel, digest and whether on trial, of every process that entered."""
+        return [(*row[:4], bool(row[4])) for row in self._all("SELECT * FROM running")]
+
+    def trial_is_over(self, model: str, channel: str, digest: str) -> None:
+        """That a process which runs the release dies says nothing any more."""
+        self._do(
+            "UPDATE running SET on_trial = 0 WHERE model = ? AND channel = ? AND digest = ?",
+            *(model, channel, digest),
+        )
+
+    def _one(self, sql: str, *values: object) -> Any:
+        with self._lock, self._errors():
+            return self._open().execute(sql, values).fetchone()
+
+    def _all(self, sql: str, *values: object) -> list[Any]:
+        with self._lock, self._errors():
+            return self._open().execute(sql, values).fetchall()
+
+    def _do(self, sql: str, *values: object) -> None:
+        with self.transaction():
+            self._open().execute(sql, values)
+
+    @contextmanager
+    def _errors(self) -> Generator[None]:
+        try:
+            yield
+        except sqlite3.OperationalError as error:
+            raise DeliveryError("disk_full", f"{self._file}: cannot be used: {error}") from None
+        except sqlite3.DatabaseError as error:
+            self._set_aside()
+            message = f"{self._file}: was damaged, begun anew: {error}"
+            raise DeliveryError("state_rebuilt", message) from None
+
+    def _open(self) -> sqlite3.Connection:
+        if self._connection is not None and self._process == os.getpid():
+            return self._connection
+        self._depth = 0
+        self._process = os.getpid()
+        try:
+            self._connect()
+        except sqlite3.OperationalError:
+            raise
+        except sqlite3.DatabaseError:
+            self._set_aside()
+            self._connect()
+        assert self._connection is not None
+        return self._connection
+
+    def _connect(self) -> None:
+        try:
+            self._file.parent.mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise DeliveryError("disk_full", f"{self._file.parent}: {error.strerror}") from None
+        # That no two threads use it at a time is seen to by the lock.
+        connection = sqlite3.connect(
+            self._file, timeout=BUSY_S, isolation_level=None, check_same_thread=False
+        )
+        self._connection = connection
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = FULL")
+            found = connection.execute("PRAGMA quick_check").fetchone()[0]
+            if found != "ok":
+                raise sqlite3.DatabaseError(found)
+            if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+                with self.transaction():
+                    self._fill(connection)
+        except BaseException:
+            self._connection = None
+            connection.close()
+            raise
+
+    def _fill(self, connection: sqlite3.Connection) -> None:
+        """Make the tables, in the transaction, unless another process was faster."""
+        if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
+            for statement in SCHEMA.split(";")[:-1]:
+                connection.execute(statement)
+            self._rebuild(self)
+            connection.execute("PRAGMA user_version = 1")
+
+    def _set_aside(self) -> None:
+        """The damaged file keeps a name of its own, for whoever wants to look into it."""
+        self.close()
+        for suffix in ("-wal", "-shm", ""):
+            part = self._file.with_name(self._file.name + suffix)
+            if part.exists():
+                os.replace(part, self._file.with_name(f"{self._file.name}{suffix}.damaged"))
+
+
+def _slot(content: str) -> Slot:
+    values = json.loads(content)
+    known = {field.name for field in fields(Slot)}
+    return Slot(**{name: value for name, value in values.items() if name in known})

@@ -1,0 +1,385 @@
+"""From the repository to the device: what is published, chosen, fetched, proved and staged."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from hashlib import sha256
+from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
+
+from palmkit.delivery import golden
+from palmkit.delivery.codes import Code
+from palmkit.delivery.device import DAY_S, Device, log
+from palmkit.delivery.facts import facts
+from palmkit.delivery.manifest import File, Manifest
+from palmkit.delivery.manifest import parse as parse_manifest
+from palmkit.delivery.policy import Policy, arm, bucket, choose, sdk_fits
+from palmkit.delivery.policy import parse as parse_policy
+from palmkit.delivery.releases import blob
+from palmkit.delivery.state import Slot, Stage
+from palmkit.engine.errors import DeliveryError
+
+if TYPE_CHECKING:
+    from palmkit.delivery.http import Http
+    from palmkit.delivery.trust import Remote
+
+# What is known of the server, for all models together.
+FAILED, NOT_BEFORE, ASKED, STALE = "failed", "not_before", "asked_not_before", "stale_since"
+CHECKED, LAST_ERROR = "checked", "last_error"
+Progress: TypeAlias = Callable[[str, int, int], None]
+Prove: TypeAlias = Callable[[golden.Question], golden.Answer]
+
+
+class Busy(DeliveryError):
+    """Another thread or process is at it."""
+
+    def __init__(self, folder: Path) -> None:
+        """folder: that it is busy with."""
+        super().__init__("download_fail", f"another process is updating: {folder}")
+
+
+class Absent(DeliveryError):
+    """The repository has nothing of a model."""
+
+    def __init__(self, model: str) -> None:
+        """model: that it has no policy of."""
+        super().__init__("download_fail", f"the repository has no {model}")
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A release that this device is to run."""
+
+    manifest: Manifest
+    digest: str
+    document: bytes
+
+
+class Updates:
+    """Brings the releases of one repository to a device."""
+
+    def __init__(
+        self,
+        device: Device,
+        remote: Remote,
+        urls: Sequence[str],
+        http: Http,
+        tags: Iterable[str] = (),
+        keys: Mapping[str, bytes] | None = None,
+        prove: Prove = golden.check,
+    ) -> None:
+        """urls: of the mirrors. tags: facts of the app. keys: of encrypted files, by key_id."""
+        self._device, self._state = device, device.state
+        self._remote, self._urls, self._http = remote, urls, http
+        self._tags, self._keys, self._prove = tuple(tags), dict(keys or {}), prove
+
+    def is_due(self, model: str) -> bool:
+        """Whether it is time to ask what is new of a model."""
+        now = self._device.now()
+        # A clock that was far ahead when a time was noted must not put checks off for long.
+        waits = [self._state.fact(NOT_BEFORE, 0.0)]
+        if (known := self._state.policy(model)) is not None:
+            waits.append(known[2])
+        return all(not now < wait < now + 31 * DAY_S for wait in waits)
+
+    def refresh(
+        self, slots: Sequence[tuple[str, str]], wait_s: float, on_progress: Progress | None = None
+    ) -> None:
+        """Ask what is new, and bring what is chosen of these (model, channel) as far as STAGED.
+
+        wait_s: for another process that does the same. on_progress: told file, received, size.
+        Raises DeliveryError, the first one if several models have one; what was runs on.
+        """
+        now = self._device.now()
+        if now < (until := self._state.fact(ASKED, 0.0)) < now + DAY_S:
+            message = f"the server asked not to be asked, for {until - now:.0f} s more"
+            raise DeliveryError("check_fail_http5xx", message)
+        errors: list[DeliveryError] = []
+        with self._alone(wait_s):
+            try:
+                self._remote.refresh()
+            except DeliveryError as error:
+                self._failed(error, slots)
+                raise
+            with self._state.transaction():
+                for name in (FAILED, NOT_BEFORE, ASKED, STALE, LAST_ERROR):
+                    self._state.set_fact(name, None)
+                self._state.set_fact(CHECKED, now)
+            for model, channel in slots:
+                self._count(model, channel, "check_ok")
+                try:
+                    self._update(model, channel, on_progress)
+                except DeliveryError as error:
+                    if error.code == "state_rebuilt":
+                        raise
+                    if not isinstance(error, Absent):
+                        self._failed(error, [(model, channel)])
+                    errors.append(error)
+            self._device.collect()
+        if errors:
+            raise errors[0]
+
+    @contextmanager
+    def _alone(self, wait_s: float) -> Generator[None]:
+        from filelock import FileLock, Timeout
+
+        folder = self._device.folder
+        try:
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = FileLock(folder / "update.lock")
+            lock.acquire(timeout=wait_s)
+        except Timeout:
+            raise Busy(folder) from None
+        except OSError as error:
+            raise DeliveryError("disk_full", f"{folder}: {error.strerror}") from None
+        try:
+            yield
+        finally:
+            lock.release()
+
+    def _failed(self, error: DeliveryError, slots: Iterable[tuple[str, str]]) -> None:
+        """Remember when the next try may be, and count what happened."""
+        from palmkit.delivery.http import backoff_s
+
+        log.info("%s", error)
+        now, failures = self._device.now(), int(self._state.fact(FAILED, 0) or 0)
+        asked_s: float | None = getattr(error, "retry_after_s", None)
+        wait_s = DAY_S if error.code == "disk_full" else backoff_s(failures)
+        with self._state.transaction():
+            self._state.set_fact(FAILED, failures + 1)
+            self._state.set_fact(NOT_BEFORE, now + max(wait_s, asked_s or 0.0))
+            self._state.set_fact(ASKED, None if asked_s is None else now + asked_s)
+            self._state.set_fact(LAST_ERROR, f"{error.code}: {error}")
+            if error.code == "expired" and self._state.fact(STALE) is None:
+                self._state.set_fact(STALE, now)
+        for model, channel in slots:
+            self._count(model, channel, error.code)
+            if error.code == "expired":
+                self._count(model, channel, "stale")
+
+    def _count(self, model: str, channel: str, code: str) -> None:
+        slot = self._state.slot(model, channel)
+        manifest = None if slot.active is None else self._state.manifest(slot.active)
+        embedded = self._device.embedded(model)
+        release = manifest.release if manifest else embedded.version if embedded else "0"
+        where = "embedded" if manifest is None else slot.arm
+        self._device.count(model, release, where, code)  # type: ignore[arg-type]
+
+    def _update(self, model: str, channel: str, on_progress: Progress | None) -> None:
+        document = self._policy(model)
+        policy = parse_policy(document)
+        if policy.model != model:
+            message = f"policy: expected one of {model}, got one of {policy.model}"
+            raise DeliveryError("policy_invalid", message)
+        pause_s = policy.next_check_s * random.uniform(0.75, 1.25)
+        with self._state.transaction():
+            self._state.save(self._state.slot(model, channel))
+        self._device.apply(policy, document, self._device.now() + pause_s)
+        from palmkit.delivery import reports
+
+        reports.sampling(model, policy.sampling)
+        choice = self._choose(policy, channel)
+        with self._state.transaction():
+            slot = self._state.slot(model, channel)
+            chosen = choice.digest if isinstance(choice, Choice) else None
+            if slot.candidate is not None and slot.stage != "TRIAL" and slot.candidate != chosen:
+                # What the policy no longer offers, and nobody has tried yet, is not tried.
+                slot.drop_candidate()
+            if choice == "embedded":
+                slot.drop_candidate()
+                slot.previous, slot.active = slot.active or slot.previous, None
+            if isinstance(choice, Choice) and chosen == slot.active:
+                slot.drop_candidate()
+            is_new = isinstance(choice, Choice) and chosen not in (slot.active, slot.candidate)
+            is_begun = slot.candidate == chosen and slot.stage not in ("STAGED", "TRIAL")
+            if isinstance(choice, Choice) and is_new:
+                self._state.remember(choice.digest, choice.document)
+                slot.offer(choice.digest)
+            if not (is_new or is_begun):
+                slot.arm = self._arm(policy, channel, self._running(slot))
+            self._state.save(slot)
+        if isinstance(choice, Choice) and (is_new or is_begun):
+            self._install(slot, choice, on_progress)
+
+    def _policy(self, model: str) -> bytes:
+        from palmkit.delivery.http import HttpError
+
+        try:
+            return self._remote.target(f"rollout/{model}.json")
+        except HttpError:
+            raise
+        except DeliveryError as error:
+            raise Absent(model) if error.code == "download_fail" else error from None
+
+    def _choose(self, policy: Policy, channel: str) -> Choice | Literal["embedded"] | None:
+        """The release to run, "embedded" for the wheel's; None: nothing else than now."""
+        slot = self._state.slot(policy.model, channel)
+        found: dict[str, Choice] = {}
+        if slot.pinned == "embedded":
+            return "embedded"
+        if slot.pinned is not None:
+            if not self._can_run(policy, slot.pinned, found):
+                message = f"{policy.model} {slot.pinned}: pinned, but it may not run here"
+                raise DeliveryError("quarantined", message)
+            return found[slot.pinned]
+        if self._device.now() < slot.held_until:
+            return None
+        installed = self._running(slot)
+        embedded = self._device.embedded(policy.model)
+        version = None if embedded is None else embedded.version
+        chosen = choose(
+            policy,
+            channel,
+            facts(self._tags),
+            self._state.seed(),
+            installed,
+            lambda release: release == version or self._can_run(policy, release, found),
+        )
+        if chosen is None:
+            return None
+        return "embedded" if chosen.release == version else found[chosen.release]
+
+    def _running(self, slot: Slot) -> str | None:
+        """The release that runs here, one on trial before the active one."""
+        digest = slot.candidate if slot.stage == "TRIAL" else slot.active
+        manifest = None if digest is None else self._state.manifest(digest)
+        if manifest is not None:
+            return manifest.release
+        embedded = self._device.embedded(slot.model)
+        return None if embedded is None else embedded.version
+
+    def _can_run(self, policy: Policy, release: str, found: dict[str, Choice]) -> bool:
+        from palmkit.engine.format import VERSION
+
+        model = policy.model
+        if self._device.is_older(model, release):
+            return False
+        document = self._remote.target(f"models/{model}/{release}.json")
+        try:
+            manifest = parse_manifest(document)
+        except DeliveryError as error:
+            self._failed_release(model, release, error)
+            return False
+        if (manifest.model, manifest.release) != (model, release):
+            return False
+        digest = sha256(document).hexdigest()
+        for entry in self._state.quarantine(model):
+            if entry.digest == digest and policy.retry_epoch <= entry.retry_epoch:
+                return False
+        needs = manifest.needs
+        has_keys = all(
+            file.encryption is None or file.encryption.key_id in self._keys
+            for file in manifest.files
+        )
+        found[release] = Choice(manifest, digest, document)
+        return (
+            needs.palm_format <= VERSION
+            and sdk_fits(needs.sdk, str(facts()["sdk"]))
+            and has_keys
+            and not self._device.forbidden(policy, digest, manifest)
+        )
+
+    def _failed_release(self, model: str, release: str, error: DeliveryError) -> None:
+        log.warning("%s %s: %s", model, release, error)
+        self._device.count(model, release, "stable", "manifest_invalid")
+
+    def _arm(self, policy: Policy, channel: str, running: str | None) -> str:
+        """The arm of the rollout that a device with this release is in."""
+        seed = self._state.seed()
+        for each in policy.channels.get(channel, ()):
+            if each.recall:
+                continue
+            if each.release == running:
+                return "candidate" if each.percent < 100 else "stable"
+            if arm(each, bucket(seed, policy.model, each.release, each.salt)) == "control":
+                return "control"
+        return "stable"
+
+    def _install(self, slot: Slot, choice: Choice, on_progress: Progress | None) -> None:
+        manifest, digest = choice.manifest, choice.digest
+        self._reach(slot, digest, "DOWNLOADING")
+        for file in manifest.files:
+            self._fetch(slot, manifest, file, on_progress)
+        self._reach(slot, digest, "VERIFIED")
+        self._device.releases.place(digest, choice.document)
+        files = self._device.releases.files(digest, manifest) or {}
+        answer = self._prove(self._question(slot, manifest, files))
+        if answer.code is not None:
+            self._device.condemn(slot.model, digest, answer.code)
+            message = f"{manifest.model} {manifest.release}: {answer.code}: {answer.reason}"
+            raise DeliveryError("quarantined", message)
+        self._state.release_from_quarantine(digest)
+        self._reach(slot, digest, "STAGED")
+
+    def _question(
+        self, slot: Slot, manifest: Manifest, files: Mapping[str, Path]
+    ) -> golden.Question:
+        main, given = str(files[manifest.main]), manifest.golden
+        if given is None:
+            return golden.Question(main)
+        return golden.Question(
+            main,
+            str(files[given.file]),
+            given.rtol,
+            given.atol,
+            given.max_latency_ratio,
+            str(self._device.take(slot.model, slot.channel).path),
+        )
+
+    def _reach(self, slot: Slot, digest: str, stage: Stage) -> None:
+        """The candidate got this far, if it still is the candidate."""
+        with self._state.transaction():
+            now = self._state.slot(slot.model, slot.channel)
+            if now.candidate != digest:
+                message = f"{slot.model}: another candidate came in between"
+                raise DeliveryError("download_fail", message)
+            now.stage = stage
+            if stage == "STAGED" and (policy := self._device.policy(slot.model)) is not None:
+                manifest = self._state.manifest(digest)
+                now.arm = self._arm(policy, slot.channel, manifest.release if manifest else None)
+            self._state.save(now)
+
+    def _fetch(
+        self, slot: Slot, manifest: Manifest, file: File, on_progress: Progress | None
+    ) -> None:
+        from palmkit.delivery.download import fetch
+
+        model = slot.model
+        embedded = self._device.embedded(model)
+        store = self._device.store
+        wanted, _ = blob(file)
+        if embedded is not None and embedded.sha256 == wanted and store.path(wanted) is None:
+            store.add(embedded.path, wanted)
+
+        def note(code: str) -> None:
+            known: Code = code  # type: ignore[assignment]
+            self._device.count(model, manifest.release, "candidate", known)
+
+        def progress(received: int, total: int) -> None:
+            if on_progress is not None:
+                on_progress(file.name, received, total)
+
+        def attempt() -> None:
+            fetch(
+                store,
+                model,
+                file,
+                self._urls,
+                self._http,
+                base=None if embedded is None else embedded.path,
+                key=self._keys.get(file.encryption.key_id) if file.encryption else None,
+                metadata=self._remote.version,
+                on_progress=progress,
+                on_event=note,
+            )
+
+        try:
+            attempt()
+        except DeliveryError as error:
+            if error.code != "disk_full":
+                raise
+            self._device.collect()
+            attempt()

@@ -1,0 +1,315 @@
+"""The models of kits: from a file, or delivered and changed for a newer release between frames."""
+
+from __future__ import annotations
+
+import os
+import re
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+from weakref import WeakSet, ref
+
+from palmkit.engine.errors import BackendError, ModelError, PalmError, UnsupportedError
+from palmkit.kits.kit import ModelSource, Precision, Result, Runnable, open_model, shipped_model
+
+if TYPE_CHECKING:
+    from numpy.typing import NDArray
+
+    from palmkit.delivery import Client, Release
+    from palmkit.delivery.codes import Code
+
+NAME = re.compile(r"[a-z][a-z0-9_]*@[a-z][a-z0-9_-]*", re.ASCII)
+# So many good runs prove a release that is on trial.
+PROVING_RUNS = 20
+# How often it is looked whether there is a newer release on this device.
+LOOK_EVERY_S = 1.0
+_counted: set[tuple[str, str | None]] = set()
+
+
+class Unfit(Exception):
+    """A release on trial failed while a frame was looked at: the frame is looked at anew."""
+
+    def __init__(self, current: ref[Current], release: Release, code: Code) -> None:
+        """code: why, one of palmkit.delivery.codes."""
+        super().__init__(f"{release.model} {release.version}: {code}")
+        self.current, self.release = current, release
+        self.code: Code = code
+
+
+class Turns:
+    """The frames of a kit, and the changes of its models between them."""
+
+    def __init__(self, models: Sequence[Current]) -> None:
+        """Nothing is settled yet."""
+        self._models = models
+        self._changed = threading.Condition()
+        self._inside = 0
+
+    def look(self, at_frame: Callable[[], Result], adopt: Callable[[], None]) -> Result:
+        """The result of a frame, all of it by the same models.
+
+        If one that is on trial fails at it, the one before takes its place, for this frame too.
+        adopt: as for settle.
+        """
+        while True:
+            self._enter(adopt)
+            try:
+                result = at_frame()
+            except (Unfit, ModelError) as error:
+                self._leave()
+                if not self._reject(error):
+                    raise
+            except BaseException:
+                self._leave()
+                raise
+            else:
+                self._leave()
+                return result
+
+    def _enter(self, adopt: Callable[[], None]) -> None:
+        with self._changed:
+            while any(model.is_waiting for model in self._models):
+                if self._inside == 0:
+                    for model in self._models:
+                        model.take()
+                    self.settle(adopt)
+                    break
+                self._changed.wait()
+            self._inside += 1
+
+    def _leave(self) -> None:
+        with self._changed:
+            self._inside -= 1
+            self._changed.notify_all()
+
+    def settle(self, adopt: Callable[[], None]) -> None:
+        """Have the kit take what it has of its models; those that are none for it are given back.
+
+        adopt: does so; called while no frame is looked at.
+        Raises ModelError if what came with PalmKit is no model for the kit either.
+        """
+        while True:
+            try:
+                return adopt()
+            except ModelError as error:
+                if not self._reject(error, also_proved=True):
+                    raise
+                for model in self._models:
+                    model.take()
+
+    def _reject(self, error: Unfit | ModelError, also_proved: bool = False) -> bool:
+        """Have others take the place of those at fault; False if none are."""
+        if isinstance(error, Unfit):
+            current = error.current()
+            reason = error.__cause__ or error
+            return current is not None and current.reject(error.release, error.code, reason)
+        delivered = [(model, model.release) for model in self._models if model.release is not None]
+        suspects = [(model, release) for model, release in delivered if release.on_trial]
+        if not suspects and also_proved:
+            suspects = delivered
+        rejected = [model.reject(release, "load_fail", error) for model, release in suspects]
+        return any(rejected)
+
+
+class Current:
+    """A model of a kit: the one to use now.
+
+    `model` changes in `take` alone, which its kit calls between two frames.
+    """
+
+    def __init__(
+        self, source: ModelSource | None, shipped: str, threads: int, precision: Precision
+    ) -> None:
+        """Open the model.
+
+        source: a path, "face_detector@stable" (a model and its channel, see palmkit.delivery), an
+        open model; None: the one shipped.
+        Raises as open_model; DeliveryError if nothing is here of a model of such a name.
+        """
+        self._options = threads, precision
+        self._lock = threading.Lock()
+        self._next: tuple[Runnable, Release] | None = None
+        self._before: tuple[Runnable, Release] | None = None
+        self.release: Release | None = None
+        if isinstance(source, str) and NAME.fullmatch(source) and not os.path.exists(source):
+            from palmkit.delivery.app import client
+
+            self.name = source
+            self._client: Client = client()
+            self.model, self.release = self._open(self._client.get(source))
+            _watch(self)
+        else:
+            if source is None:
+                self.name = shipped
+                source = shipped_model(shipped)
+            self.model = open_model(source, threads, precision)
+
+    @property
+    def is_delivered(self) -> bool:
+        """Whether it may change."""
+        return self.release is not None
+
+    @property
+    def version(self) -> str:
+        """Of the release in use; of other models nothing is known."""
+        return "" if self.release is None else self.release.version
+
+    @property
+    def is_waiting(self) -> bool:
+        """Whether there is another model to take."""
+        return self._next is not None
+
+    def take(self) -> None:
+        """Use the other model from now on, if there is one."""
+        with self._lock:
+            if self._next is None:
+                return
+            if self.release is not None and not self.release.on_trial:
+                # Kept until the one on trial has proved itself.
+                self._before = self.model, self.release
+            (self.model, self.release), self._next = self._next, None
+
+    def look(self) -> None:
+        """Load a newer release if there is one; called in the thread that watches."""
+        release = self._client.get(self.name)
+        mine = self.release
+        if mine is None or self._next is not None:
+            return
+        if _same(release, mine):
+            return self._note(release)
+        opened = self._open(release)
+        if not _same(opened[1], mine):
+            with self._lock:
+                self._next = opened
+
+    def reject(self, release: Release, code: Code, error: BaseException) -> bool:
+        """A release failed: another one waits to be taken; False if there is none."""
+        if release.digest is None:
+            return False
+        if self.release is None or not _same(self.release, release):
+            return True
+        self._client.report_failure(release, code, error)
+        before = self._before
+        if before is not None and not _same(before[1], release):
+            self._next = before
+        else:
+            self._next = self._open(self._client.get(self.name, "local"), refused=release)
+        return True
+
+    def _open(self, release: Release, refused: Release | None = None) -> tuple[Runnable, Release]:
+        """The model of a release, or of the one before it where it cannot be loaded."""
+        from palmkit.delivery import reports
+
+        while True:
+            if refused is not None and _same(release, refused):
+                # Not even that it failed could be noted down.
+                release = self._client.embedded(self.name)
+            started = time.perf_counter()
+            key = release.model, release.digest
+            try:
+                model = open_model(release.path, *self._options)
+            except (ModelError, UnsupportedError, BackendError) as error:
+                if release.digest is None:
+                    raise
+                self._client.report_failure(release, "load_fail", error)
+                refused, release = release, self._client.get(self.name, "local")
+                continue
+            about = release.model, release.version, release.arm
+            if key not in _counted:
+                _counted.add(key)
+                reports.count(*about, "load_ok")
+                reports.observe(*about, "load_ms", (time.perf_counter() - started) * 1e3)
+            model = reports.watch(model, *about)
+            return Guarded(model, self, release) if release.on_trial else model, release
+
+    def _note(self, release: Release) -> None:
+        """What is new of the release in use, such as that its trial is over."""
+        with self._lock:
+            if self.release is not None and _same(self.release, release):
+                self.release = release
+                if not release.on_trial:
+                    self._before = None
+
+    def proved(self, release: Release) -> None:
+        """A release on trial ran well often enough."""
+        self._note(replace(release, on_trial=False))
+        # Noted down by a thread of its own: no frame waits for a disk.
+        threading.Thread(target=self._client.mark_ok, args=(release,)).start()
+
+
+class Guarded:
+    """A model on trial: its first runs are looked at."""
+
+    def __init__(self, model: Runnable, current: Current, release: Release) -> None:
+        """release: that the model is of."""
+        # No ring of references: a kit that is dropped takes its models with it at once.
+        self._model, self._current, self._release = model, ref(current), release
+        self._left = PROVING_RUNS
+        self._lock = threading.Lock()
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """What the model file says of the model."""
+        return self._model.metadata
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
+        """Run once; raises Unfit if it fails, or gives numbers that are none."""
+        if self._left <= 0:
+            return self._model.run(inputs)
+        from palmkit.delivery.golden import all_finite
+
+        try:
+            outputs = self._model.run(inputs)
+        except PalmError as error:
+            raise Unfit(self._current, self._release, "load_fail") from error
+        if not all_finite(outputs):
+            raise Unfit(self._current, self._release, "nan")
+        with self._lock:
+            self._left -= 1
+            is_proved = self._left == 0
+        if is_proved and (current := self._current()) is not None:
+            current.proved(self._release)
+        return outputs
+
+    def __getattr__(self, name: str) -> Any:
+        """What else the model has."""
+        return getattr(self._model, name)
+
+
+def _same(one: Release, other: Release) -> bool:
+    return (one.digest, one.path) == (other.digest, other.path)
+
+
+_watched: WeakSet[Current] = WeakSet()
+_watching = threading.Lock()
+_watcher: threading.Thread | None = None
+
+
+def _watch(current: Current) -> None:
+    """Look from now on whether there is a newer release for it."""
+    global _watcher
+    with _watching:
+        _watched.add(current)
+        if _watcher is None or not _watcher.is_alive():
+            _watcher = threading.Thread(target=_loop, name="palmkit models", daemon=True)
+            _watcher.start()
+
+
+def _loop() -> None:
+    while True:
+        time.sleep(LOOK_EVERY_S)
+        with _watching:
+            currents = list(_watched)
+        while currents:
+            try:
+                currents.pop().look()
+            except Exception as error:
+                _log(error)
+
+
+def _log(error: Exception) -> None:
+    import logging
+
+    logging.getLogger("palmkit.delivery").warning("%s", error)
