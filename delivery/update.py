@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -10,7 +11,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
-from palmkit.delivery import golden
+from palmkit.delivery import golden, reports
 from palmkit.delivery.codes import Code
 from palmkit.delivery.device import DAY_S, Device, log
 from palmkit.delivery.facts import facts
@@ -354,11 +355,16 @@ class Updates:
         if embedded is not None and embedded.sha256 == wanted and store.path(wanted) is None:
             store.add(embedded.path, wanted)
 
+        pace = Pace()
+
         def note(code: str) -> None:
             known: Code = code  # type: ignore[assignment]
             self._device.count(model, manifest.release, "candidate", known)
+            if code == "download_ok" and (kbps := pace.kbps) is not None:
+                reports.observe(model, manifest.release, "candidate", "download_kbps", kbps)
 
         def progress(received: int, total: int) -> None:
+            pace.see(received, time.monotonic())
             if on_progress is not None:
                 on_progress(file.name, received, total)
 
@@ -383,3 +389,23 @@ class Updates:
                 raise
             self._device.collect()
             attempt()
+
+
+class Pace:
+    """How fast a file comes."""
+
+    def __init__(self) -> None:
+        """Nothing has come."""
+        self._first = self._last = (0, 0.0)
+
+    def see(self, received: int, time_s: float) -> None:
+        """So many bytes are here at a time; fewer than before: it began anew."""
+        if not self._first[1] or received < self._last[0]:
+            self._first = received, time_s
+        self._last = received, time_s
+
+    @property
+    def kbps(self) -> float | None:
+        """Kilobits a second from the first bytes to the last; None if it was too quick to tell."""
+        took_s = self._last[1] - self._first[1]
+        return None if took_s < 1e-3 else (self._last[0] - self._first[0]) * 8e-3 / took_s

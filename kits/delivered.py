@@ -25,7 +25,7 @@ NAME = re.compile(r"[a-z][a-z0-9_]*@[a-z][a-z0-9_-]*", re.ASCII)
 PROVING_RUNS = 20
 # How often it is looked whether there is a newer release on this device.
 LOOK_EVERY_S = 1.0
-_counted: set[tuple[str, str | None]] = set()
+_counted: set[tuple[str, str, str]] = set()
 
 
 class Unfit(Exception):
@@ -140,10 +140,12 @@ class Current:
             self._client: Client = client()
             self.model, self.release = self._open(self._client.get(source))
             _watch(self)
+        elif source is None:
+            self.name = shipped
+            started = time.perf_counter()
+            model = open_model(shipped_model(shipped), threads, precision)
+            self.model = _reported(model, shipped, None, "embedded", started)
         else:
-            if source is None:
-                self.name = shipped
-                source = shipped_model(shipped)
             self.model = open_model(source, threads, precision)
 
     @property
@@ -200,14 +202,11 @@ class Current:
 
     def _open(self, release: Release, refused: Release | None = None) -> tuple[Runnable, Release]:
         """The model of a release, or of the one before it where it cannot be loaded."""
-        from palmkit.delivery import reports
-
         while True:
             if refused is not None and _same(release, refused):
                 # Not even that it failed could be noted down.
                 release = self._client.embedded(self.name)
             started = time.perf_counter()
-            key = release.model, release.digest
             try:
                 model = open_model(release.path, *self._options)
             except (ModelError, UnsupportedError, BackendError) as error:
@@ -216,12 +215,7 @@ class Current:
                 self._client.report_failure(release, "load_fail", error)
                 refused, release = release, self._client.get(self.name, "local")
                 continue
-            about = release.model, release.version, release.arm
-            if key not in _counted:
-                _counted.add(key)
-                reports.count(*about, "load_ok")
-                reports.observe(*about, "load_ms", (time.perf_counter() - started) * 1e3)
-            model = reports.watch(model, *about)
+            model = _reported(model, release.model, release.version, release.arm, started)
             return Guarded(model, self, release) if release.on_trial else model, release
 
     def _note(self, release: Release) -> None:
@@ -237,6 +231,29 @@ class Current:
         self._note(replace(release, on_trial=False))
         # Noted down by a thread of its own: no frame waits for a disk.
         threading.Thread(target=self._client.mark_ok, args=(release,)).start()
+
+
+def _reported(
+    model: Runnable, name: str, version: str | None, arm: str, started: float
+) -> Runnable:
+    """The model, its runs timed and its opening counted where reports are on.
+
+    version: None for the one shipped. started: when opening it began.
+    """
+    from palmkit.delivery import reports
+
+    if not reports.is_on():
+        return model
+    if version is None:
+        from palmkit.delivery.embedded import shipped
+
+        version = shipped()[name].version
+    about = name, version, arm
+    if about not in _counted:
+        _counted.add(about)
+        reports.count(*about, "load_ok")
+        reports.observe(*about, "load_ms", (time.perf_counter() - started) * 1e3)
+    return reports.watch(model, *about)
 
 
 class Guarded:

@@ -20,7 +20,17 @@ from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 if TYPE_CHECKING:
     from palmkit.delivery.reports.recorder import Exporter, Post, Recorder
 
-__all__ = ["count", "disable", "enable", "flush", "observe", "preview", "sampling", "watch"]
+__all__ = [
+    "count",
+    "disable",
+    "enable",
+    "flush",
+    "is_on",
+    "observe",
+    "preview",
+    "sampling",
+    "watch",
+]
 
 _recorder: Recorder | None = None
 
@@ -71,6 +81,11 @@ def disable() -> None:
     recorder, _recorder = _recorder, None
     if recorder is not None:
         recorder.close(erase=True)
+
+
+def is_on() -> bool:
+    """Whether anything is counted."""
+    return _recorder is not None
 
 
 def count(

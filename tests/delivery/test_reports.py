@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from palmkit.delivery import reports
 from palmkit.delivery.reports import recorder, schema
 from palmkit.delivery.reports.recorder import fingerprint, memory_class
+from palmkit.delivery.update import Pace
 from palmkit.engine import load
 from palmkit.engine.errors import ModelError
 from tests.delivery.report_server import ReportServer, report_server
@@ -301,6 +303,40 @@ def test_watched_models_are_timed(tmp_path: Path) -> None:
     [report] = contents(tmp_path)
     assert [h["name"] for h in report["histograms"]] == ["infer_ms"]
     assert sum(report["histograms"][0]["counts"]) == 1
+
+
+def test_kits_count_what_they_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from palmkit.kits import FaceDetector
+
+    monkeypatch.setattr("palmkit.kits.delivered._counted", set[object]())
+
+    picture = np.zeros((64, 64, 3), np.uint8)
+    with FaceDetector() as unwatched:
+        reports.enable(None, folder=tmp_path)
+        unwatched.detect(picture)
+        assert reports.preview() == [], "a kit that was open before is left alone"
+    with FaceDetector() as kit:
+        kit.detect(picture)
+        kit.detect(picture)
+    [report] = contents(tmp_path)
+    assert [(r["model"], r["arm"], r["code"]) for r in report["rows"]] == [
+        ("face_detector", "embedded", "load_ok")
+    ]
+    assert {h["name"]: sum(h["counts"]) for h in report["histograms"]} == {
+        "infer_ms": 2,
+        "load_ms": 1,
+    }
+
+
+def test_the_pace_of_a_download() -> None:
+    pace = Pace()
+    pace.see(1000, 5.0)
+    assert pace.kbps is None
+    pace.see(2000, 6.0)
+    pace.see(251_000, 7.0)
+    assert pace.kbps == 1000
+    pace.see(500, 8.0)
+    assert pace.kbps is None, "it began anew"
 
 
 def test_memory_classes_are_those_of_the_schema() -> None:
