@@ -22,6 +22,7 @@ from cryptography.hazmat.primitives.serialization import (
     KeySerializationEncryption,
     NoEncryption,
     PrivateFormat,
+    PublicFormat,
     load_pem_private_key,
     load_pem_public_key,
 )
@@ -74,6 +75,34 @@ def public_key(pem: bytes) -> SSlibKey:
         raise RepositoryError("expected a public key as PEM (Ed25519, ECDSA or RSA)") from error
 
 
+def key_signer(path: Path, passphrase: str | None) -> Signer:
+    """What signs with a key file. Raises RepositoryError if it cannot be opened."""
+    try:
+        secret = None if passphrase is None else passphrase.encode()
+        return CryptoSigner(load_pem_private_key(path.read_bytes(), secret))
+    except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
+        raise RepositoryError(f"the key cannot be opened: {path}: {error}") from error
+
+
+def signer_at(uri: str, key: Key, secrets: Secrets) -> Signer:
+    """What signs with the private key at a URI. Raises RepositoryError if it cannot be opened."""
+    try:
+        return Signer.from_priv_key_uri(uri, key, secrets)
+    except RepositoryError:
+        raise
+    # Each signer has errors of its own, of its files or its service.
+    except Exception as error:
+        raise RepositoryError(f"the key cannot be opened: {uri}: {error}") from error
+
+
+def is_encrypted(path: Path) -> bool:
+    """Whether a key file is under a passphrase. Raises RepositoryError if it cannot be read."""
+    try:
+        return b"ENCRYPTED PRIVATE KEY" in path.read_bytes()
+    except OSError as error:
+        raise RepositoryError(f"the key cannot be opened: {path}: {error}") from error
+
+
 def write_key(path: Path, passphrase: str | None) -> SSlibKey:
     """Make an Ed25519 key: `path` (private, mode 0600) and, beside it, .pub (public), as PEM.
 
@@ -90,9 +119,10 @@ def write_key(path: Path, passphrase: str | None) -> SSlibKey:
     private = Ed25519PrivateKey.generate()
     pem = private.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, encryption)
     write_durably(path, [pem], 0o600)
-    key = SSlibKey.from_crypto(private.public_key())
-    write_durably(path.with_suffix(".pub"), [key.keyval["public"].encode()])
-    return key
+    public = private.public_key()
+    pem = public.public_bytes(Encoding.PEM, PublicFormat.SubjectPublicKeyInfo)
+    write_durably(path.with_suffix(".pub"), [pem])
+    return SSlibKey.from_crypto(public)
 
 
 class KeyRing:
@@ -104,7 +134,7 @@ class KeyRing:
         secrets: gives the passphrase of a key file, by the file's name.
         """
         self.folder = folder
-        self._secrets = secrets
+        self.secrets = secrets
         self._signers: dict[str, Signer] = {}
         self._uris: dict[str, str] = {}
         if (folder / "keys.json").is_file():
@@ -124,11 +154,18 @@ class KeyRing:
         scheme, _, path = self._uris.get(keyid, "").partition(":")
         return (self.folder / path).is_file() if scheme in _FILES else bool(scheme)
 
+    @property
+    def encrypts(self) -> bool:
+        """Whether key files here are under a passphrase."""
+        return any(uri.startswith("encrypted:") for uri in self._uris.values())
+
     def generate(self, name: str, passphrase: str | None) -> SSlibKey:
         """A new key in a file of this folder: name.pem or, if that is there, name-2.pem."""
         number = 2
         path = self.folder / f"{name}.pem"
-        while path.exists():
+        # A key that is kept elsewhere may come back.
+        used = {uri.partition(":")[2] for uri in self._uris.values()}
+        while path.exists() or path.name in used:
             path = self.folder / f"{name}-{number}.pem"
             number += 1
         key = write_key(path, passphrase)
@@ -162,11 +199,5 @@ class KeyRing:
             scheme, _, path = uri.partition(":")
             if scheme in _FILES:
                 uri = f"{scheme}:{self.folder / path}"
-            try:
-                self._signers[key.keyid] = Signer.from_priv_key_uri(uri, key, self._secrets)
-            except RepositoryError:
-                raise
-            # Each signer has errors of its own, of its files or its service.
-            except Exception as error:
-                raise RepositoryError(f"the key cannot be opened: {uri}: {error}") from error
+            self._signers[key.keyid] = signer_at(uri, key, self.secrets)
         return self._signers[key.keyid]

@@ -8,19 +8,17 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from importlib import import_module
 from pathlib import Path
 
-from palmkit.delivery import manifest
+from palmkit.delivery import delta, encryption, manifest
 from palmkit.delivery.document import FILE, MODEL, RELEASE
+from palmkit.delivery.facts import sdk
 from palmkit.delivery.manifest import Delta, Encryption, File, Golden, Manifest, Needs
 from palmkit.delivery.repository.golden_inputs import Cases, write_golden
 from palmkit.delivery.repository.storage import sha256_of
 from palmkit.engine.errors import DeliveryError, ModelError, RepositoryError
 
 GOLDEN = "golden"
-# No delta of a smaller file can save what makes one worth it.
-LEAST_BYTES = 256 << 10
 
 
 @dataclass(frozen=True)
@@ -115,7 +113,7 @@ def make(
         created=f"{created:%Y-%m-%dT%H:%M:%SZ}",
         files=tuple(entries.values()),
         main=published_name(model, release, main, True),
-        needs=Needs(_format_of(main), options.sdk or f">={_sdk()}"),
+        needs=Needs(_format_of(main), options.sdk or f">={sdk()}"),
         golden=golden,
         metrics=dict(options.metrics or {}),
         notes=options.notes,
@@ -143,9 +141,11 @@ def _file(folder: Path, name: str, source: Path, options: Options) -> tuple[File
         return File(name, source.stat().st_size, sha256_of(source)), source
     if not options.key_id:
         raise RepositoryError("an encrypted release needs a key_id, by which the app finds the key")
-    encryption = import_module("palmkit.delivery.encryption")
     path = folder / name
-    encryption.encrypt(source, path, options.key)
+    try:
+        encryption.encrypt(source, path, options.key)
+    except ValueError as error:
+        raise RepositoryError(str(error)) from error
     plain = Encryption("AES-256-GCM", options.key_id, sha256_of(source), source.stat().st_size)
     return File(name, path.stat().st_size, sha256_of(path), encryption=plain), path
 
@@ -160,15 +160,6 @@ def _format_of(model: Path) -> int:
         raise RepositoryError(f"{model}: {error}; make one with palmkit convert") from error
     _, _, version, _ = TRAILER.unpack_from(sections.file, len(sections.file) - TRAILER.size)
     return int(version)
-
-
-def _sdk() -> str:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version("palmkit")
-    except PackageNotFoundError:
-        return "0"
 
 
 def with_deltas(
@@ -187,9 +178,8 @@ def with_deltas(
     paths = dict(made.paths)
     for file in made.manifest.files:
         deltas: dict[str, Delta] = {}
-        large = file.size >= LEAST_BYTES
+        large = file.size > delta.LEAST_SAVED_BYTES
         if large and file.encryption is None and not _is_golden(made.manifest, file):
-            delta = import_module("palmkit.delivery.delta")
             namesakes = [_namesake(one, made.manifest, file) for one in earlier]
             bases = [read(base) for base in namesakes if base is not None]
             if file.name == made.manifest.main:

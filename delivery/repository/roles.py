@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from datetime import datetime, timedelta, timezone
 from typing import Any, TypeAlias
 
@@ -90,8 +91,9 @@ class Roles(_Repository):
         self.now = now
         self._versions: dict[str, list[int]] | None = None
         self._contents: dict[str, bytes] = {}
-        # Keys that are to sign besides those that a role has, while one is put in place of another.
-        self._joining: dict[str, list[Key]] = {}
+        # Keys that sign besides those that a role has, while they are put in the place of others:
+        # what both have signed is believed before and after.
+        self.joining: dict[str, list[Key]] = {}
 
     def forget(self) -> None:
         """Look at the storage anew."""
@@ -160,6 +162,27 @@ class Roles(_Repository):
             return _fresh(kind, found)
         return metadata
 
+    def open_shown(self, role: str) -> Metadata[Any]:
+        """A role of targets, or targets, as devices see it, even if its keys are others by now.
+
+        It must be what the snapshot names, signed by who might sign it then.
+        Raises RepositoryError if it is not.
+        """
+        try:
+            return self.open(role)
+        except RepositoryError:
+            above = "root" if role in TOP_ROLES else "targets"
+            seen = self.snapshot().meta.get(f"{role}.json")
+            if seen is None or seen.version != self.newest(role):
+                raise
+            metadata = self.read(Targets, role)
+            for version in reversed(self.versions[above][:-1]):
+                earlier = self.read(Root if above == "root" else Targets, above, version).signed
+                with suppress(RepositoryError):
+                    self.check(earlier, role, metadata)
+                    return metadata
+            raise
+
     def delegator(self, role: str) -> Root | Targets:
         """Whose metadata says which keys sign a role."""
         return self.root() if role in TOP_ROLES else self.targets()
@@ -206,6 +229,14 @@ class Roles(_Repository):
         self._storage.create(f"metadata/{signed.version}.{role}.json", content)
         self.versions.setdefault(role, []).append(signed.version)
 
+    def add_root(self, metadata: Metadata[Any]) -> None:
+        """Write a root that is signed already. Raises RepositoryError if it is not, Conflict."""
+        version = metadata.signed.version
+        for each in (self.root(), metadata.signed):
+            self.check(each, "root", metadata)
+        self._storage.create(f"metadata/{version}.root.json", metadata.to_bytes())
+        self.versions["root"].append(version)
+
     def sign(self, role: str, metadata: Metadata[Any]) -> None:
         """Sign with every key within reach; RepositoryError if that is not enough."""
         delegators: list[Root | Targets] = []
@@ -215,7 +246,7 @@ class Roles(_Repository):
         else:
             delegators += [self.delegator(role)]
         keys = {key.keyid: key for each in delegators for key in self.keys_of(role, each)}
-        keys |= {key.keyid: key for key in self._joining.get(role, [])}
+        keys |= {key.keyid: key for key in self.joining.get(role, [])}
         metadata.signatures.clear()
         for key in keys.values():
             if (signer := self.ring.signer(key)) is not None:

@@ -14,6 +14,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Protocol
 
+from palmkit.delivery.durable import sync_file, sync_folder
 from palmkit.engine.errors import RepositoryError
 
 _CHUNK_BYTES = 1 << 20
@@ -151,12 +152,8 @@ def write_durably(target: Path, content: Iterable[bytes], mode: int = 0o644) -> 
         with open(os.open(part, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode), "wb") as file:
             file.writelines(content)
             file.flush()
-            os.fsync(file.fileno())
+            sync_file(file.fileno())
         os.replace(part, target)
     finally:
         part.unlink(missing_ok=True)
-    folder = os.open(target.parent, os.O_RDONLY)
-    try:
-        os.fsync(folder)
-    finally:
-        os.close(folder)
+    sync_folder(target.parent)

@@ -8,7 +8,7 @@ import importlib
 from palmkit.kits.cli.command import Commands
 
 # Files of this folder with `add(commands)`, as palmkit.kits.cli has them.
-PARTS = ("models_local",)
+PARTS = ("models_local", "models_publish", "models_keys")
 DESCRIPTION = """\
 Models come with PalmKit, and newer releases of them from a repository that signs what it publishes.
 A release is fetched, proved on inputs whose outputs are known, then tried; one that fails goes

@@ -5,16 +5,12 @@ from __future__ import annotations
 import json
 import multiprocessing
 import stat
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-from tuf.api.exceptions import DownloadHTTPError
-from tuf.ngclient import Updater
-from tuf.ngclient.fetcher import FetcherInterface
 
 from palmkit.delivery import manifest, policy
 from palmkit.delivery.policy import Condition
@@ -22,46 +18,7 @@ from palmkit.delivery.repository import Conflict, Missing, Options, Repository
 from palmkit.engine import load
 from palmkit.engine.errors import RepositoryError
 from tests.delivery.releases import QUICK, SetClock, make_repository, write_model
-
-
-class Files(FetcherInterface):
-    """Serves a folder without a network."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-
-    def _fetch(self, url: str) -> Iterator[bytes]:
-        path = self.folder / url.removeprefix("files://")
-        if not path.is_file():
-            raise DownloadHTTPError("not found", 404)
-        return iter([path.read_bytes()])
-
-
-class Device:
-    """What a device has: TUF metadata, begun with one root."""
-
-    def __init__(self, folder: Path, root: bytes) -> None:
-        self.folder, self.root = folder, root
-        (folder / "metadata").mkdir(parents=True)
-        (folder / "targets").mkdir()
-
-    def refresh(self, public: Path) -> Updater:
-        updater = Updater(
-            str(self.folder / "metadata"),
-            "files://metadata/",
-            str(self.folder / "targets"),
-            "files://targets/",
-            fetcher=Files(public),
-            bootstrap=self.root,
-        )
-        updater.refresh()
-        return updater
-
-    def get(self, public: Path, path: str) -> bytes:
-        updater = self.refresh(public)
-        info = updater.get_targetinfo(path)
-        assert info is not None, path
-        return Path(updater.download_target(info)).read_bytes()
+from tests.delivery.tuf_device import Device
 
 
 def test_a_device_gets_what_was_published(tmp_path: Path) -> None:
@@ -251,6 +208,11 @@ def test_signing_again_before_it_is_too_late(tmp_path: Path) -> None:
     assert repository.resign(force=True) == ["rollout", "snapshot", "timestamp"]
     signed = json.loads((repository.public / "metadata/timestamp.json").read_bytes())["signed"]
     assert signed["x-palmkit-signed"] == "2026-01-06T02:00:00Z"
+    clock.go_on(days=180)
+    assert repository.resign() == ["root", "targets", "rollout", "snapshot", "timestamp"]
+    (repository.folder / "keys/root.pem").unlink()
+    clock.go_on(days=200)
+    assert repository.resign() == ["targets", "rollout", "snapshot", "timestamp"]
 
 
 def test_keys_are_readable_by_their_owner_only_and_may_be_encrypted(tmp_path: Path) -> None:
