@@ -4,10 +4,8 @@ import errno
 import hashlib
 import os
 import random
-import signal
+import shutil
 import subprocess
-import sys
-import threading
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -17,53 +15,10 @@ import pytest
 
 from palmkit.delivery import download
 from palmkit.delivery.download import fetch
-from palmkit.delivery.http import Http, HttpError
+from palmkit.delivery.http import HttpError
 from palmkit.delivery.manifest import File
-from palmkit.delivery.store import BlobStore
-from palmkit.engine.errors import DeliveryError
 from tests.delivery.fault_server import Fault, FaultServer, serving
-from tests.delivery.test_http import QUICK
-
-CONTENT = random.Random(1).randbytes(400_000)
-SHA256 = hashlib.sha256(CONTENT).hexdigest()
-FILE = File("face-1.0.palm", len(CONTENT), SHA256)
-PATH = f"/targets/models/face/{SHA256}.face-1.0.palm"
-
-
-class Device:
-    def __init__(self, folder: Path, *servers: FaultServer) -> None:
-        self.folder, self.store, self.servers = folder, BlobStore(folder), servers
-        self.http, self.events, self.progress = Http(QUICK), list[str](), list[int]()
-
-    def fetch(self, file: File = FILE, **options: Any) -> Path:
-        path = fetch(
-            self.store,
-            "face",
-            file,
-            [server.url for server in self.servers],
-            self.http,
-            on_progress=lambda received, total: self.progress.append(received),
-            on_event=self.events.append,
-            **options,
-        )
-        assert hashlib.sha256(path.read_bytes()).hexdigest() in path.name
-        return path
-
-    def fail(self, file: File = FILE, **options: Any) -> DeliveryError:
-        with pytest.raises(DeliveryError) as caught:
-            self.fetch(file, **options)
-        return caught.value
-
-    @property
-    def part(self) -> bytes:
-        part = self.store.part(SHA256)
-        return part.read_bytes() if part.exists() else b""
-
-    def have(self, content: bytes, **notes: str) -> None:
-        """As if a fetch had ended here."""
-        with self.store.lock():
-            self.store.part(SHA256).write_bytes(content)
-            self.store.note(SHA256, **notes)
+from tests.delivery.network_devices import CONTENT, FILE, PATH, SHA256, Device
 
 
 @pytest.fixture
@@ -296,7 +251,9 @@ def test_a_full_disk_leaves_nothing_half(
     device.fetch(File("b.palm", len(other), sha256))
 
 
-def test_a_really_full_disk(server: FaultServer, tmp_path: Path) -> None:
+def test_a_really_full_disk(
+    server: FaultServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     mounted = subprocess.run(
         ["mount", "-t", "tmpfs", "-o", "size=20m", "tmpfs", str(tmp_path)], capture_output=True
     )
@@ -306,82 +263,25 @@ def test_a_really_full_disk(server: FaultServer, tmp_path: Path) -> None:
         device = Device(tmp_path / "store", server)
         before = device.fetch()
         (tmp_path / "fill").write_bytes(bytes(6 << 20))
-        big = File("face-1.0.palm", 4 << 20, "0" * 64)
+        content = bytes(4 << 20)
+        sha256 = hashlib.sha256(content).hexdigest()
+        server.files[f"/targets/models/face/{sha256}.b.palm"] = content
+        big = File("b.palm", len(content), sha256)
         assert device.fail(big).code == "disk_full"
-        assert device.store.path(SHA256) == before and len(server.requests) == 1
+        assert len(server.requests) == 1, "seen before a byte came"
+        (tmp_path / "fill").write_bytes(bytes((20 << 20) - len(CONTENT) - (1 << 20)))
+        usage = shutil.disk_usage(tmp_path)
+
+        def room_then_none(path: Path) -> object:
+            return usage._replace(free=1 << 40)
+
+        monkeypatch.setattr(shutil, "disk_usage", room_then_none)
+        assert device.fail(big).code == "disk_full"
+        assert os.listdir(device.folder / "tmp") == []
+        assert device.fetch() == before
         device.http.close()
     finally:
         subprocess.run(["umount", str(tmp_path)], check=True)
-
-
-FETCH = """
-import sys
-from pathlib import Path
-from palmkit.delivery.download import fetch
-from palmkit.delivery.http import Http
-from palmkit.delivery.manifest import File
-from palmkit.delivery.store import BlobStore
-folder, url, name, size, sha256 = sys.argv[1:]
-print("ready", flush=True)
-input()
-path = fetch(BlobStore(Path(folder)), "face", File(name, int(size), sha256), [url], Http())
-print(path, flush=True)
-"""
-
-
-def start_process(device: Device, server: FaultServer) -> "subprocess.Popen[str]":
-    file = [FILE.name, str(FILE.size), FILE.sha256]
-    process = subprocess.Popen(
-        [sys.executable, "-c", FETCH, str(device.folder), server.url, *file],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        text=True,
-    )
-    assert process.stdout is not None and process.stdout.readline() == "ready\n"
-    return process
-
-
-def go(process: "subprocess.Popen[str]") -> None:
-    assert process.stdin is not None
-    process.stdin.write("\n")
-    process.stdin.flush()
-
-
-def test_two_processes_fetch_it_once(device: Device, server: FaultServer) -> None:
-    server.faults[PATH] = Fault("drip", times=1, at=399_990, every_s=0.03)
-    processes = [start_process(device, server) for _ in range(2)]
-    for process in processes:
-        go(process)
-    outputs = [process.communicate(timeout=60)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0]
-    assert outputs[0] == outputs[1] == f"{device.store.path(SHA256)}\n"
-    assert len(server.requests) == 1
-
-
-def test_kill_9_in_the_middle_then_resume(device: Device, server: FaultServer) -> None:
-    server.faults[PATH] = Fault("drip", times=1, at=200_000, every_s=0.02)
-    process = start_process(device, server)
-    go(process)
-    while len(device.part) < 196_608:
-        assert process.poll() is None
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.communicate()
-    assert device.store.path(SHA256) is None
-    device.fetch(wait_s=5)
-    resumed = ranges(server)[-1]
-    assert resumed is not None and 196_608 <= int(resumed[6:-1]) < 201_000
-    assert device.store.size_bytes() == len(CONTENT)
-
-
-def test_threads_wait_for_each_other(device: Device, server: FaultServer) -> None:
-    paths: list[Path] = []
-    threads = [threading.Thread(target=lambda: paths.append(device.fetch())) for _ in range(4)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert len(set(paths)) == 1 and len(paths) == 4 and len(server.requests) == 1
 
 
 def test_no_place_to_fetch_from(device: Device) -> None:

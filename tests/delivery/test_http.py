@@ -8,16 +8,7 @@ import pytest
 
 from palmkit.delivery.http import Http, HttpError, Limits, backoff_s, retry_after_s
 from tests.delivery.fault_server import Fault, FaultServer, serving
-
-# The same rules as those of a device, in less time.
-QUICK = Limits(
-    connect_timeout_s=0.5,
-    read_timeout_s=0.4,
-    headers_timeout_s=0.5,
-    window_s=0.4,
-    first_wait_s=0.01,
-    longest_wait_s=0.3,
-)
+from tests.delivery.network_devices import QUICK
 
 
 @pytest.fixture

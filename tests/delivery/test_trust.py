@@ -1,20 +1,19 @@
 """What a device believes: python-tuf decides; here is that it is asked rightly, and what we add."""
 
 import errno
-import json
+import threading
 from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
+from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
 from palmkit.delivery import durable
-from palmkit.delivery.clock import Clock
-from palmkit.delivery.http import Http
-from palmkit.delivery.trust import SIGNED_AT, Mirror, Remote
+from palmkit.delivery.trust import Mirror, Remote
 from palmkit.engine.errors import DeliveryError
 from tests.delivery.fault_server import Fault, FaultServer, serving
-from tests.delivery.test_http import QUICK
+from tests.delivery.metadata_benchmark import measure
+from tests.delivery.network_devices import refused, remote_of, versions
 from tests.delivery.tuf_repository import TufRepository
 
 MANIFEST = "models/face/1.0.json"
@@ -40,42 +39,9 @@ def folder(tmp_path: Path) -> Path:
     return tmp_path / "tuf"
 
 
-class Time:
-    def __init__(self) -> None:
-        self.days = 0.0
-
-    def __call__(self) -> datetime:
-        return datetime.now(timezone.utc) + timedelta(days=self.days)
-
-
-def remote_of(
-    folder: Path,
-    repository: TufRepository,
-    *servers: FaultServer,
-    wall: Time | None = None,
-    not_before: datetime | None = None,
-) -> Remote:
-    folder.mkdir(exist_ok=True)
-    clock = Clock(folder / "clock", not_before, wall or Time())
-    return Remote(folder, [server.url for server in servers], repository.root(), Http(QUICK), clock)
-
-
 @pytest.fixture
 def remote(folder: Path, repository: TufRepository, server: FaultServer) -> Remote:
     return remote_of(folder, repository, server)
-
-
-def refused(remote: Remote) -> str:
-    with pytest.raises(DeliveryError) as caught:
-        remote.refresh()
-    return caught.value.code
-
-
-def versions(folder: Path) -> dict[str, int]:
-    return {
-        path.stem: json.loads(path.read_bytes())["signed"]["version"]
-        for path in folder.glob("*.json")
-    }
 
 
 def test_a_target_is_fetched_once_and_a_check_is_two_requests(
@@ -350,88 +316,33 @@ def test_metadata_and_targets_may_be_in_two_places(
         assert Remote(folder, [mirror], repository.root()).target(MANIFEST) == b"manifest"
 
 
-def test_a_clock_that_is_ahead_makes_stale_and_harms_nothing(
-    folder: Path, repository: TufRepository, server: FaultServer
+def test_processes_that_forgot_the_lock_still_believe_only_what_is_right(
+    repository: TufRepository, server: FaultServer, folder: Path
 ) -> None:
-    time = Time()
-    remote = remote_of(folder, repository, server, wall=time)
-    remote.refresh()
-    time.days = 400
-    assert refused(remote) == "expired"
-    time.days = 0
-    remote.refresh()
+    errors: list[str] = []
+
+    def check() -> None:
+        remote = remote_of(folder, repository, server)
+        for _ in range(15):
+            try:
+                remote.refresh()
+                assert remote.target(MANIFEST) == b"manifest"
+            except DeliveryError as error:
+                errors.append(f"{error.code}: {error}")
+
+    threads = [threading.Thread(target=check) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(10):
+        repository.bump("targets", "model-face")
+    for thread in threads:
+        thread.join()
+    assert errors == []
+    remote_of(folder, repository, server).refresh()
+    assert versions(folder)["timestamp"] == 12
 
 
-def test_a_clock_that_was_set_back_does_not_revive_what_is_expired(
-    folder: Path, repository: TufRepository, server: FaultServer
-) -> None:
-    time = Time()
-    remote = remote_of(folder, repository, server, wall=time)
-    signed = datetime.now(timezone.utc).replace(microsecond=0)
-    timestamp = repository.roles["timestamp"]
-    timestamp.unrecognized_fields[SIGNED_AT] = signed.isoformat().replace("+00:00", "Z")
-    repository.bump()
-    remote.refresh()
-    time.days = -3650
-    remote = remote_of(folder, repository, server, wall=time)
-    remote.refresh()
-    for role in ("timestamp", "snapshot"):
-        repository.roles[role].expires = signed - timedelta(days=100)
-    repository.bump()
-    assert refused(remote) == "expired"
-    assert refused(remote_of(folder, repository, server, wall=time)) == "expired"
-
-
-def test_the_build_date_bounds_a_clock_that_was_never_set(
-    folder: Path, repository: TufRepository, server: FaultServer
-) -> None:
-    time = Time()
-    time.days = -20000
-    for role in ("timestamp", "snapshot"):
-        repository.roles[role].expires = datetime.now(timezone.utc) - timedelta(days=2)
-    repository.bump()
-    now = datetime.now(timezone.utc)
-    assert refused(remote_of(folder, repository, server, wall=time, not_before=now)) == "expired"
-    remote_of(folder, repository, server, wall=time).refresh()
-
-
-def test_a_stolen_key_cannot_freeze_a_device_beyond_its_replacement(
-    folder: Path, repository: TufRepository, server: FaultServer, remote: Remote
-) -> None:
-    timestamp = repository.roles["timestamp"]
-    expires = timestamp.expires
-    timestamp.unrecognized_fields[SIGNED_AT] = "2090-01-01T00:00:00Z"
-    timestamp.expires = datetime(2091, 1, 1, tzinfo=timezone.utc)
-    repository.bump()
-    remote.refresh()
-    assert refused(remote) == "expired"
-    del timestamp.unrecognized_fields[SIGNED_AT]
-    timestamp.expires = expires
-    repository.rotate("timestamp")
-    repository.bump()
-    remote.refresh()
-
-
-def test_a_time_that_is_no_time_is_not_learned(
-    remote: Remote, repository: TufRepository, folder: Path
-) -> None:
-    for value in ("soon", 7, None, "2026-99-99", "9" * 5000):
-        repository.roles["timestamp"].unrecognized_fields[SIGNED_AT] = value
-        repository.bump()
-        remote.refresh()
-    assert not (folder / "clock").exists()
-
-
-def test_the_clock_keeps_its_mark_and_survives_its_loss(tmp_path: Path) -> None:
-    file, time = tmp_path / "clock", Time()
-    day = timedelta(days=1)
-    clock = Clock(file, wall=time)
-    clock.learn(time() + 2 * day)
-    assert clock.is_behind and clock.now() == clock.mark
-    clock.learn(time())
-    assert Clock(file, wall=time).mark == clock.mark > time() + day
-    time.days = 1.5
-    assert not clock.is_behind and clock.now() > clock.mark - day
-    for text in (b"", b"never", b"\xff", b"2026-01-01T00:00:00"):
-        file.write_bytes(text)
-        assert not Clock(file, wall=time).is_behind
+def test_a_check_of_many_models_is_two_requests_and_few_bytes() -> None:
+    found = measure(targets=60, models=3, runs=2)
+    assert [found[name][1] for name in ("cold", "warm", "published")] == [8, 2, 5]
+    assert found["warm"][2] < 400
