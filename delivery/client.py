@@ -93,7 +93,7 @@ class Client:
         self._clock = clock or Clock(self._folder / "clock")
         self._remote = remote
         store = BlobStore(self._folder / "blobs", quota_bytes)
-        self._device = Device(self._folder, store, self._clock, _count, baselines or {})
+        self.device = Device(self._folder, store, self._clock, _count, baselines or {})
         self._known: dict[tuple[str, str], Release] = {}
         self._lock = threading.Lock()
         self._waiting: set[tuple[str, str]] = set()
@@ -113,7 +113,7 @@ class Client:
         folder = self._folder / "tuf"
         remote = self._remote or Remote(folder, self._urls, self._root, http, self._clock)
         given = self._tags, self._keys, self._prove
-        return Updates(self._device, remote, self._urls, http, *given)
+        return Updates(self.device, remote, self._urls, http, *given)
 
     def get(self, name: str, mode: Mode = "local_update_in_background") -> Release:
         """The release of a model to run now; what is here always does, whatever the server does.
@@ -132,7 +132,7 @@ class Client:
                 self._updates.refresh([(model, channel)], WAIT_S)
         elif mode == "local_update_in_background":
             self._look(model, channel)
-        release = self._device.take(model, channel)
+        release = self.device.take(model, channel)
         self._known[model, channel] = release
         return release
 
@@ -141,7 +141,7 @@ class Client:
 
         Raises DeliveryError if there is none.
         """
-        return self._device.fallback(*self._split(name))
+        return self.device.fallback(*self._split(name))
 
     @contextmanager
     def using(self, name: str, mode: Mode = "local_update_in_background") -> Generator[Release]:
@@ -157,7 +157,7 @@ class Client:
     def mark_ok(self, release: Release | str) -> None:
         """A release on trial works. Kits say so by themselves after 20 good calls."""
         if (found := self._release(release)) is not None:
-            self._quietly(lambda: self._device.mark_ok(found))
+            self._quietly(lambda: self.device.mark_ok(found))
 
     def report_failure(
         self, release: Release | str, code: Code = "rollback", error: BaseException | None = None
@@ -170,7 +170,7 @@ class Client:
         if code not in CODES:
             raise ValueError(f"code: expected one of {', '.join(sorted(CODES))}, got {code!r}")
         if (found := self._release(release)) is not None:
-            self._quietly(lambda: self._device.fail(found, code, error))
+            self._quietly(lambda: self.device.fail(found, code, error))
 
     def refresh(self, name: str | None = None, on_progress: Progress | None = None) -> None:
         """Ask the server now, and fetch what is new: of one model, or of all that were asked for.
@@ -194,7 +194,7 @@ class Client:
                 return
             self._hinted = now
         with suppress(DeliveryError):
-            state = self._device.state
+            state = self.device.state
             if state.fact("hint") != number:
                 state.set_fact("hint", number)
                 timer = threading.Timer(random.uniform(0, HINT_WITHIN_S), self._work_on_all)
@@ -215,15 +215,15 @@ class Client:
     def rollback(self, name: str) -> Release:
         """Go back to the release before this one, which is not taken again."""
         model, channel = self._split(name)
-        slot = self._device.state.slot(model, channel)
+        slot = self.device.state.slot(model, channel)
         digest = slot.candidate if slot.stage == "TRIAL" else slot.active
         if digest is not None:
-            self._device.condemn(model, digest, "rollback")
+            self.device.condemn(model, digest, "rollback")
         return self.get(name, "local")
 
     def collect(self) -> int:
         """Remove the files of releases that nothing needs any more; how many bytes that freed."""
-        return self._device.collect() if self._folder.is_dir() else 0
+        return self.device.collect() if self._folder.is_dir() else 0
 
     def status(self, name: str | None = None) -> dict[str, Any]:
         """What runs, what is on its way, what was refused and when the server was asked; as JSON.
@@ -233,7 +233,7 @@ class Client:
         slots = self._slots() if name is None else [self._split(name)]
         facts: dict[str, Any] = dict.fromkeys((CHECKED, LAST_ERROR, STALE, NOT_BEFORE, FAILED))
         if self._folder.is_dir():
-            facts = {each: self._device.state.fact(each) for each in facts}
+            facts = {each: self.device.state.fact(each) for each in facts}
         return {
             "folder": str(self._folder),
             "urls": list(self._urls),
@@ -242,17 +242,17 @@ class Client:
             "stale_since": _time(facts[STALE]),
             "failures": int(facts[FAILED] or 0),
             "last_error": facts[LAST_ERROR],
-            "size_bytes": self._device.store.size_bytes(),
+            "size_bytes": self.device.store.size_bytes(),
             "models": [self._describe(*each) for each in slots],
         }
 
     def _describe(self, model: str, channel: str) -> dict[str, Any]:
-        state, is_here = self._device.state, self._folder.is_dir()
+        state, is_here = self.device.state, self._folder.is_dir()
         slot = state.slot(model, channel) if is_here else Slot(model, channel)
         manifest = state.manifest(slot.active) if slot.active else None
         candidate = state.manifest(slot.candidate) if slot.candidate else None
         previous = state.manifest(slot.previous) if slot.previous else None
-        embedded = self._device.embedded(model)
+        embedded = self.device.embedded(model)
         known = state.policy(model) if is_here else None
         stage = slot.stage or ("ACTIVE" if manifest else "EMBEDDED")
         return {
@@ -276,7 +276,7 @@ class Client:
 
     def close(self) -> None:
         """The app ends in good order; called by itself at exit."""
-        self._device.close()
+        self.device.close()
 
     def _split(self, name: str) -> tuple[str, str]:
         found = NAME.fullmatch(name)
@@ -287,14 +287,14 @@ class Client:
     def _slots(self) -> list[tuple[str, str]]:
         found = set(self._known)
         if self._folder.is_dir():
-            found |= {(slot.model, slot.channel) for slot in self._device.state.slots()}
+            found |= {(slot.model, slot.channel) for slot in self.device.state.slots()}
         return sorted(found)
 
     def _release(self, release: Release | str) -> Release | None:
         return release if isinstance(release, Release) else self._known.get(self._split(release))
 
     def _pin(self, name: str, release: str | None) -> None:
-        state = self._device.state
+        state = self.device.state
         with state.transaction():
             slot = state.slot(*self._split(name))
             slot.pinned = release
