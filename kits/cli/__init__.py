@@ -30,10 +30,12 @@ COMMANDS = (
     "ops",
     "bench",
     "models",
+    "serve",
 )
 
 DESCRIPTION = (
-    "Ready-made vision kits that run on this machine. Only `palmkit models` opens connections."
+    "Ready-made vision kits that run on this machine. Only `palmkit models` opens connections, and "
+    "`palmkit serve` takes them."
 )
 EXAMPLES = """\
 examples:

@@ -1,0 +1,130 @@
+"""The server's database: SQLite in a file, or PostgreSQL by its URL."""
+
+from __future__ import annotations
+
+import hashlib
+import sqlite3
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib.resources import as_file, files
+from pathlib import Path
+from typing import Any
+
+import filelock
+from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.sql.schema import Table
+
+BUSY_S = 30.0
+
+
+def connect(url: str) -> Engine:
+    """The database of an SQLAlchemy URL: sqlite:///FILE or postgresql://USER@HOST/NAME."""
+    parsed = make_url(url)
+    if parsed.drivername == "postgresql":
+        parsed = parsed.set(drivername="postgresql+psycopg")
+    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+        raise ValueError(f"database: expected sqlite or postgresql, got {parsed.drivername!r}")
+    if parsed.get_backend_name() == "postgresql":
+        return create_engine(parsed, pool_pre_ping=True, pool_size=5, pool_recycle=1800)
+    if parsed.database:
+        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+    engine = create_engine(parsed, connect_args={"timeout": BUSY_S})
+    event.listen(engine, "connect", _set_up_sqlite)
+    event.listen(engine, "begin", _begin_sqlite)
+    return engine
+
+
+def _set_up_sqlite(connection: sqlite3.Connection, _record: object) -> None:
+    # The driver's own way of beginning transactions leaves them out before reads.
+    connection.isolation_level = None
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+
+
+def _begin_sqlite(connection: Connection) -> None:
+    # Who first reads and then writes would fail, not wait, if another wrote in between.
+    writes = connection.get_execution_options().get("writes", False)
+    connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
+
+
+@contextmanager
+def writing(engine: Engine) -> Iterator[Connection]:
+    """A transaction that writes: committed at the end, undone by an exception."""
+    with engine.execution_options(writes=True).begin() as connection:
+        yield connection
+
+
+def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
+    """INSERT with the ON CONFLICT of this database."""
+    if connection.dialect.name == "sqlite":
+        return sqlite.insert(table)
+    return postgresql.insert(table)
+
+
+def add(connection: Connection, table: Table, counts: dict[tuple[Any, ...], int]) -> None:
+    """Add counts to the rows of a table; a key has the table's columns up to n, in their order."""
+    if not counts:
+        return
+    names = [column.name for column in table.primary_key.columns]
+    statement = insert(connection, table)
+    statement = statement.on_conflict_do_update(
+        index_elements=names, set_={"n": table.c.n + statement.excluded.n}
+    )
+    # Always in one order: two replicas that add to the same rows wait, but never for each other.
+    rows = [dict(zip(names, key, strict=True)) | {"n": counts[key]} for key in sorted(counts)]
+    connection.execute(statement, rows)
+
+
+def migrate(engine: Engine) -> None:
+    """Bring the tables to what this version needs; safe if several replicas start at once."""
+    from alembic import command
+    from alembic.config import Config
+
+    with lock(engine, "migrate"), as_file(files(__package__) / "migrations") as folder:
+        config = Config()
+        config.set_main_option("script_location", str(folder).replace("%", "%%"))
+        with writing(engine) as connection:
+            config.attributes["connection"] = connection
+            command.upgrade(config, "head")
+
+
+def check(engine: Engine) -> None:
+    """Raise SQLAlchemyError if the database does not answer."""
+    with engine.connect() as connection:
+        connection.execute(text("SELECT 1"))
+
+
+@contextmanager
+def lock(engine: Engine, name: str, wait: bool = True) -> Iterator[bool]:
+    """Hold a lock of this name that all replicas share; gives whether it is held.
+
+    It ends with the process that holds it: PostgreSQL's advisory lock of a connection, beside an
+    SQLite file a locked file.
+    """
+    if engine.dialect.name == "sqlite":
+        if not engine.url.database:
+            yield True
+            return
+        file = filelock.FileLock(f"{engine.url.database}.{name}.lock")
+        try:
+            file.acquire(timeout=-1 if wait else 0)
+        except filelock.Timeout:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            file.release()
+        return
+    number = int.from_bytes(hashlib.sha256(f"palmkit {name}".encode()).digest()[:8], "big") >> 1
+    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+        call = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
+        held = connection.execute(text(f"SELECT {call}({number})")).scalar()
+        if held is False:
+            yield False
+            return
+        try:
+            yield True
+        finally:
+            connection.execute(text(f"SELECT pg_advisory_unlock({number})"))

@@ -1,0 +1,158 @@
+"""Taking reports while others wait: what arrives during one commit is stored by the next.
+
+One thread writes. A report is answered when its transaction is durable, and many share one.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import queue
+import threading
+import time
+import zlib
+from dataclasses import dataclass
+from typing import Protocol
+
+from sqlalchemy import Engine
+from sqlalchemy.exc import SQLAlchemyError
+
+from palmkit.delivery.reports.schema import Report
+from palmkit.delivery.server.counting import Vocabulary, store
+from palmkit.delivery.server.database import writing
+
+MOST_WAITING = 4000
+MOST_TOGETHER = 500
+
+_log = logging.getLogger(__name__)
+
+
+class Busy(Exception):
+    """Too many reports wait, or the database does not answer: to be sent again later."""
+
+
+class Measures(Protocol):
+    """Who wants to know how it goes."""
+
+    def stored(self, reports: int, new: int, seconds: float) -> None:
+        """A transaction is done."""
+        ...
+
+
+@dataclass
+class _Waiting:
+    report: Report
+    done: asyncio.Future[None]
+
+    def answer(self, error: Exception | None) -> None:
+        if self.done.done():
+            return
+        if error is None:
+            self.done.set_result(None)
+        else:
+            self.done.set_exception(error)
+
+
+class Ingest:
+    """Stores reports in a database, from a thread of its own."""
+
+    def __init__(self, engine: Engine, vocabulary: Vocabulary, measures: Measures) -> None:
+        """measures: is told of each transaction."""
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._engine, self._vocabulary, self._measures = engine, vocabulary, measures
+        self._queue: queue.Queue[_Waiting | None] = queue.Queue(MOST_WAITING)
+        self._thread = threading.Thread(target=self._work, name="ingest", daemon=True)
+
+    def start(self) -> None:
+        """Begin to store, for callers in the running loop."""
+        self._loop = asyncio.get_running_loop()
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Store what waits, then end."""
+        self._queue.put(None)
+        self._thread.join()
+
+    @property
+    def waiting(self) -> int:
+        """How many reports wait, about."""
+        return self._queue.qsize()
+
+    @property
+    def is_alive(self) -> bool:
+        """Whether reports are being stored."""
+        return self._thread.is_alive()
+
+    async def take(self, report: Report) -> None:
+        """Return when the report is stored for good, or was before.
+
+        Raises Busy when it is to be sent again later.
+        """
+        waiting = _Waiting(report, asyncio.get_running_loop().create_future())
+        try:
+            self._queue.put_nowait(waiting)
+        except queue.Full:
+            raise Busy("too many reports wait") from None
+        await waiting.done
+
+    def _work(self) -> None:
+        while (first := self._queue.get()) is not None:
+            batch, last = [first], False
+            while len(batch) < MOST_TOGETHER:
+                try:
+                    each = self._queue.get_nowait()
+                except queue.Empty:
+                    break
+                if each is None:
+                    last = True
+                    break
+                batch.append(each)
+            self._store(batch)
+            if last:
+                return
+
+    def _store(self, batch: list[_Waiting]) -> None:
+        began, error = time.monotonic(), None
+        reports = [each.report for each in batch]
+        try:
+            with writing(self._engine) as connection:
+                new = store(connection, reports, self._vocabulary, time.time())
+            self._measures.stored(len(batch), new, time.monotonic() - began)
+        except SQLAlchemyError as failure:
+            _log.error("reports not stored: %s", failure)
+            error = Busy("the database does not answer")
+        except Exception as failure:
+            _log.exception("reports not stored")
+            error = Busy(str(failure))
+        assert self._loop is not None
+        try:
+            self._loop.call_soon_threadsafe(_answer, batch, error)
+        except RuntimeError:
+            # The loop was closed while they waited: nobody is there to be told.
+            return
+
+
+def _answer(batch: list[_Waiting], error: Exception | None) -> None:
+    for each in batch:
+        each.answer(error)
+
+
+class TooLarge(Exception):
+    """A body is larger than allowed."""
+
+
+def unpack(body: bytes, most_bytes: int) -> bytes:
+    """What was gzipped, never making more than most_bytes of it.
+
+    Raises ValueError if it is not gzip or does not end, TooLarge if it is larger.
+    """
+    inflate = zlib.decompressobj(wbits=16 + zlib.MAX_WBITS)
+    try:
+        content = inflate.decompress(body, most_bytes + 1)
+    except zlib.error as error:
+        raise ValueError(f"not gzip: {error}") from None
+    if len(content) > most_bytes:
+        raise TooLarge(f"expected at most {most_bytes} bytes unpacked")
+    if not inflate.eof or inflate.unused_data:
+        raise ValueError("not one whole gzip stream")
+    return content

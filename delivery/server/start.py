@@ -1,0 +1,97 @@
+"""From a folder, new or old, to a server: keys, repository, tables and the admin token."""
+
+from __future__ import annotations
+
+import os
+import secrets
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock
+from sqlalchemy import Engine
+
+from palmkit.delivery.repository import Repository
+from palmkit.delivery.server.app import Server, Settings
+from palmkit.delivery.server.database import connect, migrate
+from palmkit.delivery.server.rollouts import Gates
+from palmkit.engine.errors import RepositoryError
+
+PASSPHRASE = "PALMKIT_PASSPHRASE"
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where a server keeps what it needs: all below one folder unless said otherwise."""
+
+    folder: Path
+    database: str | None = None
+    token_file: Path | None = None
+
+    @property
+    def repository(self) -> Path:
+        """The folder of the repository and its keys."""
+        return self.folder / "repository"
+
+    @property
+    def token(self) -> Path:
+        """The file with the admin token."""
+        return self.token_file or self.folder / "admin-token"
+
+    @property
+    def database_url(self) -> str:
+        """The database, an SQLite file unless said otherwise."""
+        return self.database or f"sqlite:///{self.folder / 'server.db'}"
+
+
+def read_token(file: Path) -> str:
+    """The admin token; a new one is drawn if there is no file.
+
+    Raises RepositoryError if what is there is no token.
+    """
+    try:
+        token = file.read_text(encoding="utf-8").strip()
+    except FileNotFoundError:
+        token = secrets.token_urlsafe(32)
+        file.parent.mkdir(parents=True, exist_ok=True)
+        # Never readable by others, not even while it is written.
+        with open(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "w") as new:
+            new.write(token + "\n")
+    if len(token) < 16:
+        raise RepositoryError(f"token: expected 16 characters or more: {file}")
+    return token
+
+
+def open_repository(folder: Path) -> Repository:
+    """The repository in a folder; a new one, with its keys, if there is none.
+
+    $PALMKIT_PASSPHRASE encrypts the keys of a new one and opens those of an old one.
+    """
+    if (folder / "repository.json").exists():
+        return Repository.open(folder)
+    return Repository.create(folder, os.environ.get(PASSPHRASE) or None)
+
+
+def public_of(repository: Repository | None) -> Path | None:
+    """The folder of the static part; None if it is in a bucket."""
+    try:
+        return repository.public if repository else None
+    except RepositoryError:
+        return None
+
+
+def prepare(
+    place: Place, gates: Gates | None = None, kept_days: int = 400, signs: bool = True
+) -> tuple[Server, Engine, Repository | None]:
+    """A server ready to run, its database and its repository.
+
+    signs: whether this replica has the repository, serves it and signs rollouts.
+    Safe if several start at once in one folder.
+    """
+    place.folder.mkdir(parents=True, exist_ok=True)
+    with FileLock(place.folder / "start.lock"):
+        token = read_token(place.token)
+        repository = open_repository(place.repository) if signs else None
+    engine = connect(place.database_url)
+    migrate(engine)
+    settings = Settings(token, gates or Gates(), kept_days)
+    return Server(engine, settings, repository, public_of(repository)), engine, repository

@@ -1,0 +1,158 @@
+"""palmkit serve: the server of a team's models."""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from palmkit.kits.cli.command import Commands, add_command, complain
+
+if TYPE_CHECKING:
+    from palmkit.delivery.repository import Repository
+    from palmkit.delivery.server.start import Place
+
+DESCRIPTION = """\
+Serve models to devices, take their reports, and show both on a web page.
+
+The first start makes all that is missing in FOLDER: keys and an empty repository, a database and
+the token that opens the page. Set $PALMKIT_PASSPHRASE to have the keys encrypted. Everything works
+from this one process; delivery/SERVER.md tells how it grows: PostgreSQL, more replicas, the static
+part on a CDN, keys in a KMS.
+
+Needs an extra: pip install "palmkit[server]", and "palmkit[postgres]" for PostgreSQL.
+With $SENTRY_DSN and sentry-sdk installed, errors of the server go to Sentry.
+"""
+EXAMPLES = """\
+  palmkit serve                            in ./palmkit-server, on this machine only
+  palmkit serve /srv/models --host 0.0.0.0 --port 80
+  palmkit serve --database postgresql://palmkit@db/palmkit
+  palmkit serve --reports-only --database postgresql://palmkit@db/palmkit    one more replica
+"""
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = add_command(
+        commands,
+        "serve",
+        run,
+        help="serve models to devices, and show how they do",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    parser.add_argument(
+        "folder",
+        metavar="FOLDER",
+        nargs="?",
+        type=Path,
+        default=Path("palmkit-server"),
+        help="where everything is kept (palmkit-server)",
+    )
+    parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
+    parser.add_argument("--port", type=int, default=8080, help="port to listen on (8080)")
+    parser.add_argument(
+        "--database", metavar="URL", help="sqlite:///FILE or postgresql://... (FOLDER/server.db)"
+    )
+    parser.add_argument(
+        "--token-file", metavar="FILE", type=Path, help="the page's token (FOLDER/admin-token)"
+    )
+    parser.add_argument(
+        "--gate-hours",
+        metavar="HOURS",
+        type=_positive,
+        default=6.0,
+        help="how long a rollout stays at each percent (6)",
+    )
+    parser.add_argument(
+        "--gate-reports",
+        metavar="N",
+        type=int,
+        default=100,
+        help="how many devices report at each percent before the next (100)",
+    )
+    parser.add_argument(
+        "--keep-days", metavar="DAYS", type=int, default=400, help="how long counts stay (400)"
+    )
+    parser.add_argument(
+        "--reports-only",
+        action="store_true",
+        help="a replica without repository and keys: takes reports, changes nothing",
+    )
+
+
+def _positive(text: str) -> float:
+    value = float(text)
+    if not 0 <= value < 1e6:
+        raise argparse.ArgumentTypeError(f"expected hours, got {text!r}")
+    return value
+
+
+def run(options: argparse.Namespace) -> int:
+    """Serve until interrupted."""
+    import logging
+
+    try:
+        import uvicorn
+
+        from palmkit.delivery.server.rollouts import Gates
+        from palmkit.delivery.server.start import Place, prepare
+    except ModuleNotFoundError as error:
+        complain(f'needs {error.name}: pip install "palmkit[server]"')
+        return 1
+    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    # They tell of each key that has not signed yet, and of each table.
+    for chatty in ("alembic", "tuf", "securesystemslib"):
+        logging.getLogger(chatty).setLevel(logging.WARNING)
+    if dsn := os.environ.get("SENTRY_DSN"):
+        _report_errors(dsn)
+    place = Place(options.folder, options.database, options.token_file)
+    gates = Gates(options.gate_hours * 3600, options.gate_reports)
+    server, engine, repository = prepare(
+        place, gates, options.keep_days, signs=not options.reports_only
+    )
+    print(_welcome(options, place, repository), flush=True)
+    # No access log: who asks is nobody's business, and addresses would be personal data.
+    config = uvicorn.Config(
+        server.app(),
+        host=options.host,
+        port=options.port,
+        access_log=False,
+        server_header=False,
+        log_config=None,
+        log_level="warning",
+        timeout_graceful_shutdown=10,
+    )
+    listening = uvicorn.Server(config)
+    try:
+        listening.run()
+    finally:
+        engine.dispose()
+    return 0 if listening.started else 1
+
+
+def _report_errors(dsn: str) -> None:
+    try:
+        sentry = importlib.import_module("sentry_sdk")
+    except ModuleNotFoundError:
+        complain("SENTRY_DSN is set, but errors go nowhere: pip install sentry-sdk")
+        return
+    sentry.init(dsn=dsn, send_default_pii=False)
+
+
+def _welcome(options: argparse.Namespace, place: Place, repository: Repository | None) -> str:
+    url = f"http://{options.host}:{options.port}"
+    lines = [f"page      {url}/admin/", f"token     {place.token}", f"reports   {url}/v1/reports"]
+    if repository is None:
+        return "\n".join(lines)
+    lines += [f"devices   {url}/", f"root      {place.repository}/public/metadata/1.root.json"]
+    if not repository.models():
+        lines += [
+            "",
+            "next, in another terminal:",
+            f"  palmkit models publish face_detector 1.1.0 face_detector.palm -r {place.repository}",
+            f"  palmkit models promote face_detector 1.1.0 --percent 5 -r {place.repository}",
+        ]
+    return "\n".join(lines)
