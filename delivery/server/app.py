@@ -17,7 +17,7 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
-from starlette.requests import Request
+from starlette.requests import ClientDisconnect, Request
 from starlette.responses import JSONResponse, RedirectResponse, Response
 from starlette.routing import BaseRoute, Mount, Route
 
@@ -96,7 +96,11 @@ class Server:
         return Starlette(
             routes=routes,
             lifespan=self._lifespan,
-            exception_handlers={HTTPException: _say, Exception: _apologise},
+            exception_handlers={
+                HTTPException: _say,
+                ClientDisconnect: _drop,
+                Exception: _apologise,
+            },
         )
 
     @asynccontextmanager
@@ -221,6 +225,11 @@ async def _body(request: Request, most_bytes: int) -> bytes:
 async def _say(_request: Request, error: Exception) -> Response:
     assert isinstance(error, HTTPException)
     return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+
+async def _drop(_request: Request, _error: Exception) -> Response:
+    """Nobody is there to read it."""
+    return Response(status_code=400)
 
 
 async def _apologise(_request: Request, _error: Exception) -> Response:

@@ -152,7 +152,7 @@ def _welcome(options: argparse.Namespace, place: Place, repository: Repository |
         lines += [
             "",
             "next, in another terminal:",
-            f"  palmkit models publish face_detector 1.1.0 face_detector.palm -r {place.repository}",
+            f"  palmkit models publish face_detector 1.1.0 FILE.palm -r {place.repository}",
             f"  palmkit models promote face_detector 1.1.0 --percent 5 -r {place.repository}",
         ]
     return "\n".join(lines)
