@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import logging
 import random
 import time
@@ -106,21 +105,17 @@ class Server:
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
         self._ingest.start()
-        jobs = [
-            asyncio.create_task(self._every(period_s, job, name))
+        # Cancelled, a job of a task group still ends what its thread is doing.
+        async with anyio.create_task_group() as jobs:
             for name, period_s, job in (
                 ("watch", self._settings.watch_s, self._watch),
                 ("resign", self._settings.resign_s, self._resign),
                 ("forget", self._settings.forget_s, self._forget),
-            )
-        ]
-        try:
+            ):
+                jobs.start_soon(self._every, period_s, job, name)
             yield
-        finally:
-            for each in jobs:
-                each.cancel()
-            await asyncio.gather(*jobs, return_exceptions=True)
-            await run_sync(self._ingest.stop)
+            jobs.cancel_scope.cancel()
+        await run_sync(self._ingest.stop)
 
     async def _every(self, period_s: float, job: Callable[[], None], name: str) -> None:
         while True:
@@ -129,7 +124,7 @@ class Server:
             except Exception:
                 _log.exception("job failed: %s", name)
                 self.metrics.job_failures.labels(name).inc()
-            await asyncio.sleep(period_s * random.uniform(0.9, 1.1))
+            await anyio.sleep(period_s * random.uniform(0.9, 1.1))
 
     def _watch(self) -> None:
         repository = self._repository

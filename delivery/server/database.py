@@ -13,18 +13,30 @@ from typing import Any
 import filelock
 from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
 from sqlalchemy.dialects import postgresql, sqlite
+from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.sql.schema import Table
+
+from palmkit.engine.errors import RepositoryError
 
 BUSY_S = 30.0
 
 
 def connect(url: str) -> Engine:
-    """The database of an SQLAlchemy URL: sqlite:///FILE or postgresql://USER@HOST/NAME."""
-    parsed = make_url(url)
+    """The database of an SQLAlchemy URL: sqlite:///FILE or postgresql://USER@HOST/NAME.
+
+    Raises RepositoryError if it is none, or of another kind.
+    """
+    try:
+        parsed = make_url(url)
+    except ArgumentError:
+        # The URL may hold a password, so it is not repeated.
+        message = "database: expected an SQLAlchemy URL like postgresql://user@host/name"
+        raise RepositoryError(message) from None
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
     if parsed.get_backend_name() not in ("sqlite", "postgresql"):
-        raise ValueError(f"database: expected sqlite or postgresql, got {parsed.drivername!r}")
+        message = f"database: expected sqlite or postgresql, got {parsed.drivername!r}"
+        raise RepositoryError(message)
     if parsed.get_backend_name() == "postgresql":
         return create_engine(parsed, pool_pre_ping=True, pool_size=5, pool_recycle=1800)
     if parsed.database:
@@ -77,10 +89,17 @@ def add(connection: Connection, table: Table, counts: dict[tuple[Any, ...], int]
 
 
 def migrate(engine: Engine) -> None:
-    """Bring the tables to what this version needs; safe if several replicas start at once."""
+    """Bring the tables to what this version needs; safe if several replicas start at once.
+
+    Raises RepositoryError if the database does not answer.
+    """
     from alembic import command
     from alembic.config import Config
 
+    try:
+        check(engine)
+    except OperationalError as error:
+        raise RepositoryError(f"database: no connection: {error.orig}") from error
     with lock(engine, "migrate"), as_file(files(__package__) / "migrations") as folder:
         config = Config()
         config.set_main_option("script_location", str(folder).replace("%", "%%"))

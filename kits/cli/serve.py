@@ -52,7 +52,7 @@ def add(commands: Commands) -> None:
         help="where everything is kept (palmkit-server)",
     )
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
-    parser.add_argument("--port", type=int, default=8080, help="port to listen on (8080)")
+    parser.add_argument("--port", type=_port, default=8080, help="port to listen on (8080)")
     parser.add_argument(
         "--database", metavar="URL", help="sqlite:///FILE or postgresql://... (FOLDER/server.db)"
     )
@@ -87,6 +87,13 @@ def _positive(text: str) -> float:
     value = float(text)
     if not 0 <= value < 1e6:
         raise argparse.ArgumentTypeError(f"expected hours, got {text!r}")
+    return value
+
+
+def _port(text: str) -> int:
+    value = int(text)
+    if not 0 <= value < 65536:
+        raise argparse.ArgumentTypeError(f"expected a port, got {text!r}")
     return value
 
 

@@ -61,6 +61,10 @@ class Cluster:
     def stop(self) -> None:
         self._run("pg_ctl", "-D", self.data, "-w", "-m", "immediate", "stop")
 
+    def close(self) -> None:
+        self.stop()
+        shutil.rmtree(self.folder)
+
     def url(self, database: str) -> str:
         return f"postgresql://test@/{database}?host={self.folder}"
 
@@ -86,8 +90,7 @@ def cluster() -> Iterator[Cluster]:
     pytest.importorskip("psycopg", reason='needs the extra "postgres"')
     cluster = Cluster(programs)
     yield cluster
-    cluster.stop()
-    shutil.rmtree(cluster.folder)
+    cluster.close()
 
 
 @pytest.fixture(params=["sqlite", "postgresql"])

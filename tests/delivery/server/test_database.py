@@ -8,6 +8,7 @@ from sqlalchemy import Engine, inspect, select
 
 from palmkit.delivery.server.database import add, connect, lock, migrate, writing
 from palmkit.delivery.server.tables import dropped, metadata
+from palmkit.engine.errors import RepositoryError
 
 DAY = date(2026, 11, 21)
 
@@ -57,5 +58,7 @@ def test_a_lock_has_one_holder(database: Engine) -> None:
 
 
 def test_a_database_of_another_kind_is_refused() -> None:
-    with pytest.raises(ValueError, match="database: expected sqlite or postgresql, got 'mysql'"):
+    with pytest.raises(
+        RepositoryError, match="database: expected sqlite or postgresql, got 'mysql'"
+    ):
         connect("mysql://host/name")

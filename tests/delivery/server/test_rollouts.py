@@ -184,7 +184,7 @@ def test_one_model_that_fails_does_not_hide_the_others(
             return ("absent", "doubler")
 
     with caplog.at_level(logging.CRITICAL):
-        watch(database, Damaged(), NOW)  # type: ignore[arg-type]
+        watch(database, Damaged(), NOW)
     assert now_seen(database, repository).began == NOW
     with pytest.raises(RepositoryError):
         repository.policy("absent")

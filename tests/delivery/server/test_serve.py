@@ -1,0 +1,169 @@
+"""`palmkit serve` as people start it: a process of its own, on an empty folder."""
+
+import os
+import re
+import signal
+import stat
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from socket import socket
+from typing import Any
+
+import pytest
+import requests
+
+from palmkit.delivery.repository import Repository
+from tests.delivery.releases import QUICK, write_model
+from tests.delivery.server.fleet_reports import GZIP, make_report, packed
+
+
+def free_port() -> int:
+    with socket() as found:
+        found.bind(("127.0.0.1", 0))
+        port: int = found.getsockname()[1]
+    return port
+
+
+@contextmanager
+def serving(
+    folder: Path, *options: str, environment: Mapping[str, str] | None = None
+) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+    """The URL of a server that runs while in the block, and its process."""
+    port = free_port()
+    command = [sys.executable, "-W", "error", "-m", "palmkit.kits.cli", "serve", str(folder)]
+    log = (folder.parent / f"{port}.log").open("w+")
+    process = subprocess.Popen(
+        [*command, "--port", str(port), *options],
+        stdout=log,
+        stderr=subprocess.STDOUT,
+        text=True,
+        env={**os.environ, **(environment or {})},
+    )
+    url = f"http://127.0.0.1:{port}"
+    try:
+        until = time.monotonic() + 30
+        while True:
+            try:
+                requests.get(f"{url}/healthz", timeout=5)
+                break
+            except requests.ConnectionError:
+                assert process.poll() is None and time.monotonic() < until, log_of(log)
+                time.sleep(0.05)
+        yield url, process
+    finally:
+        process.terminate()
+        process.wait(20)
+        assert "Traceback" not in log_of(log)
+        log.close()
+
+
+def log_of(log: Any) -> str:
+    log.flush()
+    return Path(log.name).read_text()
+
+
+def state(url: str, folder: Path) -> Any:
+    token = (folder / "admin-token").read_text().strip()
+    return requests.get(
+        f"{url}/v1/admin/state", headers={"authorization": f"Bearer {token}"}, timeout=10
+    ).json()
+
+
+def send(url: str, count: int) -> None:
+    for _ in range(count):
+        body = packed(make_report(("1.0.0", "stable", {"load_ok": 1})))
+        answer = requests.post(f"{url}/v1/reports", data=body, headers=GZIP, timeout=10)
+        assert answer.status_code == 202
+
+
+def test_one_command_makes_all_that_is_missing(tmp_path: Path) -> None:
+    folder = tmp_path / "new" / "server"
+    folder.parent.mkdir()
+    with serving(folder) as (url, process):
+        assert requests.get(f"{url}/healthz", timeout=10).json()["status"] == "ok"
+        for name in ("metadata/1.root.json", "metadata/timestamp.json"):
+            assert requests.get(f"{url}/{name}", timeout=10).status_code == 200
+        assert state(url, folder)["models"] == []
+        # Published from another terminal while it runs.
+        repository = Repository.open(folder / "repository")
+        repository.publish("doubler", "1.0.0", [write_model(tmp_path / "model.palm")], QUICK)
+        repository.promote("doubler", "1.0.0")
+        assert state(url, folder)["models"][0]["model"] == "doubler"
+        send(url, 3)
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 130
+    told = next(tmp_path.glob("new/*.log")).read_text()
+    assert f"page      {url}/admin/" in told and "palmkit models publish" in told
+    token = (folder / "admin-token").read_text().strip()
+    assert token not in told
+    for secret in (folder / "admin-token", *(folder / "repository" / "keys").glob("*.pem")):
+        assert stat.S_IMODE(secret.stat().st_mode) == 0o600, secret
+    root = (folder / "repository" / "public" / "metadata" / "1.root.json").read_bytes()
+    with serving(folder) as (url, _):
+        # The same keys, token and counts after a restart.
+        assert requests.get(f"{url}/metadata/1.root.json", timeout=10).content == root
+        assert (folder / "admin-token").read_text().strip() == token
+        assert state(url, folder)["fleet"][0]["reports"] == 3
+
+
+def test_what_was_answered_outlives_a_kill(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    with serving(folder) as (url, process):
+        send(url, 25)
+        process.kill()
+        process.wait(20)
+    with serving(folder) as (url, _):
+        assert state(url, folder)["fleet"][0]["reports"] == 25
+
+
+def test_replicas_that_start_at_once_share_all(tmp_path: Path, url: str) -> None:
+    folder = tmp_path / "server"
+    options = ("--database", url)
+    with (
+        serving(folder, *options) as (first, _),
+        serving(folder, *options) as (second, _),
+        serving(folder, *options, "--reports-only") as (third, _),
+    ):
+        for each in (first, second, third):
+            send(each, 2)
+            assert requests.get(f"{each}/healthz", timeout=10).json()["problems"] == []
+        roots = [
+            requests.get(f"{each}/metadata/1.root.json", timeout=10) for each in (first, second)
+        ]
+        assert roots[0].content == roots[1].content and roots[0].status_code == 200
+        assert requests.get(f"{third}/metadata/1.root.json", timeout=10).status_code == 404
+        for each in (first, second, third):
+            assert state(each, folder)["fleet"][0]["reports"] == 6
+
+
+def test_keys_are_encrypted_by_a_passphrase(tmp_path: Path) -> None:
+    folder = tmp_path / "server"
+    secret = {"PALMKIT_PASSPHRASE": "correct horse battery"}
+    with serving(folder, environment=secret) as (url, _):
+        assert requests.get(f"{url}/healthz", timeout=10).status_code == 200
+    for key in (folder / "repository" / "keys").glob("*.pem"):
+        assert re.search(rb"BEGIN ENCRYPTED PRIVATE KEY", key.read_bytes())
+
+
+@pytest.mark.parametrize(
+    "options, said",
+    [
+        (("--database", "mysql://host/name"), "expected sqlite or postgresql, got 'mysql'"),
+        (("--database", "nonsense"), "database: expected an SQLAlchemy URL"),
+        (("--database", "postgresql://nobody@127.0.0.1:1/none"), "database: no connection"),
+        (("--gate-hours", "-1"), "expected hours"),
+        (("--port", "99999"), "expected a port"),
+    ],
+)
+def test_what_cannot_be_served_is_said_in_a_line(
+    tmp_path: Path, options: tuple[str, ...], said: str
+) -> None:
+    command = [sys.executable, "-m", "palmkit.kits.cli", "serve", str(tmp_path / "server")]
+    done = subprocess.run([*command, *options], capture_output=True, text=True, timeout=30)
+    assert done.returncode in (1, 2)
+    assert said in done.stderr.splitlines()[-1]
+    assert "Traceback" not in done.stderr
