@@ -126,9 +126,9 @@ def _fresh(connection: Connection, reports: Iterable[Report], now: float) -> lis
     return [by_id[each] for each in added.scalars()]
 
 
-def _day(report: Report, today: date) -> date:
-    day = date.fromisoformat(report.day)
-    return day if today - OLDEST <= day <= today + NEWEST else today
+def _day(report: Report, today: date) -> str:
+    possible = today - OLDEST <= date.fromisoformat(report.day) <= today + NEWEST
+    return report.day if possible else today.isoformat()
 
 
 def platform_id(kind: tuple[str, ...]) -> int:
@@ -141,7 +141,7 @@ def _count(
     counts: Mapping[Table, Counter[tuple[Any, ...]]],
     report: Report,
     platform: int,
-    day: date,
+    day: str,
     vocabulary: Vocabulary,
 ) -> None:
     counters = counts[tables.counters]

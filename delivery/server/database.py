@@ -4,14 +4,26 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import lru_cache
 from importlib.resources import as_file, files
 from pathlib import Path
 from typing import Any
 
 import filelock
-from sqlalchemy import Connection, Engine, create_engine, event, make_url, text
+from sqlalchemy import (
+    Connection,
+    Engine,
+    Executable,
+    bindparam,
+    create_engine,
+    event,
+    func,
+    make_url,
+    select,
+    text,
+)
 from sqlalchemy.dialects import postgresql, sqlite
 from sqlalchemy.exc import ArgumentError, OperationalError
 from sqlalchemy.sql.schema import Table
@@ -74,18 +86,42 @@ def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.I
     return postgresql.insert(table)
 
 
-def add(connection: Connection, table: Table, counts: dict[tuple[Any, ...], int]) -> None:
-    """Add counts to the rows of a table; a key has the table's columns up to n, in their order."""
+def add(connection: Connection, table: Table, counts: Mapping[tuple[Any, ...], int]) -> None:
+    """Add counts to the rows of a table.
+
+    A key has the values of the columns up to n, in their order; a day as ISO 8601.
+    """
     if not counts:
         return
-    names = [column.name for column in table.primary_key.columns]
-    statement = insert(connection, table)
-    statement = statement.on_conflict_do_update(
-        index_elements=names, set_={"n": table.c.n + statement.excluded.n}
-    )
     # Always in one order: two replicas that add to the same rows wait, but never for each other.
-    rows = [dict(zip(names, key, strict=True)) | {"n": counts[key]} for key in sorted(counts)]
-    connection.execute(statement, rows)
+    rows = [(*key, counts[key]) for key in sorted(counts)]
+    statement = _adding(table, connection.dialect.name)
+    if isinstance(statement, str):
+        connection.exec_driver_sql(statement, rows)
+    else:
+        columns = zip(table.columns.keys(), zip(*rows, strict=True), strict=True)
+        connection.execute(statement, {name: list(values) for name, values in columns})
+
+
+@lru_cache
+def _adding(table: Table, dialect: str) -> str | Executable:
+    """The statement that adds: one row of parameters after another, or arrays of all at once.
+
+    PostgreSQL would answer row by row, and in SQLite it is SQLAlchemy that takes time for each.
+    """
+    keys = [column.name for column in table.primary_key.columns]
+    if dialect == "sqlite":
+        adding = sqlite.insert(table)
+        adding = adding.on_conflict_do_update(keys, set_={"n": table.c.n + adding.excluded.n})
+        return str(adding.compile(dialect=sqlite.dialect()))
+    values = [
+        func.unnest(bindparam(column.name, type_=postgresql.ARRAY(column.type)))
+        for column in table.columns
+    ]
+    inserting = postgresql.insert(table).from_select(table.columns.keys(), select(*values))
+    return inserting.on_conflict_do_update(
+        index_elements=keys, set_={"n": table.c.n + inserting.excluded.n}
+    )
 
 
 def migrate(engine: Engine) -> None:

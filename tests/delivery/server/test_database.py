@@ -1,5 +1,4 @@
 from concurrent.futures import ThreadPoolExecutor
-from datetime import date
 
 import pytest
 from alembic.autogenerate import compare_metadata
@@ -10,7 +9,7 @@ from palmkit.delivery.server.database import add, connect, lock, migrate, writin
 from palmkit.delivery.server.tables import dropped, metadata
 from palmkit.engine.errors import RepositoryError
 
-DAY = date(2026, 11, 21)
+DAY = "2026-11-21"
 
 
 def test_the_migrations_make_the_tables(database: Engine) -> None:
