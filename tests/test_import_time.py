@@ -3,8 +3,10 @@
 import subprocess
 import sys
 
-HEAVY = {"numpy", "cv2", "PIL", "onnx", "onnxruntime", "torch", "tflite", "tqdm", "requests"}
-HEAVY |= {"tuf", "cryptography", "sqlite3", "zstandard", "packaging", "starlette", "sqlalchemy"}
+HEAVY = {
+    "PIL", "cryptography", "cv2", "numpy", "onnx", "onnxruntime", "packaging", "requests", "sqlalchemy",
+    "sqlite3", "starlette", "tflite", "torch", "tqdm", "tuf", "zstandard",
+}  # fmt: skip
 
 
 def imported_by(code: str) -> set[str]:

@@ -99,9 +99,7 @@ class Life(RuleBasedStateMachine):
             self.the_server_is_well()
 
     @precondition(lambda self: self.content)
-    @rule(
-        data=st.data(), what=st.sampled_from(("revoke", "floor", "retry")), reaches=st.booleans()
-    )
+    @rule(data=st.data(), what=st.sampled_from(("revoke", "floor", "retry")), reaches=st.booleans())
     def restrict(self, data: st.DataObject, what: str, reaches: bool) -> None:
         published = self.devices.published
         policy = published.policies.get(MODEL)
