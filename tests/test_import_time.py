@@ -4,8 +4,8 @@ import subprocess
 import sys
 
 HEAVY = {
-    "PIL", "cryptography", "cv2", "numpy", "onnx", "onnxruntime", "packaging", "requests", "sqlalchemy",
-    "sqlite3", "starlette", "tflite", "torch", "tqdm", "tuf", "zstandard",
+    "PIL", "cryptography", "cv2", "numpy", "onnx", "onnxruntime", "packaging", "requests",
+    "sqlalchemy", "sqlite3", "starlette", "tflite", "torch", "tqdm", "tuf", "zstandard",
 }  # fmt: skip
 
 
