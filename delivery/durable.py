@@ -7,6 +7,7 @@ import errno
 import os
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from palmkit.engine.errors import DeliveryError
@@ -52,6 +53,14 @@ def write(path: Path, content: bytes) -> None:
             os.unlink(name)
         raise
     sync_folder(path.parent)
+
+
+def sweep(folder: Path, older_than_s: float = 86400.0) -> None:
+    """Remove what writes that were killed left in a folder; a write under way is younger."""
+    for path in folder.glob(".*.tmp"):
+        with contextlib.suppress(OSError):
+            if time.time() - path.stat().st_mtime > older_than_s:
+                path.unlink()
 
 
 def explain(error: OSError, what: str) -> DeliveryError:

@@ -118,9 +118,7 @@ class Remote:
             fetched = Path(updater.download_target(target, str(Path(scratch) / "target")))
             content = fetched.read_bytes()
         durable.write(kept / name, content)
-        oldest = sorted(kept.iterdir(), key=lambda file: file.stat().st_mtime)
-        for file in oldest[:-MOST_KEPT_TARGETS]:
-            file.unlink(missing_ok=True)
+        _prune(kept)
         return content
 
     def _ask(self, question: Callable[[_Updater], T]) -> T:
@@ -146,6 +144,7 @@ class Remote:
             self._folder.mkdir(parents=True, exist_ok=True)
             if self._clock is None:
                 self._clock = Clock(self._folder / "clock")
+            durable.sweep(self._folder)
             mirror = self._mirrors[self._at]
             updater = _Updater(self._folder, mirror, self._fetcher, self._root, self._clock)
             updater.refresh()
@@ -153,6 +152,18 @@ class Remote:
                 self._clock.learn(signed)
             self._updater = updater
         return self._updater
+
+
+def _prune(kept: Path) -> None:
+    """Remove the oldest of the kept targets, and what killed writes left."""
+    durable.sweep(kept)
+    ages: list[tuple[float, Path]] = []
+    for path in kept.glob("[!.]*"):
+        # Another process may prune too.
+        with contextlib.suppress(OSError):
+            ages.append((path.stat().st_mtime, path))
+    for _, path in sorted(ages)[:-MOST_KEPT_TARGETS]:
+        path.unlink(missing_ok=True)
 
 
 class _Updater(Updater):

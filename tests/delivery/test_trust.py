@@ -1,6 +1,7 @@
 """What a device believes: python-tuf decides; here is that it is asked rightly, and what we add."""
 
 import errno
+import os
 import threading
 from collections.abc import Iterator
 from datetime import datetime, timezone
@@ -8,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from palmkit.delivery import durable
+from palmkit.delivery import durable, trust
 from palmkit.delivery.trust import Mirror, Remote
 from palmkit.engine.errors import DeliveryError
 from tests.delivery.fault_server import Fault, FaultServer, serving
@@ -61,6 +62,30 @@ def test_a_kept_target_that_was_changed_is_fetched_again(remote: Remote, folder:
     (kept,) = (folder / "kept").iterdir()
     kept.write_bytes(b"changed!")
     assert remote.target(MANIFEST) == b"manifest"
+
+
+def test_no_more_targets_are_kept_than_are_of_use(
+    remote: Remote, repository: TufRepository, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(trust, "MOST_KEPT_TARGETS", 2)
+    remote.refresh()
+    (folder / "kept").mkdir()
+    left = [folder / ".a.tmp", folder / "kept" / ".b.tmp", folder / ".new.tmp"]
+    for path in left:
+        path.write_bytes(b"")
+    for path in left[:2]:
+        os.utime(path, (1, 1))
+    for number in range(4):
+        repository.add("model-face", f"models/face/{number}.json", b"%d" % number)
+        repository.bump("model-face")
+        remote.refresh()
+        remote.target(f"models/face/{number}.json")
+        for path in (folder / "kept").iterdir():
+            time = path.stat().st_mtime - 10
+            os.utime(path, (time, time))
+    kept = {path.read_bytes() for path in (folder / "kept").iterdir()}
+    assert kept == {b"2", b"3"}
+    assert [path.exists() for path in left] == [False, False, True]
 
 
 def test_the_version_changes_when_something_is_published(
