@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import random
 import time
-from collections.abc import AsyncIterator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -79,7 +79,7 @@ class Server:
     def app(self) -> Starlette:
         """The ASGI app."""
         routes: list[BaseRoute] = [
-            Route("/", lambda _: RedirectResponse("admin/")),
+            Route("/", _show_page, methods=["GET"]),
             Route("/v1/reports", self._report, methods=["POST"]),
             Route("/v1/admin/state", self._admin.state, methods=["GET"]),
             Route("/v1/admin/{action}", self._admin.change, methods=["POST"]),
@@ -103,7 +103,7 @@ class Server:
         )
 
     @asynccontextmanager
-    async def _lifespan(self, _app: Starlette) -> AsyncIterator[None]:
+    async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
         self._ingest.start()
         # Cancelled, a job of a task group still ends what its thread is doing.
         async with anyio.create_task_group() as jobs:
@@ -199,6 +199,10 @@ class Server:
         if self._static and (left := self._static.timestamp_left_s(time.time())) is not None:
             found += ["timestamp.json has expired"] if left < 0 else []
         return found
+
+
+async def _show_page(_request: Request) -> Response:
+    return RedirectResponse("admin/")
 
 
 async def _body(request: Request, most_bytes: int) -> bytes:

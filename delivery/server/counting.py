@@ -36,7 +36,11 @@ class Vocabulary:
     an app, so many do each day that a real fleet never notices.
     """
 
-    MOST_MODELS, MOST_RELEASES, MOST_PLATFORMS, MOST_ERRORS, MOST_REASONS = 100, 100, 5000, 1000, 30
+    MOST_MODELS: int = 100
+    MOST_RELEASES: int = 100
+    MOST_PLATFORMS: int = 5000
+    MOST_ERRORS: int = 1000
+    MOST_REASONS: int = 30
 
     def __init__(self, releases: Releases = dict) -> None:
         """releases: gives the releases of each model in the repository, as they are now."""

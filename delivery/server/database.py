@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import sqlite3
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from functools import lru_cache
 from importlib.resources import as_file, files
@@ -73,7 +73,7 @@ def _begin_sqlite(connection: Connection) -> None:
 
 
 @contextmanager
-def writing(engine: Engine) -> Iterator[Connection]:
+def writing(engine: Engine) -> Generator[Connection]:
     """A transaction that writes: committed at the end, undone by an exception."""
     with engine.execution_options(writes=True).begin() as connection:
         yield connection
@@ -136,7 +136,10 @@ def migrate(engine: Engine) -> None:
         check(engine)
     except OperationalError as error:
         raise RepositoryError(f"database: no connection: {error.orig}") from error
-    with lock(engine, "migrate"), as_file(files(__package__) / "migrations") as folder:
+    with (
+        lock(engine, "migrate"),
+        as_file(files("palmkit.delivery.server") / "migrations") as folder,
+    ):
         config = Config()
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
         with writing(engine) as connection:
@@ -151,7 +154,7 @@ def check(engine: Engine) -> None:
 
 
 @contextmanager
-def lock(engine: Engine, name: str, wait: bool = True) -> Iterator[bool]:
+def lock(engine: Engine, name: str, wait: bool = True) -> Generator[bool]:
     """Hold a lock of this name that all replicas share; gives whether it is held.
 
     It ends with the process that holds it: PostgreSQL's advisory lock of a connection, beside an

@@ -9,7 +9,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import pytest
-from sqlalchemy import Engine, event, text
+from sqlalchemy import Connection, Engine, event, text
 
 from palmkit.delivery.server import app, ingest
 from palmkit.delivery.server.app import Server, Settings
@@ -42,7 +42,11 @@ def test_a_report_is_stored_when_it_is_answered(client: Running, database: Engin
 
 def test_many_at_once_share_transactions(client: Running, database: Engine) -> None:
     commits: list[int] = []
-    event.listen(database, "commit", lambda _: commits.append(1))
+
+    def committed(_: Connection) -> None:
+        commits.append(1)
+
+    event.listen(database, "commit", committed)
     reports = [make_report(("1.0.0", "stable", LOADED)) for _ in range(200)]
     # Each twice, the second time while the first may still wait.
     bodies = [packed(report) for report in reports for _ in range(2)]
@@ -141,7 +145,11 @@ def test_a_client_that_leaves_is_no_error(
 def test_a_full_queue_sends_devices_away(database: Engine, monkeypatch: pytest.MonkeyPatch) -> None:
     blocked = threading.Event()
     monkeypatch.setattr(ingest, "MOST_WAITING", 3)
-    event.listen(database, "begin", lambda _: blocked.wait(10))
+
+    def wait(_: Connection) -> None:
+        blocked.wait(10)
+
+    event.listen(database, "begin", wait)
     body = make_report(("1.0.0", "stable", LOADED)).dump()
     with Running(Server(database, Settings(TOKEN, watch_s=1e6))) as client:
         with ThreadPoolExecutor(8) as threads:

@@ -7,7 +7,7 @@ import stat
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from socket import socket
@@ -31,7 +31,7 @@ def free_port() -> int:
 @contextmanager
 def serving(
     folder: Path, *options: str, environment: Mapping[str, str] | None = None
-) -> Iterator[tuple[str, subprocess.Popen[str]]]:
+) -> Generator[tuple[str, subprocess.Popen[str]]]:
     """The URL of a server that runs while in the block, and its process."""
     port = free_port()
     command = [sys.executable, "-W", "error", "-m", "palmkit.kits.cli", "serve", str(folder)]
