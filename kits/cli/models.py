@@ -8,7 +8,7 @@ import importlib
 from palmkit.kits.cli.command import Commands
 
 # Files of this folder with `add(commands)`, as palmkit.kits.cli has them.
-PARTS = ("models_local", "models_publish", "models_keys")
+PARTS = ("models_local", "models_publish", "models_rollout", "models_keys")
 DESCRIPTION = """\
 Models come with PalmKit, and newer releases of them from a repository that signs what it publishes.
 A release is fetched, proved on inputs whose outputs are known, then tried; one that fails goes
@@ -23,6 +23,11 @@ examples:
   palmkit models status face_detector                where it comes from, what was refused and why
   palmkit models rollback face_detector              back to the release before
   palmkit models pin face_detector 1.1.0             stay with one
+
+for those who publish, in a repository (palmkit serve has one, palmkit models create makes one):
+  palmkit models publish face_detector 1.1.0 face_detector.palm
+  palmkit models promote face_detector 1.1.0 --percent 1
+  palmkit models recall face_detector                roll it back
 """
 
 

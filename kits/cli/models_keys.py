@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli.command import Commands, UsageError, write_whole
-from palmkit.kits.cli.models_publish import add_part, answer, open_repository, passphrase
+from palmkit.kits.cli.repositories import add_part, answer, open_repository, passphrase
 
 if TYPE_CHECKING:
     from securesystemslib.signer import Key, Signer

@@ -15,7 +15,8 @@ from palmkit.delivery.policy import Condition
 from palmkit.delivery.repository import Conflict, Repository
 from palmkit.kits.cli import main
 from palmkit.kits.cli.command import UsageError
-from palmkit.kits.cli.models_publish import conditions, passphrase
+from palmkit.kits.cli.models_rollout import conditions
+from palmkit.kits.cli.repositories import passphrase
 from tests.delivery.releases import write_model
 from tests.delivery.tuf_device import Device
 
