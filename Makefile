@@ -16,7 +16,7 @@ INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench fuzz soak sanitize arm64 wheel check-wheel clean
+.PHONY: help demo test lint bench fuzz soak crash-sweep sanitize arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -43,6 +43,9 @@ fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
 
 soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video: memory stays the same
 	SOAK_FRAMES=$(SOAK_FRAMES) $(VENV) -m pytest tests/kits/test_soak.py $(ARGS)
+
+crash-sweep: .venv/.dev ## end the delivery client in the middle of every change to the disk
+	CRASH_POINTS=all $(VENV) -m pytest tests/delivery/test_crashes.py -s $(ARGS)
 
 sanitize: .venv/.dev ## the kernels' tests under the sanitizers; SANITIZER=thread for races
 	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=$(SANITIZER) \
