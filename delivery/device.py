@@ -8,7 +8,7 @@ the model of the wheel, which no policy and no failure takes away.
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Literal, Protocol
 from palmkit.delivery import durable
 from palmkit.delivery.codes import Code
 from palmkit.delivery.embedded import Embedded, shipped
-from palmkit.delivery.manifest import Manifest
-from palmkit.delivery.policy import Policy, allowed
+from palmkit.delivery.policy import Policy
 from palmkit.delivery.policy import parse as parse_policy
-from palmkit.delivery.releases import Releases, blob
+from palmkit.delivery.recovery import rebuild
+from palmkit.delivery.releases import Releases, blob, forbidden
 from palmkit.delivery.running import Processes
 from palmkit.delivery.state import Quarantined, Slot, State
 from palmkit.engine.errors import DeliveryError
@@ -340,7 +340,7 @@ class Device:
                 for digest in slot.digests():
                     manifest = self.state.manifest(digest)
                     is_back = manifest is None or manifest.release in called_back
-                    if manifest is None or is_back or self.forbidden(policy, digest, manifest):
+                    if manifest is None or is_back or forbidden(policy, digest, manifest):
                         ran = digest == slot.active or slot.stage == "TRIAL"
                         if manifest is not None:
                             with suppress(OSError):
@@ -354,13 +354,6 @@ class Device:
             file = self.releases.policy_file(policy.model)
             file.parent.mkdir(parents=True, exist_ok=True)
             durable.write(file, document)
-
-    @staticmethod
-    def forbidden(policy: Policy, digest: str, manifest: Manifest) -> bool:
-        """Whether a policy revokes a release, or one of its files, or it is below the floor."""
-        names = {digest, *(file.sha256 for file in manifest.files)}
-        names |= {blob(file)[0] for file in manifest.files}
-        return bool(names & policy.revoked) or not allowed(policy, manifest.release)
 
     def collect(self) -> int:
         """Remove what no slot and no living process needs; how many bytes that freed."""
@@ -387,30 +380,5 @@ class Device:
         self.state.close()
 
     def _rebuild(self, state: State) -> None:
-        """Fill a new state from the folders: what was active, and the last policies."""
-        proven: dict[tuple[str, str], list[tuple[float, str]]] = {}
-        for digest, document, manifest, channels in self.releases.found():
-            state.remember(digest, document)
-            for channel, at in channels.items():
-                proven.setdefault((manifest.model, channel), []).append((at, digest))
-        for model in {model for model, _ in proven}:
-            with suppress(OSError, DeliveryError):
-                document = self.releases.policy_file(model).read_bytes()
-                state.save_policy(model, parse_policy(document).epoch, document, 0)
-        for (model, channel), found in proven.items():
-            policy = self.policy(model)
-            slot = Slot(model, channel, arm="stable")
-            for digest in self._still_allowed(state, policy, sorted(found)):
-                slot.previous, slot.active = slot.active, digest
-            state.save(slot)
-            self.count(model, self._name(model), slot.arm, "state_rebuilt")
-
-    def _still_allowed(
-        self, state: State, policy: Policy | None, found: Iterable[tuple[float, str]]
-    ) -> Iterable[str]:
-        for _, digest in found:
-            manifest = state.manifest(digest)
-            if manifest is not None and not (
-                policy is not None and self.forbidden(policy, digest, manifest)
-            ):
-                yield digest
+        for model in rebuild(state, self.releases):
+            self.count(model, self._name(model), "stable", "state_rebuilt")

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palmkit.delivery.manifest import File, Manifest, parse
+from palmkit.delivery.policy import Policy, allowed
 from palmkit.engine.errors import DeliveryError
 
 if TYPE_CHECKING:
@@ -27,6 +28,13 @@ def blob(file: File) -> tuple[str, int]:
     if file.encryption is not None:
         return file.encryption.plain_sha256, file.encryption.plain_size
     return file.sha256, file.size
+
+
+def forbidden(policy: Policy, digest: str, manifest: Manifest) -> bool:
+    """Whether a policy revokes a release, or one of its files, or it is below the floor."""
+    names = {digest, *(file.sha256 for file in manifest.files)}
+    names |= {blob(file)[0] for file in manifest.files}
+    return bool(names & policy.revoked) or not allowed(policy, manifest.release)
 
 
 class Releases:

@@ -6,18 +6,14 @@ import random
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
-from hashlib import sha256
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, TypeAlias
+from typing import TYPE_CHECKING, TypeAlias
 
 from palmkit.delivery import golden, reports
+from palmkit.delivery.choice import Choice, Chooser, Refused
 from palmkit.delivery.codes import Code
 from palmkit.delivery.device import DAY_S, Device, log
-from palmkit.delivery.facts import facts
 from palmkit.delivery.manifest import File, Manifest
-from palmkit.delivery.manifest import parse as parse_manifest
-from palmkit.delivery.policy import Policy, arm, bucket, choose, sdk_fits
 from palmkit.delivery.policy import parse as parse_policy
 from palmkit.delivery.releases import blob
 from palmkit.delivery.state import Slot, Stage
@@ -50,15 +46,6 @@ class Absent(DeliveryError):
         super().__init__("download_fail", f"the repository has no {model}")
 
 
-@dataclass(frozen=True)
-class Choice:
-    """A release that this device is to run."""
-
-    manifest: Manifest
-    digest: str
-    document: bytes
-
-
 class Updates:
     """Brings the releases of one repository to a device."""
 
@@ -75,7 +62,8 @@ class Updates:
         """urls: of the mirrors. tags: facts of the app. keys: of encrypted files, by key_id."""
         self._device, self._state = device, device.state
         self._remote, self._urls, self._http = remote, urls, http
-        self._tags, self._keys, self._prove = tuple(tags), dict(keys or {}), prove
+        self._keys, self._prove = dict(keys or {}), prove
+        self._chooser = Chooser(device, remote, tags, self._keys)
 
     def is_due(self, model: str) -> bool:
         """Whether it is time to ask what is new of a model."""
@@ -116,7 +104,7 @@ class Updates:
                 except DeliveryError as error:
                     if error.code == "state_rebuilt":
                         raise
-                    if not isinstance(error, Absent):
+                    if not isinstance(error, Absent | Refused):
                         self._failed(error, [(model, channel)])
                     errors.append(error)
             self._device.collect()
@@ -182,7 +170,7 @@ class Updates:
         from palmkit.delivery import reports
 
         reports.sampling(model, policy.sampling)
-        choice = self._choose(policy, channel)
+        choice = self._chooser.choose(policy, channel)
         with self._state.transaction():
             slot = self._state.slot(model, channel)
             chosen = choice.digest if isinstance(choice, Choice) else None
@@ -194,13 +182,14 @@ class Updates:
                 slot.previous, slot.active = slot.active or slot.previous, None
             if isinstance(choice, Choice) and chosen == slot.active:
                 slot.drop_candidate()
-            is_new = isinstance(choice, Choice) and chosen not in (slot.active, slot.candidate)
-            is_begun = slot.candidate == chosen and slot.stage not in ("STAGED", "TRIAL")
+            is_new = chosen is not None and chosen not in (slot.active, slot.candidate)
+            is_begun = chosen is not None and chosen == slot.candidate
+            is_begun = is_begun and slot.stage not in ("STAGED", "TRIAL")
             if isinstance(choice, Choice) and is_new:
                 self._state.remember(choice.digest, choice.document)
                 slot.offer(choice.digest)
             if not (is_new or is_begun):
-                slot.arm = self._arm(policy, channel, self._running(slot))
+                slot.arm = self._chooser.arm(policy, channel, self._chooser.running(slot))
             self._state.save(slot)
         if isinstance(choice, Choice) and (is_new or is_begun):
             self._install(slot, choice, on_progress)
@@ -215,90 +204,6 @@ class Updates:
         except DeliveryError as error:
             raise Absent(model) if error.code == "download_fail" else error from None
 
-    def _choose(self, policy: Policy, channel: str) -> Choice | Literal["embedded"] | None:
-        """The release to run, "embedded" for the wheel's; None: nothing else than now."""
-        slot = self._state.slot(policy.model, channel)
-        found: dict[str, Choice] = {}
-        if slot.pinned == "embedded":
-            return "embedded"
-        if slot.pinned is not None:
-            if not self._can_run(policy, slot.pinned, found):
-                message = f"{policy.model} {slot.pinned}: pinned, but it may not run here"
-                raise DeliveryError("quarantined", message)
-            return found[slot.pinned]
-        if self._device.now() < slot.held_until:
-            return None
-        installed = self._running(slot)
-        embedded = self._device.embedded(policy.model)
-        version = None if embedded is None else embedded.version
-        chosen = choose(
-            policy,
-            channel,
-            facts(self._tags),
-            self._state.seed(),
-            installed,
-            lambda release: release == version or self._can_run(policy, release, found),
-        )
-        if chosen is None:
-            return None
-        return "embedded" if chosen.release == version else found[chosen.release]
-
-    def _running(self, slot: Slot) -> str | None:
-        """The release that runs here, one on trial before the active one."""
-        digest = slot.candidate if slot.stage == "TRIAL" else slot.active
-        manifest = None if digest is None else self._state.manifest(digest)
-        if manifest is not None:
-            return manifest.release
-        embedded = self._device.embedded(slot.model)
-        return None if embedded is None else embedded.version
-
-    def _can_run(self, policy: Policy, release: str, found: dict[str, Choice]) -> bool:
-        from palmkit.engine.format import VERSION
-
-        model = policy.model
-        if self._device.is_older(model, release):
-            return False
-        document = self._remote.target(f"models/{model}/{release}.json")
-        try:
-            manifest = parse_manifest(document)
-        except DeliveryError as error:
-            self._failed_release(model, release, error)
-            return False
-        if (manifest.model, manifest.release) != (model, release):
-            return False
-        digest = sha256(document).hexdigest()
-        for entry in self._state.quarantine(model):
-            if entry.digest == digest and policy.retry_epoch <= entry.retry_epoch:
-                return False
-        needs = manifest.needs
-        has_keys = all(
-            file.encryption is None or file.encryption.key_id in self._keys
-            for file in manifest.files
-        )
-        found[release] = Choice(manifest, digest, document)
-        return (
-            needs.palm_format <= VERSION
-            and sdk_fits(needs.sdk, str(facts()["sdk"]))
-            and has_keys
-            and not self._device.forbidden(policy, digest, manifest)
-        )
-
-    def _failed_release(self, model: str, release: str, error: DeliveryError) -> None:
-        log.warning("%s %s: %s", model, release, error)
-        self._device.count(model, release, "stable", "manifest_invalid")
-
-    def _arm(self, policy: Policy, channel: str, running: str | None) -> str:
-        """The arm of the rollout that a device with this release is in."""
-        seed = self._state.seed()
-        for each in policy.channels.get(channel, ()):
-            if each.recall:
-                continue
-            if each.release == running:
-                return "candidate" if each.percent < 100 else "stable"
-            if arm(each, bucket(seed, policy.model, each.release, each.salt)) == "control":
-                return "control"
-        return "stable"
-
     def _install(self, slot: Slot, choice: Choice, on_progress: Progress | None) -> None:
         manifest, digest = choice.manifest, choice.digest
         self._reach(slot, digest, "DOWNLOADING")
@@ -311,7 +216,7 @@ class Updates:
         if answer.code is not None:
             self._device.condemn(slot.model, digest, answer.code)
             message = f"{manifest.model} {manifest.release}: {answer.code}: {answer.reason}"
-            raise DeliveryError("quarantined", message)
+            raise Refused(message)
         self._state.release_from_quarantine(digest)
         self._reach(slot, digest, "STAGED")
 
@@ -327,8 +232,15 @@ class Updates:
             given.rtol,
             given.atol,
             given.max_latency_ratio,
-            str(self._device.take(slot.model, slot.channel).path),
+            self._baseline(slot),
         )
+
+    def _baseline(self, slot: Slot) -> str | None:
+        """The model that runs now; None for one that is new here."""
+        try:
+            return str(self._device.take(slot.model, slot.channel).path)
+        except DeliveryError:
+            return None
 
     def _reach(self, slot: Slot, digest: str, stage: Stage) -> None:
         """The candidate got this far, if it still is the candidate."""
@@ -340,7 +252,8 @@ class Updates:
             now.stage = stage
             if stage == "STAGED" and (policy := self._device.policy(slot.model)) is not None:
                 manifest = self._state.manifest(digest)
-                now.arm = self._arm(policy, slot.channel, manifest.release if manifest else None)
+                release = manifest.release if manifest else None
+                now.arm = self._chooser.arm(policy, slot.channel, release)
             self._state.save(now)
 
     def _fetch(

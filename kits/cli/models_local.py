@@ -122,12 +122,23 @@ def _shown(options: argparse.Namespace, status: dict[str, Any], lines: Iterable[
 
 
 def _checked(client: Client, name: str) -> str:
-    """The name, which has to be one of a model that is here."""
+    """The name, which has to be one that a model can have."""
     try:
-        client.get(name, "local")
+        client.status(name)
     except ValueError as error:
         raise UsageError(str(error)) from None
     return name
+
+
+def _known(client: Client, name: str) -> dict[str, Any]:
+    """The status of a model that is here.
+
+    Raises DeliveryError if nothing of it is.
+    """
+    found: dict[str, Any] = client.status(_checked(client, name))
+    if not any(found["models"][0][key] for key in ("embedded", "active", "candidate", "epoch")):
+        client.embedded(name)
+    return found
 
 
 def _list(options: argparse.Namespace) -> int:
@@ -229,7 +240,8 @@ def _pin(options: argparse.Namespace) -> int:
     if (options.release is None) != options.none:
         raise UsageError("expected a RELEASE or --none")
     client = _client(options)
-    name = _checked(client, options.model)
+    name = options.model
+    _known(client, name)
     if options.none:
         client.unpin(name)
     else:
@@ -242,7 +254,7 @@ def _pin(options: argparse.Namespace) -> int:
 
 def _rollback(options: argparse.Namespace) -> int:
     client = _client(options)
-    before = _runs(client.status(_checked(client, options.model))["models"][0])
+    before = _runs(_known(client, options.model)["models"][0])
     after = client.rollback(options.model).version
     status = client.status(options.model)
     text = f"from {before} to {after}" if after != before else f"{after} runs, none is before it"
@@ -251,10 +263,7 @@ def _rollback(options: argparse.Namespace) -> int:
 
 def _status(options: argparse.Namespace) -> int:
     client = _client(options)
-    if options.model is None:
-        status = _all(client)
-    else:
-        status = client.status(_checked(client, options.model))
+    status = _all(client) if options.model is None else _known(client, options.model)
     return _shown(options, status, _lines(status))
 
 

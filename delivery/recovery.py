@@ -1,0 +1,37 @@
+"""What a device still knows when the file of its state is lost: what lies beside the releases."""
+
+from __future__ import annotations
+
+from contextlib import suppress
+
+from palmkit.delivery.policy import parse
+from palmkit.delivery.releases import Releases, forbidden
+from palmkit.delivery.state import Slot, State
+from palmkit.engine.errors import DeliveryError
+
+
+def rebuild(state: State, releases: Releases) -> set[str]:
+    """Fill an empty state: the releases that were active last, and the policies; which models.
+
+    Quarantine, pins and the place in rollouts are lost. A release that failed was unmarked before
+    it was noted, so that none comes back.
+    """
+    proven: dict[tuple[str, str], list[tuple[float, str]]] = {}
+    for digest, document, manifest, channels in releases.found():
+        state.remember(digest, document)
+        for channel, at in channels.items():
+            proven.setdefault((manifest.model, channel), []).append((at, digest))
+    for (model, channel), found in proven.items():
+        slot = Slot(model, channel, arm="stable")
+        policy = None
+        with suppress(OSError, DeliveryError):
+            document = releases.policy_file(model).read_bytes()
+            policy = parse(document)
+            state.save_policy(model, policy.epoch, document, 0)
+        for _, digest in sorted(found):
+            known = state.manifest(digest)
+            if known is None or (policy is not None and forbidden(policy, digest, known)):
+                continue
+            slot.previous, slot.active = slot.active, digest
+        state.save(slot)
+    return {model for model, _ in proven}
