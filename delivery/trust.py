@@ -34,6 +34,10 @@ MOST_KEPT_TARGETS = 512
 SIGNED_AT = "x-palmkit-signed"
 
 
+class Missing(DeliveryError):
+    """The repository signs no such target."""
+
+
 class Mirror(NamedTuple):
     """Where one copy of a repository is: the URLs below which its metadata and targets are."""
 
@@ -87,7 +91,7 @@ class Remote:
     def info(self, path: str) -> tuple[int, str]:
         """The size in bytes and the sha256 of a target.
 
-        Raises DeliveryError as refresh does; download_fail if nobody signs such a target.
+        Raises DeliveryError as refresh does, Missing if nobody signs such a target.
         """
         target = self._ask(lambda updater: updater.find(path))
         try:
@@ -186,7 +190,7 @@ class _Updater(Updater):
     def find(self, path: str) -> TargetFile:
         target = self.get_targetinfo(path)
         if target is None:
-            raise DeliveryError("download_fail", f"{path}: expected a signed target, got none")
+            raise Missing("download_fail", f"{path}: expected a signed target, got none")
         return target
 
     @property

@@ -177,7 +177,7 @@ def with_deltas(
     files: list[File] = []
     paths = dict(made.paths)
     for file in made.manifest.files:
-        deltas: dict[str, Delta] = {}
+        deltas: list[Delta] = []
         large = file.size > delta.LEAST_SAVED_BYTES
         if large and file.encryption is None and not _is_golden(made.manifest, file):
             namesakes = [_namesake(one, made.manifest, file) for one in earlier]
@@ -187,14 +187,14 @@ def with_deltas(
             target = made.paths[file.name].read_bytes()
             for base in bases:
                 digest = sha256_of(base)
-                if digest in deltas or (found := delta.smallest(base, target)) is None:
+                if any(each.base == digest for each in deltas):
                     continue
-                codec, patch = found
-                name = f"{file.name}.from-{digest[:12]}.{codec}"
-                (folder / name).write_bytes(patch)
-                paths[name] = folder / name
-                deltas[digest] = Delta(digest, name, codec, len(patch), sha256_of(patch))
-        files.append(replace(file, deltas=tuple(deltas.values())))
+                for codec, patch in delta.worthwhile(base, target):
+                    name = f"{file.name}.from-{digest[:12]}.{codec}"
+                    (folder / name).write_bytes(patch)
+                    paths[name] = folder / name
+                    deltas.append(Delta(digest, name, codec, len(patch), sha256_of(patch)))
+        files.append(replace(file, deltas=tuple(deltas)))
     return Made(replace(made.manifest, files=tuple(files)), paths)
 
 

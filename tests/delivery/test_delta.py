@@ -83,13 +83,19 @@ def test_another_base_or_size_or_codec_is_refused() -> None:
     assert delta.can_apply("zstd") and delta.can_apply("int") and not delta.can_apply("later")
 
 
-def test_the_smallest_is_kept_where_it_saves_enough() -> None:
-    found = delta.smallest(BASE, head_only(BASE))
-    assert found is not None and len(found[1]) < len(BASE) * 0.06
-    found = delta.smallest(BASE, tuned(BASE, 1e-3))
-    assert found is not None and found[0] == "int" and len(found[1]) < len(BASE) * 0.6
-    assert delta.smallest(BASE, np.random.default_rng(4).bytes(len(BASE))) is None
-    assert delta.smallest(BASE[:200_000], head_only(BASE[:200_000])) is None, "under 256 KiB"
+def test_what_every_device_can_apply_is_published_and_bsdiff4_where_it_is_better() -> None:
+    ((codec, patch),) = delta.worthwhile(BASE, head_only(BASE))
+    assert codec in ("zstd", "int") and len(patch) < len(BASE) * 0.06
+    ((codec, patch),) = delta.worthwhile(BASE, tuned(BASE, 1e-3))
+    assert codec == "int" and len(patch) < len(BASE) * 0.6
+    assert delta.worthwhile(BASE, np.random.default_rng(4).bytes(len(BASE))) == []
+    assert delta.worthwhile(BASE[:200_000], head_only(BASE[:200_000])) == [], "under 256 KiB"
+    moved = BASE[:500_000] + b"abc" + BASE[500_000:]
+    few = bytearray(moved)
+    for at in range(0, len(few), 97):
+        few[at] = few[at] + 1 & 255
+    entries = delta.worthwhile(BASE, bytes(few))
+    assert [codec for codec, _ in entries][-1] == "bsdiff4" and len(entries) <= 2
 
 
 def sha256(content: bytes) -> str:

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from palmkit.delivery import durable, trust
-from palmkit.delivery.trust import Mirror, Remote
+from palmkit.delivery.trust import Mirror, Missing, Remote
 from palmkit.engine.errors import DeliveryError
 from tests.delivery.fault_server import Fault, FaultServer, serving
 from tests.delivery.metadata_benchmark import measure
@@ -103,7 +103,7 @@ def test_the_version_changes_when_something_is_published(
 
 def test_what_nobody_signs_is_not_had(remote: Remote) -> None:
     for path in ("models/face/2.0.json", "models/other/1.json", "../x", ""):
-        with pytest.raises(DeliveryError, match="signed target") as caught:
+        with pytest.raises(Missing, match="signed target") as caught:
             remote.target(path)
         assert caught.value.code == "download_fail"
 
