@@ -100,9 +100,8 @@ class Chooser:
         if (manifest.model, manifest.release) != (model, release):
             return False
         digest = sha256(document).hexdigest()
-        for entry in self._state.quarantine(model):
-            if entry.digest == digest and policy.retry_epoch <= entry.retry_epoch:
-                return False
+        if self.is_quarantined(policy, digest):
+            return False
         needs = manifest.needs
         has_keys = all(
             file.encryption is None or file.encryption.key_id in self._keys
@@ -114,6 +113,13 @@ class Chooser:
             and sdk_fits(needs.sdk, str(facts()["sdk"]))
             and has_keys
             and not forbidden(policy, digest, manifest)
+        )
+
+    def is_quarantined(self, policy: Policy, digest: str) -> bool:
+        """Whether a release failed here, and its publisher did not ask to try again since."""
+        return any(
+            entry.digest == digest and policy.retry_epoch <= entry.retry_epoch
+            for entry in self._state.quarantine(policy.model)
         )
 
     def _failed_release(self, model: str, release: str, error: DeliveryError) -> None:

@@ -174,6 +174,8 @@ class Updates:
         with self._state.transaction():
             slot = self._state.slot(model, channel)
             chosen = choice.digest if isinstance(choice, Choice) else None
+            if chosen is not None and self._chooser.is_quarantined(policy, chosen):
+                raise Refused(f"{model}: failed in another process meanwhile")
             if slot.candidate is not None and slot.stage != "TRIAL" and slot.candidate != chosen:
                 # What the policy no longer offers, and nobody has tried yet, is not tried.
                 slot.drop_candidate()
@@ -217,7 +219,6 @@ class Updates:
             self._device.condemn(slot.model, digest, answer.code)
             message = f"{manifest.model} {manifest.release}: {answer.code}: {answer.reason}"
             raise Refused(message)
-        self._state.release_from_quarantine(digest)
         self._reach(slot, digest, "STAGED")
 
     def _question(
@@ -250,6 +251,8 @@ class Updates:
                 message = f"{slot.model}: another candidate came in between"
                 raise DeliveryError("download_fail", message)
             now.stage = stage
+            if stage == "STAGED":
+                self._state.release_from_quarantine(digest)
             if stage == "STAGED" and (policy := self._device.policy(slot.model)) is not None:
                 manifest = self._state.manifest(digest)
                 release = manifest.release if manifest else None
