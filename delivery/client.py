@@ -17,13 +17,12 @@ from weakref import WeakSet
 
 from palmkit.delivery import golden
 from palmkit.delivery.codes import CODES, Code
-from palmkit.delivery.device import Device, Release, log
+from palmkit.delivery.device import NOT_BEFORE, Device, Release, log
 from palmkit.delivery.state import Slot
 from palmkit.delivery.update import (
     CHECKED,
     FAILED,
     LAST_ERROR,
-    NOT_BEFORE,
     STALE,
     Progress,
     Prove,
@@ -317,7 +316,7 @@ class Client:
                 return
             self._looked[model, channel] = now
         with suppress(DeliveryError):
-            if self._updates.is_due(model):
+            if not self._folder.is_dir() or self.device.is_due(model):
                 self._work_on({(model, channel)})
 
     def _work_on_all(self) -> None:

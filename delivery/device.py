@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 log = logging.getLogger("palmkit.delivery")
 
 DAY_S = 86400.0
+# Until when the server is not asked, after it failed.
+NOT_BEFORE = "not_before"
 HOLD_S = 7 * DAY_S
 # So many releases that fail within HOLD_S keep new ones away for as long.
 MOST_FAILED = 3
@@ -108,6 +110,15 @@ class Device:
     def now(self) -> float:
         """Seconds since 1970, by the clock that does not go back."""
         return self._clock.now().timestamp()
+
+    def is_due(self, model: str) -> bool:
+        """Whether it is time to ask the server what is new of a model."""
+        now = self.now()
+        waits = [self.state.fact(NOT_BEFORE, 0.0)]
+        if (known := self.state.policy(model)) is not None:
+            waits.append(known[2])
+        # A clock that was far ahead when a time was noted must not put checks off for long.
+        return all(not now < wait < now + 31 * DAY_S for wait in waits)
 
     def embedded(self, model: str) -> Embedded | None:
         """The model of the app or the wheel."""

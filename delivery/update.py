@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from palmkit.delivery import golden, reports
 from palmkit.delivery.choice import Choice, Chooser, Refused
 from palmkit.delivery.codes import Code
-from palmkit.delivery.device import DAY_S, Device, log
+from palmkit.delivery.device import DAY_S, NOT_BEFORE, Device, log
 from palmkit.delivery.manifest import File, Manifest
 from palmkit.delivery.policy import parse as parse_policy
 from palmkit.delivery.releases import blob
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from palmkit.delivery.trust import Remote
 
 # What is known of the server, for all models together.
-FAILED, NOT_BEFORE, ASKED, STALE = "failed", "not_before", "asked_not_before", "stale_since"
+FAILED, ASKED, STALE = "failed", "asked_not_before", "stale_since"
 CHECKED, LAST_ERROR = "checked", "last_error"
 Progress: TypeAlias = Callable[[str, int, int], None]
 Prove: TypeAlias = Callable[[golden.Question], golden.Answer]
@@ -64,15 +64,6 @@ class Updates:
         self._remote, self._urls, self._http = remote, urls, http
         self._keys, self._prove = dict(keys or {}), prove
         self._chooser = Chooser(device, remote, tags, self._keys)
-
-    def is_due(self, model: str) -> bool:
-        """Whether it is time to ask what is new of a model."""
-        now = self._device.now()
-        # A clock that was far ahead when a time was noted must not put checks off for long.
-        waits = [self._state.fact(NOT_BEFORE, 0.0)]
-        if (known := self._state.policy(model)) is not None:
-            waits.append(known[2])
-        return all(not now < wait < now + 31 * DAY_S for wait in waits)
 
     def refresh(
         self, slots: Sequence[tuple[str, str]], wait_s: float, on_progress: Progress | None = None

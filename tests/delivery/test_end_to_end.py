@@ -23,7 +23,7 @@ from palmkit.delivery.clock import Clock
 from palmkit.delivery.http import Http, Limits
 from palmkit.delivery.repository import Options, Repository
 from palmkit.engine.errors import DeliveryError
-from tests.delivery.devices import Time, model_file
+from tests.delivery.devices import Time, good, model_file
 from tests.delivery.fault_server import Fault, FaultServer
 from tests.delivery.releases import make_repository, write_model
 
@@ -68,7 +68,7 @@ class World:
         given: dict[str, Any] = {
             "baselines": {MODEL: self.baseline},
             "clock": Clock(folder / "clock", wall=self.time),
-            "prove": lambda question: golden.Answer(None),
+            "prove": good,
         }
         root = self.repository.root()
         return Client(folder, [self.server.url], root, **{**given, **options})
@@ -269,8 +269,12 @@ def test_a_full_disk_stops_no_model(world: World, monkeypatch: pytest.MonkeyPatc
     client = world.with_first_release()
     world.promote("2.0.0")
     usage = shutil.disk_usage(world.folder)
+
+    def nearly_full(path: object) -> Any:
+        return usage._replace(free=1000)
+
     with monkeypatch.context() as patch:
-        patch.setattr(shutil, "disk_usage", lambda path: usage._replace(free=1000))
+        patch.setattr(shutil, "disk_usage", nearly_full)
         with pytest.raises(DeliveryError) as caught:
             client.refresh(MODEL)
     assert caught.value.code == "disk_full"
