@@ -407,3 +407,14 @@ def test_a_share_of_the_devices_takes_part(devices: Devices) -> None:
     # Beyond these a binomial share of 60 lies once in 100,000 runs.
     assert 3 <= arms.count("candidate") <= 30 and 3 <= arms.count("control") <= 30
     assert set(arms) <= {"candidate", "control", "embedded"}
+
+
+def test_what_fails_in_one_process_is_not_run_by_another(devices: Devices) -> None:
+    released(devices, 2)
+    one, other = devices.client(), devices.client()
+    one.refresh(MODEL)
+    assert one.get(MODEL, "local").version == other.get(MODEL, "local").version == "2.0"
+    other.report_failure(MODEL, "nan")
+    assert one.get(MODEL, "local").source == "embedded"
+    one.mark_ok(MODEL)
+    assert one.get(MODEL, "local").source == "embedded"
