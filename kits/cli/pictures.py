@@ -83,7 +83,12 @@ def add_kit_arguments(parser: argparse.ArgumentParser) -> None:
         default="high",
         help="of the arithmetic (high)",
     )
-    group.add_argument("--model", metavar="FILE", help="another model file (the one shipped)")
+    group.add_argument(
+        "--model",
+        metavar="FILE",
+        help="another model file, or MODEL@CHANNEL for the newest that `palmkit models pull` or an"
+        " app brought (the one shipped)",
+    )
 
 
 def _part(text: str) -> Part:
