@@ -32,7 +32,9 @@ def write_golden(model: Path, cases: Cases | Path | int, target: Path) -> None:
     try:
         loaded = load(model)
         if isinstance(cases, int):
-            given: Cases = {f"drawn_{n}": draw(loaded.inputs, n) for n in range(cases)}
+            # As the models of kits say what they take.
+            top = 255.0 if "0..255" in loaded.metadata.get("input", "") else 1.0
+            given: Cases = {f"drawn_{n}": draw(loaded.inputs, n, top) for n in range(cases)}
         else:
             given = _read(cases) if isinstance(cases, Path) else cases
         arrays: dict[str, Any] = {}
@@ -66,8 +68,8 @@ def _read(path: Path) -> Cases:
     return cases
 
 
-def draw(inputs: Mapping[str, Type], seed: int) -> dict[str, Array]:
-    """Inputs of even patches, in [0, 1) or over a whole type's range: as smooth as a picture.
+def draw(inputs: Mapping[str, Type], seed: int, top: float = 1.0) -> dict[str, Array]:
+    """Inputs of even patches, in [0, top) or over a whole type's range: as smooth as a picture.
 
     An open size is 1 in the first dim, 128 in others.
     Raises RepositoryError if that cannot be: the inputs are then to be given.
@@ -88,6 +90,6 @@ def draw(inputs: Mapping[str, Type], seed: int) -> dict[str, Array]:
         if dtype.kind == "b":
             drawn[name] = coarse < 0.5
             continue
-        values = coarse if np.issubdtype(dtype, np.floating) else coarse * np.iinfo(dtype).max
+        values = coarse * (top if np.issubdtype(dtype, np.floating) else np.iinfo(dtype).max)
         drawn[name] = values.astype(dtype)
     return drawn

@@ -143,6 +143,8 @@ def _key(options: argparse.Namespace) -> int:
     if secret is None:
         raise UsageError(f"expected a passphrase in ${PASSPHRASE}")
     key = write_key(options.file, secret)
+    if options.file.parent.resolve() == (options.repository / "keys").resolve():
+        open_repository(options).ring.add(key, f"encrypted:{options.file.name}")
     public = options.file.with_suffix(".pub")
     text = f"key {key.keyid[:8]}: keep {options.file}, send {public}"
     return answer(options, {"key": key.keyid, "public": str(public)}, text)

@@ -32,6 +32,7 @@ def add_part(
     text = f"{help[0].upper()}{help[1:]}.\n{description}\n{_CODES}"
     parser = add_command(commands, name, _with_codes(run), help, text, examples)
     parser.add_argument(
+        "-r",
         "--repository",
         metavar="DIR",
         type=Path,

@@ -189,6 +189,21 @@ def test_ceremony(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     assert run("ceremony show next.json")["missing"] == []
     assert "root: threshold 1 -> 2" in run("ceremony finish next.json")["changes"]
     assert "ceremony" in run("rotate-key root", code=1)
+    # A key made in keys/ is known there: root's holders let it sign the timestamp.
+    new = run("ceremony key repository/keys/timestamp-2.pem")
+    (old,) = Repository.open(tmp_path / "repository").roles.keys_of("timestamp")
+    adding = "--add timestamp=repository/keys/timestamp-2.pub"
+    run(f"ceremony start next.json {adding} --remove timestamp={old.keyid[:8]}")
+    for name in ("ben", "cleo"):
+        monkeypatch.setenv("PALMKIT_PASSPHRASE", f"secret of {name}")
+        passphrase.cache_clear()
+        run(f"ceremony sign next.json --key {name}.pem")
+    monkeypatch.setenv("PALMKIT_PASSPHRASE", "a long sentence")
+    passphrase.cache_clear()
+    assert (
+        f"timestamp: + key {new['key'][:8]} (ed25519)"
+        in run("ceremony finish next.json")["changes"]
+    )
     assert "expected --key FILE" in run("ceremony sign next.json", code=2)
     assert "ROLE=VALUE" in run("ceremony start x.json --add ada.pub", code=2)
     assert run("verify") == {"problems": []}
