@@ -1,0 +1,205 @@
+"""Chromium without a window, steered through two pipes by its DevTools protocol."""
+
+from __future__ import annotations
+
+import base64
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from queue import Empty, SimpleQueue
+from typing import Any
+
+WAIT_S = 15.0
+# The protocol is spoken on file descriptors 3 and 4.
+START = """
+import fcntl, os, sys
+pipes = [fcntl.fcntl(int(one), fcntl.F_DUPFD, 10) for one in sys.argv[1:3]]
+for pipe, wanted in zip(pipes, (3, 4)):
+    os.dup2(pipe, wanted)
+    os.close(pipe)
+os.execv(sys.argv[3], sys.argv[3:])
+"""
+KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}
+
+
+def program() -> str | None:
+    """Where the browser is, None if there is none."""
+    return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
+
+
+class Browser:
+    """One browser with one page. problems: what it complained of, and requests to elsewhere."""
+
+    def __init__(self, executable: str) -> None:
+        self._folder = tempfile.mkdtemp(prefix="chromium")
+        to_read, self._write = os.pipe()
+        self._read, to_write = os.pipe()
+        self._process = subprocess.Popen(
+            [
+                *(sys.executable, "-c", START, str(to_read), str(to_write), executable),
+                *("--headless", "--no-sandbox", "--disable-gpu", "--remote-debugging-pipe"),
+                *("--no-first-run", "--disable-extensions", "--disable-background-networking"),
+                *("--hide-scrollbars", "--disable-dev-shm-usage"),
+                *(f"--user-data-dir={self._folder}", "about:blank"),
+            ],
+            pass_fds=(to_read, to_write),
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        os.close(to_read)
+        os.close(to_write)
+        self._answers: SimpleQueue[dict[str, Any]] = SimpleQueue()
+        self._number = 0
+        self._session: str | None = None
+        self.problems: list[str] = []
+        self.requests: list[str] = []
+        self._listener = threading.Thread(target=self._listen, daemon=True)
+        self._listener.start()
+        target = self.send("Target.createTarget", url="about:blank")["targetId"]
+        attached = self.send("Target.attachToTarget", targetId=target, flatten=True)
+        self._session = attached["sessionId"]
+        for domain in ("Page", "Runtime", "Network", "Log", "Accessibility"):
+            self.send(f"{domain}.enable")
+
+    def close(self) -> None:
+        os.close(self._write)
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self._listener.join(10)
+        shutil.rmtree(self._folder, ignore_errors=True)
+
+    def _listen(self) -> None:
+        with open(self._read, "rb") as stream:
+            rest = b""
+            while part := stream.read1(1 << 20):
+                *messages, rest = (rest + part).split(b"\0")
+                for message in messages:
+                    self._hear(json.loads(message))
+
+    def _hear(self, message: dict[str, Any]) -> None:
+        if "id" in message:
+            self._answers.put(message)
+            return
+        method, values = message["method"], message.get("params", {})
+        if method == "Runtime.exceptionThrown":
+            details = values["exceptionDetails"]
+            self.problems.append(details.get("exception", {}).get("description", details["text"]))
+        elif method == "Log.entryAdded" and values["entry"]["level"] in ("warning", "error"):
+            self.problems.append(values["entry"]["text"])
+        elif method == "Network.requestWillBeSent":
+            self.requests.append(values["request"]["url"])
+
+    def send(self, method: str, **params: Any) -> dict[str, Any]:
+        """Send a command, and return what it answers."""
+        self._number += 1
+        message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
+        if self._session:
+            message["sessionId"] = self._session
+        os.write(self._write, json.dumps(message).encode() + b"\0")
+        ends = time.monotonic() + WAIT_S
+        while True:
+            try:
+                answer = self._answers.get(timeout=max(0.0, ends - time.monotonic()))
+            except Empty:
+                raise TimeoutError(f"{method}: no answer in {WAIT_S:g} s") from None
+            if answer["id"] == self._number:
+                assert "error" not in answer, f"{method}: {answer['error']}"
+                return dict(answer["result"])
+
+    def run(self, script: str) -> Any:
+        """The value of a JavaScript expression, awaited if it is a promise."""
+        answer = self.send(
+            "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
+        )
+        assert "exceptionDetails" not in answer, answer["exceptionDetails"]
+        return answer["result"].get("value")
+
+    def wait(self, script: str) -> Any:
+        """Wait until an expression is true, and return it."""
+        ends = time.monotonic() + WAIT_S
+        while not (value := self.run(script)):
+            if time.monotonic() > ends:
+                raise TimeoutError(f"not true in {WAIT_S:g} s: {script}\n{self.text()[:400]}")
+            time.sleep(0.02)
+        return value
+
+    def open(self, url: str) -> None:
+        """Go to a page, with nothing left of those before."""
+        self.send("Page.navigate", url="about:blank")
+        self.send("Network.clearBrowserCookies")
+        self.problems.clear()
+        self.requests.clear()
+        self.send("Page.navigate", url=url)
+        self.wait(f"document.readyState === 'complete' && location.href.startsWith({url!r})")
+
+    def size(self, width: int, height: int, scale: float = 1) -> None:
+        self.send(
+            "Emulation.setDeviceMetricsOverride",
+            width=width,
+            height=height,
+            deviceScaleFactor=scale,
+            mobile=False,
+        )
+
+    def scheme(self, name: str) -> None:
+        """light or dark, as if the system were so."""
+        features = [{"name": "prefers-color-scheme", "value": name}]
+        self.send("Emulation.setEmulatedMedia", features=features)
+
+    def text(self, selector: str = "body") -> str:
+        """The visible text."""
+        return str(self.run(f"document.querySelector({selector!r})?.innerText ?? ''"))
+
+    def focused(self) -> str:
+        """The id of the element that has the focus, its tag if it has none."""
+        return str(self.run("document.activeElement.id || document.activeElement.tagName"))
+
+    def press(self, key: str, shift: bool = False) -> None:
+        """Press a key as a person would."""
+        event: dict[str, Any] = {
+            "key": key,
+            "code": "Space" if key == " " else key,
+            "windowsVirtualKeyCode": KEYS[key],
+            "modifiers": 8 if shift else 0,
+        }
+        text = {"Enter": "\r", " ": " "}.get(key)
+        self.send(
+            "Input.dispatchKeyEvent", type="keyDown", **event, **({"text": text} if text else {})
+        )
+        self.send("Input.dispatchKeyEvent", type="keyUp", **event)
+
+    def type(self, text: str) -> None:
+        """Type into what has the focus."""
+        self.send("Input.insertText", text=text)
+
+    def click(self, selector: str) -> None:
+        """Click on the middle of an element, which must be what lies there."""
+        script = f"""(() => {{
+            const one = document.querySelector({selector!r});
+            one.scrollIntoView({{block: "center", behavior: "instant"}});
+            const box = one.getBoundingClientRect();
+            const x = box.x + box.width / 2, y = box.y + box.height / 2;
+            const there = document.elementFromPoint(x, y);
+            return one.contains(there) ? [x, y] : null;
+        }})()"""
+        x, y = self.wait(script)
+        for kind in ("mousePressed", "mouseReleased"):
+            self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+    def nodes(self) -> list[dict[str, Any]]:
+        """What a screen reader is told: nodes of role and name."""
+        return list(self.send("Accessibility.getFullAXTree")["nodes"])
+
+    def picture(self, file: Path, whole: bool = False) -> None:
+        """A screenshot as PNG."""
+        shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
+        file.write_bytes(base64.b64decode(shot["data"]))
