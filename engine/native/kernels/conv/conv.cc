@@ -79,7 +79,7 @@ struct Algorithm {
   const char* name;
   bool (*suits)(const ConvShape& shape);
   bool exact;  // to what precision="high" promises
-  CostTerms (*terms)(const ConvShape& shape, size_t lanes);
+  CostTerms (*terms)(const ConvShape& shape, const ConvCosts& costs);
   CostTerms ConvPrices::* prices;
   StepPtr (*make)(const Node& node, const ConvShape& shape);
   StepPtr (*make_bf16)(const Node& node, const ConvShape& shape);  // null: there is none
@@ -93,8 +93,8 @@ bool suits_tile(const ConvShape& shape) {
 }
 
 template <size_t kTile>
-CostTerms tile_terms(const ConvShape& shape, size_t lanes) {
-  return winograd_terms(shape, lanes, kTile);
+CostTerms tile_terms(const ConvShape& shape, const ConvCosts& costs) {
+  return winograd_terms(shape, costs, kTile);
 }
 
 template <size_t kTile>
@@ -134,7 +134,7 @@ struct Ranking {
     const ConvCosts costs(isa);
     for (const Algorithm& each : kAlgorithms) {
       if (!each.suits(shape) || (bf16 && !suits_bf16(each, shape))) continue;
-      const CostTerms terms = each.terms(shape, costs.lanes), &prices = costs.prices.*each.prices;
+      const CostTerms terms = each.terms(shape, costs), &prices = costs.prices.*each.prices;
       const double sum = std::inner_product(terms.begin(), terms.end(), prices.begin(), 0.0);
       const Ranked ranked{&each, terms, sum * costs.scale * 1e-9};
       Ranked* place = last++;

@@ -61,6 +61,9 @@ bool suits_depthwise(const ConvShape& shape);
 // Winograd's way in tiles of `tile` by `tile` outputs.
 StepPtr make_winograd_conv(const Node& node, const ConvShape& shape, size_t tile);
 bool suits_winograd(const ConvShape& shape, size_t tile);
+// Whether weights are many enough to be kept as they are, and brought into the other basis as they
+// are multiplied: they take, and have to be fetched as, a quarter of the memory then.
+bool winograd_keeps_taps(const ConvShape& shape, size_t tile, uint32_t isa);
 StepPtr make_row_conv(const Node& node, const ConvShape& shape);
 bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any

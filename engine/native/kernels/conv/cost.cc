@@ -46,31 +46,34 @@ double far_floats(const ConvShape& s) {
 
 ConvCosts::ConvCosts(uint32_t isa)
     : prices(isa & kAvx512 ? kPricesAvx512 : kPricesAvx2),
+      isa(isa),
       scale(isa & (kAvx512 | kAvx2) ? 1 : 2),
       lanes(isa & (kAvx512 | kAvx2) ? 8 : 4) {}
 
 // Multiply-adds of whole vectors; channels repeated; inputs read; far floats; one call.
-CostTerms depthwise_terms(const ConvShape& s, size_t lanes) {
+CostTerms depthwise_terms(const ConvShape& s, const ConvCosts& costs) {
   const double pixels = static_cast<double>(s.pixels);
   const double inputs = static_cast<double>(s.images * s.height * s.width * s.channels);
-  return {pixels * ceil_to(s.out_channels, lanes) * static_cast<double>(s.taps()),
+  return {pixels * ceil_to(s.out_channels, costs.lanes) * static_cast<double>(s.taps()),
           s.group_out > 1 ? inputs * static_cast<double>(s.group_out) : 0, inputs, far_floats(s),
           1};
 }
 
 // Multiply-adds of whole vectors; floats of the tiles gathered, and scattered; weights; far floats;
 // one call.
-CostTerms winograd_terms(const ConvShape& s, size_t lanes, size_t tile) {
+CostTerms winograd_terms(const ConvShape& s, const ConvCosts& costs, size_t tile) {
   const size_t patch = tile + (s.kernel_height + s.stride_x - 1) / s.stride_x - 1;
   const double products = static_cast<double>(patch * patch);
-  const double tiles = static_cast<double>(s.images) * ceil_to(s.out_height, tile) *
-                       ceil_to(s.out_width, tile) / static_cast<double>(tile * tile);
+  const bool keeps_taps = winograd_keeps_taps(s, tile, costs.isa);
+  const size_t across = (s.out_width + tile - 1) / tile, down = (s.out_height + tile - 1) / tile;
+  // Bringing kept taps into the other basis takes as long as two tiles by them.
+  const double tiles = ceil_to(s.images * across * down, keeps_taps ? 2 : 1);
   const double in = static_cast<double>(s.channels * s.stride_y * s.stride_x);
   const double out = static_cast<double>(s.out_channels);
   // Too many to be still in L3 from the run before: about five times as far away.
   constexpr double kKept = 4 << 20, kFar = 5;
-  const double weights = products * in * out;
-  return {tiles * products * in * ceil_to(s.out_channels, lanes),
+  const double weights = (keeps_taps ? static_cast<double>(s.taps()) : products) * in * out;
+  return {tiles * products * in * ceil_to(s.out_channels, costs.lanes),
           tiles * products * in,
           tiles * products * out,
           weights + (kFar - 1) * std::max(0., weights - kKept),
@@ -80,14 +83,14 @@ CostTerms winograd_terms(const ConvShape& s, size_t lanes, size_t tile) {
 
 // Multiply-adds of whole tiles; outputs; floats put into lines; floats read from pixels that share
 // cache sets; far floats; one call.
-CostTerms row_terms(const ConvShape& s, size_t lanes) {
+CostTerms row_terms(const ConvShape& s, const ConvCosts& costs) {
   constexpr size_t kTileRows = 4;
   const double rows = static_cast<double>(s.images * s.out_height);
   const double depth = static_cast<double>(s.taps() * s.channels);
   const double line =
       static_cast<double>(((s.out_width - 1) * s.stride_x + s.kernel_width) * s.channels);
   const double fresh = static_cast<double>(std::min(s.stride_y, s.kernel_height));
-  return {rows * ceil_to(s.out_width, kTileRows) * ceil_to(s.out_channels, lanes) * depth,
+  return {rows * ceil_to(s.out_width, kTileRows) * ceil_to(s.out_channels, costs.lanes) * depth,
           static_cast<double>(s.pixels * s.out_channels),
           rows * line * fresh,
           is_aliased(s.stride_x * s.channels) ? static_cast<double>(s.pixels) * depth : 0,
@@ -97,11 +100,11 @@ CostTerms row_terms(const ConvShape& s, size_t lanes) {
 
 // Multiply-adds of whole vectors; outputs; patches' pieces, and their floats; floats read from
 // pixels that share cache sets; far floats.
-CostTerms gemm_terms(const ConvShape& s, size_t lanes) {
+CostTerms gemm_terms(const ConvShape& s, const ConvCosts& costs) {
   const double pixels = static_cast<double>(s.pixels), groups = static_cast<double>(s.groups);
   const double depth = static_cast<double>(s.taps() * s.group_channels);
   const bool moved = !s.is_matrix();
-  return {pixels * groups * ceil_to(s.group_out, lanes) * depth,
+  return {pixels * groups * ceil_to(s.group_out, costs.lanes) * depth,
           pixels * static_cast<double>(s.out_channels),
           moved ? pixels * static_cast<double>(s.taps()) * groups : 0,
           moved ? pixels * depth * groups : 0,

@@ -10,11 +10,6 @@ namespace palm {
 // are, and calibrate.py for how prices are measured.
 using CostTerms = std::array<double, 6>;
 
-CostTerms depthwise_terms(const ConvShape& shape, size_t lanes);
-CostTerms winograd_terms(const ConvShape& shape, size_t lanes, size_t tile);
-CostTerms row_terms(const ConvShape& shape, size_t lanes);
-CostTerms gemm_terms(const ConvShape& shape, size_t lanes);
-
 // Nanoseconds for one of each term.
 struct ConvPrices {
   CostTerms depthwise, winograd_2, winograd_4, winograd_6, rows, gemm;
@@ -26,8 +21,14 @@ struct ConvCosts {
   explicit ConvCosts(uint32_t isa);
 
   const ConvPrices& prices;
+  uint32_t isa;
   double scale;  // of a narrower instruction set that was not measured
   size_t lanes;  // columns of a product are computed in so many
 };
+
+CostTerms depthwise_terms(const ConvShape& shape, const ConvCosts& costs);
+CostTerms winograd_terms(const ConvShape& shape, const ConvCosts& costs, size_t tile);
+CostTerms row_terms(const ConvShape& shape, const ConvCosts& costs);
+CostTerms gemm_terms(const ConvShape& shape, const ConvCosts& costs);
 
 }  // namespace palm

@@ -100,6 +100,15 @@ void check(const char* isa_name, uint32_t isa) {
             random);
     }
   }
+  // Kernels so many that they are kept as they are, over tiles that come out even and odd.
+  for (size_t size : {2, 7, 10, 13}) {
+    for (size_t in : {57, 64}) {
+      check(isa_name, isa,
+            {size / 7 + 1, size, size + in % 5, 1, in, 256, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1,
+             size % 2 * 256, true, size % 2 ? "prelu" : "clip"},
+            random);
+    }
+  }
   // Signals, whose one row is shared out.
   for (size_t width : {70, 211, 640}) {
     for (size_t stride : {1, 2, 5}) {

@@ -68,12 +68,19 @@ class WinogradConv : public Conv {
     tiles_across_ = (shape.out_width + tile - 1) / tile;
     tiles_down_ = (shape.out_height + tile - 1) / tile;
     tiles_ = shape.images * tiles_across_ * tiles_down_;
+    const float* const weights = node.constant(kWeights, node.in(kWeights).count);
+    if ((keeps_taps_ = winograd_keeps_taps(shape, tile, node.isa))) {
+      panel_ = Winograd::kKernels;
+      panels_ = shape.out_channels / panel_;
+      pack_taps(weights);
+      return;
+    }
     // Weights that come from memory are read only once where a register tile has all tiles' rows.
     constexpr size_t kFewest = 8, kFew = 16, kFar = 2 << 20;
     const bool far = products_ * x_.channels * shape.out_channels >= kFar;
     panel_ = far && tiles_ > kFewest && tiles_ <= kFew ? kNarrowPanel : kWidePanel;
     panels_ = (shape.out_channels + panel_ - 1) / panel_;
-    pack(node.constant(kWeights, node.in(kWeights).count));
+    pack(weights);
   }
 
   size_t scratch_bytes(int threads) const override {
@@ -114,7 +121,7 @@ class WinogradConv : public Conv {
       for (size_t block = begin; block < end; ++block) {
         const size_t first = blocks.begin(block), last = blocks.begin(block + 1);
         kernel_.gather(own, first, first, last);
-        for (size_t i = 0; i < products_ * panels_; ++i) multiply(own, i, last - first);
+        multiply(own, 0, units(), last - first);
         kernel_.scatter(own, first, first, last);
       }
     });
@@ -148,10 +155,8 @@ class WinogradConv : public Conv {
     const size_t transform = 8 * products_, in = x_.channels, out = shape_.out_channels;
     pool.parallel(tiles_, grain_of(in * transform),
                   [&](size_t begin, size_t end, int) { kernel_.gather(w, 0, begin, end); });
-    pool.parallel(products_ * panels_, grain_of(tiles_ * in * panel_),
-                  [&](size_t begin, size_t end, int) {
-                    for (size_t i = begin; i < end; ++i) multiply(w, i, tiles_);
-                  });
+    pool.parallel(units(), grain_of(products_ * panels_ * tiles_ * in * panel_ / units()),
+                  [&](size_t begin, size_t end, int) { multiply(w, begin, end, tiles_); });
     pool.parallel(tiles_, grain_of(out * transform),
                   [&](size_t begin, size_t end, int) { kernel_.scatter(w, 0, begin, end); });
   }
@@ -173,8 +178,19 @@ class WinogradConv : public Conv {
                         plane(checked_product(tiles, whole_vectors(shape_.out_channels))));
   }
 
+  // What of the products is computed at once: a panel of all of them, or of one.
+  size_t units() const { return keeps_taps_ ? panels_ : products_ * panels_; }
+
+  void multiply(const Winograd& w, size_t begin, size_t end, size_t count) const {
+    const size_t floats = x_.taps * x_.taps * x_.channels * panel_;
+    for (size_t i = begin; i < end; ++i) {
+      if (keeps_taps_) kernel_.multiply(w, count, weights_.floats() + i * floats, i * panel_);
+      else multiply_panel(w, i, count);
+    }
+  }
+
   // `index` counts panels of all products.
-  void multiply(const Winograd& w, size_t index, size_t count) const {
+  void multiply_panel(const Winograd& w, size_t index, size_t count) const {
     constexpr size_t kAhead = 4096;
     const size_t product = index / panels_, column = index % panels_ * panel_;
     const size_t columns = std::min(panel_, w.out_channels - column);
@@ -192,6 +208,24 @@ class WinogradConv : public Conv {
                gemm_.count_panels(columns),
                {},
                panel_ == kNarrowPanel ? kAhead : 0});
+  }
+
+  // By panels, and some channels at a time: what is read of them stays in L1.
+  void pack_taps(const float* w) {
+    constexpr size_t kChannels = 32, kTaps = 9, kKernels = Winograd::kKernels;
+    const size_t in = x_.channels;
+    float apart[kTaps * kChannels * kKernels];
+    weights_ = Arena(checked_product(in * kTaps, shape_.out_channels) * sizeof(float));
+    float* to = weights_.floats();
+    for (size_t i = 0; i < panels_; ++i, w += kKernels * kTaps * in) {
+      for (size_t c = 0; c < in; c += kChannels) {
+        const size_t channels = std::min(kChannels, in - c), stride = kChannels * kKernels;
+        for (size_t t = 0; t < kTaps; ++t)
+          gemm_.pack(channels, kKernels, w + t * in + c, 1, kTaps * in, apart + t * stride);
+        kernel_.pack(apart, stride, channels, to);
+        to += channels * kTaps * kKernels;
+      }
+    }
   }
 
   // The kernels [m][taps][taps][channels] for squares, zeros where theirs have no tap.
@@ -258,11 +292,20 @@ class WinogradConv : public Conv {
   Unstrided x_;
   GemmKernel gemm_;
   WinogradKernel kernel_;
-  size_t products_, tiles_across_, tiles_down_, tiles_, panel_, panels_, panel_floats_;
+  size_t products_, tiles_across_, tiles_down_, tiles_, panel_, panels_, panel_floats_ = 0;
+  bool keeps_taps_;
   Arena weights_;
 };
 
 }  // namespace
+
+bool winograd_keeps_taps(const ConvShape& s, size_t tile, uint32_t isa) {
+  constexpr size_t kFar = 1 << 19;
+  const size_t patch = tile + s.kernel_height - 1;
+  return s.stride_x == 1 && find_winograd(isa, tile, s.kernel_height).multiply &&
+         s.out_channels % Winograd::kKernels == 0 &&
+         patch * patch * s.channels * s.out_channels >= kFar;
+}
 
 StepPtr make_winograd_conv(const Node& node, const ConvShape& shape, size_t tile) {
   return std::make_unique<WinogradConv>(node, shape, tile);

@@ -240,9 +240,131 @@ void transform(const float* w, size_t tap_stride, float* transformed) {
   }
 }
 
+// Tap a of a row or column is packed times p^a, p that of the first pair: its values are sums then,
+// and those of the second pair, at twice p, sums of doubles. Many CPUs add beside what they
+// multiply. What a value is to be multiplied with in the end:
+template <class B>
+constexpr double scale_of(int row) {
+  constexpr double p = B::kNumbers.point[0];
+  return row == B::kPatch - 1 ? 1 / (p * p) : B::kNumbers.values[row][0];
+}
+
+// Value kRow of three packed taps that lie `stride` apart, before it is multiplied.
+template <int kRow>
+PALM_INLINE F32 value_of(const float* taps, size_t stride) {
+  if constexpr (kRow == 4) return F32::load(taps);
+  const F32 last = F32::load(taps + 2 * stride);
+  if constexpr (kRow == 5) return last;
+  const F32 first = F32::load(taps), middle = F32::load(taps + stride);
+  if constexpr (kRow == 0) return first + last + middle;
+  if constexpr (kRow == 1) return first + last - middle;
+  if constexpr (kRow == 2) {
+    const F32 half = last + last + middle;
+    return first + (half + half);
+  }
+  const F32 half = middle - (last + last);
+  return first - (half + half);
+}
+
+// The tiles' patches at p by a value of the kernels'; p goes on to the next channel.
+template <int kTiles>
+PALM_INLINE void add_tiles(const char** p, ptrdiff_t stride, ptrdiff_t stride3, F32 value,
+                           F32 (&sum)[kTiles]) {
+  PALM_UNROLL for (int i = 0; i < kTiles; ++i) {
+    const float x = *reinterpret_cast<const float*>(*p + (i == 3 ? stride3 : i * stride));
+    sum[i] = fma(F32::set(x), value, sum[i]);
+  }
+  *p += sizeof(float);
+  PALM_PIN(*p);
+}
+
+// Row kRow of the products of kTiles tiles from `tile` on. Meanwhile the next kernels are asked for
+// from memory.
+template <class B, int kRow, int kTiles>
+void multiply_row(const Winograd& w, size_t tile, const float* packed, size_t column) {
+  constexpr size_t kKernels = Winograd::kKernels, kLine = B::kTaps * kKernels;
+  static_assert(B::kPatch == 6 && B::kTaps == 3);
+  static_assert(B::kNumbers.point[1] == 2 * B::kNumbers.point[0]);
+  F32 sum[B::kPatch][kTiles];
+  const char* p[B::kPatch];
+  PALM_UNROLL for (size_t j = 0; j < B::kPatch; ++j) {
+    p[j] = reinterpret_cast<const char*>(w.patches + (kRow * B::kPatch + j) * w.patch_plane +
+                                         tile * w.patch_stride);
+    PALM_UNROLL for (int i = 0; i < kTiles; ++i) { sum[j][i] = F32::set(0.f); }
+  }
+  ptrdiff_t stride = static_cast<ptrdiff_t>(w.patch_stride * sizeof(float)), stride3 = 3 * stride;
+  PALM_PIN(stride);
+  PALM_PIN(stride3);
+  const size_t floats = w.channels * B::kTaps * kLine;
+  const float* next = packed + floats + kRow * (floats / B::kPatch);
+  for (const float* const end = packed + floats; packed != end; packed += B::kTaps * kLine) {
+    __builtin_prefetch(next, 0, 2);
+    __builtin_prefetch(next + kKernels, 0, 2);
+    next += B::kTaps * kLine / B::kPatch;
+    const F32 first = value_of<kRow>(packed, kLine);
+    const F32 middle = value_of<kRow>(packed + kKernels, kLine);
+    const F32 last = value_of<kRow>(packed + 2 * kKernels, kLine);
+    add_tiles(&p[4], stride, stride3, first, sum[4]);
+    add_tiles(&p[5], stride, stride3, last, sum[5]);
+    const F32 near = first + last, far = fma(F32::set(4.f), last, first), twice = middle + middle;
+    add_tiles(&p[0], stride, stride3, near + middle, sum[0]);
+    add_tiles(&p[1], stride, stride3, near - middle, sum[1]);
+    add_tiles(&p[2], stride, stride3, far + twice, sum[2]);
+    add_tiles(&p[3], stride, stride3, far - twice, sum[3]);
+  }
+  constexpr double kScale = scale_of<B>(kRow);
+  PALM_UNROLL for (int j = 0; j < B::kPatch; ++j) {
+    const F32 scale = F32::set(static_cast<float>(kScale * scale_of<B>(j)));
+    float* to = w.products + static_cast<size_t>(kRow * B::kPatch + j) * w.product_plane +
+                tile * w.product_stride + column;
+    PALM_UNROLL for (int i = 0; i < kTiles; ++i) {
+      (sum[j][i] * scale).store(to);
+      to += w.product_stride;
+    }
+  }
+}
+
+template <class B, int kTiles>
+void multiply_tiles(const Winograd& w, size_t tile, const float* packed, size_t column) {
+  multiply_row<B, 0, kTiles>(w, tile, packed, column);
+  multiply_row<B, 1, kTiles>(w, tile, packed, column);
+  multiply_row<B, 2, kTiles>(w, tile, packed, column);
+  multiply_row<B, 3, kTiles>(w, tile, packed, column);
+  multiply_row<B, 4, kTiles>(w, tile, packed, column);
+  multiply_row<B, 5, kTiles>(w, tile, packed, column);
+}
+
+template <class B>
+void multiply(const Winograd& w, size_t tiles, const float* packed, size_t column) {
+  constexpr size_t kTiles = 4;
+  const size_t rest = tiles % kTiles, whole = tiles - rest;
+  for (size_t tile = 0; tile < whole; tile += kTiles)
+    multiply_tiles<B, kTiles>(w, tile, packed, column);
+  if (rest == 1) multiply_tiles<B, 1>(w, whole, packed, column);
+  if (rest == 2) multiply_tiles<B, 2>(w, whole, packed, column);
+  if (rest == 3) multiply_tiles<B, 3>(w, whole, packed, column);
+}
+
+template <class B>
+void pack(const float* w, size_t tap_stride, size_t channels, float* packed) {
+  constexpr size_t kKernels = Winograd::kKernels, kTaps = B::kTaps * B::kTaps;
+  constexpr double p = B::kNumbers.point[0];
+  constexpr double kPowers[] = {1, p, p * p, p * p * p, p * p * p * p};
+  for (size_t t = 0; t < kTaps; ++t) {
+    const F32 power = F32::set(static_cast<float>(kPowers[t / B::kTaps + t % B::kTaps]));
+    for (size_t c = 0; c < channels; ++c) {
+      (F32::load(w + t * tap_stride + c * kKernels) * power)
+          .store(packed + (c * kTaps + t) * kKernels);
+    }
+  }
+}
+
 template <class B>
 WinogradKernel kernel() {
-  return {&gather<B>, &scatter<B>, &transform<B>};
+  constexpr bool kFits = F32::lanes == Winograd::kKernels && F32::registers == 32;
+  if constexpr (kFits && B::kTile == 4 && B::kTaps == 3)
+    return {&gather<B>, &scatter<B>, &transform<B>, &pack<B>, &multiply<B>};
+  else return {&gather<B>, &scatter<B>, &transform<B>, nullptr, nullptr};
 }
 
 }  // namespace

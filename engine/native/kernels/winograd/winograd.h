@@ -31,10 +31,23 @@ using WinogradFn = void (*)(const Winograd& w, size_t first, size_t begin, size_
 // transformed[p * kKernels + m].
 using WinogradWeightsFn = void (*)(const float* w, size_t tap_stride, float* transformed);
 
+// kKernels kernels' taps for the products below, those of a channel together: kernel m's tap t of
+// channel c, at w[t * tap_stride + c * kKernels + m], goes to packed[(c * taps + t) * kKernels +
+// m].
+using WinogradPackFn = void (*)(const float* w, size_t tap_stride, size_t channels, float* packed);
+
+// The products of the first `tiles` tiles of patches with kKernels kernels from `column` on, which
+// are brought into the other basis in registers.
+using WinogradMultiplyFn = void (*)(const Winograd& w, size_t tiles, const float* packed,
+                                    size_t column);
+
 struct WinogradKernel {
   WinogradFn gather;   // x to patches
   WinogradFn scatter;  // products to y
   WinogradWeightsFn weights;
+  // Null where registers do not suffice.
+  WinogradPackFn pack;
+  WinogradMultiplyFn multiply;
 };
 
 // For tiles of `tile` by `tile` outputs of a kernel of `taps` by `taps`; all null if there is none.
