@@ -116,7 +116,10 @@ class Segmenter(Kit[Mask]):
         """What the network says of uint8[side, side, 3]: float32[side, side], 0..1."""
         shape = (1, self._side, self._side, 1)
         found = output(self._model.run({"image": view[None].astype(np.float32)}), "mask", shape)
-        mask: refine.Mask = np.clip(np.nan_to_num(found[0, :, :, 0]), 0, 1)
+        mask: refine.Mask = found[0, :, :, 0]
+        # Whoever brings another model may bring one that leaves 0..1.
+        if not (mask.min() >= 0 and mask.max() <= 1):
+            mask = np.clip(np.nan_to_num(mask), 0, 1)
         return mask
 
     def _enlarge(self, crop: Image, coarse: refine.Mask, small: Image) -> refine.Mask:

@@ -10,8 +10,9 @@ the only unknown. It costs in proportion to the pixels near the edge.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import TypeAlias, cast
+from typing import TypeAlias, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,8 @@ from palmkit.kits.image import Image, resize
 
 Mask: TypeAlias = NDArray[np.float32]
 Plane: TypeAlias = NDArray[np.uint8]
+Planes: TypeAlias = Callable[[Image], list[Plane]]
+AnyPlane = TypeVar("AnyPlane", Mask, Plane)
 
 # The longest side of the small mask that opacity is worked out from.
 ALPHA_SIDE = 256
@@ -63,7 +66,7 @@ def refine(image: Image, coarse: Mask, small: Image | None = None) -> Mask:
     """
     if small is None:
         small = resize(image, *coarse.shape)
-    return _judge([_brightness(image)], [_brightness(small)], coarse, MASK_TRUST)
+    return _judge(image, _brightness, coarse, small, MASK_TRUST)
 
 
 def opacity(image: Image, mask: Mask) -> Mask:
@@ -88,7 +91,7 @@ def opacity(image: Image, mask: Mask) -> Mask:
     coarse = cast(Mask, cv2.resize(mask, size, interpolation=cv2.INTER_AREA))
     coarse = _settled(coarse)
     small = resize(image, *coarse.shape)
-    found = _judge(_channels(image), _channels(small), coarse, ALPHA_TRUST)
+    found = _judge(image, _channels, coarse, small, ALPHA_TRUST)
     low, high = ALPHA_LEVELS
     found -= np.float32(low)
     found *= np.float32(1 / (high - low))
@@ -116,21 +119,21 @@ def without_specks(coarse: Mask) -> Mask:
     import cv2
 
     # Half the resolution holds all that matters, in a quarter of the time.
-    size = ((coarse.shape[1] + 1) // 2, (coarse.shape[0] + 1) // 2)
-    inside = (cv2.resize(coarse, size, interpolation=cv2.INTER_AREA) > 0.5).view(np.uint8)
-    count, parts, facts, _ = cv2.connectedComponentsWithStats(inside, connectivity=8)
+    inside = (_half(coarse) > 0.5).view(np.uint8)
+    count, parts = cv2.connectedComponents(inside, connectivity=8)
     if count < 3:
         return coarse
-    areas = facts[:, cv2.CC_STAT_AREA]
-    small = areas < SPECK * areas[1:].sum()
-    small[0] = False
-    if not small.any():
+    areas = np.bincount(parts.ravel())
+    speck = areas < SPECK * areas[1:].sum()
+    speck[0] = False
+    if not speck.any():
         return coarse
-    specks = small[parts]
+    specks = speck[parts]
     around = cv2.dilate(specks.view(np.uint8), np.ones((3, 3), np.uint8))
     around[~specks & (inside > 0)] = 0
-    around = cv2.resize(around, coarse.shape[::-1], interpolation=cv2.INTER_NEAREST)
-    return np.where(around, coarse * np.float32(0.2), coarse)
+    factor = np.float32(1) - np.float32(0.8) * around
+    size = coarse.shape[::-1]
+    return cast(Mask, coarse * cv2.resize(factor, size, interpolation=cv2.INTER_NEAREST))
 
 
 def enlarge(coarse: Mask, image: Image) -> Mask:
@@ -141,10 +144,10 @@ def enlarge(coarse: Mask, image: Image) -> Mask:
     return cast(Mask, cv2.resize(coarse, size, interpolation=cv2.INTER_LINEAR))
 
 
-def _brightness(image: Image) -> Plane:
+def _brightness(image: Image) -> list[Plane]:
     import cv2
 
-    return cast(Plane, cv2.cvtColor(image, cv2.COLOR_RGB2GRAY))
+    return [cast(Plane, cv2.cvtColor(image, cv2.COLOR_RGB2GRAY))]
 
 
 def _channels(image: Image) -> list[Plane]:
@@ -153,36 +156,56 @@ def _channels(image: Image) -> list[Plane]:
     return [cast(Plane, cv2.extractChannel(image, channel)) for channel in range(3)]
 
 
-def _judge(planes: list[Plane], small: list[Plane], coarse: Mask, trust: Trust) -> Mask:
+def _judge(image: Image, planes: Planes, coarse: Mask, small: Image, trust: Trust) -> Mask:
     """What the small mask and the colours of the picture say together.
 
-    planes: uint8[h, w] each; small: the same as uint8[n, m].
+    image: uint8[h, w, 3]; small: the same as uint8[n, m, 3]; planes: what of them is looked at.
     Returns float32[h, w], 0..1.
     """
     import cv2
 
-    size = planes[0].shape[::-1]
-    slopes, offset = _lines(small, coarse, trust)
-    mask = cv2.resize(offset, size)
-    for plane, slope in zip(planes, slopes, strict=True):
-        term = cv2.resize(slope, size)
+    slopes, offset = _lines(planes(small), coarse, trust)
+    mask = cast(Mask, cv2.resize(offset, image.shape[1::-1]))
+    # Colours count in a part of the picture alone, and the rest is as the network said.
+    rows, full_rows = _span(slopes, 0, mask.shape[0])
+    columns, full_columns = _span(slopes, 1, mask.shape[1])
+    part = mask[full_rows, full_columns]
+    if not part.size:
+        return mask
+    for plane, slope in zip(planes(image[full_rows, full_columns]), slopes, strict=True):
+        term = cv2.resize(slope[rows, columns], part.shape[::-1])
         cv2.multiply(plane, term, dst=term, dtype=cv2.CV_32F)
-        cv2.add(mask, term, dst=mask)
-    return cast(Mask, np.clip(mask, 0, 1, out=mask))
+        part += term
+    np.clip(part, 0, 1, out=part)
+    return mask
+
+
+def _span(slopes: list[Mask], axis: int, full: int) -> tuple[slice, slice]:
+    """From the first to the last place along `axis` that is not 0, and the same of `full` places.
+
+    Both begin and end where the two grids meet, with a 0 on either side, so that the part is enlarged
+    as the whole would be.
+    """
+    length = slopes[0].shape[axis]
+    places = np.concatenate([slope.any(axis=1 - axis).nonzero()[0] for slope in slopes])
+    if not len(places):
+        return slice(0), slice(0)
+    step = length // math.gcd(length, full)
+    start = max(int(places.min()) - 1, 0) // step * step
+    stop = min(-(-(int(places.max()) + 2) // step) * step, length)
+    return slice(start, stop), slice(start * full // length, stop * full // length)
 
 
 def _lines(planes: list[Plane], coarse: Mask, trust: Trust) -> tuple[list[Mask], Mask]:
-    """For each pixel of the small mask, what it becomes as a linear function of colour.
+    """What each place becomes as a linear function of colour.
 
-    Returns a slope for each plane, and an offset: float32[n, m].
+    Returns a slope for each plane, float32[n / 2, m / 2], and an offset, float32[n, m].
     """
     import cv2
 
     # Neighbourhoods are smooth: half the resolution holds them.
-    size = ((coarse.shape[1] + 1) // 2, (coarse.shape[0] + 1) // 2)
-    even = cv2.resize(coarse, size, interpolation=cv2.INTER_AREA)
-    colours = [cv2.resize(each, size, interpolation=cv2.INTER_AREA) for each in planes]
-    scaled = [cast(Mask, each * np.float32(1 / 255)) for each in colours]
+    even = _half(coarse)
+    scaled = [cast(Mask, _half(each) * np.float32(1 / 255)) for each in planes]
     lead: Mask = np.asarray(2 * even - 1, np.float32)
     ours, theirs = (
         _means(scaled, np.maximum(certainty, 0, dtype=np.float32), trust.reach / 2)
@@ -190,18 +213,15 @@ def _lines(planes: list[Plane], coarse: Mask, trust: Trust) -> tuple[list[Mask],
     )
     towards = [a - b for a, b in zip(ours, theirs, strict=True)]
     length = _dot(towards, towards)
-    slopes = [cast(Mask, each / (length + np.float32(1e-6))) for each in towards]
-    offset, length, *slopes = (
-        cast(Mask, cv2.resize(each, coarse.shape[::-1]))
-        for each in (-_dot(slopes, theirs), length, *slopes)
-    )
-    said = coarse * (1 - coarse) * length * np.float32(4 * trust.weight)
+    said = even * (1 - even) * length * np.float32(4 * trust.weight)
     # Next to nothing is nothing: denormal numbers would make all that follows slow.
-    said[said < NOTHING] = 0
+    cv2.threshold(said, NOTHING, 0, cv2.THRESH_TOZERO, dst=said)
     gain = cast(Mask, said / (said + 1))
-    offset = coarse + gain * (offset - coarse)
-    gain *= np.float32(1 / 255)
-    return [each * gain for each in slopes], np.asarray(offset, np.float32)
+    scale = gain / (length + np.float32(1e-6))
+    slopes = [cast(Mask, each * scale) for each in towards]
+    change = _dot(slopes, theirs) + gain * even
+    offset = coarse - cv2.resize(change, coarse.shape[::-1])
+    return [each * np.float32(1 / 255) for each in slopes], np.asarray(offset, np.float32)
 
 
 def _means(planes: list[Mask], certainty: Mask, reach: float) -> list[Mask]:
@@ -216,6 +236,13 @@ def _means(planes: list[Mask], certainty: Mask, reach: float) -> list[Mask]:
 
     total = blur(weight)
     return [cast(Mask, blur(each * weight) / total) for each in planes]
+
+
+def _half(plane: AnyPlane) -> AnyPlane:
+    import cv2
+
+    size = ((plane.shape[1] + 1) // 2, (plane.shape[0] + 1) // 2)
+    return cast(AnyPlane, cv2.resize(plane, size, interpolation=cv2.INTER_AREA))
 
 
 def _dot(a: list[Mask], b: list[Mask]) -> Mask:

@@ -23,8 +23,11 @@ from palmkit.models.training.pixels import (
     uniform,
 )
 
-# Shares of the batch: someone cut out and set on a scene; someone more in front; nothing at all.
-MOVED, CROWDED, BLANK = 0.3, 0.1, 0.02
+# Shares of the batch: someone cut out and set on a scene; someone more in front; a scene without
+# anybody; nothing at all.
+MOVED, CROWDED, EMPTY, BLANK = 0.35, 0.1, 0.03, 0.015
+# Share of scenes in which striped cloth hangs.
+STRIPED = 0.3
 
 
 class Batch(NamedTuple):
@@ -66,31 +69,50 @@ def scenery(bank: Bank, source: Source, size: int) -> Tensor:
     return bank.pictures.draw(source, size, mirrored=True)[0]
 
 
+def soften(image: Tensor) -> Tensor:
+    """One in five loses what a small picture would not have."""
+    device, count = image.device, len(image)
+    for factor, share in ((2, 0.15), (4, 0.05)):
+        small = functional.avg_pool2d(image, factor)
+        soft = functional.interpolate(
+            small, scale_factor=float(factor), mode="bilinear", align_corners=False
+        )
+        chosen = torch.rand(count, 1, 1, 1, device=device) < share
+        image = torch.where(chosen, soft, image)
+    return image
+
+
+def roughen(image: Tensor, ease: Tensor) -> Tensor:
+    """Softened, and disturbed in colour, light, noise and compression; ease as in compose."""
+    count, device = len(image), image.device
+    image = soften(image)
+    strength = uniform(0.0, 1.0, count, 1, 1, 1, device=device) * (1 - 0.6 * ease)
+    return torch.lerp(image, disturb(image, disturbances(count, device)), strength)
+
+
 class Composer:
     """Draws batches from a bank."""
 
-    def __init__(self, bank: Bank, task: str, size: int, fast: bool = False) -> None:
-        """task: "portrait" or "hair"; size: of the square; fast: compile the drawing."""
+    def __init__(self, bank: Bank, task: str, size: int) -> None:
+        """task: "portrait" or "hair"; size: of the square."""
         self.bank, self.task, self.size = bank, task, size
-        self.ease = 0.0
-        self.draw = torch.compile(draw, dynamic=False) if fast else draw
-        self.scenery = torch.compile(scenery, dynamic=False) if fast else scenery
-        self.disturb = torch.compile(disturb, dynamic=False) if fast else disturb
+        self.ease = torch.zeros((), device=bank.device)
 
-    def compose(self, count: int, ease: float = 0.0) -> Batch:
-        """`count` compositions; ease: 0..1, how near to pictures as they come."""
+    def compose(self, count: int, ease: Tensor) -> Batch:
+        """`count` compositions; ease: float32[], 0..1, how near to pictures as they come."""
         self.ease = ease
         bank, device = self.bank, self.bank.device
         moved = round(MOVED * count)
+        bare = [max(1, round(share * count)) for share in (EMPTY, BLANK)]
         cut = drawn_rows(bank.cut_weights, moved)
-        rows = drawn_rows(bank.weights, count - moved)
+        rows = drawn_rows(bank.weights, count - moved - sum(bare))
         front = self.layer(cut, self.framed(cut, wide=True))
-        scene = self.scene(drawn_rows(bank.empty_weights, moved))
-        pasted = torch.lerp(scene, self.recolour(front.image), front.alpha)
+        scene = self.scene(drawn_rows(bank.empty_weights, moved + bare[0]))
+        pasted = torch.lerp(scene[:moved], self.recolour(front.image), front.alpha)
         # Away from the cut-out the scene is known to be empty.
         far = functional.max_pool2d(front.alpha, 9, 1, 4) < 0.05
         plain = self.layer(rows, self.framed(rows, wide=False))
-        order = torch.randperm(count, device=device)
+        order = torch.rand(moved + len(rows), device=device).argsort()
         image = torch.cat([pasted, plain.image])[order]
         target = torch.cat([front.target, plain.target])[order]
         weight = torch.cat([torch.where(far, 1.0, front.weight), plain.weight])[order]
@@ -105,18 +127,13 @@ class Composer:
         target = torch.cat([torch.lerp(target[:alone], above.target, share), target[alone:]])
         weight = torch.cat([torch.lerp(weight[:alone], above.weight, share), weight[alone:]])
 
-        blank = max(1, round(BLANK * count))
-        kept = count - blank
-        image = torch.cat([image[:kept], self.blank(blank)])
-        target = torch.cat([target[:kept], torch.zeros_like(target[kept:])])
-        weight = torch.cat([weight[:kept], torch.ones_like(weight[kept:])])
+        image = torch.cat([image, scene[moved:], self.blank(bare[1])])
+        nothing = torch.zeros_like(image[: sum(bare), :1])
+        target = torch.cat([target, nothing])
+        weight = torch.cat([weight, nothing + 1])
 
-        order = torch.randperm(count, device=device)
-        image = self.soften(image[order])
-        strength = uniform(0.0, 1 - 0.6 * ease, count, 1, 1, 1, device=device)
-        image = torch.lerp(image, self.disturb(image, disturbances(count, device)), strength)
-        image = image.contiguous(memory_format=torch.channels_last)
-        return Batch(image, target[order], weight[order])
+        order = torch.rand(count, device=device).argsort()
+        return Batch(image[order], target[order], weight[order])
 
     def framed(self, rows: Tensor, wide: bool) -> Frame:
         """Which part of each picture is seen; wide: more than the picture too."""
@@ -155,8 +172,8 @@ class Composer:
         most = whole.amax(dim=1, keepdim=True)
         side = torch.minimum(REACH * long, most)
         side = side * (0.15 * torch.randn(count, 1, device=device)).exp()
-        down = torch.tensor([0.0, DROP], device=device)
-        centre = face[:, :2] + face[:, 2:] / 2 + long * down
+        centre = face[:, :2] + face[:, 2:] / 2
+        centre = centre + functional.pad(DROP * long, (1, 0))
         free = whole - side
         corner = (centre - side / 2).clamp(min=free.clamp(max=0), max=free.clamp(min=0))
         centre = corner + side / 2 + 0.05 * side * torch.randn(count, 2, device=device)
@@ -193,7 +210,7 @@ class Composer:
         bank = self.bank
         target = torch.full_like(frame.centre, self.size / 2)
         source, _ = bank.pictures.source(rows, self.matrix(frame), frame.centre, target)
-        image, masks, inside = self.draw(bank, source, self.size)
+        image, masks, inside = draw(bank, source, self.size)
         trust = bank.trust[rows][:, None, None, None]
         # Black beside a picture is never a person; it counts little.
         weight = torch.where(inside[:, None], masks[:, 1:2] * trust, 0.3)
@@ -207,7 +224,7 @@ class Composer:
         frame = Frame(whole * uniform(0.2, 0.8, count, 2, device=device), span)
         target = torch.full_like(frame.centre, self.size / 2)
         source, _ = bank.pictures.source(rows, self.matrix(frame), frame.centre, target)
-        image = self.scenery(bank, source, self.size)
+        image = scenery(bank, source, self.size)
         plain = torch.rand(count, 3, 1, 1, device=device)
         is_plain = torch.rand(count, 1, 1, 1, device=device) < 0.1
         blurred = functional.interpolate(
@@ -215,7 +232,30 @@ class Composer:
         )
         is_blurred = torch.rand(count, 1, 1, 1, device=device) < 0.25
         image = torch.where(is_blurred, blurred, image)
-        return torch.where(is_plain, plain, image)
+        return self.striped(torch.where(is_plain, plain, image))
+
+    def striped(self, image: Tensor) -> Tensor:
+        """With waving striped cloth, as flags and awnings, in some of the pictures."""
+        device, shape = image.device, (len(image), 1, 1, 1)
+
+        def draw(low: float, high: float) -> Tensor:
+            return uniform(low, high, *shape, device=device)
+
+        position = torch.linspace(-1, 1, self.size, device=device)
+        x, y = position.reshape(1, 1, 1, -1) - draw(-1, 1), position[:, None] - draw(-1, 1)
+        angle = draw(-np.pi, np.pi)
+        along, across = angle.cos() * x + angle.sin() * y, angle.cos() * y - angle.sin() * x
+        wave = (draw(2, 9) * along + draw(0, 6) * across + draw(0, 6)).sin()
+        # A corner of it has another colour, as most flags have.
+        stripe = (draw(3, 16) * (across + draw(0, 0.12) * wave)).floor() % 2
+        corner = (along < draw(-0.5, 0.1)) & (across < draw(-0.3, 0.3))
+        colours = torch.rand(len(image), 3, 3, 1, device=device).sqrt().unbind(2)
+        one, two, three = (each[..., None] for each in colours)
+        cloth = torch.where(corner, three, torch.lerp(one, two, stripe))
+        cloth = cloth * (1 + draw(0, 0.25) * wave)
+        within = (along.abs() < draw(0.2, 1)) & (across.abs() < draw(0.1, 0.7))
+        hangs = torch.rand(shape, device=device) < STRIPED
+        return torch.where(within & hangs, cloth.clamp(0, 1), image)
 
     def blank(self, count: int) -> Tensor:
         """One colour, black in four of ten, and noise as of a camera with its lid on."""
@@ -232,15 +272,3 @@ class Composer:
         light = uniform(0.75, 1.25, count, 1, 1, 1, device=device)
         tint = 1 + 0.07 * torch.randn(count, 3, 1, 1, device=device)
         return (image * light * tint).clamp(0, 1)
-
-    def soften(self, image: Tensor) -> Tensor:
-        """One in five loses what a small picture would not have."""
-        device, count = image.device, len(image)
-        for factor, share in ((2, 0.15), (4, 0.05)):
-            small = functional.avg_pool2d(image, factor)
-            soft = functional.interpolate(
-                small, scale_factor=float(factor), mode="bilinear", align_corners=False
-            )
-            chosen = torch.rand(count, 1, 1, 1, device=device) < share
-            image = torch.where(chosen, soft, image)
-        return image

@@ -26,22 +26,25 @@ KINDS = {"portrait": "person", "hair": "hair"}
 # How often a set is drawn; sets without labels of a kind are not.
 SET_WEIGHTS = {
     "portrait": {
-        "ccp": 0.44,
-        "hs290": 0.24,
-        "cutouts": 0.18,
+        "ccp": 0.4,
+        "hs290": 0.22,
         "interfaces": 0.02,
-        "ccp_unlabelled": 0.05,
-        "aaf": 0.03,
-        "eden": 0.03,
-        "maskon": 0.03,
-        "hagrid": 0.05,
+        "ccp_unlabelled": 0.06,
+        "aaf": 0.04,
+        "eden": 0.05,
+        "maskon": 0.04,
+        "hagrid": 0.06,
         "subhi": 0.01,
-        "figaro": 0.03,
+        "figaro": 0.05,
         "fasseg_frontal": 0.003,
         "fasseg_multipose": 0.01,
-        "backgrounds": 0.015,
-        "clothing": 0.02,
-        "grocery": 0.01,
+        "leb": 0.015,
+        "obb": 0.015,
+        "linto": 0.005,
+        "fingercount": 0.015,
+        "backgrounds": 0.02,
+        "clothing": 0.03,
+        "grocery": 0.02,
     },
     "hair": {
         "ccp": 0.25,
@@ -65,10 +68,40 @@ TRUST = {
     "portrait": {"eden": 0.5, "aaf": 0.5, "figaro": 0.5, "maskon": 0.5, "subhi": 0.5},
     "hair": {"maskon": 0.5, "aaf": 0.7, "hs290": 0.7, "cutouts": 0.7, "hagrid": 0.5},
 }
-# What else does not fit into a pack of 20 MB: longest side, and share of some sets.
-LONG_SIDE, TRUE_LONG_SIDE = 224, 288
-PACKED_SHARES = {"eden": 0.3, "aaf": 0.25, "grocery": 0.35, "clothing": 0.8}
+# Longest side in the pack, of pictures with a true mask and of others.
+LONG_SIDE, TRUE_LONG_SIDE = 256, 288
 NO_BODY_SETS = frozenset({"backgrounds", "clothing", "grocery"})
+# People without any mask, for whom the guide alone speaks; share of the pictures.
+UNKNOWN_SHARES = {
+    "portrait": {
+        "aaf": 0.6,
+        "eden": 1.0,
+        "hagrid": 1.0,
+        "maskon": 1.0,
+        "subhi": 0.3,
+        "leb": 0.5,
+        "obb": 0.5,
+        "linto": 0.2,
+        "fingercount": 0.3,
+    },
+    "hair": {},
+}
+# How often someone of a set is cut out; where nobody drew a mask, with the teacher's.
+CUT_WEIGHTS = {
+    "portrait": {
+        "ccp": 0.3,
+        "hs290": 0.2,
+        "cutouts": 0.3,
+        "ccp_unlabelled": 0.1,
+        "interfaces": 0.03,
+        "hagrid": 0.07,
+    },
+    "hair": {"ccp": 0.25, "hs290": 0.03, "cutouts": 0.04},
+}
+TAUGHT_CUT_SETS = {
+    "portrait": frozenset({"ccp_unlabelled", "interfaces", "hagrid"}),
+    "hair": frozenset[str](),
+}
 
 
 def read_labels(folder: Path) -> list[dict[str, Any]]:
@@ -92,36 +125,47 @@ def read_labels(folder: Path) -> list[dict[str, Any]]:
     return entries
 
 
-def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int = 33) -> None:
-    """Write the training pictures, and the masks of both kinds losslessly beside them.
+def read_unknown(data: Path, labels: Path, task: str) -> list[dict[str, Any]]:
+    """Entries of further training pictures, whose masks nobody knows."""
+    from palmkit.models.segmentation.labels import INDEXES
+    from palmkit.models.training.labels import read_rows
+
+    known = {entry["file"] for entry in read_labels(labels)}
+    return [
+        {"file": row["file"], "set": row["set"], "faces": [], KINDS[task]: "unknown"}
+        for row in read_rows(data, INDEXES, UNKNOWN_SHARES[task], rest=0.0)
+        if row["split"] == "train" and row["file"] not in known
+    ]
+
+
+def pack(
+    data: Path, labels: Path, out: Path, task: str, terms: str = "all", quality: int = 42
+) -> None:
+    """Write the training pictures of a task, and their masks losslessly beside them.
 
     terms: "open" keeps only sets whose terms seem to allow any use.
     """
+    from palmkit.models.face_detector.labels import TERMS
     from palmkit.models.segmentation.labels import (
         HAIR_TRUTH,
         PERSON_TRUTH,
-        TERMS,
         name_of,
         read_rgba,
     )
-    from palmkit.models.training.labels import share_of
 
-    truths = {"person": PERSON_TRUTH, "hair": HAIR_TRUTH}
+    kind = KINDS[task]
+    truth = {"person": PERSON_TRUTH, "hair": HAIR_TRUTH}[kind]
+    labelled = [entry for entry in read_labels(labels) if entry["part"] == "train" and entry[kind]]
     entries = [
-        entry
-        for entry in read_labels(labels)
-        if entry["part"] == "train"
-        and share_of(entry["file"]) < PACKED_SHARES.get(entry["set"], 1.0)
-        and (terms == "all" or TERMS[entry["set"]] == "open")
+        {key: entry[key] for key in ("file", "set", "faces", kind)}
+        for entry in labelled + read_unknown(data, labels, task)
+        if terms == "all" or TERMS[entry["set"]] == "open"
     ]
     out.mkdir(parents=True, exist_ok=True)
-    for entry in entries:
-        del entry["hash"], entry["part"]
 
     def picture(entry: dict[str, Any]) -> Bytes:
         content = read_rgba(data, entry["file"])[0]
-        true = entry["set"] in PERSON_TRUTH | HAIR_TRUTH
-        scale = (TRUE_LONG_SIDE if true else LONG_SIDE) / max(content.shape)
+        scale = (TRUE_LONG_SIDE if entry["set"] in truth else LONG_SIDE) / max(content.shape)
         if scale >= 1:
             return content
         entry["faces"] = [[value * scale for value in face] for face in entry["faces"]]
@@ -130,18 +174,18 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int =
 
     with (out / "masks.bin").open("wb") as masks:
         for entry in entries:
-            for kind, truth in truths.items():
-                if entry[kind] and entry["set"] not in NO_BODY_SETS:
-                    buffer = io.BytesIO()
-                    with Image.open(labels / kind / name_of(entry["file"])) as image:
-                        image.load()
-                        # Edges that teachers draw are not trusted, so half the size holds all.
-                        small = image if entry["set"] in truth else image.reduce(2)
-                    if small is not image:
-                        small = Image.fromarray(np.uint8(np.round(np.asarray(small) / 51)) * 51)
-                    small.save(buffer, "WEBP", lossless=True, method=4, exact=True)
-                    entry[kind] = [masks.tell(), buffer.tell()]
-                    masks.write(buffer.getvalue())
+            if entry[kind] == "unknown" or entry["set"] in NO_BODY_SETS:
+                continue
+            buffer = io.BytesIO()
+            with Image.open(labels / kind / name_of(entry["file"])) as image:
+                image.load()
+                # Edges that teachers draw are not trusted, so half the size holds all.
+                small = image if entry["set"] in truth else image.reduce(2)
+            if small is not image:
+                small = Image.fromarray(np.uint8(np.round(np.asarray(small) / 51)) * 51)
+            small.save(buffer, "WEBP", lossless=True, method=4, exact=True)
+            entry[kind] = [masks.tell(), buffer.tell()]
+            masks.write(buffer.getvalue())
     write_pack(out, entries, picture, quality)
 
 
@@ -159,18 +203,21 @@ class Bank:
         kind = KINDS[task]
         packed = read_pack(folder)
         blob = (folder / "masks.bin").read_bytes()
-        kept = [row for row, entry in enumerate(packed.entries) if entry[kind]]
+        kept = [row for row, entry in enumerate(packed.entries) if entry.get(kind)]
         entries = [packed.entries[row] for row in kept]
         pictures = [packed.pictures[row] for row in kept]
 
         def decode(row: int) -> Bytes:
             place = entries[row][kind]
-            if place is True:
-                return np.full(pictures[row].shape, (0, 255, 0), np.uint8)
+            if place in (True, "unknown"):
+                return np.full(pictures[row].shape, (0, 255 * (place is True), 0), np.uint8)
             part = blob[place[0] : place[0] + place[1]]
             mask = Image.open(io.BytesIO(part)).convert("RGB")
             size = pictures[row].shape[1::-1]
-            return np.asarray(mask.resize(size, Image.Resampling.BILINEAR))
+            label = np.array(mask.resize(size, Image.Resampling.BILINEAR))
+            if entries[row]["set"] in TAUGHT_CUT_SETS[task]:
+                label[..., 2] = label[..., 0]
+            return label
 
         with ThreadPoolExecutor(16) as pool:
             masks = list(pool.map(decode, range(len(entries))))
@@ -189,7 +236,7 @@ class Bank:
                 faces[row] = max(known, key=lambda face: face[2] * face[3])
             weights[row] = SET_WEIGHTS[task].get(entry["set"], 0) / names.count(entry["set"])
             trust[row] = TRUST[task].get(entry["set"], 1.0)
-            cut[row] = entry["set"] in ("ccp", "hs290", "cutouts")
+            cut[row] = CUT_WEIGHTS[task].get(entry["set"], 0.0) / names.count(entry["set"])
             empty[row] = (entry["set"] in NO_BODY_SETS) * (
                 4.0 if entry["set"] == "backgrounds" else 1.0
             )
@@ -197,7 +244,7 @@ class Bank:
         self.trust = torch.from_numpy(trust).to(device)
         is_cutout = np.asarray([name == "cutouts" for name in names])
         self.weights = cumulative(weights * ~is_cutout, device)
-        self.cut_weights = cumulative(weights * cut, device)
+        self.cut_weights = cumulative(cut, device)
         self.empty_weights = cumulative(empty, device)
 
 
@@ -207,10 +254,11 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="folder written by labels.py")
     parser.add_argument("out", type=Path, help="folder that takes the pack")
+    parser.add_argument("--task", choices=tuple(KINDS), default="portrait")
     parser.add_argument("--terms", choices=("open", "all"), default="all")
-    parser.add_argument("--quality", type=int, default=33, help="of the WebP pictures")
+    parser.add_argument("--quality", type=int, default=42, help="of the WebP pictures")
     options = parser.parse_args(None if arguments is None else list(arguments))
-    pack(options.data, options.labels, options.out, options.terms, options.quality)
+    pack(options.data, options.labels, options.out, options.task, options.terms, options.quality)
 
 
 if __name__ == "__main__":

@@ -57,6 +57,13 @@ class Merge(nn.Module):
         return result
 
 
+def doubled(layer: nn.ConvTranspose2d, x: Tensor) -> Tensor:
+    """What a 2x2 transposed convolution of stride 2 to one channel gives, faster on a GPU."""
+    assert layer.bias is not None
+    weight = layer.weight.flatten(1).t()[:, :, None, None]
+    return functional.pixel_shuffle(functional.conv2d(x, weight, layer.bias.expand(4)), 2)
+
+
 class Widths(NamedTuple):
     """How large a network is.
 
@@ -71,7 +78,7 @@ class Widths(NamedTuple):
     light: int
 
 
-PORTRAIT = Widths((16, 32, 48, 96, 144), (0, 1, 4, 4), (3, 3, 5, 5), (48, 32, 32, 16), 2)
+PORTRAIT = Widths((16, 32, 48, 96, 144), (0, 1, 6, 6), (3, 3, 5, 5), (48, 32, 32, 16), 2)
 HAIR = Widths((16, 32, 64, 112, 144), (1, 2, 4, 4), (3, 3, 5, 5), (64, 48, 32, 16), 3)
 WIDTHS = {"portrait": PORTRAIT, "hair": HAIR}
 
@@ -128,7 +135,8 @@ class MaskNetwork(nn.Module):
         for merge, beside in zip(self.merges, maps[3::-1], strict=True):
             x = merge(x, beside)
             features.append(x)
-        return Maps(self.mask(x), self.coarse(features[4]), features)
+        logits = doubled(self.mask, x) if self.training else self.mask(x)
+        return Maps(logits, self.coarse(features[4]), features)
 
 
 class ExportedNetwork(nn.Module):

@@ -84,7 +84,9 @@ class SelfieNetwork(nn.Module):
         x = values[names[0]]
         weight, bias = (getattr(self, self.keys[name]) for name in names[1:3])
         if step["op"] == "fused_conv_transpose":
-            return functional.conv_transpose2d(x, weight, bias, stride=given["strides"])
+            # 2x2 with stride 2 to one channel, written so that a GPU is fast at it.
+            four = weight.flatten(1).t()[:, :, None, None]
+            return functional.pixel_shuffle(functional.conv2d(x, four, bias.expand(4)), 2)
         top, left, bottom, right = given.get("pads", (0, 0, 0, 0))
         if (top, left) == (bottom, right):
             padding = (top, left)

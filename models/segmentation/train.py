@@ -1,33 +1,44 @@
 """Train the portrait or the hair mask.
 
-`python -m palmkit.models.segmentation.train PACK OUT --task portrait --teacher TEACHER.npz` goes on
-from OUT/checkpoint.pt where there is one.
+`python -m palmkit.models.segmentation.train PACK OUT --task portrait --teacher TEACHER.npz --stage
+guide` trains the guide, and without the stage, with `--guide GUIDE.pt`, the network that ships
+beside it. Both go on from OUT/checkpoint.pt where there is one; `--start` is a checkpoint of which
+only the weights are taken.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar
+from typing import Any, ClassVar, TypeVar, cast
 
 import torch
 from torch import Tensor, nn
 
-from palmkit.models.segmentation.compose import Batch, Composer
+from palmkit.models.segmentation.compose import Batch, Composer, roughen
 from palmkit.models.segmentation.dataset import Bank
+from palmkit.models.segmentation.guide import Guide, folded
 from palmkit.models.segmentation.losses import mask_loss
-from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork, Widths
-from palmkit.models.segmentation.teacher_network import FEATURE_CHANNELS, SelfieNetwork
-from palmkit.models.training.loop import Recipe, Trainer, read_options, train
+from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork
+from palmkit.models.segmentation.teacher_network import SelfieNetwork
+from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options, train
 
 # From this share of the steps on the compositions come nearer to pictures as they are.
 EASE_FROM = 0.6
+# What a set's mask counts beside the guide's word; what that counts where it is alone.
+TRUTH, UNKNOWN_WEIGHT = 0.5, 0.6
+
+AnyMaps = TypeVar("AnyMaps", bound=Tensor | nn.Module)
 
 
 @dataclass(frozen=True)
 class MaskRecipe(Recipe):
-    """What decides the weights of a mask network."""
+    """What decides the weights of a mask network.
+
+    pool: how many batches of compositions wait with the guide's word. reuse: steps for each batch
+    that is renewed. stage: "guide" or "mask". guide, start: files.
+    """
 
     task: str = "portrait"
     steps: int = 12_000
@@ -35,82 +46,171 @@ class MaskRecipe(Recipe):
     learning_rate: float = 2.5e-3
     weight_decay: float = 0.01
     average: float = 0.999
-    hint: float = 0.3
-    hint_until: float = 1.0
+    pool: int = 24
+    reuse: int = 4
+    stage: str = "mask"
+    guide: str = ""
+    start: str = ""
 
 
-class Hints(nn.Module):
-    """Maps our features to the teacher's: what it learnt from far more pictures."""
-
-    def __init__(self, widths: Widths) -> None:
-        """One linear map a feature."""
-        super().__init__()
-        ours = (*widths.channels[1:4], *widths.decoder)
-        self.maps = nn.ModuleList(
-            nn.Conv2d(inputs, outputs, 1)
-            for inputs, outputs in zip(ours, FEATURE_CHANNELS, strict=True)
-        )
-
-    def forward(self, ours: list[Tensor], theirs: list[Tensor]) -> Tensor:
-        """Mean squared difference in units of the teacher's own spread a channel."""
-        losses: list[Tensor] = []
-        for project, student, teacher in zip(self.maps, ours, theirs, strict=True):
-            teacher = teacher.float()
-            spread = teacher.var(dim=(0, 2, 3), keepdim=True) + 1e-3
-            difference = (project(student).float() - teacher) ** 2 / spread
-            losses.append(difference.clamp(max=25).mean())
-        return torch.stack(losses).mean()
+def laid_out(what: AnyMaps) -> AnyMaps:
+    """The tensor, or the module with its weights, with channels last, as a GPU is fast with."""
+    laid: AnyMaps = cast(Any, what).to(memory_format=torch.channels_last)
+    return laid
 
 
-class MaskTrainer(Trainer):
-    """One network on its bank's compositions."""
+class Composing(Trainer):
+    """Trains on a bank's compositions, which come nearer to pictures as they are."""
 
-    parts: ClassVar[tuple[str, ...]] = ("pixels", "overlap", "coarse", "hint")
+    captured: ClassVar[bool] = True
 
     def __init__(
-        self, recipe: MaskRecipe, bank: Bank, device: torch.device, teacher: Path | None = None
+        self,
+        recipe: MaskRecipe,
+        network: nn.Module,
+        bank: Bank,
+        device: torch.device,
     ) -> None:
-        """A network of the task's size; teacher: the file of teacher_network.py."""
-        torch.manual_seed(recipe.seed)
-        widths = WIDTHS[recipe.task]
-        super().__init__(recipe, MaskNetwork(widths), device, Hints(widths))
-        self.hint, self.hint_until = recipe.hint, recipe.hint_until
-        self.teacher = None if teacher is None else SelfieNetwork(teacher).to(device).eval()
-        self.composer = Composer(bank, recipe.task, SIZE, self.fast)
-        self.compute = torch.compile(self.forward, dynamic=False) if self.fast else self.forward
+        """As Trainer's; bank: of the recipe's task."""
+        super().__init__(recipe, laid_out(network), device)
+        self.batch = recipe.batch
+        self.composer = Composer(bank, recipe.task, SIZE)
+        self.ease = torch.zeros((), device=device)
 
-    def forward(self, batch: Batch, hint: Tensor, with_hint: bool) -> tuple[Tensor, Tensor]:
-        """Loss, and what it is made of."""
-        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.fast):
-            maps: Maps = self.network(batch.images)
-        total, parts = mask_loss(
-            maps.logits.float(), maps.coarse.float(), batch.target, batch.weight
-        )
-        difference = torch.zeros_like(total)
-        if self.teacher is not None and with_hint:
-            with torch.autocast(self.device.type, torch.bfloat16, enabled=self.fast):
-                with torch.no_grad():
-                    _, theirs = self.teacher(batch.images)
-                difference = self.beside(maps.features, theirs)
-            total = total + hint * difference
-        return total, torch.cat([parts, difference.detach()[None]])
+    def prepare(self) -> None:
+        """How near to pictures as they are."""
+        self.ease.fill_(max(0.0, self.progress - EASE_FROM) / (1 - EASE_FROM))
+
+    @torch.no_grad()
+    def compose(self) -> Batch:
+        """Fresh compositions."""
+        return self.composer.compose(self.batch, self.ease)
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """Pixels, overlap, coarse map and the teacher's hint for a fresh batch."""
+        """Loss of a fresh batch, and what it is made of."""
+        images, target, weight = self.compose()
+        maps = self.look(images)
+        return mask_loss(maps.logits.float(), maps.coarse.float(), target, weight)
+
+    def look(self, images: Tensor) -> Maps:
+        """What the network says of the images once they are roughened."""
         with torch.no_grad():
-            ease = max(0.0, self.progress - EASE_FROM) / (1 - EASE_FROM)
-            batch = self.composer.compose(self.recipe.batch, ease)
-        left = max(0.0, 1 - self.progress / self.hint_until)
-        hint = torch.tensor(self.hint * left, device=self.device)
-        return self.compute(batch, hint, left > 0)
+            images = laid_out(roughen(images, self.ease))
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.fast):
+            maps: Maps = self.network(images)
+        return maps
+
+
+class GuideTrainer(Composing):
+    """The guide, on the masks that are known."""
+
+    parts: ClassVar[tuple[str, ...]] = ("pixels", "overlap", "coarse")
+
+    def __init__(
+        self, recipe: MaskRecipe, bank: Bank, device: torch.device, teacher: SelfieNetwork
+    ) -> None:
+        """teacher: what the guide looks at."""
+        torch.manual_seed(recipe.seed)
+        super().__init__(recipe, Guide(teacher.to(device).eval()), bank, device)
+
+
+class MaskTrainer(Composing):
+    """The network that ships; beside a guide, where there is one.
+
+    What the guide says of a composition serves for several steps, mixed with others, and mirrored
+    and roughened anew in each.
+    """
+
+    parts: ClassVar[tuple[str, ...]] = ("pixels", "overlap", "coarse")
+
+    def __init__(
+        self, recipe: MaskRecipe, bank: Bank, device: torch.device, guide: Guide | None = None
+    ) -> None:
+        """A network of the task's size."""
+        torch.manual_seed(recipe.seed)
+        super().__init__(recipe, MaskNetwork(WIDTHS[recipe.task]), bank, device)
+        self.reuse = recipe.reuse
+        self.guide: Guide | None = None
+        if guide is not None:
+            self.kind = torch.bfloat16 if self.fast else torch.float32
+            self.guide = laid_out(folded(guide)).to(device, self.kind)
+            count, stored = recipe.pool * self.batch, torch.float16
+            self.pool = torch.zeros(count, 5, SIZE, SIZE, dtype=stored, device=device)
+            self.place = torch.arange(self.batch, device=device)
+            self.renewed = Recorded(self.renew, self.captured and self.fast)
+            self.filled = False
+
+    def advance(self) -> Tensor:
+        """One step, and new compositions in the pool now and then."""
+        if self.guide is not None:
+            for _ in range(self.renewals()):
+                self.renewed()
+            self.filled = True
+        return super().advance()
+
+    def renewals(self) -> int:
+        """How many parts of the pool are renewed before the next step."""
+        if not self.filled:
+            return len(self.pool) // self.batch
+        return int(self.step % self.reuse == 0)
+
+    @torch.no_grad()
+    def renew(self) -> Tensor:
+        """Put compositions into the pool, with what the truth and the guide say together."""
+        assert self.guide is not None
+        images, target, weight = super().compose()
+        taught: Maps = self.guide(laid_out(images.to(self.kind)))
+        word = taught.logits.float().sigmoid()
+        target = torch.lerp(word, target, TRUTH * weight)
+        weight = weight.clamp(min=UNKNOWN_WEIGHT)
+        rows = torch.cat([images, target, weight], 1).half()
+        self.pool.index_copy_(0, self.place, rows)
+        self.place.add_(self.batch).remainder_(len(self.pool))
+        return self.place
+
+    @torch.no_grad()
+    def compose(self) -> Batch:
+        """Fresh compositions, or some of the pool."""
+        if self.guide is None:
+            return super().compose()
+        rows = torch.randint(len(self.pool), (self.batch,), device=self.device)
+        drawn = self.pool[rows].float()
+        mirrored = torch.rand(self.batch, 1, 1, 1, device=self.device) < 0.5
+        drawn = torch.where(mirrored, drawn.flip(3), drawn)
+        return Batch(drawn[:, :3], drawn[:, 3:4], drawn[:, 4:])
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Command line."""
     options, recipe, device = read_options("train a mask network", MaskRecipe, arguments)
     bank = Bank(options.pack, recipe.task, device)
-    trainer = MaskTrainer(recipe, bank, device, options.teacher)
+    if recipe.stage == "guide":
+        trainer: Trainer = GuideTrainer(recipe, bank, device, SelfieNetwork(options.teacher))
+    else:
+        trainer = MaskTrainer(recipe, bank, device, read_guide(options.teacher, recipe.guide))
+    if recipe.start:
+        adopt(trainer, torch.load(recipe.start, map_location=device, weights_only=True))
     train(trainer, options.out, options.minutes)
+
+
+def read_guide(teacher: Path | None, path: str) -> Guide | None:
+    """The guide of a checkpoint."""
+    if not path or teacher is None:
+        return None
+    guide = Guide(SelfieNetwork(teacher))
+    guide.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["averaged"])
+    return guide
+
+
+def adopt(trainer: Trainer, state: Mapping[str, Any]) -> None:
+    """Begin with the averaged weights of a smaller network; blocks that it has not do nothing."""
+    weights = trainer.network.state_dict()
+    for name, value in weights.items():
+        if name in state["averaged"]:
+            value.copy_(state["averaged"][name])
+        elif name.endswith("pointwise.1.weight"):
+            value.zero_()
+    trainer.averaged.load_state_dict(weights)
 
 
 if __name__ == "__main__":

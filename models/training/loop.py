@@ -12,7 +12,7 @@ import math
 import sys
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, ClassVar, TypeVar
@@ -38,13 +38,48 @@ class Recipe:
     seed: int = 1
 
 
+class Recorded:
+    """Work on a GPU that is recorded once and then replayed, which costs the host nothing.
+
+    It has to be made of operations on the device alone, with tensors for all that changes.
+    """
+
+    def __init__(self, work: Callable[[], Tensor], record: bool) -> None:
+        """work: what is done; record: else it is simply called each time."""
+        self.work, self.record = work, record
+        self.graph: torch.cuda.CUDAGraph | None = None
+        self.result = torch.empty(0)
+
+    def __call__(self) -> Tensor:
+        """What the work returns; the first time it is done three times."""
+        if not self.record:
+            return self.work()
+        if self.graph is not None:
+            self.graph.replay()
+            return self.result
+        stream = torch.cuda.Stream()  # type: ignore[no-untyped-call]
+        stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(stream):
+            for _ in range(3):
+                self.work()
+        torch.cuda.current_stream().wait_stream(stream)
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph):
+            self.result = self.work()
+        self.graph = graph
+        return self.result
+
+
 class Trainer(ABC):
     """A network, its running average, an optimiser and the step that moves them.
 
     parts: names of what the loss is made of, as the log shows them.
+    captured: record a step on a GPU and replay it; `loss` then has to be fit for Recorded, and what
+    changes with `progress` be in tensors that `prepare` sets.
     """
 
     parts: ClassVar[tuple[str, ...]]
+    captured: ClassVar[bool] = False
 
     def __init__(
         self,
@@ -67,16 +102,21 @@ class Trainer(ABC):
         free: list[nn.Parameter] = []
         for parameter in [*self.network.parameters(), *self.beside.parameters()]:
             (decayed if parameter.dim() > 1 else free).append(parameter)
+        replayed = self.captured and self.fast
+        self.rate = torch.tensor(recipe.learning_rate, device=device)
         self.optimiser = torch.optim.AdamW(
             [
                 {"params": decayed, "weight_decay": recipe.weight_decay},
                 {"params": free, "weight_decay": 0.0},
             ],
-            lr=recipe.learning_rate,
+            lr=self.rate if replayed else recipe.learning_rate,
             betas=(0.9, 0.99),
+            fused=replayed,
+            capturable=replayed,
         )
         self.step = 0
         self.spent = 0.0
+        self.recorded = Recorded(self.move, replayed)
 
     @property
     def progress(self) -> float:
@@ -114,14 +154,26 @@ class Trainer(ABC):
         rate = max(rate, 0.002 * recipe.learning_rate)
         rate *= min(1.0, (self.step + 1) / recipe.warm_up)
         for group in self.optimiser.param_groups:
-            group["lr"] = rate
+            if isinstance(group["lr"], Tensor):
+                group["lr"].fill_(rate)
+            else:
+                group["lr"] = rate
+        self.prepare()
+        parts = self.recorded()
+        self.step += 1
+        self.average(min(recipe.average, (1 + self.step) / (10 + self.step)))
+        return parts
+
+    def prepare(self) -> None:  # noqa: B027
+        """Set the tensors that depend on `progress`, where there are any."""
+
+    def move(self) -> Tensor:
+        """Move the weights once; float32[len(parts)] parts of the loss."""
         loss, parts = self.loss()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
         nn.utils.clip_grad_norm_(self.network.parameters(), 10.0)
         self.optimiser.step()
-        self.step += 1
-        self.average(min(recipe.average, (1 + self.step) / (10 + self.step)))
         return parts
 
     @torch.no_grad()

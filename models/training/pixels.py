@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -62,14 +63,17 @@ class Pixels:
         Returns level and inverse affine, and that level's size ratio, float32[..., 2]. The level
         is the one that fits the scale, now and then a sharper or softer one.
         """
-        determinant = torch.linalg.det(matrix).abs().clamp(min=1e-6)
-        wanted = -0.5 * torch.log2(determinant)
+        # By hand: what torch.linalg does waits for the device.
+        (a, b), (c, d) = (row.unbind(-1) for row in matrix.unbind(-2))
+        determinant = a * d - b * c
+        wanted = -0.5 * torch.log2(determinant.abs().clamp(min=1e-6))
         jitter = uniform(-0.4, 1.0, *wanted.shape, device=self.device)
         level = (wanted + jitter).floor().clamp(0, LEVELS - 1).long()
         sizes = self.sizes[rows]
         chosen = sizes.gather(-2, level[..., None, None].expand(*level.shape, 1, 2)).squeeze(-2)
         ratio = chosen / sizes[..., 0, :]
-        inverse = torch.linalg.inv(matrix)
+        adjugate = torch.stack([torch.stack([d, -b], -1), torch.stack([-c, a], -1)], -2)
+        inverse = adjugate / determinant[..., None, None]
         shift = origin - torch.einsum("...ij,...j->...i", inverse, target)
         affine = torch.cat([inverse, shift[..., None]], dim=-1) * ratio[..., None]
         offset = self.offsets[rows].gather(-1, level[..., None]).squeeze(-1)
@@ -170,6 +174,17 @@ QUANTISATION = (
     *(49, 64, 78, 87, 103, 121, 120, 101, 72, 92, 95, 98, 112, 100, 103, 99),
 )
 
+LUMA_CHROMA = ((0.299, 0.587, 0.114), (-0.169, -0.331, 0.5), (0.5, -0.419, -0.081))
+COLOURS: tuple[tuple[float, ...], ...] = tuple(
+    tuple(row) for row in np.linalg.inv(np.asarray(LUMA_CHROMA)).tolist()
+)
+
+
+@lru_cache
+def constant(values: tuple[Any, ...], device: torch.device) -> Tensor:
+    """float32, copied to the device once: a step that is recorded cannot copy."""
+    return torch.tensor(values, device=device, dtype=torch.float32)
+
 
 def compress(images: Tensor, strength: Tensor) -> Tensor:
     """Loss as of JPEG: 8x8 cosine blocks of float32[n, 3, h, w] rounded to `strength` steps.
@@ -179,19 +194,17 @@ def compress(images: Tensor, strength: Tensor) -> Tensor:
     index = torch.arange(8, device=images.device, dtype=torch.float32)
     basis = torch.cos((2 * index[None, :] + 1) * index[:, None] * (np.pi / 16)) / 2
     basis = torch.cat([basis[:1] / 2**0.5, basis[1:]])
-    weights = torch.tensor(
-        [[0.299, 0.587, 0.114], [-0.169, -0.331, 0.5], [0.5, -0.419, -0.081]], device=images.device
-    )
+    weights = constant(LUMA_CHROMA, images.device)
     luma = torch.einsum("ck,nkhw->nchw", weights, images) * 255
     count, _, height, width = images.shape
     blocks = luma.reshape(count, 3, height // 8, 8, width // 8, 8)
     waves = torch.einsum("ia,ncyaxb,jb->ncyixj", basis, blocks, basis)
-    table = torch.tensor(QUANTISATION, device=images.device, dtype=torch.float32).reshape(8, 8)
+    table = constant(QUANTISATION, images.device).reshape(8, 8)
     steps = table[None, None, None, :, None, :] * strength[:, None, None, None, None, None]
     steps = steps.clamp(min=1e-3)
     waves = (waves / steps).round() * steps
     back = torch.einsum("ia,ncyixj,jb->ncyaxb", basis, waves, basis).reshape(luma.shape)
-    colours = torch.linalg.inv(weights)
+    colours = constant(COLOURS, images.device)
     decoded = torch.einsum("ck,nkhw->nchw", colours, back) / 255
     return torch.where(strength[:, None, None, None] > 0, decoded, images)
 
@@ -202,9 +215,7 @@ def disturb(images: Tensor, chance: Mapping[str, Tensor]) -> Tensor:
     Each entry of `chance` is float32[n] or float32[n, 3].
     """
     shape = (-1, 1, 1, 1)
-    grey = torch.einsum(
-        "k,nkhw->nhw", torch.tensor([0.299, 0.587, 0.114], device=images.device), images
-    )[:, None]
+    grey = torch.einsum("k,nkhw->nhw", constant(LUMA_CHROMA[0], images.device), images)[:, None]
     images = torch.lerp(grey, images, chance["saturation"].reshape(shape))
     images = images * chance["gain"][:, :, None, None]
     images = (images - 0.5) * chance["contrast"].reshape(shape) + 0.5

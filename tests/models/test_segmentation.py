@@ -32,11 +32,11 @@ def test_model_file_says_what_it_is(task: str) -> None:
 @pytest.mark.parametrize("task", TASKS)
 def test_card_names_every_set_and_its_terms(task: str) -> None:
     pytest.importorskip("torch", reason="the extra [train] is not installed")
-    from palmkit.models.segmentation.dataset import SET_WEIGHTS
-    from palmkit.models.segmentation.labels import TERMS
+    from palmkit.models.face_detector.labels import TERMS
+    from palmkit.models.segmentation.dataset import CUT_WEIGHTS, SET_WEIGHTS
 
     rows = (MODELS / task / "card.md").read_text().splitlines()
-    for name in SET_WEIGHTS[task]:
+    for name in SET_WEIGHTS[task] | CUT_WEIGHTS[task]:
         assert any(row.startswith(f"| {name} |") and TERMS[name] in row for row in rows), name
 
 
@@ -158,18 +158,20 @@ def write_pack(folder: Path) -> None:
 @pytest.mark.parametrize("task", ["portrait", "hair"])
 def test_compositions_carry_their_masks(tmp_path: Path, task: str) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-    from palmkit.models.segmentation.compose import Composer
+    from palmkit.models.segmentation.compose import Composer, roughen
     from palmkit.models.segmentation.dataset import Bank
 
     write_pack(tmp_path / "pack")
     device = torch.device("cpu")
     torch.manual_seed(3)
     composer = Composer(Bank(tmp_path / "pack", task, device), task, 64)
-    batch = composer.compose(24)
+    batch = composer.compose(24, torch.zeros(()))
     assert batch.images.shape == (24, 3, 64, 64)
     assert batch.target.shape == batch.weight.shape == (24, 1, 64, 64)
-    for values in batch:
+    rough = roughen(batch.images, torch.zeros(()))
+    for values in (*batch, rough):
         assert values.min() >= 0 and values.max() <= 1
+    assert 0.005 < (rough - batch.images).abs().mean() < 0.2
     assert (batch.target.amax(dim=(1, 2, 3)) == 0).any()
     inside, outside = batch.target > 0.9, batch.target < 0.1
     grey = batch.images.mean(dim=1, keepdim=True)
@@ -200,6 +202,74 @@ def test_training_lessens_the_loss_and_exports(tmp_path: Path) -> None:
         maps = network(torch.from_numpy(image).permute(0, 3, 1, 2) / 255)
     expected = maps.logits.sigmoid().permute(0, 2, 3, 1).numpy()
     np.testing.assert_allclose(load(path).run({"image": image})["mask"], expected, atol=2e-3)
+
+
+def test_striped_cloth_hangs_in_some_scenes(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.compose import STRIPED, Composer
+    from palmkit.models.segmentation.dataset import Bank
+
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    torch.manual_seed(3)
+    composer = Composer(Bank(tmp_path / "pack", "portrait", device), "portrait", 64)
+    grey = torch.full((400, 3, 64, 64), 0.5)
+    scenes = composer.striped(grey)
+    assert scenes.min() >= 0 and scenes.max() <= 1
+    changed = (scenes != grey).any(dim=1).float().mean(dim=(1, 2))
+    assert 0.7 * STRIPED < (changed > 0).float().mean() < 1.1 * STRIPED
+    assert changed[changed > 0].std() > 0.05
+
+
+@pytest.mark.skipif(not TEACHER.exists(), reason="../shared/teachers is not there")
+def test_a_guide_learns_and_teaches(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.dataset import Bank
+    from palmkit.models.segmentation.guide import Guide, folded
+    from palmkit.models.segmentation.teacher_network import SelfieNetwork, write
+    from palmkit.models.segmentation.train import GuideTrainer, MaskRecipe, MaskTrainer, adopt
+
+    write(TEACHER, tmp_path / "teacher.npz")
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    bank = Bank(tmp_path / "pack", "portrait", device)
+    recipe = MaskRecipe(steps=2, batch=3, warm_up=1)
+    trainer = GuideTrainer(recipe, bank, device, SelfieNetwork(tmp_path / "teacher.npz"))
+    assert isinstance(trainer.network, Guide)
+    known = {name: value.clone() for name, value in trainer.network.teacher.named_buffers()}
+    before = [value.clone() for value in trainer.network.parameters()]
+    trainer.advance()
+    after = list(trainer.network.parameters())
+    assert all(not torch.equal(a, b) for a, b in zip(before, after, strict=True))
+    for name, value in trainer.network.teacher.named_buffers():
+        assert torch.equal(value, known[name])
+
+    guide = Guide(SelfieNetwork(tmp_path / "teacher.npz")).eval()
+    guide.load_state_dict(trainer.network.state_dict())
+    images = torch.rand(1, 3, 256, 256)
+    with torch.no_grad():
+        expected = guide(images)
+        found = folded(guide)(images)
+    torch.testing.assert_close(found.logits, expected.logits, atol=1e-3, rtol=1e-3)
+
+    recipe = MaskRecipe(steps=2, batch=3, pool=2, reuse=2, warm_up=1)
+    alone = MaskTrainer(recipe, bank, device)
+    beside = MaskTrainer(recipe, bank, device, guide)
+    adopt(beside, alone.state())
+    assert all(
+        torch.equal(value, beside.averaged.state_dict()[name])
+        for name, value in alone.averaged.state_dict().items()
+    )
+    beside.advance()
+    assert beside.place.tolist() == [0, 1, 2]
+    images, target, weight = beside.pool[:, :3], beside.pool[:, 3], beside.pool[:, 4]
+    assert (images.amax(dim=(1, 2, 3)) > 0).sum() >= 5
+    assert target.min() >= 0 and target.max() <= 1 and weight.min() >= 0.6
+    kept = beside.pool.clone()
+    beside.advance()
+    assert torch.equal(beside.pool, kept)
+    beside.advance()
+    assert not torch.equal(beside.pool[:3], kept[:3]) and torch.equal(beside.pool[3:], kept[3:])
 
 
 @pytest.mark.skipif(not TEACHER.exists(), reason="../shared/teachers is not there")
