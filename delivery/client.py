@@ -70,7 +70,7 @@ class Client:
         remote: Remote | None = None,
         prove: Prove = golden.check,
     ) -> None:
-        """Nothing is read, written or asked yet.
+        """Nothing is written or asked yet.
 
         folder: for one repository only. urls: of its mirrors, the best first; none: nothing is
         asked. root: its first trusted root metadata, which comes with the app. channel: for models

@@ -65,9 +65,11 @@ class Answer:
 def check(question: Question, limit_s: float = LIMIT_S) -> Answer:
     """Ask in a process of its own, which may take `limit_s`.
 
-    Where none can be started (a frozen app, no interpreter), it is asked in this one.
+    Where none can be started (a frozen app, a program with Python inside), it is asked in this one.
     """
-    if getattr(sys, "frozen", False) or not sys.executable:
+    name = os.path.basename(sys.executable or "").lower()
+    # Anything else than an interpreter may be the app itself, which would be started once more.
+    if getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
         return ask(question)
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
     # -P (Python 3.11): what lies in the working folder must not be imported instead of ours.

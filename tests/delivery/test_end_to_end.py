@@ -2,32 +2,21 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
-import sys
 import time
-from collections.abc import Iterator
-from datetime import datetime, timedelta, timezone
-from pathlib import Path
+from datetime import datetime, timedelta
 from typing import Any, get_args
 
-import numpy as np
 import pytest
 
-from palmkit import engine
 from palmkit.delivery import client as client_module
 from palmkit.delivery import golden
-from palmkit.delivery.client import Client, Mode
-from palmkit.delivery.clock import Clock
+from palmkit.delivery.client import Mode
 from palmkit.delivery.http import Http, Limits
-from palmkit.delivery.repository import Options, Repository
 from palmkit.engine.errors import DeliveryError
-from tests.delivery.devices import Time, good, model_file
-from tests.delivery.fault_server import Fault, FaultServer
-from tests.delivery.releases import make_repository, write_model
+from tests.delivery.fault_server import Fault
+from tests.delivery.worlds import MODEL, World, runs
 
-MODEL = "doubler"
 ALL = "*"
 QUICK = Limits(
     connect_timeout_s=0.2,
@@ -38,70 +27,6 @@ QUICK = Limits(
     first_wait_s=0.01,
     longest_wait_s=0.02,
 )
-
-
-class World:
-    """A repository with release 1.0.0 for all, its server, and devices."""
-
-    def __init__(self, folder: Path, made: Path) -> None:
-        self.folder = folder
-        self.repository = Repository.open(Path(shutil.copytree(made, folder / "repository")))
-        self.server = FaultServer()
-        self.baseline = model_file(folder / "baseline.palm", 1)
-        self.time = Time()
-        self.time.now = datetime.now(timezone.utc)
-        self.show()
-
-    def promote(self, release: str, percent: float = 100) -> None:
-        self.repository.promote(MODEL, release, percent=percent)
-        self.show()
-
-    def show(self) -> None:
-        """Let the server have what was published."""
-        for file in self.repository.public.rglob("*"):
-            if file.is_file():
-                path = f"/{file.relative_to(self.repository.public)}"
-                self.server.files[path] = file.read_bytes()
-
-    def client(self, name: str = "device", **options: Any) -> Client:
-        folder = self.folder / name
-        given: dict[str, Any] = {
-            "baselines": {MODEL: self.baseline},
-            "clock": Clock(folder / "clock", wall=self.time),
-            "prove": good,
-        }
-        root = self.repository.root()
-        return Client(folder, [self.server.url], root, **{**given, **options})
-
-    def with_first_release(self, name: str = "device") -> Client:
-        client = self.client(name)
-        client.refresh(MODEL)
-        client.mark_ok(client.get(MODEL, "local"))
-        return client
-
-
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a repository that every test gets a copy of."""
-    folder = tmp_path_factory.mktemp("made")
-    make_repository(folder, MODEL, "1.0.0", "2.0.0").promote(MODEL, "1.0.0")
-    return folder / "repository"
-
-
-@pytest.fixture
-def world(tmp_path: Path, made: Path) -> Iterator[World]:
-    world = World(tmp_path, made)
-    yield world
-    world.server.stop()
-
-
-def runs(client: Client, mode: Mode = "local") -> str:
-    """The version of the release that runs, which it does."""
-    release = client.get(MODEL, mode)
-    model = engine.load(release.path)
-    outputs = model.run({name: np.ones(t.dims, np.float32) for name, t in model.inputs.items()})
-    assert np.isfinite(outputs["y"]).all()
-    return release.version
 
 
 def test_from_the_publisher_to_the_model_that_runs(world: World) -> None:
@@ -301,58 +226,3 @@ def test_a_folder_that_cannot_be_used_stops_no_model(world: World, what: str) ->
     with pytest.raises(DeliveryError):
         client.refresh(MODEL)
     client.mark_ok(client.get(MODEL, "local"))
-
-
-def test_encrypted_models_run_where_the_app_has_the_key(world: World) -> None:
-    key = bytes(range(32))
-    file = write_model(world.folder / "secret/model.palm", 5)
-    world.repository.publish(MODEL, "3.0.0", [file], Options(golden=1, key=key, key_id="one"))
-    world.promote("3.0.0")
-    without = world.client("without")
-    without.refresh(MODEL)
-    assert runs(without) == "1.0.0"
-    client = world.client(keys={"one": key}, prove=golden.check)
-    client.refresh(MODEL)
-    assert runs(client) == "3.0.0"
-    client.mark_ok(MODEL)
-    client.collect()
-    assert runs(client) == "3.0.0"
-
-
-PROCESS = """
-import json, sys
-from pathlib import Path
-from palmkit.delivery import golden
-from palmkit.delivery.client import Client
-folder, url, root, baseline = sys.argv[1:]
-client = Client(folder, [url], Path(root).read_bytes(), baselines={"doubler": Path(baseline)},
-                prove=lambda question: golden.Answer(None))
-versions = []
-for _ in range(5):
-    release = client.get("doubler", "latest")
-    release.path.read_bytes()
-    client.mark_ok(release)
-    versions.append(release.version)
-print(json.dumps(versions))
-"""
-
-
-def test_several_processes_at_once(world: World) -> None:
-    root = world.folder / "root.json"
-    root.write_bytes(world.repository.root())
-    given = [str(world.folder / "device"), world.server.url, str(root), str(world.baseline)]
-    processes = [
-        subprocess.Popen(
-            [sys.executable, "-c", PROCESS, *given],
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
-        for _ in range(4)
-    ]
-    for process in processes:
-        out, err = process.communicate(timeout=60)
-        assert process.returncode == 0, err
-        assert set(json.loads(out)) == {"1.0.0"}, err
-    files = [path for path in world.server.paths() if path.endswith(".palm")]
-    assert len(files) == 1, "what one fetched, the others have"

@@ -105,10 +105,14 @@ def test_where_no_process_can_be_started_it_is_asked_here(
     question: Question, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     wrong = changed(question, model=str(model_file(tmp_path / "other.palm", 3)))
-    for executable in ("", str(tmp_path / "missing"), "/bin/true"):
+    app, started = tmp_path / "app", tmp_path / "started"
+    app.write_text(f"#!/bin/sh\ntouch {started}\n")
+    app.chmod(0o755)
+    for executable in ("", str(tmp_path / "python3"), str(app)):
         monkeypatch.setattr(sys, "executable", executable)
         assert golden.check(question).code is None
         assert golden.check(wrong).code == "golden_fail"
+    assert not started.exists()
 
 
 def test_a_slower_release_is_noticed(tmp_path: Path) -> None:

@@ -1,0 +1,68 @@
+"""A repository that signs, a server that may be hostile, and devices: all there is."""
+
+from __future__ import annotations
+
+import shutil
+from datetime import datetime, timezone
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palmkit import engine
+from palmkit.delivery.client import Client, Mode
+from palmkit.delivery.clock import Clock
+from palmkit.delivery.repository import Repository
+from tests.delivery.devices import Time, good, model_file
+from tests.delivery.fault_server import FaultServer
+
+MODEL = "doubler"
+
+
+class World:
+    """A repository with release 1.0.0 for all, its server, and devices."""
+
+    def __init__(self, folder: Path, made: Path) -> None:
+        self.folder = folder
+        self.repository = Repository.open(Path(shutil.copytree(made, folder / "repository")))
+        self.server = FaultServer()
+        self.baseline = model_file(folder / "baseline.palm", 1)
+        self.time = Time()
+        self.time.now = datetime.now(timezone.utc)
+        self.show()
+
+    def promote(self, release: str, percent: float = 100) -> None:
+        self.repository.promote(MODEL, release, percent=percent)
+        self.show()
+
+    def show(self) -> None:
+        """Let the server have what was published."""
+        for file in self.repository.public.rglob("*"):
+            if file.is_file():
+                path = f"/{file.relative_to(self.repository.public)}"
+                self.server.files[path] = file.read_bytes()
+
+    def client(self, name: str = "device", **options: Any) -> Client:
+        folder = self.folder / name
+        given: dict[str, Any] = {
+            "baselines": {MODEL: self.baseline},
+            "clock": Clock(folder / "clock", wall=self.time),
+            "prove": good,
+        }
+        root = self.repository.root()
+        return Client(folder, [self.server.url], root, **{**given, **options})
+
+    def with_first_release(self, name: str = "device") -> Client:
+        client = self.client(name)
+        client.refresh(MODEL)
+        client.mark_ok(client.get(MODEL, "local"))
+        return client
+
+
+def runs(client: Client, mode: Mode = "local") -> str:
+    """The version of the release that runs, which it does."""
+    release = client.get(MODEL, mode)
+    model = engine.load(release.path)
+    outputs = model.run({name: np.ones(t.dims, np.float32) for name, t in model.inputs.items()})
+    assert np.isfinite(outputs["y"]).all()
+    return release.version
