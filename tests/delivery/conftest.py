@@ -11,16 +11,19 @@ from tests.delivery.releases import make_repository
 from tests.delivery.worlds import MODEL, World
 
 
-@pytest.fixture(scope="module")
-def made(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The folder of a repository that every test gets a copy of."""
+@pytest.fixture(scope="session")
+def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
+    """The folders of a repository, and of a device that runs its release 1.0.0."""
     folder = tmp_path_factory.mktemp("made")
     make_repository(folder, MODEL, "1.0.0", "2.0.0").promote(MODEL, "1.0.0")
-    return folder / "repository"
+    world = World(folder / "world", folder / "repository")
+    world.with_first_release().close()
+    world.server.stop()
+    return folder / "repository", folder / "world/device"
 
 
 @pytest.fixture
-def world(tmp_path: Path, made: Path) -> Iterator[World]:
-    world = World(tmp_path, made)
+def world(tmp_path: Path, made: tuple[Path, Path]) -> Iterator[World]:
+    world = World(tmp_path, *made)
     yield world
     world.server.stop()

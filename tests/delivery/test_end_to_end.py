@@ -23,7 +23,7 @@ QUICK = Limits(
     read_timeout_s=0.2,
     headers_timeout_s=0.3,
     window_s=0.3,
-    attempts=2,
+    attempts=1,
     first_wait_s=0.01,
     longest_wait_s=0.02,
 )
@@ -158,6 +158,7 @@ def test_updates_come_in_the_background(world: World) -> None:
     world.repository.tune(MODEL, next_check_s=3600)
     world.show()
     client = world.with_first_release()
+    client.refresh(MODEL)
     world.promote("2.0.0")
     asked = len(world.server.requests)
     assert runs(client, "local_update_in_background") == "1.0.0"

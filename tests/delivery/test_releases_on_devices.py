@@ -41,6 +41,7 @@ def test_what_a_device_cannot_run_it_is_not_given(world: World) -> None:
     world.promote("2.0.0")
     world.promote("3.0.0")
     client = world.with_first_release()
+    client.refresh(MODEL)
     assert runs(client) == "2.0.0", "the newest that it can run"
     assert not [path for path in world.server.paths() if "3.0.0.palm" in path]
 

@@ -22,9 +22,10 @@ MODEL = "doubler"
 class World:
     """A repository with release 1.0.0 for all, its server, and devices."""
 
-    def __init__(self, folder: Path, made: Path) -> None:
-        self.folder = folder
-        self.repository = Repository.open(Path(shutil.copytree(made, folder / "repository")))
+    def __init__(self, folder: Path, repository: Path, device: Path | None = None) -> None:
+        """repository: a folder that is copied. device: of one that runs its release 1.0.0."""
+        self.folder, self._device = folder, device
+        self.repository = Repository.open(Path(shutil.copytree(repository, folder / "repository")))
         self.server = FaultServer()
         self.baseline = model_file(folder / "baseline.palm", 1)
         self.time = Time()
@@ -52,8 +53,12 @@ class World:
         root = self.repository.root()
         return Client(folder, [self.server.url], root, **{**given, **options})
 
-    def with_first_release(self, name: str = "device") -> Client:
-        client = self.client(name)
+    def with_first_release(self) -> Client:
+        """A device that runs release 1.0.0."""
+        if self._device is not None:
+            shutil.copytree(self._device, self.folder / "device")
+            return self.client()
+        client = self.client()
         client.refresh(MODEL)
         client.mark_ok(client.get(MODEL, "local"))
         return client
