@@ -9,6 +9,7 @@ FOLDER/lock              held while something changes
 from __future__ import annotations
 
 import json
+import shutil
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -34,6 +35,7 @@ from palmkit.delivery.repository.roles import (
     utc_now,
 )
 from palmkit.delivery.repository.storage import (
+    Conflict,
     Folder,
     Missing,
     Storage,
@@ -48,6 +50,7 @@ if TYPE_CHECKING:
 # The role that holds the keys which a new model's role gets; it signs nothing itself.
 TEMPLATE = "models"
 _LOCK_S = 60.0
+_BEGUN = ".begun"
 
 
 class Contents:
@@ -96,16 +99,15 @@ class Contents:
         public: where the static part lies: a folder within `folder`, or s3://bucket/prefix.
         Raises RepositoryError if there is one.
         """
-        if (folder / "repository.json").exists():
-            raise RepositoryError(f"there is a repository already: {folder}")
         folder.mkdir(parents=True, exist_ok=True)
-        (folder / "keys").mkdir(mode=0o700, exist_ok=True)
         secrets = from_environment if passphrase is None else _give(passphrase)
         ring = KeyRing(folder / "keys", secrets)
         self = cls(folder, open_storage(public, folder), ring, clock)
         with self.changing():
-            if self.roles.versions:
-                raise RepositoryError(f"there is a repository already: {self.storage}")
+            if (folder / "repository.json").exists():
+                raise RepositoryError(f"there is a repository already: {folder}")
+            self._begin()
+            (folder / "keys").mkdir(mode=0o700)
             keys = {name: ring.generate(name, passphrase) for name in KEY_NAMES}
             with self.roles.edit_root() as root:
                 for role in TOP_ROLES:
@@ -117,10 +119,23 @@ class Contents:
             with self.roles.edit_targets("rollout"):
                 pass
             self.roles.show()
-        content = json.dumps({"schema": 1, "public": public}) + "\n"
-        # Last: a repository of which the half was made is none.
-        write_durably(folder / "repository.json", [content.encode()])
+            content = json.dumps({"schema": 1, "public": public}) + "\n"
+            # Last: a repository of which the half was made is none.
+            write_durably(folder / "repository.json", [content.encode()])
+            (folder / _BEGUN).unlink()
         return self
+
+    def _begin(self) -> None:
+        """Note that a repository is being made here; clear away what was begun and not finished."""
+        begun = self.folder / _BEGUN
+        if begun.exists():
+            for entry in list(self.storage.entries("metadata/")):
+                self.storage.delete(entry.name)
+            shutil.rmtree(self.folder / "keys", ignore_errors=True)
+            self.roles.forget()
+        if self.roles.versions or (self.folder / "keys").exists():
+            raise RepositoryError(f"there is a repository already: {self.storage}")
+        write_durably(begun, [b""])
 
     @property
     def public(self) -> Path:
@@ -131,13 +146,13 @@ class Contents:
 
     @contextmanager
     def changing(self) -> Generator[None]:
-        """Hold the lock, and look at the storage anew. Raises RepositoryError after a minute."""
+        """Hold the lock, and look at the storage anew. Raises Conflict after a minute."""
         try:
             with self.reading(), self._lock:
                 self.roles.forget()
                 yield
         except Timeout:
-            raise RepositoryError(
+            raise Conflict(
                 f"locked for {_LOCK_S:.0f} s by another process: {self.folder / 'lock'}"
             ) from None
 

@@ -46,28 +46,37 @@ class Repository(Contents):
         file is missing, if the model does not run, or if the keys for it are not here.
         """
         check_name(model, release)
-        options = options or Options()
-        with self.changing(), TemporaryDirectory(prefix="palmkit-") as temporary:
+        made: Made | None = None
+        with TemporaryDirectory(prefix="palmkit-") as temporary:
             folder = Path(temporary)
-            role = role_of(model)
-            self._check_keys(model)
-            if self.roles.newest(role):
-                targets = self.targets(model)
-                if release in self.releases_in(targets):
-                    found = self.manifest_in(targets, model, release)
-                    _check_same(found, files)
-                    self.show()
-                    return found
-            made = make(folder, model, release, files, options, self.roles.now())
-            if deltas and (self.roles.newest(role) or shipped):
-                made = with_deltas(made, folder, self._earlier(model), self._reader(model), shipped)
-            self._add(model, made)
-            policy = self.policy_now(model)
-            if not policy.epoch and self.roles.can_sign("rollout"):
-                # A device that asks is to find a policy, even if nothing is promoted yet.
-                self._set(policy)
-            self.show()
-        return made.manifest
+            with self.reading():
+                self._check_keys(model)
+                is_new = self._known(model, release, files) is None
+                earlier = self._earlier(model)
+            if is_new:
+                # Before the lock is taken: the model is run, and deltas take their time.
+                made = make(folder, model, release, files, options or Options(), self.roles.now())
+                if deltas:
+                    made = with_deltas(made, folder, earlier, self._reader(model), shipped)
+            with self.changing():
+                if made is not None and self._known(model, release, files) is None:
+                    self._add(model, made)
+                if not (policy := self.policy_now(model)).epoch and self.roles.can_sign("rollout"):
+                    # A device that asks is to find a policy, even if nothing is promoted yet.
+                    self._set(policy)
+                self.show()
+        return self.manifest(model, release)
+
+    def _known(self, model: str, release: str, files: Sequence[Path]) -> Manifest | None:
+        """The release, if it is there; RepositoryError if it has other files."""
+        if not self.roles.newest(role_of(model)):
+            return None
+        targets = self.targets(model)
+        if release not in self.releases_in(targets):
+            return None
+        found = self.manifest_in(targets, model, release)
+        _check_same(found, files)
+        return found
 
     def _check_keys(self, model: str) -> None:
         """Before the work: whether the keys are here that a release takes."""

@@ -4,17 +4,28 @@ from __future__ import annotations
 
 import json
 import multiprocessing
+import shutil
 import stat
+from collections.abc import Iterable
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
+from securesystemslib.signer import SIGNER_FOR_URI_SCHEME, CryptoSigner, Key
 
 from palmkit.delivery import manifest, policy
 from palmkit.delivery.policy import Condition
-from palmkit.delivery.repository import Conflict, Missing, Options, Repository
+from palmkit.delivery.repository import (
+    Conflict,
+    Missing,
+    Options,
+    Repository,
+    contents,
+    keys,
+    storage,
+)
 from palmkit.engine import load
 from palmkit.engine.errors import RepositoryError
 from tests.delivery.releases import QUICK, SetClock, make_repository, write_model
@@ -218,11 +229,11 @@ def test_signing_again_before_it_is_too_late(tmp_path: Path) -> None:
 def test_keys_are_readable_by_their_owner_only_and_may_be_encrypted(tmp_path: Path) -> None:
     file = write_model(tmp_path / "model.palm")
     repository = Repository.create(tmp_path / "repository", passphrase="a long sentence")
-    keys = sorted((repository.folder / "keys").glob("*.pem"))
-    assert [key.stem for key in keys] == sorted(
+    files = sorted((repository.folder / "keys").glob("*.pem"))
+    assert [key.stem for key in files] == sorted(
         ["root", "targets", "models", "rollout", "snapshot", "timestamp"]
     )
-    for key in keys:
+    for key in files:
         assert stat.S_IMODE(key.stat().st_mode) == 0o600
         assert b"ENCRYPTED" in key.read_bytes()
     asked: list[str] = []
@@ -289,6 +300,95 @@ def test_what_is_half_published_is_not_seen_and_is_finished_later(tmp_path: Path
     assert device.get(repository.public, "models/doubler/1.1.0.json")
 
 
+class Cut(Exception):
+    """The power went."""
+
+
+def cut_after(patch: pytest.MonkeyPatch, last: int) -> None:
+    """The power goes at the write after so many."""
+    whole, written = storage.write_durably, 0
+
+    def write(target: Path, content: Iterable[bytes], mode: int = 0o644) -> None:
+        nonlocal written
+        if written == last:
+            raise Cut
+        written += 1
+        whole(target, content, mode)
+
+    for module in (storage, keys, contents):
+        patch.setattr(module, "write_durably", write)
+
+
+def test_a_publish_cut_short_anywhere_is_finished_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    file, other = write_model(tmp_path / "a.palm"), write_model(tmp_path / "b.palm", 3.0)
+    made = make_repository(tmp_path)
+    for last in range(40):
+        folder = tmp_path / str(last)
+        shutil.copytree(made.folder, folder / "repository")
+        repository = Repository.open(folder / "repository")
+        device = Device(folder / "device", repository.root())
+        with monkeypatch.context() as patch:
+            cut_after(patch, last)
+            try:
+                repository.publish("other", "1.0.0", [file], QUICK)
+                repository.publish("doubler", "1.1.0", [other], QUICK)
+                repository.promote("doubler", "1.1.0")
+                finished = True
+            except Cut:
+                finished = False
+        assert device.get(repository.public, "models/doubler/1.0.0.json")
+        assert policy.parse(device.get(repository.public, "rollout/doubler.json"))
+        again = Repository.open(repository.folder)
+        again.publish("other", "1.0.0", [file], QUICK)
+        again.publish("doubler", "1.1.0", [other], QUICK)
+        again.promote("doubler", "1.1.0")
+        assert again.verify() == []
+        for path in ("models/other/1.0.0.json", "models/doubler/1.1.0.json", "rollout/other.json"):
+            assert device.get(again.public, path)
+        if finished:
+            assert last > 10
+            return
+    pytest.fail("it never ended")
+
+
+def test_making_a_repository_cut_short_anywhere_is_begun_anew(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for last in range(40):
+        folder = tmp_path / str(last)
+        with monkeypatch.context() as patch:
+            cut_after(patch, last)
+            try:
+                Repository.create(folder)
+                finished = True
+            except Cut:
+                finished = False
+        if finished:
+            assert last > 15
+            return
+        with pytest.raises(Missing):
+            Repository.open(folder)
+        repository = Repository.create(folder)
+        assert repository.verify() == []
+        assert sorted(path.name for path in folder.iterdir()) == [
+            "keys",
+            "lock",
+            "public",
+            "repository.json",
+        ]
+    pytest.fail("it never ended")
+
+
+def test_keys_that_are_there_are_never_written_over(tmp_path: Path) -> None:
+    repository = Repository.create(tmp_path)
+    (tmp_path / "repository.json").unlink()
+    with pytest.raises(RepositoryError, match="there is a repository already"):
+        Repository.create(tmp_path)
+    assert len(list((repository.folder / "keys").glob("*.pem"))) == 6
+
+
 def test_who_writes_into_the_storage_is_not_believed(tmp_path: Path) -> None:
     repository = make_repository(tmp_path, "doubler", "1.0.0")
     metadata = repository.public / "metadata"
@@ -308,6 +408,44 @@ def test_two_writers_of_one_version_conflict(tmp_path: Path) -> None:
     repository = make_repository(tmp_path)
     with pytest.raises(Conflict, match="metadata/1.root.json"):
         repository.storage.create("metadata/1.root.json", b"other")
+
+
+class Elsewhere(CryptoSigner):
+    """A key of a service, found by its URI; its private part is no file here."""
+
+    SCHEME = "testkms"
+    services: ClassVar[dict[str, CryptoSigner]] = {}
+
+    @classmethod
+    def from_priv_key_uri(
+        cls, priv_key_uri: str, public_key: Key, secrets_handler: object = None
+    ) -> CryptoSigner:
+        signer = cls.services[priv_key_uri]
+        assert signer.public_key.keyid == public_key.keyid
+        return signer
+
+
+def test_keys_may_be_in_a_service(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(SIGNER_FOR_URI_SCHEME, Elsewhere.SCHEME, Elsewhere)
+    repository = make_repository(tmp_path)
+    for name, signer in (
+        ("models", CryptoSigner.generate_ecdsa()),
+        ("timestamp", CryptoSigner.generate_rsa(size=2048)),
+    ):
+        uri = f"testkms:keys/{name}"
+        Elsewhere.services[uri] = signer
+        repository.ring.add(signer.public_key, uri)
+        repository.rotate_key(name, signer.public_key)
+        (repository.folder / "keys" / f"{name}.pem").unlink()
+    again = Repository.open(repository.folder)
+    again.publish("doubler", "2.0.0", [write_model(tmp_path / "new.palm", 5.0)], QUICK)
+    device = Device(tmp_path / "device", again.root())
+    assert device.get(again.public, "models/doubler/2.0.0.json")
+    Elsewhere.services.clear()
+    with pytest.raises(RepositoryError, match="the key cannot be opened: testkms:keys/models"):
+        Repository.open(repository.folder).publish(
+            "doubler", "3.0.0", [write_model(tmp_path / "newer.palm", 6.0)], QUICK
+        )
 
 
 def promote_often(folder: Path, channel: str, times: int) -> None:
