@@ -175,6 +175,7 @@ class Device:
 
     def _try(self, slot: Slot) -> None:
         token, now = self._processes.token(), self.now()
+        self._processes.at_end_of_worker(self.close)
         digest = slot.candidate or ""
         on_trial = [row for row in self.state.running() if row[3] == digest and row[4]]
         is_proven = slot.starts >= STARTS or (slot.starts and now - slot.since > TRIAL_S)

@@ -54,26 +54,32 @@ class Releases:
         from palmkit.delivery import durable
 
         manifest = parse(document)
-        if self.files(digest, manifest) is None:
-            message = f"{manifest.model} {manifest.release}: its files are not all in the store"
-            raise DeliveryError("hash_mismatch", message)
-        folder = self._of(manifest.model, digest)
-        durable.write(folder / MANIFEST, document)
-        durable.sync_folder(folder.parent)
+        name, folder = f"{manifest.model} {manifest.release}", self._of(manifest.model, digest)
+        try:
+            if self._linked(digest, manifest) is None:
+                message = f"{name}: its files are not all in the store"
+                raise DeliveryError("hash_mismatch", message)
+            durable.write(folder / MANIFEST, document)
+            durable.sync_folder(folder.parent)
+        except OSError as error:
+            raise durable.explain(error, f"{name} cannot be kept") from error
 
     def files(self, digest: str, manifest: Manifest) -> Mapping[str, Path] | None:
         """Where the files of a release lie, by name; None unless all are there and whole."""
-        found: dict[str, Path] = {}
-        folder = self._of(manifest.model, digest)
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            for file in manifest.files:
-                whole = self._store.path(*blob(file))
-                if whole is None:
-                    return None
-                found[file.name] = _link(whole, folder / file.name)
+            return self._linked(digest, manifest)
         except OSError:
             return None
+
+    def _linked(self, digest: str, manifest: Manifest) -> Mapping[str, Path] | None:
+        found: dict[str, Path] = {}
+        folder = self._of(manifest.model, digest)
+        folder.mkdir(parents=True, exist_ok=True)
+        for file in manifest.files:
+            whole = self._store.path(*blob(file))
+            if whole is None:
+                return None
+            found[file.name] = _link(whole, folder / file.name)
         return found
 
     def mark(self, manifest: Manifest, digest: str, channel: str, at: float) -> None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import secrets
+import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -20,6 +22,7 @@ class Processes:
         self._lock: BaseFileLock | None = None
         self._token = ""
         self._process = 0
+        self._told = 0
 
     def token(self) -> str:
         """This process's own; a forked child gets another.
@@ -57,6 +60,16 @@ class Processes:
             self._lock.release()
             self._path(self._token).unlink(missing_ok=True)
             self._lock, self._token = None, ""
+
+    def at_end_of_worker(self, close: Callable[[], None]) -> None:
+        """Have it called at the end of a worker of multiprocessing, which leaves out atexit."""
+        process = sys.modules.get("multiprocessing.process")
+        if process is None or process.parent_process() is None or self._told == os.getpid():
+            return
+        from multiprocessing.util import Finalize
+
+        Finalize(None, close, exitpriority=10)
+        self._told = os.getpid()
 
     def _path(self, token: str) -> Path:
         return self._folder / f"{token}.lock"

@@ -305,7 +305,8 @@ class State:
         )
         self._connection = connection
         try:
-            connection.execute("PRAGMA journal_mode = WAL")
+            # Not WAL: to read that takes room on the disk, and what runs must be known without.
+            connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("PRAGMA synchronous = FULL")
             found = connection.execute("PRAGMA quick_check").fetchone()[0]
             if found != "ok":
@@ -329,7 +330,7 @@ class State:
     def _set_aside(self) -> None:
         """The damaged file keeps a name of its own, for whoever wants to look into it."""
         self.close()
-        for suffix in ("-wal", "-shm", ""):
+        for suffix in ("-journal", ""):
             part = self._file.with_name(self._file.name + suffix)
             if part.exists():
                 os.replace(part, self._file.with_name(f"{self._file.name}{suffix}.damaged"))

@@ -188,14 +188,12 @@ class Updates:
             self._install(slot, choice, on_progress)
 
     def _policy(self, model: str) -> bytes:
-        from palmkit.delivery.http import HttpError
+        from palmkit.delivery.trust import Missing
 
         try:
             return self._remote.target(f"rollout/{model}.json")
-        except HttpError:
-            raise
-        except DeliveryError as error:
-            raise Absent(model) if error.code == "download_fail" else error from None
+        except Missing:
+            raise Absent(model) from None
 
     def _install(self, slot: Slot, choice: Choice, on_progress: Progress | None) -> None:
         manifest, digest = choice.manifest, choice.digest

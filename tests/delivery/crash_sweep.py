@@ -1,7 +1,8 @@
 """Ends the process at every change to the disk, then sees that a release runs and an update works.
 
 Run by test_crashes.py under deadly.c; its one argument is a JSON object: url, root, template,
-scenario, numbers (of the changes; none: all) and baseline. One JSON line for each end.
+scenario, numbers (of the changes; none: all), baseline, and is_full: instead of the end the disk is
+full from there on. One JSON line for each change.
 """
 
 from __future__ import annotations
@@ -23,8 +24,11 @@ import numpy as np
 from palmkit import engine
 from palmkit.delivery import download, golden, http, reports, store, trust
 from palmkit.delivery.client import Client
+from palmkit.engine.errors import DeliveryError
 
 MODEL = "doubler"
+# What a full disk may be called where it is noticed.
+FULL = ("disk_full", "download_fail", "hash_mismatch")
 IMPORTED = (download, http, store, trust, reports)
 
 
@@ -88,19 +92,21 @@ def in_a_child(action: Callable[[], None]) -> int:
     sys.stdout.flush()
     child = os.fork()
     if child == 0:
+        code = 1
         try:
             action()
-            os._exit(0)
+            code = 0
         except BaseException:
             traceback.print_exc()
-            os._exit(1)
+        finally:
+            os._exit(code)
     return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def main() -> None:
     job = json.loads(sys.argv[1])
     shim = ctypes.CDLL(None)
-    shim.deadly_arm.argtypes = [ctypes.c_long]
+    shim.deadly_arm.argtypes = [ctypes.c_long, ctypes.c_int]
     shim.deadly_count.restype = ctypes.c_long
     act = SCENARIOS[job["scenario"]]
     with tempfile.TemporaryDirectory(dir=Path(job["template"]).parent) as scratch:
@@ -108,10 +114,14 @@ def main() -> None:
 
         def act_until(number: int, folder: Path) -> None:
             device = client(job, folder)
-            shim.deadly_arm(number)
-            act(device)
+            shim.deadly_arm(number, job["is_full"])
+            try:
+                act(device)
+            except DeliveryError as error:
+                assert job["is_full"] and error.code in FULL, error
+                assert runs(device) in ("1.0.0", "2.0.0")
             count = shim.deadly_count()
-            shim.deadly_arm(-1)
+            shim.deadly_arm(-1, False)
             total_file.write_text(str(count))
 
         def copy(name: str) -> Path:

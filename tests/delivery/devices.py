@@ -19,6 +19,7 @@ from palmkit.delivery.clock import Clock
 from palmkit.delivery.http import Limits
 from palmkit.delivery.manifest import File, Golden, Manifest, Needs
 from palmkit.delivery.policy import Candidate, Policy
+from palmkit.delivery.trust import Missing
 from palmkit.engine import Graph, Type, save
 from palmkit.engine.errors import DeliveryError
 from palmkit.engine.ir import Node
@@ -125,7 +126,7 @@ class Published:
         if self.fault is not None:
             raise self.fault
         if path not in self.targets:
-            raise DeliveryError("download_fail", f"{path}: nobody signs such a target")
+            raise Missing("download_fail", f"{path}: nobody signs such a target")
         return self.targets[path]
 
     @property

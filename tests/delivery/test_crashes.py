@@ -1,4 +1,4 @@
-"""A process that ends in the middle of any change to the disk: the device is none the worse.
+"""A process ends in the middle of a change to the disk, or the disk is full: no harm is done.
 
 CRASH_POINTS=all ends it at every one (make crash-sweep); else at some, evenly spread.
 """
@@ -82,8 +82,11 @@ def job(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Any]]:
     server.server_close()
 
 
+@pytest.mark.parametrize("is_full", [False, True], ids=["killed", "full"])
 @pytest.mark.parametrize("scenario", ["update", "fail"])
-def test_an_end_at_any_change_to_the_disk(job: dict[str, Any], shim: Path, scenario: str) -> None:
+def test_an_end_at_any_change_to_the_disk(
+    job: dict[str, Any], shim: Path, scenario: str, is_full: bool
+) -> None:
     def sweep(numbers: list[int]) -> list[dict[str, int]]:
         done = subprocess.run(
             [
@@ -101,13 +104,13 @@ def test_an_end_at_any_change_to_the_disk(job: dict[str, Any], shim: Path, scena
         errors.append(done.stderr)
         return [json.loads(line) for line in done.stdout.splitlines()]
 
-    given = job | {"scenario": scenario}
+    given = job | {"scenario": scenario, "is_full": is_full}
     errors: list[str] = []
     total = sweep([1])[0]["total"]
     assert total > 100, "the changes are counted"
     some = [1 + round(i * (total - 1) / (SOME - 1)) for i in range(SOME)]
     ends = sweep([] if POINTS == "all" else some)[1:]
     print(f"{scenario}: {len(ends)} of {total} changes")
-    assert {end["ended"] for end in ends} == {-9}
+    assert {end["ended"] for end in ends} == {0 if is_full else -9}, errors[-1][-3000:]
     wrong = [end["number"] for end in ends if end["after"] != 0]
     assert not wrong, f"after an end at change {wrong[0]} of {total}: {errors[-1][-3000:]}"

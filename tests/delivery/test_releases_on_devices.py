@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import signal
 import subprocess
 import sys
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
 
 from palmkit import engine
 from palmkit.delivery import golden
+from palmkit.delivery.client import Client
 from palmkit.delivery.repository import Options
 from palmkit.engine.ir import Node
 from tests.delivery.releases import write_model
@@ -117,10 +120,37 @@ def test_a_release_that_brings_the_process_down_twice_is_taken_back(world: World
     assert world.client().status(MODEL)["models"][0]["quarantine"][0]["code"] == "crash_trial"
 
 
+def _use(folder: Path, baseline: Path) -> str:
+    """What a worker does: it looks once, and ends."""
+    client = Client(folder, baselines={MODEL: baseline})
+    return client.get(MODEL, "local").version
+
+
+@pytest.mark.parametrize("method", ["fork", "spawn"])
+def test_workers_that_end_say_nothing_against_a_release(world: World, method: str) -> None:
+    if method not in multiprocessing.get_all_start_methods():
+        pytest.skip(f"no {method} here")
+    client = world.with_first_release()
+    world.promote("2.0.0")
+    client.refresh(MODEL)
+    client.close()
+    context: Any = multiprocessing.get_context(method)
+    for _ in range(3):
+        worker = context.Process(target=_use, args=(world.folder / "device", world.baseline))
+        worker.start()
+        worker.join()
+        assert worker.exitcode == 0
+    state = world.client().status(MODEL)["models"][0]
+    assert (state["state"], state["quarantine"]) == ("TRIAL", [])
+    assert runs(world.client()) == "2.0.0"
+    assert world.client().status(MODEL)["models"][0]["state"] == "ACTIVE", "three good starts"
+
+
 PROCESS = """
 import json, sys
 from pathlib import Path
 from palmkit.delivery import golden
+from palmkit.delivery.client import Client
 from palmkit.delivery.client import Client
 folder, url, root, baseline = sys.argv[1:]
 client = Client(folder, [url], Path(root).read_bytes(), baselines={"doubler": Path(baseline)},
