@@ -44,7 +44,11 @@ def test_what_is_configured_is_used(world: World) -> None:
         [world.server.url], world.folder / "root.json", baselines={MODEL: world.baseline}
     )
     received: list[tuple[str, int, int]] = []
-    delivery.refresh(MODEL, lambda *progress: received.append(progress))
+
+    def see(name: str, have: int, size: int) -> None:
+        received.append((name, have, size))
+
+    delivery.refresh(MODEL, see)
     assert {name for name, _, _ in received} >= {f"{MODEL}-1.0.0.palm"}
     assert all(0 < have <= size for _, have, size in received)
     release = delivery.get(MODEL, "local")
