@@ -44,8 +44,8 @@ fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
 soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video: memory stays the same
 	SOAK_FRAMES=$(SOAK_FRAMES) $(VENV) -m pytest tests/kits/test_soak.py $(ARGS)
 
-crash-sweep: .venv/.dev ## end the delivery client in the middle of every change to the disk
-	CRASH_POINTS=all $(VENV) -m pytest tests/delivery/test_crashes.py -s $(ARGS)
+crash-sweep: .venv/.dev ## end the delivery client, or fill the disk, at every change to the disk
+	CRASH_POINTS=all $(VENV) -m pytest tests/delivery/test_crashes.py -s -o faulthandler_timeout=0 $(ARGS)
 
 sanitize: .venv/.dev ## the kernels' tests under the sanitizers; SANITIZER=thread for races
 	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=$(SANITIZER) \

@@ -380,6 +380,8 @@ class Device:
         for digest in kept:
             if (manifest := self.state.manifest(digest)) is not None:
                 blobs |= {blob(file)[0] for file in manifest.files}
+                # What has come of an encrypted file goes by the name of its cipher text.
+                blobs |= {file.sha256 for file in manifest.files}
         self.releases.keep_only(kept)
         return self.store.collect(blobs)
 

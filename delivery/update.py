@@ -74,7 +74,7 @@ class Updates:
         Raises DeliveryError, the first one if several models have one; what was runs on.
         """
         now = self._device.now()
-        if now < (until := self._state.fact(ASKED, 0.0)) < now + DAY_S:
+        if now < (until := self._state.fact(ASKED, 0.0)) <= now + DAY_S:
             message = f"the server asked not to be asked, for {until - now:.0f} s more"
             raise DeliveryError("check_fail_http5xx", message)
         errors: list[DeliveryError] = []

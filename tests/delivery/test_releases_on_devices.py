@@ -17,7 +17,9 @@ from palmkit import engine
 from palmkit.delivery import golden
 from palmkit.delivery.client import Client
 from palmkit.delivery.repository import Options
+from palmkit.engine.errors import DeliveryError
 from palmkit.engine.ir import Node
+from tests.delivery.fault_server import Fault
 from tests.delivery.releases import write_model
 from tests.delivery.worlds import MODEL, World, runs
 
@@ -31,7 +33,15 @@ def test_encrypted_models_run_where_the_app_has_the_key(world: World) -> None:
     without.refresh(MODEL)
     assert runs(without) == "1.0.0"
     client = world.client(keys={"one": key}, prove=golden.check)
+    path = next(path for path in world.server.files if path.endswith("-3.0.0.palm"))
+    world.server.faults[path] = Fault("truncated", at=100, times=3)
+    with pytest.raises(DeliveryError):
+        client.refresh(MODEL)
+    client.collect()
+    asked = len(world.server.requests)
     client.refresh(MODEL)
+    resumed = [each.headers.get("Range") for each in world.server.requests[asked:]]
+    assert "bytes=300-" in resumed, "what had come was kept"
     assert runs(client) == "3.0.0"
     client.mark_ok(MODEL)
     client.collect()
