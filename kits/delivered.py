@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import re
 import threading
@@ -302,6 +303,7 @@ def _same(one: Release, other: Release) -> bool:
 _watched: WeakSet[Current] = WeakSet()
 _watching = threading.Lock()
 _watcher: threading.Thread | None = None
+_ending = threading.Event()
 
 
 def _watch(current: Current) -> None:
@@ -314,12 +316,19 @@ def _watch(current: Current) -> None:
             _watcher.start()
 
 
+@atexit.register
+def _end() -> None:
+    """No model may be half loaded when the process ends."""
+    _ending.set()
+    if _watcher is not None and _watcher.is_alive():
+        _watcher.join(timeout=5)
+
+
 def _loop() -> None:
-    while True:
-        time.sleep(LOOK_EVERY_S)
+    while not _ending.wait(LOOK_EVERY_S):
         with _watching:
             currents = list(_watched)
-        while currents:
+        while currents and not _ending.is_set():
             try:
                 currents.pop().look()
             except Exception as error:

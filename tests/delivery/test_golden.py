@@ -6,6 +6,7 @@ import io
 import math
 import os
 import signal
+import subprocess
 import sys
 from pathlib import Path
 from typing import Any
@@ -99,6 +100,15 @@ def test_a_model_that_hangs_is_stopped(
     monkeypatch.setattr(sys, "path", [str(tmp_path), *sys.path])
     answer = golden.check(question, limit_s=4)
     assert (answer.code, answer.reason) == ("too_slow", "not done after 4 s")
+
+
+@pytest.mark.skipif(not hasattr(signal, "alarm"), reason="needs signals")
+def test_a_model_that_hangs_does_not_outlive_long_who_asked(question: Question) -> None:
+    """The process that was started ends by itself."""
+    command = [sys.executable, "-m", "palmkit.delivery.golden", "-4"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.DEVNULL) as process:
+        # It was told 4 s less than none, and is given 5 s more; its question never comes.
+        assert process.wait(timeout=30) == -signal.SIGALRM
 
 
 def test_where_no_process_can_be_started_it_is_asked_here(
