@@ -3,7 +3,7 @@
 FOLDER/repository.json   where the static part is
 FOLDER/public/           the static part, all that a device ever asks for; or it is in a bucket
 FOLDER/keys/             the private keys of this machine, or where they are; never served
-FOLDER/lock              held while something changes
+FOLDER/public/.lock      held while something changes
 """
 
 from __future__ import annotations
@@ -64,7 +64,9 @@ class Contents:
         self.storage = storage
         self.ring = ring
         self.roles = Roles(storage, ring, clock)
-        self._lock = FileLock(folder / "lock", timeout=_LOCK_S)
+        # One for all who write the same files, whatever their own folder is.
+        self._lock_file = (storage.path if isinstance(storage, Folder) else folder) / ".lock"
+        self._lock = FileLock(self._lock_file, timeout=_LOCK_S)
         self._threads = threading.RLock()
 
     @classmethod
@@ -148,12 +150,13 @@ class Contents:
     def changing(self) -> Generator[None]:
         """Hold the lock, and look at the storage anew. Raises Conflict after a minute."""
         try:
+            self._lock_file.parent.mkdir(parents=True, exist_ok=True)
             with self.reading(), self._lock:
                 self.roles.forget()
                 yield
         except Timeout:
             raise Conflict(
-                f"locked for {_LOCK_S:.0f} s by another process: {self.folder / 'lock'}"
+                f"locked for {_LOCK_S:.0f} s by another process: {self._lock_file}"
             ) from None
 
     @contextmanager

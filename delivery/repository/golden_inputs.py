@@ -22,11 +22,12 @@ _CELL = 8
 _OPEN = 128
 
 
-def write_golden(model: Path, cases: Cases | Path | int, target: Path) -> None:
+def write_golden(model: Path, cases: Cases | Path | int, target: Path, rtol: float = 0.0) -> None:
     """Run a model on known inputs, and write both as `target`, an .npz.
 
     cases: inputs by the name of a case; an .npz with arrays in/<case>/<input>, or in <case>/<input>
     alone; or how many to draw.
+    rtol: outputs are kept to a sixteenth of it, which makes the file smaller; 0: to the last bit.
     Raises RepositoryError if it cannot be loaded or run, or gives what is not finite.
     """
     try:
@@ -45,7 +46,7 @@ def write_golden(model: Path, cases: Cases | Path | int, target: Path) -> None:
                     raise RepositoryError(
                         f"{model}: output {name!r} is not finite for the golden input {case!r}"
                     )
-                arrays[f"out/{case}/{name}"] = array
+                arrays[f"out/{case}/{name}"] = shortened(array, rtol)
     except RepositoryError:
         raise
     except PalmError as error:
@@ -53,6 +54,19 @@ def write_golden(model: Path, cases: Cases | Path | int, target: Path) -> None:
     if not arrays:
         raise RepositoryError(f"{model}: expected at least one golden input, got none")
     np.savez_compressed(target, **arrays)
+
+
+def shortened(array: Array, rtol: float) -> Array:
+    """The array, with as many bits of each float32 as a sixteenth of a relative tolerance takes."""
+    bits = 23 if rtol <= 0 else min(max(math.ceil(-math.log2(rtol)) + 3, 1), 23)
+    if array.dtype != np.float32 or bits == 23:
+        return array
+    dropped = 23 - bits
+    # Rounded, not cut: half of what falls away is added first.
+    whole = np.ascontiguousarray(array).view(np.uint32) + np.uint32(1 << (dropped - 1))
+    short = (whole >> np.uint32(dropped) << np.uint32(dropped)).view(np.float32)
+    # The largest numbers have none above them.
+    return np.where(np.isfinite(short), short, array)
 
 
 def _read(path: Path) -> Cases:

@@ -32,7 +32,7 @@ class Options:
     """
 
     main: str | None = None
-    golden: Cases | Path | int | None = 2
+    golden: Cases | Path | int | None = 1
     rtol: float = 0.01
     atol: float = 0.001
     max_latency_ratio: float = 4.0
@@ -103,7 +103,7 @@ def make(
         name = f"{GOLDEN}-{release}.npz"
         if name in entries:
             raise RepositoryError(f"the name is for golden inputs: {name}")
-        write_golden(main, options.golden, folder / name)
+        write_golden(main, options.golden, folder / name, options.rtol)
         golden = Golden(name, options.rtol, options.atol, options.max_latency_ratio)
         entries[name] = File(name, (folder / name).stat().st_size, sha256_of(folder / name))
         paths[name] = folder / name

@@ -65,8 +65,8 @@ def _add_publish(commands: Commands) -> None:
     publish.add_argument(
         "--golden",
         metavar="FILE|N|none",
-        default="2",
-        help="inputs to run: an .npz with arrays <case>/<input>, or how many to draw (2)",
+        default="1",
+        help="inputs to run: an .npz with arrays <case>/<input>, or how many to draw (1)",
     )
     publish.add_argument("--rtol", type=float, default=0.01, help="as numpy.allclose has it (0.01)")
     publish.add_argument("--atol", type=float, default=0.001, help="likewise (0.001)")

@@ -26,6 +26,7 @@ from palmkit.delivery.repository import (
     keys,
     storage,
 )
+from palmkit.delivery.repository.golden_inputs import shortened
 from palmkit.engine import load
 from palmkit.engine.errors import RepositoryError
 from tests.delivery.releases import QUICK, SetClock, make_repository, write_model
@@ -57,7 +58,21 @@ def test_golden_outputs_are_those_of_the_model(tmp_path: Path) -> None:
     with np.load(golden) as arrays:
         assert sorted(arrays) == ["in/drawn_0/x", "out/drawn_0/y"]
         outputs = model.run({"x": arrays["in/drawn_0/x"]})
-        np.testing.assert_array_equal(outputs["y"], arrays["out/drawn_0/y"])
+        np.testing.assert_allclose(outputs["y"], arrays["out/drawn_0/y"], rtol=seen.golden.rtol / 8)
+
+
+@pytest.mark.parametrize("rtol", [1.0, 0.1, 0.01, 1e-4, 1e-6, 0.0])
+def test_outputs_are_shortened_by_far_less_than_their_tolerance(rtol: float) -> None:
+    top = float(np.finfo(np.float32).max)
+    draws = np.random.default_rng(0).normal(1, 0.1, 10000)
+    values = np.append(draws, [0, -1, top, -top, 1e-38]).astype(np.float32)
+    short = shortened(values, rtol)
+    assert short.dtype == np.float32
+    np.testing.assert_allclose(short, values, rtol=rtol / 16, atol=0)
+    # What is dropped is dropped: the bits that stay are few.
+    assert (np.unique(short).size < np.unique(values).size / 2) is (rtol >= 0.01)
+    whole = np.arange(5)
+    assert shortened(whole, rtol) is whole
 
 
 def test_golden_inputs_may_be_given(tmp_path: Path) -> None:
@@ -374,7 +389,6 @@ def test_making_a_repository_cut_short_anywhere_is_begun_anew(
         assert repository.verify() == []
         assert sorted(path.name for path in folder.iterdir()) == [
             "keys",
-            "lock",
             "public",
             "repository.json",
         ]
@@ -456,10 +470,19 @@ def promote_often(folder: Path, channel: str, times: int) -> None:
 
 def test_processes_that_write_at_once_take_turns(tmp_path: Path) -> None:
     repository = make_repository(tmp_path)
+    # Another place with keys, which writes the same files.
+    other = tmp_path / "other"
+    shutil.copytree(repository.folder / "keys", other / "keys")
+    config = {"schema": 1, "public": str(repository.public)}
+    (other / "repository.json").write_text(json.dumps(config))
     context = multiprocessing.get_context("spawn")
     writers = [
-        context.Process(target=promote_often, args=(repository.folder, channel, 5))
-        for channel in ("stable", "beta", "canary")
+        context.Process(target=promote_often, args=(folder, channel, 5))
+        for folder, channel in (
+            (repository.folder, "stable"),
+            (repository.folder, "beta"),
+            (other, "canary"),
+        )
     ]
     for writer in writers:
         writer.start()
