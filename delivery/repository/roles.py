@@ -29,6 +29,7 @@ from tuf.api.metadata import (
     Timestamp,
 )
 from tuf.api.serialization import DeserializationError
+from tuf.ngclient import UpdaterConfig
 from tuf.repository import Repository as _Repository
 
 from palmkit.delivery.repository.keys import KeyRing
@@ -70,6 +71,17 @@ def role_of(model: str) -> str:
 def lifetime(role: str) -> timedelta:
     """For how long the metadata of a role is believed."""
     return LIFETIMES.get(role, _OFFLINE_LIFETIME)
+
+
+def most_bytes(role: str) -> int:
+    """How large the metadata of a role may be: the TUF client of devices takes no more."""
+    limits = UpdaterConfig()
+    kinds = {
+        "root": limits.root_max_length,
+        "snapshot": limits.snapshot_max_length,
+        "timestamp": limits.timestamp_max_length,
+    }
+    return kinds.get(role, limits.targets_max_length)
 
 
 def versions_in(names: Iterable[str]) -> dict[str, list[int]]:
@@ -222,6 +234,10 @@ class Roles(_Repository):
             signed.unrecognized_fields[SIGNED_FIELD] = f"{now:%Y-%m-%dT%H:%M:%SZ}"
         self.sign(role, md)
         content = md.to_bytes()
+        if len(content) > (most := most_bytes(role)):
+            raise RepositoryError(
+                f"{role}: expected at most {most} bytes, which devices take, got {len(content)}"
+            )
         if role == "timestamp":
             self._storage.replace("metadata/timestamp.json", content)
             self._contents["metadata/timestamp.json"] = content

@@ -9,7 +9,7 @@ from datetime import timedelta
 from tempfile import TemporaryDirectory
 from typing import Any
 
-from tuf.api.exceptions import DownloadHTTPError
+from tuf.api.exceptions import DownloadError, DownloadHTTPError
 from tuf.api.exceptions import RepositoryError as NotBelieved
 from tuf.api.metadata import Metadata, TargetFile
 from tuf.api.serialization import DeserializationError
@@ -93,7 +93,7 @@ def _seen_by_a_device(repository: Contents) -> list[str]:
                     for path in repository.roles.targets(role).targets:
                         if updater.get_targetinfo(path) is None:
                             return [f"a device does not find it: {path}"]
-        except (NotBelieved, DownloadHTTPError) as error:
+        except (NotBelieved, DownloadError) as error:
             return [f"a device does not believe it: {error}"]
     return []
 
