@@ -16,6 +16,7 @@ from palmkit.delivery.document import MODEL, RELEASE, Fields, dump
 from palmkit.engine.errors import DeliveryError
 
 Arm = Literal["candidate", "control"]
+MOST_EPOCH = 1 << 53
 
 
 @dataclass(frozen=True)
@@ -53,7 +54,8 @@ class Candidate:
 class Policy:
     """What is to run where.
 
-    epoch: counts up with each change; a device never goes to a smaller one.
+    epoch: counts up with each change; a device goes to a smaller one only after another key was put
+    in the place of the rollout's.
     channels: candidates of each channel, the best first.
     floor: releases below it may not run (None: all may). revoked: sha256 of manifests or files, or
     releases, that may not run. retry_epoch: counting it up lets devices try anew what they put in
@@ -85,7 +87,7 @@ def parse(content: bytes) -> Policy:
     channels = fields.object("channels")
     policy = Policy(
         model=fields.text("model", MODEL),
-        epoch=fields.whole("epoch", 0),
+        epoch=fields.whole("epoch", 0, MOST_EPOCH),
         channels={
             name: tuple(_candidate(entry) for entry in channels.objects(name, 64))
             for name in channels.names()

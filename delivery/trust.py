@@ -99,6 +99,13 @@ class Remote:
         except KeyError:
             raise DeliveryError("sig_fail", f"{path}: expected a sha256, got none") from None
 
+    def keys_of(self, path: str) -> str:
+        """A digest of the keys that may sign a target; another one once a key was replaced.
+
+        Raises DeliveryError as info does.
+        """
+        return self._ask(lambda updater: updater.keys_of(path))
+
     def target(self, path: str) -> bytes:
         """The verified content of a small target, 1 MiB at most; kept for the next time.
 
@@ -170,6 +177,10 @@ def _prune(kept: Path) -> None:
         path.unlink(missing_ok=True)
 
 
+def _digest_of(keyids: Sequence[str]) -> str:
+    return hashlib.sha256(" ".join(sorted(keyids)).encode()).hexdigest()
+
+
 class _Updater(Updater):
     """python-tuf's client, with our clock and our way to write files."""
 
@@ -183,8 +194,7 @@ class _Updater(Updater):
 
     def _load_root(self) -> None:
         super()._load_root()
-        keys = sorted(self._trusted_set.root.roles[Timestamp.type].keyids)
-        self._clock.trust(hashlib.sha256(" ".join(keys).encode()).hexdigest())
+        self._clock.trust(_digest_of(self._trusted_set.root.roles[Timestamp.type].keyids))
         self._trusted_set.reference_time = self._clock.now()
 
     def find(self, path: str) -> TargetFile:
@@ -192,6 +202,12 @@ class _Updater(Updater):
         if target is None:
             raise Missing("download_fail", f"{path}: expected a signed target, got none")
         return target
+
+    def keys_of(self, path: str) -> str:
+        delegations = self._trusted_set.targets.delegations
+        for role, _ in delegations.get_roles_for_target(path) if delegations else ():
+            return _digest_of(self._trusted_set.targets.get_delegated_role(role).keyids)
+        raise Missing("download_fail", f"{path}: expected a signed target, got none")
 
     @property
     def snapshot_version(self) -> int:

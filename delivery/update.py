@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # What is known of the server, for all models together.
 FAILED, ASKED, STALE = "failed", "asked_not_before", "stale_since"
 CHECKED, LAST_ERROR = "checked", "last_error"
+ROLLOUT_KEYS = "rollout_keys"
 Progress: TypeAlias = Callable[[str, int, int], None]
 Prove: TypeAlias = Callable[[golden.Question], golden.Answer]
 
@@ -150,6 +151,12 @@ class Updates:
 
     def _update(self, model: str, channel: str, on_progress: Progress | None) -> None:
         document = self._policy(model)
+        keys = self._remote.keys_of(f"rollout/{model}.json")
+        if self._state.fact(ROLLOUT_KEYS) != keys:
+            # A thief of the old key may have signed an epoch that nobody can come after.
+            with self._state.transaction():
+                self._state.forget_epochs()
+                self._state.set_fact(ROLLOUT_KEYS, keys)
         policy = parse_policy(document)
         if policy.model != model:
             message = f"policy: expected one of {model}, got one of {policy.model}"

@@ -219,7 +219,9 @@ class Repository(Contents):
             return policy
 
     def _set(self, policy: Policy) -> Policy:
-        policy = replace(policy, epoch=policy.epoch + 1)
+        # A thief may have run ahead; with another rollout key devices begin anew.
+        epoch = policy.epoch + 1 if policy.epoch < policies.MOST_EPOCH else 1
+        policy = replace(policy, epoch=epoch)
         content = policy.dump()
         policies.parse(content)
         target = self._put(f"rollout/{policy.model}.json", content)

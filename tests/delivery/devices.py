@@ -70,6 +70,7 @@ class Published:
     limits: Limits = field(default_factory=Limits)
     fetched: list[str] = field(default_factory=list[str])
     asked: int = 0
+    keys: str = "keys of the rollout"
 
     def publish(
         self,
@@ -128,6 +129,9 @@ class Published:
         if path not in self.targets:
             raise Missing("download_fail", f"{path}: nobody signs such a target")
         return self.targets[path]
+
+    def keys_of(self, path: str) -> str:
+        return self.keys
 
     @property
     def version(self) -> str:

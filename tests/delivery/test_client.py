@@ -12,7 +12,7 @@ from palmkit import engine
 from palmkit.delivery import golden
 from palmkit.delivery.client import Client, Mode
 from palmkit.delivery.device import Release
-from palmkit.delivery.policy import Candidate
+from palmkit.delivery.policy import MOST_EPOCH, Candidate
 from palmkit.engine.errors import DeliveryError
 from tests.delivery.devices import MODEL, Devices, golden_bytes
 
@@ -199,6 +199,24 @@ def test_an_older_policy_is_refused(devices: Devices) -> None:
     with pytest.raises(DeliveryError, match="expected epoch 2, got 1") as error:
         client.refresh(MODEL)
     assert error.value.code == "rollback_attack"
+
+
+def test_another_rollout_key_ends_the_epochs_of_a_thief(devices: Devices) -> None:
+    released(devices, 2)
+    client = devices.client()
+    client.refresh(MODEL)
+    good = devices.published.policies[MODEL]
+    devices.published.offer(Candidate("2.0", 0), epoch=MOST_EPOCH)
+    client.refresh(MODEL)
+    devices.published.offer(Candidate("2.0", 100), epoch=good.epoch + 1)
+    with pytest.raises(DeliveryError, match=f"expected epoch {MOST_EPOCH}, got 2"):
+        client.refresh(MODEL)
+    devices.published.keys = "another key"
+    client.refresh(MODEL)
+    assert client.status(MODEL)["models"][0]["epoch"] == 2
+    devices.published.offer(Candidate("2.0", 100), epoch=1)
+    with pytest.raises(DeliveryError, match="expected epoch 2, got 1"):
+        client.refresh(MODEL)
 
 
 def test_a_release_below_the_embedded_one_is_not_taken(devices: Devices) -> None:

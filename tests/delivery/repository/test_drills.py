@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,12 +14,15 @@ from tuf.api.exceptions import LengthOrHashMismatchError
 from tuf.api.exceptions import RepositoryError as NotBelieved
 from tuf.api.metadata import Metadata, MetaFile, TargetFile
 
+from palmkit.delivery.policy import MOST_EPOCH
 from palmkit.delivery.repository import Repository, rotation
+from palmkit.delivery.repository.contents import stored_name
 from palmkit.delivery.repository.keys import key_signer, public_key, write_key
 from palmkit.delivery.repository.storage import sha256_of
-from palmkit.engine.errors import RepositoryError
+from palmkit.engine.errors import DeliveryError, RepositoryError
 from tests.delivery.releases import QUICK, make_repository, write_model
 from tests.delivery.tuf_device import Device
+from tests.delivery.worlds import MODEL, World, runs
 
 KEYS = ("root", "targets", "models", "rollout", "snapshot", "timestamp")
 ONLINE = ("rollout", "snapshot", "timestamp")
@@ -370,3 +374,30 @@ def test_recovery_from_a_model_role_run_far_ahead(tmp_path: Path) -> None:
     for name in ("models", *ONLINE):
         repository.rotate_key(name)
     assert device.get(repository.public, "models/doubler/1.0.0.json")
+
+
+def test_an_epoch_run_far_ahead_is_over_with_another_rollout_key(world: World) -> None:
+    """A thief of the rollout key signs the last epoch there is; the device is ours, over HTTP."""
+    client = world.with_first_release()
+    repository = world.repository
+    last = replace(repository.policy(MODEL), epoch=MOST_EPOCH).dump()
+    target = TargetFile(len(last), {"sha256": sha256_of(last)}, f"rollout/{MODEL}.json")
+    repository.storage.add(stored_name(target), last)
+    with repository.changing():
+        with repository.roles.edit_targets("rollout") as rollout:
+            rollout.targets[target.path] = target
+        repository.show()
+    world.show()
+    client.refresh(MODEL)
+    assert client.status(MODEL)["models"][0]["epoch"] == MOST_EPOCH
+
+    assert repository.promote(MODEL, "2.0.0").epoch == 1
+    world.show()
+    with pytest.raises(DeliveryError, match="expected epoch") as refused:
+        client.refresh(MODEL)
+    assert refused.value.code == "rollback_attack"
+    repository.rotate_key("rollout")
+    world.show()
+    client.refresh(MODEL)
+    assert client.status(MODEL)["models"][0]["epoch"] == 1
+    assert runs(client) == "2.0.0"
