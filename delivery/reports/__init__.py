@@ -33,6 +33,8 @@ __all__ = [
 ]
 
 _recorder: Recorder | None = None
+# What policies said before reports were turned on.
+_shares: dict[str, float] = {}
 
 
 class Runnable(Protocol):
@@ -70,6 +72,8 @@ def enable(
         return False
     if _recorder is not None:
         _recorder.close()
+    for model, share in _shares.items():
+        recorder.sampling(model, share)
     _recorder = recorder
     recorder.start()
     return True
@@ -127,9 +131,9 @@ class _Watched:
         self._runnable = runnable
         self._group = (model, release, arm)
 
-    def run(self, inputs: Mapping[str, Any]) -> Any:
+    def run(self, inputs: Mapping[str, Any], *options: Any) -> Any:
         started = perf_counter()
-        outputs = self._runnable.run(inputs)
+        outputs = self._runnable.run(inputs, *options)
         observe(*self._group, "infer_ms", (perf_counter() - started) * 1e3)
         return outputs
 
@@ -139,6 +143,7 @@ class _Watched:
 
 def sampling(model: str, share: float) -> None:
     """Keep to the share of the devices, 0..1, that a policy lets report on a model; 0: none."""
+    _shares[model] = share
     if _recorder is not None:
         _recorder.sampling(model, share)
 

@@ -265,8 +265,8 @@ class Recorder:
             self._flushes += 1
             wanted = self._flushes
             self._wake.notify_all()
-            done = self._wake.wait_for(lambda: self._flushed >= wanted, timeout_s)
-            return done and self._all_sent
+            self._wake.wait_for(lambda: self._flushed >= wanted or self._closed, timeout_s)
+            return self._flushed >= wanted and self._all_sent
 
     def close(self, erase: bool = False) -> None:
         """Write down what was counted, or erase all, and end the thread; within two seconds."""

@@ -16,7 +16,7 @@ from palmkit.delivery.reports.schema import Report
 from palmkit.delivery.reports.spool import LONGEST_WAIT_S, Spool
 
 if TYPE_CHECKING:
-    from requests import Response, Session
+    from requests import PreparedRequest, Response, Session
 
 BETWEEN_S = 0.1
 CONNECT_S, READ_S = 5.0, 15.0
@@ -49,6 +49,7 @@ class Sender:
     def headers(self) -> dict[str, str]:
         """What goes with each report, beside its length and the host's name."""
         return {
+            "Accept-Encoding": "identity",
             "Content-Type": "application/json",
             "Content-Encoding": "gzip",
             "User-Agent": f"palmkit/{self.facts.sdk}",
@@ -114,12 +115,18 @@ class Sender:
             url,
             data=body,
             headers=self.headers(),
+            auth=_nobody,
             timeout=(CONNECT_S, READ_S),
             allow_redirects=False,
             stream=True,
         )
         with response:
             return response.status_code, _retry_after(response)
+
+
+def _nobody(request: PreparedRequest) -> PreparedRequest:
+    """Instead of the names and passwords that requests looks for in the user's .netrc."""
+    return request
 
 
 def _retry_after(response: Response) -> float | None:

@@ -29,6 +29,7 @@ GROUP = ("face_detector", "1.1.0", "candidate")
 def off(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.delenv("PALMKIT_REPORTS", raising=False)
     monkeypatch.delenv("DO_NOT_TRACK", raising=False)
+    monkeypatch.setattr(reports, "_shares", dict[str, float]())
     yield
     reports.disable()
 
@@ -57,7 +58,12 @@ def test_off_until_enabled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> N
     assert threading.active_count() == threads
 
 
-def test_preview_shows_the_very_bytes_that_are_sent(tmp_path: Path, server: ReportServer) -> None:
+def test_preview_shows_the_very_bytes_that_are_sent(
+    tmp_path: Path, server: ReportServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    netrc = tmp_path / "netrc"
+    netrc.write_text("machine 127.0.0.1 login me password secret")
+    monkeypatch.setenv("NETRC", str(netrc))
     assert reports.enable(server.url, folder=tmp_path)
     reports.count(*GROUP, "load_ok", 3, previous="1.0.0")
     reports.count("face_mesh", "1.0.0", "embedded", "check_fail_dns")
@@ -70,7 +76,7 @@ def test_preview_shows_the_very_bytes_that_are_sent(tmp_path: Path, server: Repo
     assert post.url == server.url
     sent = server.headers[0]
     assert {name: sent.pop(name) for name in post.headers} == dict(post.headers)
-    assert set(sent) == {"Host", "Content-Length", "Accept-Encoding"}
+    assert set(sent) == {"Host", "Content-Length"}
     report = post.report
     assert [(r["code"], r["previous"], r["n"]) for r in report["rows"]] == [
         ("load_ok", "1.0.0", 3),
@@ -148,6 +154,13 @@ def test_the_environment_has_the_last_word(
     assert reports.enable(None, folder=tmp_path) is on
     reports.count(*GROUP, "load_ok")
     assert len(reports.preview()) == on
+
+
+def test_a_policy_of_before_counts(tmp_path: Path) -> None:
+    reports.sampling("face_detector", 0.0)
+    reports.enable(None, folder=tmp_path)
+    reports.count(*GROUP, "load_ok")
+    assert reports.preview() == []
 
 
 def test_disable_throws_away_what_waits(tmp_path: Path, server: ReportServer) -> None:

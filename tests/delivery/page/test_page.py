@@ -350,6 +350,7 @@ def test_what_was_opened_stays_open(browser: Browser, url: str) -> None:
     browser.click("#releases-hair summary")
     browser.run("document.getElementById('offer-hair-stable-1.0.0').focus()")
     browser.run("window.before = document.querySelector('#model-hair')")
+    scrolled = browser.run("scrollY")
     browser.run(
         "document.querySelector('#days').value = '7';"
         "document.querySelector('#days').dispatchEvent(new Event('change'))"
@@ -358,6 +359,8 @@ def test_what_was_opened_stays_open(browser: Browser, url: str) -> None:
     assert browser.run("document.querySelector('#releases-hair').open")
     assert browser.focused() == "offer-hair-stable-1.0.0"
     assert "last 7 days" in browser.text("#numbers-hair")
+    assert scrolled > 500
+    assert abs(browser.run("scrollY") - scrolled) < 100
 
 
 def test_empty_states_say_what_to_do(browser: Browser, tmp_path: Path) -> None:
