@@ -275,6 +275,25 @@ def test_a_folder_that_cannot_be_written_is_no_trouble(tmp_path: Path) -> None:
     reports.disable()
 
 
+def test_a_disk_that_takes_nothing_more_is_no_trouble(tmp_path: Path) -> None:
+    script = """
+import resource, signal, sys
+from palmkit.delivery import reports
+signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+resource.setrlimit(resource.RLIMIT_FSIZE, (0, resource.RLIM_INFINITY))
+assert reports.enable(None, folder=sys.argv[1])
+reports.count("face_detector", "1.1.0", "stable", "load_ok", 3)
+assert reports.preview() == []
+resource.setrlimit(resource.RLIMIT_FSIZE, (resource.RLIM_INFINITY, resource.RLIM_INFINITY))
+reports.count("face_detector", "1.1.0", "stable", "load_ok", 4)
+[post] = reports.preview()
+assert [row["n"] for row in post.report["rows"]] == [7], "what could not be written was kept"
+"""
+    command = [sys.executable, "-c", script, str(tmp_path)]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
 def test_memory_is_bounded_whatever_is_counted(tmp_path: Path) -> None:
     reports.enable(None, folder=tmp_path)
     for number in range(recorder.MOST_KEYS + 500):

@@ -15,7 +15,7 @@ from pathlib import Path
 from queue import Empty, SimpleQueue
 from typing import Any
 
-WAIT_S = 15.0
+WAIT_S = 30.0
 # The protocol is spoken on file descriptors 3 and 4.
 START = """
 import fcntl, os, sys
