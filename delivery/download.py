@@ -129,7 +129,7 @@ class _Job:
         return path or self._get(file.name, file.size, file.sha256)
 
     def decrypt(self, file: File, path: Path, key: bytes | None) -> Path:
-        """The file decrypted; the encrypted one is dropped."""
+        """The file decrypted, for this user alone; the encrypted one is dropped."""
         from palmkit.delivery import encryption
 
         entry = file.encryption
@@ -139,12 +139,14 @@ class _Job:
             raise DeliveryError("download_fail", message)
         store = self._store
         store.reserve(entry.plain_size)
+        part = store.part(entry.plain_sha256)
+        part.touch(mode=0o600)
         try:
-            encryption.decrypt(path, store.part(entry.plain_sha256), key)
+            encryption.decrypt(path, part, key)
         except (DeliveryError, ValueError):
             store.discard(entry.plain_sha256)
             raise
-        plain = store.commit(entry.plain_sha256)
+        plain = store.commit(entry.plain_sha256, 0o400)
         path.unlink(missing_ok=True)
         return plain
 

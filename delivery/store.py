@@ -115,9 +115,10 @@ class BlobStore:
         _remove(self.part(sha256))
         _remove(self._temporary(sha256, "json"))
 
-    def commit(self, sha256: str) -> Path:
+    def commit(self, sha256: str, mode: int = 0o444) -> Path:
         """Make the part the file if its content, read back from disk, is right.
 
+        mode: who may read it.
         Raises DeliveryError (hash_mismatch); the part is then gone.
         """
         part, path = self.part(sha256), self._place(sha256)
@@ -128,7 +129,7 @@ class BlobStore:
                 self.discard(sha256)
                 raise DeliveryError("hash_mismatch", f"expected sha256 {sha256}, got {got}")
             os.utime(part, (_mark(sha256), _mark(sha256)))
-            part.chmod(0o444)
+            part.chmod(mode)
             path.parent.mkdir(parents=True, exist_ok=True)
             os.replace(part, path)
             durable.sync_folder(path.parent)

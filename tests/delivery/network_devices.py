@@ -21,10 +21,10 @@ from tests.delivery.tuf_repository import TufRepository
 
 # The same rules as those of a device, in less time.
 QUICK = Limits(
-    connect_timeout_s=0.5,
-    read_timeout_s=0.4,
-    headers_timeout_s=0.5,
-    window_s=0.4,
+    connect_timeout_s=2.0,
+    read_timeout_s=1.0,
+    headers_timeout_s=1.0,
+    window_s=0.6,
     first_wait_s=0.01,
     longest_wait_s=0.3,
 )

@@ -127,6 +127,7 @@ def test_an_encrypted_model_is_fetched_and_kept_plain(
     device = Device(tmp_path / "store", server)
     path = device.fetch(file, key=KEY)
     assert path.read_bytes() == CONTENT
+    assert path.stat().st_mode & 0o777 == 0o400, "for this user alone"
     assert device.store.size_bytes() == len(CONTENT), "only once"
     assert device.fetch(file) == path and len(server.requests) == 1
 

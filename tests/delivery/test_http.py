@@ -32,7 +32,7 @@ def error_of(server: FaultServer, fault: Fault | None = None, limits: Limits = Q
     began = time.monotonic()
     with pytest.raises(HttpError) as caught:
         get(server, fault, limits)
-    assert time.monotonic() - began < 3
+    assert time.monotonic() - began < 10
     return caught.value
 
 
