@@ -16,7 +16,7 @@ INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench fuzz soak crash-sweep sanitize arm64 wheel check-wheel clean
+.PHONY: help demo test lint bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -46,6 +46,12 @@ soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video: memory stays the
 
 crash-sweep: .venv/.dev ## end the delivery client, or fill the disk, at every change to the disk
 	CRASH_POINTS=all $(VENV) -m pytest tests/delivery/test_crashes.py -s -o faulthandler_timeout=0 $(ARGS)
+
+fleet: .venv/.dev ## how many of 100,000 simulated devices run a bad release before it is stopped
+	$(VENV) -m tests.delivery.server.fleet $(ARGS)
+
+load: .venv/.dev ## how many reports a second the server takes, on SQLite and PostgreSQL
+	$(VENV) -m tests.delivery.server.load $(ARGS)
 
 sanitize: .venv/.dev ## the kernels' tests under the sanitizers; SANITIZER=thread for races
 	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=$(SANITIZER) \

@@ -11,6 +11,7 @@ from filelock import FileLock
 from sqlalchemy import Engine
 
 from palmkit.delivery.repository import Repository
+from palmkit.delivery.repository.storage import write_durably
 from palmkit.delivery.server.app import Server, Settings
 from palmkit.delivery.server.database import connect, migrate
 from palmkit.delivery.server.rollouts import Gates
@@ -31,6 +32,11 @@ class Place:
     def repository(self) -> Path:
         """The folder of the repository and its keys."""
         return self.folder / "repository"
+
+    @property
+    def root(self) -> Path:
+        """The newest root: what an app is given to begin with."""
+        return self.folder / "root.json"
 
     @property
     def token(self) -> Path:
@@ -91,6 +97,8 @@ def prepare(
     with FileLock(place.folder / "start.lock"):
         token = read_token(place.token)
         repository = open_repository(place.repository) if signs else None
+        if repository:
+            write_durably(place.root, [repository.root()])
     engine = connect(place.database_url)
     migrate(engine)
     settings = Settings(token, gates or Gates(), kept_days)

@@ -150,16 +150,26 @@ def _report_errors(dsn: str) -> None:
 
 
 def _welcome(options: argparse.Namespace, place: Place, repository: Repository | None) -> str:
+    from palmkit.delivery.server.start import PASSPHRASE, public_of
+
     url = f"http://{options.host}:{options.port}"
     lines = [f"page      {url}/admin/", f"token     {place.token}", f"reports   {url}/v1/reports"]
     if repository is None:
         return "\n".join(lines)
-    lines += [f"devices   {url}/", f"root      {place.repository}/public/metadata/1.root.json"]
+    lines += [
+        f"devices   {url if public_of(repository) else repository.storage}/",
+        f"root      {place.root}, to be given to the app",
+    ]
+    if not os.environ.get(PASSPHRASE):
+        lines += [
+            f"keys      {place.repository}/keys, in the clear: ${PASSPHRASE} encrypts new ones"
+        ]
     if not repository.models():
         lines += [
             "",
             "next, in another terminal:",
-            f"  palmkit models publish face_detector 1.1.0 FILE.palm -r {place.repository}",
-            f"  palmkit models promote face_detector 1.1.0 --percent 5 -r {place.repository}",
+            f"  export PALMKIT_REPOSITORY={place.repository}",
+            "  palmkit models publish face_detector 1.1.0 FILE.palm",
+            "  palmkit models promote face_detector 1.1.0 --percent 5",
         ]
     return "\n".join(lines)

@@ -4,7 +4,7 @@ from tests.delivery.server.fleet import simulate
 
 
 def test_a_release_that_crashes_is_stopped_before_most_of_its_share_runs_it() -> None:
-    outcome = simulate(8000, broken=1.0, percent=5.0, hours=30.0, look_min=10)
+    outcome = simulate(8000, broken=1.0, percent=5.0, hours=44.0, look_min=10)
     assert outcome.stopped is not None and outcome.stopped.action == "recall"
     assert outcome.stopped_after_h is not None and outcome.stopped_after_h < 8
     # Far fewer than the 5 %: after the stop only devices that had it ready for their next start.

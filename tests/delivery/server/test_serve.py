@@ -102,7 +102,8 @@ def test_one_command_makes_all_that_is_missing(tmp_path: Path) -> None:
     assert token not in told
     for secret in (folder / "admin-token", *(folder / "repository" / "keys").glob("*.pem")):
         assert stat.S_IMODE(secret.stat().st_mode) == 0o600, secret
-    root = (folder / "repository" / "public" / "metadata" / "1.root.json").read_bytes()
+    root = (folder / "root.json").read_bytes()
+    assert "in the clear" in told
     with serving(folder) as (url, _):
         # The same keys, token and counts after a restart.
         assert requests.get(f"{url}/metadata/1.root.json", timeout=10).content == root
