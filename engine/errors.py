@@ -5,6 +5,7 @@ PalmError
   UnsupportedError    the converter or the backend has no rule for something in the model
   ShapeError          a tensor is not what the op or the model takes
   ImageError          the picture cannot be read, or is not a picture
+  TableError          a table has a row or a column that is not what it should be
   BackendError        the device is missing, or it failed
   DeliveryError       a model could not be fetched, believed or kept; says why by a code
   RepositoryError     a repository of releases cannot do what it was asked to
@@ -31,6 +32,10 @@ class ShapeError(PalmError, ValueError):
 
 class ImageError(PalmError, ValueError):
     """A picture cannot be read, or an array is not a picture."""
+
+
+class TableError(PalmError, ValueError):
+    """A row or a column of a table is missing or not what it should be: names both."""
 
 
 class BackendError(PalmError):

@@ -1,4 +1,4 @@
-"""Ready-made vision kits: `kits.detect_faces("group.jpg")`.
+"""Ready-made vision and ranking kits: `kits.detect_faces("group.jpg")`.
 
 Every name is imported on first use, so that importing this package costs next to nothing.
 """
@@ -7,7 +7,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from palmkit.engine.errors import ImageError, PalmError
+    from palmkit.engine.errors import ImageError, PalmError, TableError
     from palmkit.kits import draw
     from palmkit.kits.face.kit import FaceDetector, detect_faces
     from palmkit.kits.face.mesh_kit import FaceMesh, face_mesh
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
         segment_portrait,
     )
     from palmkit.kits.portrait.result import Mask
+    from palmkit.kits.ranking.kit import Reranker, rerank
+    from palmkit.kits.ranking.result import Ranking
+    from palmkit.kits.ranking.schema import Schema
     from palmkit.kits.results import Face, Faces, Hand, Hands
 
 __all__ = [
@@ -36,12 +39,17 @@ __all__ = [
     "Mask",
     "PalmError",
     "PortraitSegmenter",
+    "Ranking",
+    "Reranker",
+    "Schema",
+    "TableError",
     "detect_faces",
     "draw",
     "face_mesh",
     "gestures",
     "read_image",
     "recognize_gestures",
+    "rerank",
     "segment_hair",
     "segment_portrait",
     "write_image",
@@ -60,12 +68,17 @@ _HOMES = {
     "Mask": "palmkit.kits.portrait.result",
     "PalmError": "palmkit.engine.errors",
     "PortraitSegmenter": "palmkit.kits.portrait.kit",
+    "Ranking": "palmkit.kits.ranking.result",
+    "Reranker": "palmkit.kits.ranking.kit",
+    "Schema": "palmkit.kits.ranking.schema",
+    "TableError": "palmkit.engine.errors",
     "detect_faces": "palmkit.kits.face.kit",
     "draw": "palmkit.kits.draw",
     "face_mesh": "palmkit.kits.face.mesh_kit",
     "gestures": "palmkit.kits.hands.gestures",
     "read_image": "palmkit.kits.image",
     "recognize_gestures": "palmkit.kits.hands.kit",
+    "rerank": "palmkit.kits.ranking.kit",
     "segment_hair": "palmkit.kits.portrait.kit",
     "segment_portrait": "palmkit.kits.portrait.kit",
     "write_image": "palmkit.kits.image",

@@ -23,6 +23,9 @@ COMMANDS = (
     "portrait",
     "hair",
     "gesture",
+    "rerank",
+    "rerank_train",
+    "rerank_evaluate",
     "convert",
     "info",
     "check",
@@ -44,6 +47,7 @@ examples:
   palmkit face clip.mp4 -o found.mp4       a video, faces numbered
   palmkit portrait me.jpg -o away.jpg --background blur
   palmkit gesture me.jpg --json            hands, and what they show
+  palmkit rerank page.json --json          a page of items, by what the user did
   palmkit convert net.onnx -o net.palm     a model of another kind
   palmkit check net.palm --source net.onnx does it give the same numbers
   palmkit info net.palm                    what is in a model
@@ -56,7 +60,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; returns the exit code."""
     try:
         try:
-            options = _parser().parse_args(arguments)
+            options = _parser().parse_args(
+                _joined(sys.argv[1:] if arguments is None else arguments)
+            )
             # The limit on pixels is ours; Pillow's warning would be a second line about it.
             warnings.filterwarnings("ignore", module="PIL")
             code = _run(options)
@@ -83,6 +89,14 @@ def _run(options: argparse.Namespace) -> int:
     except (PalmError, OSError, ImportError) as error:
         complain(error)
         return 1
+
+
+def _joined(arguments: Sequence[str]) -> list[str]:
+    """Commands of two words, such as "rerank train", as one argument."""
+    two = "_".join(arguments[:2])
+    if two in COMMANDS and len(arguments) > 1:
+        return [" ".join(arguments[:2]), *arguments[2:]]
+    return list(arguments)
 
 
 def _parser() -> argparse.ArgumentParser:

@@ -1,0 +1,145 @@
+"""palmkit rerank: re-order pages of items by what the user did."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TextIO
+
+from palmkit.kits.cli.command import Commands, add_command, complain, progress_bar
+
+if TYPE_CHECKING:
+    from palmkit.kits.ranking.kit import Reranker
+    from palmkit.kits.ranking.schema import Schema
+
+DESCRIPTION = """\
+Re-order pages of items by what the user did just before. A FILE is a log (.jsonl, .csv, .tsv,
+.parquet; also .gz): its events are observed, its pages re-ordered, one result a page. A .json file
+is one page: {"items": [...], "history": [...], "context": {...}}.
+
+palmkit rerank train LOG... -o model.palm learns a model from one's own log, palmkit rerank evaluate
+LOG says what another policy would have earned; each has a --help.
+"""
+EXAMPLES = """\
+  palmkit rerank page.json                          the ids in their new order
+  palmkit rerank page.json --json --why             {"order": [...], "scores": [...], ...}
+  palmkit rerank log.jsonl --model my.palm --json   each page of a log, by a model of one's own
+  palmkit rerank log.csv.gz --schema schema.json --json -o orders.jsonl
+  palmkit rerank log.jsonl --propose                the schema that is proposed for a log
+"""
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = add_command(
+        commands,
+        "rerank",
+        run,
+        help="re-order pages of items by what the user did",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    parser.add_argument("files", nargs="+", metavar="FILE", help="a page (.json) or a log")
+    parser.add_argument("--model", metavar="FILE", help="a model of one's own (the one shipped)")
+    add_schema(parser)
+    parser.add_argument("--propose", action="store_true", help="print the schema and do no more")
+    parser.add_argument("--why", action="store_true", help="also what each score owes to what")
+    parser.add_argument("--json", action="store_true", help="one JSON object a page")
+    parser.add_argument("-o", "--output", metavar="OUT", help="write there instead of printing")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def add_schema(parser: argparse.ArgumentParser) -> None:
+    """The option that says what columns mean."""
+    parser.add_argument(
+        "--schema",
+        metavar="FILE",
+        help="JSON that says what the columns mean (the model's, or what --propose proposes)",
+    )
+
+
+def run(options: argparse.Namespace) -> int:
+    """Re-order the pages; a file that cannot be read does not stop the others."""
+    from palmkit.engine.errors import PalmError
+    from palmkit.engine.replacing import replacing
+    from palmkit.kits.ranking.kit import Reranker
+    from palmkit.kits.ranking.schema import Schema
+
+    schema = Schema.load(options.schema) if options.schema else None
+    if options.propose:
+        for file in options.files:
+            print((schema or _proposed(Path(file))).to_json())
+        return 0
+    failed = False
+    reranker = Reranker(options.model, schema)
+    target = nullcontext() if options.output is None else replacing(options.output)
+    with target as part, progress_bar(None, "page", options.quiet) as bar:
+        with nullcontext() if part is None else part.open("w", encoding="utf-8") as out:
+            for file in options.files:
+                try:
+                    for number, facts in _pages(Path(file), reranker, options.why):
+                        _tell(options.json, {"file": file, "row": number, **facts}, out)
+                        bar.update()
+                except (PalmError, OSError, ValueError) as error:
+                    complain(error if isinstance(error, OSError) else f"{file}: {error}")
+                    failed = True
+        if failed and part is not None:
+            # What was asked for is not whole.
+            part.unlink()
+            return 1
+    return int(failed)
+
+
+def _proposed(file: Path) -> Schema:
+    from palmkit.kits.ranking.schema import Schema
+
+    if file.suffix != ".json":
+        return Schema.infer(file)
+    return Schema.infer(_read_page(file)["items"])
+
+
+def _read_page(file: Path) -> dict[str, Any]:
+    from palmkit.engine.errors import TableError
+
+    try:
+        page = json.loads(file.read_text(encoding="utf-8"))
+    except (ValueError, RecursionError):
+        raise TableError("expected JSON") from None
+    if not isinstance(page, dict) or not isinstance(page.get("items"), list):
+        raise TableError('expected an object with "items"')
+    return page  # pyright: ignore[reportUnknownVariableType]
+
+
+def _pages(file: Path, reranker: Reranker, why: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Of each page the number of its first row, and what came of it."""
+    from palmkit.kits.ranking.kit import Reranker
+    from palmkit.kits.ranking.log import read_pages, read_rows
+
+    if file.suffix == ".json":
+        page = _read_page(file)
+        found = reranker.rerank(
+            page["items"], page.get("history") or (), page.get("context"), why=why
+        )
+        yield 0, found.to_dict()
+        return
+    schema = reranker.schema
+    if schema is None:
+        schema = _proposed(file)
+        reranker = Reranker(reranker.source, schema)
+    for shown in read_pages(read_rows(file), schema):
+        found = reranker.rerank(shown.items, shown.history, shown.context, why=why)
+        yield shown.number, found.to_dict()
+
+
+def _tell(as_json: bool, facts: dict[str, Any], out: TextIO | None) -> None:
+    if as_json:
+        print(json.dumps(facts), file=out)
+        return
+    cold = " (the server's order: nothing is known of the user)" if facts["cold"] else ""
+    print(f"{facts['file']}, row {facts['row']}: {' '.join(facts['order'])}{cold}", file=out)
+    for name, reasons in zip(facts["order"], facts.get("why", ()), strict=False):
+        told = ", ".join(f"{group} {value:+.2f}" for group, value in list(reasons.items())[:4])
+        print(f"  {name}: {told}", file=out)

@@ -1,0 +1,244 @@
+"""Logs of what was shown and done: JSON Lines, CSV or Parquet, read row by row.
+
+A log is in order of time. A row is either an event (its kind, time, item id and what else is known
+of the item), or shows a page, in one of two forms:
+
+* JSON: `{"items": [{...}, ...], "chosen": [id, ...], "context": {...}, "session": .., "time": ..}`;
+  chosen may also hold `{"id": ..., "event": "buy"}`, and "history" stands for the session's earlier
+  rows.
+* A table: rows that follow one another with the same value in the schema's `page` column are the
+  items of one page, `label` says which were chosen; rows without a page are events.
+
+What was chosen becomes an event of its session, after the page.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import json
+import os
+from collections import OrderedDict, deque
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Any, TextIO, cast
+
+from palmkit.engine.errors import TableError
+from palmkit.kits.ranking.schema import Schema
+from palmkit.kits.ranking.table import Columns
+
+SUFFIXES = (".jsonl", ".ndjson", ".csv", ".tsv", ".parquet")
+# Sessions remembered at a time; the one that was quiet for longest is forgotten first.
+SESSIONS = 100_000
+Row = dict[str, Any]
+
+
+@dataclass
+class Page:
+    """A page as it was shown, with what came before it.
+
+    labels: 1 where an item was chosen, 0 elsewhere, one an item. number: of its first row in the
+    log. start: time of the session's first row.
+    """
+
+    items: list[Row]
+    history: list[Row]
+    context: Row
+    labels: list[float]
+    session: str
+    time: float
+    start: float
+    number: int
+
+
+@dataclass
+class _Session:
+    start: float
+    events: deque[Row] = field(default_factory=lambda: deque[Row](maxlen=100))
+
+
+def read_rows(path: str | os.PathLike[str]) -> Iterator[Row]:
+    """The rows of a log, one at a time; .gz is unpacked on the way.
+
+    Numbers in CSV stay text, which a schema's columns take; an empty cell is a missing value.
+    Raises TableError naming the row for what cannot be read, OSError as open does, ImportError if
+    Parquet is read without pyarrow (extra `rerank`).
+    """
+    file = Path(path)
+    suffix = Path(file.stem).suffix.lower() if file.suffix == ".gz" else file.suffix.lower()
+    if suffix == ".parquet":
+        yield from _parquet(file)
+        return
+    if suffix not in SUFFIXES:
+        raise TableError(f"log: expected one of {', '.join(SUFFIXES)}, or one with .gz: {file}")
+    with _open(file) as text:
+        reader = _json(text) if suffix in (".jsonl", ".ndjson") else _csv(text, suffix == ".tsv")
+        try:
+            yield from reader
+        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+            raise TableError(f"log: {error}: {file}") from None
+
+
+def _open(file: Path) -> TextIO:
+    if file.suffix == ".gz":
+        return cast(TextIO, gzip.open(file, "rt", encoding="utf-8", newline=""))
+    return file.open(encoding="utf-8", newline="")
+
+
+def _json(text: TextIO) -> Iterator[Row]:
+    for number, line in enumerate(text):
+        if not line.strip():
+            continue
+        try:
+            row = json.loads(line)
+        except (ValueError, RecursionError):
+            raise TableError(f"log: row {number}: expected JSON: {line[:60]!r}") from None
+        if not isinstance(row, dict):
+            raise TableError(f"log: row {number}: expected an object, got {type(row).__name__}")
+        yield cast(Row, row)
+
+
+def _csv(text: TextIO, tabs: bool) -> Iterator[Row]:
+    reader = csv.DictReader(text, delimiter="\t" if tabs else ",")
+    try:
+        for number, row in enumerate(reader):
+            if None in row or None in row.values():
+                expected = len(reader.fieldnames or ())
+                raise TableError(f"log: row {number}: expected {expected} cells")
+            yield {name: value if value != "" else None for name, value in row.items()}
+    except csv.Error as error:
+        raise TableError(f"log: line {reader.line_num}: {error}") from None
+
+
+def _parquet(file: Path) -> Iterator[Row]:
+    try:
+        from pyarrow import ArrowException, parquet  # pyright: ignore
+    except ImportError:
+        raise ImportError('Parquet needs pyarrow: pip install "palmkit[rerank]"') from None
+    try:
+        with parquet.ParquetFile(file) as opened:
+            for batch in opened.iter_batches(batch_size=4096):
+                yield from batch.to_pylist()
+    except ArrowException as error:
+        raise TableError(f"log: {error}: {file}") from None
+
+
+def head(path: str | os.PathLike[str], count: int = 10_000) -> list[Row]:
+    """The first rows of a log."""
+    return list(islice(read_rows(path), count))
+
+
+def read_pages(rows: Iterable[Row], schema: Schema) -> Iterator[Page]:
+    """The pages of a log, each with what its session did before it.
+
+    Raises TableError naming the row for a page without items, without time or with a time that
+    lies before an earlier row of its session.
+    """
+    sessions: OrderedDict[str, _Session] = OrderedDict()
+    flat: list[Row] = []
+    begin = 0
+    for number, row in enumerate(rows):
+        page = row.get(schema.page)
+        if flat and page != flat[0].get(schema.page):
+            yield _flat_page(flat, schema, sessions, begin)
+            flat = []
+        if isinstance(row.get("items"), list):
+            yield _nested_page(row, schema, sessions, number)
+        elif page is not None and page != "" and schema.label in row:
+            begin = begin if flat else number
+            flat.append(row)
+        else:
+            _session(row, schema, sessions, number)[1].events.append(row)
+    if flat:
+        yield _flat_page(flat, schema, sessions, begin)
+
+
+def _session(
+    row: Row, schema: Schema, sessions: OrderedDict[str, _Session], number: int
+) -> tuple[str, _Session, float]:
+    columns = Columns("log", [row])
+    try:
+        time = float(columns.numbers(schema.time)[0])
+        name = columns.texts(schema.session)[0] or ""
+    except TableError as error:
+        raise TableError(str(error).replace("row 0", f"row {number}", 1)) from None
+    if time != time:
+        raise TableError(f"log: row {number}, column {schema.time}: expected a time, got nothing")
+    # Rows without a session have nothing to do with one another.
+    found = sessions.pop(name, None) if name else None
+    if found is None:
+        found = _Session(time)
+    elif found.events and time < _time(found.events[-1], schema):
+        raise TableError(
+            f"log: row {number}, column {schema.time}: expected order of time in a session: {time}"
+        )
+    if name:
+        sessions[name] = found
+        if len(sessions) > SESSIONS:
+            sessions.popitem(last=False)
+    return name, found, time
+
+
+def _time(event: Row, schema: Schema) -> float:
+    return float(event[schema.time])
+
+
+def _nested_page(
+    row: Row, schema: Schema, sessions: OrderedDict[str, _Session], number: int
+) -> Page:
+    name, session, time = _session(row, schema, sessions, number)
+    items = cast("list[Row]", row["items"])
+    if not items or not all(isinstance(item, Mapping) for item in items):
+        raise TableError(f"log: row {number}, column items: expected dicts: {str(items)[:60]}")
+    chosen: dict[str, str] = {}
+    for each in cast("list[Any]", row.get("chosen") or []):
+        is_dict = isinstance(each, Mapping)
+        given = cast("Mapping[str, Any]", each) if is_dict else {schema.id: each}
+        key = Columns(f"log: row {number}, chosen", [given]).ids(schema.id)[0]
+        chosen[key] = str(given.get(schema.event, row.get(schema.event) or "click"))
+    keys = Columns(f"log: row {number}, items", items).ids(schema.id)
+    history = row.get("history")
+    context = row.get("context")
+    page = Page(
+        items=items,
+        history=list(session.events) if history is None else cast("list[Row]", history),
+        context={**(context if isinstance(context, dict) else {}), schema.time: time},
+        labels=[float(key in chosen) for key in keys],
+        session=name,
+        time=time,
+        start=session.start,
+        number=number,
+    )
+    for key, item in zip(keys, items, strict=True):
+        if key in chosen:
+            session.events.append({**item, schema.time: time, schema.event: chosen[key]})
+    return page
+
+
+def _flat_page(
+    rows: list[Row], schema: Schema, sessions: OrderedDict[str, _Session], number: int
+) -> Page:
+    name, session, time = _session(rows[0], schema, sessions, number)
+    try:
+        labels = Columns("log", rows).numbers(schema.label)
+    except TableError as error:
+        raise TableError(f"page at row {number}: {error}") from None
+    context = {key: rows[0].get(key) for key in schema.context}
+    chosen = [label > 0 for label in labels.tolist()]
+    page = Page(
+        items=rows,
+        history=list(session.events),
+        context={**context, schema.time: time},
+        labels=[float(each) for each in chosen],
+        session=name,
+        time=time,
+        start=session.start,
+        number=number,
+    )
+    for item, is_chosen in zip(rows, chosen, strict=True):
+        if is_chosen:
+            event = item.get(schema.event) or "click"
+            session.events.append({**item, schema.time: time, schema.event: event})
+    return page

@@ -1,0 +1,201 @@
+"""The network on the engine: from what it sees to scores."""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_left
+from dataclasses import dataclass, replace
+from typing import Any, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.errors import ModelError, PalmError
+from palmkit.kits.kit import Runnable
+from palmkit.kits.ranking.features import Inputs, Layout
+from palmkit.kits.ranking.schema import Schema
+from palmkit.kits.ranking.table import Floats
+
+# Pages are filled up to these sizes, so that few plans serve all; beyond, to the next power of 2.
+SIZES = (8, 16, 24, 32, 40, 50, 64, 80, 100, 128, 192, 256, 384, 512, 768, 1024)
+# What Layout.build makes of a page, then which rows of it there are.
+INPUTS = ("items", "item_codes", "events", "event_codes", "links", "present", "happened")
+
+
+@dataclass(frozen=True)
+class Description:
+    """What a model file's metadata says of a re-ranker.
+
+    vocabulary: of the schema's categories, then of its context: text to code.
+    """
+
+    name: str
+    version: str
+    layout: Layout
+    vocabulary: list[dict[str, int]]
+
+    @classmethod
+    def of(cls, model: Runnable) -> Description:
+        """Raises ModelError if the model is not a re-ranker."""
+        said = model.metadata
+        if said.get("kit") != "rerank":
+            raise ModelError(f"expected a model of the rerank kit: {said.get('kit', '')!r}")
+        try:
+            facts = json.loads(said["layout"])
+            schema = Schema.from_json(json.dumps(facts["schema"]))
+            if facts["scope"] not in ("any", "own") or not 1 <= int(facts["length"]) <= 10_000:
+                raise ValueError(f"scope {facts['scope']!r}, length {facts['length']!r}")
+            layout = Layout(
+                schema, facts["scope"], bool(facts["with_position"]), int(facts["length"])
+            )
+            vocabulary = [
+                {str(word): int(code) for word, code in words.items()}
+                for words in facts["vocabulary"]
+            ]
+            if facts["scope"] == "own" and len(vocabulary) != len(schema.categories) + len(
+                schema.context
+            ):
+                raise ValueError("vocabulary: not one for each category and context")
+        except (KeyError, TypeError, ValueError, AttributeError, PalmError) as error:
+            raise ModelError(f"metadata layout: not that of a re-ranker: {error}") from None
+        return cls(said.get("name", "reranker"), said.get("version", ""), layout, vocabulary)
+
+    def metadata(self) -> dict[str, str]:
+        """As of reads it."""
+        layout = self.layout
+        facts: dict[str, Any] = {
+            "schema": json.loads(layout.schema.to_json()),
+            "scope": layout.scope,
+            "with_position": layout.with_position,
+            "length": layout.length,
+            "vocabulary": self.vocabulary,
+        }
+        return {
+            "kit": "rerank",
+            "name": self.name,
+            "version": self.version,
+            "layout": json.dumps(facts),
+        }
+
+    def fitted(self, schema: Schema | None) -> Layout | None:
+        """The layout for a schema; None: that of each page is to be inferred.
+
+        Raises ValueError if the model was trained on another schema.
+        """
+        own = self.layout.schema
+        if self.layout.scope == "any":
+            if schema is None:
+                return None
+            return replace(self.layout, schema=replace(schema, events=own.events))
+        if schema is None:
+            return self.layout
+        for name in ("categories", "numbers", "embeddings", "context", "events"):
+            if getattr(schema, name) != getattr(own, name):
+                raise ValueError(
+                    f"schema: the model was trained with {name} {getattr(own, name)}, "
+                    f"got {getattr(schema, name)}"
+                )
+        for name in ("position", "price", "score"):
+            if (getattr(schema, name) is None) != (getattr(own, name) is None):
+                raise ValueError(f"schema: the model was trained {_with(own, name)}")
+        return replace(self.layout, schema=schema)
+
+
+def _with(schema: Schema, name: str) -> str:
+    return f"without a {name}" if getattr(schema, name) is None else f"with a {name}"
+
+
+class Scorer:
+    """Runs a model on pages; may be used by many threads at a time."""
+
+    def __init__(self, model: Runnable) -> None:
+        """Raises ModelError if its inputs are not those of a re-ranker."""
+        self._model = model
+        self.description = Description.of(model)
+        inputs = getattr(model, "inputs", {})
+        self._wanted = [name for name in INPUTS if name in inputs] or list(INPUTS)
+        layout = self.description.layout
+        for name, width in (("items", len(layout.features)), ("events", len(layout.traits))):
+            type = inputs.get(name)
+            if type is not None and type.shape[-1] != width:
+                raise ModelError(f"input {name}: expected float32[b, n, {width}], got {type}")
+
+    def score(self, inputs: Inputs, length: int) -> Floats:
+        """float32[n], the score of each item. length: of events, see Layout."""
+        scores: Floats = self._run(inputs, length, inputs.items[None])[0]
+        return scores
+
+    def contributions(
+        self, inputs: Inputs, length: int, groups: dict[str, NDArray[np.int64]]
+    ) -> list[dict[str, float]]:
+        """Of each item, what its score would lose if a group of features were the page's mean.
+
+        Leave-one-covariate-out (Lei et al., 2018): one run for each group, in one batch; "sequence"
+        is what attention to the events adds. Strongest first.
+        """
+        items = np.repeat(inputs.items[None], 1 + len(groups), axis=0)
+        for row, columns in enumerate(groups.values(), 1):
+            items[row][:, columns] = inputs.items[:, columns].mean(axis=0)
+        scores = self._run(inputs, length, items)
+        nothing = replace(
+            inputs,
+            events=inputs.events[:1],
+            event_codes=inputs.event_codes[:1],
+            links=inputs.links[:, :, :1],
+        )
+        without = self._run(nothing, length, inputs.items[None])
+        # Only differences within a page mean something.
+        lost = scores[0] - np.concatenate([scores[1:], without])
+        lost = lost - lost.mean(axis=1, keepdims=True)
+        names = [*groups, "sequence"]
+        found: list[dict[str, float]] = []
+        for each in lost.T:
+            strongest = np.argsort(-np.abs(each), kind="stable")
+            found.append({names[at]: float(each[at]) for at in strongest})
+        return found
+
+    def _run(self, inputs: Inputs, length: int, items: Floats) -> Floats:
+        """float32[b, n] for float32[b, n, features] of the same page and history."""
+        size, count = items.shape[:2]
+        room = _room(count)
+        seen = len(inputs.events)
+        arrays: dict[str, NDArray[Any]] = {
+            "items": _filled(items, (size, room, items.shape[2])),
+            "item_codes": _filled(
+                inputs.item_codes[None], (size, room, inputs.item_codes.shape[1])
+            ),
+            "events": _filled(inputs.events[None], (size, 1 + length, inputs.events.shape[1])),
+            "event_codes": _filled(
+                inputs.event_codes[None], (size, 1 + length, inputs.event_codes.shape[1])
+            ),
+            "links": _filled(inputs.links[None], (size, len(inputs.links), room, 1 + length)),
+            "present": _first(size, room, count),
+            "happened": _first(size, 1 + length, seen),
+        }
+        found = self._model.run({name: arrays[name] for name in self._wanted}).get("scores")
+        if found is None or found.shape != (size, room) or not np.isfinite(found).all():
+            got = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
+            raise ModelError(f"output scores: expected finite float32[{size}, {room}], got {got}")
+        return cast(Floats, found[:, :count])
+
+
+def _room(count: int) -> int:
+    if count <= SIZES[-1]:
+        return SIZES[bisect_left(SIZES, count)]
+    return 1 << (count - 1).bit_length()
+
+
+def _filled(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
+    """Zeros of a shape with the array, for each of the batch, at their beginning."""
+    if array.shape == shape:
+        return array
+    found = np.zeros(shape, array.dtype)
+    found[(slice(None), *(slice(size) for size in array.shape[1:]))] = array
+    return found
+
+
+def _first(size: int, room: int, count: int) -> Floats:
+    """float32[size, room]: ones for the first `count`."""
+    found = np.zeros((size, room), np.float32)
+    found[:, :count] = 1
+    return found

@@ -1,0 +1,1 @@
+"""The re-ranker: a listwise network with attention over what the user did, and its recipe."""

@@ -1,0 +1,101 @@
+"""From trained weights to a model file: ONNX first, then our own format."""
+
+from __future__ import annotations
+
+import tempfile
+import warnings
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import torch
+from torch import Tensor, nn
+
+from palmkit.engine import convert, save
+from palmkit.kits.ranking.features import Layout
+from palmkit.kits.ranking.scorer import Description
+from palmkit.models.reranker.dataset import Scaling
+from palmkit.models.reranker.network import Batch, RerankNetwork
+
+# The page that the file has a plan for; others are planned when they first come.
+PLANNED_ITEMS = 50
+
+
+class ExportedNetwork(nn.Module):
+    """The network with the scaling of its inputs."""
+
+    def __init__(self, network: RerankNetwork, scaling: Scaling) -> None:
+        """In evaluation mode."""
+        super().__init__()
+        self.network = network.eval()
+        self.register_buffer("shift", torch.from_numpy(scaling.shift))
+        self.register_buffer("factor", torch.from_numpy(1 / scaling.spread))
+
+    def forward(self, items: Tensor, *others: Tensor) -> Tensor:
+        """As RerankNetwork; the inputs without any column are left out."""
+        shift, factor = self.shift, self.factor
+        assert isinstance(shift, Tensor) and isinstance(factor, Tensor)
+        scaled = ((items - shift) * factor).clamp(-10, 10)
+        sizes = self.network.sizes
+        given = iter(others)
+        nothing = torch.zeros(1, 1, 0, dtype=torch.int64)
+        item_codes = next(given) if sizes.codes else nothing
+        events = next(given)
+        event_codes = next(given) if sizes.categories else nothing
+        links, present, happened = given
+        batch = Batch(scaled, item_codes, events, event_codes, links, present, happened)
+        scores: Tensor = self.network(batch)
+        return scores
+
+
+def export(
+    network: RerankNetwork,
+    scaling: Scaling,
+    layout: Layout,
+    vocabulary: list[dict[str, int]],
+    out: Path,
+    said: Mapping[str, str],
+    name: str = "reranker",
+    version: str = "1.0",
+) -> None:
+    """Write a .palm file that palmkit.kits.Reranker takes; weights in float32.
+
+    said: more of the file's metadata.
+    """
+    sizes = network.sizes
+    count, length = 3, 1 + layout.length
+    examples: dict[str, Tensor] = {
+        "items": torch.zeros(1, count, sizes.features),
+        "item_codes": torch.zeros(1, count, sizes.codes, dtype=torch.int64),
+        "events": torch.zeros(1, length, sizes.traits),
+        "event_codes": torch.zeros(1, length, sizes.categories, dtype=torch.int64),
+        "links": torch.zeros(1, sizes.links, count, length),
+        "present": torch.ones(1, count),
+        "happened": torch.ones(1, length),
+    }
+    kept = {n: x for n, x in examples.items() if x.shape[-1]}
+    axes: dict[str, dict[int, str]] = {n: {0: "pages"} for n in (*kept, "scores")}
+    for each, at in (("items", 1), ("item_codes", 1), ("links", 2), ("present", 1), ("scores", 1)):
+        if each in axes:
+            axes[each][at] = "count"
+    described = Description(name, version, layout, vocabulary)
+    with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        onnx = Path(folder) / "reranker.onnx"
+        torch.onnx.export(
+            ExportedNetwork(network, scaling).eval(),
+            tuple(kept.values()),
+            str(onnx),
+            opset_version=17,
+            dynamo=False,
+            input_names=list(kept),
+            output_names=["scores"],
+            dynamic_axes=axes,
+        )
+        graph = convert(onnx)
+    planned = {
+        n: [1 if d in ("pages",) else PLANNED_ITEMS if d == "count" else int(d) for d in t.shape]
+        for n, t in graph.inputs.items()
+    }
+    graph = replace(graph, metadata={**described.metadata(), **said})
+    save(graph, out, "float32", [planned])

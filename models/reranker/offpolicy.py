@@ -1,0 +1,177 @@
+"""What another policy would have earned, from the log of one that explored.
+
+A log has a row for each item shown: which item, at which place, what it earned and how likely the
+logging policy was to show it there. Inverse propensity scoring (IPS) weighs each row by how much
+likelier the policy under test is to show that item; its self-normalised form (SNIPS, Swaminathan
+and Joachims, 2015) divides by the weights' sum; the doubly robust estimate (DR, Dudik et al.,
+2011) adds to a model of what items earn what IPS says of its errors.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.errors import TableError
+from palmkit.kits.ranking.log import Row
+from palmkit.kits.ranking.schema import Schema
+from palmkit.kits.ranking.table import Columns
+
+_Doubles = NDArray[np.float64]
+FOLDS, RESAMPLES = 5, 1000
+# An item's rate of reward counts as if so many more rows had had the overall rate.
+PRIOR_ROWS = 200.0
+
+
+@dataclass(frozen=True, eq=False)
+class Feedback:
+    """n rows. items, places: int64[n], rows of `names` and of `positions`.
+
+    rewards, propensities: float64[n].
+    """
+
+    names: tuple[str, ...]
+    positions: tuple[float, ...]
+    items: NDArray[np.int64]
+    places: NDArray[np.int64]
+    rewards: _Doubles
+    propensities: _Doubles
+
+    def rates(self, rows: NDArray[np.int64]) -> _Doubles:
+        """float64[places, items]: what an item earns at a place, from some of the rows.
+
+        The rate of the item times that of the place over the overall rate, each drawn to the
+        overall rate by PRIOR_ROWS.
+        """
+        rewards = self.rewards[rows]
+        overall = float(rewards.mean()) if len(rows) else 0.0
+
+        def rate(of: NDArray[np.int64], size: int) -> _Doubles:
+            earned = np.bincount(of[rows], rewards, size) + PRIOR_ROWS * overall
+            return np.asarray(earned / (np.bincount(of[rows], minlength=size) + PRIOR_ROWS))
+
+        by_place = rate(self.places, len(self.positions)) / max(overall, 1e-12)
+        return np.outer(by_place, rate(self.items, len(self.names)))
+
+
+class Estimate(NamedTuple):
+    """Reward a row, and the middle 95 % of what resampled logs say."""
+
+    value: float
+    low: float
+    high: float
+
+
+def read_feedback(
+    rows: Iterable[Row], schema: Schema, names: Iterable[str] = (), positions: Iterable[float] = ()
+) -> Feedback:
+    """Feedback from the rows of a log: id, label, propensity and, if the schema has one, position.
+
+    names, positions: that come first whether the log has them or not.
+    Raises TableError naming row and column for what is missing or a propensity outside 0 to 1.
+    """
+    known = {name: at for at, name in enumerate(names)}
+    places = {place: at for at, place in enumerate(positions)}
+    items: list[int] = []
+    stood: list[int] = []
+    rewards: list[float] = []
+    chances: list[float] = []
+    for number, row in enumerate(rows):
+        columns = Columns("log", [row])
+        try:
+            name = columns.ids(schema.id)[0]
+            columns.require(schema.label)
+            columns.require(schema.propensity)
+            reward = float(columns.numbers(schema.label)[0])
+            chance = float(columns.numbers(schema.propensity)[0])
+            place = 1.0 if schema.position is None else float(columns.numbers(schema.position)[0])
+        except TableError as error:
+            raise TableError(str(error).replace("row 0", f"row {number}", 1)) from None
+        for column, value, fits in (
+            (schema.label, reward, reward == reward),
+            (schema.propensity, chance, 0 < chance <= 1),
+            (schema.position, place, place == place),
+        ):
+            if not fits:
+                expected = "more than 0, at most 1" if column == schema.propensity else "a number"
+                raise TableError(
+                    f"log: row {number}, column {column}: expected {expected}: {value}"
+                )
+        items.append(known.setdefault(name, len(known)))
+        stood.append(places.setdefault(place, len(places)))
+        rewards.append(reward)
+        chances.append(chance)
+    if not items:
+        raise TableError("log: expected rows, got none")
+    return Feedback(
+        names=tuple(known),
+        positions=tuple(places),
+        items=np.array(items, np.int64),
+        places=np.array(stood, np.int64),
+        rewards=np.array(rewards, np.float64),
+        propensities=np.array(chances, np.float64),
+    )
+
+
+def uniform(feedback: Feedback) -> _Doubles:
+    """float64[places, items]: any item, anywhere."""
+    shape = len(feedback.positions), len(feedback.names)
+    return np.full(shape, 1 / len(feedback.names))
+
+
+def shares(feedback: Feedback) -> _Doubles:
+    """float64[places, items]: how often a log shows each item at each place."""
+    shape = len(feedback.positions), len(feedback.names)
+    flat = feedback.places * shape[1] + feedback.items
+    counts = np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
+    return np.asarray(counts / np.maximum(counts.sum(axis=1, keepdims=True), 1))
+
+
+def evaluate(
+    feedback: Feedback, policy: _Doubles, clip: float = np.inf, seed: int = 0
+) -> dict[str, Any]:
+    """What a policy would earn a row: IPS, SNIPS and DR, each with an interval.
+
+    policy: float64[places, items], or [n, items] if it differs from row to row: how likely it is to
+    show each item there. clip: weights are at most this, which is safer and biased.
+    Also "logged", what the logging policy earned; "effective_rows" (Kish) of the weights and the
+    largest weight: few and large mean that the log says little of this policy.
+    """
+    count = len(feedback.items)
+    rows = np.arange(count)
+    of_rows = policy[feedback.places] if policy.shape[0] != count else policy
+    weights = np.minimum(of_rows[rows, feedback.items] / feedback.propensities, clip)
+    expected, predicted = np.zeros(count), np.zeros(count)
+    folds = np.random.default_rng(seed).permutation(count) % FOLDS
+    for fold in range(FOLDS):
+        # Rates from other rows than those they are used on.
+        rates = feedback.rates(np.flatnonzero(folds != fold))
+        inside = np.flatnonzero(folds == fold)
+        at_place = rates[feedback.places[inside]]
+        expected[inside] = (of_rows[inside] * at_place).sum(axis=1)
+        predicted[inside] = at_place[np.arange(len(inside)), feedback.items[inside]]
+    gains = weights * feedback.rewards
+    robust = expected + weights * (feedback.rewards - predicted)
+    random = np.random.default_rng(seed)
+    drawn = np.stack(
+        [np.bincount(random.integers(count, size=count), minlength=count) for _ in range(RESAMPLES)]
+    )
+    total = np.maximum(drawn @ weights, 1e-12)
+    samples: Mapping[str, tuple[float, _Doubles]] = {
+        "logged": (float(feedback.rewards.mean()), drawn @ feedback.rewards / count),
+        "ips": (float(gains.mean()), drawn @ gains / count),
+        "snips": (float(gains.sum() / max(weights.sum(), 1e-12)), drawn @ gains / total),
+        "dr": (float(robust.mean()), drawn @ robust / count),
+    }
+    found: dict[str, Any] = {
+        name: Estimate(value, *(float(each) for each in np.quantile(spread, (0.025, 0.975))))
+        for name, (value, spread) in samples.items()
+    }
+    squares = float((weights * weights).sum())
+    found["effective_rows"] = float(weights.sum()) ** 2 / squares if squares else 0.0
+    found["largest_weight"] = float(weights.max())
+    return found
