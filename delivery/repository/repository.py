@@ -180,7 +180,7 @@ class Repository(Contents):
                 raise Missing(f"no such release: {model} {release}")
             own = digests.pop(release).difference(*digests.values())
             own.add(targets.targets[f"models/{model}/{release}.json"].hashes["sha256"])
-            return replace(policy, revoked=policy.revoked | own | {release})
+            return rollout.revoked(policy, release, own)
 
         return self._change(model, change)
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import secrets
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 from palmkit.delivery.policy import Candidate, Condition, Policy, allowed
@@ -59,6 +60,13 @@ def stopped(policy: Policy, release: str, channel: str | None, recall: bool) -> 
     return changed
 
 
+def revoked(policy: Policy, release: str, digests: Iterable[str]) -> Policy:
+    """A release, and files with these digests, may not run; it is recalled wherever it stands."""
+    with suppress(Missing):
+        policy = stopped(policy, release, None, recall=True)
+    return replace(policy, revoked=policy.revoked | {release, *digests})
+
+
 def rolled_back(policy: Policy, channel: str, release: str | None) -> Policy:
     """What a channel offers first is recalled, so that what is behind it runs; or up to `release`.
 
@@ -72,10 +80,15 @@ def rolled_back(policy: Policy, channel: str, release: str | None) -> Policy:
     ]
     places = [index for index in usable[1:] if release in (None, candidates[index].release)]
     if not places:
-        there = ", ".join(candidates[index].release for index in usable) or "nothing"
-        wanted = release or "nothing behind the first"
+        there = ", ".join(candidates[index].release for index in usable) or "none"
+        what = f"{policy.model} on {channel}"
+        if release is not None:
+            raise Missing(
+                f"{what}: no {release} behind the first to go back to; releases there: {there}"
+            )
         raise Missing(
-            f"cannot go back on {channel}: {policy.model} has there {there}; wanted: {wanted}"
+            f"{what}: nothing behind the first to go back to; releases there: {there}; recall one "
+            "by its name to send devices back to what they had before"
         )
     place = places[0]
     recalled = [replace(each, halt=True, recall=True) for each in candidates[:place]]

@@ -177,7 +177,7 @@ def test_what_runs_where_is_seen_by_devices(tmp_path: Path) -> None:
 
 def test_rolling_back_needs_something_to_go_back_to(tmp_path: Path) -> None:
     repository = make_repository(tmp_path, "doubler", "1.0.0", "1.1.0", "1.2.0")
-    with pytest.raises(Missing, match="has there nothing"):
+    with pytest.raises(Missing, match="doubler on stable: nothing behind the first.*there: none"):
         repository.rollback("doubler")
     for release in ("1.0.0", "1.1.0", "1.2.0"):
         repository.promote("doubler", release, percent=10)
@@ -187,8 +187,12 @@ def test_rolling_back_needs_something_to_go_back_to(tmp_path: Path) -> None:
         ("1.1.0", 10, "recall"),
         ("1.0.0", 100, ""),
     ]
-    with pytest.raises(Missing, match="has there 1.0.0"):
+    with pytest.raises(Missing, match="nothing behind the first.*releases there: 1.0.0; recall"):
         repository.rollback("doubler")
+    with pytest.raises(
+        Missing, match="no 3.0.0 behind the first to go back to; releases there: 1.0.0"
+    ):
+        repository.rollback("doubler", release="3.0.0")
     with pytest.raises(Missing, match="not on the channel beta"):
         repository.halt("doubler", "1.0.0", "beta")
     with pytest.raises(Missing, match="not on any channel"):
@@ -197,7 +201,9 @@ def test_rolling_back_needs_something_to_go_back_to(tmp_path: Path) -> None:
 
 def test_a_revoked_release_cannot_be_promoted(tmp_path: Path) -> None:
     repository = make_repository(tmp_path, "doubler", "1.0.0", "1.1.0")
+    repository.promote("doubler", "1.1.0")
     found = repository.revoke("doubler", "1.1.0")
+    assert releases_on(found) == [("1.1.0", 100, "recall")]
     bad = repository.manifest("doubler", "1.1.0")
     good = repository.manifest("doubler", "1.0.0")
     assert bad.file(bad.main).sha256 in found.revoked
