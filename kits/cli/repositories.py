@@ -56,14 +56,18 @@ def _with_codes(run: Run) -> Run:
     return run_with_codes
 
 
-@cache
 def passphrase(name: str) -> str:
-    """Of a key file: $PALMKIT_PASSPHRASE, else asked for once. Raises RepositoryError."""
+    """Of a key file: $PALMKIT_PASSPHRASE, else asked for, once for all. Raises RepositoryError."""
     from palmkit.delivery.repository.keys import PASSPHRASE, from_environment
 
     if os.environ.get(PASSPHRASE) or not sys.stdin.isatty():
         return from_environment(name)
-    return getpass(f"passphrase of {name}: ")
+    return _typed()
+
+
+@cache
+def _typed() -> str:
+    return getpass("passphrase of the keys: ")
 
 
 def open_repository(options: argparse.Namespace) -> Repository:

@@ -16,7 +16,6 @@ from palmkit.delivery.repository import Conflict, Repository
 from palmkit.kits.cli import main
 from palmkit.kits.cli.command import UsageError
 from palmkit.kits.cli.models_rollout import conditions
-from palmkit.kits.cli.repositories import passphrase
 from tests.delivery.releases import write_model
 from tests.delivery.tuf_device import Device
 
@@ -29,7 +28,6 @@ def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureF
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("PALMKIT_PASSPHRASE", "a long sentence")
     monkeypatch.delenv("PALMKIT_REPOSITORY", raising=False)
-    passphrase.cache_clear()
 
     def run_it(command: str, *more: str | Path, code: int = 0) -> Any:
         arguments = ["models", *command.split(), *map(str, more), "--json"]
@@ -105,7 +103,6 @@ def test_codes_tell_ci_what_went_wrong(
     assert "no repository" in run("releases --repository elsewhere", code=1)
     assert "already" in run("create", code=1)
     monkeypatch.delenv("PALMKIT_PASSPHRASE")
-    passphrase.cache_clear()
     assert "$PALMKIT_PASSPHRASE" in run("promote doubler 1.0.0", code=1)
     assert "or --no-passphrase" in run("create --repository other", code=2)
     run("create --repository other --no-passphrase")
@@ -181,11 +178,9 @@ def test_ceremony(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     run("ceremony sign next.json --key repository/keys/root.pem")
     for name in ("ada", "cleo"):
         monkeypatch.setenv("PALMKIT_PASSPHRASE", f"secret of {name}")
-        passphrase.cache_clear()
         run(f"ceremony sign next.json --key {name}.pem")
     assert "cannot be opened" in run("ceremony sign next.json --key ben.pem", code=1)
     monkeypatch.setenv("PALMKIT_PASSPHRASE", "a long sentence")
-    passphrase.cache_clear()
     assert run("ceremony show next.json")["missing"] == []
     assert "root: threshold 1 -> 2" in run("ceremony finish next.json")["changes"]
     assert "ceremony" in run("rotate-key root", code=1)
@@ -196,10 +191,8 @@ def test_ceremony(tmp_path: Path, run: Run, monkeypatch: pytest.MonkeyPatch) -> 
     run(f"ceremony start next.json {adding} --remove timestamp={old.keyid[:8]}")
     for name in ("ben", "cleo"):
         monkeypatch.setenv("PALMKIT_PASSPHRASE", f"secret of {name}")
-        passphrase.cache_clear()
         run(f"ceremony sign next.json --key {name}.pem")
     monkeypatch.setenv("PALMKIT_PASSPHRASE", "a long sentence")
-    passphrase.cache_clear()
     assert (
         f"timestamp: + key {new['key'][:8]} (ed25519)"
         in run("ceremony finish next.json")["changes"]
@@ -225,6 +218,22 @@ def test_keys_and_upkeep(tmp_path: Path, run: Run) -> None:
     assert run("mirror", tmp_path / "www")["copied"] > 10
     assert run("prune --keep-days 0")["files"] > 0
     assert run("verify") == {"problems": []}
+
+
+def test_the_passphrase_is_asked_for_once(
+    run: Run, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    asked: list[str] = []
+
+    def type_it(prompt: str) -> str:
+        asked.append(prompt)
+        return "a long sentence"
+
+    monkeypatch.delenv("PALMKIT_PASSPHRASE")
+    monkeypatch.setattr("sys.stdin.isatty", lambda: True)
+    monkeypatch.setattr("palmkit.kits.cli.repositories.getpass", type_it)
+    run("publish doubler 1.0.0 model.palm")
+    assert asked == ["passphrase of the keys: "]
 
 
 @pytest.mark.parametrize(

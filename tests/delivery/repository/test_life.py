@@ -114,5 +114,5 @@ def test_a_life(tmp_path: Path) -> None:
         write_model(tmp_path / f"{release}.palm", 3.0 + number)
     Life.made = tmp_path
     run_state_machine_as_test(
-        Life, settings=settings(max_examples=15, stateful_step_count=15, deadline=None)
+        Life, settings=settings(max_examples=10, stateful_step_count=15, deadline=None)
     )
