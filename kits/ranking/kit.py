@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from typing import Any, TypeAlias
@@ -12,8 +12,9 @@ from typing import Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.errors import TableError
-from palmkit.kits.kit import ModelSource, one_of, open_model, shipped_model
+from palmkit.engine.errors import ModelError, TableError
+from palmkit.kits.delivered import Current, Turns, Unfit
+from palmkit.kits.kit import ModelSource, one_of
 from palmkit.kits.ranking.constraints import Constraints, adjusted, arrange
 from palmkit.kits.ranking.events import Events, encode_events, no_events
 from palmkit.kits.ranking.features import Inputs, Layout, context_codes
@@ -29,10 +30,11 @@ COLD_STARTS = ("server", "model")
 
 @dataclass(frozen=True)
 class _Fitted:
-    """A layout and the model's words for its schema."""
+    """A layout, the model's words for its schema, and the model."""
 
     layout: Layout
     vocabulary: list[dict[str, int]]
+    scorer: Scorer
 
     @property
     def schema(self) -> Schema:
@@ -73,8 +75,9 @@ class Reranker:
     ) -> None:
         """Make a re-ranker; those of the same model and threads share it.
 
-        model: a path of a model that `palmkit rerank train` wrote, or an open one; None: the
-        demonstration model, which was trained on a simulated shop and takes any schema.
+        model: a path of a model that `palmkit rerank train` wrote, "reranker@stable" for the newest
+        that is delivered (see palmkit.delivery), or an open one; None: the demonstration model,
+        which was trained on a simulated shop and takes any schema.
         schema: what the columns mean; None: that of the model, or, if it takes any, what
         Schema.infer says of each page.
         constraints: that hold for every page unless a call has its own.
@@ -85,19 +88,39 @@ class Reranker:
         ModelError if the model cannot be read or is not a re-ranker.
         """
         one_of("cold_start", cold_start, COLD_STARTS)
-        # What the model was opened from, for another Reranker of it.
-        self.source: ModelSource = open_model(model or shipped_model("reranker"), threads, "high")
-        self.scorer = Scorer(self.source)
+        self._current = Current(model, "reranker", threads, "high")
+        self._wanted = schema
         self._cold_start = cold_start
         self._constraints = constraints or Constraints()
-        layout = self.scorer.description.fitted(schema)
+        self._turns = Turns([self._current]) if self._current.is_delivered else None
+        if self._turns is None:
+            self._adopt()
+        else:
+            self._turns.settle(self._adopt)
+
+    def _adopt(self) -> None:
+        """Take from the model what the kit has of it."""
+        # What the model was opened from, for another Reranker of it.
+        delivered = self._current.is_delivered
+        self.source: ModelSource = self._current.name if delivered else self._current.model
+        self.scorer = Scorer(self._current.model)
+        try:
+            layout = self.scorer.description.fitted(self._wanted)
+        except ValueError as error:
+            if self._turns is None:
+                raise
+            raise ModelError(f"a release for another schema: {error}") from error
         self._fitted = None if layout is None else self._with(layout)
+
+    def _in_turn(self, at_page: Callable[[], Ranking]) -> Ranking:
+        """The ranking of a page, all of it by one model."""
+        return at_page() if self._turns is None else self._turns.look(at_page, self._adopt)
 
     def _with(self, layout: Layout) -> _Fitted:
         words = self.scorer.description.vocabulary
         if layout.scope == "any":
             words = [{}] * (len(layout.schema.categories) + len(layout.schema.context))
-        return _Fitted(layout, words)
+        return _Fitted(layout, words, self.scorer)
 
     def _fit(self, items: Table) -> _Fitted:
         if self._fitted is not None:
@@ -107,10 +130,14 @@ class Reranker:
         return self._with(layout)
 
     @property
+    def releases(self) -> Mapping[str, str]:
+        """The version of the delivered model that it uses now, by model and channel."""
+        return {each.name: each.version for each in (self._current,) if each.is_delivered}
+
+    @property
     def model(self) -> str:
         """The model's name and version."""
-        described = self.scorer.description
-        return f"{described.name} {described.version}".strip()
+        return _name(self.scorer)
 
     @property
     def schema(self) -> Schema | None:
@@ -143,10 +170,14 @@ class Reranker:
         if not _any(items):
             Columns("items", items)
             return Ranking([], np.zeros(0, np.int64), np.zeros(0, np.float32), self.model, True)
-        fitted = self._fit(items)
-        page = encode_page(items, fitted.schema, fitted.item_words)
-        events = self._events(history, fitted, context)
-        return self._rank(fitted, page, events, context, constraints, why, None)
+
+        def at_page() -> Ranking:
+            fitted = self._fit(items)
+            page = encode_page(items, fitted.schema, fitted.item_words)
+            events = self._events(history, fitted, context)
+            return self._rank(fitted, page, events, context, constraints, why, None)
+
+        return self._in_turn(at_page)
 
     def session(self, context: Context | None = None, *, seed: int | None = None) -> Session:
         """A user's visit, which remembers what was observed.
@@ -191,9 +222,9 @@ class Reranker:
         else:
             codes = context_codes(context, fitted.schema, fitted.vocabulary)
             inputs = layout.build(page, events, now, codes)
-            scores = self.scorer.score(inputs, layout.length)
+            scores = fitted.scorer.score(inputs, layout.length)
             if why:
-                reasons = self.scorer.contributions(inputs, layout.length, fitted.groups)
+                reasons = fitted.scorer.contributions(inputs, layout.length, fitted.groups)
         final = adjusted(scores, page, rules, now)
         if rules.exploration is not None and random is None:
             random = np.random.default_rng(rules.exploration.seed)
@@ -204,7 +235,7 @@ class Reranker:
             ids=[page.names[row] for row in order.tolist()],
             rows=order,
             scores=final[order].astype(np.float32),
-            model=self.model,
+            model=_name(fitted.scorer),
             cold=cold,
             propensities=chances,
             why=None if reasons is None else [reasons[row] for row in order.tolist()],
@@ -214,7 +245,8 @@ class Reranker:
 class Session:
     """What one user does, encoded as it happens; one caller at a time, others wait.
 
-    Events of items that the last page showed need only their id, kind and time.
+    Events of items that the last page showed need only their id, kind and time. It ends with the
+    model that it began with; should that be a release that fails, what was observed is forgotten.
     """
 
     def __init__(self, reranker: Reranker, context: Context | None, seed: int | None) -> None:
@@ -296,22 +328,38 @@ class Session:
         with self._lock:
             if not _any(items):
                 return self._reranker.rerank(items)
-            reranker = self._reranker
-            fitted = self._fit(items)
-            page = encode_page(items, fitted.schema, fitted.item_words)
-            events = no_events(fitted.schema) if self._events is None else self._events
-            given = context if context is not None else self._context
-            now = _time_of(given, fitted.schema)
-            if now is not None and len(events) and events.times[-1] > now:
-                raise TableError(
-                    f"session: row {len(events) - 1}, column {fitted.schema.time}: expected no "
-                    f"event later than the context's {now:.15g}: {events.times[-1]:.15g}"
-                )
-            ranking = reranker._rank(  # pyright: ignore[reportPrivateUsage]
+            return self._reranker._in_turn(  # pyright: ignore[reportPrivateUsage]
+                lambda: self._at_page(items, context, constraints, why)
+            )
+
+    def _at_page(
+        self, items: Table, context: Context | None, constraints: Constraints | None, why: bool
+    ) -> Ranking:
+        fitted = self._fit(items)
+        page = encode_page(items, fitted.schema, fitted.item_words)
+        events = no_events(fitted.schema) if self._events is None else self._events
+        given = context if context is not None else self._context
+        now = _time_of(given, fitted.schema)
+        if now is not None and len(events) and events.times[-1] > now:
+            raise TableError(
+                f"session: row {len(events) - 1}, column {fitted.schema.time}: expected no "
+                f"event later than the context's {now:.15g}: {events.times[-1]:.15g}"
+            )
+        try:
+            ranking = self._reranker._rank(  # pyright: ignore[reportPrivateUsage]
                 fitted, page, events, given, constraints, why, self._random
             )
-            self._page = page
-            return ranking
+        except Unfit:
+            # What was observed is known in the words of a model that is given back.
+            self._fitted = self._events = self._page = None
+            raise
+        self._page = page
+        return ranking
+
+
+def _name(scorer: Scorer) -> str:
+    described = scorer.description
+    return f"{described.name} {described.version}".strip()
 
 
 def _any(table: Table) -> bool:

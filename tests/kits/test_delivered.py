@@ -28,6 +28,7 @@ from palmkit.kits import (
 )
 from palmkit.kits.image import Image
 from palmkit.kits.kit import shipped_model
+from palmkit.kits.ranking.kit import Reranker
 from tests.delivery.devices import Devices
 from tests.kits.conftest import picture
 
@@ -271,6 +272,55 @@ def test_every_kit_takes_new_releases_of_all_its_models(
     elif make is not GestureRecognizer:
         # The threshold that the new file states leaves nothing.
         assert (len(before), len(after)) == (1, 0)
+
+
+def test_pages_are_ordered_by_one_model_each(
+    devices: Devices, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not shipped_model("reranker").is_file():
+        pytest.skip("not made here: models/reranker/reranker.palm")
+    client = devices.client(baselines={})
+    monkeypatch.setattr("palmkit.delivery.app.client", lambda: client)
+    monkeypatch.setattr(delivered, "LOOK_EVERY_S", 0.01)
+    graph = engine.convert(shipped_model("reranker"))
+    page = [{"id": n, "brand": "ab"[n % 2], "price": float(n), "position": n} for n in range(1, 9)]
+    event = {"event": "click", "id": 2, "time": 1.7e9, "brand": "a", "price": 2.0}
+    kit = Reranker("reranker@stable")
+    session = kit.session()
+    session.observe(event)
+    before = session.rerank(page)
+
+    def give(version: str, **changes: Any) -> None:
+        metadata = {**graph.metadata, "version": version}
+        engine.save(replace(graph, **{"metadata": metadata, **changes}), tmp_path / "new.palm")
+        release(devices, version, (tmp_path / "new.palm").read_bytes(), "reranker")
+        client.refresh("reranker")
+
+    give("1.1")
+    wait_for(kit, "1.1", lambda: kit.rerank(page, [event]))
+    assert kit.rerank(page, [event]).ids == before.ids
+    # A visit ends with the model that it began with.
+    assert session.rerank(page).model == before.model != kit.model
+    session.reset()
+    assert session.rerank(page).model == kit.model
+    for _ in range(20):
+        kit.rerank(page, [event])
+    session.observe(event)
+    broken = {
+        name: np.full_like(value, np.nan) if value.dtype == np.float32 else value
+        for name, value in graph.constants.items()
+    }
+    end = time.monotonic() + 10
+    while client.status("reranker")["models"][0]["state"] != "ACTIVE":
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    give("1.2", constants=broken)
+    while not client.status("reranker")["models"][0]["quarantine"]:
+        assert time.monotonic() < end
+        session.reset()
+        session.observe(event)
+        assert session.rerank(page).ids == kit.rerank(page, [event]).ids == before.ids
+    assert kit.releases == {"reranker@stable": "1.1"}
 
 
 def test_names_that_are_no_models(client: Client) -> None:
