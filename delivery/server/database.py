@@ -16,6 +16,7 @@ from sqlalchemy import (
     Connection,
     Engine,
     Executable,
+    NullPool,
     bindparam,
     create_engine,
     event,
@@ -176,7 +177,9 @@ def lock(engine: Engine, name: str, wait: bool = True) -> Generator[bool]:
             file.release()
         return
     number = int.from_bytes(hashlib.sha256(f"palmkit {name}".encode()).digest()[:8], "big") >> 1
-    with engine.connect().execution_options(isolation_level="AUTOCOMMIT") as connection:
+    # Not from the pool: those who wait for the lock would keep its holder from a connection.
+    outside = create_engine(engine.url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
+    with outside.connect() as connection:
         call = "pg_advisory_lock" if wait else "pg_try_advisory_lock"
         held = connection.execute(text(f"SELECT {call}({number})")).scalar()
         if held is False:

@@ -1,6 +1,7 @@
 import json
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -85,6 +86,15 @@ def test_two_people_at_once(client: Running, repository: Repository) -> None:
     assert late.status_code == 409
     assert late.json()["epoch"] == seen + 1
     assert [c.release for c in repository.policy("doubler").channels["stable"]] == ["1.0.0"]
+
+
+def test_many_changes_at_once_wait_for_each_other(client: Running, repository: Repository) -> None:
+    assert act(client, "promote", release="1.0.0", percent=100).status_code == 200
+    begun = repository.policy("doubler").epoch
+    with ThreadPoolExecutor(24) as threads:
+        answers = list(threads.map(lambda _: act(client, "halt", release="1.0.0"), range(24)))
+    assert {answer.status_code for answer in answers} == {200}
+    assert {answer.json()["epoch"] for answer in answers} == set(range(begun + 1, begun + 25))
 
 
 def test_steps_of_a_rollout(client: Running, database: Engine, repository: Repository) -> None:

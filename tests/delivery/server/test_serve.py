@@ -9,6 +9,7 @@ import sys
 import time
 from collections.abc import Generator, Mapping
 from contextlib import contextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from socket import socket
 from typing import Any
@@ -143,9 +144,13 @@ def test_replicas_that_start_at_once_share_all(tmp_path: Path, url: str) -> None
 
 def test_keys_are_encrypted_by_a_passphrase(tmp_path: Path) -> None:
     folder = tmp_path / "server"
-    secret = {"PALMKIT_PASSPHRASE": "correct horse battery"}
+    secret = {"PALMKIT_PASSPHRASE": "correct horse battery", "SENTRY_DSN": "https://k@localhost/1"}
     with serving(folder, environment=secret) as (url, _):
         assert requests.get(f"{url}/healthz", timeout=10).status_code == 200
+    told = next(tmp_path.glob("*.log")).read_text()
+    assert "in the clear" not in told
+    # Errors that were to be reported, and are not, are not kept silent about.
+    assert ("errors go nowhere" in told) == (find_spec("sentry_sdk") is None)
     for key in (folder / "repository" / "keys").glob("*.pem"):
         assert re.search(rb"BEGIN ENCRYPTED PRIVATE KEY", key.read_bytes())
 
