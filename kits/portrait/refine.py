@@ -183,11 +183,12 @@ def _judge(image: Image, planes: Planes, coarse: Mask, small: Image, trust: Trus
 def _span(slopes: list[Mask], axis: int, full: int) -> tuple[slice, slice]:
     """From the first to the last place along `axis` that is not 0, and the same of `full` places.
 
-    Both begin and end where the two grids meet, with a 0 on either side, so that the part is enlarged
-    as the whole would be.
+    Both begin and end where the two grids meet, with a 0 on either side, so that the part is
+    enlarged as the whole would be.
     """
     length = slopes[0].shape[axis]
-    places = np.concatenate([slope.any(axis=1 - axis).nonzero()[0] for slope in slopes])
+    used = sum(np.count_nonzero(slope, axis=1 - axis) for slope in slopes)
+    places = np.flatnonzero(used)
     if not len(places):
         return slice(0), slice(0)
     step = length // math.gcd(length, full)

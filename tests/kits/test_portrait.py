@@ -105,6 +105,29 @@ def test_certain_masks_stay_certain() -> None:
         assert (opacity(image, np.full((90, 70), value, np.float32)) == value).all()
 
 
+@pytest.mark.parametrize("size", [(480, 640), (256, 256), (481, 333), (70, 1000)])
+def test_only_a_part_is_looked_at_and_none_is_missed(
+    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import cv2
+
+    from palmkit.kits.portrait import refine as module
+
+    random = np.random.default_rng(5)
+    noise = random.integers(0, 256, (40, 40, 3), np.uint8)
+    image = np.asarray(cv2.resize(noise, size[::-1]), np.uint8)
+    rows, columns = np.mgrid[:256, :256]
+    distance = np.hypot(rows - 130, columns - 90)
+    coarse = (1 / (1 + np.exp((distance - 50) / 2))).astype(np.float32)
+    part: Any = refine(image, coarse)
+
+    def whole(slopes: list[Any], axis: int, full: int) -> tuple[slice, slice]:
+        return slice(0, slopes[0].shape[axis]), slice(0, full)
+
+    monkeypatch.setattr(module, "_span", whole)
+    assert np.abs(part - refine(image, coarse)).max() < 1e-5
+
+
 def test_specks_are_left_out_and_further_people_are_not() -> None:
     mask = np.zeros((100, 100), np.float32)
     mask[20:80, 20:60] = 0.9
