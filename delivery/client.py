@@ -80,7 +80,7 @@ class Client:
         remote: None: of its own. prove: what a release is put through before it may be tried.
         Raises ValueError if there are urls but no root.
         """
-        from palmkit.delivery.clock import Clock
+        from palmkit.delivery.clock import BUILT, Clock
         from palmkit.delivery.store import BlobStore
 
         if urls and not root:
@@ -89,7 +89,7 @@ class Client:
         self._urls, self._root, self._http = tuple(urls), root, http
         self._channel = self._split(f"model@{channel}")[1]
         self._tags, self._keys, self._prove = tuple(tags), keys, prove
-        self._clock = clock or Clock(self._folder / "clock")
+        self._clock = clock or Clock(self._folder / "clock", BUILT)
         self._remote = remote
         store = BlobStore(self._folder / "blobs", quota_bytes)
         self.device = Device(self._folder, store, self._clock, _count, baselines or {})

@@ -14,5 +14,15 @@ from palmkit.engine.train.gradients import with_gradients
 from palmkit.engine.train.losses import LOSSES
 from palmkit.engine.train.optimisers import SGD, Adam, Optimiser
 from palmkit.engine.train.trainer import Trainer, trainable
+from palmkit.engine.train.transfer import with_classifier
 
-__all__ = ["LOSSES", "SGD", "Adam", "Optimiser", "Trainer", "trainable", "with_gradients"]
+__all__ = [
+    "LOSSES",
+    "SGD",
+    "Adam",
+    "Optimiser",
+    "Trainer",
+    "trainable",
+    "with_classifier",
+    "with_gradients",
+]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from palmkit.delivery.clock import Clock
+from palmkit.delivery.clock import BUILT, Clock
 from palmkit.delivery.trust import SIGNED_AT, Remote
 from tests.delivery.fault_server import FaultServer, serving
 from tests.delivery.network_devices import Time, refused, remote_of
@@ -119,3 +119,10 @@ def test_the_clock_keeps_its_mark_and_survives_its_loss(tmp_path: Path) -> None:
     for text in (b"", b"never", b"\xff", b"2026-01-01T00:00:00"):
         file.write_bytes(text)
         assert not Clock(file, wall=time).is_behind
+
+
+def test_a_device_without_a_mark_knows_when_it_was_built(tmp_path: Path) -> None:
+    early = datetime(2026, 1, 1, tzinfo=timezone.utc)
+    clock = Clock(tmp_path / "clock", BUILT, lambda: early)
+    assert clock.now() == BUILT and clock.is_behind
+    assert datetime.now(timezone.utc) > BUILT

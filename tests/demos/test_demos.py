@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from palmkit import kits
+from palmkit.engine import load
 from palmkit.kits.kit import shipped_model
 from palmkit.kits.video import VideoWriter
 
@@ -59,3 +60,15 @@ def test_face_window_says_what_is_wrong(tmp_path: Path) -> None:
         done = run("face_window.py", "--source", source, "--headless")
         assert done.returncode == 1
         assert len(done.stderr.splitlines()) == 1 and message in done.stderr
+
+
+@pytest.mark.skipif(
+    not shipped_model("portrait").is_file(),
+    reason="models/portrait/portrait.palm has not been made here",
+)
+def test_learn_textures(tmp_path: Path) -> None:
+    done = run("learn_textures.py", "-o", tmp_path / "textures.palm")
+    assert done.returncode == 0, done.stderr
+    right, of = done.stdout.splitlines()[-1].split()[:3:2]
+    assert of == "60" and int(right) >= 50
+    assert load(tmp_path / "textures.palm").metadata["labels"] == "brick\ngrass\ngravel"

@@ -13,7 +13,15 @@ from palmkit.engine import Graph, Model, convert, load, save
 from palmkit.engine.errors import ModelError, ShapeError
 from palmkit.engine.ir import Array, Node, Type
 from palmkit.engine.ops import infer_types
-from palmkit.engine.train import LOSSES, SGD, Adam, Optimiser, Trainer, trainable
+from palmkit.engine.train import (
+    LOSSES,
+    SGD,
+    Adam,
+    Optimiser,
+    Trainer,
+    trainable,
+    with_classifier,
+)
 
 RNG = np.random.default_rng(5)
 
@@ -203,3 +211,22 @@ def test_mistakes_are_named() -> None:
         Adam(0)
     with pytest.raises(ValueError, match="momentum"):
         SGD(0.1, momentum=1.0)
+
+
+def test_a_new_last_layer_learns_on_what_a_network_sees() -> None:
+    graph = small_net()
+    with pytest.raises(ValueError, match="expected two names or more, all different"):
+        with_classifier(graph, "pooled", ["one", "one"])
+    with pytest.raises(ModelError, match="features 'nothing': .*: no such value"):
+        with_classifier(graph, "nothing", ["up", "down"])
+    graph = replace(graph, nodes=graph.nodes[:7], outputs={})
+    classifier, head = with_classifier(graph, "c3", ["up", "down"])
+    assert classifier.constants[head[0]].shape == (5 * 5 * 4, 2)
+    inputs, kinds = batch()[0], np.eye(2, dtype=np.float32)[[0, 1, 1, 0]]
+    trainer = Trainer(classifier, "logits", "cross_entropy", head, Adam(0.05))
+    assert trainer.step(inputs, kinds) == pytest.approx(np.log(2), rel=1e-5)
+    for _ in range(40):
+        trainer.step(inputs, kinds)
+    told = Model(trainer.graph).run(inputs)["probabilities"]
+    np.testing.assert_array_equal(told.argmax(1), kinds.argmax(1))
+    assert trainer.graph.metadata["labels"] == "up\ndown"
