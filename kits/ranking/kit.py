@@ -40,6 +40,10 @@ class _Fitted:
     def schema(self) -> Schema:
         return self.layout.schema
 
+    def reads_as(self, other: _Fitted) -> bool:
+        """Whether what was encoded for one says the same to the other."""
+        return (self.layout, self.vocabulary) == (other.layout, other.vocabulary)
+
     @property
     def item_words(self) -> list[dict[str, int]]:
         return self.vocabulary[: len(self.schema.categories)]
@@ -246,7 +250,8 @@ class Session:
     """What one user does, encoded as it happens; one caller at a time, others wait.
 
     Events of items that the last page showed need only their id, kind and time. It ends with the
-    model that it began with; should that be a release that fails, what was observed is forgotten.
+    model that it began with; should that be a release that fails, the one before goes on with what
+    was observed, or anew if it has other words.
     """
 
     def __init__(self, reranker: Reranker, context: Context | None, seed: int | None) -> None:
@@ -261,6 +266,7 @@ class Session:
         """Forget what was observed."""
         with self._lock:
             self._fitted = self._reranker._fitted  # pyright: ignore[reportPrivateUsage]
+            self._given_back: _Fitted | None = None
             self._events: Events | None = None
             self._page: Page | None = None
             self._waiting: list[Any] = []
@@ -285,6 +291,10 @@ class Session:
     def _fit(self, items: Table) -> _Fitted:
         if self._fitted is None:
             self._fitted = self._reranker._fit(items)  # pyright: ignore[reportPrivateUsage]
+            if self._given_back is not None and not self._fitted.reads_as(self._given_back):
+                # What was observed is known in the words of a model that is there no more.
+                self._events = self._page = None
+            self._given_back = None
             for table in self._waiting:
                 self._add(table, self._fitted)
             self._waiting = []
@@ -350,8 +360,7 @@ class Session:
                 fitted, page, events, given, constraints, why, self._random
             )
         except Unfit:
-            # What was observed is known in the words of a model that is given back.
-            self._fitted = self._events = self._page = None
+            self._given_back, self._fitted = self._fitted, None
             raise
         self._page = page
         return ranking
