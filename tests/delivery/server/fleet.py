@@ -134,7 +134,7 @@ class Fleet:
         if self.staged[device]:
             self.staged[device], self.runs_new[device] = False, True
             self.exposed[device] = True
-        of = ARMS[self.arm[device]]
+        of = ARMS[int(self.arm[device])]
         if not self.runs_new[device]:
             code = "load_fail" if self.random.random() < self.usual else "load_ok"
             self._report(minute, OLD, of, {code: 1})

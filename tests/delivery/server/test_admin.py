@@ -91,8 +91,12 @@ def test_two_people_at_once(client: Running, repository: Repository) -> None:
 def test_many_changes_at_once_wait_for_each_other(client: Running, repository: Repository) -> None:
     assert act(client, "promote", release="1.0.0", percent=100).status_code == 200
     begun = repository.policy("doubler").epoch
+
+    def halt(_: int) -> requests.Response:
+        return act(client, "halt", release="1.0.0")
+
     with ThreadPoolExecutor(24) as threads:
-        answers = list(threads.map(lambda _: act(client, "halt", release="1.0.0"), range(24)))
+        answers = list(threads.map(halt, range(24)))
     assert {answer.status_code for answer in answers} == {200}
     assert {answer.json()["epoch"] for answer in answers} == set(range(begun + 1, begun + 25))
 
