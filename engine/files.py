@@ -103,15 +103,15 @@ def convert(
 
 def _kind(file: Path) -> str:
     """Which reader a file or folder needs."""
-    if file.is_dir():
-        if any((file / f"saved_model.{end}").is_file() for end in ("pb", "pbtxt")):
-            return "tensorflow"
-        raise ModelError(f"no model: the folder has no saved_model.pb: {file}")
     try:
-        with file.open("rb") as opened:
+        with file.open("rb", buffering=0) as opened:
             start = opened.read(_START_BYTES)
     except OSError as error:
-        raise ModelError(f"cannot read model {file}: {error.strerror or error}") from None
+        if not file.is_dir():
+            raise ModelError(f"cannot read model {file}: {error.strerror or error}") from None
+        if any((file / f"saved_model.{end}").is_file() for end in ("pb", "pbtxt")):
+            return "tensorflow"
+        raise ModelError(f"no model: the folder has no saved_model.pb: {file}") from None
     if not start:
         raise ModelError(f"model file is empty: {file}")
     kind = IDENTIFIERS.get(start[4:8]) or SUFFIXES.get(file.suffix.lower())

@@ -22,7 +22,7 @@ def mapped(path: Path) -> mmap.mmap:
     """The file in memory, read-only."""
     if not path.is_file():
         raise ModelError("no such file" if not path.exists() else "not a file")
-    with path.open("rb") as file:
+    with path.open("rb", buffering=0) as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ModelError("not a model file: it is empty")
         if hasattr(mmap, "MAP_POPULATE"):
