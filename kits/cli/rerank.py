@@ -108,9 +108,12 @@ def _read_page(file: Path) -> dict[str, Any]:
         page = json.loads(file.read_text(encoding="utf-8"))
     except (ValueError, RecursionError):
         raise TableError("expected JSON") from None
-    if not isinstance(page, dict) or not isinstance(page.get("items"), list):
+    if not isinstance(page, dict):
         raise TableError('expected an object with "items"')
-    return page  # pyright: ignore[reportUnknownVariableType]
+    named: dict[str, Any] = {**page}
+    if not isinstance(named.get("items"), list):
+        raise TableError('expected an object with "items"')
+    return named
 
 
 def _pages(file: Path, reranker: Reranker, why: bool) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -123,7 +123,9 @@ class Reranker:
     def _with(self, layout: Layout) -> _Fitted:
         words = self.scorer.description.vocabulary
         if layout.scope == "any":
-            words = [{}] * (len(layout.schema.categories) + len(layout.schema.context))
+            words = [dict[str, int]()] * (
+                len(layout.schema.categories) + len(layout.schema.context)
+            )
         return _Fitted(layout, words, self.scorer)
 
     def _fit(self, items: Table) -> _Fitted:
@@ -222,7 +224,7 @@ class Reranker:
         reasons: list[dict[str, float]] | None = None
         if cold:
             scores = _server_scores(page)
-            reasons = [{}] * len(page) if why else None
+            reasons = [dict[str, float]()] * len(page) if why else None
         else:
             codes = context_codes(context, fitted.schema, fitted.vocabulary)
             inputs = layout.build(page, events, now, codes)
@@ -376,17 +378,18 @@ def _any(table: Table) -> bool:
     if table is None:
         return False
     if isinstance(table, Mapping):
-        return any(len(column) for column in table.values() if hasattr(column, "__len__"))
+        columns: list[Any] = [*table.values()]
+        return any(len(column) for column in columns if hasattr(column, "__len__"))
     return not hasattr(table, "__len__") or len(table) > 0
 
 
 def _is_event(event: Any) -> bool:
     """One event, and not a dict of columns."""
-    return isinstance(event, Mapping) and not any(
-        isinstance(value, list | tuple | np.ndarray)
-        for name, value in event.items()
-        if name in ("event", "time", "id")
-    )
+    if not isinstance(event, Mapping):
+        return False
+    found: dict[str, Any] = {**event}
+    values = [found.get(name) for name in ("event", "time", "id")]
+    return not any(isinstance(value, list | tuple | np.ndarray) for value in values)
 
 
 def _time_of(context: Context | None, schema: Schema) -> float | None:

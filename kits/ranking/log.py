@@ -119,7 +119,8 @@ def _parquet(file: Path) -> Iterator[Row]:
         raise ImportError('Parquet needs pyarrow: pip install "palmkit[rerank]"') from None
     try:
         with parquet.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(batch_size=4096):
+            batches: Any = opened
+            for batch in batches.iter_batches(batch_size=4096):
                 yield from batch.to_pylist()
     except ArrowException as error:
         raise TableError(f"log: {error}: {file}") from None
@@ -189,7 +190,7 @@ def _nested_page(
     row: Row, schema: Schema, sessions: OrderedDict[str, _Session], number: int
 ) -> Page:
     name, session, time = _session(row, schema, sessions, number)
-    items = cast("list[Row]", row["items"])
+    items: list[Any] = [*row["items"]]
     if not items or not all(isinstance(item, Mapping) for item in items):
         raise TableError(f"log: row {number}, column items: expected dicts: {str(items)[:60]}")
     chosen: dict[str, str] = {}

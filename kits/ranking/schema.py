@@ -111,7 +111,7 @@ class Schema:
         if isinstance(log, str | os.PathLike):
             from palmkit.kits.ranking.log import head
 
-            log = head(log)
+            log = head(os.fspath(log))
         rows = _items_of(log)
         columns = Columns("log", rows)
         found: dict[str, Any] = {}
@@ -164,12 +164,12 @@ class Schema:
         known = {each.name for each in fields(cls)}
         if not isinstance(found, dict):
             raise TableError(f"schema: expected an object, got {type(found).__name__}")
-        options = cast("dict[str, Any]", found)
-        for name, value in options.items():
+        options: dict[str, Any] = {**found}
+        for name, value in [*options.items()]:
             if name not in known:
                 raise TableError(f"schema: unknown key {name!r}; known: {', '.join(sorted(known))}")
             if isinstance(value, list):
-                options[name] = tuple(value)
+                options[name] = (*value,)
         try:
             return cls(**options)
         except (AttributeError, TypeError, ValueError) as error:
@@ -190,9 +190,10 @@ def _items_of(log: Table) -> Table:
     if not isinstance(log, Sequence) or isinstance(log, str | bytes):
         return log
     rows: list[Any] = []
-    for row in log:
-        if isinstance(row, Mapping) and isinstance(row.get("items"), list):
-            page = cast("Mapping[str, Any]", row)
+    each: list[Any] = [*log]
+    for row in each:
+        page: dict[str, Any] = {**row} if isinstance(row, Mapping) else {}
+        if isinstance(page.get("items"), list):
             outer = {key: page[key] for key in page if key not in ("items", "context", "history")}
             context = page.get("context")
             if isinstance(context, Mapping):

@@ -41,12 +41,13 @@ class Columns:
             frame = table.set_axis(self.names, axis=1)
             self._read = lambda name: _without_gaps(frame[name])
         elif isinstance(table, Sequence) and not isinstance(table, str | bytes):
-            rows = cast("Sequence[Mapping[str, Any]]", table)
-            for row, values in enumerate(rows):
+            some: list[Any] = [*table]
+            for row, values in enumerate(some):
                 if not isinstance(values, Mapping):
                     raise TableError(
                         f"{what}: row {row}: expected a dict, got {type(values).__name__}"
                     )
+            rows: list[Mapping[str, Any]] = some
             self._rows = rows
             self.names = list(dict.fromkeys(name for values in rows for name in values))
             self.count = len(rows)
@@ -110,7 +111,7 @@ class Columns:
         if value is None or isinstance(value, str):
             return value
         if isinstance(value, np.generic):
-            value = value.item()
+            return self._text(name, row, cast("Any", value.item()))
         if isinstance(value, float):
             if math.isnan(value):
                 return None

@@ -35,8 +35,8 @@ def ordered(constraints: Constraints, seed: int | None = None) -> tuple[str, lis
     session = Reranker(Probe(Layout(SCHEMA), "price: rank")).session(seed=seed)
     session.observe(CLICK)
     found = session.rerank(ITEMS, constraints=constraints)
-    chances = [] if found.propensities is None else found.propensities.tolist()
-    return "".join(found.ids), chances
+    chances = () if found.propensities is None else found.propensities
+    return "".join(found.ids), [float(chance) for chance in chances]
 
 
 def test_pins_hold_and_the_others_close_up() -> None:
@@ -96,7 +96,7 @@ def test_dpp_is_greedy_by_determinant() -> None:
     worth = np.array([1 - row / 10 for row in range(11)])
     chosen: list[int] = []
     for _ in range(5):
-        gains = {}
+        gains: dict[int, float] = {}
         for row in set(range(11)) - set(chosen):
             some = [*chosen, row]
             volume = np.linalg.det(kernel[np.ix_(some, some)])
