@@ -66,8 +66,9 @@ Pool::~Pool() {
   if (process_ == getpid()) {
     stop();
   } else {
-    // After a fork there is nobody to join; a condition that was slept on then cannot be destroyed.
-    for (std::thread& worker : workers_) worker.detach();
+    // After a fork there is nobody to join, and what was a thread's descriptor may be that of a new
+    // one by now: neither join nor detach. A condition that was slept on cannot be destroyed.
+    static_cast<void>(new std::vector<std::thread>(std::move(workers_)));
     static_cast<void>(bed_.release());
   }
 }
