@@ -172,7 +172,8 @@ class MaskTrainer(Composing):
     def compose(self) -> Batch:
         """Fresh compositions, or some of the pool."""
         if self.guide is None:
-            return super().compose()
+            batch: Batch = super().compose()
+            return batch
         rows = torch.randint(len(self.pool), (self.batch,), device=self.device)
         drawn = self.pool[rows].float()
         mirrored = torch.rand(self.batch, 1, 1, 1, device=self.device) < 0.5
