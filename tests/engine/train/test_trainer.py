@@ -81,11 +81,12 @@ def test_all_weights_have_the_gradients_of_pytorch(loss: str) -> None:
     x = functional.prelu(x, w["slope"].reshape(-1))
     x = functional.silu(functional.conv2d(x, w["w2"], None, 1, 1, 1, 8))
     x = functional.conv2d(x, w["w3"], w["b3"]).mean((2, 3)) @ w["w4"] + w["b4"]
+    expected: Any
     if loss == "binary_cross_entropy":
         expected = functional.binary_cross_entropy_with_logits(x, torch.tensor(target))
     else:
         expected = functional.cross_entropy(x, torch.tensor(target))
-    expected.backward()  # type: ignore[no-untyped-call]
+    expected.backward()
     assert value == pytest.approx(expected.item(), rel=1e-5)
     for name, each in w.items():
         np.testing.assert_allclose(found[name], each.grad.numpy(), rtol=1e-3, atol=1e-6)
