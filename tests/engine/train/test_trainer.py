@@ -71,8 +71,7 @@ def test_what_can_be_trained_is_named_in_running_order() -> None:
 @pytest.mark.parametrize("loss", ["cross_entropy", "listwise", "binary_cross_entropy"])
 def test_all_weights_have_the_gradients_of_pytorch(loss: str) -> None:
     torch = pytest.importorskip("torch", reason="PyTorch is not installed")
-    from torch.nn import functional
-
+    functional = torch.nn.functional
     graph, (inputs, target) = small_net(), batch()
     trainer = Trainer(graph, "logits", loss, [*trainable(graph)])
     value, found = trainer.gradients(inputs, target)
@@ -81,7 +80,6 @@ def test_all_weights_have_the_gradients_of_pytorch(loss: str) -> None:
     x = functional.prelu(x, w["slope"].reshape(-1))
     x = functional.silu(functional.conv2d(x, w["w2"], None, 1, 1, 1, 8))
     x = functional.conv2d(x, w["w3"], w["b3"]).mean((2, 3)) @ w["w4"] + w["b4"]
-    expected: Any
     if loss == "binary_cross_entropy":
         expected = functional.binary_cross_entropy_with_logits(x, torch.tensor(target))
     else:
