@@ -21,6 +21,7 @@ import os
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO, cast
@@ -114,15 +115,15 @@ def _csv(text: TextIO, tabs: bool) -> Iterator[Row]:
 
 def _parquet(file: Path) -> Iterator[Row]:
     try:
-        from pyarrow import ArrowException, parquet  # pyright: ignore
+        pyarrow: Any = import_module("pyarrow")
+        parquet: Any = import_module("pyarrow.parquet")
     except ImportError:
         raise ImportError('Parquet needs pyarrow: pip install "palmkit[rerank]"') from None
     try:
         with parquet.ParquetFile(file) as opened:
-            batches: Any = opened
-            for batch in batches.iter_batches(batch_size=4096):
+            for batch in opened.iter_batches(batch_size=4096):
                 yield from batch.to_pylist()
-    except ArrowException as error:
+    except pyarrow.ArrowException as error:
         raise TableError(f"log: {error}: {file}") from None
 
 
