@@ -165,8 +165,6 @@ class Updates:
         with self._state.transaction():
             self._state.save(self._state.slot(model, channel))
         self._device.apply(policy, document, self._device.now() + pause_s)
-        from palmkit.delivery import reports
-
         reports.sampling(model, policy.sampling)
         choice = self._chooser.choose(policy, channel)
         with self._state.transaction():
