@@ -1,0 +1,1 @@
+"""Compression: smaller and faster models, with the loss measured at every step."""
