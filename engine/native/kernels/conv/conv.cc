@@ -12,8 +12,8 @@
 namespace palm {
 
 ConvShape::ConvShape(const Node& node)
-    : Window(node, image(node.in(kWeights)).shape[1], node.in(kWeights).shape[2]) {
-  const Tensor &x = image(node.any_in(kX)), &w = node.in(kWeights), &y = image(node.any_out());
+    : Window(node, image(node.any_in(kWeights)).shape[1], node.any_in(kWeights).shape[2]) {
+  const Tensor &x = image(node.any_in(kX)), &w = node.any_in(kWeights), &y = image(node.any_out());
   images = x.shape[0], height = x.shape[1], width = x.shape[2], channels = x.shape[3];
   out_height = y.shape[1], out_width = y.shape[2], out_channels = y.shape[3];
   groups = size_attr({node.attrs.integer("group", 1)}, 0, "group", 1);

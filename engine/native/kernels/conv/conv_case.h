@@ -45,13 +45,17 @@ struct ConvCase {
     return text;
   }
 
-  void set_attrs(OneStep& step) const {
+  void set_window(OneStep& step) const {
     const auto ints = [](std::initializer_list<size_t> v) { return Ints(v.begin(), v.end()); };
     step.attr("strides", ints({stride_y, stride_x}))
         .attr("dilations", ints({dilation_y, dilation_x}))
         .attr("pads", ints({top, left, bottom, right}))
-        .attr("group", static_cast<int64_t>(groups))
-        .attr("activation", std::string(activation));
+        .attr("group", static_cast<int64_t>(groups));
+  }
+
+  void set_attrs(OneStep& step) const {
+    set_window(step);
+    step.attr("activation", std::string(activation));
     if (is("clip")) step.attr("activation_params", Floats{0, 6});
     if (is("leaky_relu")) step.attr("activation_params", Floats{0.125});
   }

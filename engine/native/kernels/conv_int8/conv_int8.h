@@ -1,0 +1,45 @@
+#pragma once
+#include <vector>
+
+#include "kernels/conv/conv.h"
+#include "kernels/epilogue_int8.h"
+
+namespace palm {
+
+enum ConvInt8Input {
+  kInt8X,         // uint8 [n, h, w, c]
+  kInt8Weights,   // int8 [m, kh, kw, c / group], constant
+  kInt8Scale,     // float32 [m], constant: x's scale by the weights' by 1 / y's
+  kInt8Bias,      // int32 [m] in units of x's scale by the weights', constant; optional
+  kInt8Residual,  // uint8 as y; optional
+  kInt8Slope      // float32 [m], constant; optional
+};
+
+// Convolution of bytes into bytes, the same bits on every instruction set: sums of
+// (x - x_zero) * w in int32, then as EpilogueInt8 says. Beyond the borders x is x_zero.
+// Attributes, besides the window's and group: x_zero, y_zero, low = 0, high = 255; z_scale, z_zero
+// of the residual, z_scale by 1 / y's scale; inner_scale = 0 (none), inner_zero, inner_low = 0,
+// inner_high = 255, for a convolution whose own bytes are added: there `scale` leads to these.
+class ConvInt8 : public Step {
+ public:
+  ConvInt8(const Node& node, const ConvShape& shape);
+
+  bool reads(size_t i) const override { return i == kInt8X || i == kInt8Residual; }
+
+ protected:
+  // The weights as they are; constant.
+  static const int8_t* weights(const Node& node);
+  EpilogueInt8 epilogue(const Buffers& b) const;
+  const uint8_t* x(const Buffers& b) const { return static_cast<const uint8_t*>(b.inputs[kInt8X]); }
+  uint8_t* y(const Buffers& b) const { return static_cast<uint8_t*>(b.outputs[0]); }
+
+  ConvShape shape_;
+  uint8_t x_zero_;
+
+ private:
+  std::vector<int32_t> bias_;
+  std::vector<float> scale_, slope_;
+  EpilogueInt8 epilogue_;
+};
+
+}  // namespace palm
