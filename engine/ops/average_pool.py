@@ -6,7 +6,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype
-from palmkit.engine.ops.windows import place
+from palmkit.engine.ops.windows import Windows, place
 
 
 def _infer(
@@ -58,12 +58,18 @@ def average_pool(
     windows = place(
         "average_pool", Type.of(x), kernel_shape, auto_pad, dilations, pads, strides, ceil_mode
     )
-    counts = np.ones((), x.dtype)
-    for i, dim in enumerate(x.shape[2:]):
-        begin, end = windows.pads[i], windows.pads[i + len(kernel_shape)]
-        starts = np.arange(windows.sizes[i]) * windows.strides[i] - begin
-        places = starts[:, None] + np.arange(kernel_shape[i]) * windows.dilations[i]
-        first, last = (-begin, dim + end) if count_include_pad else (0, dim)
-        inside = (places >= first) & (places < last)
-        counts = np.multiply.outer(counts, inside.sum(1).astype(x.dtype))
+    counts = counts_of(windows, x.shape[2:], bool(count_include_pad)).astype(x.dtype)
     return np.asarray(windows.view(x, 0).sum(windows.axes) / counts)
+
+
+def counts_of(windows: Windows, spatial: tuple[int, ...], with_padding: bool) -> Array:
+    """How many elements count in each window."""
+    counts = np.ones((), np.int64)
+    for i, dim in enumerate(spatial):
+        begin, end = windows.pads[i], windows.pads[i + len(spatial)]
+        starts = np.arange(windows.sizes[i]) * windows.strides[i] - begin
+        places = starts[:, None] + np.arange(windows.kernel[i]) * windows.dilations[i]
+        first, last = (-begin, dim + end) if with_padding else (0, dim)
+        inside = (places >= first) & (places < last)
+        counts = np.multiply.outer(counts, inside.sum(1))
+    return np.asarray(counts)

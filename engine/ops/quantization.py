@@ -1,5 +1,7 @@
 """What the ops that round to a few levels, and back, share."""
 
+from collections.abc import Sequence
+
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
@@ -36,6 +38,19 @@ def narrowed(x: Array, dtype: str, saturate: int = 1) -> Array:
     if dtype == "float4_e2m1fn":
         return np.asarray(np.clip(x, -6, 6).astype(numpy_dtype(dtype)))
     return converted(x, dtype, saturate)
+
+
+def requantized(x: Array, zero_point: int, low: int, high: int) -> Array:
+    """The floats x, in steps, as uint8: to the nearest, ties to even, then within low..high."""
+    bounds = np.float32(low - zero_point), np.float32(high - zero_point)
+    steps = np.rint(np.minimum(np.maximum(x, bounds[0]), bounds[1]))
+    return np.asarray((steps + np.float32(zero_point)).astype(np.uint8))
+
+
+def need_levels(op: str, zero_points: Sequence[int], low: int = 0, high: int = 255) -> None:
+    """ValueError unless each zero point is a uint8, and low and high are the ends of a range."""
+    if not all(0 <= zero <= 255 for zero in zero_points) or not 0 <= low <= high <= 255:
+        raise ValueError(f"{op}: zero points {tuple(zero_points)}, range {low}..{high}")
 
 
 def need_parameters(

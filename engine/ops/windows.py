@@ -99,6 +99,12 @@ def explicit_pads(
     attrs: Mapping[str, Attr], spatial: Sequence[int], kernel: Sequence[int]
 ) -> tuple[int, ...]:
     """The pads, all begins then all ends, that a node's attributes mean: auto_pad worked out."""
+    x = Type("float32", (1, 1, *spatial))
+    return windows_of("pads", x, {**attrs, "kernel_shape": tuple(kernel)}).pads
+
+
+def windows_of(op: str, x: Type, attrs: Mapping[str, Attr]) -> Windows:
+    """The windows that a node's attributes mean, its kernel_shape among them."""
     names = ("auto_pad", "ceil_mode", "dilations", "pads", "strides")
     chosen = cast(dict[str, Any], {name: attrs[name] for name in names if name in attrs})
-    return place("pads", Type("float32", (1, 1, *spatial)), kernel, **chosen).pads
+    return place(op, x, cast(Any, attrs["kernel_shape"]), **chosen)

@@ -1,7 +1,6 @@
 """Graph passes, and the order in which they run."""
 
 from collections.abc import Callable, Iterator, Sequence
-from itertools import cycle, islice
 
 import numpy as np
 
@@ -9,7 +8,7 @@ from palmkit.engine.ir import Graph, check
 from palmkit.engine.ops import find, infer_types
 from palmkit.engine.passes.cancel_transposes import cancel_transposes
 from palmkit.engine.passes.fold_batch_norm import fold_batch_norm
-from palmkit.engine.passes.fold_constants import fold_constants
+from palmkit.engine.passes.fold_constants import fold_constants, fold_levels
 from palmkit.engine.passes.fold_pads import fold_pads
 from palmkit.engine.passes.fold_scales import fold_scales
 from palmkit.engine.passes.fuse_activation import fuse_activation
@@ -17,6 +16,8 @@ from palmkit.engine.passes.fuse_bias import fuse_bias
 from palmkit.engine.passes.fuse_multiply_add import fuse_multiply_add
 from palmkit.engine.passes.fuse_residual import fuse_residual
 from palmkit.engine.passes.inline_branches import inline_branches
+from palmkit.engine.passes.integer_elements import integer_elements
+from palmkit.engine.passes.integer_layers import integer_layers
 from palmkit.engine.passes.merge_common import merge_common
 from palmkit.engine.passes.merge_heads import merge_heads
 from palmkit.engine.passes.merge_parts import merge_parts
@@ -24,6 +25,7 @@ from palmkit.engine.passes.merge_pointwise import merge_pointwise
 from palmkit.engine.passes.merge_reshapes import merge_reshapes
 from palmkit.engine.passes.merge_slices import merge_slices
 from palmkit.engine.passes.move_before_resize import move_before_resize
+from palmkit.engine.passes.move_levels import make_unsigned, move_levels
 from palmkit.engine.passes.recognise_activations import recognise_activations
 from palmkit.engine.passes.recognise_global_pools import recognise_global_pools
 from palmkit.engine.passes.recognise_interleaves import recognise_interleaves
@@ -73,6 +75,15 @@ PIPELINE: tuple[Pass, ...] = (
     fuse_activation,  # last: a layer with an activation takes in nothing more
 )
 
+# Once the others have nothing left to do; when one of these has, they begin again.
+LATER: tuple[Pass, ...] = (
+    make_unsigned,  # the integer ops know uint8 alone
+    move_levels,  # what stands between quantized values and a layer
+    integer_layers,  # once their activations, pads and transposes are settled
+    integer_elements,  # behind the layers, which take in what cuts off behind them
+    fold_levels,  # what the integer layers left is for the float ones
+)
+
 _MOST_ROUNDS = 100
 
 
@@ -92,22 +103,31 @@ def optimise(graph: Graph) -> Graph:
 def steps(graph: Graph, pipeline: Sequence[Pass] = ()) -> Iterator[tuple[Pass, Graph]]:
     """The way of `optimise`: each pass that changes the graph, with the graph that it makes.
 
-    pipeline: other passes than PIPELINE.
+    pipeline: other passes than PIPELINE, and nothing after them.
     """
+    later = () if pipeline else LATER
     pipeline = pipeline or PIPELINE
     check(graph)
     for node in graph.nodes:
         find(node.op)
     infer_types(graph)
-    settled = 0
-    for each in islice(cycle(pipeline), _MOST_ROUNDS * len(pipeline)):
+    settled, place, waiting = 0, 0, 0
+    for _ in range(_MOST_ROUNDS * len(pipeline)):
+        if settled < len(pipeline):
+            each, place = pipeline[place], (place + 1) % len(pipeline)
+        elif waiting < len(later):
+            each, waiting = later[waiting], waiting + 1
+        else:
+            break
         # A weight may be infinite or no number: it goes through, as it does in the ops.
         with np.errstate(all="ignore"):
             changed = each(graph)
-        settled = settled + 1 if changed is graph else 0
-        if settled == len(pipeline):
-            break
-        if changed is not graph:
-            check(changed)
-            graph = changed
-            yield each, graph
+        if changed is graph:
+            settled += 1
+            continue
+        if settled >= len(pipeline):
+            place = 0
+        settled, waiting = 0, 0
+        check(changed)
+        graph = changed
+        yield each, graph

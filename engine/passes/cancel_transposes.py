@@ -168,6 +168,14 @@ def _unary(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) -> lis
     return _behind(draft, replace(node, inputs=(sources[node.inputs[0]], *node.inputs[1:])), perm)
 
 
+def _quantized(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) -> list[Node] | None:
+    """Of one scale; a lookup of one table."""
+    scale = draft.constant(node.inputs[1])
+    if scale is None or (scale.ndim > 1 if node.op == "lookup" else scale.size != 1):
+        return None
+    return None if node.attrs.get("block_size") else _unary(draft, node, perm, sources)
+
+
 def _along_axis(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) -> list[Node] | None:
     axis = node.attrs.get("axis", -1 if node.op != "split" else 0)
     assert isinstance(axis, int)
@@ -226,6 +234,8 @@ _RULES: dict[str, _Walk] = {
     **dict.fromkeys(_BROADCASTING, _like),
     **dict.fromkeys((*REDUCTIONS, "squeeze"), _dropping_axes),
     **dict.fromkeys(("softmax", "log_softmax", "concat", "split"), _along_axis),
+    **dict.fromkeys(("quantize_linear", "dequantize_linear", "lookup"), _quantized),
+    **dict.fromkeys(("quantized_add", "quantized_mul"), _like),
     "pad": _pad,
     "slice": _slice,
 }

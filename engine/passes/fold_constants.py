@@ -4,19 +4,46 @@ from collections.abc import Sequence
 
 from palmkit.engine.ir import Array, Graph, Known, Node, Type
 from palmkit.engine.ops import find, run_reference
-from palmkit.engine.passes.rewrite import Change, Draft, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, has_any, rewrite
 
 _SMALL_BYTES = 1 << 20
 _MOST_GROWTH = 8
+_LAYERS = ("conv", "fused_conv", "gemm", "matmul")
 
 
 def fold_constants(graph: Graph) -> Graph:
     """A node of constants becomes its results, and so does the shape of a value of known type.
 
     Left alone: identities, which are how a constant is an output of the graph; results of over
-    1 MiB that are over 8 times as large as what they are made from.
+    1 MiB that are over 8 times as large as what they are made from; integer weights of layers in a
+    quantized graph, which the layers are to compute with.
     """
-    return rewrite(graph, _fold, {node.op for node in graph.nodes} - {"identity"})
+    waiting = _integer_weights(graph)
+
+    def fold(draft: Draft, node: Node) -> Change:
+        return None if waiting and node.outputs[0] in waiting else _fold(draft, node)
+
+    return rewrite(graph, fold, {node.op for node in graph.nodes} - {"identity"})
+
+
+def fold_levels(graph: Graph) -> Graph:
+    """Integer weights that no layer computes with become floats, once all sizes are known."""
+    return rewrite(graph, _fold, ("dequantize_linear",)) if graph.is_static else graph
+
+
+def _integer_weights(graph: Graph) -> set[str]:
+    """What dequantize_linear makes of bytes for a layer, where values are quantized at all."""
+    if not has_any(graph, ("quantize_linear",)):
+        return set()
+    read = {n.inputs[1] for n in graph.nodes if n.op in _LAYERS and len(n.inputs) > 1}
+    return {
+        node.outputs[0]
+        for node in graph.nodes
+        if node.op == "dequantize_linear"
+        and node.outputs[0] in read
+        and node.inputs[0] in graph.constants
+        and graph.constants[node.inputs[0]].dtype.name in ("int8", "uint8")
+    }
 
 
 def _fold(draft: Draft, node: Node) -> Change:

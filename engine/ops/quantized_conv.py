@@ -1,0 +1,113 @@
+"""quantized_conv."""
+
+import numpy as np
+
+from palmkit.engine.errors import ShapeError
+from palmkit.engine.ir import Array, Attr, Type
+from palmkit.engine.ops import case, check_attrs, op
+from palmkit.engine.ops.conv import conv
+from palmkit.engine.ops.quantization import need_levels, requantized
+from palmkit.engine.ops.rules import need_dtype
+
+
+def _infer(
+    x: Type,
+    w: Type,
+    scale: Type,
+    b: Type | None = None,
+    z: Type | None = None,
+    *,
+    x_zero_point: int,
+    y_zero_point: int,
+    low: int = 0,
+    high: int = 255,
+    z_scale: float = 0.0,
+    z_zero_point: int = 0,
+    **attrs: Attr,
+) -> Type:
+    need_dtype("quantized_conv", x, among=("uint8",))
+    need_dtype("quantized_conv", w, among=("int8",))
+    need_dtype("quantized_conv", scale, among=("float32",))
+    need_levels("quantized_conv", (x_zero_point, y_zero_point, z_zero_point), low, high)
+    check_attrs(attrs, conv.reference)
+    real = Type("float32", x.shape), Type("float32", w.shape)
+    y = conv.infer(*real, None, **attrs)
+    assert isinstance(y, Type)
+    for each, dtype in ((scale, "float32"), (b, "int32")):
+        if each is not None and (each.dtype, each.dims) != (dtype, w.dims[:1]):
+            raise ShapeError(f"quantized_conv: expected {dtype}[{w.dims[0]}], got {each}")
+    if z is not None and (z.dtype, z.dims) != ("uint8", y.dims):
+        raise ShapeError(f"quantized_conv: expected uint8{list(y.dims)} to add, got {z}")
+    return Type("uint8", y.shape)
+
+
+def _levels(*dims: int) -> Array:
+    return ((np.arange(int(np.prod(dims))) * 37 + 11) % 255 - 127).astype(np.int8).reshape(dims)
+
+
+def _scales(count: int, channel: int) -> Array:
+    return np.linspace(0.3, 0.6, count, dtype=np.float32) / np.float32(32 * channel)
+
+
+_B = np.linspace(-4000, 4000, 16).astype(np.int32)
+_X = (1, 8, 7, 6)
+
+
+@op(
+    _infer,
+    case(_X, _levels(16, 8, 3, 3), _scales(16, 72), _B, x_zero_point=30, y_zero_point=120,
+         pads=(1, 1, 1, 1), dtype="uint8"),
+    case(_X, _levels(16, 8, 3, 3), _scales(16, 72), _B, x_zero_point=30, y_zero_point=0,
+         strides=(2, 2), pads=(0, 0, 1, 1), dtype="uint8"),
+    case(_X, _levels(16, 8, 1, 1), _scales(16, 8), None, _X[:1] + (16, 7, 6), x_zero_point=0,
+         y_zero_point=128, z_scale=0.75, z_zero_point=20, low=128, high=240, dtype="uint8"),
+    case((1, 19, 9, 8), _levels(19, 1, 3, 3), _scales(19, 9), x_zero_point=50, y_zero_point=99,
+         group=19, pads=(1, 1, 1, 1), dtype="uint8"),
+    case((1, 19, 9, 8), _levels(19, 1, 5, 5), _scales(19, 25), None, (1, 19, 5, 4), group=19,
+         x_zero_point=255, y_zero_point=99, z_scale=1.5, z_zero_point=3, strides=(2, 2),
+         pads=(2, 2, 2, 2), dtype="uint8"),
+    case((1, 3, 11, 10), _levels(16, 3, 3, 3), _scales(16, 27), _B, x_zero_point=7,
+         y_zero_point=9, strides=(2, 2), auto_pad="SAME_UPPER", dtype="uint8"),
+    case((2, 6, 8, 8), _levels(4, 3, 3, 3), _scales(4, 27), x_zero_point=40, y_zero_point=130,
+         group=2, dilations=(2, 1), pads=(2, 1, 2, 1), dtype="uint8"),
+    case((5, 33, 1, 1), _levels(16, 33, 1, 1), _scales(16, 33), _B, x_zero_point=99,
+         y_zero_point=100, dtype="uint8"),
+    case((1, 4, 20), _levels(16, 4, 5), _scales(16, 20), _B, x_zero_point=50, y_zero_point=100,
+         strides=(2,), pads=(2, 2), dtype="uint8"),
+)  # fmt: skip
+def quantized_conv(
+    x: Array,
+    w: Array,
+    scale: Array,
+    b: Array | None = None,
+    z: Array | None = None,
+    *,
+    x_zero_point: int,
+    y_zero_point: int,
+    low: int = 0,
+    high: int = 255,
+    z_scale: float = 0.0,
+    z_zero_point: int = 0,
+    **attrs: Attr,
+) -> Array:
+    """A convolution of uint8[n, c, *spatial] by int8[m, c / group, *kernel], to uint8.
+
+    Sums in int32 of (x - x_zero_point) * w + b, padding counting as x_zero_point; times scale[m],
+    the scales of x and w over that of y, plus (z - z_zero_point) * z_scale, each operation rounded
+    to float32; then to the nearest integer, ties to even, plus y_zero_point, within low..high.
+    Attributes of conv. After ONNX's QLinearConv.
+    """
+    sums = _sums(x, w, x_zero_point, attrs)
+    rank = x.ndim - 2
+    if b is not None:
+        sums = sums + b.astype(np.int64).reshape(-1, *[1] * rank)
+    y = sums.astype(np.int32).astype(np.float32) * scale.reshape(-1, *[1] * rank)
+    if z is not None:
+        y = y + (z.astype(np.int32) - z_zero_point).astype(np.float32) * np.float32(z_scale)
+    return requantized(y, y_zero_point, low, high)
+
+
+def _sums(x: Array, w: Array, zero: int, attrs: dict[str, Attr]) -> Array:
+    """Whole numbers far below 2^53, so that float64 has them exactly; int64."""
+    y = conv.reference(x.astype(np.float64) - zero, w.astype(np.float64), None, **attrs)
+    return np.asarray(y).astype(np.int64)

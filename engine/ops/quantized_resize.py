@@ -1,0 +1,58 @@
+"""quantized_resize."""
+
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.errors import ShapeError
+from palmkit.engine.ir import Array, Type
+from palmkit.engine.ops import case, op
+from palmkit.engine.ops.rules import need_dtype, need_rank
+
+WEIGHT_BITS = 11
+
+
+def fixed_weights(weight: Array) -> Array:
+    """The weights of the second of two pixels, 0..1, as int32 in steps of 2^-11."""
+    return np.rint(weight.astype(np.float64) * (1 << WEIGHT_BITS)).astype(np.int32)
+
+
+def _infer(x: Type, rows: Type, row_weight: Type, columns: Type, column_weight: Type) -> Type:
+    need_dtype("quantized_resize", x, among=("uint8",))
+    need_rank("quantized_resize", x, 4, 4)
+    need_dtype("quantized_resize", rows, row_weight, columns, column_weight, among=("int32",))
+    for pairs, weight in ((rows, row_weight), (columns, column_weight)):
+        if len(weight.dims) != 1 or pairs.dims != (*weight.dims, 2):
+            raise ShapeError(f"quantized_resize: places {pairs} and weights {weight} differ")
+    return Type("uint8", (*x.dims[:2], rows.dims[0], columns.dims[0]))
+
+
+_ROWS = np.array([[0, 0], [0, 1], [0, 1], [1, 2], [1, 2], [2, 3], [3, 3]], np.int32)
+_WEIGHT = np.array([0, 512, 1536, 512, 1536, 2048, 0], np.int32)
+
+
+@op(
+    _infer,
+    case((2, 19, 4, 5), _ROWS, _WEIGHT, _ROWS, _WEIGHT, dtype="uint8"),
+    case((1, 3, 4, 9), _ROWS[:2], _WEIGHT[:2], _ROWS, _WEIGHT, dtype="uint8"),
+)
+def quantized_resize(
+    x: Array, rows: Array, row_weight: Array, columns: Array, column_weight: Array
+) -> Array:
+    """Pictures uint8[n, c, h, w] between their pixels, in integers.
+
+    rows, columns: int32[out, 2], the two that each is between; row_weight, column_weight: how much
+    the second counts, in steps of 2^-11. The weighted sum is exact and is rounded, ties up.
+    """
+    one = 1 << WEIGHT_BITS
+
+    def between(x: Array, pairs: Array, weight: Array, axis: int) -> Array:
+        shape: Any = [-1 if each == axis else 1 for each in range(4)]
+        first, second = (x.take(pairs[:, i], axis) for i in range(2))
+        share = weight.reshape(shape)
+        return np.asarray(first * (one - share) + second * share)
+
+    across = between(x.astype(np.int32), columns, column_weight, 3)
+    down = between(across, rows, row_weight, 2)
+    half = 1 << (2 * WEIGHT_BITS - 1)
+    return np.asarray(((down + half) >> (2 * WEIGHT_BITS)).astype(np.uint8))
