@@ -6,6 +6,7 @@ PalmError
   ShapeError          a tensor is not what the op or the model takes
   ImageError          the picture cannot be read, or is not a picture
   TableError          a table has a row or a column that is not what it should be
+  QuantizationError   a model cannot be quantized with what was given
   BackendError        the device is missing, or it failed
   DeliveryError       a model could not be fetched, believed or kept; says why by a code
   RepositoryError     a repository of releases cannot do what it was asked to
@@ -36,6 +37,10 @@ class ImageError(PalmError, ValueError):
 
 class TableError(PalmError, ValueError):
     """A row or a column of a table is missing or not what it should be: names both."""
+
+
+class QuantizationError(PalmError, ValueError):
+    """A model cannot be quantized with what was given: says which pictures or weights, and why."""
 
 
 class BackendError(PalmError):

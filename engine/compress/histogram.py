@@ -1,0 +1,61 @@
+"""How often a value of a network takes which numbers, without knowing the range beforehand."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from palmkit.engine.ir import Array
+
+BINS = 8192
+
+
+def _empty() -> Array:
+    return np.zeros(BINS, np.int64)
+
+
+@dataclass
+class Histogram:
+    """Counts in equal bins over -limit..limit; zeros are counted apart.
+
+    limit: a power of two. It doubles when a number lies beyond it, and pairs of bins become one,
+    so the counts are the same in whatever order the numbers come.
+    """
+
+    limit: float = 0.0
+    counts: Array = field(default_factory=_empty)
+    zeros: int = 0
+
+    def add(self, values: Array) -> None:
+        """Count finite float32 numbers."""
+        flat = values.reshape(-1)
+        seen = flat[flat != 0]
+        self.zeros += flat.size - seen.size
+        if not seen.size:
+            return
+        needed = 2.0 ** math.ceil(math.log2(float(np.abs(seen).max())))
+        if not self.limit:
+            self.limit = needed
+        while self.limit < needed:
+            self._double()
+        # float64: a power of two divides without rounding, so that equal numbers meet in one bin.
+        place = (seen.astype(np.float64) / self.limit + 1) * (BINS // 2)
+        self.counts += np.bincount(np.minimum(place.astype(np.int64), BINS - 1), minlength=BINS)
+
+    def _double(self) -> None:
+        pairs = self.counts.reshape(-1, 2).sum(1)
+        self.counts = _empty()
+        self.counts[BINS // 4 : BINS // 4 + BINS // 2] = pairs
+        self.limit *= 2
+
+    @property
+    def centres(self) -> Array:
+        """float64[BINS], the middle of each bin."""
+        return (np.arange(BINS) + 0.5) * (2 * self.limit / BINS) - self.limit
+
+    @property
+    def total(self) -> int:
+        """How many numbers were counted, zeros among them."""
+        return int(self.counts.sum()) + self.zeros

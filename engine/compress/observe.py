@@ -1,0 +1,121 @@
+"""What the values of a graph look like on calibration samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+import numpy as np
+
+from palmkit.engine.compress.histogram import Histogram
+from palmkit.engine.errors import QuantizationError, ShapeError
+from palmkit.engine.ir import UNKNOWN, Array, Graph
+from palmkit.engine.model import Model
+
+
+@dataclass
+class Observation:
+    """One value over all samples.
+
+    lows, highs: the least and the greatest number in each sample.
+    channel_means: float64[c], the mean of each channel (axis 1) over all samples and places; empty
+    for a value without one.
+    """
+
+    lows: list[float] = field(default_factory=list[float])
+    highs: list[float] = field(default_factory=list[float])
+    histogram: Histogram = field(default_factory=Histogram)
+    channel_means: Array = field(default_factory=lambda: np.zeros(0))
+
+    @property
+    def low(self) -> float:
+        """The least number of all."""
+        return min(self.lows)
+
+    @property
+    def high(self) -> float:
+        """The greatest number of all."""
+        return max(self.highs)
+
+    def add(self, value: Array) -> None:
+        """Take in what the value is in one more sample."""
+        self.lows.append(float(value.min()))
+        self.highs.append(float(value.max()))
+        self.histogram.add(value)
+        if value.ndim > 1:
+            rest = tuple(axis for axis in range(value.ndim) if axis != 1)
+            means = value.mean(rest, dtype=np.float64)
+            if not self.channel_means.size:
+                self.channel_means = np.zeros_like(means)
+            self.channel_means += (means - self.channel_means) / len(self.lows)
+
+
+def checked_samples(
+    graph: Graph, samples: Iterable[Mapping[str, Array]]
+) -> Sequence[Mapping[str, Array]]:
+    """The samples, if they can calibrate a graph.
+
+    Raises QuantizationError if there are none, if one lacks an input or has one of another shape
+    or dtype, if a number is not finite, or if every picture (input of four axes) has one colour.
+    """
+    found = samples if isinstance(samples, Sequence) else list(samples)
+    if not found:
+        raise QuantizationError("calibration samples: expected at least one, got none")
+    plain = dict.fromkeys((name for name, type in graph.inputs.items() if len(type.shape) == 4), 0)
+    for number, sample in enumerate(found):
+        where = f"calibration sample {number}"
+        if sample.keys() != graph.inputs.keys():
+            raise QuantizationError(
+                f"{where}: expected the inputs {', '.join(graph.inputs)}, got {', '.join(sample)}"
+            )
+        sizes: dict[str, int] = {}
+        for name, type in graph.inputs.items():
+            value = np.asarray(sample[name])
+            if value.dtype.name != type.dtype or not type.fits(value.shape, sizes):
+                got = f"{value.dtype.name}[{', '.join(map(str, value.shape))}]"
+                raise QuantizationError(f"{where}: input {name}: expected {type}, got {got}")
+            if not value.size or not np.isfinite(value).all():
+                raise QuantizationError(f"{where}: input {name}: expected finite numbers")
+            if name in plain and _is_one_colour(value):
+                plain[name] += 1
+    for name, count in plain.items():
+        if count == len(found):
+            raise QuantizationError(
+                f"calibration samples: input {name}: expected pictures as the model will see "
+                f"them, got {count} of one colour each"
+            )
+    return found
+
+
+def _is_one_colour(picture: Array) -> bool:
+    """Every place of a picture, channels last or first, is the same."""
+    last = (picture == picture[:, :1, :1]).all()
+    return bool(last or (picture == picture[:, :, :1, :1]).all())
+
+
+def observe(
+    graph: Graph, samples: Sequence[Mapping[str, Array]], values: Iterable[str]
+) -> dict[str, Observation]:
+    """Run a float graph on samples and look at some of its values.
+
+    values: names of inputs or of what nodes write.
+    Raises QuantizationError if a value is not finite, naming it and the sample.
+    """
+    wanted = list(dict.fromkeys(values))
+    inside = [name for name in wanted if name not in graph.inputs]
+    model = Model(replace(graph, outputs=dict.fromkeys(inside, UNKNOWN)))
+    found = {name: Observation() for name in wanted}
+    for number, sample in enumerate(samples):
+        try:
+            outputs = model.run(sample) if inside else {}
+        except ShapeError as error:
+            raise QuantizationError(f"calibration sample {number}: {error}") from None
+        for name in wanted:
+            value = outputs[name] if name in outputs else np.asarray(sample[name])
+            if not np.isfinite(value).all():
+                raise QuantizationError(
+                    f"calibration sample {number}: value {name}: expected finite numbers, got "
+                    f"{int((~np.isfinite(value)).sum())} that are not"
+                )
+            found[name].add(value)
+    return found

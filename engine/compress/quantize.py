@@ -1,0 +1,236 @@
+"""Post-training quantization: a float graph and some samples in, a graph of int8 layers out."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.compress.observe import Observation, checked_samples, observe
+from palmkit.engine.compress.placement import Placement, data_inputs, place
+from palmkit.engine.compress.ranges import METHODS, Range, min_max
+from palmkit.engine.compress.weights import (
+    WEIGHT_METHODS,
+    as_rows,
+    bias_levels,
+    check_finite,
+    levels_of,
+    output_axis,
+    weight_scales,
+)
+from palmkit.engine.errors import QuantizationError
+from palmkit.engine.ir import Array, Attr, Graph, Node, fresh_name, value_names
+from palmkit.engine.ops.fused_conv import ACTIVATIONS
+from palmkit.engine.passes import optimise
+
+
+def quantize(
+    graph: Graph,
+    samples: Iterable[Mapping[str, Array]],
+    *,
+    method: str = "kl",
+    weights: str = "max",
+    keep: Collection[str] = (),
+) -> Graph:
+    """The graph with integer layers between quantize_linear and dequantize_linear nodes.
+
+    Weights become int8, symmetric, a scale for each output channel; what layers hand to one
+    another becomes uint8 with a zero point; biases become int32. Inputs and outputs of the graph
+    stay as they are, and so do nodes that no integer layer follows.
+    samples: by input name an array each, as the model takes them; 20 to 500 are usual.
+    method: how the range of an activation is chosen, one of ranges.METHODS. Graph inputs keep all
+    of their range. weights: how the scale of weights is, one of weights.WEIGHT_METHODS.
+    keep: nodes that stay float, by name or first output in the optimised graph.
+    Raises QuantizationError for samples that do not fit or cannot calibrate, for weights or values
+    that are not finite, and if no layer can be quantized.
+    """
+    if method not in METHODS:
+        raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
+    if weights not in WEIGHT_METHODS:
+        raise ValueError(f"weights: expected one of {', '.join(WEIGHT_METHODS)}, got {weights!r}")
+    plain = prepare(graph)
+    found = checked_samples(plain, samples)
+    placement = place(plain, keep)
+    seen = observe(plain, found, placement.values)
+    return write(plain, placement, ranges_of(plain, seen, method), weights)
+
+
+def prepare(graph: Graph) -> Graph:
+    """The float graph as it is quantized: optimised, activations that are no clamp on their own.
+
+    Raises QuantizationError for weights that are not finite.
+    """
+    check_finite(graph)
+    return split_activations(optimise(graph))
+
+
+def ranges_of(graph: Graph, seen: Mapping[str, Observation], method: str) -> dict[str, Range]:
+    """The range of each value that was observed, by a method; of graph inputs all they take."""
+    return {
+        name: (min_max if name in graph.inputs else METHODS[method])(each)
+        for name, each in seen.items()
+    }
+
+
+def split_activations(graph: Graph) -> Graph:
+    """Activations of a layer that need a table of their own stand behind it."""
+    taken = value_names(graph)
+    constants = dict(graph.constants)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        activation = node.attrs.get("activation", "")
+        if node.op != "fused_conv" or activation in ("", "clip"):
+            nodes.append(node)
+            continue
+        params: Any = node.attrs.get("activation_params", ())
+        attrs = {
+            key: value
+            for key, value in node.attrs.items()
+            if key not in ("activation", "activation_params")
+        }
+        inner = fresh_name(taken, f"{node.outputs[0]}.conv")
+        slope = [node.inputs[4]] if activation == "prelu" else []
+        nodes.append(replace(node, inputs=node.inputs[:4], outputs=(inner,), attrs=attrs))
+        named: dict[str, Attr] = dict(zip(ACTIVATIONS[str(activation)], params, strict=True))
+        nodes.append(Node(str(activation), (inner, *slope), node.outputs, named, node.name))
+    return graph.with_nodes(tuple(nodes), constants)
+
+
+@dataclass(frozen=True)
+class Levels:
+    """uint8 levels of a value: number = (level - zero) * scale."""
+
+    scale: np.float32
+    zero: int
+
+    @staticmethod
+    def over(low: float, high: float) -> Levels:
+        """For a range, widened to hold zero, which is a level itself."""
+        low, high = min(float(low), 0.0), max(float(high), 0.0)
+        scale = np.float32((high - low) / 255)
+        if not scale > np.finfo(np.float32).tiny:
+            return Levels(np.float32(1 / 255), 0)
+        return Levels(scale, int(np.clip(np.rint(-low / scale), 0, 255)))
+
+
+def write(
+    graph: Graph, placement: Placement, ranges: Mapping[str, Range], weights: str = "max"
+) -> Graph:
+    """A prepared graph with its chosen values rounded to levels over these ranges."""
+    if not placement.nodes:
+        raise QuantizationError("no layer can be quantized: expected one with constant weights")
+    levels = {name: Levels.over(*ranges[owner]) for name, owner in placement.values.items()}
+    writer = _Writer(graph, levels, weights)
+    for name in graph.inputs:
+        writer.round(name)
+    for node in graph.nodes:
+        writer.visit(node, node.outputs[0] in placement.nodes)
+    return writer.finish()
+
+
+@dataclass
+class _Writer:
+    """Nodes and constants of the quantized graph, as far as they are written."""
+
+    graph: Graph
+    levels: Mapping[str, Levels]
+    weights: str
+    nodes: list[Node] = field(default_factory=list[Node])
+    constants: dict[str, Array] = field(default_factory=dict[str, Array])
+    rounded: dict[str, str] = field(default_factory=dict[str, str])
+
+    def __post_init__(self) -> None:
+        self.taken = value_names(self.graph)
+
+    def constant(self, stem: str, value: Array) -> str:
+        name = fresh_name(self.taken, stem)
+        value = np.array(value, order="C")
+        value.flags.writeable = False
+        self.constants[name] = value
+        return name
+
+    def round(self, name: str, written: str = "") -> None:
+        """Levels of a value and back; `written` is what holds it as yet, if not itself."""
+        levels = self.levels.get(name)
+        if levels is None:
+            return
+        scale = self.constant(f"{name}.scale", np.asarray(levels.scale, np.float32))
+        zero = self.constant(f"{name}.zero", np.asarray(levels.zero, np.uint8))
+        inner = fresh_name(self.taken, f"{name}.levels")
+        outer = name if written else fresh_name(self.taken, f"{name}.rounded")
+        self.nodes.append(Node("quantize_linear", (written or name, scale, zero), (inner,)))
+        self.nodes.append(Node("dequantize_linear", (inner, scale, zero), (outer,)))
+        self.rounded[name] = outer
+
+    def visit(self, node: Node, is_integer: bool) -> None:
+        """A node, reading what is rounded; an output of the graph keeps its name behind levels."""
+        inputs = [self.rounded.get(name, name) for name in node.inputs]
+        if is_integer:
+            inputs = self._parameters(node, inputs)
+        hidden = {
+            name: fresh_name(self.taken, f"{name}.float")
+            for name in node.outputs
+            if name in self.levels and name in self.graph.outputs
+        }
+        outputs = tuple(hidden.get(name, name) for name in node.outputs)
+        self.nodes.append(replace(node, inputs=tuple(inputs), outputs=outputs))
+        for name in node.outputs:
+            self.round(name, hidden.get(name, ""))
+
+    def _parameters(self, node: Node, inputs: list[str]) -> list[str]:
+        """The inputs with weights and other constants behind dequantize_linear."""
+        if node.op in ("conv", "fused_conv", "gemm", "matmul"):
+            return self._layer(node, inputs)
+        for each in data_inputs(node):
+            value = self.graph.constants.get(node.inputs[each])
+            if value is not None:
+                inputs[each] = self._constant_levels(node.inputs[each], value)
+        return inputs
+
+    def _layer(self, node: Node, inputs: list[str]) -> list[str]:
+        name, bias_name = node.inputs[1], (*node.inputs, "")[2]
+        value = self.graph.constants[name]
+        bias = self.graph.constants[bias_name] if bias_name else None
+        axis = output_axis(node)
+        rows = as_rows(value, axis)
+        unit = self.levels[node.inputs[0]].scale
+        scales = weight_scales(rows, bias, float(unit), self.weights)
+        levels = np.moveaxis(
+            levels_of(rows, scales).reshape(np.moveaxis(value, axis, 0).shape), 0, axis
+        )
+        inputs[1] = self._dequantized(name, levels.astype(np.int8), scales, axis)
+        if bias is not None:
+            shifted, scale = bias_levels(bias, unit, scales)
+            inputs[2] = self._dequantized(bias_name, shifted, scale, 0)
+        return inputs
+
+    def _constant_levels(self, name: str, value: Array) -> str:
+        levels = Levels.over(float(value.min()), float(value.max()))
+        whole = np.rint(value.astype(np.float64) / levels.scale) + levels.zero
+        scale = np.asarray(levels.scale, np.float32)
+        return self._dequantized(
+            name, np.clip(whole, 0, 255).astype(np.uint8), scale, None, levels.zero
+        )
+
+    def _dequantized(
+        self, stem: str, levels: Array, scale: Array, axis: int | None, zero: int = 0
+    ) -> str:
+        inputs = [self.constant(f"{stem}.levels", levels), self.constant(f"{stem}.scale", scale)]
+        if zero or axis is None:
+            inputs.append(self.constant(f"{stem}.zero", np.asarray(zero, levels.dtype)))
+        output = fresh_name(self.taken, f"{stem}.rounded")
+        attrs = {} if axis is None else {"axis": axis}
+        self.nodes.append(Node("dequantize_linear", tuple(inputs), (output,), attrs))
+        return output
+
+    def finish(self) -> Graph:
+        """The graph with the constants that are read."""
+        read = {name for node in self.nodes for name in node.inputs} | {*self.graph.outputs}
+        constants = {
+            name: value
+            for name, value in {**self.graph.constants, **self.constants}.items()
+            if name in read
+        }
+        return self.graph.with_nodes(tuple(self.nodes), constants)

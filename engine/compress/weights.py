@@ -1,0 +1,75 @@
+"""Weights as int8 levels with one scale a channel, and biases as int32."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+
+import numpy as np
+
+from palmkit.engine.compress.admm import projected_scales
+from palmkit.engine.errors import QuantizationError
+from palmkit.engine.ir import Array, Graph, Node
+
+MOST = 127
+# Far enough from the end of int32 for what is added up with the bias.
+_MOST_BIAS = float(1 << 29)
+Scales = Callable[[Array, int], Array]
+
+
+def greatest(rows: Array, most: int) -> Array:
+    """float64[n]: for each row of float64[n, k] the scale at which nothing saturates."""
+    ends = np.abs(rows).max(1)
+    return np.where(ends > 0, ends, 1.0) / most
+
+
+WEIGHT_METHODS: Mapping[str, Scales] = {"max": greatest, "admm": projected_scales}
+
+
+def output_axis(node: Node) -> int:
+    """The axis of a layer's weights that counts its outputs."""
+    if node.op == "gemm":
+        return 0 if node.attrs.get("transB", 0) else 1
+    return 1 if node.op == "matmul" else 0
+
+
+def as_rows(weights: Array, axis: int) -> Array:
+    """float64[outputs, k]: the weights of each output."""
+    rows = np.moveaxis(weights, axis, 0)
+    return rows.reshape(rows.shape[0], -1).astype(np.float64)
+
+
+def weight_scales(
+    rows: Array, bias: Array | None, input_scale: float, method: str, most: int = MOST
+) -> Array:
+    """float32[outputs], such that the bias in units of input scale * scale fits in int32."""
+    scales = WEIGHT_METHODS[method](rows, most)
+    if bias is not None:
+        needed = np.abs(bias.reshape(-1).astype(np.float64)) / (input_scale * _MOST_BIAS)
+        scales = np.maximum(scales, needed)
+    return np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32)
+
+
+def levels_of(rows: Array, scales: Array, most: int = MOST) -> Array:
+    """float64[outputs, k] whole numbers, -most..most."""
+    return np.asarray(np.clip(np.rint(rows / scales.astype(np.float64)[:, None]), -most, most))
+
+
+def bias_levels(bias: Array, input_scale: np.float32, scales: Array) -> tuple[Array, Array]:
+    """The bias as int32 levels, and their float32 scale, input scale * weight scale."""
+    unit = (np.float32(input_scale) * scales).astype(np.float32)
+    levels = np.rint(bias.reshape(-1).astype(np.float64) / unit.astype(np.float64))
+    return np.clip(levels, -(2**31), 2**31 - 1).astype(np.int32), unit
+
+
+def check_finite(graph: Graph) -> None:
+    """Raise QuantizationError for a float constant with numbers that are not finite."""
+    for name, value in graph.constants.items():
+        if value.dtype.kind != "f" or np.isfinite(value).all():
+            continue
+        bounds = [node for node in graph.nodes if node.op == "clip" and name in node.inputs[1:]]
+        if bounds and not np.isnan(value).any():
+            continue
+        bad = int((~np.isfinite(value)).sum())
+        raise QuantizationError(
+            f"weights {name}: expected finite numbers, got {bad} of {value.size} that are not"
+        )
