@@ -64,7 +64,9 @@ def test_admm_has_the_least_squared_error() -> None:
     seen = observed(values)
     errors = {name: squared_error(values, *method(seen)) for name, method in METHODS.items()}
     assert errors["admm"] == min(errors.values())
-    assert errors["admm"] < 0.8 * errors["min_max"]
+    ends = np.linspace(1, max(-seen.low, seen.high), 400)
+    best = min(squared_error(values, max(-end, seen.low), min(end, seen.high)) for end in ends)
+    assert errors["admm"] < 1.01 * best
 
 
 def test_percentile_of_even_numbers() -> None:
