@@ -114,6 +114,7 @@ RULES: dict[str, Rule] = {
     "lstm": _recurrent,
     "matmul": _matmul,
     "matmul_integer": _matmul,
+    "quantized_conv": _conv,
     "qlinear_conv": _integer_conv,
     "qlinear_matmul": _matmul,
     "rnn": _recurrent,

@@ -26,7 +26,7 @@ from palmkit.engine.plan import StepTime, last_uses
 
 _HEAVY_OPS = (
     "conv", "conv_transpose", "fused_conv", "fused_conv_transpose", "gemm", "gru", "lstm",
-    "matmul", "rnn",
+    "matmul", "quantized_conv", "rnn",
 )  # fmt: skip
 
 _log = logging.getLogger("palmkit.engine")

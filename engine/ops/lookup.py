@@ -1,5 +1,7 @@
 """lookup."""
 
+from typing import Any
+
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
@@ -38,5 +40,6 @@ def lookup(x: Array, table: Array) -> Array:
     place = x.astype(np.int16) - np.iinfo(x.dtype).min
     if table.ndim == 1:
         return np.asarray(table[place])
-    channel = np.arange(x.shape[1]).reshape(-1, *[1] * (x.ndim - 2))
+    shape: Any = (-1, *[1] * (x.ndim - 2))
+    channel = np.arange(x.shape[1]).reshape(shape)
     return np.asarray(table[channel, place])

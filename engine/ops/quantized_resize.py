@@ -7,6 +7,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
+from palmkit.engine.ops.quantization import need_levels, requantized
 from palmkit.engine.ops.rules import need_dtype, need_rank
 
 WEIGHT_BITS = 11
@@ -17,7 +18,20 @@ def fixed_weights(weight: Array) -> Array:
     return np.rint(weight.astype(np.float64) * (1 << WEIGHT_BITS)).astype(np.int32)
 
 
-def _infer(x: Type, rows: Type, row_weight: Type, columns: Type, column_weight: Type) -> Type:
+def _infer(
+    x: Type,
+    rows: Type,
+    row_weight: Type,
+    columns: Type,
+    column_weight: Type,
+    *,
+    scale: float,
+    x_zero_point: int,
+    y_zero_point: int,
+    low: int = 0,
+    high: int = 255,
+) -> Type:
+    need_levels("quantized_resize", (x_zero_point, y_zero_point), low, high)
     need_dtype("quantized_resize", x, among=("uint8",))
     need_rank("quantized_resize", x, 4, 4)
     need_dtype("quantized_resize", rows, row_weight, columns, column_weight, among=("int32",))
@@ -33,16 +47,30 @@ _WEIGHT = np.array([0, 512, 1536, 512, 1536, 2048, 0], np.int32)
 
 @op(
     _infer,
-    case((2, 19, 4, 5), _ROWS, _WEIGHT, _ROWS, _WEIGHT, dtype="uint8"),
-    case((1, 3, 4, 9), _ROWS[:2], _WEIGHT[:2], _ROWS, _WEIGHT, dtype="uint8"),
-)
+    case((2, 19, 4, 5), _ROWS, _WEIGHT, _ROWS, _WEIGHT, scale=1.0, x_zero_point=9,
+         y_zero_point=9, dtype="uint8"),
+    case((1, 3, 4, 9), _ROWS[:2], _WEIGHT[:2], _ROWS, _WEIGHT, scale=1.7, x_zero_point=40,
+         y_zero_point=99, low=90, high=150, dtype="uint8"),
+)  # fmt: skip
 def quantized_resize(
-    x: Array, rows: Array, row_weight: Array, columns: Array, column_weight: Array
+    x: Array,
+    rows: Array,
+    row_weight: Array,
+    columns: Array,
+    column_weight: Array,
+    *,
+    scale: float,
+    x_zero_point: int,
+    y_zero_point: int,
+    low: int = 0,
+    high: int = 255,
 ) -> Array:
-    """Pictures uint8[n, c, h, w] between their pixels, in integers.
+    """Pictures uint8[n, c, h, w] between their pixels.
 
     rows, columns: int32[out, 2], the two that each is between; row_weight, column_weight: how much
-    the second counts, in steps of 2^-11. The weighted sum is exact and is rounded, ties up.
+    the second counts, in steps of 2^-11. The weighted sum of x - x_zero_point is exact; it becomes
+    float32 and is multiplied by scale / 2^22, each rounded; then to the nearest integer, ties to
+    even, plus y_zero_point, within low..high. scale: that of x over that of y.
     """
     one = 1 << WEIGHT_BITS
 
@@ -52,7 +80,7 @@ def quantized_resize(
         share = weight.reshape(shape)
         return np.asarray(first * (one - share) + second * share)
 
-    across = between(x.astype(np.int32), columns, column_weight, 3)
+    across = between(x.astype(np.int32) - x_zero_point, columns, column_weight, 3)
     down = between(across, rows, row_weight, 2)
-    half = 1 << (2 * WEIGHT_BITS - 1)
-    return np.asarray(((down + half) >> (2 * WEIGHT_BITS)).astype(np.uint8))
+    factor = np.float32(scale) / np.float32(one * one)
+    return requantized(down.astype(np.float32) * factor, y_zero_point, low, high)

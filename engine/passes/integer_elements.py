@@ -164,7 +164,7 @@ def _mean(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
 
 
 def _resize(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
-    """Linear, in the picture's own steps; a lookup follows where the output has others."""
+    """Linear, of height and width."""
     resize = found.node
     x = dequantized(draft, resize.inputs[0])
     dims = draft.dims(resize.inputs[0])
@@ -182,15 +182,9 @@ def _resize(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
         if axis in taps:
             index, weight = taps[axis].index, fixed_weights(taps[axis].weight[:, 1])
         inputs += [draft.new_constant(f"{resize.outputs[0]}/{axis}", v) for v in (index, weight)]
-    low, high = y.bounds(found.least, found.most)
-    if x.is_like(y) and (low, high) == (0, 255):
-        return [Node("quantized_resize", tuple(inputs), node.outputs, {}, resize.name)]
-    before = draft.new_value(f"{resize.outputs[0]}/levels")
-    table = _rescale(draft, node.outputs[0], x, y, found)
-    return [
-        Node("quantized_resize", tuple(inputs), (before,), {}, resize.name),
-        Node("lookup", (before, table), node.outputs, name=resize.name),
-    ]
+    attrs: dict[str, Attr] = {"scale": float(x.scale / y.scale), "x_zero_point": x.zero_point}
+    attrs |= _range(y, found)
+    return [Node("quantized_resize", tuple(inputs), node.outputs, attrs, resize.name)]
 
 
 def _rescale(draft: Draft, stem: str, x: Levels, y: Levels, found: Bounded) -> str:

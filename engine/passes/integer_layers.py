@@ -190,9 +190,7 @@ def _matrix(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     pixels, product = draft.new_value(f"{out}/pixels"), draft.new_value(f"{out}/product")
     shape = draft.new_constant(f"{out}/rows", np.array([rows, dims[-1], 1, 1], np.int64))
     back = draft.new_constant(f"{out}/shape", np.array(after, np.int64))
-    conv = _quantized_conv(
-        draft, node, y, replace(x, name=pixels), kernel, bias, None, found, {}
-    )
+    conv = _quantized_conv(draft, node, y, replace(x, name=pixels), kernel, bias, None, found, {})
     return [
         Node("reshape", (x.name, shape), (pixels,), name=node.name),
         replace(conv, outputs=(product,), name=layer.name or node.name),

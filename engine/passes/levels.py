@@ -33,7 +33,7 @@ class Levels:
         """The uint8 of each number, as quantize_linear has it."""
         with np.errstate(all="ignore"):
             steps = np.rint(x.astype(np.float32) / self.scale).astype(np.float64) + self.zero_point
-        return np.clip(np.nan_to_num(steps, nan=0), 0, 255).astype(np.uint8)
+        return np.asarray(np.clip(np.nan_to_num(steps, nan=0), 0, 255).astype(np.uint8))
 
     def bounds(self, least: float, most: float) -> tuple[int, int]:
         """The range of integers that numbers within least..most have."""

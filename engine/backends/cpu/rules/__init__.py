@@ -11,6 +11,7 @@ RULE_FILES = (
     "movement",
     "normalization",
     "quantization",
+    "quantized",
     "recurrent",
     "reduction",
     "sampling",

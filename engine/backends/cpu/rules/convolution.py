@@ -29,16 +29,17 @@ TRANSPOSED_WINDOW = (
 )
 
 
-def _ints(node: Node, name: str, default: Sequence[int]) -> list[int]:
+def int_list(node: Node, name: str, default: Sequence[int]) -> list[int]:
+    """An attribute that is a list of numbers; an empty one is as good as none."""
     value = node.attrs.get(name)
     return [int(x) for x in value] if isinstance(value, tuple) and value else list(default)
 
 
-def _window(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> dict[str, list[int]]:
+def window_attrs(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> dict[str, list[int]]:
     """Strides, dilations and pads in two dims; a one-dim window becomes one of height 1."""
     rank = len(kernel)
-    strides = _ints(node, "strides", [1] * rank)
-    dilations = _ints(node, "dilations", [1] * rank)
+    strides = int_list(node, "strides", [1] * rank)
+    dilations = int_list(node, "dilations", [1] * rank)
     pads = explicit_pads(node.attrs, spatial, kernel)
     return _two_dims(strides, dilations, pads[:rank], pads[rank:])
 
@@ -55,7 +56,7 @@ def _two_dims(
     }
 
 
-def _image(view: View, rank: int) -> View:
+def image_view(view: View, rank: int) -> View:
     """The view with a height of 1 where the op has one spatial dim."""
     if rank == 4:
         return view
@@ -63,13 +64,14 @@ def _image(view: View, rank: int) -> View:
     return View(view.buffer, view.dtype, (n, 1, length, channels))
 
 
-def _weights(lowering: Lowering, w: str, rank: int) -> View:
+def weight_view(lowering: Lowering, w: str, rank: int) -> View:
     """Constant weights, channels-last, with a height of 1 where the op has one spatial dim."""
     weights = lowering.constant_of(w, "weight").transpose(channels_last(rank))
     return lowering.constant(weights if rank == 4 else weights[:, None])
 
 
-def _need_image(lowering: Lowering, name: str) -> int:
+def need_image(lowering: Lowering, name: str) -> int:
+    """The rank of a picture, or of a line; UnsupportedError for others."""
     rank = len(lowering.dims(name))
     if rank not in (3, 4):
         raise UnsupportedError(f"{rank - 2} spatial dims")
@@ -101,10 +103,10 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     if len(lowering.dims(x)) == 5:
         _lower_volume(lowering, node)
         return
-    rank = _need_image(lowering, x)
+    rank = need_image(lowering, x)
     order = channels_last(rank)
     attrs: dict[str, StepAttr] = {
-        **_window(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
+        **window_attrs(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
         "group": integer(node, "group", 1),
         **_activation(node),
     }
@@ -112,9 +114,9 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         attrs["precision"] = lowering.narrow
     elif not lowering.exact:
         attrs["precision"] = "normal"
-    image = _image(lowering.get(x, order, stored=True), rank)
-    residual = _image(lowering.get(z, order, stored=True), rank) if z else None
-    y = _image(lowering.put(node.outputs[0], order, lowering.kept_dtype(node.outputs[0])), rank)
+    image = image_view(lowering.get(x, order, stored=True), rank)
+    residual = image_view(lowering.get(z, order, stored=True), rank) if z else None
+    y = image_view(lowering.put(node.outputs[0], order, lowering.kept_dtype(node.outputs[0])), rank)
     # The float32 kernels of one group read a residual where they are about to write.
     plain = not lowering.narrow and attrs["group"] == 1
     over = residual and plain and residual.buffer is not image.buffer and residual.dims == y.dims
@@ -122,7 +124,7 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         "conv",
         [
             image,
-            _weights(lowering, w, rank),
+            weight_view(lowering, w, rank),
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
             _per_channel(lowering, slope, lowering.dims(w)[0]) if slope else None,
             residual,
@@ -162,8 +164,8 @@ def _lower_volume(lowering: Lowering, node: Node) -> None:
         ],
         [lowering.put(node.outputs[0], order)],
         {
-            "strides": _ints(node, "strides", [1] * 3),
-            "dilations": _ints(node, "dilations", [1] * 3),
+            "strides": int_list(node, "strides", [1] * 3),
+            "dilations": int_list(node, "dilations", [1] * 3),
             "group": integer(node, "group", 1),
             **_activation(node),
         },
@@ -178,11 +180,11 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     if not lowering.type(node.outputs[0]).elements:
         lowering.put(node.outputs[0])
         return
-    rank = _need_image(lowering, x)
+    rank = need_image(lowering, x)
     order = channels_last(rank)
     window = {name: node.attrs[name] for name in TRANSPOSED_WINDOW if name in node.attrs}
     placed = place(lowering.type(x), lowering.dims(w)[2:], **window)  # type: ignore[arg-type]
-    extra = _ints(node, "output_padding", [0] * (rank - 2))
+    extra = int_list(node, "output_padding", [0] * (rank - 2))
     outputs, y = lowering.dims(node.outputs[0])[1], node.outputs[0]
     kernel, channels = lowering.dims(w)[2:], lowering.dims(x)[1]
     apart = tuple(placed.strides) == kernel and not any((*placed.begins, *placed.ends, *extra))
@@ -194,12 +196,12 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     lowering.step(
         "conv_transpose",
         [
-            _image(lowering.get(x, order, stored=narrow), rank),
-            _weights(lowering, w, rank),
+            image_view(lowering.get(x, order, stored=narrow), rank),
+            weight_view(lowering, w, rank),
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
             _per_channel(lowering, slope, outputs) if slope else None,
         ],
-        [_image(lowering.put(y, order, dtype), rank)],
+        [image_view(lowering.put(y, order, dtype), rank)],
         {
             **precision,
             **_two_dims(placed.strides, placed.dilations, placed.begins, placed.ends),
@@ -220,20 +222,23 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
         lowering.need_dtype(x)
         _lower_volume_pool(lowering, node)
         return
-    rank = _need_image(lowering, x)
+    rank = need_image(lowering, x)
     order = channels_last(rank)
-    kernel = _ints(node, "kernel_shape", [])
+    kernel = int_list(node, "kernel_shape", [])
     window = {
         "kernel": kernel if rank == 4 else [1, *kernel],
-        **_window(node, lowering.dims(x)[2:], kernel),
+        **window_attrs(node, lowering.dims(x)[2:], kernel),
     }
     single = bool(node.outputs[0]) and len([name for name in node.outputs if name]) == 1
     dtype = lowering.kept_dtype(node.outputs[0]) if single else ""
-    image = _image(lowering.get(x, order, dtype=dtype), rank)
-    outputs = [_image(lowering.put(name, order, dtype), rank) for name in node.outputs if name]
+    image = image_view(lowering.get(x, order, dtype=dtype), rank)
+    outputs = [image_view(lowering.put(name, order, dtype), rank) for name in node.outputs if name]
     if image.dtype not in ("float32", lowering.narrow):
         if len(outputs) == 2 or not node.outputs[0] or max(window["pads"]) >= min(kernel):
             raise UnsupportedError(f"{image.dtype} with indices or wide padding")
+        if image.dtype == "uint8":
+            lowering.step("pool_int8", [image], outputs, {"mode": "max", **window})
+            return
         floats = [lowering.scratch("float32", view.dims) for view in (image, outputs[0])]
         lowering.step("cast", [image], [floats[0]])
         lowering.step("pool", [floats[0]], [floats[1]], {**_pooling(node), **window})
@@ -260,8 +265,8 @@ def _lower_volume_pool(lowering: Lowering, node: Node) -> None:
     if len([name for name in node.outputs if name]) > 1:
         raise UnsupportedError("output Indices of three dims")
     x = node.inputs[0]
-    kernel = _ints(node, "kernel_shape", [])
-    strides, dilations = _ints(node, "strides", [1] * 3), _ints(node, "dilations", [1] * 3)
+    kernel = int_list(node, "kernel_shape", [])
+    strides, dilations = int_list(node, "strides", [1] * 3), int_list(node, "dilations", [1] * 3)
     n, channels, depth, height, width = lowering.dims(x)
     pads = explicit_pads(node.attrs, (depth, height, width), kernel)
     order = channels_last(5)
@@ -294,7 +299,7 @@ def _lower_volume_pool(lowering: Lowering, node: Node) -> None:
 def lower_max_pooling_with_argmax(lowering: Lowering, node: Node) -> None:
     """MediaPipe's pooling: the places are floats, in their window."""
     x = node.inputs[0]
-    order, kernel = channels_last(4), _ints(node, "kernel_shape", [])
+    order, kernel = channels_last(4), int_list(node, "kernel_shape", [])
     y = lowering.dims(node.outputs[0])
     kept = {lowering.kept_dtype(name) for name in node.outputs if name}
     # Places of larger windows would not round to themselves.
@@ -304,7 +309,7 @@ def lower_max_pooling_with_argmax(lowering: Lowering, node: Node) -> None:
         for name in (*node.outputs, "")[:2]
     ]
     attrs: dict[str, StepAttr] = {"in_window": 1, "kernel": kernel}
-    attrs |= _window(node, lowering.dims(x)[2:], kernel)
+    attrs |= window_attrs(node, lowering.dims(x)[2:], kernel)
     lowering.step("max_pool_indices", [lowering.get(x, order, dtype=dtype)], outputs, attrs)
 
 
@@ -312,8 +317,8 @@ def lower_max_pooling_with_argmax(lowering: Lowering, node: Node) -> None:
 def lower_max_unpooling(lowering: Lowering, node: Node) -> None:
     """MediaPipe's way back."""
     x, indices = node.inputs
-    order, kernel = channels_last(4), _ints(node, "kernel_shape", [])
-    strides = _ints(node, "strides", [1, 1])
+    order, kernel = channels_last(4), int_list(node, "kernel_shape", [])
+    strides = int_list(node, "strides", [1, 1])
     sizes = zip(
         lowering.dims(x)[2:], lowering.dims(node.outputs[0])[2:], strides, kernel, strict=True
     )

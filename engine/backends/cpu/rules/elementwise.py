@@ -106,7 +106,7 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
         strides = strides_of(y.dims)
         for op, bound in (("max", low), ("min", high)):
             if bound:
-                other = _operand(lowering, bound, node.outputs[0], order)
+                other = operand_of(lowering, bound, node.outputs[0], order)
                 _binary(lowering, op, (view, strides), other, y)
                 view = y
         if not bounds:
@@ -129,7 +129,7 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
 _BY_ROWS = frozenset({"layer_normalization", "rms_normalization", "matmul", "softmax", "reshape"})
 
 
-def _common_order(lowering: Lowering, node: Node) -> Order:
+def common_order(lowering: Lowering, node: Node) -> Order:
     """The order of the first of the largest operands that are computed.
 
     Where another one as large is C-contiguous and a reader wants that, it is C-contiguous too:
@@ -149,7 +149,7 @@ def _common_order(lowering: Lowering, node: Node) -> Order:
     return orders[0]
 
 
-def _operand(lowering: Lowering, name: str, output: str, order: Order) -> tuple[View, list[int]]:
+def operand_of(lowering: Lowering, name: str, output: str, order: Order) -> tuple[View, list[int]]:
     """The operand, in the output's order where it has its rank, and its strides along it."""
     shape = lowering.dims(output)
     dims = lowering.dims(name)
@@ -186,11 +186,11 @@ def lower_binary(lowering: Lowering, node: Node) -> None:
     """Two operands, broadcast by strides; more are folded from the left."""
     lowering.need_dtype(*node.inputs, dtypes=("float32", "float64", *INTEGERS))
     output = node.outputs[0]
-    order = _common_order(lowering, node)
+    order = common_order(lowering, node)
     if len(node.inputs) == 1:
         lowering.alias(output, lowering.get(node.inputs[0], order), order)
         return
-    first, *rest = (_operand(lowering, name, output, order) for name in node.inputs)
+    first, *rest = (operand_of(lowering, name, output, order) for name in node.inputs)
     y = lowering.put(output, order)
     for operand in rest:
         _binary(lowering, BINARY[node.op], first, operand, y)
@@ -206,8 +206,8 @@ def lower_multiply_add(lowering: Lowering, node: Node) -> None:
     """One step where the first factor and what is added have the result's shape, else two."""
     lowering.need_dtype(*node.inputs)
     output = node.outputs[0]
-    order = _common_order(lowering, node)
-    a, b, z = (_operand(lowering, name, output, order) for name in node.inputs)
+    order = common_order(lowering, node)
+    a, b, z = (operand_of(lowering, name, output, order) for name in node.inputs)
     y = lowering.put(output, order)
     if a[0].dims != y.dims or z[0].dims != y.dims:
         _binary(lowering, "mul", a, b, y)
@@ -225,9 +225,9 @@ def lower_pow(lowering: Lowering, node: Node) -> None:
     x, exponent = node.inputs
     lowering.need_dtype(x)
     output = node.outputs[0]
-    order = _common_order(lowering, node)
+    order = common_order(lowering, node)
     known = lowering.constant_of(exponent, "exponent") if lowering.is_constant(exponent) else None
-    a = _operand(lowering, x, output, order)
+    a = operand_of(lowering, x, output, order)
     if known is not None and known.size == 1 and known.item() in (2, 3):
         y = lowering.put(output, order)
         if known.item() == 3:
@@ -242,15 +242,15 @@ def lower_pow(lowering: Lowering, node: Node) -> None:
         b = (view, broadcast_strides(view.dims, plain(known.ndim), lowering.dims(output), order))
     else:
         lowering.need_dtype(exponent)
-        b = _operand(lowering, exponent, output, order)
+        b = operand_of(lowering, exponent, output, order)
     _binary(lowering, "pow", a, b, lowering.put(output, order))
 
 
 def _elementwise(lowering: Lowering, node: Node, op: str) -> None:
     """One step of the kernel for elements of any dtype."""
     output = node.outputs[0]
-    order = _common_order(lowering, node)
-    operands = [_operand(lowering, name, output, order) for name in node.inputs]
+    order = common_order(lowering, node)
+    operands = [operand_of(lowering, name, output, order) for name in node.inputs]
     y = lowering.put(output, order)
     shape, walks = collapse(y.dims, *(strides for _, strides in operands))
     names = ("a_strides", "b_strides", "c_strides")
@@ -320,7 +320,7 @@ def lower_prelu(lowering: Lowering, node: Node) -> None:
     x, slope = node.inputs
     lowering.need_dtype(x, slope)
     order = lowering.order(x)
-    view, strides = _operand(lowering, slope, node.outputs[0], order)
+    view, strides = operand_of(lowering, slope, node.outputs[0], order)
     y = lowering.put(node.outputs[0], order)
     shape, (_, walk) = collapse(y.dims, strides_of(y.dims), strides)
     lowering.step(

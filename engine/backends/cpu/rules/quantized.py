@@ -1,0 +1,132 @@
+"""Ops of bytes in and out: channels-last pictures, sums in int32."""
+
+import numpy as np
+
+from palmkit.engine.backends.cpu.lowering import (
+    Lowering,
+    axis_attrs,
+    channels_last,
+    collapse,
+    integer,
+    rule,
+)
+from palmkit.engine.backends.cpu.rules.convolution import (
+    image_view,
+    int_list,
+    need_image,
+    weight_view,
+    window_attrs,
+)
+from palmkit.engine.backends.cpu.rules.elementwise import common_order, operand_of
+from palmkit.engine.ir import Node
+from palmkit.engine.plan import StepAttr
+
+# Attributes that the steps have as well; they leave out the "_point" of zero points.
+_LEVELS = (
+    "scale", "x_zero_point", "y_zero_point", "low", "high", "a_scale", "a_zero_point", "b_scale",
+    "b_zero_point", "z_scale", "z_zero_point", "inner_scale", "inner_zero_point", "inner_low",
+    "inner_high",
+)  # fmt: skip
+
+
+def _levels(node: Node) -> dict[str, StepAttr]:
+    found: dict[str, StepAttr] = {}
+    for name in _LEVELS:
+        value = node.attrs.get(name)
+        if isinstance(value, int | float):
+            kind = float if name.endswith("scale") else int
+            found[name.removesuffix("_point")] = kind(value)
+    return found
+
+
+@rule("quantized_conv")
+def lower_quantized_conv(lowering: Lowering, node: Node) -> None:
+    """x, z and y channels-last; w as [m, kh, kw, c / group]."""
+    x, w, scale, bias, z, slope = (*node.inputs, "", "", "")[:6]
+    rank = need_image(lowering, x)
+    order = channels_last(rank)
+    numbers = [
+        lowering.constant(lowering.constant_of(name, "scale, bias or slope")) if name else None
+        for name in (scale, bias, slope)
+    ]
+    lowering.step(
+        "conv_int8",
+        [
+            image_view(lowering.get(x, order), rank),
+            weight_view(lowering, w, rank),
+            *numbers[:2],
+            image_view(lowering.get(z, order), rank) if z else None,
+            numbers[2],
+        ],
+        [image_view(lowering.put(node.outputs[0], order), rank)],
+        {
+            **window_attrs(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
+            "group": integer(node, "group", 1),
+            **_levels(node),
+        },
+    )
+
+
+@rule("quantized_add", "quantized_mul")
+def lower_quantized_binary(lowering: Lowering, node: Node) -> None:
+    """Two operands, broadcast by strides."""
+    output = node.outputs[0]
+    order = common_order(lowering, node)
+    a, b = (operand_of(lowering, name, output, order) for name in node.inputs)
+    y = lowering.put(output, order)
+    shape, (a_walk, b_walk) = collapse(y.dims, a[1], b[1])
+    attrs = {**_levels(node), "op": node.op.removeprefix("quantized_")}
+    if node.op == "quantized_mul":
+        attrs["a_scale"] = attrs.pop("scale")
+    whole = [view.dims == y.dims for view in (a[0], b[0])]
+    lowering.step(
+        "binary_int8",
+        [a[0], b[0]],
+        [y],
+        {**attrs, "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
+        in_place=whole.index(True) if any(whole) else None,
+    )
+
+
+@rule("quantized_average_pool")
+def lower_quantized_average_pool(lowering: Lowering, node: Node) -> None:
+    """Channels-last windows."""
+    x = node.inputs[0]
+    rank = need_image(lowering, x)
+    order = channels_last(rank)
+    kernel = int_list(node, "kernel_shape", [])
+    lowering.step(
+        "pool_int8",
+        [image_view(lowering.get(x, order), rank)],
+        [image_view(lowering.put(node.outputs[0], order), rank)],
+        {
+            "mode": "average",
+            "kernel": kernel if rank == 4 else [1, *kernel],
+            **window_attrs(node, lowering.dims(x)[2:], kernel),
+            "count_include_pad": integer(node, "count_include_pad"),
+            **_levels(node),
+        },
+    )
+
+
+@rule("quantized_resize")
+def lower_quantized_resize(lowering: Lowering, node: Node) -> None:
+    """One step, its tables constants."""
+    order = channels_last(4)
+    tables = [lowering.constant(lowering.constant_of(n, "a table")) for n in node.inputs[1:]]
+    inputs = [lowering.get(node.inputs[0], order), *tables]
+    lowering.step("resize_int8", inputs, [lowering.put(node.outputs[0], order)], _levels(node))
+
+
+@rule("lookup")
+def lower_lookup(lowering: Lowering, node: Node) -> None:
+    """One table for all, or one for each index along axis 1."""
+    x, y = node.inputs[0], node.outputs[0]
+    table = lowering.constant_of(node.inputs[1], "table")
+    order = lowering.order(x)
+    view = lowering.get(x, order)
+    attrs: dict[str, StepAttr] = {"outer": 1, "axis": 1, "inner": lowering.type(x).elements}
+    if table.ndim > 1:
+        attrs = axis_attrs(view.dims, order.index(1))
+    inputs = [view, lowering.constant(np.ascontiguousarray(table))]
+    lowering.step("lookup", inputs, [lowering.put(y, order)], attrs, in_place=0)

@@ -1,0 +1,91 @@
+// Sums and products of bytes, broadcast by strides: op "add" or "mul".
+#include "kernels/binary_int8/binary_int8.h"
+
+#include <algorithm>
+
+#include "kernels/byte_attrs.h"
+
+namespace palm {
+namespace {
+
+class Step8 : public Step {
+ public:
+  explicit Step8(const Node& node) : run_(find_binary_int8(node.isa)) {
+    const Tensor &a = node.in(0, DType::kUint8), &b = node.in(1, DType::kUint8);
+    const Tensor& y = node.out(0, DType::kUint8);
+    const std::string op = node.attrs.text("op");
+    if (op != "add" && op != "mul") fail(Fault::kUnsupported, "no op %.40s", op.c_str());
+    op_.mul = op == "mul";
+    op_.a_scale = scale_attr(node, "a_scale");
+    op_.b_scale = op_.mul ? 0.f : scale_attr(node, "b_scale");
+    op_.a_zero = byte_attr(node, "a_zero", 0);
+    op_.b_zero = byte_attr(node, "b_zero", 0);
+    op_.to = to_byte(node);
+    shape_ = node.attrs.integers("shape");
+    a_ = node.attrs.integers("a_strides");
+    b_ = node.attrs.integers("b_strides");
+    check_bounds("input 0", shape_, a_, 0, a.count);
+    check_bounds("input 1", shape_, b_, 0, b.count);
+    const size_t count = checked_product(shape_);
+    if (count != y.count) fail(Fault::kModel, "shape holds %zu elements of %zu", count, y.count);
+    if (count == 0) return;
+    same_[0] = is_dense(shape_, a_);
+    same_[1] = is_dense(shape_, b_);
+    const auto odd = [](const Ints& strides) { return strides.empty() || strides.back() > 1; };
+    // Single elements where the kernel has no such step.
+    if (odd(a_) || odd(b_)) {
+      shape_.push_back(1);
+      a_.push_back(0);
+      b_.push_back(0);
+    }
+    columns_ = static_cast<size_t>(shape_.back());
+    rows_ = count / columns_;
+    op_.a_step = static_cast<ptrdiff_t>(a_.back());
+    op_.b_step = static_cast<ptrdiff_t>(b_.back());
+    for (Ints* list : {&shape_, &a_, &b_}) list->pop_back();
+  }
+
+  bool in_place(size_t i) const override { return i < 2 && same_[i]; }
+
+  void run(const Buffers& buffers) const override {
+    const auto* const a = static_cast<const uint8_t*>(buffers.inputs[0]);
+    const auto* const b = static_cast<const uint8_t*>(buffers.inputs[1]);
+    auto* const y = static_cast<uint8_t*>(buffers.outputs[0]);
+    // Threads share the rows, or the columns of a single one.
+    if (rows_ == 1) {
+      buffers.pool->parallel(columns_, grain_of(kWork, 64), [&](size_t begin, size_t end, int) {
+        run_(op_, end - begin, a + begin * static_cast<size_t>(op_.a_step),
+             b + begin * static_cast<size_t>(op_.b_step), y + begin);
+      });
+      return;
+    }
+    buffers.pool->parallel(rows_, grain_of(columns_ * kWork), [&](size_t begin, size_t end, int) {
+      for (size_t row = begin; row < end; ++row) {
+        run_(op_, columns_, a + offset_of(row, shape_, a_), b + offset_of(row, shape_, b_),
+             y + row * columns_);
+      }
+    });
+  }
+
+ private:
+  static constexpr size_t kWork = 4;
+
+  BinaryInt8Fn run_;
+  BinaryInt8 op_{};
+  Ints shape_, a_, b_;  // of the rows
+  size_t rows_ = 0, columns_ = 0;
+  bool same_[2] = {true, true};
+};
+
+}  // namespace
+
+BinaryInt8Fn find_binary_int8(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/binary_int8/kernels.inc"
+#undef PALM_KERNEL
+}
+
+StepPtr make_binary_int8(const Node& node) { return std::make_unique<Step8>(node); }
+
+}  // namespace palm
