@@ -6,6 +6,7 @@
 #include <nanobind/stl/variant.h>
 #include <nanobind/stl/vector.h>
 
+#include <algorithm>
 #include <cstring>
 #include <iterator>
 
@@ -261,13 +262,21 @@ struct Session {
   palm::Session session;
 };
 
+// Best first; a set with files of several kinds comes where its last kind does.
 std::vector<std::string> isas() {
   std::vector<std::string> names;
-#define PALM_ISA(isa, need) \
-  if ((palm::host_isa() & palm::need) == palm::need) names.push_back(#isa);
+  const auto add = [&](uint32_t need, const char* name) {
+    if ((palm::host_isa() & need) != need) return;
+    names.erase(std::remove(names.begin(), names.end(), name), names.end());
+    names.push_back(name);
+  };
+#define PALM_ISA(isa, need) add(palm::need, #isa);
 #define PALM_BF16_ISA(isa, need) PALM_ISA(isa, need)
+#define PALM_INT8_ISA(isa, need) PALM_ISA(isa, need)
 #include "base/bf16_isas.inc"
+#include "base/int8_isas.inc"
 #include "base/isas.inc"
+#undef PALM_INT8_ISA
 #undef PALM_BF16_ISA
 #undef PALM_ISA
   return names;

@@ -28,17 +28,23 @@ def test_kernel(test: Path) -> None:
     assert done.returncode == 0, done.stderr
 
 
-@pytest.mark.parametrize("isa", ["scalar", "neon", "avx2", "avx512", "avx512bf16", "neon_fp16"])
+@pytest.mark.parametrize(
+    "isa",
+    [
+        *("scalar", "neon", "avx2", "avx512", "avx512bf16", "neon_fp16"),
+        *("avx512vnni", "neon_dotprod"),
+    ],
+)
 def test_instruction_sets_share_no_symbols(isa: str) -> None:
     """Else the linker could keep one set's copy, and an old CPU would meet new instructions."""
     objects = sorted(BUILD.glob(f"CMakeFiles/palm_{isa}.dir/**/*.o"))
-    number = "bf16" if isa.endswith(("bf16", "fp16")) else "f32"
     if not objects or not shutil.which("nm"):
         pytest.skip("no object files: build with PALM_DEV (pip install -e), and have nm")
     for each in objects:
         nm = ["nm", "--defined-only", "--extern-only", "--demangle", str(each)]
         lines = subprocess.run(nm, capture_output=True, text=True, check=True).stdout.splitlines()
         symbols = [line.split(maxsplit=2)[1:] for line in lines if line]
+        number = {"simd": "f32"}.get(each.name.split(".")[0], each.name.split(".")[0])
         assert symbols, each
         for kind, name in symbols:
             assert kind == "T", (each, kind, name)

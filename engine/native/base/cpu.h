@@ -9,7 +9,9 @@ enum Isa : uint32_t {
   kAvx2 = 1u << 0,
   kAvx512 = 1u << 1,
   kAvx512Bf16 = kAvx512 | 1u << 2,
-  kNeonFp16 = 1u << 3  // with FMLAL (FEAT_FHM)
+  kNeonFp16 = 1u << 3,  // with FMLAL (FEAT_FHM)
+  kAvx512Vnni = kAvx512 | 1u << 4,
+  kNeonDotProd = 1u << 5
 };
 
 uint32_t host_isa();

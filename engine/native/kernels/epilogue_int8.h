@@ -23,6 +23,8 @@ struct EpilogueInt8 {
   float inner_scale = 0, inner_low = 0, inner_high = 0;
   float low = 0, high = 255;
   int32_t zero = 0;
+  // Neither an inner scale nor a slope, and no sum * scale leaves int32.
+  bool is_plain = false;
 
   // The same for the channels from `first` on.
   EpilogueInt8 from_channel(size_t first) const {

@@ -22,7 +22,8 @@ enum ConvInt8Input {
 // inner_high = 255, for a convolution whose own bytes are added: there `scale` leads to these.
 class ConvInt8 : public Step {
  public:
-  ConvInt8(const Node& node, const ConvShape& shape);
+  // offset: what the kernel takes off each byte of x, a border's included.
+  ConvInt8(const Node& node, const ConvShape& shape, int32_t offset);
 
   bool reads(size_t i) const override { return i == kInt8X || i == kInt8Residual; }
 
@@ -37,9 +38,18 @@ class ConvInt8 : public Step {
   uint8_t x_zero_;
 
  private:
+  void add_residual(const Node& node);
+
   std::vector<int32_t> bias_;
   std::vector<float> scale_, slope_;
   EpilogueInt8 epilogue_;
 };
+
+// The ways of convolving; see conv.h.
+StepPtr make_depthwise_conv_int8(const Node& node, const ConvShape& shape);
+bool suits_depthwise_int8(const ConvShape& shape);
+StepPtr make_row_conv_int8(const Node& node, const ConvShape& shape);
+bool suits_rows_int8(const ConvShape& shape);
+StepPtr make_gemm_conv_int8(const Node& node, const ConvShape& shape);  // any
 
 }  // namespace palm

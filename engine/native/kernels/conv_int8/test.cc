@@ -176,8 +176,8 @@ void check(const char* isa_name, uint32_t isa) {
 }  // namespace
 
 int main() {
-#define PALM_ISA(isa, need) \
+#define PALM_INT8_ISA(isa, need) \
   if (runs_here(need)) check(#isa, need);
-#include "base/isas.inc"
-#undef PALM_ISA
+#include "base/int8_isas.inc"
+#undef PALM_INT8_ISA
 }
