@@ -27,6 +27,19 @@ def kernels() -> list[str]:
 def crc32(data: _Array | memoryview) -> int | None:
     """The CRC-32 of an array's bytes, as zlib has it; None where this host has no fast way."""
 
+def encode(coding: str, data: _Array, planes: int = 1) -> bytes:
+    """Bytes coded by how often each comes; native/entropy/entropy.h has the layout.
+
+    coding: plain, huffman, rans or planes; planes: bytes of an element, for planes alone.
+    Returns b"" where the coding cannot: rans of one kind of byte.
+    """
+
+def decode(recipe: bytes, data: _Array, to: _Array) -> None:
+    """Decode a constant of a file into `to`; ModelError if it is damaged.
+
+    recipe: native/entropy/stored.h has the layout; data: uint8[size], the data section.
+    """
+
 def conv_algorithms(
     tensors: Sequence[_Tensor], steps: Sequence[_Step], isa: str = ""
 ) -> list[list[tuple[str, float, list[float]]]]:
@@ -71,13 +84,11 @@ class Program:
 class Plans:
     """The plans of a model file, checked; its graph is not looked at."""
 
-    def __init__(
-        self, file: _Array, begin: int, size: int, data_begin: int, data_size: int
-    ) -> None:
+    def __init__(self, section: _Array, data: _Array) -> None:
         """Read the section of plans in a file; format/plans.py has the layout.
 
-        file: uint8[size], kept alive; begin, size: of the section without its footer;
-        data_begin, data_size: of the data section.
+        section: uint8[size], without its footer; data: uint8[size], the data section; both are
+        kept alive.
         """
 
     @property

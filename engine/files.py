@@ -146,8 +146,9 @@ def save(
 ) -> None:
     """Write a graph as a .palm file, or as ONNX if the name ends with .onnx, whole or not at all.
 
-    weights: how a .palm file stores float32 constants: "float32"; "float16", rounding them; or
-    "auto", float16 where that loses nothing.
+    weights: how a .palm file stores constants: float32 ones as "float32"; as "float16", rounding
+    them; or "auto", as float16 where that loses nothing. "smallest": all in the fewest bytes that
+    lose nothing, coded; they are decoded when the model is loaded.
     shapes: what a .palm file has plans for, so that it loads at once: for each plan the shape of
     every input; left out, for the graph's own shapes if all are known. Other sizes are planned
     when they come, from the graph; so is a model that the cpu backend cannot run whole.
@@ -155,8 +156,8 @@ def save(
     shapes that the graph does not take, UnsupportedError listing what ONNX has no operator for.
     """
     if Path(path).suffix.lower() == ".onnx":
-        if weights == "float16":
-            raise ValueError("weights: expected auto or float32 for ONNX, got 'float16'")
+        if weights in ("float16", "smallest"):
+            raise ValueError(f"weights: expected auto or float32 for ONNX, got {weights!r}")
         from palmkit.engine.exporters import onnx
 
         content = onnx.dumps(graph)

@@ -10,18 +10,33 @@ ALIGNMENT = 64
 TRAILER = struct.Struct("<QQII")
 CHECKSUM_SIZE = 4
 
-# Behind the plans: a mark, their size, their version, and 0.
+# Behind the plans: a mark, their size, their version, and their size if they are deflated, or 0.
 PLAN_FOOTER = struct.Struct("<8sQII")
 PLAN_MARK = b"PALMPLAN"
 # Counts up when a plan of before would be refused, or be wrong: a kernel, an attribute or its
 # meaning has changed. Plans of another version are left alone; the graph is then planned anew.
-PLAN_VERSION = 2
+PLAN_VERSION = 3
 
 # What a file may need that the first readers did not know: bodies of control-flow ops; dtypes
-# after bool; constants that do not lie in the order of their axes.
-CONTROL_FLOW, NARROW_TYPES, ORDERED = FEATURES = ("control_flow", "narrow_types", "ordered")
+# after bool; constants that do not lie in the order of their axes; constants that are coded; tables
+# that are deflated; a whole file that only its key opens.
+CONTROL_FLOW, NARROW_TYPES, ORDERED, CODED, PACKED, ENCRYPTED = FEATURES = (
+    "control_flow",
+    "narrow_types",
+    "ordered",
+    "coded",
+    "packed",
+    "encrypted",
+)
+# Deflated tables and plans, of which a hostile file may say anything.
+MOST_INFLATED = 2**28
 
 
 def align(size: int) -> int:
     """The next multiple of ALIGNMENT."""
     return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def most_decoded(file_bytes: int) -> int:
+    """What the constants of a file may be decoded to; native/entropy/stored.h has it too."""
+    return max(2**24, 1000 * file_bytes)

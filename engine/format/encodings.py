@@ -6,37 +6,80 @@
 import os
 from collections import Counter
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from palmkit.engine.format import IDENTIFIER
+from palmkit.engine.format.constants import encoding_of, stored_dtype
 from palmkit.engine.format.generated.AttributeKind import AttributeKind
+from palmkit.engine.format.generated.Coding import Coding
 from palmkit.engine.format.generated.Encoding import Encoding
-from palmkit.engine.format.generated.Model import Model
-from palmkit.engine.ir import DTYPES
+from palmkit.engine.format.reader import tables_of
+from palmkit.engine.format.sections import Sections, mapped, pages_of
 
 _NAMES = {number: name.lower() for name, number in vars(Encoding).items() if name[0] != "_"}
+_HALF = "float16"
+
+
+@dataclass(frozen=True)
+class StoredConstant:
+    """What a constant takes in a file.
+
+    name: in a body of control flow, as it is there. stored: "int64", "float32 as float16",
+    "float32 as quantized, coded".
+    """
+
+    name: str
+    stored: str
+    size_bytes: int
 
 
 def stored_bytes(path: str | os.PathLike[str]) -> dict[str, int]:
-    """Bytes of the constants by encoding, most first: "float32 as float16", "int64 raw".
+    """Bytes of the constants by how they are stored, most first; as `StoredConstant` says it.
 
     path: a .palm file that `load` has read without an error; {} for another kind of file.
     """
-    content = Path(path).read_bytes()
-    if content[4:8] != IDENTIFIER:
-        return {}
+    file = Path(path)
+    with file.open("rb") as opened:
+        if opened.read(8)[4:] != IDENTIFIER:
+            return {}
     sizes = Counter[str]()
-    for constant in _constants(Model.GetRootAs(content)):
-        storage = constant.Storage()
-        table = storage.Encoding()
-        encoding: Any = _table(storage.EncodingType())
-        encoding.Init(table.Bytes, table.Pos)
-        dtype: str = DTYPES[int(constant.Type())]
-        name = _NAMES[storage.EncodingType()]
-        stored = f"{dtype} as float16" if name == "half" else dtype if name == "raw" else ""
-        sizes[stored or f"{dtype} as {name}"] += encoding.Bytes().Size()
+    for constant in stored_constants(Sections(mapped(file))):
+        sizes[constant.stored] += constant.size_bytes
     return dict(sizes.most_common())
+
+
+def constants_of(content: bytes) -> list[StoredConstant]:
+    """Those of a file's content."""
+    return list(stored_constants(Sections(pages_of(content))))
+
+
+def stored_constants(sections: Sections) -> Iterator[StoredConstant]:
+    """Every constant of a file, those of bodies, too."""
+    for table in _constants(tables_of(sections)):
+        dtype = stored_dtype(table.Type())
+        name = table.Name().decode()
+        kind, _ = encoding_of(name, dtype, table.Storage())
+        runs = list(_runs(name, dtype, table.Storage()))
+        as_what = _HALF if kind == Encoding.Half else _NAMES[kind]
+        stored = dtype if kind == Encoding.Raw else f"{dtype} as {as_what}"
+        is_coded = any(run.Coding() != Coding.Plain for run in runs)
+        size_bytes = sum(run.Size() for run in runs)
+        yield StoredConstant(name, f"{stored}, coded" if is_coded else stored, size_bytes)
+
+
+def _runs(name: str, dtype: str, storage: Any) -> Iterator[Any]:
+    kind, table = encoding_of(name, dtype, storage)
+    if kind == Encoding.Sparse:
+        yield table.Positions()
+        yield from _runs(name, dtype, table.Values())
+    elif kind == Encoding.Codebook:
+        yield from (table.Entries(), table.Indices())
+    else:
+        yield table.Bytes()
+        if kind == Encoding.Quantized:
+            yield from _runs(name, "float32", table.Scales())
 
 
 def _constants(graph: Any) -> Iterator[Any]:
@@ -46,10 +89,3 @@ def _constants(graph: Any) -> Iterator[Any]:
         for attribute in map(node.Attributes, range(node.AttributesLength())):
             if attribute.Kind() == AttributeKind.Graph:
                 yield from _constants(attribute.Graph())
-
-
-def _table(kind: int) -> Any:
-    from palmkit.engine.format.generated.Half import Half
-    from palmkit.engine.format.generated.Raw import Raw
-
-    return Half() if kind == Encoding.Half else Raw()

@@ -13,7 +13,7 @@ import numpy as np
 
 from palmkit.engine.errors import ModelError
 from palmkit.engine.format import PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
-from palmkit.engine.format.sections import Sections, mapped, reading
+from palmkit.engine.format.sections import Sections, inflated, mapped, reading
 from palmkit.engine.ir import Graph, Type
 
 if TYPE_CHECKING:
@@ -54,7 +54,7 @@ class ModelFile:
         footer = sections.data_end - PLAN_FOOTER.size
         if footer < sections.data_begin:
             return None
-        mark, size, version, _ = PLAN_FOOTER.unpack_from(sections.file, footer)
+        mark, size, version, inflated_size = PLAN_FOOTER.unpack_from(sections.file, footer)
         if mark != PLAN_MARK or version != PLAN_VERSION or not _has_native:
             return None
         begin = footer - size
@@ -62,9 +62,11 @@ class ModelFile:
             raise ModelError("damaged: the plans do not fit")
         from palmkit.engine import _native
 
-        file: Any = np.frombuffer(sections.file, np.uint8)
-        data = sections.data_begin
-        return _native.Plans(file, begin, size, data, begin - data)
+        data: Any = np.frombuffer(sections.file[sections.data_begin : begin], np.uint8)
+        section = sections.file[begin:footer]
+        packed = inflated(section, inflated_size) if inflated_size else section
+        plans: Any = np.frombuffer(packed, np.uint8)
+        return _native.Plans(plans, data)
 
     def _describe(self, plans: _native.Plans) -> None:
         self.inputs = {name: Type(dtype, tuple(dims)) for name, dtype, dims in plans.inputs}

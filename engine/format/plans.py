@@ -5,7 +5,8 @@ so that they are found from the trailer without reading the tables. Layout, litt
 code reads it (native/plans.cc) and trusts nothing of it:
 
     section     texts inputs outputs metadata plans
-    footer      8 bytes "PALMPLAN", uint64 size of the section, uint32 version, uint32 0
+    footer      8 bytes "PALMPLAN", uint64 size of the section, uint32 version, uint32 0, or the
+                section's size before it was deflated
     texts       uint32 count, each uint32 size and UTF-8; what follows names a text by its number
     value       uint32 name, uint32 dtype, dims: uint32 rank, each int64, or -1 and a uint32 name
     inputs      uint32 count, values; outputs likewise
@@ -14,7 +15,8 @@ code reads it (native/plans.cc) and trusts nothing of it:
     plan        dims of each input; uint32 dtype and dims of each output; uint64 arena, uint64 lower
                 bound; constants tensors steps
     constants   uint32 count, each uint32 dtype, uint64 elements, uint64 offset in the data section,
-                uint8 1 if float32 is stored as float16
+                uint8 0 as they are, 1 float32 as float16, or 2 with a recipe behind it
+                (native/entropy/stored.h)
     tensors     uint32 count, each uint8 place, uint64 slot, uint32 dtype, dims
     steps       uint32 count, each uint32 node, uint32 kernel, inputs and outputs: uint32 count,
                 int32 each; attributes: uint32 count, each uint32 name, uint8 kind, value
@@ -27,6 +29,7 @@ when it is loaded.
 from __future__ import annotations
 
 import struct
+import zlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
@@ -53,18 +56,30 @@ class ReadyPlan:
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a plan's constant lies: offset in the data section; half: float32 as float16."""
+    """Where a plan's constant lies: offset in the data section; half: float32 as float16.
+
+    recipe: how to decode it; empty if it lies there as it is.
+    """
 
     offset: int
     half: bool
+    recipe: bytes = b""
 
 
-def section(graph: Graph, plans: Sequence[ReadyPlan], place: Callable[[int, int], Stored]) -> bytes:
+def section(
+    graph: Graph,
+    plans: Sequence[ReadyPlan],
+    place: Callable[[int, int], Stored],
+    deflated: bool = False,
+) -> bytes:
     """The plans as bytes, footer included.
 
     place: where constant c of plan p lies, place(p, c).
     """
-    return _Section(graph, plans, place).content()
+    content = _Section(graph, plans, place).content
+    packed = zlib.compress(content, 9) if deflated else content
+    size = len(content) if deflated else 0
+    return packed + PLAN_FOOTER.pack(PLAN_MARK, len(packed), PLAN_VERSION, size)
 
 
 class _Section:
@@ -83,10 +98,7 @@ class _Section:
             body += struct.pack("<Q", len(plan)) + plan
         texts = [text.encode() for text in self._texts]
         head = self._list(texts, lambda text: struct.pack("<I", len(text)) + text)
-        self._content = head + body
-
-    def content(self) -> bytes:
-        return self._content + PLAN_FOOTER.pack(PLAN_MARK, len(self._content), PLAN_VERSION, 0)
+        self.content = head + body
 
     def _text(self, text: str) -> bytes:
         return struct.pack("<I", self._texts.setdefault(text, len(self._texts)))
@@ -122,7 +134,8 @@ class _Section:
         for index, value in enumerate(plan.constants):
             stored = self._place(number, index)
             parts.append(self._text(value.dtype.name))
-            parts.append(struct.pack("<QQB", value.size, stored.offset, stored.half))
+            kind = 2 if stored.recipe else int(stored.half)
+            parts.append(struct.pack("<QQB", value.size, stored.offset, kind) + stored.recipe)
         parts.append(struct.pack("<I", len(plan.tensors)))
         for place, slot, dtype, dims in plan.tensors:
             parts.append(struct.pack("<BQ", _PLACES.index(place), slot))

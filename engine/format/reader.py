@@ -3,27 +3,21 @@
 # The generated code has no types.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
 
-import mmap
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from math import prod
 from pathlib import Path
 from typing import Any, TypeVar
 
-import numpy as np
-
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
-from palmkit.engine.format import ALIGNMENT, FEATURES
-from palmkit.engine.format.consistency import DIM_LIMIT, RANK_LIMIT, STORED_DTYPES, verify
+from palmkit.engine.format import FEATURES, PACKED
+from palmkit.engine.format.consistency import verify
+from palmkit.engine.format.constants import Constants, stored_dtype
 from palmkit.engine.format.generated.AttributeKind import AttributeKind
 from palmkit.engine.format.generated.Coding import Coding
-from palmkit.engine.format.generated.Encoding import Encoding
-from palmkit.engine.format.generated.Half import Half
 from palmkit.engine.format.generated.Model import Model
-from palmkit.engine.format.generated.Raw import Raw
-from palmkit.engine.format.sections import Sections, mapped, reading
-from palmkit.engine.ir import MOST_NESTED, Array, Attr, Dim, Graph, Node, Type, numpy_dtype
+from palmkit.engine.format.sections import Sections, inflated, mapped, pages_of, reading
+from palmkit.engine.ir import MOST_NESTED, Array, Attr, Dim, Graph, Node, Type
 
 _T = TypeVar("_T")
 
@@ -43,23 +37,24 @@ def load(path: str | os.PathLike[str]) -> Graph:
 
 def loads(data: bytes) -> Graph:
     """Read a model from a copy of `data`; errors as those of `load`."""
-    if not data:
-        raise ModelError("not a model file: it is empty")
-    pages = mmap.mmap(-1, len(data))
-    pages.write(data)
-    return read(Sections(pages))
+    return read(Sections(pages_of(data)))
 
 
 def read(sections: Sections) -> Graph:
     """The graph of a file that is whole; errors as those of `load`."""
     try:
-        graph = _Reader(sections.content, sections.data).graph()
+        graph = _Reader(sections.content, sections.data).opened().graph()
     except PalmError:
         raise
     except Exception as error:
         raise ModelError(f"damaged: {error!r}") from error
     verify(graph)
     return graph
+
+
+def tables_of(sections: Sections) -> Any:
+    """The model's table, inflated if it is packed; of a file that `read` takes."""
+    return _Reader(sections.content, sections.data).opened().root
 
 
 class _Reader:
@@ -69,21 +64,43 @@ class _Reader:
     than it looks: what is read is counted, and is never more than the file holds.
     """
 
-    def __init__(self, content: memoryview, data: memoryview) -> None:
-        self._root: Any = Model.GetRootAs(content)
+    def __init__(self, content: memoryview, data: memoryview, is_inner: bool = False) -> None:
+        self.root: Any = Model.GetRootAs(content)
+        self._is_inner = is_inner
         self._data = data
+        self._constants = Constants(data)
         self._content_left = len(content)
-        self._data_left = len(data)
         self._depth = 0
 
+    def opened(self) -> "_Reader":
+        """The reader of the model itself, if these tables only say where that lies."""
+        if PACKED not in self._features():
+            return self
+        if self._is_inner:
+            raise ModelError("damaged: packed twice")
+        tables = self._unpacked(self.root.Packed())
+        return _Reader(tables, self._data, is_inner=True).opened()
+
     def graph(self) -> Graph:
-        root = self._root
-        features = self._strings(root.FeaturesLength(), root.Features)
+        root = self.root
+        metadata = self._mapping(root.MetadataLength(), root.Metadata, self._property)
+        return replace(self._graph(root), metadata=metadata)
+
+    def _features(self) -> tuple[str, ...]:
+        features = self._strings(self.root.FeaturesLength(), self.root.Features)
         unknown = [feature for feature in features if feature not in FEATURES]
         if unknown:
             raise UnsupportedError(f"upgrade palmkit: the file needs {', '.join(unknown)}")
-        metadata = self._mapping(root.MetadataLength(), root.Metadata, self._property)
-        return replace(self._graph(root), metadata=metadata)
+        return features
+
+    def _unpacked(self, run: Any) -> memoryview:
+        """The tables that were deflated."""
+        if run is None or run.Coding() != Coding.Deflate:
+            raise ModelError("damaged: no packed tables")
+        end = run.Offset() + run.Size()
+        if end > len(self._data):
+            raise ModelError("damaged: the packed tables lie outside the file")
+        return memoryview(inflated(self._data[run.Offset() : end], run.DecodedSize()))
 
     def _graph(self, table: Any) -> Graph:
         """The whole model, or a body: their tables have the same fields."""
@@ -138,7 +155,7 @@ class _Reader:
 
     def _value(self, table: Any) -> tuple[str, Type]:
         shape = tuple(map(self._dim, self._tables(table.ShapeLength(), table.Shape)))
-        return self._string(table.Name()), Type(_dtype(table.Type()), shape)
+        return self._string(table.Name()), Type(stored_dtype(table.Type()), shape)
 
     def _dim(self, table: Any) -> Dim:
         name = table.Name()
@@ -178,59 +195,5 @@ class _Reader:
         return name, values[0]
 
     def _constant(self, table: Any) -> tuple[str, Array]:
-        name, dtype = self._string(table.Name()), _dtype(table.Type())
-        rank = table.ShapeLength()
-        if rank > RANK_LIMIT:
-            raise ModelError(f"constant {name}: expected at most {RANK_LIMIT} dims, got {rank}")
-        shape = tuple(int(table.Shape(axis)) for axis in range(rank))
-        if any(dim > DIM_LIMIT for dim in shape):
-            raise ModelError(f"constant {name}: dims are over {DIM_LIMIT}: {list(shape)}")
-        storage = table.Storage()
-        kind, encoding = storage.EncodingType(), storage.Encoding()
-        if kind == Encoding.Raw:
-            raw: Any = Raw()
-            raw.Init(encoding.Bytes, encoding.Pos)
-            value = self._elements(name, raw, dtype, shape)
-            if dtype == "bool" and value.view(np.uint8).max(initial=0) > 1:
-                raise ModelError(f"constant {name}: expected bytes of 0 and 1")
-        elif kind == Encoding.Half and dtype == "float32":
-            half: Any = Half()
-            half.Init(encoding.Bytes, encoding.Pos)
-            value = self._elements(name, half, "float16", shape).astype(np.float32)
-            value.flags.writeable = False
-        else:
-            known = {number: text for text, number in vars(Encoding).items() if text[0] != "_"}
-            raise UnsupportedError(
-                f"constant {name}: {dtype} constants that are stored as "
-                f"{known.get(kind, kind)} cannot be read; upgrade palmkit"
-            )
-        return name, value
-
-    def _elements(self, name: str, table: Any, dtype: str, shape: tuple[int, ...]) -> Array:
-        run = table.Bytes()
-        if run.Coding() != Coding.Plain:
-            raise UnsupportedError(
-                f"constant {name}: entropy-coded bytes cannot be read; upgrade palmkit"
-            )
-        order = tuple(map(int, map(table.Order, range(min(table.OrderLength(), RANK_LIMIT + 1)))))
-        if order and sorted(order) != list(range(len(shape))):
-            raise ModelError(f"constant {name}: not an order of its axes: {list(order)}")
-        count, offset, size = prod(shape), run.Offset(), run.Size()
-        stored = numpy_dtype(dtype).newbyteorder("<")
-        if size != count * stored.itemsize:
-            raise ModelError(f"constant {name}: {size} bytes do not fill {dtype}{list(shape)}")
-        if offset % ALIGNMENT or offset + size > len(self._data):
-            raise ModelError(f"constant {name}: its bytes lie outside the file")
-        self._data_left -= size
-        if self._data_left < 0:
-            raise ModelError("damaged: more in the constants than the file holds")
-        flat = np.frombuffer(self._data[offset : offset + size], stored)
-        if not order:
-            return flat.reshape(shape)
-        return flat.reshape([shape[axis] for axis in order]).transpose(np.argsort(order))
-
-
-def _dtype(number: int) -> str:
-    if number >= len(STORED_DTYPES):
-        raise ModelError(f"damaged: unknown data type: {number}")
-    return STORED_DTYPES[number]
+        name = self._string(table.Name())
+        return name, self._constants.read(name, table)

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from palmkit.engine.errors import ModelError, PalmError
-from palmkit.engine.format import CHECKSUM_SIZE, IDENTIFIER, TRAILER, VERSION, align
+from palmkit.engine.format import CHECKSUM_SIZE, IDENTIFIER, MOST_INFLATED, TRAILER, VERSION, align
 
 try:
     from palmkit.engine import _native
@@ -30,6 +30,15 @@ def mapped(path: Path) -> mmap.mmap:
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
             return mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ)
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+
+
+def pages_of(content: bytes) -> mmap.mmap:
+    """A copy of a file's content, as if it were mapped; ModelError if it is empty."""
+    if not content:
+        raise ModelError("not a model file: it is empty")
+    pages = mmap.mmap(-1, len(content))
+    pages.write(content)
+    return pages
 
 
 @contextmanager
@@ -68,6 +77,20 @@ class Sections:
         self.data_begin, self.data_end = align(graph_size), trailer
         self.content = file[:graph_size]
         self.data = file[self.data_begin : self.data_end]
+
+
+def inflated(packed: memoryview, size: int) -> bytes:
+    """What zlib packed, if it is of that size and within the limit; else ModelError."""
+    if size > min(MOST_INFLATED, 1100 * len(packed)):
+        raise ModelError(f"damaged: {len(packed)} bytes do not hold {size}")
+    inflater = zlib.decompressobj()
+    try:
+        content = inflater.decompress(packed, size + 1)
+    except zlib.error as error:
+        raise ModelError(f"damaged: {error}") from None
+    if len(content) != size or not inflater.eof or inflater.unused_data:
+        raise ModelError(f"damaged: expected {size} bytes packed, got {len(content)}")
+    return content
 
 
 def _crc32(content: memoryview) -> int:

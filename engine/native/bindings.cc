@@ -12,6 +12,7 @@
 
 #include "base/cpu.h"
 #include "base/crc32.h"
+#include "entropy/stored.h"
 #include "kernels/conv/conv.h"
 #include "kernels/peak/peak.h"
 #include "plans.h"
@@ -191,8 +192,10 @@ struct Program {
 
 // The plans of a file, and the file.
 struct Plans {
-  Plans(ReadArray file_, int64_t begin, int64_t size, int64_t data_begin, int64_t data_size)
-      : file(std::move(file_)), plans(part(begin, size), part(data_begin, data_size)) {
+  Plans(ReadArray section_, ReadArray data_)
+      : section(std::move(section_)),
+        data(std::move(data_)),
+        plans(bytes_of(section), bytes_of(data)) {
     for (const std::string& text : plans.texts()) {
       const auto size = static_cast<Py_ssize_t>(text.size());
       if (nb::steal(PyUnicode_DecodeUTF8(text.data(), size, nullptr)).is_valid()) continue;
@@ -201,11 +204,8 @@ struct Plans {
     }
   }
 
-  palm::Bytes part(int64_t begin, int64_t size) const {
-    const auto end = static_cast<int64_t>(file.nbytes());
-    if (begin < 0 || size < 0 || begin > end || size > end - begin)
-      palm::fail(Fault::kModel, "damaged: plans lie outside the file");
-    return {static_cast<const char*>(file.data()) + begin, static_cast<size_t>(size)};
+  static palm::Bytes bytes_of(const ReadArray& array) {
+    return {static_cast<const char*>(array.data()), array.nbytes()};
   }
 
   palm::Plan read(size_t i) const {
@@ -238,9 +238,32 @@ struct Plans {
     return list;
   }
 
-  ReadArray file;
+  ReadArray section, data;
   palm::Plans plans;
 };
+
+nb::bytes encode(const std::string& coding, const ReadArray& data, size_t planes) {
+  constexpr const char* kNames[] = {"plain", "huffman", "rans", "planes"};
+  for (size_t i = 0; i < std::size(kNames); ++i) {
+    if (coding != kNames[i]) continue;
+    const auto run =
+        palm::encode_bytes(static_cast<palm::Coding>(i), static_cast<const uint8_t*>(data.data()),
+                           data.nbytes(), planes);
+    return nb::bytes(run.data(), run.size());
+  }
+  palm::fail(Fault::kUnsupported, "no coding %.40s", coding.c_str());
+}
+
+// A constant of a file, by its recipe.
+void decode(const nb::bytes& recipe, const ReadArray& data, const WriteArray& to) {
+  palm::Bytes left{recipe.c_str(), recipe.size()};
+  const auto stored =
+      palm::read_stored(left, {static_cast<const char*>(data.data()), data.nbytes()},
+                        dtype_of(to.dtype()), to.size());
+  if (left.size) palm::fail(Fault::kModel, "damaged: bytes behind a constant's recipe");
+  const nb::gil_scoped_release nogil;
+  stored->decode(to.data());
+}
 
 struct Session {
   Session(const Program& program, int threads, bool eager)
@@ -302,6 +325,8 @@ NB_MODULE(_native, m) {
         return nb::int_(palm::crc32(data.data(), data.nbytes()));
       },
       nb::arg("data"));
+  m.def("encode", &encode, nb::arg("coding"), nb::arg("data"), nb::arg("planes") = 1);
+  m.def("decode", &decode, nb::arg("recipe"), nb::arg("data"), nb::arg("to"));
   m.def("conv_algorithms", &conv_algorithms, nb::arg("tensors"), nb::arg("steps"),
         nb::arg("isa") = "");
   nb::class_<Session>(m, "Session")
@@ -311,8 +336,7 @@ NB_MODULE(_native, m) {
           nb::arg("inputs"), nb::arg("outputs"))
       .def("profile", &Session::profile, nb::arg("inputs"), nb::arg("outputs"));
   nb::class_<Plans>(m, "Plans")
-      .def(nb::init<ReadArray, int64_t, int64_t, int64_t, int64_t>(), nb::arg("file"),
-           nb::arg("begin"), nb::arg("size"), nb::arg("data_begin"), nb::arg("data_size"))
+      .def(nb::init<ReadArray, ReadArray>(), nb::arg("section"), nb::arg("data"))
       .def_prop_ro("inputs", [](const Plans& p) { return Plans::values_of(p.plans.inputs()); })
       .def_prop_ro("outputs", [](const Plans& p) { return Plans::values_of(p.plans.outputs()); })
       .def_prop_ro("metadata", [](const Plans& p) { return p.plans.metadata(); })

@@ -78,6 +78,10 @@ class Reader {
     return v;
   }
 
+  std::unique_ptr<const Stored> stored(Bytes data, DType dtype, size_t elements) {
+    return read_stored(bytes_, data, dtype, elements);
+  }
+
   bool done() const { return bytes_.size == 0; }
   Bytes rest() const { return bytes_; }
 
@@ -90,10 +94,24 @@ Tensor tensor(const std::string& dtype, const Ints& dims) {
   return Tensor(dtype_by_name(dtype), {dims.begin(), dims.end()});
 }
 
-Array constant(Reader& r, Bytes data) {
+// How a plan's constants are stored.
+enum : uint8_t { kRaw, kHalf, kCoded };
+
+// `left`: how many bytes may still be decoded.
+void add_constant(Reader& r, Bytes data, size_t& left, Plan& plan) {
   const DType dtype = dtype_by_name(r.text());
   const auto elements = r.number<uint64_t>(), offset = r.number<uint64_t>();
-  const bool half = r.number<uint8_t>() != 0;
+  const auto storage = r.number<uint8_t>();
+  if (storage > kCoded) fail(Fault::kModel, "damaged: a plan's constant is stored as %d", storage);
+  if (storage == kCoded) {
+    const size_t size = checked_product(elements, size_of(dtype));
+    if (size > left) fail(Fault::kModel, "damaged: more in the constants than the file can hold");
+    left -= size;
+    plan.stored.push_back(r.stored(data, dtype, elements));
+    plan.constants.push_back({nullptr, dtype, elements, plan.stored.back().get()});
+    return;
+  }
+  const bool half = storage == kHalf;
   const size_t size = checked_product(elements, half ? 2 : size_of(dtype));
   if (offset % kAlignment || offset > data.size || size > data.size - offset)
     fail(Fault::kModel, "damaged: a plan's constant lies outside the file");
@@ -102,7 +120,9 @@ Array constant(Reader& r, Bytes data) {
     for (size_t i = 0; i < size; ++i)
       if (bytes[i] & ~1) fail(Fault::kModel, "damaged: a plan's constant is not of 0 and 1");
   if (half && dtype != DType::kFloat32) fail(Fault::kModel, "damaged: half of %s", name_of(dtype));
-  return {bytes, dtype, elements, half};
+  if (!half) return plan.constants.push_back({bytes, dtype, elements});
+  plan.stored.push_back(half_at(bytes, elements));
+  plan.constants.push_back({bytes, dtype, elements, plan.stored.back().get()});
 }
 
 TensorSpec tensor_spec(Reader& r) {
@@ -211,7 +231,8 @@ Plan Plans::read(size_t i) const {
   }
   plan.arena_bytes = r.number<uint64_t>();
   plan.lower_bound_bytes = r.number<uint64_t>();
-  for (size_t n = r.count(21); n; --n) plan.constants.push_back(constant(r, data_));
+  size_t left = most_decoded(data_.size);
+  for (size_t n = r.count(21); n; --n) add_constant(r, data_, left, plan);
   for (size_t n = r.count(17); n; --n) plan.tensors.push_back(tensor_spec(r));
   for (size_t n = r.count(20); n; --n) {
     plan.nodes.push_back(r.text());

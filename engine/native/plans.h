@@ -5,15 +5,10 @@
 #include <variant>
 #include <vector>
 
+#include "entropy/stored.h"
 #include "program.h"
 
 namespace palm {
-
-// A run of bytes in memory.
-struct Bytes {
-  const char* data;
-  size_t size;
-};
 
 // A graph input or output; a dim that is not known yet is a name.
 struct Value {
@@ -29,6 +24,7 @@ struct Plan {
   };
   std::vector<Output> outputs;
   size_t arena_bytes, lower_bound_bytes;
+  std::vector<std::unique_ptr<const Stored>> stored;  // of the constants that are coded
   std::vector<Array> constants;
   std::vector<TensorSpec> tensors;
   std::vector<std::string> nodes;

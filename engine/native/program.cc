@@ -8,8 +8,6 @@
 #include <system_error>
 #include <thread>
 
-#include "base/half.h"
-
 namespace palm {
 namespace {
 
@@ -119,10 +117,10 @@ Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& s
   std::vector<std::exception_ptr> failures(steps.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
-    Widened widened;
+    Decoded decoded;
     for (size_t i; (i = next++) < steps.size();) {
       try {
-        steps_[i] = placed(steps[i], constants, isa, widened);
+        steps_[i] = placed(steps[i], constants, isa, decoded);
       } catch (...) { failures[i] = std::current_exception(); }
     }
   };
@@ -170,8 +168,8 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
         fail(Fault::kModel, "constant %zu is not aligned to its element size", spec.slot);
       }
       static const double nothing = 0;
-      // What is half is widened for each step.
-      t.constant = t.count && !array.half ? array.data : &nothing;
+      // What is stored is decoded for each step.
+      t.constant = t.count && !array.stored ? array.data : &nothing;
     } else {
       auto& slots = spec.place == Place::kInput ? inputs_ : outputs_;
       constexpr size_t kMaxSlots = 4096;
@@ -189,20 +187,20 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
 }
 
 Program::Placed Program::placed(const StepSpec& spec, const std::vector<Array>& constants,
-                                uint32_t isa, Widened& widened) const {
+                                uint32_t isa, Decoded& decoded) const {
   Node node = node_of(tensors_, spec, isa);
-  std::vector<Tensor> halves;
-  halves.reserve(spec.inputs.size());
+  std::vector<Tensor> constant;
+  constant.reserve(spec.inputs.size());
   size_t bytes = 0;
   for (int64_t i : spec.inputs)
-    if (half_of(i, constants)) bytes += round_up(tensors_[static_cast<size_t>(i)].tensor.bytes());
-  if (bytes > widened.bytes) widened = {Arena(bytes), bytes};
-  char* to = widened.memory.data();
+    if (stored_of(i, constants)) bytes += round_up(tensors_[static_cast<size_t>(i)].tensor.bytes());
+  if (bytes > decoded.bytes) decoded = {Arena(bytes), bytes};
+  char* to = decoded.memory.data();
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
-    const Array* const half = half_of(spec.inputs[i], constants);
-    if (!half) continue;
-    Tensor& t = halves.emplace_back(*node.inputs[i]);
-    widen_halves(half->data, t.count, reinterpret_cast<float*>(to));
+    const Array* const coded = stored_of(spec.inputs[i], constants);
+    if (!coded) continue;
+    Tensor& t = constant.emplace_back(*node.inputs[i]);
+    coded->stored->decode(to);
     t.constant = to;
     to += round_up(t.bytes());
     node.inputs[i] = &t;
@@ -219,13 +217,13 @@ Program::Placed Program::placed(const StepSpec& spec, const std::vector<Array>& 
   return {std::move(step), spec.inputs, spec.outputs, idle};
 }
 
-// The constant that tensor i is, if it is half.
-const Array* Program::half_of(int64_t i, const std::vector<Array>& constants) const {
+// The constant that tensor i is, if it is stored.
+const Array* Program::stored_of(int64_t i, const std::vector<Array>& constants) const {
   if (i < 0) return nullptr;
   const TensorSpec& spec = tensors_[static_cast<size_t>(i)];
   if (spec.place != Place::kConstant || !spec.tensor.count) return nullptr;
   const Array& array = constants[spec.slot];
-  return array.half ? &array : nullptr;
+  return array.stored ? &array : nullptr;
 }
 
 // What is small is copied, so that the pages of a file that it lies in can go.
@@ -238,12 +236,12 @@ void Program::keep_what_runs_read(const std::vector<Array>& constants) {
       if (placed.inputs[i] < 0 || !placed.step->reads(i)) continue;
       const auto index = static_cast<size_t>(placed.inputs[i]);
       Tensor& t = tensors_[index].tensor;
-      const Array* const half = half_of(placed.inputs[i], constants);
+      const Array* const coded = stored_of(placed.inputs[i], constants);
       const bool small = tensors_[index].place == Place::kConstant && t.bytes() <= kSmall;
-      if (done[index] || !(half || small) || !t.count) continue;
+      if (done[index] || !(coded || small) || !t.count) continue;
       done[index] = true;
       const Arena& copy = kept_.emplace_back(t.bytes());
-      if (half) widen_halves(half->data, t.count, copy.floats());
+      if (coded) coded->stored->decode(copy.data());
       else std::memcpy(copy.data(), t.constant, t.bytes());
       t.constant = copy.data();
     }

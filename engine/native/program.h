@@ -8,6 +8,7 @@
 #include "base/arena.h"
 #include "base/step.h"
 #include "base/threads.h"
+#include "entropy/stored.h"
 
 namespace palm {
 
@@ -27,12 +28,12 @@ struct StepSpec {
   Attrs attrs;
 };
 
-// An array of the caller's. half: a constant's float32, stored as float16.
+// An array of the caller's. stored: it is a constant that must be decoded; then it has no data.
 struct Array {
   const void* data;
   DType dtype;
   size_t count;
-  bool half = false;
+  const Stored* stored = nullptr;
 };
 
 // What a kernel sees of a step; `tensors` must outlive it.
@@ -44,7 +45,7 @@ std::vector<std::string> kernel_names();
 // A plan, checked and with its weights packed; immutable, so any number of sessions may share it.
 class Program {
  public:
-  // `constants` must outlive the program, unless they are half. `isa`: kernels use nothing beyond
+  // `constants` must outlive the program, unless they are stored. `isa`: kernels use nothing beyond
   // it. `threads`: how many pack weights.
   // Throws Error for whatever could read or write outside of the tensors.
   Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& steps,
@@ -62,15 +63,15 @@ class Program {
   };
 
   // Room for the constants of one step.
-  struct Widened {
+  struct Decoded {
     Arena memory;
     size_t bytes = 0;
   };
 
   void place(const std::vector<Array>& constants, size_t arena_bytes);
   Placed placed(const StepSpec& spec, const std::vector<Array>& constants, uint32_t isa,
-                Widened& widened) const;
-  const Array* half_of(int64_t i, const std::vector<Array>& constants) const;
+                Decoded& decoded) const;
+  const Array* stored_of(int64_t i, const std::vector<Array>& constants) const;
   void keep_what_runs_read(const std::vector<Array>& constants);
   void check_overlaps(const Step& step, const StepSpec& spec) const;
 

@@ -50,33 +50,6 @@ class Bytes(object):
         return 0
 
     # Bytes
-    def Tables(self, j):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
-        if o != 0:
-            a = self._tab.Vector(o)
-            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
-        return 0
-
-    # Bytes
-    def TablesAsNumpy(self):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
-        if o != 0:
-            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Uint8Flags, o)
-        return 0
-
-    # Bytes
-    def TablesLength(self):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
-        if o != 0:
-            return self._tab.VectorLen(o)
-        return 0
-
-    # Bytes
-    def TablesIsNone(self):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
-        return o == 0
-
-    # Bytes
     def DecodedSize(self):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
         if o != 0:
@@ -95,22 +68,12 @@ def AddSize(builder, size):
 def BytesAddCoding(builder, coding): builder.PrependUint8Slot(2, coding, 0)
 def AddCoding(builder, coding):
     return BytesAddCoding(builder, coding)
-def BytesAddTables(builder, tables): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(tables), 0)
-def AddTables(builder, tables):
-    return BytesAddTables(builder, tables)
-def BytesStartTablesVector(builder, numElems): return builder.StartVector(1, numElems, 1)
-def StartTablesVector(builder, numElems):
-    return BytesStartTablesVector(builder, numElems)
 def BytesAddDecodedSize(builder, decodedSize): builder.PrependUint64Slot(4, decodedSize, 0)
 def AddDecodedSize(builder, decodedSize):
     return BytesAddDecodedSize(builder, decodedSize)
 def BytesEnd(builder): return builder.EndObject()
 def End(builder):
     return BytesEnd(builder)
-try:
-    from typing import List
-except:
-    pass
 
 class BytesT(object):
 
@@ -119,7 +82,6 @@ class BytesT(object):
         self.offset = 0  # type: int
         self.size = 0  # type: int
         self.coding = 0  # type: int
-        self.tables = None  # type: List[int]
         self.decodedSize = 0  # type: int
 
     @classmethod
@@ -141,31 +103,14 @@ class BytesT(object):
         self.offset = bytes.Offset()
         self.size = bytes.Size()
         self.coding = bytes.Coding()
-        if not bytes.TablesIsNone():
-            if np is None:
-                self.tables = []
-                for i in range(bytes.TablesLength()):
-                    self.tables.append(bytes.Tables(i))
-            else:
-                self.tables = bytes.TablesAsNumpy()
         self.decodedSize = bytes.DecodedSize()
 
     # BytesT
     def Pack(self, builder):
-        if self.tables is not None:
-            if np is not None and type(self.tables) is np.ndarray:
-                tables = builder.CreateNumpyVector(self.tables)
-            else:
-                BytesStartTablesVector(builder, len(self.tables))
-                for i in reversed(range(len(self.tables))):
-                    builder.PrependUint8(self.tables[i])
-                tables = builder.EndVector()
         BytesStart(builder)
         BytesAddOffset(builder, self.offset)
         BytesAddSize(builder, self.size)
         BytesAddCoding(builder, self.coding)
-        if self.tables is not None:
-            BytesAddTables(builder, tables)
         BytesAddDecodedSize(builder, self.decodedSize)
         bytes = BytesEnd(builder)
         return bytes

@@ -57,7 +57,41 @@ class Codebook(object):
             return self._tab.Get(flatbuffers.number_types.Uint8Flags, o + self._tab.Pos)
         return 0
 
-def CodebookStart(builder): builder.StartObject(3)
+    # Codebook
+    def EntryCount(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint32Flags, o + self._tab.Pos)
+        return 0
+
+    # Codebook
+    def Order(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
+        return 0
+
+    # Codebook
+    def OrderAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Uint8Flags, o)
+        return 0
+
+    # Codebook
+    def OrderLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Codebook
+    def OrderIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        return o == 0
+
+def CodebookStart(builder): builder.StartObject(5)
 def Start(builder):
     return CodebookStart(builder)
 def CodebookAddEntries(builder, entries): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(entries), 0)
@@ -69,12 +103,21 @@ def AddIndices(builder, indices):
 def CodebookAddBits(builder, bits): builder.PrependUint8Slot(2, bits, 0)
 def AddBits(builder, bits):
     return CodebookAddBits(builder, bits)
+def CodebookAddEntryCount(builder, entryCount): builder.PrependUint32Slot(3, entryCount, 0)
+def AddEntryCount(builder, entryCount):
+    return CodebookAddEntryCount(builder, entryCount)
+def CodebookAddOrder(builder, order): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(order), 0)
+def AddOrder(builder, order):
+    return CodebookAddOrder(builder, order)
+def CodebookStartOrderVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def StartOrderVector(builder, numElems):
+    return CodebookStartOrderVector(builder, numElems)
 def CodebookEnd(builder): return builder.EndObject()
 def End(builder):
     return CodebookEnd(builder)
 import palmkit.engine.format.generated.Bytes
 try:
-    from typing import Optional
+    from typing import List, Optional
 except:
     pass
 
@@ -85,6 +128,8 @@ class CodebookT(object):
         self.entries = None  # type: Optional[palmkit.engine.format.generated.Bytes.BytesT]
         self.indices = None  # type: Optional[palmkit.engine.format.generated.Bytes.BytesT]
         self.bits = 0  # type: int
+        self.entryCount = 0  # type: int
+        self.order = None  # type: List[int]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -107,6 +152,14 @@ class CodebookT(object):
         if codebook.Indices() is not None:
             self.indices = palmkit.engine.format.generated.Bytes.BytesT.InitFromObj(codebook.Indices())
         self.bits = codebook.Bits()
+        self.entryCount = codebook.EntryCount()
+        if not codebook.OrderIsNone():
+            if np is None:
+                self.order = []
+                for i in range(codebook.OrderLength()):
+                    self.order.append(codebook.Order(i))
+            else:
+                self.order = codebook.OrderAsNumpy()
 
     # CodebookT
     def Pack(self, builder):
@@ -114,11 +167,22 @@ class CodebookT(object):
             entries = self.entries.Pack(builder)
         if self.indices is not None:
             indices = self.indices.Pack(builder)
+        if self.order is not None:
+            if np is not None and type(self.order) is np.ndarray:
+                order = builder.CreateNumpyVector(self.order)
+            else:
+                CodebookStartOrderVector(builder, len(self.order))
+                for i in reversed(range(len(self.order))):
+                    builder.PrependUint8(self.order[i])
+                order = builder.EndVector()
         CodebookStart(builder)
         if self.entries is not None:
             CodebookAddEntries(builder, entries)
         if self.indices is not None:
             CodebookAddIndices(builder, indices)
         CodebookAddBits(builder, self.bits)
+        CodebookAddEntryCount(builder, self.entryCount)
+        if self.order is not None:
+            CodebookAddOrder(builder, order)
         codebook = CodebookEnd(builder)
         return codebook

@@ -6,3 +6,5 @@ class Coding(object):
     Plain = 0
     Huffman = 1
     Rans = 2
+    Planes = 3
+    Deflate = 4

@@ -173,7 +173,18 @@ class Model(object):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
         return o == 0
 
-def ModelStart(builder): builder.StartObject(6)
+    # Model
+    def Packed(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            from palmkit.engine.format.generated.Bytes import Bytes
+            obj = Bytes()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+def ModelStart(builder): builder.StartObject(7)
 def Start(builder):
     return ModelStart(builder)
 def ModelAddFeatures(builder, features): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(features), 0)
@@ -212,15 +223,19 @@ def AddNodes(builder, nodes):
 def ModelStartNodesVector(builder, numElems): return builder.StartVector(4, numElems, 4)
 def StartNodesVector(builder, numElems):
     return ModelStartNodesVector(builder, numElems)
+def ModelAddPacked(builder, packed): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(packed), 0)
+def AddPacked(builder, packed):
+    return ModelAddPacked(builder, packed)
 def ModelEnd(builder): return builder.EndObject()
 def End(builder):
     return ModelEnd(builder)
+import palmkit.engine.format.generated.Bytes
 import palmkit.engine.format.generated.Constant
 import palmkit.engine.format.generated.Node
 import palmkit.engine.format.generated.Property
 import palmkit.engine.format.generated.Value
 try:
-    from typing import List
+    from typing import List, Optional
 except:
     pass
 
@@ -234,6 +249,7 @@ class ModelT(object):
         self.outputs = None  # type: List[palmkit.engine.format.generated.Value.ValueT]
         self.constants = None  # type: List[palmkit.engine.format.generated.Constant.ConstantT]
         self.nodes = None  # type: List[palmkit.engine.format.generated.Node.NodeT]
+        self.packed = None  # type: Optional[palmkit.engine.format.generated.Bytes.BytesT]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -295,6 +311,8 @@ class ModelT(object):
                 else:
                     node_ = palmkit.engine.format.generated.Node.NodeT.InitFromObj(model.Nodes(i))
                     self.nodes.append(node_)
+        if model.Packed() is not None:
+            self.packed = palmkit.engine.format.generated.Bytes.BytesT.InitFromObj(model.Packed())
 
     # ModelT
     def Pack(self, builder):
@@ -346,6 +364,8 @@ class ModelT(object):
             for i in reversed(range(len(self.nodes))):
                 builder.PrependUOffsetTRelative(nodeslist[i])
             nodes = builder.EndVector()
+        if self.packed is not None:
+            packed = self.packed.Pack(builder)
         ModelStart(builder)
         if self.features is not None:
             ModelAddFeatures(builder, features)
@@ -359,5 +379,7 @@ class ModelT(object):
             ModelAddConstants(builder, constants)
         if self.nodes is not None:
             ModelAddNodes(builder, nodes)
+        if self.packed is not None:
+            ModelAddPacked(builder, packed)
         model = ModelEnd(builder)
         return model

@@ -47,67 +47,58 @@ class Quantized(object):
         return 3
 
     # Quantized
-    def Scale(self, j):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
-        if o != 0:
-            a = self._tab.Vector(o)
-            return self._tab.Get(flatbuffers.number_types.Float32Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 4))
-        return 0
-
-    # Quantized
-    def ScaleAsNumpy(self):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
-        if o != 0:
-            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Float32Flags, o)
-        return 0
-
-    # Quantized
-    def ScaleLength(self):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
-        if o != 0:
-            return self._tab.VectorLen(o)
-        return 0
-
-    # Quantized
-    def ScaleIsNone(self):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(8))
-        return o == 0
-
-    # Quantized
-    def ZeroPoint(self, j):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
-        if o != 0:
-            a = self._tab.Vector(o)
-            return self._tab.Get(flatbuffers.number_types.Int32Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 4))
-        return 0
-
-    # Quantized
-    def ZeroPointAsNumpy(self):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
-        if o != 0:
-            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Int32Flags, o)
-        return 0
-
-    # Quantized
-    def ZeroPointLength(self):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
-        if o != 0:
-            return self._tab.VectorLen(o)
-        return 0
-
-    # Quantized
-    def ZeroPointIsNone(self):
-        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(10))
-        return o == 0
-
-    # Quantized
     def Axis(self):
         o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
         if o != 0:
             return self._tab.Get(flatbuffers.number_types.Int32Flags, o + self._tab.Pos)
         return 0
 
-def QuantizedStart(builder): builder.StartObject(5)
+    # Quantized
+    def ScaleCount(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(14))
+        if o != 0:
+            return self._tab.Get(flatbuffers.number_types.Uint32Flags, o + self._tab.Pos)
+        return 0
+
+    # Quantized
+    def Scales(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(16))
+        if o != 0:
+            x = self._tab.Indirect(o + self._tab.Pos)
+            from palmkit.engine.format.generated.Storage import Storage
+            obj = Storage()
+            obj.Init(self._tab.Bytes, x)
+            return obj
+        return None
+
+    # Quantized
+    def Order(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
+        return 0
+
+    # Quantized
+    def OrderAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Uint8Flags, o)
+        return 0
+
+    # Quantized
+    def OrderLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Quantized
+    def OrderIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(18))
+        return o == 0
+
+def QuantizedStart(builder): builder.StartObject(8)
 def Start(builder):
     return QuantizedStart(builder)
 def QuantizedAddBytes(builder, bytes): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(bytes), 0)
@@ -116,25 +107,26 @@ def AddBytes(builder, bytes):
 def QuantizedAddStored(builder, stored): builder.PrependUint8Slot(1, stored, 3)
 def AddStored(builder, stored):
     return QuantizedAddStored(builder, stored)
-def QuantizedAddScale(builder, scale): builder.PrependUOffsetTRelativeSlot(2, flatbuffers.number_types.UOffsetTFlags.py_type(scale), 0)
-def AddScale(builder, scale):
-    return QuantizedAddScale(builder, scale)
-def QuantizedStartScaleVector(builder, numElems): return builder.StartVector(4, numElems, 4)
-def StartScaleVector(builder, numElems):
-    return QuantizedStartScaleVector(builder, numElems)
-def QuantizedAddZeroPoint(builder, zeroPoint): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(zeroPoint), 0)
-def AddZeroPoint(builder, zeroPoint):
-    return QuantizedAddZeroPoint(builder, zeroPoint)
-def QuantizedStartZeroPointVector(builder, numElems): return builder.StartVector(4, numElems, 4)
-def StartZeroPointVector(builder, numElems):
-    return QuantizedStartZeroPointVector(builder, numElems)
 def QuantizedAddAxis(builder, axis): builder.PrependInt32Slot(4, axis, 0)
 def AddAxis(builder, axis):
     return QuantizedAddAxis(builder, axis)
+def QuantizedAddScaleCount(builder, scaleCount): builder.PrependUint32Slot(5, scaleCount, 0)
+def AddScaleCount(builder, scaleCount):
+    return QuantizedAddScaleCount(builder, scaleCount)
+def QuantizedAddScales(builder, scales): builder.PrependUOffsetTRelativeSlot(6, flatbuffers.number_types.UOffsetTFlags.py_type(scales), 0)
+def AddScales(builder, scales):
+    return QuantizedAddScales(builder, scales)
+def QuantizedAddOrder(builder, order): builder.PrependUOffsetTRelativeSlot(7, flatbuffers.number_types.UOffsetTFlags.py_type(order), 0)
+def AddOrder(builder, order):
+    return QuantizedAddOrder(builder, order)
+def QuantizedStartOrderVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def StartOrderVector(builder, numElems):
+    return QuantizedStartOrderVector(builder, numElems)
 def QuantizedEnd(builder): return builder.EndObject()
 def End(builder):
     return QuantizedEnd(builder)
 import palmkit.engine.format.generated.Bytes
+import palmkit.engine.format.generated.Storage
 try:
     from typing import List, Optional
 except:
@@ -146,9 +138,10 @@ class QuantizedT(object):
     def __init__(self):
         self.bytes = None  # type: Optional[palmkit.engine.format.generated.Bytes.BytesT]
         self.stored = 3  # type: int
-        self.scale = None  # type: List[float]
-        self.zeroPoint = None  # type: List[int]
         self.axis = 0  # type: int
+        self.scaleCount = 0  # type: int
+        self.scales = None  # type: Optional[palmkit.engine.format.generated.Storage.StorageT]
+        self.order = None  # type: List[int]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -169,50 +162,41 @@ class QuantizedT(object):
         if quantized.Bytes() is not None:
             self.bytes = palmkit.engine.format.generated.Bytes.BytesT.InitFromObj(quantized.Bytes())
         self.stored = quantized.Stored()
-        if not quantized.ScaleIsNone():
-            if np is None:
-                self.scale = []
-                for i in range(quantized.ScaleLength()):
-                    self.scale.append(quantized.Scale(i))
-            else:
-                self.scale = quantized.ScaleAsNumpy()
-        if not quantized.ZeroPointIsNone():
-            if np is None:
-                self.zeroPoint = []
-                for i in range(quantized.ZeroPointLength()):
-                    self.zeroPoint.append(quantized.ZeroPoint(i))
-            else:
-                self.zeroPoint = quantized.ZeroPointAsNumpy()
         self.axis = quantized.Axis()
+        self.scaleCount = quantized.ScaleCount()
+        if quantized.Scales() is not None:
+            self.scales = palmkit.engine.format.generated.Storage.StorageT.InitFromObj(quantized.Scales())
+        if not quantized.OrderIsNone():
+            if np is None:
+                self.order = []
+                for i in range(quantized.OrderLength()):
+                    self.order.append(quantized.Order(i))
+            else:
+                self.order = quantized.OrderAsNumpy()
 
     # QuantizedT
     def Pack(self, builder):
         if self.bytes is not None:
             bytes = self.bytes.Pack(builder)
-        if self.scale is not None:
-            if np is not None and type(self.scale) is np.ndarray:
-                scale = builder.CreateNumpyVector(self.scale)
+        if self.scales is not None:
+            scales = self.scales.Pack(builder)
+        if self.order is not None:
+            if np is not None and type(self.order) is np.ndarray:
+                order = builder.CreateNumpyVector(self.order)
             else:
-                QuantizedStartScaleVector(builder, len(self.scale))
-                for i in reversed(range(len(self.scale))):
-                    builder.PrependFloat32(self.scale[i])
-                scale = builder.EndVector()
-        if self.zeroPoint is not None:
-            if np is not None and type(self.zeroPoint) is np.ndarray:
-                zeroPoint = builder.CreateNumpyVector(self.zeroPoint)
-            else:
-                QuantizedStartZeroPointVector(builder, len(self.zeroPoint))
-                for i in reversed(range(len(self.zeroPoint))):
-                    builder.PrependInt32(self.zeroPoint[i])
-                zeroPoint = builder.EndVector()
+                QuantizedStartOrderVector(builder, len(self.order))
+                for i in reversed(range(len(self.order))):
+                    builder.PrependUint8(self.order[i])
+                order = builder.EndVector()
         QuantizedStart(builder)
         if self.bytes is not None:
             QuantizedAddBytes(builder, bytes)
         QuantizedAddStored(builder, self.stored)
-        if self.scale is not None:
-            QuantizedAddScale(builder, scale)
-        if self.zeroPoint is not None:
-            QuantizedAddZeroPoint(builder, zeroPoint)
         QuantizedAddAxis(builder, self.axis)
+        QuantizedAddScaleCount(builder, self.scaleCount)
+        if self.scales is not None:
+            QuantizedAddScales(builder, scales)
+        if self.order is not None:
+            QuantizedAddOrder(builder, order)
         quantized = QuantizedEnd(builder)
         return quantized

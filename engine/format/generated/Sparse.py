@@ -64,7 +64,34 @@ class Sparse(object):
             return obj
         return None
 
-def SparseStart(builder): builder.StartObject(4)
+    # Sparse
+    def Order(self, j):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            a = self._tab.Vector(o)
+            return self._tab.Get(flatbuffers.number_types.Uint8Flags, a + flatbuffers.number_types.UOffsetTFlags.py_type(j * 1))
+        return 0
+
+    # Sparse
+    def OrderAsNumpy(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.GetVectorAsNumpy(flatbuffers.number_types.Uint8Flags, o)
+        return 0
+
+    # Sparse
+    def OrderLength(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        if o != 0:
+            return self._tab.VectorLen(o)
+        return 0
+
+    # Sparse
+    def OrderIsNone(self):
+        o = flatbuffers.number_types.UOffsetTFlags.py_type(self._tab.Offset(12))
+        return o == 0
+
+def SparseStart(builder): builder.StartObject(5)
 def Start(builder):
     return SparseStart(builder)
 def SparseAddPositions(builder, positions): builder.PrependUOffsetTRelativeSlot(0, flatbuffers.number_types.UOffsetTFlags.py_type(positions), 0)
@@ -79,13 +106,19 @@ def AddCount(builder, count):
 def SparseAddValues(builder, values): builder.PrependUOffsetTRelativeSlot(3, flatbuffers.number_types.UOffsetTFlags.py_type(values), 0)
 def AddValues(builder, values):
     return SparseAddValues(builder, values)
+def SparseAddOrder(builder, order): builder.PrependUOffsetTRelativeSlot(4, flatbuffers.number_types.UOffsetTFlags.py_type(order), 0)
+def AddOrder(builder, order):
+    return SparseAddOrder(builder, order)
+def SparseStartOrderVector(builder, numElems): return builder.StartVector(1, numElems, 1)
+def StartOrderVector(builder, numElems):
+    return SparseStartOrderVector(builder, numElems)
 def SparseEnd(builder): return builder.EndObject()
 def End(builder):
     return SparseEnd(builder)
 import palmkit.engine.format.generated.Bytes
 import palmkit.engine.format.generated.Storage
 try:
-    from typing import Optional
+    from typing import List, Optional
 except:
     pass
 
@@ -97,6 +130,7 @@ class SparseT(object):
         self.positionsKind = 0  # type: int
         self.count = 0  # type: int
         self.values = None  # type: Optional[palmkit.engine.format.generated.Storage.StorageT]
+        self.order = None  # type: List[int]
 
     @classmethod
     def InitFromBuf(cls, buf, pos):
@@ -120,6 +154,13 @@ class SparseT(object):
         self.count = sparse.Count()
         if sparse.Values() is not None:
             self.values = palmkit.engine.format.generated.Storage.StorageT.InitFromObj(sparse.Values())
+        if not sparse.OrderIsNone():
+            if np is None:
+                self.order = []
+                for i in range(sparse.OrderLength()):
+                    self.order.append(sparse.Order(i))
+            else:
+                self.order = sparse.OrderAsNumpy()
 
     # SparseT
     def Pack(self, builder):
@@ -127,6 +168,14 @@ class SparseT(object):
             positions = self.positions.Pack(builder)
         if self.values is not None:
             values = self.values.Pack(builder)
+        if self.order is not None:
+            if np is not None and type(self.order) is np.ndarray:
+                order = builder.CreateNumpyVector(self.order)
+            else:
+                SparseStartOrderVector(builder, len(self.order))
+                for i in reversed(range(len(self.order))):
+                    builder.PrependUint8(self.order[i])
+                order = builder.EndVector()
         SparseStart(builder)
         if self.positions is not None:
             SparseAddPositions(builder, positions)
@@ -134,5 +183,7 @@ class SparseT(object):
         SparseAddCount(builder, self.count)
         if self.values is not None:
             SparseAddValues(builder, values)
+        if self.order is not None:
+            SparseAddOrder(builder, order)
         sparse = SparseEnd(builder)
         return sparse

@@ -20,7 +20,7 @@ from palmkit import engine
 from palmkit.engine.errors import PalmError
 from palmkit.engine.format import PLAN_MARK, writer
 from palmkit.engine.ir import Type
-from tests.engine.format.samples import everything, mutants, network, single_ops
+from tests.engine.format.samples import coded, everything, mutants, network, single_ops, unpacked
 
 INPUT_LIMIT_BYTES = 2**26
 MEMORY_LIMIT_BYTES = 2**34
@@ -62,7 +62,10 @@ def main() -> None:
     path = options.keep / "last.palm"
     rng, numbers = random.Random(options.seed), np.random.default_rng(options.seed)
     graphs = [everything(), network(), *single_ops()]
+    graphs += [coded()]
     sources = [writer.dumps(graph, "auto") for graph in graphs]
+    # Not deflated, so that damage comes as far as the constants.
+    sources += [unpacked(coded())] * 20
     for graph in graphs:
         engine.save(graph, path)
         if PLAN_MARK in (content := path.read_bytes()):

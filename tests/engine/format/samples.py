@@ -6,7 +6,8 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from palmkit.engine.format import CHECKSUM_SIZE, TRAILER
+from palmkit.engine.backends.cpu.ready import ready_plan
+from palmkit.engine.format import CHECKSUM_SIZE, TRAILER, writer
 from palmkit.engine.ir import (
     DTYPES,
     NARROW_DTYPES,
@@ -81,6 +82,38 @@ def network() -> Graph:
         constants={"bias": rng.standard_normal((1, 2, 1, 1)).astype(np.float32)},
         metadata={"kit": "test"},
     )
+
+
+def storages() -> dict[str, Array]:
+    """Constants by the encoding that stores them in the fewest bytes."""
+    rng = np.random.default_rng(1)
+    floats = rng.normal(0, 0.1, (24, 10, 3, 3)).astype(np.float32)
+    scales = np.abs(floats).max(axis=(1, 2, 3), keepdims=True) / np.float32(7)
+    return {
+        "raw": floats,
+        "half": floats.astype(np.float16).astype(np.float32),
+        "quantized": np.rint(floats / scales).astype(np.int8) * scales,
+        "sparse": np.where(rng.random(floats.shape) < 0.2, floats, np.float32(0)),
+        "codebook": rng.choice(rng.normal(size=16), floats.shape).astype(np.float32),
+    }
+
+
+def coded() -> Graph:
+    """A graph that runs, with a constant of every encoding."""
+    constants = storages()
+    values = [f"v{i}" for i in range(len(constants) + 1)]
+    nodes = tuple(
+        Node("add", (values[i], name), (values[i + 1],)) for i, name in enumerate(constants)
+    )
+    shape = Type("float32", constants["raw"].shape)
+    return Graph({values[0]: shape}, {values[-1]: shape}, nodes, constants)
+
+
+def unpacked(graph: Graph) -> bytes:
+    """The smallest file of a graph, with a plan, but without deflating tables and plans."""
+    plan = ready_plan(graph, {name: type.dims for name, type in graph.inputs.items()})
+    assert plan is not None
+    return writer.dumps(graph, "smallest", [plan], deflated=False)
 
 
 def single_ops() -> Iterator[Graph]:
