@@ -48,6 +48,7 @@ class Step:
     """One call of a kernel.
 
     node: name and op of the node it came from; for messages and profiles.
+    outputs: steps that each write a part of a buffer name it by the same view.
     in_place: index of the input that the output may overwrite when nobody reads it later.
     """
 

@@ -114,13 +114,17 @@ Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& s
   constexpr size_t kWorthAThread = 256 << 10;
   const size_t most = std::min(steps.size(), bytes_of(constants) / kWorthAThread);
   const size_t sharers = std::clamp<size_t>(most, 1, static_cast<size_t>(std::max(threads, 1)));
+  size_t decoded_bytes = 0;
+  for (const StepSpec& spec : steps)
+    decoded_bytes = std::max(decoded_bytes, bytes_of_stored(spec, constants));
   std::vector<std::exception_ptr> failures(steps.size());
   std::atomic<size_t> next{0};
   const auto work = [&] {
-    Decoded decoded;
+    Arena decoded;
     for (size_t i; (i = next++) < steps.size();) {
       try {
-        steps_[i] = placed(steps[i], constants, isa, decoded);
+        if (decoded_bytes && !decoded.data()) decoded = Arena(decoded_bytes);
+        steps_[i] = placed(steps[i], constants, isa, decoded.data());
       } catch (...) { failures[i] = std::current_exception(); }
     }
   };
@@ -144,6 +148,8 @@ Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& s
 }
 
 void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
+  constexpr size_t kMostBytes = size_t{1} << 48;
+  if (arena_bytes > kMostBytes) fail(Fault::kModel, "an arena of %zu bytes", arena_bytes);
   for (size_t i = 0; i < tensors_.size(); ++i) {
     TensorSpec& spec = tensors_[i];
     Tensor& t = spec.tensor;
@@ -186,23 +192,26 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
   }
 }
 
-Program::Placed Program::placed(const StepSpec& spec, const std::vector<Array>& constants,
-                                uint32_t isa, Decoded& decoded) const {
-  Node node = node_of(tensors_, spec, isa);
-  std::vector<Tensor> constant;
-  constant.reserve(spec.inputs.size());
+// What the stored constants among the inputs of a step take when they are decoded.
+size_t Program::bytes_of_stored(const StepSpec& spec, const std::vector<Array>& constants) const {
   size_t bytes = 0;
   for (int64_t i : spec.inputs)
     if (stored_of(i, constants)) bytes += round_up(tensors_[static_cast<size_t>(i)].tensor.bytes());
-  if (bytes > decoded.bytes) decoded = {Arena(bytes), bytes};
-  char* to = decoded.memory.data();
+  return bytes;
+}
+
+Program::Placed Program::placed(const StepSpec& spec, const std::vector<Array>& constants,
+                                uint32_t isa, char* decoded) const {
+  Node node = node_of(tensors_, spec, isa);
+  std::vector<Tensor> constant;
+  constant.reserve(spec.inputs.size());
   for (size_t i = 0; i < spec.inputs.size(); ++i) {
     const Array* const coded = stored_of(spec.inputs[i], constants);
     if (!coded) continue;
     Tensor& t = constant.emplace_back(*node.inputs[i]);
-    coded->stored->decode(to);
-    t.constant = to;
-    to += round_up(t.bytes());
+    coded->stored->decode(decoded);
+    t.constant = decoded;
+    decoded += round_up(t.bytes());
     node.inputs[i] = &t;
   }
   StepPtr step;
@@ -219,7 +228,7 @@ Program::Placed Program::placed(const StepSpec& spec, const std::vector<Array>& 
 
 // The constant that tensor i is, if it is stored.
 const Array* Program::stored_of(int64_t i, const std::vector<Array>& constants) const {
-  if (i < 0) return nullptr;
+  if (i < 0 || static_cast<size_t>(i) >= tensors_.size()) return nullptr;
   const TensorSpec& spec = tensors_[static_cast<size_t>(i)];
   if (spec.place != Place::kConstant || !spec.tensor.count) return nullptr;
   const Array& array = constants[spec.slot];
@@ -272,15 +281,63 @@ void Program::check_overlaps(const Step& step, const StepSpec& spec) const {
   }
 }
 
+// A step's scratch lies where the arena has nothing alive while it runs, or behind it.
+std::vector<size_t> Program::place_scratch(int threads, size_t& end) const {
+  struct Life {
+    size_t first, last;
+  };
+  const size_t never = steps_.size();
+  std::vector<Life> lives(tensors_.size(), {never, 0});
+  const auto in_arena = [&](int64_t i) {
+    return i >= 0 && tensors_[static_cast<size_t>(i)].place == Place::kArena;
+  };
+  for (size_t s = 0; s < never; ++s) {
+    for (int64_t o : steps_[s].outputs) {
+      if (!in_arena(o)) continue;
+      Life& life = lives[static_cast<size_t>(o)];
+      life = {std::min(life.first, s), s};
+    }
+  }
+  for (size_t s = 0; s < never; ++s) {
+    for (int64_t i : steps_[s].inputs) {
+      if (!in_arena(i)) continue;
+      Life& life = lives[static_cast<size_t>(i)];
+      // Written as another tensor; as which, nobody says.
+      if (life.first >= s) life.first = 0;
+      life.last = std::max(life.last, s);
+    }
+  }
+  std::vector<std::vector<size_t>> born(steps_.size());
+  for (size_t t = 0; t < tensors_.size(); ++t)
+    if (lives[t].first < never && tensors_[t].tensor.count) born[lives[t].first].push_back(t);
+  std::vector<size_t> offsets(steps_.size()), alive;
+  for (size_t s = 0; s < never; ++s) {
+    const auto is_dead = [&](size_t t) { return lives[t].last < s; };
+    alive.erase(std::remove_if(alive.begin(), alive.end(), is_dead), alive.end());
+    alive.insert(alive.end(), born[s].begin(), born[s].end());
+    const size_t bytes = round_up(steps_[s].step->scratch_bytes(threads));
+    if (!bytes) continue;
+    std::sort(alive.begin(), alive.end(),
+              [&](size_t a, size_t b) { return tensors_[a].slot < tensors_[b].slot; });
+    size_t begin = 0;
+    for (size_t t : alive) {
+      if (tensors_[t].slot >= begin && tensors_[t].slot - begin >= bytes) break;
+      begin = std::max(begin, round_up(tensors_[t].slot + tensors_[t].tensor.bytes()));
+    }
+    size_t stop;
+    if (__builtin_add_overflow(begin, bytes, &stop)) fail(Fault::kBackend, "out of memory");
+    offsets[s] = begin;
+    end = std::max(end, stop);
+  }
+  return offsets;
+}
+
 Session::Session(const Program& program, int threads, bool eager)
     : program_(program), pool_(threads, eager) {
-  size_t scratch_bytes = 0;
-  for (const Program::Placed& placed : program.steps_)
-    scratch_bytes = std::max(scratch_bytes, placed.step->scratch_bytes(threads));
-  const size_t arena_bytes = round_up(program.arena_used_);
-  if (scratch_bytes > SIZE_MAX - arena_bytes) fail(Fault::kBackend, "out of memory");
-  memory_ = Arena(program.memory_, arena_bytes + scratch_bytes);
-  scratch_ = memory_.data() + arena_bytes;
+  size_t bytes = round_up(program.arena_used_);
+  const std::vector<size_t> scratch = program.place_scratch(threads, bytes);
+  memory_ = Arena(program.memory_, bytes);
+  for (size_t offset : scratch) scratch_.push_back(memory_.data() + offset);
   for (const Program::Placed& placed : program.steps_) {
     for (const auto* list : {&placed.inputs, &placed.outputs}) {
       for (const int64_t& i : *list) {
@@ -312,11 +369,13 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
     pointers_[patch.position] =
         const_cast<void*>((patch.output ? outputs : inputs)[patch.slot].data);
   void** pointers = pointers_.data();
+  char* const* scratch = scratch_.data();
   for (const Program::Placed& placed : program_.steps_) {
     const auto t0 =
         seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
     void** const y = pointers + placed.inputs.size();
-    if (!placed.idle) placed.step->run({pointers, y, scratch_, &pool_});
+    if (!placed.idle) placed.step->run({pointers, y, *scratch, &pool_});
+    ++scratch;
     pointers = y + placed.outputs.size();
     if (seconds)
       *seconds++ = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();

@@ -62,18 +62,16 @@ class Program {
     bool idle;  // nothing to write: kernels may then loop for long over other dims
   };
 
-  // Room for the constants of one step.
-  struct Decoded {
-    Arena memory;
-    size_t bytes = 0;
-  };
-
   void place(const std::vector<Array>& constants, size_t arena_bytes);
+  // decoded: room for `bytes_of_stored`.
   Placed placed(const StepSpec& spec, const std::vector<Array>& constants, uint32_t isa,
-                Decoded& decoded) const;
+                char* decoded) const;
+  size_t bytes_of_stored(const StepSpec& spec, const std::vector<Array>& constants) const;
   const Array* stored_of(int64_t i, const std::vector<Array>& constants) const;
   void keep_what_runs_read(const std::vector<Array>& constants);
   void check_overlaps(const Step& step, const StepSpec& spec) const;
+  // For each step where its scratch begins in a session's memory; `end` grows to where all ends.
+  std::vector<size_t> place_scratch(int threads, size_t& end) const;
 
   mutable Region memory_;  // of the weights, and of a session
   std::vector<TensorSpec> tensors_;
@@ -106,7 +104,7 @@ class Session {
   const Program& program_;
   Pool pool_;
   Arena memory_;
-  char* scratch_;                // in the memory, behind the arena
+  std::vector<char*> scratch_;   // of each step, in the memory
   std::vector<void*> pointers_;  // of every step's inputs, then outputs, in order
   std::vector<Patch> patches_;   // the pointers that are the caller's
   std::atomic<bool> running_{false};
