@@ -1,0 +1,272 @@
+"""Neuron pruning: whole channels leave, and the graph becomes narrower."""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from palmkit.engine.compress.channel_rules import channels_of
+from palmkit.engine.compress.channels import Channels
+from palmkit.engine.compress.narrow import narrow
+from palmkit.engine.compress.pipeline import State
+from palmkit.engine.compress.tuning import Tuner
+from palmkit.engine.errors import ShapeError, UnsupportedError
+from palmkit.engine.ir import Array, Graph, Node, Type, fresh_name, value_names
+from palmkit.engine.model import Model
+from palmkit.engine.passes.rewrite import input_at
+from palmkit.engine.shapes import with_input_shapes
+
+ChannelMethod: TypeAlias = Literal["response", "magnitude"]
+# A value keeps at least this share of its channels.
+_LEAST_KEPT = 0.2
+_MOST_OBSERVED = 24
+
+
+@dataclass(frozen=True)
+class Seen:
+    """Mean and variance of each channel of a value, float64[channels]."""
+
+    mean: Array
+    variance: Array
+
+
+def observe_channels(channels: Channels, samples: Sequence[Mapping[str, Array]]) -> dict[str, Seen]:
+    """What the values look like whose channels are read by weights.
+
+    Raises ShapeError without samples.
+    """
+    if not samples:
+        raise ShapeError("samples: expected at least one, got none")
+    graph = with_input_shapes(
+        channels.graph, {name: np.shape(value) for name, value in samples[0].items()}
+    )
+    names = {graph.nodes[slot.node].inputs[0] for slot in channels.slots if slot.role == "reads"}
+    watched = [name for name in names if name in channels.values and name not in graph.inputs]
+    types = {name: Type("float32", ()) for name in watched}
+    model = Model(replace(graph, outputs={**graph.outputs, **types}))
+    sums = {name: np.zeros((2, len(channels.values[name].labels))) for name in watched}
+    for sample in samples[:_MOST_OBSERVED]:
+        found = model.run(sample)
+        for name in watched:
+            value = np.moveaxis(found[name], channels.values[name].axis, 0)
+            rows = value.reshape(len(value), -1).astype(np.float64)
+            sums[name] += rows.mean(1), np.square(rows).mean(1)
+    seen: dict[str, Seen] = {}
+    for name, (mean, square) in sums.items():
+        count = len(samples[:_MOST_OBSERVED])
+        seen[name] = Seen(mean / count, np.maximum(square / count - (mean / count) ** 2, 0))
+    return seen
+
+
+def channel_worth(
+    channels: Channels, method: ChannelMethod = "magnitude", seen: Mapping[str, Seen] | None = None
+) -> dict[int, float]:
+    """What each channel that may leave is worth, by its root.
+
+    "magnitude": the squares of all its weights, in proportion to the mean of their layer (Li et
+    al., Pruning Filters for Efficient ConvNets, 2017). "response": which share of the variance of
+    the layers that read it comes from it, as `seen`; its mean is no loss, since `compensated` adds
+    it to their biases.
+    """
+    worth = dict.fromkeys(channels.free, 0.0)
+    for slot in channels.slots:
+        node = channels.graph.nodes[slot.node]
+        if method == "response" and slot.role != "reads":
+            continue
+        weight = channels.graph.constants[node.inputs[slot.place]].astype(np.float64)
+        others = tuple(axis for axis in range(weight.ndim) if axis != slot.axis)
+        power = np.square(weight).sum(others)
+        if method == "response":
+            stats = None if seen is None else seen.get(node.inputs[0])
+            power = power * stats.variance if stats is not None else power
+            power /= max(float(power.sum()), 1e-30)
+        else:
+            power /= max(float(power.mean()), 1e-30)
+        for root, value in zip(channels.roots(slot.labels).tolist(), power.tolist(), strict=True):
+            if root in worth:
+                worth[root] += value
+    return worth
+
+
+def channel_weights(channels: Channels) -> dict[int, int]:
+    """How many elements of constants leave with each channel that may.
+
+    One that leaves by both its axes counts twice.
+    """
+    count = dict.fromkeys(channels.free, 0)
+    for slot in channels.slots:
+        value = channels.graph.constants[channels.graph.nodes[slot.node].inputs[slot.place]]
+        each = value.size // max(len(slot.labels), 1)
+        for root in channels.roots(slot.labels).tolist():
+            if root in count:
+                count[root] += each
+    return count
+
+
+def choose(channels: Channels, worth: Mapping[int, float], share: float) -> set[int]:
+    """The channels that are worth least for their weights, so many that `share` of these leave.
+
+    share: of all elements of constants. Every value keeps a fifth of its channels.
+    """
+    cost = channel_weights(channels)
+    total = sum(value.size for value in channels.graph.constants.values())
+    left: dict[str, int] = {}
+    least: dict[str, int] = {}
+    inside: dict[int, list[tuple[str, int]]] = defaultdict(list)
+    for name, labelled in channels.values.items():
+        left[name] = len(labelled.labels)
+        least[name] = max(1, round(_LEAST_KEPT * left[name]))
+        roots = Counter[int](channels.roots(labelled.labels).tolist())
+        for root, times in roots.items():
+            inside[root].append((name, times))
+    gone: set[int] = set()
+    freed = 0
+    for root in sorted(worth, key=lambda each: worth[each] / max(cost[each], 1)):
+        if freed >= share * total:
+            break
+        if all(left[name] - times >= least[name] for name, times in inside[root]):
+            for name, times in inside[root]:
+                left[name] -= times
+            gone.add(root)
+            freed += cost[root]
+    return gone
+
+
+def compensated(channels: Channels, gone: set[int], seen: Mapping[str, Seen]) -> Graph:
+    """The graph with the mean of what the channels add put into the biases of who reads them.
+
+    Its channels have the labels of `channels`.
+    """
+    graph = channels.graph
+    nodes, constants, taken = list(graph.nodes), dict(graph.constants), value_names(graph)
+    for slot in channels.slots:
+        node = nodes[slot.node]
+        stats = seen.get(node.inputs[0])
+        leaves = np.isin(channels.roots(slot.labels), list(gone))
+        if slot.role != "reads" or stats is None or not leaves.any() or not _is_plain(node):
+            continue
+        weight = np.moveaxis(constants[node.inputs[1]].astype(np.float64), slot.axis, 0)
+        added = np.tensordot(np.where(leaves, stats.mean, 0.0), weight, 1)
+        added = added.reshape(len(added), -1).sum(1)
+        bias = constants.get(input_at(node, 2))
+        if bias is None and input_at(node, 2) or (bias is not None and bias.shape != added.shape):
+            continue
+        dtype = weight.dtype if bias is None else bias.dtype
+        value = (added + (0 if bias is None else bias)).astype(
+            constants[node.inputs[1]].dtype if bias is None else dtype
+        )
+        value.flags.writeable = False
+        name = fresh_name(taken, input_at(node, 2) or f"{node.inputs[1]}/bias")
+        constants[name] = value
+        inputs = [*node.inputs, ""][: max(len(node.inputs), 3)]
+        inputs[2] = name
+        nodes[slot.node] = replace(node, inputs=tuple(inputs))
+    read = {name for node in nodes for name in node.inputs}
+    kept = {name: value for name, value in constants.items() if name in read}
+    return graph.with_nodes(tuple(nodes), kept)
+
+
+def _is_plain(node: Node) -> bool:
+    """A layer whose bias adds to what its weights make, the same everywhere."""
+    if node.op == "gemm":
+        return node.attrs.get("alpha", 1.0) == 1.0 and node.attrs.get("beta", 1.0) == 1.0
+    return node.op in ("conv", "fused_conv")
+
+
+def remove_unread(graph: Graph) -> Graph:
+    """The same graph without the channels that only zeros look at; it gives the same numbers."""
+    while True:
+        channels = channels_of(graph)
+        read: set[int] = set()
+        for slot in channels.slots:
+            if slot.role != "reads":
+                continue
+            weight = graph.constants[graph.nodes[slot.node].inputs[slot.place]]
+            others = tuple(axis for axis in range(weight.ndim) if axis != slot.axis)
+            used = (weight != 0).any(others)
+            read.update(channels.roots(slot.labels)[used].tolist())
+        gone = channels.free - read
+        for labelled in channels.values.values():
+            roots = set(channels.roots(labelled.labels).tolist())
+            if roots and roots <= gone:
+                gone.discard(min(roots))
+        if not gone:
+            return graph
+        graph = narrow(channels, gone)
+
+
+def prune_channels(
+    graph: Graph,
+    share: float,
+    samples: Sequence[Mapping[str, Array]] = (),
+    method: ChannelMethod = "response",
+) -> Graph:
+    """Take the channels away that matter least, with `share` (0..1) of all weights.
+
+    samples: inputs to see the channels with; without them the weights' magnitudes decide. Fewer
+    leave where a value would have under a fifth of its channels left.
+    """
+    channels = channels_of(graph)
+    if not samples:
+        return narrow(channels, choose(channels, channel_worth(channels), share))
+    seen = observe_channels(channels, samples)
+    gone = choose(channels, channel_worth(channels, method, seen), share)
+    return narrow(channels_of(compensated(channels, gone, seen)), gone)
+
+
+@dataclass(frozen=True)
+class NeuronPruning:
+    """Rounds of pruning and fine-tuning, while the metric allows it.
+
+    part: of the weights that are left, in each round. most: of all weights. steps: of fine-tuning
+    after each round; 0 for none. rate: of its Adam.
+    """
+
+    name: str = "neuron pruning"
+    share: float = 1.0
+    method: ChannelMethod = "response"
+    part: float = 0.12
+    most: float = 0.7
+    steps: int = 200
+    rate: float = 3e-4
+
+    def apply(self, state: State) -> State:
+        """The narrowest graph whose metric is not below the floor."""
+        source = _elements(state.graph)
+        best, part = state.graph, self.part
+        notes: list[str] = []
+        while part >= self.part / 4 and _elements(best) > (1 - self.most) * source:
+            done = 1 - _elements(best) / source
+            state.progress(done / self.most, f"{done:.0%} of the weights gone")
+            thinner = prune_channels(best, part, state.samples, self.method)
+            if _elements(thinner) == _elements(best):
+                break
+            thinner, note = tuned(thinner, state, self.steps, self.rate)
+            notes += [note] if note and note not in notes else []
+            if state.allows(thinner):
+                best = thinner
+            else:
+                part /= 2
+        before, after = len(channels_of(state.graph).free), len(channels_of(best).free)
+        notes.insert(0, f"{before - after} of {before} channels gone")
+        return replace(state, graph=best).noted(*notes)
+
+
+def tuned(graph: Graph, state: State, steps: int, rate: float) -> tuple[Graph, str]:
+    """The graph fine-tuned to the source's outputs, or as it is with a note why."""
+    if not steps or not state.samples:
+        return graph, ""
+    try:
+        tuner = Tuner(graph, state.source, state.samples, rate, state.seed)
+        tuner.tune(steps)
+    except UnsupportedError as error:
+        return graph, f"no fine-tuning: {error}"
+    return tuner.graph, ""
+
+
+def _elements(graph: Graph) -> int:
+    return sum(value.size for value in graph.constants.values())

@@ -1,0 +1,250 @@
+"""Synapse pruning: single weights, or blocks of them, become zero."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Literal, TypeAlias
+
+import numpy as np
+
+from palmkit.engine.compress.pipeline import State
+from palmkit.engine.compress.prune_neurons import remove_unread
+from palmkit.engine.compress.tuning import Tuner
+from palmkit.engine.errors import ShapeError, UnsupportedError
+from palmkit.engine.ir import Array, Graph
+from palmkit.engine.train import trainable
+
+SynapseMethod: TypeAlias = Literal["magnitude", "snip", "movement"]
+Block: TypeAlias = tuple[int, int]
+# Weights of fewer elements stay: what they would save is less than what they are worth.
+_SMALL = 128
+_LAYERS = ("conv", "conv_transpose", "gemm", "matmul")
+
+
+def prunable(graph: Graph) -> dict[str, int]:
+    """The weights that can be pruned, with the axis of their output channels."""
+    found: dict[str, int] = {}
+    known = trainable(graph)
+    for node in graph.nodes:
+        if node.op not in _LAYERS or node.inputs[1] not in known:
+            continue
+        weight = graph.constants[node.inputs[1]]
+        is_first = node.op == "conv" or bool(node.attrs.get("transB", 0))
+        if weight.ndim >= 2 and weight.size >= _SMALL and weight[0].size > 9:
+            found[node.inputs[1]] = 0 if is_first else 1
+    return found
+
+
+def kept_share(begin: float, end: float, progress: float) -> float:
+    """What share of the weights is there at a progress of 0..1.
+
+    The cubic schedule of Zhu and Gupta (To prune, or not to prune, 2017): fast while there is much
+    that is not needed, slow towards the end.
+    """
+    left = 1 - min(max(progress, 0.0), 1.0)
+    return end + (begin - end) * left**3
+
+
+def layer_adaptive(squares: Array) -> Array:
+    """Squares of weights as scores that may be compared between layers.
+
+    Lee et al., Layer-adaptive Sparsity for the Magnitude-based Pruning, 2021: in proportion to the
+    sum of all of the layer that are not smaller.
+    """
+    flat = squares.ravel().astype(np.float64)
+    order = np.argsort(flat, kind="stable")
+    rest = np.cumsum(flat[order][::-1])[::-1]
+    scores = np.zeros_like(flat)
+    scores[order] = flat[order] / np.maximum(rest, 1e-300)
+    return scores.reshape(squares.shape)
+
+
+def in_blocks(values: Array, axis: int, block: Block) -> Array:
+    """Sums over blocks of [outputs, inputs * taps]: float64[rows, columns] of blocks."""
+    matrix = np.moveaxis(values, axis, 0)
+    matrix = matrix.reshape(len(matrix), -1).astype(np.float64)
+    rows, columns = (-size % each for size, each in zip(matrix.shape, block, strict=True))
+    matrix = np.pad(matrix, ((0, rows), (0, columns)))
+    height, width = matrix.shape
+    parts = matrix.reshape(height // block[0], block[0], width // block[1], block[1])
+    return np.asarray(parts.sum((1, 3)))
+
+
+def of_blocks(keep: Array, shape: Sequence[int], axis: int, block: Block) -> Array:
+    """Which elements of weights of a shape are in the blocks to keep: bool of that shape."""
+    moved = (shape[axis], *shape[:axis], *shape[axis + 1 :])
+    whole = np.repeat(np.repeat(keep, block[0], 0), block[1], 1)
+    whole = whole[: moved[0], : int(np.prod(moved[1:]))]
+    return np.moveaxis(whole.reshape(moved), 0, axis)
+
+
+def choose_weights(
+    scores: Mapping[str, Array], axes: Mapping[str, int], share: float, block: Block = (1, 1)
+) -> dict[str, Array]:
+    """Which weights stay, bool of each one's shape: those of the highest scores over all layers.
+
+    scores: not below 0, of each weight's shape. share: of all elements, 0..1.
+    """
+    sums = {name: in_blocks(value, axes[name], block) for name, value in scores.items()}
+    joined = np.concatenate([value.ravel() for value in sums.values()])
+    gone = joined.size - round(share * joined.size)
+    edge = np.partition(joined, gone - 1)[gone - 1] if gone > 0 else -1.0
+    return {
+        name: of_blocks(value > edge, scores[name].shape, axes[name], block)
+        for name, value in sums.items()
+    }
+
+
+class SynapsePruner:
+    """Prunes a graph step by step, and fine-tunes it where there are samples.
+
+    masks: which weights are there, bool by name.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        method: SynapseMethod = "magnitude",
+        block: Block = (1, 1),
+        tuner: Tuner | None = None,
+    ) -> None:
+        """method: what a weight is worth: "magnitude", its square, compared between layers by
+        `layer_adaptive`; "snip", how much the outputs would move without it, by the first order
+        (Lee et al., SNIP: Single-shot Network Pruning, 2019); "movement", how far fine-tuning has
+        moved it away from zero (Sanh et al., Movement Pruning, 2020). The last two need a tuner.
+
+        Raises UnsupportedError for a method that needs a tuner, ShapeError for a block below 1x1.
+        """
+        if method != "magnitude" and tuner is None:
+            raise UnsupportedError(f"pruning by {method} needs samples to fine-tune with")
+        if min(block) < 1:
+            raise ShapeError(f"block: expected 1 or more rows and columns, got {block}")
+        self.graph, self.method, self.block, self.tuner = graph, method, block, tuner
+        self.axes = prunable(graph)
+        self.weights: Mapping[str, Array] = graph.constants if tuner is None else tuner.parameters
+        self.masks = {name: self.weights[name] != 0 for name in self.axes}
+        self.moved = {name: np.zeros(self.weights[name].shape) for name in self.axes}
+        self.size = sum(mask.size for mask in self.masks.values())
+
+    @property
+    def density(self) -> float:
+        """Share of the prunable weights that is there."""
+        there = sum(int(np.count_nonzero(mask)) for mask in self.masks.values())
+        return float(there / max(self.size, 1))
+
+    def scores(self) -> dict[str, Array]:
+        """What each weight is worth now; 0 for one that is gone."""
+        if self.method == "magnitude":
+            return {
+                name: layer_adaptive(np.square(self.weights[name]) * mask)
+                for name, mask in self.masks.items()
+            }
+        if self.method == "movement":
+            return {
+                name: (self.moved[name] - self.moved[name].min() + 1e-12) * mask
+                for name, mask in self.masks.items()
+            }
+        return self._missed()
+
+    def _missed(self) -> dict[str, Array]:
+        """|weight * gradient| of the outputs' distance from their mean over the samples."""
+        assert self.tuner is not None
+        count = min(len(self.tuner.samples), 16)
+        targets = [self.tuner.target(number) for number in range(count)]
+        mean = np.mean(targets, 0, dtype=np.float64) if count > 1 else np.zeros(targets[0].shape)
+        found = {name: np.zeros(mask.shape) for name, mask in self.masks.items()}
+        for number in range(count):
+            gradients = self.tuner.gradients(number, mean.astype(targets[number].dtype))
+            for name, missed in found.items():
+                missed += np.abs(self.weights[name] * gradients[name])
+        return {name: missed * self.masks[name] for name, missed in found.items()}
+
+    def prune(self, share: float) -> None:
+        """Let all weights go but the best ones, `share` of the prunable."""
+        keep = choose_weights(self.scores(), self.axes, share, self.block)
+        self.masks = {name: keep[name] & mask for name, mask in self.masks.items()}
+        if self.tuner is not None:
+            self._apply()
+
+    def _apply(self) -> None:
+        for name, mask in self.masks.items():
+            self.weights[name][~mask] = 0
+
+    def gradually(self, share: float, steps: int, every: int = 10) -> None:
+        """Prune down to `share` over two thirds of some steps of fine-tuning."""
+        if self.tuner is None or not steps:
+            self.prune(share)
+            return
+        begin = self.density
+        if self.method == "snip":
+            self.prune(share)
+
+        def after(
+            step: int, parameters: Mapping[str, Array], gradients: Mapping[str, Array]
+        ) -> None:
+            if self.method == "movement":
+                for name, moved in self.moved.items():
+                    moved -= parameters[name] * gradients[name]
+            if step % every == 0 and self.method != "snip":
+                self.prune(kept_share(begin, share, 1.5 * step / steps))
+            self._apply()
+
+        self.tuner.tune(steps, after)
+        self.prune(share)
+
+    def pruned(self) -> Graph:
+        """The graph with what is gone as zeros."""
+        graph = self.graph if self.tuner is None else self.tuner.graph
+        constants = dict(graph.constants)
+        for name, mask in self.masks.items():
+            value = np.where(mask, constants[name], np.zeros((), constants[name].dtype))
+            value.flags.writeable = False
+            constants[name] = value
+        return replace(graph, constants=constants)
+
+
+@dataclass(frozen=True)
+class SynapsePruning:
+    """Less and less dense graphs, while the metric allows it.
+
+    densities: shares of the prunable weights, one after the other. block: rows and columns of
+    weights that stay or leave together. steps: of fine-tuning for each; rate: of its Adam.
+    """
+
+    name: str = "synapse pruning"
+    share: float = 1.0
+    method: SynapseMethod = "magnitude"
+    densities: tuple[float, ...] = (0.7, 0.5, 0.4, 0.3, 0.22, 0.16, 0.12, 0.09, 0.07, 0.05)
+    block: Block = (1, 1)
+    steps: int = 200
+    rate: float = 3e-4
+
+    def apply(self, state: State) -> State:
+        """The least dense graph whose metric is not below the floor."""
+        best, density, notes = state.graph, 1.0, list[str]()
+        pruner = self._pruner(state, notes)
+        for number, wanted in enumerate(self.densities):
+            state.progress(number / len(self.densities), f"{1 - wanted:.0%} of the weights zero")
+            if wanted >= pruner.density:
+                continue
+            pruner.gradually(wanted, self.steps)
+            graph = pruner.pruned()
+            if not state.allows(graph):
+                break
+            best, density = graph, pruner.density
+        if best is state.graph:
+            return state.noted(*notes)
+        notes.insert(0, f"{1 - density:.1%} of the weights of {len(pruner.axes)} layers are zero")
+        return replace(state, graph=remove_unread(best)).noted(*notes)
+
+    def _pruner(self, state: State, notes: list[str]) -> SynapsePruner:
+        tuner: Tuner | None = None
+        if self.steps and state.samples:
+            try:
+                tuner = Tuner(state.graph, state.source, state.samples, self.rate, state.seed)
+                tuner.tune(1)
+            except UnsupportedError as error:
+                notes.append(f"no fine-tuning: {error}")
+                tuner = None
+        return SynapsePruner(state.graph, self.method, self.block, tuner)
