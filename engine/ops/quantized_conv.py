@@ -16,29 +16,40 @@ def _infer(
     scale: Type,
     b: Type | None = None,
     z: Type | None = None,
+    slope: Type | None = None,
     *,
     x_zero_point: int,
-    y_zero_point: int,
+    y_zero_point: int = 0,
     low: int = 0,
     high: int = 255,
+    inner_scale: float = 0.0,
+    inner_zero_point: int = 0,
+    inner_low: int = 0,
+    inner_high: int = 255,
     z_scale: float = 0.0,
     z_zero_point: int = 0,
+    output_dtype: str = "uint8",
     **attrs: Attr,
 ) -> Type:
     need_dtype("quantized_conv", x, among=("uint8",))
     need_dtype("quantized_conv", w, among=("int8",))
     need_dtype("quantized_conv", scale, among=("float32",))
     need_levels("quantized_conv", (x_zero_point, y_zero_point, z_zero_point), low, high)
+    need_levels("quantized_conv", (inner_zero_point,), inner_low, inner_high)
     check_attrs(attrs, conv.reference)
     real = Type("float32", x.shape), Type("float32", w.shape)
     y = conv.infer(*real, None, **attrs)
     assert isinstance(y, Type)
-    for each, dtype in ((scale, "float32"), (b, "int32")):
+    for each, dtype in ((scale, "float32"), (b, "int32"), (slope, "float32")):
         if each is not None and (each.dtype, each.dims) != (dtype, w.dims[:1]):
             raise ShapeError(f"quantized_conv: expected {dtype}[{w.dims[0]}], got {each}")
     if z is not None and (z.dtype, z.dims) != ("uint8", y.dims):
         raise ShapeError(f"quantized_conv: expected uint8{list(y.dims)} to add, got {z}")
-    return Type("uint8", y.shape)
+    if output_dtype not in ("uint8", "float32"):
+        raise ValueError(f"output_dtype: {output_dtype}")
+    if output_dtype == "float32" and (z is not None or slope is not None or inner_scale):
+        raise ValueError("a float32 output goes with neither z, slope nor inner_scale")
+    return Type(output_dtype, y.shape)
 
 
 def _levels(*dims: int) -> Array:
@@ -74,6 +85,16 @@ _X = (1, 8, 7, 6)
          y_zero_point=100, dtype="uint8"),
     case((1, 4, 20), _levels(16, 4, 5), _scales(16, 20), _B, x_zero_point=50, y_zero_point=100,
          strides=(2,), pads=(2, 2), dtype="uint8"),
+    case(_X, _levels(16, 8, 3, 3), _scales(16, 72), _B, _X[:1] + (16, 7, 6), x_zero_point=30,
+         y_zero_point=90, inner_scale=0.8, inner_zero_point=40, inner_low=40, inner_high=130,
+         z_scale=0.4, z_zero_point=99, pads=(1, 1, 1, 1), dtype="uint8"),
+    case(_X, _levels(16, 8, 1, 1), _scales(16, 8), _B, None,
+         np.linspace(-0.5, 0.5, 16, dtype=np.float32), x_zero_point=30, y_zero_point=90,
+         dtype="uint8"),
+    case(_X, _levels(16, 8, 3, 3), _scales(16, 72), _B, x_zero_point=30, output_dtype="float32",
+         dtype="uint8"),
+    case((1, 19, 9, 8), _levels(19, 1, 3, 3), _scales(19, 9), x_zero_point=50,
+         output_dtype="float32", group=19, dtype="uint8"),
 )  # fmt: skip
 def quantized_conv(
     x: Array,
@@ -81,29 +102,46 @@ def quantized_conv(
     scale: Array,
     b: Array | None = None,
     z: Array | None = None,
+    slope: Array | None = None,
     *,
     x_zero_point: int,
-    y_zero_point: int,
+    y_zero_point: int = 0,
     low: int = 0,
     high: int = 255,
+    inner_scale: float = 0.0,
+    inner_zero_point: int = 0,
+    inner_low: int = 0,
+    inner_high: int = 255,
     z_scale: float = 0.0,
     z_zero_point: int = 0,
+    output_dtype: str = "uint8",
     **attrs: Attr,
 ) -> Array:
     """A convolution of uint8[n, c, *spatial] by int8[m, c / group, *kernel], to uint8.
 
     Sums in int32 of (x - x_zero_point) * w + b, padding counting as x_zero_point; times scale[m],
     the scales of x and w over that of y, plus (z - z_zero_point) * z_scale, each operation rounded
-    to float32; then to the nearest integer, ties to even, plus y_zero_point, within low..high.
-    Attributes of conv. After ONNX's QLinearConv.
+    to float32; what is negative is multiplied by slope[m]; then to the nearest integer, ties to
+    even, plus y_zero_point, within low..high. Attributes of conv. After ONNX's QLinearConv.
+    inner_scale: unless 0, the convolution is rounded by itself before z comes to it: scale[m] is
+    then over that of its own integers, which inner_zero_point, inner_low and inner_high are of,
+    and inner_scale is theirs over that of y.
+    output_dtype: "float32" for the sums times scale[m], the scales of x and w, and nothing more.
     """
     sums = _sums(x, w, x_zero_point, attrs)
     rank = x.ndim - 2
     if b is not None:
         sums = sums + b.astype(np.int64).reshape(-1, *[1] * rank)
     y = sums.astype(np.int32).astype(np.float32) * scale.reshape(-1, *[1] * rank)
+    if output_dtype == "float32":
+        return np.asarray(y)
+    if inner_scale:
+        bounds = inner_low - inner_zero_point, inner_high - inner_zero_point
+        y = np.rint(np.clip(y, *map(np.float32, bounds))) * np.float32(inner_scale)
     if z is not None:
         y = y + (z.astype(np.int32) - z_zero_point).astype(np.float32) * np.float32(z_scale)
+    if slope is not None:
+        y = np.where(y > 0, y, y * slope.reshape(-1, *[1] * rank))
     return requantized(y, y_zero_point, low, high)
 
 

@@ -17,7 +17,7 @@ from palmkit.engine.passes.fuse_multiply_add import fuse_multiply_add
 from palmkit.engine.passes.fuse_residual import fuse_residual
 from palmkit.engine.passes.inline_branches import inline_branches
 from palmkit.engine.passes.integer_elements import integer_elements
-from palmkit.engine.passes.integer_layers import integer_layers
+from palmkit.engine.passes.integer_layers import integer_layers, integer_residuals
 from palmkit.engine.passes.merge_common import merge_common
 from palmkit.engine.passes.merge_heads import merge_heads
 from palmkit.engine.passes.merge_parts import merge_parts
@@ -81,6 +81,7 @@ LATER: tuple[Pass, ...] = (
     move_levels,  # what stands between quantized values and a layer
     integer_layers,  # once their activations, pads and transposes are settled
     integer_elements,  # behind the layers, which take in what cuts off behind them
+    integer_residuals,  # once both sides of a sum are there
     fold_levels,  # what the integer layers left is for the float ones
 )
 

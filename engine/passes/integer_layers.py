@@ -8,6 +8,7 @@ from math import inf
 import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Graph, Node
+from palmkit.engine.ops.fused_conv import ACTIVATIONS
 from palmkit.engine.passes.levels import (
     Levels,
     Weights,
@@ -19,14 +20,25 @@ from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite
 
 _CONVOLUTIONS = ("conv", "fused_conv")
 _MATRICES = ("gemm", "matmul")
+_MOST_PRODUCTS = 1 << 16
 
 
 def integer_layers(graph: Graph) -> Graph:
     """A convolution, gemm or matmul of quantized values and weights is a quantized_conv.
 
-    So is one with an activation that cuts off, or a sum behind it.
+    So is one with an activation that cuts off or bends, or a sum behind it. What is not quantized
+    afterwards comes out in float32.
     """
-    return rewrite(graph, _integer, ("quantize_linear",))
+    graph = rewrite(graph, _integer, ("quantize_linear",))
+    return rewrite(graph, _real, (*_CONVOLUTIONS, *_MATRICES))
+
+
+def integer_residuals(graph: Graph) -> Graph:
+    """quantized_add of a quantized_conv that nobody else reads is part of it.
+
+    Of two convolutions the later one takes the other in: it runs when the other is ready.
+    """
+    return rewrite(graph, _residual, ("quantized_add",))
 
 
 @dataclass(frozen=True)
@@ -71,46 +83,166 @@ def _integer(draft: Draft, node: Node) -> Change:
     y, found = written(draft, node), bounded(draft, node.inputs[0])
     if y is None or found is None:
         return None
-    if found.node.op in _CONVOLUTIONS:
-        return _convolution(draft, node, y, found)
-    if found.node.op in (*_MATRICES, "add"):
-        return _matrix(draft, node, y, found)
-    return None
+    parts = _parts(draft, found.node)
+    if parts is None or parts.activation:
+        return None
+    least, most = (float(np.clip(each, found.least, found.most)) for each in parts.range)
+    attrs: dict[str, Attr] = {"y_zero_point": y.zero_point}
+    attrs["low"], attrs["high"] = y.bounds(least, most)
+    if parts.z is not None:
+        attrs |= {"z_scale": float(parts.z.scale / y.scale), "z_zero_point": parts.z.zero_point}
+    return _written(draft, parts, y.scale, attrs, node.outputs[0])
 
 
-def _convolution(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
-    layer = found.node
+def _real(draft: Draft, node: Node) -> Change:
+    """A layer of quantized values whose own are not: float32 comes out, what follows is float."""
+    parts = _parts(draft, node)
+    if parts is None:
+        return None
+    out = node.outputs[0]
+    names = [out]
+    after: list[Node] = []
+    if parts.acts or parts.z is not None:
+        names = [draft.new_value(f"{out}/sums")]
+    plain = replace(parts, z=None, slope=None)
+    layer = _written(draft, plain, np.float32(1), {"output_dtype": "float32"}, names[0])
+    if parts.z is not None:
+        names.append(draft.new_value(f"{out}/sum") if parts.acts else out)
+        after.append(Node("add", (names[-2], node.inputs[3]), (names[-1],), name=node.name))
+    if parts.acts:
+        after.append(_activation(draft, node, names[-1], parts))
+    return [*layer, *after]
+
+
+@dataclass(frozen=True)
+class _Parts:
+    """A layer as a convolution of uint8 by int8.
+
+    bias: in steps of the products. range: within which the layer cuts off. activation: of the
+    others the one that stands behind it. pixels: of a matrix, its rows as pictures of one pixel,
+    and the dims that come out.
+    """
+
+    node: Node
+    x: Levels
+    weights: Weights
+    bias: Array | None
+    z: Levels | None = None
+    slope: Array | None = None
+    range: tuple[float, float] = (-inf, inf)
+    activation: str = ""
+    pixels: tuple[tuple[int, ...], tuple[int, ...]] | None = None
+
+    @property
+    def acts(self) -> bool:
+        """Something stands behind the sums."""
+        return bool(self.activation) or self.slope is not None or self.range != (-inf, inf)
+
+
+def _parts(draft: Draft, node: Node) -> _Parts | None:
+    if node.op in _CONVOLUTIONS:
+        return _convolution(draft, node)
+    if node.op == "prelu":
+        layer = draft.sole_producer(node.inputs[0], *_CONVOLUTIONS)
+        parts = None if layer is None else _convolution(draft, layer)
+        return None if parts is None or parts.acts else _bent(draft, parts, node.inputs[1])
+    return _matrix(draft, node) if node.op in (*_MATRICES, "add") else None
+
+
+def _convolution(draft: Draft, layer: Node) -> _Parts | None:
     x = dequantized(draft, layer.inputs[0])
-    weights = weights_of(draft, layer.inputs[1], 0)
-    found = _activated(layer, found)
+    weights = None if x is None else weights_of(draft, layer.inputs[1], 0)
     dims = draft.dims(layer.outputs[0])
-    if x is None or weights is None or dims is None or found.most < found.least:
+    if x is None or weights is None or dims is None or not _fits(weights):
         return None
-    if weights.levels.ndim > 4 or layer.attrs.get("activation", "") not in ("", "clip"):
-        return None
-    if input_at(layer, 4) or layer.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    if len(dims) > 4 or layer.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
         return None
     bias = _bias(draft, input_at(layer, 2), x, weights)
     if input_at(layer, 2) and bias is None:
         return None
-    z = None
+    parts = _Parts(layer, x, weights, bias)
     if input_at(layer, 3):
         z = dequantized(draft, layer.inputs[3])
         if z is None or draft.dims(z.name) != dims:
             return None
-    attrs = {k: v for k, v in layer.attrs.items() if not k.startswith("activation")}
-    return [_quantized_conv(draft, node, y, x, weights, bias, z, found, attrs)]
-
-
-def _activated(layer: Node, found: Bounded) -> Bounded:
-    """The bounds together with the ones of the layer's own activation."""
-    if layer.attrs.get("activation", "") != "clip":
-        return found
+        parts = replace(parts, z=z)
     params = layer.attrs.get("activation_params", ())
     assert isinstance(params, tuple)
-    least, most = (float(each) for each in params)
-    outer = (found.least, found.most)
-    return replace(found, least=float(np.clip(least, *outer)), most=float(np.clip(most, *outer)))
+    numbers = [float(each) for each in params]
+    match layer.attrs.get("activation", ""):
+        case "":
+            return parts
+        case "clip":
+            return (
+                replace(parts, range=(numbers[0], numbers[1]))
+                if numbers == sorted(numbers)
+                else None
+            )
+        case "leaky_relu":
+            return replace(parts, slope=np.full(len(weights.scales), numbers[0], np.float32))
+        case "prelu":
+            return _bent(draft, parts, input_at(layer, 4))
+        case other:
+            return replace(parts, activation=str(other))
+
+
+def _bent(draft: Draft, parts: _Parts, name: str) -> _Parts | None:
+    """The layer with prelu's slope behind it, one number a channel or one for all."""
+    slope, count = draft.constant(name), len(parts.weights.scales)
+    rank = parts.weights.levels.ndim
+    if slope is None or slope.ndim > rank or not np.isfinite(slope).all():
+        return None
+    shape = (1,) * (rank - slope.ndim) + slope.shape
+    if shape[1] not in (1, count) or slope.size != shape[1]:
+        return None
+    spread = np.broadcast_to(slope.reshape(-1), (count,)).astype(np.float32)
+    return replace(parts, slope=spread)
+
+
+def _matrix(draft: Draft, root: Node) -> _Parts | None:
+    """x[..., k] by a matrix; root: it, or the addition of a bias to it."""
+    layer, bias_name = root, ""
+    if root.op == "add":
+        for product, addend in (root.inputs, root.inputs[::-1]):
+            inner = draft.sole_producer(product, *_MATRICES)
+            if inner is not None and draft.constant(addend) is not None:
+                layer, bias_name = inner, addend
+                break
+        else:
+            return None
+    if input_at(layer, 2):
+        if bias_name:
+            return None
+        bias_name = input_at(layer, 2)
+    attrs = layer.attrs
+    if attrs.get("transA", 0) or attrs.get("alpha", 1.0) != 1 or attrs.get("beta", 1.0) != 1:
+        return None
+    columns = 0 if attrs.get("transB", 0) else -1
+    x = dequantized(draft, layer.inputs[0])
+    weights = None if x is None else weights_of(draft, layer.inputs[1], columns)
+    dims, after = draft.dims(layer.inputs[0]), draft.dims(root.outputs[0])
+    if x is None or weights is None or dims is None or after is None or len(dims) < 2:
+        return None
+    if weights.levels.ndim != 2 or after != (*dims[:-1], len(weights.scales)):
+        return None
+    matrix = weights.levels if columns == 0 else weights.levels.T
+    kernel = Weights(np.ascontiguousarray(matrix)[:, :, None, None], weights.scales)
+    bias = _bias(draft, bias_name, x, kernel)
+    if (bias_name and (bias is None or not _is_row(draft, bias_name))) or not _fits(kernel):
+        return None
+    pixels = (int(np.prod(dims[:-1])), dims[-1], 1, 1)
+    return _Parts(layer, x, kernel, bias, pixels=(pixels, after))
+
+
+def _fits(weights: Weights) -> bool:
+    """The sums stay within int32."""
+    return 0 < weights.levels[:1].size <= _MOST_PRODUCTS
+
+
+def _is_row(draft: Draft, name: str) -> bool:
+    """The constant differs along its last axis only."""
+    value = draft.constant(name)
+    return value is not None and value.size == (value.shape[-1] if value.ndim else 1)
 
 
 def _bias(draft: Draft, name: str, x: Levels, weights: Weights) -> Array | None:
@@ -122,83 +254,74 @@ def _bias(draft: Draft, name: str, x: Levels, weights: Weights) -> Array | None:
         return None
     flat = np.broadcast_to(value.reshape(-1), weights.scales.shape)
     steps = np.rint(flat.astype(np.float64) / (np.float64(x.scale) * weights.scales))
-    return np.clip(steps, -(2**31), 2**31 - 1).astype(np.int32)
+    return np.asarray(np.clip(steps, -(2**31), 2**31 - 1).astype(np.int32))
 
 
-def _quantized_conv(
-    draft: Draft,
-    node: Node,
-    y: Levels,
-    x: Levels,
-    weights: Weights,
-    bias: Array | None,
-    z: Levels | None,
-    found: Bounded,
-    attrs: dict[str, Attr],
-) -> Node:
-    out = node.outputs[0]
-    scale = (np.float64(x.scale) * weights.scales / np.float64(y.scale)).astype(np.float32)
+def _written(
+    draft: Draft, parts: _Parts, scale: np.float32, attrs: dict[str, Attr], out: str
+) -> list[Node]:
+    """The layer as a quantized_conv whose output has that scale."""
+    products = np.float64(parts.x.scale) * parts.weights.scales
     inputs = [
-        x.name,
-        draft.new_constant(f"{out}/weights", weights.levels),
-        draft.new_constant(f"{out}/scale", scale),
-        "" if bias is None else draft.new_constant(f"{out}/bias", bias),
-        "" if z is None else z.name,
+        parts.x.name,
+        draft.new_constant(f"{out}/weights", parts.weights.levels),
+        draft.new_constant(f"{out}/scale", (products / np.float64(scale)).astype(np.float32)),
+        "" if parts.bias is None else draft.new_constant(f"{out}/bias", parts.bias),
+        "" if parts.z is None else parts.z.name,
+        "" if parts.slope is None else draft.new_constant(f"{out}/slope", parts.slope),
     ]
-    low, high = y.bounds(found.least, found.most)
-    attrs |= {"x_zero_point": x.zero_point, "y_zero_point": y.zero_point, "low": low, "high": high}
-    if z is not None:
-        attrs |= {"z_scale": float(z.scale / y.scale), "z_zero_point": z.zero_point}
     while not inputs[-1]:
         inputs.pop()
-    name = found.node.name or node.name
-    return Node("quantized_conv", tuple(inputs), (out,), attrs, name)
-
-
-def _matrix(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
-    """x[..., k] by a matrix: a convolution of rows, each a picture of one pixel."""
-    layer, bias_name = found.node, ""
-    if layer.op == "add":
-        for product, addend in (layer.inputs, layer.inputs[::-1]):
-            inner = draft.sole_producer(product, *_MATRICES)
-            if inner is not None and draft.constant(addend) is not None:
-                layer, bias_name = inner, addend
-                break
-        else:
-            return None
-    elif layer.op == "gemm":
-        bias_name = input_at(layer, 2)
-    attrs = layer.attrs
-    if layer.op == "gemm" and bias_name != input_at(layer, 2) and input_at(layer, 2):
-        return None
-    if attrs.get("transA", 0) or attrs.get("alpha", 1.0) != 1 or attrs.get("beta", 1.0) != 1:
-        return None
-    columns = 0 if attrs.get("transB", 0) else -1
-    x = dequantized(draft, layer.inputs[0])
-    weights = weights_of(draft, layer.inputs[1], columns)
-    dims, after = draft.dims(layer.inputs[0]), draft.dims(node.outputs[0])
-    if x is None or weights is None or dims is None or after is None:
-        return None
-    if weights.levels.ndim != 2 or len(dims) < 2 or after != (*dims[:-1], len(weights.scales)):
-        return None
-    bias = _bias(draft, bias_name, x, weights)
-    if bias_name and (bias is None or not _is_row(draft, bias_name)):
-        return None
-    matrix = weights.levels if columns == 0 else weights.levels.T
-    kernel = Weights(np.ascontiguousarray(matrix)[:, :, None, None], weights.scales)
-    rows, out = int(np.prod(dims[:-1])), node.outputs[0]
-    pixels, product = draft.new_value(f"{out}/pixels"), draft.new_value(f"{out}/product")
-    shape = draft.new_constant(f"{out}/rows", np.array([rows, dims[-1], 1, 1], np.int64))
-    back = draft.new_constant(f"{out}/shape", np.array(after, np.int64))
-    conv = _quantized_conv(draft, node, y, replace(x, name=pixels), kernel, bias, None, found, {})
+    name = parts.node.name
+    attrs = {"x_zero_point": parts.x.zero_point, **attrs}
+    if parts.pixels is None:
+        kept = parts.node.attrs.items()
+        attrs |= {key: value for key, value in kept if not key.startswith("activation")}
+        return [Node("quantized_conv", tuple(inputs), (out,), attrs, name)]
+    before, after = (
+        draft.new_constant(f"{out}/shape", np.array(dims, np.int64)) for dims in parts.pixels
+    )
+    pixels, sums = draft.new_value(f"{out}/pixels"), draft.new_value(f"{out}/sums")
     return [
-        Node("reshape", (x.name, shape), (pixels,), name=node.name),
-        replace(conv, outputs=(product,), name=layer.name or node.name),
-        Node("reshape", (product, back), (out,), name=node.name),
+        Node("reshape", (inputs[0], before), (pixels,), name=name),
+        Node("quantized_conv", (pixels, *inputs[1:]), (sums,), attrs, name),
+        Node("reshape", (sums, after), (out,), name=name),
     ]
 
 
-def _is_row(draft: Draft, name: str) -> bool:
-    """The constant differs along its last axis only."""
-    value = draft.constant(name)
-    return value is not None and value.size == (value.shape[-1] if value.ndim else 1)
+def _activation(draft: Draft, layer: Node, x: str, parts: _Parts) -> Node:
+    """The layer's activation as a node of its own."""
+    op = str(layer.attrs["activation"])
+    params: object = layer.attrs.get("activation_params", ())
+    assert isinstance(params, tuple)
+    inputs, attrs = [x], dict[str, Attr](zip(ACTIVATIONS[op], params, strict=False))
+    if op == "clip":
+        bounds = (np.array(each, np.float32) for each in parts.range)
+        inputs += [draft.new_constant(f"{layer.outputs[0]}/bound", each) for each in bounds]
+        attrs = {}
+    elif op == "prelu":
+        inputs.append(layer.inputs[4])
+    return Node(op, tuple(inputs), layer.outputs, attrs, layer.name)
+
+
+def _residual(draft: Draft, node: Node) -> Change:
+    a, b = node.inputs
+    sides = (("a", a, "b", b), ("b", b, "a", a))
+    for own, x, other, z in sides if draft.place(a) > draft.place(b) else sides[::-1]:
+        layer = draft.sole_producer(x, "quantized_conv")
+        if layer is None or len(layer.inputs) > 4 or layer.attrs.get("inner_scale", 0.0):
+            continue
+        if draft.dims(x) != draft.dims(z) or draft.constant(z) is not None:
+            continue
+        attrs, added = dict(layer.attrs), node.attrs
+        for name in ("zero_point", "low", "high"):
+            default = 255 if name == "high" else 0
+            outer = "y_zero_point" if name == "zero_point" else name
+            attrs[f"inner_{name}"] = attrs.get(outer, default)
+            attrs[outer] = added.get(outer, default)
+        attrs["inner_scale"] = added[f"{own}_scale"]
+        attrs["z_scale"] = added[f"{other}_scale"]
+        attrs["z_zero_point"] = added[f"{other}_zero_point"]
+        inputs = (*layer.inputs, *[""] * (4 - len(layer.inputs)), z)
+        return [replace(layer, inputs=inputs, outputs=node.outputs, attrs=attrs)]
+    return None

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from palmkit.engine.ir import Array, Graph, Node
-from palmkit.engine.passes.levels import Levels, dequantized
+from palmkit.engine.passes.levels import Levels, dequantized, written
 from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite
 
 _SIGNED = np.arange(-128, 128)
@@ -18,6 +18,15 @@ _MOVERS = (
     "reshape", "flatten", "squeeze", "unsqueeze", "slice", "split", "depth_to_space",
     "space_to_depth", "expand", "tile", "gather", "max_pool", "interleave",
 )  # fmt: skip
+_RISING = (
+    "reshape",
+    "flatten",
+    "squeeze",
+    "unsqueeze",
+    "depth_to_space",
+    "space_to_depth",
+    "max_pool",
+)
 
 
 def make_unsigned(graph: Graph) -> Graph:
@@ -85,7 +94,22 @@ def move_levels(graph: Graph) -> Graph:
     max_pool is one: larger integers stand for larger numbers. So is concat where all have one
     scale, resize of mode nearest, and pad with zeros or with elements.
     """
-    return rewrite(graph, _moved, (*_MOVERS, "pad", "concat", "resize", "global_max_pool"))
+    graph = rewrite(graph, _moved, (*_MOVERS, "pad", "concat", "resize", "global_max_pool"))
+    return rewrite(graph, _risen, ("quantize_linear",))
+
+
+def _risen(draft: Draft, node: Node) -> Change:
+    """quantize_linear(op(x)) of an op that nobody else reads: op(quantize_linear(x))."""
+    mover = draft.sole_producer(node.inputs[0], *_RISING)
+    if mover is None or written(draft, node) is None:
+        return None
+    if mover.op == "max_pool" and not _pools_inside(draft, mover):
+        return None
+    levels = draft.new_value(f"{mover.inputs[0]}/levels")
+    return [
+        replace(node, inputs=(mover.inputs[0], *node.inputs[1:]), outputs=(levels,)),
+        replace(mover, inputs=(levels, *mover.inputs[1:]), outputs=node.outputs),
+    ]
 
 
 def _moved(draft: Draft, node: Node) -> Change:

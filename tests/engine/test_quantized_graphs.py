@@ -55,6 +55,19 @@ def sum_of_rounded(m: Maker) -> Value:
     return m.rounded(Value(m.add("add", x.name, y.name), y.dims), 1.4)
 
 
+def sum_of_convs(m: Maker) -> Value:
+    x = m.input(*square(16))
+    y, z = (m.rounded(m.conv(x, 24, (3, 3), "relu"), 1, 0.6) for _ in range(2))
+    return m.rounded(Value(m.add("add", z.name, y.name), y.dims), 1.4)
+
+
+def bent(m: Maker) -> Value:
+    x = m.conv(m.input(*square(8)), 21, (1, 1))
+    slope = m.constant(m.random.uniform(0, 0.5, (21, 1, 1)).astype(np.float32))
+    x = m.rounded(Value(m.add("prelu", x.name, slope), x.dims), 1)
+    return m.rounded(m.conv(x, 5, (1, 1), "leaky_relu"), 1)
+
+
 def difference(m: Maker) -> Value:
     x, y = m.input(*square(5)), m.input(*square(5))
     return m.rounded(Value(m.add("sub", x.name, y.name), x.dims), 1.4)
@@ -137,7 +150,9 @@ CASES: dict[Callable[[Maker], Value], tuple[str, ...]] = {
     depthwise: ("quantized_conv",),
     grouped: ("quantized_conv",),
     residual: ("quantized_conv",),
-    sum_of_rounded: ("quantized_conv", "quantized_add"),
+    sum_of_rounded: ("quantized_conv",),
+    sum_of_convs: ("quantized_conv",),
+    bent: ("quantized_conv",),
     difference: ("quantized_add",),
     gate: ("quantized_average_pool", "quantized_conv", "lookup", "quantized_mul"),
     activation: ("quantized_conv", "lookup"),
@@ -193,6 +208,35 @@ def test_native_bits_are_those_of_numpy(
     maker = Maker(5, dtype)
     graph = optimise(maker.graph(make(maker)))
     assert_same_bits(graph, maker, threads)
+
+
+REAL = ("relu", "hard_swish", "leaky_relu", "")
+
+
+@needs_native
+@pytest.mark.parametrize("activation", REAL)
+@pytest.mark.parametrize("kind", ["conv", "gemm", "residual"])
+def test_a_layer_that_nobody_rounds_gives_floats(activation: str, kind: str) -> None:
+    maker = Maker(6)
+    x = maker.input(*square(12)) if kind != "gemm" else maker.input(5, 12)
+    if kind == "gemm":
+        y = Value(maker.add("gemm", x.name, maker.weights(9, 12), transB=1), (5, 9))
+    else:
+        y = maker.conv(x, 12, (1, 1))
+        if kind == "residual":
+            y = Value(maker.add("add", y.name, x.name), y.dims)
+    y = Value(maker.add(activation, y.name), y.dims) if activation else y
+    graph = maker.graph(y)
+    better = optimise(graph)
+    assert integers(better)["quantized_conv"] == 1
+    inputs = maker.arrays()
+    wanted = BACKENDS["reference"].compile(graph).run(inputs)[y.name]
+    for backend in BACKENDS.values():
+        if not backend.supports(better.nodes[0]):
+            continue
+        got = backend.compile(better).run(inputs)[y.name]
+        # A bias has the steps of the products.
+        np.testing.assert_allclose(got, wanted, rtol=1e-5, atol=2e-4)
 
 
 def assert_same_bits(graph: Graph, maker: Maker, threads: int = 1) -> None:

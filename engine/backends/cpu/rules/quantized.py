@@ -49,6 +49,9 @@ def lower_quantized_conv(lowering: Lowering, node: Node) -> None:
         lowering.constant(lowering.constant_of(name, "scale, bias or slope")) if name else None
         for name in (scale, bias, slope)
     ]
+    levels = _levels(node)
+    if lowering.dtype(node.outputs[0]) == "float32":
+        levels = {"x_zero": levels["x_zero"]}
     lowering.step(
         "conv_int8",
         [
@@ -62,7 +65,7 @@ def lower_quantized_conv(lowering: Lowering, node: Node) -> None:
         {
             **window_attrs(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
             "group": integer(node, "group", 1),
-            **_levels(node),
+            **levels,
         },
     )
 
