@@ -3,7 +3,8 @@
 Layers with constant weights are what is worth it. What stands between two of them (additions,
 pools, activations, movement) follows where everything it reads comes as integers and leads to
 another layer; what leads from the last layers to the outputs stays float, and so do those layers'
-own results: they read integers and write floats.
+own results: they read integers and write floats. A layer that reads what was computed from other
+layers in floats is small, mostly, and stays float, too.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import dataclass
 
-from palmkit.engine.ir import Graph, Node, consumers, producers
+from palmkit.engine.ir import Graph, Node, consumers
 from palmkit.engine.ops import infer_types
 
 # Layers, and where their weights stand.
@@ -19,15 +20,17 @@ LAYERS = ("conv", "fused_conv", "gemm", "matmul")
 # What passes levels on unchanged: the output has the scale and zero point of the first input.
 MOVING = (
     "max_pool", "reshape", "flatten", "transpose", "squeeze", "unsqueeze", "slice", "split",
-    "gather", "depth_to_space", "space_to_depth", "expand", "tile",
+    "gather", "depth_to_space", "space_to_depth", "expand", "tile", "resize",
 )  # fmt: skip
 # What computes levels of a scale of its own.
 COMPUTING = (
-    "add", "mul", "concat", "average_pool", "global_average_pool", "resize", "relu", "clip",
+    "add", "mul", "concat", "average_pool", "global_average_pool", "reduce_mean", "relu", "clip",
     "hard_swish", "hard_sigmoid", "sigmoid", "tanh", "leaky_relu", "elu", "swish", "prelu",
 )  # fmt: skip
 # How many of a node's inputs are data, where not all are.
 _DATA_INPUTS = {"add": 2, "mul": 2, "concat": 1 << 30}
+# What can clamp what it writes, beside layers.
+_CLAMPING = ("add", "mul", "concat", "average_pool", "global_average_pool")
 # What saturation to a range computes as well: no levels are needed in front of it.
 CLAMPS = ("relu", "clip")
 
@@ -38,10 +41,12 @@ class Placement:
 
     values: every value that is rounded to levels, in running order, each with the value whose
     scale and zero point it shares (itself, mostly).
+    raw: those of them that come from the graph's inputs by no layer.
     """
 
     nodes: frozenset[str]
     values: dict[str, str]
+    raw: frozenset[str]
 
 
 def data_inputs(node: Node) -> list[int]:
@@ -57,21 +62,18 @@ def place(graph: Graph, keep: Collection[str] = ()) -> Placement:
 
     keep: nodes that stay float, by name or by first output.
     """
-    names = _candidates(graph, keep)
+    names, raw = _candidates(graph)
     readers = consumers(graph)
     chosen: set[str] = set()
     for node in reversed(graph.nodes):
         name = node.outputs[0]
-        if name in names and (
-            node.op in LAYERS
-            or any(
-                _reads(reader, name, chosen)
-                for each in node.outputs
-                for reader in readers.get(each, ())
-            )
-        ):
+        if name not in names or name in keep or (node.name and node.name in keep):
+            continue
+        after = [(each, reader) for each in node.outputs for reader in readers.get(each, ())]
+        if node.op in LAYERS or any(_reads(reader, each, chosen) for each, reader in after):
             chosen.add(name)
-    return Placement(frozenset(chosen), _values(graph, chosen))
+    values = _values(graph, chosen)
+    return Placement(frozenset(chosen), values, frozenset(raw & values.keys()))
 
 
 def _reads(reader: Node, name: str, chosen: Collection[str]) -> bool:
@@ -80,32 +82,27 @@ def _reads(reader: Node, name: str, chosen: Collection[str]) -> bool:
     )
 
 
-def _candidates(graph: Graph, keep: Collection[str]) -> set[str]:
-    """Layers, and what reads integers only."""
+def _candidates(graph: Graph) -> tuple[set[str], set[str]]:
+    """Layers, and what reads integers only; and the values that hang on no layer."""
     types = infer_types(graph)
-    written = producers(graph)
     found: set[str] = set()
+    integers: set[str] = set()
+    raw = {*graph.inputs, *graph.constants}
     for node in graph.nodes:
-        name = node.outputs[0]
-        if name in keep or node.name and node.name in keep:
-            continue
-        if node.op in LAYERS:
-            if _is_layer(graph, node):
-                found.add(name)
-            continue
-        if node.op not in MOVING and node.op not in COMPUTING:
-            continue
         data = [node.inputs[place] for place in data_inputs(node)]
-        inside = [each for each in data if each not in graph.constants]
         is_float = all(types[each].dtype == "float32" for each in data if each in types)
-        if (
-            inside
-            and is_float
-            and _is_plain(graph, node)
-            and all(each in written and written[each].outputs[0] in found for each in inside)
-        ):
-            found.add(name)
-    return found
+        if node.op in LAYERS:
+            fits = _is_layer(graph, node) and all(each in raw | integers for each in data)
+        else:
+            fits = (node.op in MOVING or node.op in COMPUTING) and _is_plain(graph, node)
+            fits = fits and all(each in integers or each in graph.constants for each in data)
+            fits = fits and any(each in integers for each in data)
+        if fits and is_float:
+            found.add(node.outputs[0])
+            integers.update(node.outputs)
+        elif node.op not in LAYERS and raw.issuperset(filter(None, node.inputs)):
+            raw.update(node.outputs)
+    return found, raw
 
 
 def _is_layer(graph: Graph, node: Node) -> bool:
@@ -160,7 +157,7 @@ def _values(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
 def _is_absorbed(graph: Graph, node: Node, readers: list[Node]) -> bool:
     """Only a clamp reads it, and what writes it can clamp."""
     return (
-        node.op in ("add", "mul", "conv", "fused_conv", "gemm", "matmul")
+        (node.op in LAYERS or node.op in _CLAMPING)
         and len(readers) == 1
         and readers[0].op in CLAMPS
         and not node.attrs.get("activation")

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from palmkit.engine.compress.observe import Observation, checked_samples, observe
+from palmkit.engine.compress.observe import checked_samples, observe
 from palmkit.engine.compress.placement import Placement, data_inputs, place
-from palmkit.engine.compress.ranges import METHODS, Range, min_max
+from palmkit.engine.compress.ranges import METHODS, Range, ranges_of
 from palmkit.engine.compress.weights import (
     WEIGHT_METHODS,
     as_rows,
@@ -54,7 +54,7 @@ def quantize(
     found = checked_samples(plain, samples)
     placement = place(plain, keep)
     seen = observe(plain, found, placement.values)
-    return write(plain, placement, ranges_of(plain, seen, method), weights)
+    return write(plain, placement, ranges_of(placement, seen, method), weights)
 
 
 def prepare(graph: Graph) -> Graph:
@@ -66,22 +66,14 @@ def prepare(graph: Graph) -> Graph:
     return split_activations(optimise(graph))
 
 
-def ranges_of(graph: Graph, seen: Mapping[str, Observation], method: str) -> dict[str, Range]:
-    """The range of each value that was observed, by a method; of graph inputs all they take."""
-    return {
-        name: (min_max if name in graph.inputs else METHODS[method])(each)
-        for name, each in seen.items()
-    }
-
-
 def split_activations(graph: Graph) -> Graph:
-    """Activations of a layer that need a table of their own stand behind it."""
+    """Activations of a layer that are no clamp, and so need a table, stand behind it."""
     taken = value_names(graph)
     constants = dict(graph.constants)
     nodes: list[Node] = []
     for node in graph.nodes:
         activation = node.attrs.get("activation", "")
-        if node.op != "fused_conv" or activation in ("", "clip"):
+        if not node.op.startswith("fused_conv") or activation in ("", "clip"):
             nodes.append(node)
             continue
         params: Any = node.attrs.get("activation_params", ())
@@ -91,8 +83,9 @@ def split_activations(graph: Graph) -> Graph:
             if key not in ("activation", "activation_params")
         }
         inner = fresh_name(taken, f"{node.outputs[0]}.conv")
-        slope = [node.inputs[4]] if activation == "prelu" else []
-        nodes.append(replace(node, inputs=node.inputs[:4], outputs=(inner,), attrs=attrs))
+        others = len(node.inputs) - (activation == "prelu")
+        slope = node.inputs[others:]
+        nodes.append(replace(node, inputs=node.inputs[:others], outputs=(inner,), attrs=attrs))
         named: dict[str, Attr] = dict(zip(ACTIVATIONS[str(activation)], params, strict=True))
         nodes.append(Node(str(activation), (inner, *slope), node.outputs, named, node.name))
     return graph.with_nodes(tuple(nodes), constants)

@@ -13,6 +13,7 @@ from palmkit.engine.compress.admm import admm_range
 from palmkit.engine.compress.histogram import BINS
 from palmkit.engine.compress.kl import kl_range
 from palmkit.engine.compress.observe import Observation
+from palmkit.engine.compress.placement import Placement
 from palmkit.engine.ir import Array
 
 Range = tuple[float, float]
@@ -61,3 +62,13 @@ METHODS: Mapping[str, Callable[[Observation], Range]] = {
     "kl": kl_range,
     "admm": admm_range,
 }
+
+
+def ranges_of(
+    placement: Placement, seen: Mapping[str, Observation], method: str
+) -> dict[str, Range]:
+    """The range of each value that was observed, by a method; of graph inputs all they take."""
+    return {
+        name: (min_max if name in placement.raw else METHODS[method])(each)
+        for name, each in seen.items()
+    }

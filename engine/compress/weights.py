@@ -12,7 +12,7 @@ from palmkit.engine.ir import Array, Graph, Node
 
 MOST = 127
 # Far enough from the end of int32 for what is added up with the bias.
-_MOST_BIAS = float(1 << 29)
+MOST_BIAS = float(1 << 29)
 Scales = Callable[[Array, int], Array]
 
 
@@ -44,7 +44,7 @@ def weight_scales(
     """float32[outputs], such that the bias in units of input scale * scale fits in int32."""
     scales = WEIGHT_METHODS[method](rows, most)
     if bias is not None:
-        needed = np.abs(bias.reshape(-1).astype(np.float64)) / (input_scale * _MOST_BIAS)
+        needed = np.abs(bias.reshape(-1).astype(np.float64)) / (input_scale * MOST_BIAS)
         scales = np.maximum(scales, needed)
     return np.maximum(scales, np.finfo(np.float32).tiny).astype(np.float32)
 

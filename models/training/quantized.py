@@ -1,0 +1,94 @@
+"""What the recipes' quantization-aware trainings share: the start, the step and the file.
+
+A trained float model is calibrated, then trained on with the recipe's own batches and loss, in
+the arithmetic of the integer ops (fake_quant), at a small rate.
+"""
+
+from __future__ import annotations
+
+import argparse
+import math
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+import torch
+from torch import Tensor
+
+from palmkit.engine.ir import Array, Graph, producers
+from palmkit.models.training.fake_quant import FakeQuantized, calibrated
+from palmkit.models.training.loop import Recipe, Trainer, train
+
+CALIBRATION_PICTURES = 100
+
+
+@dataclass(frozen=True)
+class QuantizedRecipe(Recipe):
+    """What decides the weights."""
+
+    steps: int = 3_000
+    batch: int = 128
+    learning_rate: float = 3e-4
+    weight_decay: float = 0.0
+    warm_up: int = 100
+    average: float = 0.995
+
+
+def logits_of(graph: Graph, output: str) -> str:
+    """The value that a sigmoid turns into an output, whatever moves it behind."""
+    written = producers(graph)
+    node = written[output]
+    while node.op != "sigmoid":
+        node = written[node.inputs[0]]
+    return node.inputs[0]
+
+
+def as_inputs(images: Tensor) -> Tensor:
+    """float32[n, 3, h, w] 0..1 as the shipped graphs take pictures: float32[n, h, w, 3] 0..255."""
+    return images.permute(0, 2, 3, 1) * 255
+
+
+def calibration(draw: Callable[[int], Tensor], name: str = "image") -> list[dict[str, Array]]:
+    """Samples for a graph of one picture, drawn as the training's: float32[n, 3, h, w] 0..1."""
+    pictures = as_inputs(draw(CALIBRATION_PICTURES)).round().cpu().numpy()
+    return [{name: picture[None]} for picture in pictures]
+
+
+def read_quantized_options(
+    description: str, arguments: Iterable[str] | None
+) -> tuple[argparse.Namespace, QuantizedRecipe, torch.device]:
+    """The command line PACK MODEL OUT, --device, --minutes and the recipe's fields."""
+    parser = argparse.ArgumentParser(description=description)
+    parser.add_argument("pack", type=Path, help="folder written by dataset.py")
+    parser.add_argument("model", type=Path, help="the float model")
+    parser.add_argument("out", type=Path, help="folder of checkpoint.pt and of the int8 model")
+    parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long")
+    default = QuantizedRecipe()
+    for name in ("steps", "batch", "learning_rate", "average", "seed"):
+        value = getattr(default, name)
+        parser.add_argument(f"--{name.replace('_', '-')}", type=type(value), default=value)
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    names = ("steps", "batch", "learning_rate", "average", "seed")
+    recipe = QuantizedRecipe(**{name: getattr(options, name) for name in names})
+    return options, recipe, torch.device(options.device)
+
+
+def start(model: Path, draw: Callable[[int], Tensor]) -> FakeQuantized:
+    """The float model of a file, with ranges by the crops that `draw` gives."""
+    from palmkit.engine import load
+
+    return calibrated(load(model).graph, calibration(draw))
+
+
+def finish(trainer: Trainer, network: FakeQuantized, options: argparse.Namespace) -> Path:
+    """Train and write the int8 model under the float model's name; returns its path.
+
+    network: the one in the trainer's averaged weights.
+    """
+    from palmkit.engine import save
+
+    train(trainer, options.out, options.minutes)
+    path: Path = options.out / options.model.name
+    save(network.eval().quantized(), path, shapes=[])
+    return path
