@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from palmkit.models.segmentation.compose import Composer, roughen
+from palmkit.models.segmentation.compose import Batch, Composer, roughen
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.losses import mask_loss
 from palmkit.models.segmentation.network import SIZE
@@ -68,11 +68,19 @@ class QuantizedMaskTrainer(Trainer):
     def loss(self) -> tuple[Tensor, Tensor]:
         """Loss of a fresh batch, and what it is made of."""
         with torch.no_grad():
-            images, target, weight = self.composer.compose(self.recipe.batch, self.ease)
-            images = roughen(images, self.ease)
-            word = self.teacher({"image": as_inputs(images)}, [self.network.wanted])
-            target = torch.lerp(word[self.network.wanted].sigmoid(), target, TRUTH * weight)
-            weight = weight.clamp(min=UNKNOWN_WEIGHT)
+            batch = self.draw()
+        return self.judge(*batch)
+
+    def draw(self) -> Batch:
+        """Compositions as the network sees them, with what is to be said of them."""
+        images, target, weight = self.composer.compose(self.recipe.batch, self.ease)
+        images = roughen(images, self.ease)
+        word = self.teacher({"image": as_inputs(images)}, [self.network.wanted])
+        target = torch.lerp(word[self.network.wanted].sigmoid(), target, TRUTH * weight)
+        return Batch(images, target, weight.clamp(min=UNKNOWN_WEIGHT))
+
+    def judge(self, images: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
+        """The loss of a batch, and what it is made of."""
         logits = self.network(images)
         return mask_loss(logits, functional.avg_pool2d(logits, 8), target, weight)
 
