@@ -9,6 +9,12 @@
 // kQuadRegisters: what a product takes besides sums and weights; kMaxVectors: of a GEMM's panel.
 // Where kHasBytesOfRows is true, store_bytes_of_rows makes bytes of the sums of 1 to 4 rows, one
 // vector each: rounded sum * scale, plus zero, clipped; |sum * scale| < 2^31.
+//
+// Channels<N>, for N of 16 and twice that up to kMostChannels: N channels with a sum each. Fours
+// join the Bytes of four pixels; dot(fours, weights, sums) adds four products to each sum, of
+// weights that are Numbers, [4 vectors][N], each vector's by place(lane, i). Sum i of vector v is
+// channel_of(v, i). Where kHasBytes is true, store_bytes does what store_bytes_of_rows does, scale
+// being in the order of the sums.
 #include "base/simd.h"
 
 namespace palm {
@@ -21,6 +27,9 @@ struct ByteRange {
 
 template <int kRows>
 struct Rows {};
+
+template <size_t kChannels>
+struct Channels;
 
 }  // namespace
 }  // namespace palm

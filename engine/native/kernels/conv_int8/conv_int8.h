@@ -30,6 +30,8 @@ class ConvInt8 : public Step {
  protected:
   // The weights as they are; constant.
   static const int8_t* weights(const Node& node);
+  // Without, and with the residual.
+  const EpilogueInt8& epilogue() const { return epilogue_; }
   EpilogueInt8 epilogue(const Buffers& b) const;
   const uint8_t* x(const Buffers& b) const { return static_cast<const uint8_t*>(b.inputs[kInt8X]); }
   uint8_t* y(const Buffers& b) const { return static_cast<uint8_t*>(b.outputs[0]); }

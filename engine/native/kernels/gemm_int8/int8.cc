@@ -2,6 +2,7 @@
 // of a are read as one word.
 #include "base/int8.h"
 
+#include "kernels/finish_int8.h"
 #include "kernels/gemm_int8/gemm_int8.h"
 
 namespace palm {
@@ -49,42 +50,15 @@ size_t panel_width(size_t columns) {
   return vectors_of(columns) * S32::lanes;
 }
 
-F32 clip(F32 x, float low, float high) { return min(max(x, F32::set(low)), F32::set(high)); }
-
-// F32::lanes sums become bytes.
-PALM_INLINE void finish(const EpilogueInt8& e, S32 sums, size_t channel, const uint8_t* residual,
-                        uint8_t* to) {
-  F32 v = to_float(sums) * F32::load(e.scale + channel);
-  if (e.inner_scale != 0) v = round(clip(v, e.inner_low, e.inner_high)) * F32::set(e.inner_scale);
-  if (residual) {
-    const F32 z = load_bytes(residual) - F32::set(e.residual_zero);
-    v = v + z * F32::set(e.residual_scale);
-  }
-  if (e.slope) {
-    const F32 zero = F32::set(0);
-    v = less(zero, v, v, v * F32::load(e.slope + channel));
-  }
-  store_bytes(clip(v, e.low, e.high), e.zero, to);
-}
-
 // Sums of a tile, in rows of `stride`, become bytes of c.
 __attribute__((noinline)) void finish_rows(const GemmInt8& g, size_t row, size_t rows,
                                            size_t column, size_t columns, const int32_t* sums,
                                            size_t stride) {
   const EpilogueInt8& e = g.epilogue;
   for (size_t i = 0; i < rows; ++i, sums += stride) {
-    uint8_t* const to = g.c + (row + i) * g.ldc + column;
-    const uint8_t* const z =
-        e.residual ? e.residual + (row + i) * e.residual_stride + column : nullptr;
-    size_t j = 0;
-    for (; j + S32::lanes <= columns; j += S32::lanes)
-      finish(e, S32::load(sums + j), column + j, z ? z + j : nullptr, to + j);
-    if (j == columns) continue;
-    uint8_t residual[S32::lanes] = {}, bytes[S32::lanes];
-    if (z)
-      for (size_t k = j; k < columns; ++k) residual[k - j] = z[k];
-    finish(e, S32::load(sums + j), column + j, z ? residual : nullptr, bytes);
-    for (size_t k = j; k < columns; ++k) to[k] = bytes[k - j];
+    finish(e, sums, columns, column,
+           e.residual ? e.residual + (row + i) * e.residual_stride + column : nullptr,
+           g.c + (row + i) * g.ldc + column);
   }
 }
 
@@ -163,9 +137,7 @@ void tile(const GemmInt8& g, size_t row, size_t column, size_t columns, const ch
   }
   if constexpr (kHasBytesOfRows) {
     if (e.is_plain && !e.residual) {
-      const ByteRange range{static_cast<int16_t>(e.zero),
-                            static_cast<uint8_t>(static_cast<int32_t>(e.low) + e.zero),
-                            static_cast<uint8_t>(static_cast<int32_t>(e.high) + e.zero)};
+      const ByteRange range = range_of(e);
       alignas(64) uint8_t room[kRows * kWidth];
       const bool straight = columns == kWidth;
       uint8_t* const c = g.c + row * g.ldc + column;

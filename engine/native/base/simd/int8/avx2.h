@@ -1,4 +1,5 @@
 #pragma once
+#include "base/simd/int8/channels_x86.h"
 
 namespace palm {
 namespace {

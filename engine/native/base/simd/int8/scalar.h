@@ -56,5 +56,36 @@ struct Quads<S32> {
 
 constexpr bool kHasBytesOfRows = false;
 
+template <>
+struct Channels<16> {
+  static constexpr size_t lanes = 4;
+  using Number = int16_t;
+  struct Bytes {
+    uint8_t v[16];
+  };
+  using Sums = F32::I;
+  struct Fours {
+    Bytes v[4];
+  };
+  static constexpr size_t channel_of(size_t vector, size_t lane) { return vector * 4 + lane; }
+  static constexpr size_t place(size_t lane, size_t i) { return lane * 4 + i; }
+  static Bytes load(const void* from) {
+    Bytes b;
+    __builtin_memcpy(b.v, from, sizeof b.v);
+    return b;
+  }
+  static Sums load_sums(const int32_t* p) { return S32::load(p).v; }
+  static void store(Sums x, void* to) { S32{x}.store(static_cast<int32_t*>(to)); }
+  static Fours join(const Bytes& a, const Bytes& b, const Bytes& c, const Bytes& d) {
+    return {{a, b, c, d}};
+  }
+  static void dot(const Fours& bytes, const Number* weights, Sums* sums) {
+    for (size_t c = 0; c < 16; ++c)
+      for (size_t i = 0; i < 4; ++i) sums[c / 4][c % 4] += bytes.v[i].v[c] * weights[c * 4 + i];
+  }
+  static constexpr bool kHasBytes = false;
+};
+constexpr size_t kMostChannels = 16;
+
 }  // namespace
 }  // namespace palm
