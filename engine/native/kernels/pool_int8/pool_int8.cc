@@ -1,6 +1,8 @@
 // Windows over channels-last pictures of bytes: mode "max", or "average" of x - x_zero by `scale`.
 #include "kernels/pool_int8/pool_int8.h"
 
+#include <algorithm>
+
 #include "kernels/byte_attrs.h"
 #include "kernels/window.h"
 
@@ -31,6 +33,7 @@ class PoolStep : public Step {
       fail(Fault::kModel, "%s into %s does not fit its attributes", x.text().c_str(),
            y.text().c_str());
     }
+    window_.inside(width_, out_width_, inside_begin_, inside_end_);
     // 2^15 bytes add up to less than 2^23: exact in int32, and as a float.
     if (window_.taps() > size_t{1} << 15) fail(Fault::kUnsupported, "a window of 2^15 pixels");
   }
@@ -40,22 +43,29 @@ class PoolStep : public Step {
   }
 
   void run(const Buffers& b) const override {
-    const size_t work = channels_ * window_.taps() + 64;
-    b.pool->parallel(images_ * out_height_ * out_width_, grain_of(work),
-                     [&](size_t begin, size_t end, int thread) {
-                       const auto** const taps = reinterpret_cast<const uint8_t**>(b.scratch) +
-                                                 static_cast<size_t>(thread) * window_.taps();
-                       for (size_t pixel = begin; pixel < end; ++pixel) one(b, taps, pixel);
-                     });
+    const size_t work = out_width_ * (channels_ * window_.taps() + 64);
+    b.pool->parallel(
+        images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
+          const auto** const taps = reinterpret_cast<const uint8_t**>(b.scratch) +
+                                    static_cast<size_t>(thread) * window_.taps();
+          for (size_t row = begin; row < end; ++row) {
+            for (size_t ox = 0; ox < out_width_;) {
+              const size_t pixels = std::max<size_t>(1, ox == inside_begin_ ? inside_end_ - ox : 0);
+              pool(b, taps, row, ox, pixels);
+              ox += pixels;
+            }
+          }
+        });
   }
 
  private:
-  void one(const Buffers& b, const uint8_t** taps, size_t pixel) const {
+  // `pixels` pixels of a row, all with the same taps.
+  void pool(const Buffers& b, const uint8_t** taps, size_t row, size_t ox, size_t pixels) const {
     const Window& w = window_;
-    const size_t ox = pixel % out_width_, oy = pixel / out_width_ % out_height_;
-    const uint8_t* const x = static_cast<const uint8_t*>(b.inputs[0]) +
-                             pixel / out_width_ / out_height_ * height_ * width_ * channels_;
-    uint8_t* const y = static_cast<uint8_t*>(b.outputs[0]) + pixel * channels_;
+    const size_t oy = row % out_height_;
+    const uint8_t* const x =
+        static_cast<const uint8_t*>(b.inputs[0]) + row / out_height_ * height_ * width_ * channels_;
+    uint8_t* const y = static_cast<uint8_t*>(b.outputs[0]) + (row * out_width_ + ox) * channels_;
     size_t count = 0, in_padding = 0;
     for (size_t ky = 0; ky < w.kernel_height; ++ky) {
       const size_t py = oy * w.stride_y + ky * w.dilation_y;
@@ -69,11 +79,11 @@ class PoolStep : public Step {
     }
     if (count == 0) {
       const uint8_t nothing = max_ ? uint8_t{0} : byte_of(0.f, to_);
-      for (size_t c = 0; c < channels_; ++c) y[c] = nothing;
+      std::fill_n(y, pixels * channels_, nothing);
       return;
     }
     const float factor = scale_ / static_cast<float>(count_pad_ ? in_padding : count);
-    pool_({max_, count, channels_, taps, zero_, factor, to_, y});
+    pool_({max_, count, pixels, channels_, taps, w.stride_x * channels_, zero_, factor, to_, y});
   }
 
   Window window_;
@@ -83,6 +93,7 @@ class PoolStep : public Step {
   int32_t zero_ = 0;
   ToByte to_{};
   size_t images_, height_, width_, channels_, out_height_, out_width_;
+  size_t inside_begin_, inside_end_;
 };
 
 }  // namespace

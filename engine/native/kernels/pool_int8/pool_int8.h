@@ -6,12 +6,13 @@
 
 namespace palm {
 
-// y[c] = the maximum, or to(float(sum - taps * zero) * factor), of x[t][c] over t < taps, for
-// c < n.
+// y[i * n + c] = the maximum, or to(float(sum - taps * zero) * factor), of x[t][i * step + c] over
+// t < taps, for i < pixels, c < n.
 struct PoolInt8 {
   bool max;
-  size_t taps, n;
+  size_t taps, pixels, n;
   const uint8_t* const* x;
+  size_t step;
   int32_t zero;
   float factor;
   ToByte to;

@@ -21,17 +21,18 @@ void check_sizes(const char* name, PoolInt8Fn run) {
         from.push_back(each.data());
       }
       for (bool max : {true, false}) {
-        std::vector<uint8_t> y(n + 1, 77);
+        std::vector<uint8_t> y(3 * n + 1, 77);
         const float factor = 1.3f / static_cast<float>(taps);
-        run({max, taps, n, from.data(), 100, factor, {-50.f, 190.f, 60}, y.data()});
-        for (size_t c = 0; c < n; ++c) {
+        run({max, taps, 3, n, from.data(), n + 1, 100, factor, {-50.f, 190.f, 60}, y.data()});
+        for (size_t i = 0; i < 3 * n; ++i) {
+          const size_t c = i / n * (n + 1) + i % n;
           int sum = 0, most = 0;
           for (const uint8_t* tap : from) sum += tap[c] - 100, most = std::max<int>(most, tap[c]);
           const float mean = std::min(std::max(static_cast<float>(sum) * factor, -50.f), 190.f);
           const int wanted = max ? most : static_cast<int>(std::nearbyint(mean)) + 60;
-          PALM_CHECK(y[c] == wanted, "%s: n=%zu: %d, expected %d", name, n, y[c], wanted);
+          PALM_CHECK(y[i] == wanted, "%s: n=%zu: %d, expected %d", name, n, y[i], wanted);
         }
-        PALM_CHECK(y[n] == 77, "%s: wrote past n=%zu", name, n);
+        PALM_CHECK(y[3 * n] == 77, "%s: wrote past n=%zu", name, n);
       }
     }
   }

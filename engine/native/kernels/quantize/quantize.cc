@@ -62,7 +62,11 @@ void dequantize(size_t n, const void* x, float scale, int32_t zero, float* y) {
 
 class Quantize : public Step {
  public:
-  explicit Quantize(const Node& node) : axis_(node), round_trip_(find_quantize(node.isa)) {
+  explicit Quantize(const Node& node)
+      : axis_(node),
+        round_trip_(find_quantize(node.isa)),
+        to_bytes_(find_to_bytes(node.isa)),
+        from_bytes_(find_from_bytes(node.isa)) {
     const std::string op = node.attrs.text("op");
     const Tensor &x = axis_.check(node.any_in(0), axis_.size),
                  &y = axis_.check(node.any_out(), axis_.size);
@@ -120,14 +124,15 @@ class Quantize : public Step {
       const float* const x = b.in(0) + begin;
       void* const y = static_cast<char*>(b.outputs[0]) + begin * size;
       if (narrow_ == DType::kInt8) quantize<int8_t>(n, x, scale, z, range_, y);
-      else if (narrow_ == DType::kUint8) quantize<uint8_t>(n, x, scale, z, range_, y);
+      else if (narrow_ == DType::kUint8) to_bytes_(n, x, scale, zero, static_cast<uint8_t*>(y));
       else if (narrow_ == DType::kInt16) quantize<int16_t>(n, x, scale, z, range_, y);
       else quantize<uint16_t>(n, x, scale, z, range_, y);
     } else {
       const void* const x = static_cast<const char*>(b.inputs[0]) + begin * size;
       float* const y = b.out() + begin;
       if (narrow_ == DType::kInt8) dequantize<int8_t>(n, x, scale, zero, y);
-      else if (narrow_ == DType::kUint8) dequantize<uint8_t>(n, x, scale, zero, y);
+      else if (narrow_ == DType::kUint8)
+        from_bytes_(n, static_cast<const uint8_t*>(x), scale, zero, y);
       else if (narrow_ == DType::kInt16) dequantize<int16_t>(n, x, scale, zero, y);
       else if (narrow_ == DType::kUint16) dequantize<uint16_t>(n, x, scale, zero, y);
       else dequantize<int32_t>(n, x, scale, zero, y);
@@ -136,6 +141,8 @@ class Quantize : public Step {
 
   Axis axis_;
   QuantizeFn round_trip_;
+  ToBytesFn to_bytes_;
+  FromBytesFn from_bytes_;
   DType narrow_;
   bool forward_, back_;
   Range range_{};
@@ -150,6 +157,20 @@ QuantizeFn find_quantize(uint32_t isa) {
 #define PALM_KERNEL(need, name) \
   if ((isa & (need)) == (need)) return &name;
 #include "kernels/quantize/kernels.inc"
+#undef PALM_KERNEL
+}
+
+ToBytesFn find_to_bytes(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/quantize/to_bytes.inc"
+#undef PALM_KERNEL
+}
+
+FromBytesFn find_from_bytes(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/quantize/from_bytes.inc"
 #undef PALM_KERNEL
 }
 
