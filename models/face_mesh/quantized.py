@@ -61,7 +61,7 @@ class QuantizedMeshTrainer(MeshTrainer):
     @property
     def progress(self) -> float:
         """Share of the steps or of the time that is over, the larger, 0..1."""
-        return Trainer.progress.__get__(self)  # type: ignore[no-any-return]
+        return min(max(self.step / self.recipe.steps, self.spent), 1.0)
 
     def loss(self) -> tuple[Tensor, Tensor]:
         """One batch."""

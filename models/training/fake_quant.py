@@ -29,7 +29,6 @@ from palmkit.engine.compress.quantize import Levels, write
 from palmkit.engine.compress.ranges import Range
 from palmkit.engine.compress.weights import MOST, MOST_BIAS, output_axis
 from palmkit.engine.ir import Array, Graph, Node, consumers
-from palmkit.engine.ops.quantized_resize import WEIGHT_BITS
 from palmkit.models.training.float_ops import activate, convolve, ints, run_float
 
 _TINY = float(np.finfo(np.float32).tiny)
@@ -41,8 +40,8 @@ class _Whole(torch.autograd.Function):
         return x.round()
 
     @staticmethod
-    def backward(ctx: Any, gradient: Tensor) -> Tensor:  # type: ignore[override]
-        return gradient
+    def backward(ctx: Any, *grad_outputs: Tensor) -> Tensor:
+        return grad_outputs[0]
 
 
 def whole(x: Tensor) -> Tensor:
@@ -77,6 +76,9 @@ class FakeQuantized(nn.Module):
     from where it began. Evaluating (`eval()`) adds up in float64, which is exact; training in
     float32, exact while sums stay below 2^24.
     """
+
+    ends: Tensor
+    free: Tensor
 
     def __init__(self, graph: Graph, placement: Placement, ranges: Mapping[str, Range]) -> None:
         """graph: as `prepare` gives it; ranges: of the values of the placement."""
@@ -149,9 +151,7 @@ class FakeQuantized(nn.Module):
         return write(self.plain(), self.placement, self.ranges())
 
     def _ends(self) -> Tensor:
-        ends = self.ends
-        assert isinstance(ends, Tensor) and isinstance(self.free, Tensor)
-        return ends * (self.stretch * self.free).exp()[:, None]
+        return self.ends * (self.stretch * self.free).exp()[:, None]
 
     def steps(self) -> dict[str, tuple[Tensor, Tensor]]:
         """Scale and zero point of each owner."""
@@ -379,14 +379,11 @@ def _product(node: Node, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
 
 
 def _moved(node: Node, x: Stepped, constants: Mapping[str, Array]) -> list[Tensor]:
-    """Levels in other places; a linear resize is between them, in integers."""
+    """Levels in other places; a linear resize is between them."""
     if node.op == "resize" and node.attrs.get("mode", "nearest") == "linear":
-        one = 1 << (2 * WEIGHT_BITS)
-        # By powers of two the weights are exact, so the means are, in float64.
-        y = run_float(node, {node.inputs[0]: x.levels.double()}, constants)[0]
-        exact = y + ((y * one).round() / one - y).detach()
-        # Halves go up.
-        return [whole(exact + 0.25 / one).float()]
+        # Doublings weigh by powers of two, so float64 has the means exactly.
+        y = run_float(node, {node.inputs[0]: (x.levels - x.zero).double()}, constants)[0]
+        return [whole(y.float()) + x.zero]
     if node.op == "max_pool":
         kernel: Any = node.attrs["kernel_shape"]
         stride: Any = node.attrs.get("strides") or (1,) * len(kernel)

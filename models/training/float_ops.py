@@ -112,7 +112,7 @@ def _slice(node: Node, x: list[Tensor], constants: Constants) -> Tensor:
 def _split(node: Node, x: Tensor, constants: Constants) -> list[Tensor]:
     axis: Any = node.attrs.get("axis", 0)
     sizes = ints(node, 1, constants) or [x.shape[axis] // len(node.outputs)] * len(node.outputs)
-    return list(x.split(sizes, axis))
+    return list(torch.split(x, sizes, axis))
 
 
 def _gather(node: Node, x: list[Tensor], constants: Constants) -> Tensor:
