@@ -42,8 +42,18 @@ JOBS = {
         {"mediapipe": "palmkit.kits.bench.mediapipe:FaceMeshVideo"},
     ),
     "portrait": Job(
-        "portrait mask",
+        "portrait mask, pictures",
         "palmkit.kits.bench.ours:Portrait",
+        {"mediapipe": "palmkit.kits.bench.mediapipe:Portrait"},
+    ),
+    "portrait_once": Job(
+        "portrait mask, pictures, one look",
+        "palmkit.kits.bench.ours:PortraitOnce",
+        {"mediapipe": "palmkit.kits.bench.mediapipe:Portrait"},
+    ),
+    "portrait_video": Job(
+        "portrait mask, video",
+        "palmkit.kits.bench.ours:PortraitVideo",
         {"mediapipe": "palmkit.kits.bench.mediapipe:Portrait"},
     ),
     "gesture": Job(

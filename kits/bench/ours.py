@@ -59,7 +59,7 @@ class FaceMeshVideo(FaceMesh):
 
 
 class Portrait(_Kit):
-    """PortraitSegmenter: the mask at the size of the frame, edges refined."""
+    """PortraitSegmenter: the mask at the size of the frame after two looks, edges refined."""
 
     kit = "palmkit.kits:PortraitSegmenter"
     method = "segment"
@@ -67,6 +67,18 @@ class Portrait(_Kit):
     def count(self, result: Any) -> int:
         """One mask."""
         return int(result.mask is not None)
+
+
+class PortraitOnce(Portrait):
+    """The same after one look, as much as MediaPipe does."""
+
+    options: ClassVar = {"second_look": False}
+
+
+class PortraitVideo(Portrait):
+    """One look a frame, and steady from frame to frame."""
+
+    mode = "video"
 
 
 class Gestures(_Kit):

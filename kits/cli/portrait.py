@@ -42,6 +42,12 @@ def add(commands: Commands) -> None:
         examples=EXAMPLES,
     )
     add_mask_arguments(parser)
+    parser.add_argument_group("pictures").add_argument(
+        "--no-second-look",
+        dest="second_look",
+        action="store_false",
+        help="no second look at the people found: faster, less exact",
+    )
 
 
 def add_mask_arguments(parser: argparse.ArgumentParser) -> None:
@@ -73,7 +79,7 @@ def run(options: argparse.Namespace) -> int:
     """Find the people in every input."""
     from palmkit.kits.portrait.kit import PortraitSegmenter
 
-    return run_segmenter(options, PortraitSegmenter, {})
+    return run_segmenter(options, PortraitSegmenter, {"second_look": options.second_look})
 
 
 def run_segmenter(

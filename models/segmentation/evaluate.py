@@ -231,16 +231,18 @@ class CropRound:
 
 
 def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
-    """Everybody; "palmkit kit" is the kit with its refinement."""
+    """Everybody; "palmkit kit" is the kit on a picture, "one look" as on a frame of a video."""
     from palmkit.kits import HairSegmenter, PortraitSegmenter
 
     ours = Network(model)
     if task == "portrait":
         teacher = PersonTeacher(teachers / "selfie_segmentation.tflite")
         person = PortraitSegmenter(model=model)
+        frame = PortraitSegmenter(model=model, second_look=False)
         return {
             "palmkit": ours.once,
             "palmkit kit": lambda picture: person.segment(picture).mask,
+            "palmkit kit, one look": lambda picture: frame.segment(picture).mask,
             "selfie_segmentation": teacher.once,
         }
     hair = HairSegmenter(model=model, max_faces=1)

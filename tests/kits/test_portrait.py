@@ -14,9 +14,9 @@ from palmkit.kits import HairSegmenter, Mask, PortraitSegmenter
 from palmkit.kits.image import Image
 from palmkit.kits.kit import shipped_model
 from palmkit.kits.portrait.compose import Backdrop, composite, cover, cutout, foreground
-from palmkit.kits.portrait.kit import square_round
 from palmkit.kits.portrait.refine import enlarge, opacity, refine, without_specks
 from palmkit.kits.portrait.steady import Steady
+from palmkit.kits.portrait.views import square_round
 from palmkit.kits.video import VideoReader, VideoWriter
 from tests.kits.conftest import Blobs, picture
 
@@ -88,6 +88,58 @@ def test_edges_are_those_of_the_picture(reds: Reds) -> None:
     assert 1 - iou(fitted.mask > 0.5, inside) < 0.2 * wrong
     assert 1 - iou(fitted.alpha > 0.5, inside) < 0.2 * wrong
     assert np.abs(fitted.alpha - inside).mean() < 0.5 * np.abs(plain.mask - inside).mean()
+
+
+def small_disc() -> tuple[Image, NDArray[np.bool_]]:
+    """Someone small, off the middle."""
+    y, x = np.mgrid[:480, :640] + 0.5
+    inside = (x - 480) ** 2 + (y - 150) ** 2 < 40**2
+    return np.where(inside[..., None], RED, (120, 120, 120)).astype(np.uint8), inside
+
+
+def test_the_second_look_is_at_the_people_alone_and_mirrored(reds: Reds) -> None:
+    image, inside = small_disc()
+    half = image.copy()
+    half[150:, 480:] //= 2
+    PortraitSegmenter(model=reds).segment(half)
+    first, second = reds.views
+    seen = [(view[..., 0] - view[..., 1] > 40).mean() for view in (first, second)]
+    assert seen[1] > 10 * seen[0]
+    # The darker quarter, right and low in the picture, lies left and low here.
+    dark = (second[..., 0] > 90) & (second[..., 0] < 110) & (second[..., 1] < 20)
+    rows, columns = np.nonzero(dark)
+    assert rows.mean() > SIDE / 2 and columns.mean() < SIDE / 2
+    found = PortraitSegmenter(model=reds, refine=False).segment(image).mask
+    reds.views.clear()
+    once = PortraitSegmenter(model=reds, refine=False, second_look=False).segment(image).mask
+    assert len(reds.views) == 1
+    assert 1 - iou(found > 0.5, inside) < 0.6 * (1 - iou(once > 0.5, inside))
+
+
+def test_further_people_are_in_both_looks(reds: Reds) -> None:
+    boxes = ((0, 10, 80, 50), (300, 200, 90, 40))
+    image = np.full((300, 400, 3), 120, np.uint8)
+    for left, top, width, height in boxes:
+        image[top : top + height, left : left + width] = RED
+    mask = PortraitSegmenter(model=reds).segment(image).mask
+    assert iou(mask > 0.5, image[..., 0] == RED[0]) > 0.95
+
+
+def test_frames_of_videos_and_pictures_without_people_are_looked_at_once(reds: Reds) -> None:
+    image, _ = small_disc()
+    PortraitSegmenter("video", model=reds).segment(image)
+    assert len(reds.views) == 1
+    PortraitSegmenter(model=reds).segment(np.full_like(image, 120))
+    assert len(reds.views) == 2
+
+
+@pytest.mark.parametrize("size", [(1, 1), (1, 300), (700, 3), (899, 1201), (896, 448)])
+def test_any_part_of_any_picture_is_looked_at_again(reds: Reds, size: tuple[int, int]) -> None:
+    for part in (slice(None), slice(-1, None), slice(0, 1)):
+        image = np.full((*size, 3), 120, np.uint8)
+        image[part, part] = RED
+        mask = PortraitSegmenter(model=reds).segment(image).mask
+        assert mask.shape == size and mask.min() >= 0 and mask.max() <= 1
 
 
 def test_where_colours_say_nothing_the_network_stands() -> None:

@@ -62,7 +62,7 @@ def test_square_round_a_face_stays_in_the_picture() -> None:
 
 
 def test_square_is_the_kits() -> None:
-    from palmkit.kits.portrait.kit import square_round
+    from palmkit.kits.portrait.views import square_round
     from palmkit.models.segmentation.crop import crop_round
 
     random = np.random.default_rng(0)
