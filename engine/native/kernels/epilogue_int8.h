@@ -4,6 +4,18 @@
 
 namespace palm {
 
+// Where results go: bytes or floats.
+struct OutInt8 {
+  void* data;
+  bool is_float;
+
+  uint8_t* bytes() const { return static_cast<uint8_t*>(data); }
+  float* floats() const { return static_cast<float*>(data); }
+  OutInt8 operator+(size_t n) const {
+    return {is_float ? static_cast<void*>(floats() + n) : bytes() + n, is_float};
+  }
+};
+
 // What is done to the int32 sum of one pixel's channel before it is stored as a byte, each line in
 // float32 and rounded for itself:
 //   v = float(sum + bias) * scale
@@ -11,6 +23,7 @@ namespace palm {
 //   v = v + float(residual - residual_zero) * residual_scale  where there is a residual
 //   v = v > 0 ? v : v * slope                                 where there is a slope
 //   y = rint(clip(v, low, high)) + zero
+// where y is bytes, or y = float(sum + bias) * scale where it is floats, with nothing else.
 // rint takes halves to the even one; low, high and those of the inner clip are whole numbers, less
 // the zero point. sum + bias wraps round.
 struct EpilogueInt8 {
@@ -23,7 +36,7 @@ struct EpilogueInt8 {
   float inner_scale = 0, inner_low = 0, inner_high = 0;
   float low = 0, high = 255;
   int32_t zero = 0;
-  // Neither an inner scale nor a slope, and no sum * scale leaves int32.
+  // To bytes with neither an inner scale nor a slope, and no sum * scale leaves int32.
   bool is_plain = false;
 
   // The same for the channels from `first` on.

@@ -23,8 +23,14 @@ PALM_INLINE void finish(const EpilogueInt8& e, S32 sums, size_t channel, const u
 
 // `count` sums from `channel` on; those are followed by enough to be read.
 inline void finish(const EpilogueInt8& e, const int32_t* sums, size_t count, size_t channel,
-                   const uint8_t* residual, uint8_t* to) {
+                   const uint8_t* residual, OutInt8 out) {
   size_t i = 0;
+  for (; out.is_float && i < count; i += F32::lanes) {
+    const F32 y = to_float(S32::load(sums + i)) * F32::load(e.scale + channel + i);
+    y.store(out.floats() + i, count - i < F32::lanes ? count - i : F32::lanes);
+  }
+  if (out.is_float) return;
+  uint8_t* const to = out.bytes();
   for (; i + S32::lanes <= count; i += S32::lanes)
     finish(e, S32::load(sums + i), channel + i, residual ? residual + i : nullptr, to + i);
   if (i == count) return;

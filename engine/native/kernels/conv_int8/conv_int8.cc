@@ -55,7 +55,8 @@ const int8_t* ConvInt8::weights(const Node& node) {
 ConvInt8::ConvInt8(const Node& node, const ConvShape& shape, int32_t offset) : shape_(shape) {
   const size_t channels = shape.out_channels, depth = shape.taps() * shape.group_channels;
   node.in(kInt8X, DType::kUint8);
-  node.out(0, DType::kUint8);
+  is_float_ = node.any_out().dtype == DType::kFloat32;
+  node.out(0, is_float_ ? DType::kFloat32 : DType::kUint8);
   if (depth > kMostProducts) fail(Fault::kUnsupported, "sums of %zu products", depth);
   const int32_t x_zero = byte_attr(node, "x_zero", 0);
   x_zero_ = static_cast<uint8_t>(x_zero);
@@ -91,6 +92,9 @@ ConvInt8::ConvInt8(const Node& node, const ConvShape& shape, int32_t offset) : s
   e.is_plain =
       !e.slope && e.inner_scale == 0 && std::all_of(scale_.begin(), scale_.end(), is_small);
   add_residual(node);
+  if (is_float_ && (e.slope || e.residual_stride || e.inner_scale != 0))
+    fail(Fault::kUnsupported, "more than a scale for float32");
+  e.is_plain = e.is_plain && !is_float_;
 }
 
 void ConvInt8::add_residual(const Node& node) {

@@ -16,7 +16,8 @@ enum ConvInt8Input {
 };
 
 // Convolution of bytes into bytes, the same bits on every instruction set: sums of
-// (x - x_zero) * w in int32, then as EpilogueInt8 says. Beyond the borders x is x_zero.
+// (x - x_zero) * w in int32, then as EpilogueInt8 says. Beyond the borders x is x_zero. y may be
+// float32 instead, where there is no residual, slope or inner scale.
 // Attributes, besides the window's and group: x_zero, y_zero, low = 0, high = 255; z_scale, z_zero
 // of the residual, z_scale by 1 / y's scale; inner_scale = 0 (none), inner_zero, inner_low = 0,
 // inner_high = 255, for a convolution whose own bytes are added: there `scale` leads to these.
@@ -34,7 +35,7 @@ class ConvInt8 : public Step {
   const EpilogueInt8& epilogue() const { return epilogue_; }
   EpilogueInt8 epilogue(const Buffers& b) const;
   const uint8_t* x(const Buffers& b) const { return static_cast<const uint8_t*>(b.inputs[kInt8X]); }
-  uint8_t* y(const Buffers& b) const { return static_cast<uint8_t*>(b.outputs[0]); }
+  OutInt8 y(const Buffers& b) const { return {b.outputs[0], is_float_}; }
 
   ConvShape shape_;
   uint8_t x_zero_;
@@ -42,6 +43,7 @@ class ConvInt8 : public Step {
  private:
   void add_residual(const Node& node);
 
+  bool is_float_;
   std::vector<int32_t> bias_;
   std::vector<float> scale_, slope_;
   EpilogueInt8 epilogue_;

@@ -99,7 +99,7 @@ class GemmConv : public ConvInt8 {
       const uint8_t* const group_a = a + g * depth_;
       kernel_.run({end - begin, s.group_out, depth_, 1, &group_a, lda_,
                    weights_.data() + g * group_bytes_,
-                   y(b) + begin * s.out_channels + g * s.group_out, s.out_channels, 0, panels_,
+                   y(b) + (begin * s.out_channels + g * s.group_out), s.out_channels, 0, panels_,
                    e.from_channel(g * s.group_out).from_pixel(begin)});
     }
   }

@@ -16,7 +16,7 @@ constexpr uint8_t kUntouched = 77;
 struct Int8Case : ConvCase {
   int64_t x_zero, y_zero, low, high, z_zero, inner_zero, inner_low, inner_high;
   float z_scale, inner_scale;
-  bool slope;
+  bool slope, is_float;
 };
 
 // One product or sum, rounded to float.
@@ -90,6 +90,26 @@ uint8_t expect(const Int8Case& c, const Values& v, size_t i) {
                               static_cast<float>(c.y_zero));
 }
 
+float expect_float(const Int8Case& c, const Values& v, size_t i) {
+  const size_t m = i % c.out();
+  return rounded(static_cast<float>(sum_at(c, v, i / c.out(), m)) * v.scale[m]);
+}
+
+void check_floats(const char* isa_name, const Int8Case& c, const Values& v, OneStep& step,
+                  uint32_t isa) {
+  constexpr float kFloatUntouched = 77;
+  const size_t count = c.count();
+  for (int threads : {1, 3}) {
+    Vector y(count + 1, kFloatUntouched);
+    step.make(isa, threads).run({y.data()});
+    for (size_t i = 0; i < count; ++i) {
+      PALM_CHECK(y[i] == expect_float(c, v, i), "%s: %s, %d threads: y[%zu] is %g", isa_name,
+                 c.text().c_str(), threads, i, static_cast<double>(y[i]));
+    }
+    PALM_CHECK(y[count] == kFloatUntouched, "%s: %s: past the end", isa_name, c.text().c_str());
+  }
+}
+
 void check(const char* isa_name, uint32_t isa, const Int8Case& c, Random& random) {
   const Values v(c, random);
   const size_t out = c.out(), count = c.count();
@@ -101,7 +121,7 @@ void check(const char* isa_name, uint32_t isa, const Int8Case& c, Random& random
   c.bias ? step.input(DType::kInt32, {out}, v.bias, true) : step.no_input();
   c.residual_channels ? step.input(DType::kUint8, y_shape, v.z) : step.no_input();
   if (c.slope) step.input({out}, v.slope, true);
-  step.output(DType::kUint8, y_shape);
+  step.output(c.is_float ? DType::kFloat32 : DType::kUint8, y_shape);
   c.set_window(step);
   step.attr("x_zero", c.x_zero).attr("y_zero", c.y_zero).attr("low", c.low).attr("high", c.high);
   if (c.residual_channels)
@@ -112,6 +132,7 @@ void check(const char* isa_name, uint32_t isa, const Int8Case& c, Random& random
         .attr("inner_low", c.inner_low)
         .attr("inner_high", c.inner_high);
   }
+  if (c.is_float) return check_floats(isa_name, c, v, step, isa);
   Bytes expected(count);
   for (size_t i = 0; i < count; ++i) expected[i] = expect(c, v, i);
   for (int threads : {1, 3}) {
@@ -169,6 +190,7 @@ void check(const char* isa_name, uint32_t isa) {
       }
     }
     c.slope = i % 7 == 2;
+    c.is_float = !c.slope && !c.residual_channels && i % 11 < 3;
     check(isa_name, isa, c, random);
   }
 }

@@ -19,7 +19,7 @@ struct DepthwiseInt8 {
   size_t columns;
   const uint8_t* const* rows;
   const char* weights;  // packed
-  uint8_t* y;
+  OutInt8 y;
   EpilogueInt8 epilogue;
 
   static constexpr size_t kMostTaps = 64;

@@ -65,7 +65,7 @@ __attribute__((noinline)) void finish_pixel(const DepthwiseInt8& d, size_t x, si
                                             size_t count, const int32_t* sums) {
   const EpilogueInt8& e = d.epilogue;
   finish(e, sums, count, first, e.residual ? e.residual + x * e.residual_stride + first : nullptr,
-         d.y + x * d.window.channels + first);
+         d.y + (x * d.window.channels + first));
 }
 
 // The sums of one pixel to bytes; `count` of them are channels.
@@ -76,7 +76,7 @@ PALM_INLINE void end_pixel(const DepthwiseInt8& d, const Packed<N>& packed, Byte
   using C = Channels<N>;
   if constexpr (C::kHasBytes) {
     if (d.epilogue.is_plain && !d.epilogue.residual && count == N) {
-      uint8_t* const y = d.y + x * d.window.channels + first;
+      uint8_t* const y = d.y.bytes() + x * d.window.channels + first;
       return C::store_bytes(range, sums, packed.scale(), y);
     }
   }

@@ -39,7 +39,7 @@ int main() {
                &segment,                                                                  \
                c.k,                                                                       \
                packed.data(),                                                             \
-               y.data(),                                                                  \
+               {y.data(), false},                                                         \
                c.n,                                                                       \
                0,                                                                         \
                kernel.count_panels(c.n),                                                  \

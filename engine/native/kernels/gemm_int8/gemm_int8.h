@@ -15,7 +15,7 @@ struct GemmInt8 {
   const uint8_t* const* a;
   size_t lda;
   const char* b;  // packed
-  uint8_t* c;
+  OutInt8 c;
   size_t ldc;
   size_t first_panel, last_panel;
   EpilogueInt8 epilogue;

@@ -58,7 +58,7 @@ __attribute__((noinline)) void finish_rows(const GemmInt8& g, size_t row, size_t
   for (size_t i = 0; i < rows; ++i, sums += stride) {
     finish(e, sums, columns, column,
            e.residual ? e.residual + (row + i) * e.residual_stride + column : nullptr,
-           g.c + (row + i) * g.ldc + column);
+           g.c + ((row + i) * g.ldc + column));
   }
 }
 
@@ -140,7 +140,7 @@ void tile(const GemmInt8& g, size_t row, size_t column, size_t columns, const ch
       const ByteRange range = range_of(e);
       alignas(64) uint8_t room[kRows * kWidth];
       const bool straight = columns == kWidth;
-      uint8_t* const c = g.c + row * g.ldc + column;
+      uint8_t* const c = (g.c + (row * g.ldc + column)).bytes();
       uint8_t* const y = straight ? c : room;
       const size_t stride = straight ? g.ldc : kWidth;
       PALM_UNROLL for (int v = 0; v < kFull; ++v) {
