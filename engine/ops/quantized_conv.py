@@ -91,6 +91,10 @@ _X = (1, 8, 7, 6)
     case(_X, _levels(16, 8, 1, 1), _scales(16, 8), _B, None,
          np.linspace(-0.5, 0.5, 16, dtype=np.float32), x_zero_point=30, y_zero_point=90,
          dtype="uint8"),
+    case(_X, _levels(16, 8, 3, 3), _scales(16, 72), _B, x_zero_point=30, output_dtype="float32",
+         dtype="uint8"),
+    case((1, 19, 9, 8), _levels(19, 1, 3, 3), _scales(19, 9), x_zero_point=50,
+         output_dtype="float32", group=19, dtype="uint8"),
 )  # fmt: skip
 def quantized_conv(
     x: Array,

@@ -8,6 +8,7 @@ from math import inf
 import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Graph, Node
+from palmkit.engine.ops.fused_conv import ACTIVATIONS
 from palmkit.engine.passes.levels import (
     Levels,
     Weights,
@@ -25,9 +26,11 @@ _MOST_PRODUCTS = 1 << 16
 def integer_layers(graph: Graph) -> Graph:
     """A convolution, gemm or matmul of quantized values and weights is a quantized_conv.
 
-    So is one with an activation that cuts off or bends, or a sum behind it.
+    So is one with an activation that cuts off or bends, or a sum behind it. What is not quantized
+    afterwards comes out in float32.
     """
-    return rewrite(graph, _integer, ("quantize_linear",))
+    graph = rewrite(graph, _integer, ("quantize_linear",))
+    return rewrite(graph, _real, (*_CONVOLUTIONS, *_MATRICES))
 
 
 def integer_residuals(graph: Graph) -> Graph:
@@ -89,6 +92,26 @@ def _integer(draft: Draft, node: Node) -> Change:
     if parts.z is not None:
         attrs |= {"z_scale": float(parts.z.scale / y.scale), "z_zero_point": parts.z.zero_point}
     return _written(draft, parts, y.scale, attrs, node.outputs[0])
+
+
+def _real(draft: Draft, node: Node) -> Change:
+    """A layer of quantized values whose own are not: float32 comes out, what follows is float."""
+    parts = _parts(draft, node)
+    if parts is None:
+        return None
+    out = node.outputs[0]
+    names = [out]
+    after: list[Node] = []
+    if parts.acts or parts.z is not None:
+        names = [draft.new_value(f"{out}/sums")]
+    plain = replace(parts, z=None, slope=None)
+    layer = _written(draft, plain, np.float32(1), {"output_dtype": "float32"}, names[0])
+    if parts.z is not None:
+        names.append(draft.new_value(f"{out}/sum") if parts.acts else out)
+        after.append(Node("add", (names[-2], node.inputs[3]), (names[-1],), name=node.name))
+    if parts.acts:
+        after.append(_activation(draft, node, names[-1], parts))
+    return [*layer, *after]
 
 
 @dataclass(frozen=True)
@@ -264,6 +287,21 @@ def _written(
         Node("quantized_conv", (pixels, *inputs[1:]), (sums,), attrs, name),
         Node("reshape", (sums, after), (out,), name=name),
     ]
+
+
+def _activation(draft: Draft, layer: Node, x: str, parts: _Parts) -> Node:
+    """The layer's activation as a node of its own."""
+    op = str(layer.attrs["activation"])
+    params: object = layer.attrs.get("activation_params", ())
+    assert isinstance(params, tuple)
+    inputs, attrs = [x], dict[str, Attr](zip(ACTIVATIONS[op], params, strict=False))
+    if op == "clip":
+        bounds = (np.array(each, np.float32) for each in parts.range)
+        inputs += [draft.new_constant(f"{layer.outputs[0]}/bound", each) for each in bounds]
+        attrs = {}
+    elif op == "prelu":
+        inputs.append(layer.inputs[4])
+    return Node(op, tuple(inputs), layer.outputs, attrs, layer.name)
 
 
 def _residual(draft: Draft, node: Node) -> Change:
