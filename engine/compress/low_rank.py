@@ -1,0 +1,87 @@
+"""Layers as two thinner ones, where that is less work."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TypeAlias
+
+import numpy as np
+
+from palmkit.engine.compress.merge_layers import FLOATS, kernel_of
+from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite, with_attrs
+
+# An exact factorization is one of float32.
+EXACT = 1e-6
+Split: TypeAlias = tuple[Array, Array, float]
+
+
+def factorize(graph: Graph, error: float = EXACT, gain: float = 0.9) -> Graph:
+    """Convolutions and products of low rank become two, by singular value decomposition.
+
+    A kernel [outputs, inputs, h, w] becomes one of fewer outputs with the same window and a 1x1
+    behind it (Denton et al., Exploiting Linear Structure Within Convolutional Networks, 2014).
+    error: of each layer's weights, at most, in proportion to their length (L2). gain: at most this
+    share of the layer's multiply-adds.
+    """
+
+    def rule(draft: Draft, node: Node) -> Change:
+        return _split(draft, node, error, gain)
+
+    return rewrite(graph, rule, ("conv", "gemm", "matmul"))
+
+
+def factors(matrix: Array, error: float, gain: float) -> Split | None:
+    """float64 [m, r] and [r, n] whose product is near [m, n], and how far; None if r is large."""
+    rows, columns = matrix.shape
+    length = float(np.linalg.norm(matrix))
+    most = int(gain * matrix.size / (rows + columns))
+    if not np.isfinite(length) or not length or most < 1:
+        return None
+    u, s, v = np.linalg.svd(matrix, full_matrices=False)
+    left = np.sqrt(np.append(np.cumsum(np.square(s[::-1]))[::-1], 0)) / length
+    rank = int(np.argmax(left <= error))
+    if rank < 1 or rank > most:
+        return None
+    root = np.sqrt(s[:rank])
+    return u[:, :rank] * root, root[:, None] * v[:rank], float(left[rank])
+
+
+def _split(draft: Draft, node: Node, error: float, gain: float) -> Change:
+    weight = draft.constant(node.inputs[1])
+    if weight is None or weight.dtype.name not in FLOATS:
+        return None
+    if not np.isfinite(weight).all():
+        return None
+    middle = draft.new_value(f"{node.outputs[0]}/thin")
+
+    def constant(what: str, value: Array) -> str:
+        return draft.new_constant(f"{node.outputs[0]}/{what}", value.astype(weight.dtype))
+
+    if node.op == "conv":
+        kernel = kernel_of(draft, node)
+        if kernel is None or kernel.group != 1:
+            return None
+        found = factors(kernel.weight.reshape(len(weight), -1), error, gain)
+        if found is None:
+            return None
+        wide, thin, _ = found
+        rank = weight.ndim - 2
+        thin = thin.reshape(-1, *weight.shape[1:])
+        wide = wide.reshape(*wide.shape, *[1] * rank)
+        behind = (middle, constant("wide", wide), *filter(None, [input_at(node, 2)]))
+        return [
+            replace(node, inputs=(node.inputs[0], constant("narrow", thin)), outputs=(middle,)),
+            Node("conv", behind, node.outputs, {"kernel_shape": (1,) * rank}, node.name),
+        ]
+    if weight.ndim != 2 or node.attrs.get("transA", 0):
+        return None
+    is_turned = bool(node.attrs.get("transB", 0))
+    matrix = (weight.T if is_turned else weight).astype(np.float64)
+    found = factors(matrix, error, gain)
+    if found is None:
+        return None
+    narrow, wide, _ = found
+    first = Node("matmul", (node.inputs[0], constant("narrow", narrow)), (middle,), name=node.name)
+    behind = (middle, constant("wide", wide), *node.inputs[2:])
+    return [first, with_attrs(replace(node, inputs=behind), transB=None)]
