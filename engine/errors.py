@@ -7,6 +7,7 @@ PalmError
   ImageError          the picture cannot be read, or is not a picture
   TableError          a table has a row or a column that is not what it should be
   QuantizationError   a model cannot be quantized with what was given
+  CompressionError    a model cannot be made as small as asked with the loss allowed
   BackendError        the device is missing, or it failed
   DeliveryError       a model could not be fetched, believed or kept; says why by a code
   RepositoryError     a repository of releases cannot do what it was asked to
@@ -41,6 +42,10 @@ class TableError(PalmError, ValueError):
 
 class QuantizationError(PalmError, ValueError):
     """A model cannot be quantized with what was given: says which pictures or weights, and why."""
+
+
+class CompressionError(PalmError, ValueError):
+    """A model cannot be made as small as asked at the loss allowed, or that cannot be measured."""
 
 
 class BackendError(PalmError):

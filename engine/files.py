@@ -34,6 +34,7 @@ def load(
     threads: int = 1,
     precision: str = "high",
     tune: bool = False,
+    key: bytes | None = None,
 ) -> Model:
     """Read a model and make it ready to run.
 
@@ -50,17 +51,22 @@ def load(
     tune: time the candidates for each convolution on this machine where the cost model finds them
     close, and keep the times in the user's cache folder ($PALMKIT_CACHE_HOME moves it); with open
     dims, when sizes first come. What is less exact than `precision` allows is no candidate.
-    Raises ModelError if the file is missing, damaged or no model, UnsupportedError if the
-    backend cannot run it, BackendError if there is no such backend.
+    key: the 32 bytes that a .palm file was encrypted with; it is decrypted in memory only.
+    Raises ModelError if the file is missing, damaged, no model or of another key, UnsupportedError
+    if the backend cannot run it, BackendError if there is no such backend.
     """
     file = Path(path)
-    source = ModelFile(file) if _kind(file) == "palm" else convert(file)
+    source = ModelFile(file, key) if _kind(file) == "palm" else convert(file)
     with _named(file):
         return Model(source, backend, threads, precision, tune)
 
 
 def convert(
-    path: PathLike, *, weights: PathLike | None = None, signature: str | None = None
+    path: PathLike,
+    *,
+    weights: PathLike | None = None,
+    signature: str | None = None,
+    key: bytes | None = None,
 ) -> Graph:
     """Read a model of any known kind as a graph, not yet optimised.
 
@@ -69,6 +75,7 @@ def convert(
     of its own, else the name, and for another name the first bytes again.
     weights: the .caffemodel of a .prototxt; left out, the one that lies beside it.
     signature: which one of a SavedModel; left out, serving_default or the only one.
+    key: of an encrypted .palm file.
     Raises ModelError if the file is missing, damaged or no model, UnsupportedError listing
     every operator that has no rule, ValueError for `weights` or `signature` of another kind of
     model.
@@ -83,7 +90,7 @@ def convert(
         if kind == "palm":
             from palmkit.engine.format import reader
 
-            return reader.load(file)
+            return reader.load(file, key)
         if kind == "caffe":
             from palmkit.engine.converters import caffe
 
@@ -143,6 +150,7 @@ def save(
     path: PathLike,
     weights: str = "auto",
     shapes: Sequence[Mapping[str, Sequence[int]]] | None = None,
+    key: bytes | None = None,
 ) -> None:
     """Write a graph as a .palm file, or as ONNX if the name ends with .onnx, whole or not at all.
 
@@ -152,12 +160,17 @@ def save(
     shapes: what a .palm file has plans for, so that it loads at once: for each plan the shape of
     every input; left out, for the graph's own shapes if all are known. Other sizes are planned
     when they come, from the graph; so is a model that the cpu backend cannot run whole.
-    Raises OSError if the file cannot be written, ValueError for another `weights`, ShapeError for
-    shapes that the graph does not take, UnsupportedError listing what ONNX has no operator for.
+    key: 32 secret bytes; the .palm file is encrypted with them (AES-256-GCM), and `load` needs
+    them.
+    Raises OSError if the file cannot be written, ValueError for another `weights` or `key`,
+    ShapeError for shapes that the graph does not take, UnsupportedError listing what ONNX has no
+    operator for.
     """
     if Path(path).suffix.lower() == ".onnx":
         if weights in ("float16", "smallest"):
             raise ValueError(f"weights: expected auto or float32 for ONNX, got {weights!r}")
+        if key is not None:
+            raise ValueError("key: expected for .palm only")
         from palmkit.engine.exporters import onnx
 
         content = onnx.dumps(graph)
@@ -173,4 +186,4 @@ def save(
     consistency.verify(graph)
     as_read = writer.stored(graph, weights)
     plans = [ready_plan(as_read, each) for each in shapes]
-    writer.save(graph, path, weights, [plan for plan in plans if plan is not None])
+    writer.save(graph, path, weights, [plan for plan in plans if plan is not None], key)

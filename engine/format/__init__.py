@@ -17,6 +17,10 @@ PLAN_MARK = b"PALMPLAN"
 # meaning has changed. Plans of another version are left alone; the graph is then planned anew.
 PLAN_VERSION = 3
 
+# Behind a file that is encrypted: a mark, its size, the version of how, and 0.
+LOCK_FOOTER = struct.Struct("<8sQII")
+LOCK_MARK = b"PALMLOCK"
+
 # What a file may need that the first readers did not know: bodies of control-flow ops; dtypes
 # after bool; constants that do not lie in the order of their axes; constants that are coded; tables
 # that are deflated; a whole file that only its key opens.

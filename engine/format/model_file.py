@@ -13,7 +13,7 @@ import numpy as np
 
 from palmkit.engine.errors import ModelError
 from palmkit.engine.format import PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
-from palmkit.engine.format.sections import Sections, inflated, mapped, reading
+from palmkit.engine.format.sections import inflated, opened, reading
 from palmkit.engine.ir import Graph, Type
 
 if TYPE_CHECKING:
@@ -34,12 +34,15 @@ class ModelFile:
     plans: by the shapes of the inputs, the plan's number.
     """
 
-    def __init__(self, path: Path) -> None:
-        """Open the file. Errors as those of `reader.load`; those of the graph come with it."""
+    def __init__(self, path: Path, key: bytes | None = None) -> None:
+        """Open the file, with its key if it is encrypted.
+
+        Errors as those of `reader.load`; those of the graph come with it.
+        """
         self._path = path
         self.plans: dict[tuple[tuple[int, ...], ...], int] = {}
         with reading(path):
-            self._sections = Sections(mapped(path))
+            self._sections = opened(path, key)
             native = self._native_plans()
             if native is not None:
                 self._plans = native
@@ -97,5 +100,5 @@ class ModelFile:
 
     def release(self) -> None:
         """Let the file's pages go; they come back when they are read again."""
-        if hasattr(mmap, "MADV_DONTNEED"):
+        if hasattr(mmap, "MADV_DONTNEED") and self._sections.is_file:
             self._sections.pages.madvise(mmap.MADV_DONTNEED)

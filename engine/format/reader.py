@@ -10,20 +10,22 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
-from palmkit.engine.format import FEATURES, PACKED
+from palmkit.engine.format import ENCRYPTED, FEATURES, PACKED
 from palmkit.engine.format.consistency import verify
 from palmkit.engine.format.constants import Constants, stored_dtype
 from palmkit.engine.format.generated.AttributeKind import AttributeKind
 from palmkit.engine.format.generated.Coding import Coding
 from palmkit.engine.format.generated.Model import Model
-from palmkit.engine.format.sections import Sections, inflated, mapped, pages_of, reading
+from palmkit.engine.format.sections import Sections, inflated, opened, pages_of, reading
 from palmkit.engine.ir import MOST_NESTED, Array, Attr, Dim, Graph, Node, Type
 
 _T = TypeVar("_T")
 
 
-def load(path: str | os.PathLike[str]) -> Graph:
-    """Read a model file. Constants that are stored as they are lie in the mapped file.
+def load(path: str | os.PathLike[str], key: bytes | None = None) -> Graph:
+    """Read a model file, with its key if it is encrypted.
+
+    Constants that are stored as they are lie in the mapped file.
 
     The file must not be changed in place while the graph lives; `save` never does that.
     Raises ModelError if the file cannot be read, is not a model, is damaged or of a newer format;
@@ -32,7 +34,7 @@ def load(path: str | os.PathLike[str]) -> Graph:
     """
     file_path = Path(path)
     with reading(file_path):
-        return read(Sections(mapped(file_path)))
+        return read(opened(file_path, key))
 
 
 def loads(data: bytes) -> Graph:
@@ -74,7 +76,10 @@ class _Reader:
 
     def opened(self) -> "_Reader":
         """The reader of the model itself, if these tables only say where that lies."""
-        if PACKED not in self._features():
+        features = self._features()
+        if ENCRYPTED in features:
+            raise ModelError("damaged: says that it is encrypted, and is not")
+        if PACKED not in features:
             return self
         if self._is_inner:
             raise ModelError("damaged: packed twice")

@@ -10,12 +10,31 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from palmkit.engine.errors import ModelError, PalmError
-from palmkit.engine.format import CHECKSUM_SIZE, IDENTIFIER, MOST_INFLATED, TRAILER, VERSION, align
+from palmkit.engine.format import (
+    CHECKSUM_SIZE,
+    IDENTIFIER,
+    LOCK_FOOTER,
+    LOCK_MARK,
+    MOST_INFLATED,
+    TRAILER,
+    VERSION,
+    align,
+)
 
 try:
     from palmkit.engine import _native
 except ImportError:
     _native = None  # type: ignore[assignment]
+
+
+def opened(path: Path, key: bytes | None = None) -> Sections:
+    """A file's parts, decrypted if it is encrypted; ModelError if that needs another key."""
+    sections = Sections(mapped(path))
+    if bytes(sections.data[-LOCK_FOOTER.size :][: len(LOCK_MARK)]) != LOCK_MARK:
+        return sections
+    from palmkit.engine.format.encryption import decrypted
+
+    return Sections(pages_of(decrypted(sections.data, key)), is_file=False)
 
 
 def mapped(path: Path) -> mmap.mmap:
@@ -55,9 +74,13 @@ def reading(path: Path) -> Generator[None, None, None]:
 class Sections:
     """The flatbuffer and the data section, as views of the file."""
 
-    def __init__(self, pages: mmap.mmap) -> None:
-        """Check the file as a whole. Raises ModelError if it is damaged, or of a newer format."""
+    def __init__(self, pages: mmap.mmap, is_file: bool = True) -> None:
+        """Check the file as a whole. Raises ModelError if it is damaged, or of a newer format.
+
+        is_file: the pages come back from it when they were let go.
+        """
         self.pages = pages
+        self.is_file = is_file
         self.file = file = memoryview(pages).toreadonly()
         if bytes(file[4:8]) != IDENTIFIER:
             raise ModelError("not a model file: the identifier PALM is missing")

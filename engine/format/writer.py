@@ -18,6 +18,7 @@ from palmkit.engine.format import (
     CHECKSUM_SIZE,
     CODED,
     CONTROL_FLOW,
+    ENCRYPTED,
     IDENTIFIER,
     NARROW_TYPES,
     ORDERED,
@@ -50,6 +51,7 @@ def save(
     path: str | os.PathLike[str],
     weights: str = "float32",
     plans: Sequence[ReadyPlan] = (),
+    key: bytes | None = None,
 ) -> None:
     """Write the graph to a file; the file is either the old one or the whole new one.
 
@@ -60,10 +62,13 @@ def save(
     is done when the file is loaded.
     plans: made from the graph as it is stored (see `stored`), for a loader that need not make
     them.
+    key: 32 bytes that the file is encrypted with.
     Raises ModelError, ShapeError or UnsupportedError if the graph is not one that `load` takes,
     OSError if the file cannot be written.
     """
     content = dumps(graph, weights, plans)
+    if key is not None:
+        content = _locked(content, key)
     target = Path(path)
     with replacing(target) as part, part.open("xb") as file:
         file.write(content)
@@ -122,6 +127,17 @@ def _finished(model: Any) -> bytes:
     except UnicodeEncodeError as error:
         raise ModelError(f"a name is not text: {error.object!r}") from None
     return bytes(builder.Output())
+
+
+def _locked(content: bytes, key: bytes) -> bytes:
+    """A file that says nothing but that it is encrypted, with the other one in it."""
+    from palmkit.engine.format.encryption import encrypted
+
+    model: Any = ModelT()
+    model.features = [ENCRYPTED]
+    tables = _finished(model)
+    outer = bytearray(tables) + bytes(align(len(tables)) - len(tables))
+    return sealed(outer + encrypted(content, key), len(tables))
 
 
 def _packed(tables: bytes, data: Data) -> Any:

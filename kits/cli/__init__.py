@@ -27,6 +27,7 @@ COMMANDS = (
     "rerank_train",
     "rerank_evaluate",
     "convert",
+    "compress",
     "info",
     "check",
     "show",
@@ -49,6 +50,7 @@ examples:
   palmkit gesture me.jpg --json            hands, and what they show
   palmkit rerank page.json --json          a page of items, by what the user did
   palmkit convert net.onnx -o net.palm     a model of another kind
+  palmkit compress net.onnx -o small.palm --data photos/ --max-loss 1%
   palmkit check net.palm --source net.onnx does it give the same numbers
   palmkit info net.palm                    what is in a model
   palmkit models list                      the models that are here

@@ -1,0 +1,43 @@
+"""How well a graph's outputs agree with the float model's: a metric where there is no truth."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+
+from palmkit.engine.ir import Array, Graph
+from palmkit.engine.model import Model
+
+
+class Agreement:
+    """1 less the relative error of the outputs, on samples; 1 where nothing differs."""
+
+    def __init__(self, source: Graph, samples: Sequence[Mapping[str, Array]]) -> None:
+        """source: the float model, whose outputs are right."""
+        self._samples = samples
+        model = Model(source)
+        self._expected = [model.run(sample) for sample in samples]
+        self._spread = {
+            name: _spread([each[name] for each in self._expected]) for name in source.outputs
+        }
+
+    def __call__(self, graph: Graph) -> float:
+        """The mean over the outputs of 1 - rms(difference) / rms(value - its mean), 0 at least."""
+        model = Model(graph)
+        squares = dict.fromkeys(self._spread, 0.0)
+        for sample, expected in zip(self._samples, self._expected, strict=True):
+            for name, value in model.run(sample).items():
+                difference = value.astype(np.float64) - expected[name].astype(np.float64)
+                squares[name] += float(np.mean(difference**2)) / len(self._samples)
+        scores = [
+            1 - np.sqrt(squares[name]) / spread if spread > 0 else float(squares[name] == 0)
+            for name, spread in self._spread.items()
+        ]
+        good = [score if np.isfinite(score) else 0.0 for score in scores]
+        return max(0.0, float(np.mean(good)))
+
+
+def _spread(values: Sequence[Array]) -> float:
+    everything = np.concatenate([value.astype(np.float64).ravel() for value in values])
+    return float(everything.std())

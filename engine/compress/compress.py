@@ -1,0 +1,236 @@
+"""A model made small or fast by all steps in turn, and taken up again where it was stopped."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.compress.agreement import Agreement
+from palmkit.engine.compress.observe import checked_samples
+from palmkit.engine.compress.pipeline import (
+    Evaluate,
+    Pipeline,
+    Progress,
+    Stage,
+    State,
+    Step,
+    Target,
+    loss,
+)
+from palmkit.engine.compress.steps import default_steps
+from palmkit.engine.errors import CompressionError, ModelError
+from palmkit.engine.format import encodings, reader, writer
+from palmkit.engine.ir import Array, Graph
+from palmkit.engine.model import Model
+from palmkit.engine.replacing import replacing
+
+_STAGES, _GRAPH = "stages.json", "model.palm"
+
+
+@dataclass(frozen=True)
+class Compressed:
+    """What came of it.
+
+    stages: the float model, then one for each step. baseline, metric: of the float model and of
+    this one; more is better.
+    """
+
+    graph: Graph
+    stages: Sequence[Stage]
+    baseline: float
+    metric: float
+
+    @property
+    def loss(self) -> float:
+        """How much of the baseline is lost; below 0: it got better."""
+        return loss(self.baseline, self.metric)
+
+    @property
+    def size_bytes(self) -> int:
+        """Of a file with the smallest weights, without plans."""
+        return self.stages[-1].size_bytes
+
+
+def compress(
+    graph: Graph,
+    samples: Iterable[Mapping[str, Array]],
+    evaluate: Evaluate | None = None,
+    *,
+    max_loss: float = 0.01,
+    max_bytes: int | None = None,
+    target: Target = "size",
+    steps: Sequence[Step] | None = None,
+    folder: Path | None = None,
+    seed: int = 0,
+    progress: Callable[[str, float, str], None] | None = None,
+) -> Compressed:
+    """Make a model small (or fast) and lose no more than is allowed.
+
+    samples: inputs of runs, name to array; 20 to 500 of what the model will see.
+    evaluate: the task's metric of a graph, more is better; left out, how well the outputs on the
+    samples agree with the float model's, 1 at best.
+    max_loss: how much of the float model's metric may be lost, 0.01 for one per cent.
+    max_bytes: the file must not be larger.
+    target: what to make small where the two are at odds: the file, or the time of a run.
+    steps: left out, all five of `default_steps`.
+    folder: keeps what is needed to go on after being stopped; with the same graph and options the
+    steps that are done are not done again.
+    progress: called with a step's name, its share that is done, and a few words.
+    Raises CompressionError if the samples cannot calibrate, if the float model's metric is no
+    finite number, and with the best that was reached if `max_bytes` is not. Write the graph by
+    `engine.save(graph, path, weights="smallest")`.
+    """
+    found = checked_samples(graph, samples)
+    if not 0 <= max_loss < 1:
+        raise ValueError(f"max_loss: expected 0 to 1, got {max_loss}")
+    judge = evaluate or Agreement(graph, found)
+    chosen = default_steps(target) if steps is None else steps
+    kept = None if folder is None else _Folder(folder, _key(graph, found, max_loss, target, chosen))
+    resumed = None if kept is None else kept.read()
+    baseline = resumed[2] if resumed else judge(graph)
+    if not np.isfinite(baseline) or baseline <= 0:
+        raise CompressionError(f"metric of the float model: expected above 0, got {baseline:g}")
+    state = State(
+        graph=resumed[0] if resumed else graph,
+        source=graph,
+        samples=found,
+        evaluate=judge,
+        baseline=baseline,
+        metric=resumed[1][-1].metric if resumed else baseline,
+        target=target,
+        seed=seed,
+        folder=folder,
+    )
+    pipeline = Pipeline(
+        steps=[_Told(step, progress) for step in chosen],
+        size=stored_sizes,
+        run_ms=lambda each: fastest_ms(each, found[0]),
+        finished=kept.write if kept else (lambda state, stages: None),
+    )
+    state, stages = pipeline.run(state, max_loss, resumed[1] if resumed else ())
+    result = Compressed(state.graph, stages, state.baseline, state.metric)
+    for step, stage in zip(chosen, stages[1:], strict=True):
+        if not stage.kept and getattr(step, "required", False):
+            reached = stage.error or f"it reaches {loss(baseline, stage.got):.2%}"
+            raise CompressionError(
+                f"{step.name}: cannot be had at a loss of {max_loss:.2%}: {reached}"
+            )
+    if max_bytes is not None and result.size_bytes > max_bytes:
+        raise CompressionError(
+            f"budget of {max_bytes:,} bytes at a loss of {max_loss:.2%}: cannot be kept; the best "
+            f"reached is {result.size_bytes:,} bytes at {result.loss:.2%}"
+        )
+    return result
+
+
+def without_data(graph: Graph, steps: Sequence[Step]) -> Compressed:
+    """The graph after steps that need no samples; nothing is measured, and no loss limits them."""
+
+    def unmeasured(graph: Graph) -> float:
+        return 1.0
+
+    state = State(graph, graph, (), unmeasured, baseline=1.0, metric=1.0)
+    state, stages = Pipeline(steps, stored_sizes).run(state, max_loss=0.0)
+    failed = [stage.error for stage in stages if stage.error]
+    if failed:
+        raise CompressionError(failed[0])
+    return Compressed(state.graph, stages, 1.0, 1.0)
+
+
+def stored_sizes(graph: Graph) -> tuple[int, Mapping[str, int]]:
+    """Bytes of the smallest file of a graph, without plans, and of each constant in it."""
+    content = writer.dumps(graph, "smallest")
+    sizes: dict[str, int] = {}
+    for constant in encodings.constants_of(content):
+        sizes[constant.name] = sizes.get(constant.name, 0) + constant.size_bytes
+    return len(content), sizes
+
+
+def fastest_ms(graph: Graph, inputs: Mapping[str, Array], runs: int = 7) -> float:
+    """Milliseconds of the fastest of some runs, on one thread."""
+    model = Model(graph)
+    times: list[float] = []
+    for _ in range(runs):
+        begin = time.perf_counter()
+        model.run(inputs)
+        times.append(time.perf_counter() - begin)
+    return min(times) * 1e3
+
+
+class _Told:
+    """A step that says how far it is."""
+
+    def __init__(self, step: Step, progress: Callable[[str, float, str], None] | None) -> None:
+        self.name, self.share = step.name, step.share
+        self.step, self.progress = step, progress
+
+    def apply(self, state: State) -> State:
+        if self.progress is None:
+            return self.step.apply(state)
+        tell = self.progress
+
+        def told(share: float, text: str) -> None:
+            tell(self.step.name, share, text)
+
+        each: Progress = told
+        told(0.0, "")
+        after = replace(self.step.apply(replace(state, progress=each)), progress=state.progress)
+        told(1.0, "")
+        return after
+
+
+def _key(
+    graph: Graph,
+    samples: Sequence[Mapping[str, Array]],
+    max_loss: float,
+    target: str,
+    steps: Sequence[Step],
+) -> str:
+    """Stands for all that the stages depend on, but for `evaluate`."""
+    digest = hashlib.sha256(writer.dumps(graph))
+    for sample in samples:
+        for name, value in sample.items():
+            digest.update(name.encode() + np.ascontiguousarray(value).tobytes())
+    digest.update(repr((max_loss, target, [repr(step) for step in steps])).encode())
+    return digest.hexdigest()
+
+
+@dataclass(frozen=True)
+class _Folder:
+    """Where a compression that was stopped is taken up again."""
+
+    path: Path
+    key: str
+
+    def read(self) -> tuple[Graph, list[Stage], float] | None:
+        """The graph, the stages and the baseline; None if nothing of this compression is there."""
+        try:
+            said = json.loads((self.path / _STAGES).read_text(encoding="utf-8"))
+            if said["key"] != self.key:
+                return None
+            kept: list[dict[str, Any]] = said["stages"]
+            stages = [replace(Stage(**each), notes=tuple(each["notes"])) for each in kept]
+            return reader.load(self.path / said["graph"]), stages, float(said["baseline"])
+        except (OSError, ValueError, KeyError, TypeError, ModelError):
+            return None
+
+    def write(self, state: State, stages: Sequence[Stage]) -> None:
+        """Keep what was done, whole or not at all."""
+        self.path.mkdir(parents=True, exist_ok=True)
+        name = f"{len(stages) - 1}-{_GRAPH}"
+        writer.save(state.graph, self.path / name, "smallest")
+        said = {
+            "key": self.key,
+            "graph": name,
+            "baseline": state.baseline,
+            "stages": [asdict(stage) for stage in stages],
+        }
+        with replacing(self.path / _STAGES) as part:
+            part.write_text(json.dumps(said), encoding="utf-8")

@@ -1,0 +1,136 @@
+"""Layers with constant weights, and what their inputs look like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from palmkit.engine.errors import CompressionError
+from palmkit.engine.ir import UNKNOWN, Array, Graph, Node
+from palmkit.engine.model import Model
+
+_CONVOLUTIONS = ("conv", "fused_conv")
+_FEWEST = 64
+# Rows of inputs that are looked at in one sample.
+_MOST_ROWS = 512
+
+
+@dataclass(frozen=True)
+class Layer:
+    """A node whose input 1 is constant weights; groups: of a convolution."""
+
+    node: Node
+    weight: str
+    groups: int
+
+    def as_groups(self, weight: Array) -> Array:
+        """float64[groups, outputs, k]: each output's weights, in the order of `moments`."""
+        if self.node.op == "conv_transpose":
+            cin, cout = weight.shape[:2]
+            each = weight.reshape(self.groups, cin // self.groups, cout, -1)
+            turned = each.transpose(0, 2, 3, 1)
+            return turned.reshape(self.groups, -1, cin // self.groups).astype(np.float64)
+        if self.node.op in _CONVOLUTIONS:
+            rows = weight.reshape(self.groups, weight.shape[0] // self.groups, -1)
+            return rows.astype(np.float64)
+        rows = weight if self.node.attrs.get("transB", 0) else weight.T
+        return rows[None].astype(np.float64)
+
+    def from_groups(self, rows: Array, shape: tuple[int, ...]) -> Array:
+        """The weights of `as_groups` in their own shape."""
+        if self.node.op == "conv_transpose":
+            cin, cout = shape[:2]
+            back = rows.reshape(self.groups, cout, -1, cin // self.groups).transpose(0, 3, 1, 2)
+            return back.reshape(shape)
+        if self.node.op in _CONVOLUTIONS:
+            return rows.reshape(shape)
+        matrix: Array = rows[0]
+        return matrix if self.node.attrs.get("transB", 0) else matrix.T
+
+
+def find_layers(graph: Graph) -> list[Layer]:
+    """Convolutions and matrix products with constant float32 weights that one node alone reads."""
+    readers: dict[str, int] = {}
+    for node in graph.nodes:
+        for name in node.inputs:
+            readers[name] = readers.get(name, 0) + 1
+    found: list[Layer] = []
+    for node in graph.nodes:
+        if node.op not in (*_CONVOLUTIONS, "conv_transpose", "gemm", "matmul"):
+            continue
+        name = node.inputs[1]
+        weight = graph.constants.get(name)
+        if weight is None or weight.dtype != np.float32 or weight.size < _FEWEST:
+            continue
+        is_matrix = node.op in ("gemm", "matmul")
+        if readers[name] > 1 or (is_matrix and (weight.ndim != 2 or node.attrs.get("transA", 0))):
+            continue
+        if not np.isfinite(weight).all():
+            raise CompressionError(f"weights {name}: expected finite numbers")
+        groups: Any = node.attrs.get("group", 1)
+        found.append(Layer(node, name, 1 if is_matrix else int(groups)))
+    return found
+
+
+def moments(
+    graph: Graph, layers: Sequence[Layer], samples: Sequence[Mapping[str, Array]]
+) -> dict[str, Array]:
+    """For each layer's weight float64[groups, k, k]: the mean of x x^T over what it multiplies.
+
+    Of transposed convolutions, and of kernels and strides that are not plain: the unit matrix.
+    """
+    names = list(dict.fromkeys(layer.node.inputs[0] for layer in layers))
+    inside = [name for name in names if name not in graph.inputs]
+    model = Model(replace(graph, outputs=dict.fromkeys(inside, UNKNOWN)))
+    sums: dict[str, Array] = {}
+    rng = np.random.default_rng(0)
+    for sample in samples:
+        values = {**sample, **(model.run(sample) if inside else {})}
+        for layer in layers:
+            weight = graph.constants[layer.weight]
+            rows = _rows(layer, weight, values[layer.node.inputs[0]], rng)
+            product = np.matmul(rows.transpose(0, 2, 1), rows) / rows.shape[1]
+            sums[layer.weight] = sums.get(layer.weight, 0.0) + product / len(samples)
+    return sums
+
+
+def _rows(layer: Layer, weight: Array, x: Array, rng: np.random.Generator) -> Array:
+    """float64[groups, n, k]: some of the vectors that an output's weights are multiplied by."""
+    if layer.node.op in ("gemm", "matmul"):
+        flat = x.reshape(-1, x.shape[-1])
+        return _some(flat, rng)[None].astype(np.float64)
+    groups = layer.groups
+    channels = x.shape[1] // groups
+    if layer.node.op == "conv_transpose":
+        flat = np.moveaxis(x, 1, -1).reshape(-1, x.shape[1])
+        split = _some(flat, rng).reshape(-1, groups, channels)
+        return split.transpose(1, 0, 2).astype(np.float64)
+    if x.ndim != 4:
+        return np.eye(channels * int(np.prod(weight.shape[2:])))[None].repeat(groups, 0)
+    height, width = weight.shape[2:]
+    rates: Any = layer.node.attrs.get("dilations", (1, 1))
+    padded = np.pad(x, ((0, 0), (0, 0), (height // 2,) * 2, (width // 2,) * 2))
+    most_y = padded.shape[2] - (height - 1) * rates[0]
+    most_x = padded.shape[3] - (width - 1) * rates[1]
+    if most_y < 1 or most_x < 1:
+        return np.eye(channels * height * width)[None].repeat(groups, 0)
+    places = most_y * most_x
+    chosen = rng.permutation(places)[:_MOST_ROWS]
+    ys, xs = chosen // most_x, chosen % most_x
+    patches = [
+        padded[0][:, ys + dy * rates[0], xs + dx * rates[1]]
+        for dy in range(height)
+        for dx in range(width)
+    ]
+    # [kernel, channels, n] to [groups, n, channels of the group * kernel]
+    stacked = np.stack(patches).reshape(height * width, groups, channels, -1)
+    return stacked.transpose(1, 3, 2, 0).reshape(groups, len(chosen), -1).astype(np.float64)
+
+
+def _some(rows: Array, rng: np.random.Generator) -> Array:
+    if len(rows) <= _MOST_ROWS:
+        return rows
+    return rows[rng.choice(len(rows), _MOST_ROWS, replace=False)]

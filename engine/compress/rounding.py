@@ -1,0 +1,162 @@
+"""Weights on a grid: computed in float32, stored in few bits each.
+
+A layer's weights become multiples of one step, so that an entropy coder stores them in a few bits;
+a wider step is fewer bits and more error. Rounded one after the other, with what the rounding of
+one does to the outputs on the samples made good by those that follow (E. Frantar et al.: GPTQ,
+2023; B. Hassibi and D. Stork: Optimal Brain Surgeon, 1993). How wide each layer's step may be
+follows from what its error does to the outputs of the whole model.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import log2
+
+import numpy as np
+
+from palmkit.engine.compress.agreement import Agreement
+from palmkit.engine.compress.layers import Layer, find_layers, moments
+from palmkit.engine.compress.pipeline import Progress, State
+from palmkit.engine.errors import CompressionError
+from palmkit.engine.ir import Array, Graph
+
+MOST_LEVEL = 127
+# Of the size of an output's weights; a weight then takes some 5 bits.
+_PROBE = 0.12
+# Wider steps make most weights zero, which alone may do nothing and together does.
+_WIDEST = 1.0
+# Beyond that error grows no more with the step.
+_MOST_PROBED = 0.1
+_DAMPING = 0.01
+
+
+@dataclass
+class WeightRounding:
+    """Each layer's weights in as few bits as the loss allows.
+
+    tries: graphs that are measured while the width of the steps is searched.
+    """
+
+    name: str = "quantization"
+    share: float = 3.0
+    tries: int = 7
+    most_samples: int = 32
+
+    def apply(self, state: State) -> State:
+        """Search the widest steps whose metric is not below the floor."""
+        samples = state.samples[: self.most_samples]
+        layers = find_layers(state.graph)
+        if not layers:
+            raise CompressionError("no layer with constant weights to round")
+        state.progress(0.0, "what each layer sees")
+        seen = moments(state.graph, layers, samples)
+        widths = layer_steps(state.graph, layers, samples[:8], seen, state.progress)
+        low, high = -4.0, 5.0
+        best: Graph | None = None
+        for number in range(self.tries):
+            middle = (low + high) / 2
+            scale = 2.0**middle
+            state.progress(0.3 + 0.7 * number / self.tries, f"steps of {scale:.3g} times")
+            tried = rounded(state.graph, layers, {k: v * scale for k, v in widths.items()}, seen)
+            if state.allows(tried):
+                best, low = tried, middle
+            else:
+                high = middle
+        if best is None:
+            return state.noted("rounding any further than the finest steps loses too much")
+        bits = {layer.weight: _entropy_bits(best.constants[layer.weight]) for layer in layers}
+        return replace(state, graph=best).noted(
+            *(f"{name}: {bits[name]:.2f} bits a weight" for name in bits)
+        )
+
+
+def layer_steps(
+    graph: Graph,
+    layers: Sequence[Layer],
+    samples: Sequence[Mapping[str, Array]],
+    seen: Mapping[str, Array],
+    progress: Progress,
+) -> dict[str, float]:
+    """A step for each layer, such that a bit more or less anywhere costs the same error.
+
+    With an error of s * step^2 in the outputs and n * log2(1 / step) bits the sum of both is least
+    where step^2 is in proportion to n / s. s is measured: each layer alone is rounded.
+    """
+    agreement = Agreement(graph, samples)
+    steps: dict[str, float] = {}
+    for number, layer in enumerate(layers):
+        progress(0.3 * number / len(layers), f"how much {layer.node.outputs[0]} matters")
+        probe, error = 4 * _PROBE, 1.0
+        while error > _MOST_PROBED and probe > _PROBE / 100:
+            probe /= 4
+            alone = rounded(graph, [layer], {layer.weight: probe}, seen)
+            error = max(1e-6, 1 - agreement(alone))
+        steps[layer.weight] = probe * float(np.sqrt(graph.constants[layer.weight].size)) / error
+    unit = float(np.median(list(steps.values())))
+    return {name: _PROBE * step / unit for name, step in steps.items()}
+
+
+def rounded(
+    graph: Graph, layers: Sequence[Layer], steps: Mapping[str, float], seen: Mapping[str, Array]
+) -> Graph:
+    """The graph with the weights of these layers on grids of these steps.
+
+    A layer that would need more than MOST_LEVEL steps each way stays as it is.
+
+    seen: for each weight the second moments of what its inputs are, as `moments` gives them.
+    """
+    constants = dict(graph.constants)
+    for layer in layers:
+        weight = graph.constants[layer.weight]
+        groups = layer.as_groups(weight)
+        grid = _grid(groups, min(steps[layer.weight], _WIDEST))
+        if (np.abs(groups) > MOST_LEVEL * grid).any():
+            continue
+        levels = _levels(groups / grid, seen[layer.weight])
+        whole = layer.from_groups(levels, weight.shape).astype(np.float32)
+        constants[layer.weight] = whole * layer.from_groups(
+            np.broadcast_to(grid, levels.shape), weight.shape
+        ).astype(np.float32)
+    return replace(graph, constants=constants)
+
+
+def _grid(groups: Array, step: float) -> Array:
+    """float64[g, rows, 1]: the step of each output, `step` times its size, a power of sqrt(2).
+
+    Few different ones, in float16, take hardly any room.
+    """
+    wanted = np.sqrt(np.mean(groups**2, axis=2, keepdims=True)) * step
+    wanted = np.where(wanted > 0, wanted, 1.0)
+    return np.exp2(np.ceil(2 * np.log2(wanted) - 0.5) / 2).astype(np.float16).astype(np.float64)
+
+
+def _levels(groups: Array, hessians: Array) -> Array:
+    """float64[g, rows, k] rounded column by column; hessians: float64[g, k, k]."""
+    return np.stack([_rounded_rows(*each) for each in zip(groups, hessians, strict=True)])
+
+
+def _rounded_rows(rows: Array, hessian: Array) -> Array:
+    """float64[n, k] rounded to whole numbers; later columns take up the error of earlier ones."""
+    count = rows.shape[1]
+    left = rows.astype(np.float64).copy()
+    levels = np.clip(np.rint(left), -MOST_LEVEL, MOST_LEVEL)
+    mean = float(np.trace(hessian)) / count
+    if count == 1 or not mean > 0:
+        return levels
+    # The most important first: what comes last has nobody to take up its error.
+    order = np.argsort(-np.diag(hessian), kind="stable")
+    damped = hessian[np.ix_(order, order)] + np.eye(count) * (_DAMPING * mean)
+    upper: Array = np.transpose(np.linalg.cholesky(np.asarray(np.linalg.inv(damped))))
+    left = left[:, order]
+    for column in range(count):
+        whole = np.clip(np.rint(left[:, column]), -MOST_LEVEL, MOST_LEVEL)
+        levels[:, order[column]] = whole
+        error = (left[:, column] - whole) / upper[column, column]
+        left[:, column + 1 :] -= np.outer(error, upper[column, column + 1 :])
+    return levels
+
+
+def _entropy_bits(values: Array) -> float:
+    counts = np.unique(values, return_counts=True)[1]
+    return float(sum(-n / values.size * log2(n / values.size) for n in counts))

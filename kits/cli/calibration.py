@@ -1,0 +1,142 @@
+"""Inputs for a model from a folder of the user's: pictures, or arrays."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine import Graph, Model
+from palmkit.engine.errors import CompressionError, PalmError
+from palmkit.kits import image
+from palmkit.kits.cli.inputs import gather
+from palmkit.kits.image import Image
+
+_Sample = dict[str, NDArray[Any]]
+
+
+@dataclass(frozen=True)
+class Files:
+    """Pictures or .npz files of a folder, the same ones each time."""
+
+    folder: Path
+    paths: Sequence[Path]
+
+    @property
+    def classes(self) -> list[str]:
+        """The folders in it, if every file lies in one."""
+        below = [path.relative_to(self.folder).parts for path in self.paths]
+        return sorted({parts[0] for parts in below}) if all(len(p) > 1 for p in below) else []
+
+
+def find(folder: Path, most: int, seed: int = 0) -> Files:
+    """At most that many files, chosen by chance; arrays if there are any, else pictures.
+
+    Raises CompressionError if the folder is none or has neither.
+    """
+    if not folder.is_dir():
+        raise CompressionError(f"data: not a folder: {folder}")
+    paths = sorted(folder.rglob("*.npz"))
+    if not paths:
+        inputs, _ = gather([str(folder)])
+        paths = sorted(each.path for each in inputs if not each.is_video)
+    if not paths:
+        raise CompressionError(f"data: neither a picture nor an .npz file in {folder}")
+    chosen = random.Random(seed).sample(paths, min(most, len(paths)))
+    return Files(folder, chosen)
+
+
+def pictures(files: Files, told: Callable[[], object]) -> list[Image]:
+    """The pictures; what is none is left out. CompressionError if none is left."""
+    found: list[Image] = []
+    for path in files.paths:
+        told()
+        try:
+            found.append(image.read_image(path))
+        except PalmError:
+            continue
+    if not found:
+        raise CompressionError(f"data: no file in {files.folder} is a picture that can be read")
+    return found
+
+
+def samples(
+    files: Files, graph: Graph, span: tuple[float, float], told: Callable[[], object]
+) -> tuple[list[_Sample], list[str]]:
+    """An input for each file, and the class it is of: the first folder below the one given.
+
+    span: what 0 and 255 become in an input of floats.
+    Raises CompressionError if the model takes something else than one picture.
+    """
+    found: list[_Sample] = []
+    labels: list[str] = []
+    for path in files.paths:
+        told()
+        try:
+            found.append(_sample(path, graph, span))
+        except (PalmError, OSError, ValueError) as error:
+            if isinstance(error, CompressionError):
+                raise
+            continue
+        labels.append(path.relative_to(files.folder).parts[0])
+    if not found:
+        raise CompressionError(f"data: no file in {files.folder} can be read")
+    return found, labels
+
+
+class Accuracy:
+    """The share of samples whose greatest output is that of their class, in order of the names."""
+
+    def __init__(self, found: Sequence[_Sample], labels: Sequence[str]) -> None:
+        """labels: of each sample the name of its class; all classes are among them."""
+        names = sorted(set(labels))
+        self._samples = found
+        self._classes = [names.index(label) for label in labels]
+
+    def __call__(self, graph: Graph) -> float:
+        """0 to 1."""
+        model = Model(graph)
+        right = 0
+        for sample, wanted in zip(self._samples, self._classes, strict=True):
+            (scores,) = model.run(sample).values()
+            right += int(np.argmax(scores)) == wanted
+        return right / len(self._samples)
+
+
+def classes_of(graph: Graph) -> int | None:
+    """How many classes a model tells apart: the last dim of its one output [1, n]."""
+    if len(graph.outputs) != 1:
+        return None
+    (type,) = graph.outputs.values()
+    last = type.shape[-1] if len(type.shape) == 2 else None
+    return last if isinstance(last, int) and last > 1 else None
+
+
+def _sample(path: Path, graph: Graph, span: tuple[float, float]) -> _Sample:
+    if path.suffix == ".npz":
+        with np.load(path) as arrays:
+            return {name: arrays[name] for name in arrays.files}
+    if len(graph.inputs) != 1:
+        raise CompressionError(
+            f"data: the model takes {', '.join(graph.inputs)}, not one picture: expected .npz files"
+        )
+    ((name, type),) = graph.inputs.items()
+    dims = [dim if isinstance(dim, int) else 1 for dim in type.shape]
+    if len(dims) != 4 or 3 not in (dims[1], dims[3]) or type.dtype not in ("float32", "uint8"):
+        raise CompressionError(f"data: input {name} is no picture, {type}: expected .npz files")
+    first = dims[3] != 3
+    height, width = (dims[2], dims[3]) if first else (dims[1], dims[2])
+    if height < 2 or width < 2:
+        raise CompressionError(f"data: input {name} has an open size: see --input-shape: {type}")
+    picture = image.resize(image.read_image(path), height, width)
+    value = picture[None].transpose(0, 3, 1, 2) if first else picture[None]
+    if type.dtype == "uint8":
+        return {name: np.ascontiguousarray(value)}
+    low, high = span
+    scaled = value.astype(np.float32) * np.float32((high - low) / 255) + np.float32(low)
+    return {name: np.ascontiguousarray(scaled)}
