@@ -37,7 +37,9 @@ def _centres(ordered: Array, count: int) -> Array:
     if unique.size <= count:
         return unique
     sums = np.concatenate([[0.0], np.cumsum(ordered)])
-    centres: Array = ordered[0] + np.arange(count) * ((ordered[-1] - ordered[0]) / (count - 1))
+    centres: Array = ordered[0] + np.arange(count) * (
+        (ordered[-1] - ordered[0]) / max(1, count - 1)
+    )
     for _ in range(_ROUNDS):
         borders = (centres[1:] + centres[:-1]) / 2
         ends = np.concatenate([[0], np.searchsorted(ordered, borders), [ordered.size]])

@@ -147,7 +147,8 @@ def _rounded_rows(rows: Array, hessian: Array) -> Array:
     # The most important first: what comes last has nobody to take up its error.
     order = np.argsort(-np.diag(hessian), kind="stable")
     damped = hessian[np.ix_(order, order)] + np.eye(count) * (_DAMPING * mean)
-    upper: Array = np.transpose(np.linalg.cholesky(np.asarray(np.linalg.inv(damped))))
+    inverse: Array = np.asarray(np.linalg.solve(damped, np.eye(count)), np.float64)
+    upper = np.linalg.cholesky(inverse).transpose()
     left = left[:, order]
     for column in range(count):
         whole = np.clip(np.rint(left[:, column]), -MOST_LEVEL, MOST_LEVEL)

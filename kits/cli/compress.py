@@ -148,7 +148,7 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     key = _key(options.key_file)
     target = Path(options.output)
-    with progress_bar(1000, "‰", options.quiet or options.json) as bar:
+    with progress_bar(1000, "", options.quiet or options.json) as bar:
         bar.set_description("read")
         graph = model_files.read(options)
         result = _compressed(options, graph, bar)

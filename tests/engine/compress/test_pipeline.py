@@ -29,7 +29,8 @@ def network(seed: int = 0) -> Graph:
     rng = np.random.default_rng(seed)
 
     def weights(*shape: int) -> Array:
-        return (rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))).astype(np.float32)
+        values: Array = rng.normal(size=shape) / np.sqrt(np.prod(shape[1:]))
+        return values.astype(np.float32)
 
     return Graph(
         inputs={"image": Type("float32", (1, 3, 16, 16))},
