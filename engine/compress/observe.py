@@ -18,14 +18,15 @@ class Observation:
     """One value over all samples.
 
     lows, highs: the least and the greatest number in each sample.
-    channel_means: float64[c], the mean of each channel (axis 1) over all samples and places; empty
-    for a value without one.
+    channel_means, channel_reach: float64[c], of each channel (axis 1) the mean over all samples and
+    places, and the greatest distance from zero; empty for a value without channels.
     """
 
     lows: list[float] = field(default_factory=list[float])
     highs: list[float] = field(default_factory=list[float])
     histogram: Histogram = field(default_factory=Histogram)
     channel_means: Array = field(default_factory=lambda: np.zeros(0))
+    channel_reach: Array = field(default_factory=lambda: np.zeros(0))
 
     @property
     def low(self) -> float:
@@ -46,7 +47,8 @@ class Observation:
             rest = tuple(axis for axis in range(value.ndim) if axis != 1)
             means = value.mean(rest, dtype=np.float64)
             if not self.channel_means.size:
-                self.channel_means = np.zeros_like(means)
+                self.channel_means, self.channel_reach = np.zeros((2, len(means)))
+            self.channel_reach = np.maximum(self.channel_reach, np.abs(value).max(rest))
             self.channel_means += (means - self.channel_means) / len(self.lows)
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 
+from palmkit.engine.compress.bias_correction import correct_biases
+from palmkit.engine.compress.equalise import equalise
 from palmkit.engine.compress.observe import checked_samples, observe
 from palmkit.engine.compress.placement import Placement, data_inputs, place
 from palmkit.engine.compress.ranges import METHODS, Range, ranges_of
@@ -32,6 +34,8 @@ def quantize(
     *,
     method: str = "kl",
     weights: str = "max",
+    equalised: bool = True,
+    corrected: bool = True,
     keep: Collection[str] = (),
 ) -> Graph:
     """The graph with integer layers between quantize_linear and dequantize_linear nodes.
@@ -42,6 +46,8 @@ def quantize(
     samples: by input name an array each, as the model takes them; 20 to 500 are usual.
     method: how the range of an activation is chosen, one of ranges.METHODS. Graph inputs keep all
     of their range. weights: how the scale of weights is, one of weights.WEIGHT_METHODS.
+    equalised: channels get like ranges first (equalise). corrected: biases make up for the mean
+    error of the rounded weights (bias_correction).
     keep: nodes that stay float, by name or first output in the optimised graph.
     Raises QuantizationError for samples that do not fit or cannot calibrate, for weights or values
     that are not finite, and if no layer can be quantized.
@@ -54,6 +60,11 @@ def quantize(
     found = checked_samples(plain, samples)
     placement = place(plain, keep)
     seen = observe(plain, found, placement.values)
+    if equalised:
+        plain = equalise(plain, seen)
+        seen = observe(plain, found, placement.values)
+    if corrected:
+        plain = correct_biases(plain, placement, seen, weights)
     return write(plain, placement, ranges_of(placement, seen, method), weights)
 
 

@@ -1,5 +1,8 @@
 """Train the shipped face mesh on in the arithmetic of integers, so that it ships as int8.
 
+The float network teaches: its last layers were fitted to pictures as they are (refit), which the
+labels of bent and disturbed faces would undo.
+
 `python -m palmkit.models.face_mesh.quantized PACK MODEL OUT` goes on from OUT/checkpoint.pt where
 there is one and writes OUT/face_mesh.palm.
 """
@@ -26,7 +29,7 @@ from palmkit.models.training.quantized import (
 )
 
 # How near to pictures as they are the crops are drawn, 0..1.
-EASE = 0.7
+EASE = 1.0
 
 
 class QuantizedMesh(nn.Module):
@@ -57,6 +60,7 @@ class QuantizedMeshTrainer(MeshTrainer):
         self.fast = False
         self.composer = Composer(bank, network.levels.graph.inputs["image"].dims[1])
         self.weight = importance(bank.device)
+        self.teacher = QuantizedMesh(network.levels.float_network())
 
     @property
     def progress(self) -> float:
@@ -65,8 +69,17 @@ class QuantizedMeshTrainer(MeshTrainer):
 
     def loss(self) -> tuple[Tensor, Tensor]:
         """One batch."""
-        batch: Batch = self.composer.compose(self.recipe.batch, EASE)
+        with torch.no_grad():
+            batch: Batch = self.composer.compose(self.recipe.batch, EASE)
+            batch = taught(batch, self.teacher(batch.images))
         return self.forward(batch)
+
+
+def taught(batch: Batch, word: Prediction) -> Batch:
+    """A batch with the float network's word in place of the labels."""
+    return batch._replace(
+        points=word.points, visibility=word.visibility.sigmoid(), trust=torch.ones_like(batch.trust)
+    )
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

@@ -226,23 +226,21 @@ class FakeQuantized(nn.Module):
         if node.op in ("gemm", "matmul") and output_axis(node) == 1:
             weights = weights.T
         levels, scales = weight_levels(weights, bias, x.scale)
-        shape = (-1, *[1] * (weights.dim() - 1))
-        whole_bias, unit = None, x.scale * scales
+        whole_bias = None
         if bias is not None:
-            whole_bias = whole(bias.reshape(-1).double() / unit.double())
-        if target is None:
-            real_bias = None if whole_bias is None else whole_bias.float() * unit
-            y = _product(node, x.real(), levels.float() * scales.reshape(shape), real_bias)
-            if len(data) > 1:
-                y = y + data[1].real()
-            return activate(y, node)
+            unit = (x.scale * scales).double()
+            whole_bias = whole(bias.reshape(-1).double() / unit)
         kind = torch.float32 if self.training else torch.float64
         if whole_bias is not None:
             whole_bias = whole_bias.to(kind)
         sums = _product(node, (x.levels - x.zero).to(kind), levels.to(kind), whole_bias).float()
+        products = x.scale.double() * scales.double()
+        along = (-1,) if sums.dim() != 4 else (-1, 1, 1)
+        if target is None:
+            y = sums * products.float().reshape(along)
+            return activate(y if len(data) == 1 else y + data[1].real(), node)
         scale, zero = steps[target.owner]
-        factor = (x.scale.double() * scales.double() / scale.double()).float()
-        v = sums * (factor if sums.dim() != 4 else factor.reshape(-1, 1, 1))
+        v = sums * (products / scale.double()).float().reshape(along)
         if len(data) > 1:
             v = v + (data[1].levels - data[1].zero) * (data[1].scale / scale)
         least, most = _bounds(target, scale, zero)
@@ -253,6 +251,7 @@ def calibrated(
     graph: Graph, samples: Iterable[Mapping[str, Array]], method: str = "kl"
 ) -> FakeQuantized:
     """A float graph with the ranges of `quantize`; arguments and errors as there."""
+    from palmkit.engine.compress.equalise import equalise
     from palmkit.engine.compress.observe import checked_samples, observe
     from palmkit.engine.compress.placement import place
     from palmkit.engine.compress.quantize import prepare
@@ -261,6 +260,7 @@ def calibrated(
     plain = prepare(graph)
     found = checked_samples(plain, samples)
     placement = place(plain)
+    plain = equalise(plain, observe(plain, found, placement.values))
     seen = observe(plain, found, placement.values)
     return FakeQuantized(plain, placement, ranges_of(placement, seen, method))
 

@@ -129,6 +129,6 @@ def test_training_brings_the_levels_nearer_to_the_float_network() -> None:
 
 def test_whole_rounds_ties_to_even_with_gradient_one() -> None:
     x = torch.tensor([0.5, 1.5, -2.5, 0.4999], requires_grad=True)
-    whole(x).sum().backward()
+    whole(x).sum().backward()  # type: ignore[no-untyped-call]
     assert whole(x).tolist() == [0.0, 2.0, -2.0, 0.0]
     assert x.grad.tolist() == [1.0] * 4

@@ -1,0 +1,53 @@
+"""Take the mean error that rounded weights make out of the biases.
+
+Nagel et al. 2019, Data-Free Quantization Through Weight Equalization and Bias Correction, section
+4.2: rounding W to W' shifts the mean of a layer's sums by (W' - W) E[x]. E[x] is measured here, on
+the calibration samples, one mean a channel.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import numpy as np
+
+from palmkit.engine.compress.observe import Observation
+from palmkit.engine.compress.placement import LAYERS, Placement
+from palmkit.engine.compress.weights import as_rows, levels_of, output_axis, weight_scales
+from palmkit.engine.ir import Graph, Node, fresh_name, value_names
+
+
+def correct_biases(
+    graph: Graph, placement: Placement, seen: Mapping[str, Observation], weights: str = "max"
+) -> Graph:
+    """A prepared graph whose integer layers keep the means of their sums.
+
+    Layers without a bias stay as they are. seen: of the placement's values, in this graph.
+    """
+    taken = value_names(graph)
+    constants = dict(graph.constants)
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        is_layer = node.op in LAYERS and node.outputs[0] in placement.nodes
+        bias_name = node.inputs[2] if is_layer and len(node.inputs) > 2 else ""
+        means = seen[node.inputs[0]].channel_means if bias_name else np.zeros(0)
+        if not means.size:
+            nodes.append(node)
+            continue
+        rows = as_rows(graph.constants[node.inputs[1]], output_axis(node))
+        scales = weight_scales(rows, None, 1.0, weights)
+        error = levels_of(rows, scales) * scales.astype(np.float64)[:, None] - rows
+        # Each group of outputs reads channels of its own.
+        groups: object = node.attrs.get("group", 1)
+        assert isinstance(groups, int)
+        inputs = means.reshape(groups, -1).repeat(len(rows) // groups, 0)
+        shift = (error.reshape(*inputs.shape, -1).sum(2) * inputs).sum(1)
+        bias = graph.constants[bias_name]
+        name = fresh_name(taken, f"{bias_name}.corrected")
+        constants[name] = (bias - shift.reshape(bias.shape)).astype(np.float32)
+        constants[name].flags.writeable = False
+        nodes.append(replace(node, inputs=(*node.inputs[:2], name, *node.inputs[3:])))
+    read = {name for node in nodes for name in node.inputs} | {*graph.outputs}
+    kept = {name: value for name, value in constants.items() if name in read}
+    return graph.with_nodes(tuple(nodes), kept)

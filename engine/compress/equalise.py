@@ -1,0 +1,158 @@
+"""Give the channels of a value like ranges, by scales that the layers round it undo.
+
+Nagel et al. 2019, Data-Free Quantization Through Weight Equalization and Bias Correction, section
+4.1: relu(x / s) = relu(x) / s for s > 0, so a channel can be made smaller in the layer that writes
+it and larger in those that read it. Here the scales hang on the values, too, which are measured
+(Xiao et al. 2023, SmoothQuant): s = sqrt(range of the channel / weights that read it). Values that
+are added, resized or pooled into one another share their channels' scales.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from palmkit.engine.compress.observe import Observation
+from palmkit.engine.ir import Array, Graph, Node
+
+_LAYERS = ("conv", "fused_conv")
+# What passes every channel's scale on.
+_TYING = ("relu", "add", "resize", "max_pool", "average_pool", "global_average_pool")
+_MOST = 16.0
+
+
+@dataclass
+class _Group:
+    """Values that share their channels' scales, the layers that write them and that read them."""
+
+    values: set[str] = field(default_factory=set[str])
+    writers: list[Node] = field(default_factory=list[Node])
+    readers: list[Node] = field(default_factory=list[Node])
+
+
+def equalise(graph: Graph, seen: Mapping[str, Observation]) -> Graph:
+    """The same prepared graph up to rounding, its channels of like ranges.
+
+    seen: values of this graph; those that were not observed do not count.
+    """
+    constants = dict(graph.constants)
+    for group in _groups(graph):
+        scales = _scales(group, seen, constants)
+        if scales is None:
+            continue
+        for node in group.writers:
+            for name in node.inputs[1:3]:
+                if name:
+                    shape = (-1, *[1] * (constants[name].ndim - 1))
+                    constants[name] = _frozen(constants[name] / scales.reshape(shape))
+        for node in group.readers:
+            name = node.inputs[1]
+            if _is_depthwise(node, constants):
+                by = scales.reshape(-1, 1, 1, 1)
+            else:
+                by = scales.reshape(1, -1, 1, 1)
+            constants[name] = _frozen(constants[name] * by)
+    return graph.with_nodes(graph.nodes, constants)
+
+
+def _frozen(value: Array) -> Array:
+    value = value.astype(np.float32)
+    value.flags.writeable = False
+    return value
+
+
+def _groups(graph: Graph) -> list[_Group]:
+    """Those in which everybody can take part."""
+    parents: dict[str, str] = {}
+
+    def root(name: str) -> str:
+        while parents.setdefault(name, name) != name:
+            name = parents[name]
+        return name
+
+    bad: set[str] = {*graph.inputs, *graph.outputs}
+    uses: dict[str, int] = {}
+    for node in graph.nodes:
+        for name in node.inputs[1:3] if node.op in _LAYERS else ():
+            uses[name] = uses.get(name, 0) + 1
+    writers: list[tuple[str, Node]] = []
+    readers: list[tuple[str, Node]] = []
+    for node in graph.nodes:
+        y = node.outputs[0]
+        if node.op in _LAYERS and _can_scale(node, graph, uses):
+            readers.append((node.inputs[0], node))
+            writers.append((y, node))
+            if len(node.inputs) > 3 and node.inputs[3]:
+                parents[root(node.inputs[3])] = root(y)
+        elif node.op in _TYING and _ties(node, graph):
+            for name in node.inputs[: 2 if node.op == "add" else 1]:
+                parents[root(name)] = root(y)
+        else:
+            bad.update((*filter(None, node.inputs), *node.outputs))
+    found: dict[str, _Group] = {}
+    for name, node in writers:
+        found.setdefault(root(name), _Group()).writers.append(node)
+    for name, node in readers:
+        found.setdefault(root(name), _Group()).readers.append(node)
+    for name in list(parents):
+        found.setdefault(root(name), _Group()).values.add(name)
+    for name, _ in (*writers, *readers):
+        found[root(name)].values.add(name)
+    return [g for g in found.values() if g.writers and g.readers and not g.values & bad]
+
+
+def _can_scale(node: Node, graph: Graph, uses: Mapping[str, int]) -> bool:
+    """Constant weights of its own, and an activation that lets scales through."""
+    weights = graph.constants.get(node.inputs[1])
+    bias = node.inputs[2] if len(node.inputs) > 2 else ""
+    if weights is None or weights.ndim != 4 or (bias and bias not in graph.constants):
+        return False
+    if any(uses[name] > 1 for name in node.inputs[1:3] if name):
+        return False
+    if node.attrs.get("group", 1) != 1 and not _is_depthwise(node, graph.constants):
+        return False
+    if node.attrs.get("activation", "") == "clip":
+        return node.attrs["activation_params"] == (0.0, float("inf"))
+    return not node.attrs.get("activation")
+
+
+def _is_depthwise(node: Node, constants: Mapping[str, Array]) -> bool:
+    shape = constants[node.inputs[1]].shape
+    return node.attrs.get("group", 1) == shape[0] and shape[1] == 1 and shape[0] > 1
+
+
+def _ties(node: Node, graph: Graph) -> bool:
+    if node.op == "add":
+        return not any(name in graph.constants for name in node.inputs)
+    return node.op != "resize" or not node.attrs.get("axes")
+
+
+def _scales(
+    group: _Group, seen: Mapping[str, Observation], constants: Mapping[str, Array]
+) -> Array | None:
+    """float64[c] by which the values shrink; None where it is not known."""
+    counts = {constants[node.inputs[1]].shape[0] for node in group.writers}
+    reaches = [seen[name].channel_reach for name in group.values if name in seen]
+    if len(counts) != 1 or not reaches or any(each.size not in counts for each in reaches):
+        return None
+    reach = np.max(reaches, axis=0)
+    weights = np.zeros_like(reach)
+    for node in group.readers:
+        value = np.abs(constants[node.inputs[1]].astype(np.float64))
+        if _is_depthwise(node, constants):
+            continue
+        if value.shape[1] != reach.size:
+            return None
+        columns = value.max((0, 2, 3))
+        weights = np.maximum(weights, columns / max(columns.max(), 1e-12))
+    if not weights.any():
+        weights = 1 / np.maximum(reach, 1e-12)
+    alive = (reach > 1e-6 * reach.max()) & (weights > 1e-6 * weights.max())
+    if not alive.any():
+        return None
+    scales = np.ones_like(reach)
+    scales[alive] = np.sqrt(reach[alive] / weights[alive])
+    scales[alive] /= np.exp(np.log(scales[alive]).mean())
+    return np.asarray(np.clip(scales, 1 / _MOST, _MOST))
