@@ -231,7 +231,7 @@ class NeuronPruning:
     method: ChannelMethod = "response"
     part: float = 0.12
     most: float = 0.7
-    steps: int = 200
+    steps: int = 120
     rate: float = 3e-4
 
     def apply(self, state: State) -> State:

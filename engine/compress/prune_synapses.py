@@ -215,9 +215,9 @@ class SynapsePruning:
     name: str = "synapse pruning"
     share: float = 1.0
     method: SynapseMethod = "magnitude"
-    densities: tuple[float, ...] = (0.7, 0.5, 0.4, 0.3, 0.22, 0.16, 0.12, 0.09, 0.07, 0.05)
+    densities: tuple[float, ...] = (0.6, 0.4, 0.28, 0.2, 0.14, 0.1, 0.07, 0.05)
     block: Block = (1, 1)
-    steps: int = 200
+    steps: int = 120
     rate: float = 3e-4
 
     def apply(self, state: State) -> State:

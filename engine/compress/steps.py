@@ -10,8 +10,11 @@ import numpy as np
 
 from palmkit.engine.compress.cluster import clustered
 from palmkit.engine.compress.pipeline import State, Step, Target
+from palmkit.engine.compress.prune_neurons import NeuronPruning
+from palmkit.engine.compress.prune_synapses import SynapsePruning
 from palmkit.engine.compress.quantize import quantize
 from palmkit.engine.compress.rounding import WeightRounding
+from palmkit.engine.compress.transform import NetworkTransform
 from palmkit.engine.format import writer
 from palmkit.engine.ir import Array, Graph
 
@@ -19,7 +22,7 @@ from palmkit.engine.ir import Array, Graph
 def default_steps(target: Target) -> list[Step]:
     """All five: network transform, neuron and synapse pruning, quantization, entropy coding."""
     quantization: Step = WeightRounding() if target == "size" else Integers()
-    return [quantization, EntropyCoding()]
+    return [NetworkTransform(), NeuronPruning(), SynapsePruning(), quantization, EntropyCoding()]
 
 
 @dataclass

@@ -118,7 +118,7 @@ class NetworkTransform:
     name: str = "network transform"
     share: float = 0.5
     errors: tuple[float, ...] = (0.3, 0.2, 0.1, 0.05)
-    steps: int = 200
+    steps: int = 120
     rate: float = 3e-4
 
     def apply(self, state: State) -> State:
