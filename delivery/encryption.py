@@ -29,37 +29,48 @@ _TAG_BYTES = 16
 
 
 def encrypt(source: Path, target: Path, key: bytes) -> None:
-    """Write source encrypted to target. key: 32 secret bytes; each file gets a salt of its own.
-
-    Raises ValueError for a key of another length, OSError.
-    """
-    salt = os.urandom(_SALT_BYTES)
-    cipher = _cipher(key, salt)
+    """Write source encrypted to target; see seal. Raises OSError, too."""
     with open(source, "rb") as plain, open(target, "wb") as encrypted:
-        encrypted.write(_MAGIC + salt)
-        for nonce, chunk in _chunks(plain, CHUNK_BYTES):
-            encrypted.write(cipher.encrypt(nonce, chunk, _MAGIC))
+        seal(plain, encrypted, key)
 
 
 def decrypt(source: Path, target: Path, key: bytes) -> None:
-    """Write source decrypted to target; nothing of a chunk is written before it is verified.
+    """Write source decrypted to target; see unseal. Raises OSError, too."""
+    with open(source, "rb") as encrypted, open(target, "wb") as plain:
+        unseal(encrypted, plain, key, source.name)
 
+
+def seal(plain: IO[bytes], encrypted: IO[bytes], key: bytes) -> None:
+    """Write what is plain encrypted. key: 32 secret bytes; each file gets a salt of its own.
+
+    Raises ValueError for a key of another length.
+    """
+    salt = os.urandom(_SALT_BYTES)
+    cipher = _cipher(key, salt)
+    encrypted.write(_MAGIC + salt)
+    for nonce, chunk in _chunks(plain, CHUNK_BYTES):
+        encrypted.write(cipher.encrypt(nonce, chunk, _MAGIC))
+
+
+def unseal(encrypted: IO[bytes], plain: IO[bytes], key: bytes, name: str) -> None:
+    """Write what is encrypted plain; nothing of a chunk is written before it is verified.
+
+    name: for messages.
     Raises DeliveryError (download_fail) where the key is wrong or the file is no such file or was
-    changed, ValueError for a key of another length, OSError.
+    changed, ValueError for a key of another length.
     """
     from cryptography.exceptions import InvalidTag
 
-    with open(source, "rb") as encrypted, open(target, "wb") as plain:
-        header = encrypted.read(len(_MAGIC) + _SALT_BYTES)
-        if len(header) != len(_MAGIC) + _SALT_BYTES or not header.startswith(_MAGIC):
-            raise DeliveryError("download_fail", f"{source.name}: not an encrypted file")
-        cipher = _cipher(key, header[len(_MAGIC) :])
-        try:
-            for nonce, chunk in _chunks(encrypted, CHUNK_BYTES + _TAG_BYTES):
-                plain.write(cipher.decrypt(nonce, chunk, _MAGIC))
-        except InvalidTag:
-            message = f"{source.name}: cannot be decrypted: the key is another, or it was changed"
-            raise DeliveryError("download_fail", message) from None
+    header = encrypted.read(len(_MAGIC) + _SALT_BYTES)
+    if len(header) != len(_MAGIC) + _SALT_BYTES or not header.startswith(_MAGIC):
+        raise DeliveryError("download_fail", f"{name}: not an encrypted file")
+    cipher = _cipher(key, header[len(_MAGIC) :])
+    try:
+        for nonce, chunk in _chunks(encrypted, CHUNK_BYTES + _TAG_BYTES):
+            plain.write(cipher.decrypt(nonce, chunk, _MAGIC))
+    except InvalidTag:
+        message = f"{name}: cannot be decrypted: the key is another, or it was changed"
+        raise DeliveryError("download_fail", message) from None
 
 
 def _cipher(key: bytes, salt: bytes) -> AESGCM:

@@ -85,6 +85,12 @@ class Model:
         return self._source if isinstance(self._source, Graph) else self._source.graph
 
     @property
+    def arena_bytes(self) -> int:
+        """What values in between take in one run, of all sizes planned here (not in the file)."""
+        plans = (getattr(program, "plan", None) for program in self._programs.values())
+        return sum(plan.arena_bytes for plan in plans if plan is not None)
+
+    @property
     def fallbacks(self) -> Mapping[str, str]:
         """The nodes that the backend leaves to numpy, by their first output, each with the reason.
 

@@ -116,6 +116,11 @@ class Trainer:
             constants[name].flags.writeable = False
         return replace(self._source, constants=constants)
 
+    @property
+    def arena_bytes(self) -> int:
+        """What the steps of the sizes seen last need for values in between."""
+        return sum(model.arena_bytes for model, _, _ in self._programs.values())
+
     def step(
         self, inputs: Mapping[str, Array], target: Array, weight: Array | None = None
     ) -> float:

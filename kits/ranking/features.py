@@ -124,6 +124,14 @@ def context_codes(
     return np.array([w.get(t, 0) if t else 0 for t, w in zip(texts, words, strict=True)], np.int64)
 
 
+def time_of(context: Mapping[str, Any] | None, schema: Schema) -> float | None:
+    """The time that a context says, in seconds; None if it says none."""
+    if context is None or context.get(schema.time) is None:
+        return None
+    now = float(Columns("context", [context]).numbers(schema.time)[0])
+    return None if now != now else now
+
+
 class _Builder:
     """One page and its history, and what several features need of them."""
 

@@ -2,34 +2,39 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
-from typing import Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ModelError, TableError
-from palmkit.kits.delivered import Current, Turns, Unfit
+from palmkit.kits.delivered import Current, Turns
 from palmkit.kits.kit import ModelSource, one_of
 from palmkit.kits.ranking.constraints import Constraints, adjusted, arrange
 from palmkit.kits.ranking.events import Events, encode_events, no_events
-from palmkit.kits.ranking.features import Inputs, Layout, context_codes
-from palmkit.kits.ranking.page import Page, completed, encode_page
+from palmkit.kits.ranking.features import Layout, context_codes, time_of
+from palmkit.kits.ranking.page import Page, encode_page
 from palmkit.kits.ranking.result import Ranking
 from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.scorer import Scorer
-from palmkit.kits.ranking.table import Columns, Floats, Table
+from palmkit.kits.ranking.session import Context, Session
+from palmkit.kits.ranking.table import Columns, Floats, Table, has_rows
+from palmkit.kits.ranking.taste import own_of
 
-Context: TypeAlias = Mapping[str, Any]
+if TYPE_CHECKING:
+    from palmkit.kits.ranking.learning import Learner
+
 COLD_STARTS = ("server", "model")
+# What a session that learns may take.
+MEMORY_BYTES = 5_000_000
 
 
 @dataclass(frozen=True)
-class _Fitted:
+class Fitted:
     """A layout, the model's words for its schema, and the model."""
 
     layout: Layout
@@ -38,14 +43,16 @@ class _Fitted:
 
     @property
     def schema(self) -> Schema:
+        """What the columns mean."""
         return self.layout.schema
 
-    def reads_as(self, other: _Fitted) -> bool:
+    def reads_as(self, other: Fitted) -> bool:
         """Whether what was encoded for one says the same to the other."""
         return (self.layout, self.vocabulary) == (other.layout, other.vocabulary)
 
     @property
     def item_words(self) -> list[dict[str, int]]:
+        """Of each category, text to code."""
         return self.vocabulary[: len(self.schema.categories)]
 
     @cached_property
@@ -120,15 +127,15 @@ class Reranker:
         """The ranking of a page, all of it by one model."""
         return at_page() if self._turns is None else self._turns.look(at_page, self._adopt)
 
-    def _with(self, layout: Layout) -> _Fitted:
+    def _with(self, layout: Layout) -> Fitted:
         words = self.scorer.description.vocabulary
         if layout.scope == "any":
             words = [dict[str, int]()] * (
                 len(layout.schema.categories) + len(layout.schema.context)
             )
-        return _Fitted(layout, words, self.scorer)
+        return Fitted(layout, words, self.scorer)
 
-    def _fit(self, items: Table) -> _Fitted:
+    def _fit(self, items: Table) -> Fitted:
         if self._fitted is not None:
             return self._fitted
         layout = self.scorer.description.fitted(Schema.infer(items))
@@ -173,7 +180,7 @@ class Reranker:
         Raises TableError naming row and column: a column of the schema that no item has, an id
         that is missing or comes twice, text for a number, infinity, an event later than now.
         """
-        if not _any(items):
+        if not has_rows(items):
             Columns("items", items)
             return Ranking([], np.zeros(0, np.int64), np.zeros(0, np.float32), self.model, True)
 
@@ -181,22 +188,35 @@ class Reranker:
             fitted = self._fit(items)
             page = encode_page(items, fitted.schema, fitted.item_words)
             events = self._events(history, fitted, context)
-            return self._rank(fitted, page, events, context, constraints, why, None)
+            return self._rank(fitted, page, events, context, constraints, why)
 
         return self._in_turn(at_page)
 
-    def session(self, context: Context | None = None, *, seed: int | None = None) -> Session:
+    def session(
+        self,
+        context: Context | None = None,
+        *,
+        seed: int | None = None,
+        learns: bool = False,
+        memory_bytes: int = MEMORY_BYTES,
+    ) -> Session:
         """A user's visit, which remembers what was observed.
 
         context: for every page of it, unless a page has its own. seed: of its exploration.
+        learns: also remember the pages, in at most memory_bytes with all that learning needs, so
+        that Session.learn can fit the model's last layers to this user; the first such session of a
+        re-ranker makes that ready, some 100 ms.
+        Raises UnsupportedError if the model cannot learn, ValueError for too little memory.
         """
-        return Session(self, context, seed)
+        # Checkers know this file by two names, and so its classes as two.
+        this: Any = self
+        return Session(this, context, seed, learns, memory_bytes)
 
-    def _events(self, history: Table, fitted: _Fitted, context: Context | None) -> Events:
-        if not _any(history):
+    def _events(self, history: Table, fitted: Fitted, context: Context | None) -> Events:
+        if not has_rows(history):
             return no_events(fitted.schema)
         found = encode_events(history, fitted.schema, fitted.item_words)
-        now = _time_of(context, fitted.schema)
+        now = time_of(context, fitted.schema)
         if now is not None and (found.times > now).any():
             row = int((found.times > now).argmax())
             raise TableError(
@@ -207,30 +227,44 @@ class Reranker:
 
     def _rank(
         self,
-        fitted: _Fitted,
+        fitted: Fitted,
         page: Page,
         events: Events,
         context: Context | None,
         constraints: Constraints | None,
         why: bool,
-        random: np.random.Generator | None,
+        random: np.random.Generator | None = None,
+        learner: Learner | None = None,
     ) -> Ranking:
+        """learner: whose weights count, and who remembers the page."""
         layout = fitted.layout
         rules = constraints or self._constraints
-        now = _time_of(context, fitted.schema)
+        now = time_of(context, fitted.schema)
         if now is None:
             now = float(events.times[-1]) if len(events) else time.time()
-        cold = self._cold_start == "server" and not len(events)
+        is_own = learner is not None and learner.weights is not None
+        cold = self._cold_start == "server" and not len(events) and not is_own
         reasons: list[dict[str, float]] | None = None
-        if cold:
-            scores = _server_scores(page)
-            reasons = [dict[str, float]()] * len(page) if why else None
-        else:
+        scores, last, liked = _server_scores(page), None, None
+        if not cold or learner is not None:
             codes = context_codes(context, fitted.schema, fitted.vocabulary)
             inputs = layout.build(page, events, now, codes)
-            scores = fitted.scorer.score(inputs, layout.length)
-            if why:
-                reasons = fitted.scorer.contributions(inputs, layout.length, fitted.groups)
+            if learner is None:
+                scores = fitted.scorer.score(inputs, layout.length)
+            else:
+                plain, hidden = fitted.scorer.look(inputs, layout.length)
+                own = own_of(page, fitted.schema, learner.words)
+                if is_own:
+                    last, liked = learner.last(own), learner.liked(own)
+                    plain = last(hidden[None])[0]
+                scores = scores if cold else plain
+                learner.show(page.ids, hidden, own)
+            if why and not cold:
+                reasons = fitted.scorer.contributions(
+                    inputs, layout.length, fitted.groups, last, liked
+                )
+        if why and cold:
+            reasons = [dict[str, float]()] * len(page)
         final = adjusted(scores, page, rules, now)
         if rules.exploration is not None and random is None:
             random = np.random.default_rng(rules.exploration.seed)
@@ -248,155 +282,9 @@ class Reranker:
         )
 
 
-class Session:
-    """What one user does, encoded as it happens; one caller at a time, others wait.
-
-    Events of items that the last page showed need only their id, kind and time. It ends with the
-    model that it began with; should that be a release that fails, the one before goes on with what
-    was observed, or anew if it has other words.
-    """
-
-    def __init__(self, reranker: Reranker, context: Context | None, seed: int | None) -> None:
-        """As Reranker.session makes it."""
-        self._reranker = reranker
-        self._context = context
-        self._seed = seed
-        self._lock = threading.RLock()
-        self.reset()
-
-    def reset(self) -> None:
-        """Forget what was observed."""
-        with self._lock:
-            self._fitted = self._reranker._fitted  # pyright: ignore[reportPrivateUsage]
-            self._given_back: _Fitted | None = None
-            self._events: Events | None = None
-            self._page: Page | None = None
-            self._waiting: list[Any] = []
-            self._random = None if self._seed is None else np.random.default_rng(self._seed)
-
-    def inputs(self, items: Table, context: Context | None = None) -> tuple[Inputs, int]:
-        """What the network would see of a page now, and of how many events at most.
-
-        What learning from a session needs; nothing changes. The page must have items.
-        """
-        with self._lock:
-            fitted = self._fit(items)
-            page = encode_page(items, fitted.schema, fitted.item_words)
-            events = no_events(fitted.schema) if self._events is None else self._events
-            given = context if context is not None else self._context
-            now = _time_of(given, fitted.schema)
-            if now is None:
-                now = float(events.times[-1]) if len(events) else time.time()
-            codes = context_codes(given, fitted.schema, fitted.vocabulary)
-            return fitted.layout.build(page, events, now, codes), fitted.layout.length
-
-    def _fit(self, items: Table) -> _Fitted:
-        if self._fitted is None:
-            self._fitted = self._reranker._fit(items)  # pyright: ignore[reportPrivateUsage]
-            if self._given_back is not None and not self._fitted.reads_as(self._given_back):
-                # What was observed is known in the words of a model that is there no more.
-                self._events = self._page = None
-            self._given_back = None
-            for table in self._waiting:
-                self._add(table, self._fitted)
-            self._waiting = []
-        return self._fitted
-
-    def __len__(self) -> int:
-        """How many events are remembered."""
-        with self._lock:
-            return (0 if self._events is None else len(self._events)) + len(self._waiting)
-
-    def observe(self, event: Mapping[str, Any] | Table) -> None:
-        """Remember an event, or a table of them.
-
-        Raises TableError naming row and column for what is not an event.
-        """
-        table: Table = [event] if _is_event(event) else event
-        with self._lock:
-            if self._fitted is None:
-                # A model for any schema, before the first page: the page will say what they mean.
-                encode_events(table, Schema(), [])
-                self._waiting.append(table)
-                return
-            self._add(table, self._fitted)
-
-    def _add(self, table: Table, fitted: _Fitted) -> None:
-        events = encode_events(table, fitted.schema, fitted.item_words)
-        if self._page is not None:
-            events = completed(events, self._page)
-        known = no_events(fitted.schema) if self._events is None else self._events
-        self._events = known.joined(events, fitted.layout.length)
-
-    def rerank(
-        self,
-        items: Table,
-        context: Context | None = None,
-        *,
-        constraints: Constraints | None = None,
-        why: bool = False,
-    ) -> Ranking:
-        """Re-order a page; the arguments are those of Reranker.rerank."""
-        with self._lock:
-            if not _any(items):
-                return self._reranker.rerank(items)
-            return self._reranker._in_turn(  # pyright: ignore[reportPrivateUsage]
-                lambda: self._at_page(items, context, constraints, why)
-            )
-
-    def _at_page(
-        self, items: Table, context: Context | None, constraints: Constraints | None, why: bool
-    ) -> Ranking:
-        fitted = self._fit(items)
-        page = encode_page(items, fitted.schema, fitted.item_words)
-        events = no_events(fitted.schema) if self._events is None else self._events
-        given = context if context is not None else self._context
-        now = _time_of(given, fitted.schema)
-        if now is not None and len(events) and events.times[-1] > now:
-            raise TableError(
-                f"session: row {len(events) - 1}, column {fitted.schema.time}: expected no "
-                f"event later than the context's {now:.15g}: {events.times[-1]:.15g}"
-            )
-        try:
-            ranking = self._reranker._rank(  # pyright: ignore[reportPrivateUsage]
-                fitted, page, events, given, constraints, why, self._random
-            )
-        except Unfit:
-            self._given_back, self._fitted = self._fitted, None
-            raise
-        self._page = page
-        return ranking
-
-
 def _name(scorer: Scorer) -> str:
     described = scorer.description
     return f"{described.name} {described.version}".strip()
-
-
-def _any(table: Table) -> bool:
-    """Whether a table has rows; what is no table is left to Columns."""
-    if table is None:
-        return False
-    if isinstance(table, Mapping):
-        columns: list[Any] = [*table.values()]
-        return any(len(column) for column in columns if hasattr(column, "__len__"))
-    return not hasattr(table, "__len__") or len(table) > 0
-
-
-def _is_event(event: Any) -> bool:
-    """One event, and not a dict of columns."""
-    if not isinstance(event, Mapping):
-        return False
-    found: dict[str, Any] = {**event}
-    values = [found.get(name) for name in ("event", "time", "id")]
-    return not any(isinstance(value, list | tuple | np.ndarray) for value in values)
-
-
-def _time_of(context: Context | None, schema: Schema) -> float | None:
-    if context is None or context.get(schema.time) is None:
-        return None
-    now = float(Columns("context", [context]).numbers(schema.time)[0])
-    return None if now != now else now
 
 
 def _server_scores(page: Page) -> Floats:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import json
+import threading
 from bisect import bisect_left
+from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,10 +18,15 @@ from palmkit.kits.ranking.features import Inputs, Layout
 from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.table import Floats
 
+if TYPE_CHECKING:
+    from palmkit.kits.ranking.head import Head
+
 # Pages are filled up to these sizes, so that few plans serve all; beyond, to the next power of 2.
 SIZES = (8, 16, 24, 32, 40, 50, 64, 80, 100, 128, 192, 256, 384, 512, 768, 1024)
 # What Layout.build makes of a page, then which rows of it there are.
 INPUTS = ("items", "item_codes", "events", "event_codes", "links", "present", "happened")
+# From what the model knows of each item, float32[b, n, channels], to other scores, float32[b, n].
+Last: TypeAlias = "Callable[[Floats], Floats]"
 
 
 @dataclass(frozen=True)
@@ -111,6 +118,8 @@ class Scorer:
     def __init__(self, model: Runnable) -> None:
         """Raises ModelError if its inputs are not those of a re-ranker."""
         self._model = model
+        self._heads: dict[int, Head] = {}
+        self._lock = threading.Lock()
         self.description = Description.of(model)
         inputs = getattr(model, "inputs", {})
         self._wanted = [name for name in INPUTS if name in inputs] or list(INPUTS)
@@ -120,44 +129,76 @@ class Scorer:
             if type is not None and type.shape[-1] != width:
                 raise ModelError(f"input {name}: expected float32[b, n, {width}], got {type}")
 
+    def head(self, width: int) -> Head:
+        """The model's last layers for learning; width: columns of what is an item's own.
+
+        Raises UnsupportedError if the model does not show them.
+        """
+        from palmkit.kits.ranking.head import Head
+
+        with self._lock:
+            if width not in self._heads:
+                self._heads[width] = Head(self._model, width)
+            return self._heads[width]
+
     def score(self, inputs: Inputs, length: int) -> Floats:
         """float32[n], the score of each item. length: of events, see Layout."""
-        scores: Floats = self._run(inputs, length, inputs.items[None])[0]
-        return scores
+        return cast(Floats, self._run(inputs, length, inputs.items[None])[0][0])
+
+    def look(self, inputs: Inputs, length: int) -> tuple[Floats, Floats]:
+        """float32[n] scores, and float32[n, channels], what the model knows of each item."""
+        scores, hidden = self._run(inputs, length, inputs.items[None])
+        if hidden is None or hidden.ndim != 3:
+            raise ModelError("output hidden: expected float32[b, n, channels]")
+        return scores[0], hidden[0]
 
     def contributions(
-        self, inputs: Inputs, length: int, groups: dict[str, NDArray[np.int64]]
+        self,
+        inputs: Inputs,
+        length: int,
+        groups: dict[str, NDArray[np.int64]],
+        last: Last | None = None,
+        taste: Floats | None = None,
     ) -> list[dict[str, float]]:
         """Of each item, what its score would lose if a group of features were the page's mean.
 
         Leave-one-covariate-out (Lei et al., 2018): one run for each group, in one batch; "sequence"
-        is what attention to the events adds. Strongest first.
+        is what attention to the events adds. last: makes the scores, if not the model's last
+        layers. taste: float32[n], what of the scores is the user's taste, if any is known.
+        Strongest first.
         """
+
+        def scored(inputs: Inputs, items: Floats) -> Floats:
+            scores, hidden = self._run(inputs, length, items)
+            return scores if last is None or hidden is None else last(hidden)
+
         items = np.repeat(inputs.items[None], 1 + len(groups), axis=0)
         for row, columns in enumerate(groups.values(), 1):
             items[row][:, columns] = inputs.items[:, columns].mean(axis=0)
-        scores = self._run(inputs, length, items)
+        scores = scored(inputs, items)
         nothing = replace(
             inputs,
             events=inputs.events[:1],
             event_codes=inputs.event_codes[:1],
             links=inputs.links[:, :, :1],
         )
-        without = self._run(nothing, length, inputs.items[None])
+        without = scored(nothing, inputs.items[None])
         # Only differences within a page mean something.
         lost = scores[0] - np.concatenate([scores[1:], without])
-        lost = lost - lost.mean(axis=1, keepdims=True)
         names = [*groups, "sequence"]
+        if taste is not None:
+            lost, names = np.concatenate([lost, taste[None]]), [*names, "taste"]
+        lost = lost - lost.mean(axis=1, keepdims=True)
         found: list[dict[str, float]] = []
         for each in lost.T:
             strongest = np.argsort(-np.abs(each), kind="stable")
             found.append({names[at]: float(each[at]) for at in strongest})
         return found
 
-    def _run(self, inputs: Inputs, length: int, items: Floats) -> Floats:
-        """float32[b, n] for float32[b, n, features] of the same page and history."""
+    def _run(self, inputs: Inputs, length: int, items: Floats) -> tuple[Floats, Floats | None]:
+        """float32[b, n] for float32[b, n, features] of the same page and history, and hidden."""
         size, count = items.shape[:2]
-        room = _room(count)
+        room = room_for(count)
         seen = len(inputs.events)
         arrays: dict[str, NDArray[Any]] = {
             "items": _filled(items, (size, room, items.shape[2])),
@@ -172,14 +213,17 @@ class Scorer:
             "present": _first(size, room, count),
             "happened": _first(size, 1 + length, seen),
         }
-        found = self._model.run({name: arrays[name] for name in self._wanted}).get("scores")
+        outputs = self._model.run({name: arrays[name] for name in self._wanted})
+        found, hidden = outputs.get("scores"), outputs.get("hidden")
         if found is None or found.shape != (size, room) or not np.isfinite(found).all():
             got = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"
             raise ModelError(f"output scores: expected finite float32[{size}, {room}], got {got}")
-        return cast(Floats, found[:, :count])
+        shown = None if hidden is None else cast(Floats, hidden[:, :count])
+        return cast(Floats, found[:, :count]), shown
 
 
-def _room(count: int) -> int:
+def room_for(count: int) -> int:
+    """Items that a page of so many is filled up to."""
     if count <= SIZES[-1]:
         return SIZES[bisect_left(SIZES, count)]
     return 1 << (count - 1).bit_length()

@@ -154,6 +154,16 @@ class Columns:
         raise TableError(f"{self._place(name, row)}: expected {expected}: {value!r}")
 
 
+def has_rows(table: Table) -> bool:
+    """Whether a table has rows; what is no table is left to Columns."""
+    if table is None:
+        return False
+    if isinstance(table, Mapping):
+        columns: list[Any] = [*table.values()]
+        return any(len(column) for column in columns if hasattr(column, "__len__"))
+    return not hasattr(table, "__len__") or len(table) > 0
+
+
 def keys(texts: Sequence[str | None]) -> Keys:
     """int64[n] that are alike where the texts are, in this process; 0 for None."""
     return np.fromiter(

@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
+from torch.nn import functional
 
 from palmkit.kits.ranking.features import Inputs
 from palmkit.models.reranker.dataset import Example, Scaling
@@ -68,3 +69,14 @@ def listwise_loss(scores: Tensor, labels: Tensor, present: Tensor) -> Tensor:
     """
     masked = scores + ((1 - present) * -1e4).unsqueeze(1)
     return -(labels.unsqueeze(1) * masked.log_softmax(dim=2)).sum(dim=2).mean()
+
+
+def pairwise_loss(scores: Tensor, labels: Tensor, present: Tensor) -> Tensor:
+    """The mean over pages of what each item left costs by being near what was chosen (RankNet).
+
+    Arguments as for listwise_loss; what was chosen counts by its mean score.
+    """
+    chosen = (scores * labels.unsqueeze(1)).sum(dim=2, keepdim=True)
+    left = (present * (labels <= 0)).unsqueeze(1)
+    costs = (functional.softplus(scores - chosen) * left).sum(dim=2)
+    return (costs / present.sum(dim=1, keepdim=True)).mean()

@@ -31,8 +31,11 @@ class ExportedNetwork(nn.Module):
         self.register_buffer("shift", torch.from_numpy(scaling.shift))
         self.register_buffer("factor", torch.from_numpy(1 / scaling.spread))
 
-    def forward(self, items: Tensor, *others: Tensor) -> Tensor:
-        """As RerankNetwork; the inputs without any column are left out."""
+    def forward(self, items: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
+        """The scores, and what the last layers make them of: what the kit learns from.
+
+        The inputs without any column are left out.
+        """
         shift, factor = self.shift, self.factor
         assert isinstance(shift, Tensor) and isinstance(factor, Tensor)
         scaled = ((items - shift) * factor).clamp(-10, 10)
@@ -44,8 +47,8 @@ class ExportedNetwork(nn.Module):
         event_codes = next(given) if sizes.categories else nothing
         links, present, happened = given
         batch = Batch(scaled, item_codes, events, event_codes, links, present, happened)
-        scores: Tensor = self.network(batch)
-        return scores
+        merged = self.network.merged(batch)
+        return self.network.members(merged).mean(dim=1), merged
 
 
 def export(
@@ -74,8 +77,15 @@ def export(
         "happened": torch.ones(1, length),
     }
     kept = {n: x for n, x in examples.items() if x.shape[-1]}
-    axes: dict[str, dict[int, str]] = {n: {0: "pages"} for n in (*kept, "scores")}
-    for each, at in (("items", 1), ("item_codes", 1), ("links", 2), ("present", 1), ("scores", 1)):
+    axes: dict[str, dict[int, str]] = {n: {0: "pages"} for n in (*kept, "scores", "hidden")}
+    for each, at in (
+        ("items", 1),
+        ("item_codes", 1),
+        ("links", 2),
+        ("present", 1),
+        ("scores", 1),
+        ("hidden", 1),
+    ):
         if each in axes:
             axes[each][at] = "count"
     described = Description(name, version, layout, vocabulary)
@@ -89,7 +99,7 @@ def export(
             opset_version=17,
             dynamo=False,
             input_names=list(kept),
-            output_names=["scores"],
+            output_names=["scores", "hidden"],
             dynamic_axes=axes,
         )
         graph = convert(onnx)

@@ -103,6 +103,10 @@ class RerankNetwork(nn.Module):
 
     def each(self, batch: Batch) -> Tensor:
         """float32[b, members, n]: what each member says."""
+        return self.members(self.merged(batch))
+
+    def merged(self, batch: Batch) -> Tensor:
+        """float32[b, n, width]: all that is known of each item, before the last layers."""
         sizes = self.sizes
         width, heads = sizes.width, sizes.heads
         each = width // heads
@@ -130,7 +134,11 @@ class RerankNetwork(nn.Module):
         around = torch.cat([x, done, functional.relu(self.linked(common))], dim=2)
         context = self._page(x, batch.present)
         context = context.reshape(b, 1, width).expand(b, n, width)
-        merged = self.merge(torch.cat([around, context], dim=2)) + self.again(batch.items)
+        merged: Tensor = self.merge(torch.cat([around, context], dim=2)) + self.again(batch.items)
+        return merged
+
+    def members(self, merged: Tensor) -> Tensor:
+        """float32[b, members, n]: what each member makes of it."""
         z = self.dropout(functional.relu(merged.unsqueeze(1) * self.signs + self.shifts))
         z = z + self.dropout(functional.relu(self.hidden(z) * self.scales))
         scores: Tensor = (z * self.weights).sum(dim=3)

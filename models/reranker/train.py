@@ -13,7 +13,7 @@ import torch
 from numpy.typing import NDArray
 from torch import nn
 
-from palmkit.models.reranker.batches import batches, listwise_loss
+from palmkit.models.reranker.batches import batches, listwise_loss, pairwise_loss
 from palmkit.models.reranker.dataset import Lists, Scaling
 from palmkit.models.reranker.measures import measure
 from palmkit.models.reranker.network import RerankNetwork, Sizes
@@ -37,6 +37,7 @@ class Recipe:
     dropout: float = 0.3
     width: int = 64
     averaging: float = 0.995
+    pairwise: float = 0.0
     seed: int = 0
 
 
@@ -132,7 +133,10 @@ def train(
             rate = 0.5 + 0.5 * math.cos(math.pi * step / steps)
             for group in optimiser.param_groups:
                 group["lr"] = recipe.learning_rate * min(1.0, (step + 1) / 100) * rate
-            loss = listwise_loss(network.each(batch), chosen, batch.present)
+            scores = network.each(batch)
+            loss = listwise_loss(scores, chosen, batch.present)
+            if recipe.pairwise:
+                loss = loss + recipe.pairwise * pairwise_loss(scores, chosen, batch.present)
             optimiser.zero_grad()
             loss.backward()  # type: ignore[no-untyped-call]
             nn.utils.clip_grad_norm_(network.parameters(), 1.0)

@@ -26,10 +26,10 @@ from palmkit.models.reranker.baselines import Trees, rules
 from palmkit.models.reranker.dataset import Lists, learn_vocabulary, write_lists
 from palmkit.models.reranker.recipe import NETWORK, TREES, tell
 from palmkit.models.reranker.train import Parts, Recipe, score, train
-from palmkit.models.reranker.trivago import SCHEMA, rows
+from palmkit.models.reranker.trivago import OF_PLACES, SCHEMA, rows
 
 SPLITS = ("dev", "last 30 %")
-RECIPE = Recipe(epochs=10, width=96, dropout=0.4)
+RECIPE = Recipe(epochs=10, patience=10, width=96, dropout=0.4, pairwise=1.5)
 
 
 def divide(lists: Lists, named: list[str], which: str) -> Parts:
@@ -47,10 +47,10 @@ def divide(lists: Lists, named: list[str], which: str) -> Parts:
 
 
 def layout_of(with_position: bool) -> Layout:
-    """Without position also without what other lists' places said."""
+    """Without position also without what places in other lists said."""
     if with_position:
         return Layout(SCHEMA)
-    numbers = tuple(name for name in SCHEMA.numbers if name != "skipped")
+    numbers = tuple(name for name in SCHEMA.numbers if name not in OF_PLACES)
     return Layout(replace(SCHEMA, numbers=numbers), with_position=False)
 
 

@@ -198,7 +198,15 @@ def test_the_challenge_is_read_without_looking_ahead(tmp_path: Path) -> None:
     assert [item["touches"] for item in second.items] == [0, 0, 0]
     assert second.labels == [0, 1, 0] and len(second.history) == 1
     assert [item["clicks"] for item in third.items] == [1, 1]
-    assert [item["touches"] for item in third.items] == [0, 1]
+    assert [item["touches"] for item in third.items] == [1, 2]
+    # What the session did before: item 5 was touched, a list had been shown to nobody.
+    assert [item["fresh"] for item in second.items] == [1, 0, 0]
+    assert [item["seen"] for item in second.items] == [0, 0, 0]
+    # u touched 5 and 6; no other user had touched anything when u's visit began.
+    assert [item["together"] for item in second.items] == [0, 0, 0]
+    assert third.items[0]["usual"] == 2 and third.items[1]["usual"] == 1
+    assert third.items[0]["cheaper"] == pytest.approx(0)
+    assert second.history[0]["value"] == 2
 
 
 def test_train_a_model_and_use_it(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

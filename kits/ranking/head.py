@@ -1,0 +1,175 @@
+"""The last layers of a re-ranker, with a layer of one user's taste: what learning moves."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from dataclasses import replace
+from typing import Any, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine import Model, train
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Graph, Node, Type, fresh_name, value_names
+from palmkit.kits.kit import Runnable
+from palmkit.kits.ranking.table import Floats
+
+# Constants by name, float32.
+Weights: TypeAlias = "dict[str, NDArray[Any]]"
+# A step looks at so many pages, filled up or cut to so many items.
+PAGES, ITEMS = 4, 50
+# Of the model's own constants the last so many are trained, with the taste.
+LAYERS = 2
+RATE, CLIP = 0.005, 16.0
+# The taste is multiplied by this: it goes so much faster, squared, than the model's own weights.
+PACE = 16.0
+# What draws the weights back to those shipped: a variance of 1/4 is expected of a taste
+# (L2-SP; Li et al., Explicit Inductive Bias for Transfer Learning, 2018).
+PULL = 4.0 * PACE * PACE
+
+
+class Part(NamedTuple):
+    """Pages for the last layers: float32[b, n, ...].
+
+    hidden: what the model knows of each item. own: what is its own, see Own.wide.
+    """
+
+    hidden: Floats
+    own: Floats
+
+    def filled(self, room: int) -> Part:
+        """With zeros behind, for so many items."""
+        return Part(*(_filled(each, room) for each in self))
+
+
+class Head:
+    """From what a model knows of each item ("hidden") to scores; shared by sessions.
+
+    To the model's own scores is added `own @ taste`: what this user makes of the item's categories
+    and measures, at first nothing.
+    """
+
+    def __init__(self, model: Runnable, width: int) -> None:
+        """Take the layers from a model and make all ready, some 50 ms. width: columns of own.
+
+        Raises UnsupportedError if the model does not tell "hidden" or its layers cannot be trained.
+        """
+        graph = cast("Graph | None", getattr(model, "graph", None))
+        if graph is None or not {"hidden", "scores"} <= set(graph.outputs):
+            raise UnsupportedError(
+                "learning: the model has no output hidden: train it with `palmkit rerank train`"
+            )
+        self.graph, self._scores, self._taste = _cut(graph, width)
+        own = [name for name in train.trainable(self.graph) if name != self._taste]
+        names = [*own[len(own) - LAYERS :], self._taste]
+        self.shipped: Weights = {name: self.graph.constants[name].copy() for name in names}
+        self.width = width
+        self.channels = int(self.graph.inputs["hidden"].shape[-1])
+        opened = {name: Type.of(self.graph.constants[name]) for name in names}
+        constants = {n: v for n, v in self.graph.constants.items() if n not in opened}
+        # Weights as inputs: one plan serves all users.
+        open_graph = replace(
+            self.graph, inputs={**self.graph.inputs, **opened}, constants=constants
+        )
+        self._scorer = Model(open_graph, "cpu", 1)
+        self._trainer = train.Trainer(self.graph, self._scores, "listwise", names, _optimiser())
+        self._lock = threading.Lock()
+        # Both are planned here and not within somebody's time.
+        nothing = np.zeros((PAGES, ITEMS), np.float32)
+        self._trainer.gradients(self._arrays(self.room(PAGES)), nothing, nothing)
+        self.score(self.shipped, self.room(1))
+
+    def room(self, pages: int) -> Part:
+        """Zeros for so many pages of ITEMS items."""
+        around = (pages, ITEMS)
+        return Part(
+            np.zeros((*around, self.channels), np.float32),
+            np.zeros((*around, self.width), np.float32),
+        )
+
+    @property
+    def memory_bytes(self) -> int:
+        """Of the weights (now, before, new, momentum), and of a step."""
+        weights = sum(each.nbytes for each in self.shipped.values())
+        batch = sum(each.nbytes for each in self.room(PAGES))
+        return 4 * weights + batch + self._trainer.arena_bytes
+
+    def score(self, weights: Weights, part: Part) -> Floats:
+        """float32[b, n]."""
+        return cast(Floats, self._scorer.run({**weights, **self._arrays(part)})[self._scores])
+
+    def liked(self, weights: Weights, own: Floats) -> Floats:
+        """float32[n] of float32[n, width]: what of the scores is taste."""
+        return cast(Floats, (own @ weights[self._taste])[:, 0] * np.float32(PACE))
+
+    @contextmanager
+    def training(
+        self, weights: Weights, pages: int
+    ) -> Generator[Callable[[Part, Floats, Floats], None]]:
+        """A step on a batch, its relevance and its weight, which moves these weights in place.
+
+        pages: how many there are in all: the more, the less the shipped weights count. One user at
+        a time.
+        """
+        with self._lock:
+            trainer, pull = self._trainer, PULL / pages * RATE
+            trainer.parameters = weights
+            trainer.optimiser = _optimiser()
+
+            def step(part: Part, relevance: Floats, weight: Floats) -> None:
+                trainer.step(self._arrays(part), relevance, weight)
+                for name, value in weights.items():
+                    value += np.float32(pull) * (self.shipped[name] - value)
+
+            yield step
+
+    def _arrays(self, part: Part) -> dict[str, NDArray[Any]]:
+        return {"hidden": part.hidden, "own": part.own}
+
+
+def _optimiser() -> train.Optimiser:
+    return train.SGD(RATE, clip=CLIP)
+
+
+def _cut(graph: Graph, width: int) -> tuple[Graph, str, str]:
+    """What stands between hidden and scores, with the taste; the names of scores and taste."""
+    behind = {"hidden"}
+    nodes: list[Node] = []
+    for node in graph.nodes:
+        if not behind.isdisjoint(node.inputs):
+            nodes.append(node)
+            behind.update(node.outputs)
+    used = {name for node in nodes for name in node.inputs if name}
+    if used - behind - set(graph.constants):
+        raise UnsupportedError("learning: the scores hang on more than the output hidden")
+    taken = value_names(graph)
+    taste, pace, last, row, part, liked, total = (
+        fresh_name(taken, name)
+        for name in ("taste", "pace", "last", "row", "part", "liked", "total")
+    )
+    constants = {name: graph.constants[name] for name in used & set(graph.constants)}
+    constants[taste] = np.zeros((width, 1), np.float32)
+    constants[pace] = np.array(PACE, np.float32)
+    constants[last] = np.array([2])
+    nodes += [
+        Node("matmul", ("own", taste), (row,)),
+        Node("squeeze", (row, last), (part,)),
+        Node("mul", (part, pace), (liked,)),
+        Node("add", ("scores", liked), (total,)),
+    ]
+    hidden = graph.outputs["hidden"]
+    around = hidden.shape[:2]
+    inputs = {"hidden": hidden, "own": Type("float32", (*around, width))}
+    return Graph(inputs, {total: Type("float32", around)}, tuple(nodes), constants), total, taste
+
+
+def _filled(array: NDArray[Any], room: int) -> NDArray[Any]:
+    """[b, room, ...] with zeros behind."""
+    if array.shape[1] == room:
+        return np.ascontiguousarray(array)
+    found = np.zeros((array.shape[0], room, array.shape[2]), array.dtype)
+    found[:, : array.shape[1]] = array
+    return found
