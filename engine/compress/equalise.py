@@ -15,12 +15,13 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from palmkit.engine.compress.observe import Observation
-from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ir import Array, Graph, Node, Type
+from palmkit.engine.ops import infer_types
 
 _LAYERS = ("conv", "fused_conv")
 # What passes every channel's scale on.
 _TYING = ("relu", "add", "resize", "max_pool", "average_pool", "global_average_pool")
-_MOST = 16.0
+_MOST = 1024.0
 
 
 @dataclass
@@ -49,11 +50,9 @@ def equalise(graph: Graph, seen: Mapping[str, Observation]) -> Graph:
                     constants[name] = _frozen(constants[name] / scales.reshape(shape))
         for node in group.readers:
             name = node.inputs[1]
-            if _is_depthwise(node, constants):
-                by = scales.reshape(-1, 1, 1, 1)
-            else:
-                by = scales.reshape(1, -1, 1, 1)
-            constants[name] = _frozen(constants[name] * by)
+            along = [1] * constants[name].ndim
+            along[_input_axis(node, constants)] = -1
+            constants[name] = _frozen(constants[name] * scales.reshape(along))
     return graph.with_nodes(graph.nodes, constants)
 
 
@@ -74,8 +73,9 @@ def _groups(graph: Graph) -> list[_Group]:
 
     bad: set[str] = {*graph.inputs, *graph.outputs}
     uses: dict[str, int] = {}
+    types = infer_types(graph)
     for node in graph.nodes:
-        for name in node.inputs[1:3] if node.op in _LAYERS else ():
+        for name in node.inputs[1:3] if node.op in (*_LAYERS, "gemm") else ():
             uses[name] = uses.get(name, 0) + 1
     writers: list[tuple[str, Node]] = []
     readers: list[tuple[str, Node]] = []
@@ -86,7 +86,10 @@ def _groups(graph: Graph) -> list[_Group]:
             writers.append((y, node))
             if len(node.inputs) > 3 and node.inputs[3]:
                 parents[root(node.inputs[3])] = root(y)
-        elif node.op in _TYING and _ties(node, graph):
+        elif node.op == "gemm" and _is_plain_gemm(node, graph, uses):
+            readers.append((node.inputs[0], node))
+            bad.add(y)
+        elif (node.op in _TYING and _ties(node, graph)) or _drops_ones(node, types):
             for name in node.inputs[: 2 if node.op == "add" else 1]:
                 parents[root(name)] = root(y)
         else:
@@ -118,9 +121,39 @@ def _can_scale(node: Node, graph: Graph, uses: Mapping[str, int]) -> bool:
     return not node.attrs.get("activation")
 
 
+def _is_plain_gemm(node: Node, graph: Graph, uses: Mapping[str, int]) -> bool:
+    own = node.inputs[1] in graph.constants and uses[node.inputs[1]] == 1
+    return own and not node.attrs.get("transA", 0)
+
+
+def _drops_ones(node: Node, types: Mapping[str, Type]) -> bool:
+    """[n, c, 1, 1] becomes [n, c]."""
+    if node.op not in ("reshape", "flatten"):
+        return False
+    before, after = types.get(node.inputs[0]), types.get(node.outputs[0])
+    return (
+        before is not None
+        and after is not None
+        and len(before.shape) == 4
+        and before.shape == (*after.shape, 1, 1)
+    )
+
+
+def _input_axis(node: Node, constants: Mapping[str, Array]) -> int:
+    """The axis of a reader's weights that counts the channels it reads."""
+    if node.op == "gemm":
+        return 1 if node.attrs.get("transB", 0) else 0
+    return 0 if _is_depthwise(node, constants) else 1
+
+
 def _is_depthwise(node: Node, constants: Mapping[str, Array]) -> bool:
     shape = constants[node.inputs[1]].shape
-    return node.attrs.get("group", 1) == shape[0] and shape[1] == 1 and shape[0] > 1
+    return (
+        len(shape) == 4
+        and node.attrs.get("group", 1) == shape[0]
+        and shape[1] == 1
+        and shape[0] > 1
+    )
 
 
 def _ties(node: Node, graph: Graph) -> bool:
@@ -143,9 +176,10 @@ def _scales(
         value = np.abs(constants[node.inputs[1]].astype(np.float64))
         if _is_depthwise(node, constants):
             continue
-        if value.shape[1] != reach.size:
+        axis = _input_axis(node, constants)
+        if value.shape[axis] != reach.size:
             return None
-        columns = value.max((0, 2, 3))
+        columns = value.max(tuple(each for each in range(value.ndim) if each != axis))
         weights = np.maximum(weights, columns / max(columns.max(), 1e-12))
     if not weights.any():
         weights = 1 / np.maximum(reach, 1e-12)

@@ -28,15 +28,39 @@ from palmkit.engine.ops.fused_conv import ACTIVATIONS
 from palmkit.engine.passes import optimise
 
 
+@dataclass(frozen=True)
+class Settings:
+    """How `quantize` goes about it.
+
+    method: how the range of an activation is chosen, one of ranges.METHODS; graph inputs keep all
+    of their range. weights: how the scale of weights is, one of weights.WEIGHT_METHODS.
+    equalised: channels get like ranges first (equalise). corrected: biases make up for the mean
+    error of the rounded weights (bias_correction).
+    Raises ValueError for an unknown method.
+    """
+
+    method: str = "percentile"
+    weights: str = "max"
+    equalised: bool = True
+    corrected: bool = True
+
+    def __post_init__(self) -> None:
+        """Check the names."""
+        for what, known, got in (
+            ("method", METHODS, self.method),
+            ("weights", WEIGHT_METHODS, self.weights),
+        ):
+            if got not in known:
+                raise ValueError(f"{what}: expected one of {', '.join(known)}, got {got!r}")
+
+
 def quantize(
     graph: Graph,
     samples: Iterable[Mapping[str, Array]],
     *,
-    method: str = "kl",
-    weights: str = "max",
-    equalised: bool = True,
-    corrected: bool = True,
+    settings: Settings | None = None,
     keep: Collection[str] = (),
+    **changed: Any,
 ) -> Graph:
     """The graph with integer layers between quantize_linear and dequantize_linear nodes.
 
@@ -44,28 +68,24 @@ def quantize(
     another becomes uint8 with a zero point; biases become int32. Inputs and outputs of the graph
     stay as they are, and so do nodes that no integer layer follows.
     samples: by input name an array each, as the model takes them; 20 to 500 are usual.
-    method: how the range of an activation is chosen, one of ranges.METHODS. Graph inputs keep all
-    of their range. weights: how the scale of weights is, one of weights.WEIGHT_METHODS.
-    equalised: channels get like ranges first (equalise). corrected: biases make up for the mean
-    error of the rounded weights (bias_correction).
-    keep: nodes that stay float, by name or first output in the optimised graph.
+    keep: nodes that stay float, by name or first output in the prepared graph.
+    changed: fields of Settings: quantize(graph, samples, method="kl").
     Raises QuantizationError for samples that do not fit or cannot calibrate, for weights or values
     that are not finite, and if no layer can be quantized.
     """
-    if method not in METHODS:
-        raise ValueError(f"method: expected one of {', '.join(METHODS)}, got {method!r}")
-    if weights not in WEIGHT_METHODS:
-        raise ValueError(f"weights: expected one of {', '.join(WEIGHT_METHODS)}, got {weights!r}")
+    how = replace(settings or Settings(), **changed)
     plain = prepare(graph)
     found = checked_samples(plain, samples)
     placement = place(plain, keep)
+    if not placement.nodes:
+        raise QuantizationError("no layer can be quantized: expected one with constant weights")
     seen = observe(plain, found, placement.values)
-    if equalised:
+    if how.equalised:
         plain = equalise(plain, seen)
         seen = observe(plain, found, placement.values)
-    if corrected:
-        plain = correct_biases(plain, placement, seen, weights)
-    return write(plain, placement, ranges_of(placement, seen, method), weights)
+    if how.corrected:
+        plain = correct_biases(plain, placement, seen, how.weights)
+    return write(plain, placement, ranges_of(placement, seen, how.method), how.weights)
 
 
 def prepare(graph: Graph) -> Graph:
@@ -123,8 +143,6 @@ def write(
     graph: Graph, placement: Placement, ranges: Mapping[str, Range], weights: str = "max"
 ) -> Graph:
     """A prepared graph with its chosen values rounded to levels over these ranges."""
-    if not placement.nodes:
-        raise QuantizationError("no layer can be quantized: expected one with constant weights")
     levels = {name: Levels.over(*ranges[owner]) for name, owner in placement.values.items()}
     writer = _Writer(graph, levels, weights)
     for name in graph.inputs:

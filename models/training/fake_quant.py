@@ -72,9 +72,9 @@ class Target(NamedTuple):
 class FakeQuantized(nn.Module):
     """A prepared float graph, its chosen values rounded to levels.
 
-    Parameters are the weights and biases of all layers and, as logarithms, how far each range is
-    from where it began. Evaluating (`eval()`) adds up in float64, which is exact; training in
-    float32, exact while sums stay below 2^24.
+    Parameters are the weights and biases of all layers, each over its own size, and, as logarithms,
+    how far each range is from where it began. Evaluating (`eval()`) adds up in float64, which is
+    exact; training in float32, exact while sums stay below 2^24.
     """
 
     ends: Tensor
@@ -85,8 +85,11 @@ class FakeQuantized(nn.Module):
         super().__init__()
         self.graph, self.placement = graph, placement
         self.names = list(dict.fromkeys(_trained(graph)))
+        given = [torch.from_numpy(graph.constants[name].copy()) for name in self.names]
+        # Powers of two, so that dividing by them loses nothing: one rate then suits all.
+        self.sizes = [_size(value) for value in given]
         self.weights = nn.ParameterList(
-            nn.Parameter(torch.from_numpy(graph.constants[name].copy())) for name in self.names
+            nn.Parameter(value / size) for value, size in zip(given, self.sizes, strict=True)
         )
         self.owners = list(dict.fromkeys(placement.values.values()))
         ends = np.array([ranges[name] for name in self.owners], np.float32).reshape(-1, 2)
@@ -112,7 +115,7 @@ class FakeQuantized(nn.Module):
         wanted: names of any values of the graph.
         """
         steps = self.steps()
-        values: dict[str, Tensor | Stepped] = dict(zip(self.names, self.weights, strict=True))
+        values: dict[str, Tensor | Stepped] = dict(self._weights())
         for number, name in enumerate(self.fixed):
             values[name] = getattr(self, f"fixed_{number}")
         for name, value in inputs.items():
@@ -125,6 +128,10 @@ class FakeQuantized(nn.Module):
             for name, value in zip(node.outputs, found, strict=True):
                 values[name] = self._rounded(name, value, steps)
         return {name: _real(values[name]) for name in wanted}
+
+    def _weights(self) -> Iterable[tuple[str, Tensor]]:
+        for name, value, size in zip(self.names, self.weights, self.sizes, strict=True):
+            yield name, value * size
 
     def float_network(self) -> FakeQuantized:
         """The float network as it is now, frozen: it can teach."""
@@ -141,7 +148,7 @@ class FakeQuantized(nn.Module):
     def plain(self) -> Graph:
         """The float graph with the weights as they are now."""
         constants: dict[str, Array] = dict(self.graph.constants)
-        for name, value in zip(self.names, self.weights, strict=True):
+        for name, value in self._weights():
             constants[name] = value.detach().cpu().numpy().copy()
             constants[name].flags.writeable = False
         return replace(self.graph, constants=constants)
@@ -282,6 +289,12 @@ def weight_levels(
         scales = scales.clamp(min=_TINY).float()
     rows = scales.double().reshape(-1, *[1] * (weights.dim() - 1))
     return whole(wide / rows).clamp(-MOST, MOST), scales
+
+
+def _size(value: Tensor) -> float:
+    """The power of two next to the root mean square."""
+    mean = float(value.double().square().mean())
+    return 2.0 ** round(np.log2(mean) / 2) if mean > 0 else 1.0
 
 
 def _trained(graph: Graph) -> Iterable[str]:
