@@ -48,6 +48,10 @@ class CompressionError(PalmError, ValueError):
     """A model cannot be made as small as asked at the loss allowed, or that cannot be measured."""
 
 
+class LookError(PalmError, ValueError):
+    """A file does not hold a look for try-on: says where and why."""
+
+
 class BackendError(PalmError):
     """The device is missing, or it failed."""
 

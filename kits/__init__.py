@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from palmkit.kits.ranking.result import Ranking
     from palmkit.kits.ranking.schema import Schema
     from palmkit.kits.results import Face, Faces, Hand, Hands
+    from palmkit.kits.tryon.kit import TryOn, try_on
+    from palmkit.kits.tryon.look import Look
 
 __all__ = [
     "Face",
@@ -36,6 +38,7 @@ __all__ = [
     "Hand",
     "Hands",
     "ImageError",
+    "Look",
     "Mask",
     "PalmError",
     "PortraitSegmenter",
@@ -43,6 +46,7 @@ __all__ = [
     "Reranker",
     "Schema",
     "TableError",
+    "TryOn",
     "detect_faces",
     "draw",
     "face_mesh",
@@ -52,6 +56,7 @@ __all__ = [
     "rerank",
     "segment_hair",
     "segment_portrait",
+    "try_on",
     "write_image",
 ]
 
@@ -65,6 +70,7 @@ _HOMES = {
     "Hand": "palmkit.kits.results",
     "Hands": "palmkit.kits.results",
     "ImageError": "palmkit.engine.errors",
+    "Look": "palmkit.kits.tryon.look",
     "Mask": "palmkit.kits.portrait.result",
     "PalmError": "palmkit.engine.errors",
     "PortraitSegmenter": "palmkit.kits.portrait.kit",
@@ -72,6 +78,7 @@ _HOMES = {
     "Reranker": "palmkit.kits.ranking.kit",
     "Schema": "palmkit.kits.ranking.schema",
     "TableError": "palmkit.engine.errors",
+    "TryOn": "palmkit.kits.tryon.kit",
     "detect_faces": "palmkit.kits.face.kit",
     "draw": "palmkit.kits.draw",
     "face_mesh": "palmkit.kits.face.mesh_kit",
@@ -81,6 +88,7 @@ _HOMES = {
     "rerank": "palmkit.kits.ranking.kit",
     "segment_hair": "palmkit.kits.portrait.kit",
     "segment_portrait": "palmkit.kits.portrait.kit",
+    "try_on": "palmkit.kits.tryon.kit",
     "write_image": "palmkit.kits.image",
 }
 

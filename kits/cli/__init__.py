@@ -23,6 +23,7 @@ COMMANDS = (
     "portrait",
     "hair",
     "gesture",
+    "tryon",
     "rerank",
     "rerank_train",
     "rerank_evaluate",
@@ -47,6 +48,7 @@ examples:
   palmkit face photos/ --json              one JSON object a picture
   palmkit face clip.mp4 -o found.mp4       a video, faces numbered
   palmkit portrait me.jpg -o away.jpg --background blur
+  palmkit tryon me.jpg -o red.jpg --lipstick ruby --hair violet
   palmkit gesture me.jpg --json            hands, and what they show
   palmkit rerank page.json --json          a page of items, by what the user did
   palmkit convert net.onnx -o net.palm     a model of another kind

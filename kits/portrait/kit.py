@@ -26,6 +26,7 @@ from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.result import Mask
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import box_of_people, part_of, shrink, span, square_round
+from palmkit.kits.results import Faces
 
 
 class Segmenter(Kit[Mask]):
@@ -277,15 +278,35 @@ class HairSegmenter(Segmenter):
         left, top, right, bottom = area
         part = (left, top, right - left, bottom - top)
         faces = self._faces.detect(image, None if time_s is None else time_s * 1e3, roi=part)
+        return self.around(image, faces, area, time_s)
+
+    def around(
+        self,
+        image: Image,
+        faces: Faces,
+        area: tuple[int, int, int, int],
+        time_s: float | None,
+        fine: bool = True,
+    ) -> refine.Mask:
+        """The hair round faces that are found already, for kits that find them anyway.
+
+        fine: False for a mask that does not follow the picture's edges, which is quicker.
+
+        faces: with the boxes that FaceDetector gives. area: left, top, right, bottom. time_s: as
+        in Kit._look.
+        Returns float32[h, w], 0 outside of the area.
+        """
+        left, top, right, bottom = area
+        part = (left, top, right - left, bottom - top)
         mask = np.zeros(image.shape[:2], np.float32)
         seen: dict[int | None, Steady] = {}
         for face in faces:
             steady = seen[face.id] = self._steady.get(face.id, Steady())
             view = square_round(face.box, image.shape[1], image.shape[0])
-            self._add(mask, image, area, view, steady, time_s)
+            self._add(mask, image, area, view, steady, time_s, fine)
         if not len(faces):
             seen[None] = steady = self._steady.get(None, Steady())
-            self._add(mask, image, area, part, steady, time_s)
+            self._add(mask, image, area, part, steady, time_s, fine)
         self._steady = seen
         return mask
 
@@ -297,6 +318,7 @@ class HairSegmenter(Segmenter):
         view: Part,
         steady: Steady,
         time_s: float | None,
+        fine: bool,
     ) -> None:
         """Raise the mask to what the network sees in a view, which may reach out of the picture."""
         x, y, width, height = view
@@ -314,9 +336,11 @@ class HairSegmenter(Segmenter):
         coarse = self._run(canvas)
         if time_s is not None and self._smoothing:
             coarse = steady.update(coarse, canvas, view, time_s)
-        found = self._enlarge(
-            crop, np.ascontiguousarray(coarse[rows, columns]), np.ascontiguousarray(inside)
-        )
+        coarse = np.ascontiguousarray(coarse[rows, columns])
+        if fine:
+            found = self._enlarge(crop, coarse, np.ascontiguousarray(inside))
+        else:
+            found = refine.enlarge(coarse, crop)
         whole = mask[top:bottom, left:right]
         np.maximum(whole, found, out=whole)
 

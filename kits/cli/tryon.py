@@ -1,0 +1,149 @@
+"""palmkit tryon: make-up, hair dye and glasses on faces."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from palmkit.kits.cli import pictures
+from palmkit.kits.cli.command import Commands, UsageError, add_command
+
+if TYPE_CHECKING:
+    from palmkit.kits.image import Image
+    from palmkit.kits.kit import Mode
+    from palmkit.kits.tryon.look import Look
+    from palmkit.kits.tryon.result import TriedOn
+
+EFFECTS = (
+    "lipstick",
+    "blush",
+    "eye_shadow",
+    "eyeliner",
+    "iris",
+    "foundation",
+    "hair",
+    "glasses",
+)
+EXAMPLES = """\
+  palmkit tryon me.jpg -o red.jpg --lipstick classic_red
+  palmkit tryon me.jpg -o new.jpg --lipstick "#b3202a" --hair violet --glasses gold_aviator
+  palmkit tryon me.jpg -o out.jpg --look evening --view before-after
+  palmkit tryon me.jpg -o out.jpg --look evening --lipstick nude --save-look mine.json
+  palmkit tryon clip.mp4 -o mirror.mp4 --look mine.json --view split
+  palmkit tryon --shades                        names of shades, glasses and looks
+"""
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = add_command(
+        commands,
+        "tryon",
+        run,
+        help="lipstick, hair colour, glasses and more, tried on",
+        description="Put make-up, hair dye and glasses on every face of pictures and videos.",
+        examples=EXAMPLES,
+    )
+    pictures.add_arguments(parser)
+    worn = parser.add_argument_group("what is worn: a colour #rrggbb, or a shade's name")
+    for name in EFFECTS:
+        flag = f"--{name.replace('_', '-')}"
+        worn.add_argument(flag, dest=name, metavar="SHADE")
+    looks = parser.add_argument_group("whole looks")
+    looks.add_argument("--look", metavar="LOOK", help="a look's name, a JSON file, or NAME@CHANNEL")
+    looks.add_argument("--save-look", metavar="FILE", help="write what is worn as a JSON file")
+    looks.add_argument("--shades", action=_Shades, help="list shades and looks, and stop")
+    parser.add_argument(
+        "--view",
+        choices=("after", "before-after", "split"),
+        default="after",
+        help="what is written (after)",
+    )
+    faces = parser.add_argument_group("faces")
+    faces.add_argument("--max-faces", type=int, metavar="N", help="only the best N (all)")
+    faces.add_argument("--min-score", type=float, metavar="S", help="least score of a face, 0..1")
+    faces.add_argument(
+        "--no-smoothing", dest="smoothing", action="store_false", help="videos: each frame alone"
+    )
+    faces.add_argument(
+        "--over-hair",
+        dest="behind_hair",
+        action="store_false",
+        help="do not look for hair in front of the face: quicker",
+    )
+    faces.add_argument("--hair-model", metavar="FILE", help="another hair model")
+    faces.add_argument("--face-model", metavar="FILE", help="another face detector")
+    pictures.add_kit_arguments(parser)
+
+
+class _Shades(argparse.Action):
+    """Prints what there is to wear, as --version does its own."""
+
+    def __init__(self, option_strings: list[str], dest: str, help: str | None = None) -> None:
+        super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
+
+    def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
+        from palmkit.kits.tryon import palettes
+
+        for name in EFFECTS:
+            print(f"{name.replace('_', '-')}: {', '.join(palettes.shades(name))}")
+        print(f"look: {', '.join(palettes.presets())}")
+        parser.exit()
+
+
+def run(options: argparse.Namespace) -> int:
+    """Dress every face of every input."""
+    from palmkit.kits.tryon.kit import TryOn
+
+    look = _look(options)
+    if not look:
+        raise UsageError("nothing to wear: give --lipstick, --hair, ... or --look")
+    if options.save_look is not None:
+        look.save(options.save_look)
+
+    @contextmanager
+    def opened(mode: Mode) -> Generator[Callable[[Image, float | None], TriedOn]]:
+        with TryOn(
+            mode,
+            look=look,
+            threads=options.threads,
+            precision=options.precision,
+            max_faces=options.max_faces,
+            min_score=options.min_score,
+            smoothing=options.smoothing,
+            behind_hair=options.behind_hair,
+            model=options.model,
+            detector=options.face_model,
+            hair_model=options.hair_model,
+        ) as kit:
+            yield lambda image, timestamp_ms: kit.wear(image, timestamp_ms, roi=options.roi)
+
+    def drawn(image: Image, result: TriedOn) -> Image:
+        if options.view == "before-after":
+            return result.before_after()
+        return result.split() if options.view == "split" else result.picture
+
+    def described(result: TriedOn, output: Path | None) -> dict[str, Any]:
+        return result.to_dict(None if output is None else Path(os.fspath(output)))
+
+    job = pictures.Job(opened, drawn, described, _words, lambda result: [])
+    return pictures.run(options, job)
+
+
+def _look(options: argparse.Namespace) -> Look:
+    from palmkit.kits.tryon.look import Look
+
+    whole = Look() if options.look is None else Look.load(options.look)
+    try:
+        return whole.adding(**{name: getattr(options, name) for name in EFFECTS})
+    except ValueError as error:
+        raise UsageError(f"--{error}") from None
+
+
+def _words(result: TriedOn) -> str:
+    count = len(result.faces)
+    return "no face" if not count else "1 face" if count == 1 else f"{count} faces"

@@ -1,0 +1,187 @@
+"""One face's part of a picture while effects are laid on it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.face import topology
+from palmkit.kits.face.pose import RIGID, fit_similarity
+from palmkit.kits.image import Image
+from palmkit.kits.tryon.colour import Floats, mean_of, to_lab, to_rgb
+from palmkit.kits.tryon.regions import fixed, soften
+
+# Round the mesh, in centimetres.
+MARGIN_CM = 2.0
+# What is seen is hidden below the first of these, what is hidden is seen from the second on.
+HIDDEN, SEEN = 0.4, 0.6
+EVERYWHERE = slice(None), slice(None)
+# What covers less of a pixel than this changes nothing.
+LEAST = 1 / 512
+# From this share of a rectangle's pixels on all of them are converted: that is quicker then.
+DENSE = 0.3
+# How fast what is remembered of a face's colours follows it, in seconds.
+MEMORY_S = 0.4
+
+
+@dataclass
+class Memory:
+    """What is known of a face from earlier frames: colours that must not flicker."""
+
+    seen_s: float | None = None
+    hidden: NDArray[np.bool_] | None = None
+    colours: dict[str, Floats] = field(default_factory=dict[str, Floats])
+
+    def settle(self, name: str, colour: Floats, time_s: float | None) -> Floats:
+        """The colour, moved towards from the one remembered; in image mode as it is."""
+        if time_s is None:
+            return colour
+        before = self.colours.get(name)
+        if before is not None and self.seen_s is not None:
+            share = 1 - np.exp(-max(time_s - self.seen_s, 0.0) / MEMORY_S)
+            colour = np.asarray(before + share * (colour - before), np.float32)
+        self.colours[name] = colour
+        return colour
+
+    def hide(self, visibility: Floats) -> NDArray[np.bool_]:
+        """Which of some things are hidden, 0..1 of each being seen; doubt changes nothing."""
+        before = visibility < (HIDDEN + SEEN) / 2 if self.hidden is None else self.hidden
+        self.hidden = np.where(before, visibility < SEEN, visibility < HIDDEN)
+        return self.hidden
+
+
+class Canvas:
+    """A face and the pixels round it.
+
+    shape: height and width. coverage: float32[h, w], 0..1, where effects lie.
+    points: float32[478, 2] of the mesh in pixels of `lab`; depth: float32[478].
+    visibility: float32[478].
+    hair: float32[h, w], 0..1: where hair is in front of it, or None.
+    per_cm: how many pixels a centimetre at the face is, if it is as large as the canonical one.
+    """
+
+    def __init__(
+        self,
+        picture: Image,
+        mesh: Floats,
+        visibility: Floats,
+        hair: Floats | None,
+        memory: Memory,
+        time_s: float | None,
+    ) -> None:
+        """Cut a face out.
+
+        picture: uint8[h, w, 3]. mesh: float32[478, 3] in its pixels. hair: float32[h, w], 0..1,
+        which is in front of the face; None: nowhere.
+        """
+        rows = np.array(RIGID, np.intp)
+        trust = np.maximum(visibility[rows].astype(np.float64), 1e-2)
+        canonical = topology.canonical_face()[rows].astype(np.float64)
+        self.per_cm, self.rotation, self.shift = fit_similarity(
+            canonical, mesh[rows].astype(np.float64), trust
+        )
+        height, width = picture.shape[:2]
+        margin = MARGIN_CM * self.per_cm
+        low = np.floor(mesh[:, :2].min(axis=0) - margin).astype(int)
+        high = np.ceil(mesh[:, :2].max(axis=0) + margin).astype(int)
+        self.left, self.top = (int(max(v, 0)) for v in low)
+        self.right, self.bottom = min(int(high[0]), width), min(int(high[1]), height)
+        self._before = picture[self.top : self.bottom, self.left : self.right]
+        self.points = np.asarray(mesh[:, :2] - np.array([self.left, self.top]), np.float32)
+        self.depth = mesh[:, 2]
+        self.visibility = visibility
+        self.hair = None if hair is None else hair[self.top : self.bottom, self.left : self.right]
+        self.memory, self.time_s = memory, time_s
+        self.shape = (self._before.shape[0], self._before.shape[1])
+        self.coverage = np.zeros(self.shape, np.float32)
+        self._lab = np.empty((*self.shape, 3), np.float32)
+        self._open = np.zeros(self.shape, np.bool_)
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the face lies outside of the picture, or is smaller than anything drawn."""
+        return self.left >= self.right or self.top >= self.bottom or self.per_cm < 0.5
+
+    def lab(self, where: tuple[slice, slice]) -> Floats:
+        """float32[h, w, 3]: a part's pixels in CIELAB, which every effect changes in its turn."""
+        part, new = self._lab[where], ~self._open[where]
+        if new.all():
+            part[:] = to_lab(self._before[where])
+        elif new.any():
+            part[new] = to_lab(self._before[where][new][:, None])[:, 0]
+        self._open[where] = True
+        return part
+
+    @cached_property
+    def uncovered(self) -> Floats:
+        """float32[h, w], 0..1: where no hand and no other thing is in front of the face."""
+        seen = np.ones(self.shape, np.float32)
+        triangles = topology.triangles().astype(np.intp)
+        hidden = self.memory.hide(self.visibility[triangles].mean(axis=1))
+        if hidden.any():
+            self._cover(seen, triangles, hidden)
+            seen = soften(seen, 0.15 * self.per_cm)
+        return seen
+
+    @cached_property
+    def free(self) -> Floats:
+        """float32[h, w], 0..1: as `uncovered`, and where no hair is."""
+        return self.uncovered if self.hair is None else self.uncovered * (1 - self.hair)
+
+    def _cover(self, free: Floats, triangles: NDArray[np.intp], hidden: NDArray[np.bool_]) -> None:
+        """What is hidden, and over it what is seen: the near half of a face in profile."""
+        import cv2
+
+        corners = fixed(self.points)[triangles]
+        low, high = corners[hidden].min(axis=(0, 1)), corners[hidden].max(axis=(0, 1))
+        for triangle in corners[hidden]:
+            cv2.fillConvexPoly(free, triangle, 0.0, cv2.LINE_8, 4)
+        near = (corners.max(axis=1) >= low).all(axis=1) & (corners.min(axis=1) <= high).all(axis=1)
+        for triangle in corners[~hidden & near]:
+            cv2.fillConvexPoly(free, triangle, 1.0, cv2.LINE_8, 4)
+
+    def seen(self, points: tuple[int, ...]) -> float:
+        """How far these points are seen, 0..1."""
+        return float(self.visibility[list(points)].mean())
+
+    def part(self, points: Floats, margin_cm: float) -> tuple[slice, slice]:
+        """Rows and columns round some points, inside the canvas; they may be empty."""
+        height, width = self.shape
+        margin = margin_cm * self.per_cm + 2
+        low, high = points.min(axis=0) - margin, points.max(axis=0) + margin
+        rows = slice(max(int(low[1]), 0), max(min(int(high[1]) + 1, height), 0))
+        return rows, slice(max(int(low[0]), 0), max(min(int(high[0]) + 1, width), 0))
+
+    def base(self, name: str, lab: Floats, weight: Floats) -> Floats:
+        """The mean colour of a region, steady over time."""
+        return self.memory.settle(name, mean_of(lab, weight), self.time_s)
+
+    def mark(self, where: tuple[slice, slice], weight: Floats) -> None:
+        """Note what an effect covers."""
+        part = self.coverage[where]
+        np.maximum(part, weight, out=part)
+
+    def write(self, picture: Image) -> None:
+        """Put what was changed into the picture; every other pixel stays as it was, to the bit."""
+        touched = self.coverage > LEAST
+        rows, columns = (np.flatnonzero(touched.any(axis=axis)) for axis in (1, 0))
+        if not len(rows):
+            return
+        where = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
+        touched = touched[where]
+        part = picture[self.top : self.bottom, self.left : self.right][where]
+        if touched.mean() > DENSE:
+            np.copyto(part, to_rgb(self._lab[where]), where=touched[..., None])
+        else:
+            part[touched] = to_rgb(self._lab[where][touched][:, None])[:, 0]
+
+    def affine(self, points: tuple[int, ...]) -> NDArray[np.float64]:
+        """float64[2, 3]: from the canonical face's x and y, in centimetres, to the canvas."""
+        rows = list(points)
+        source = topology.canonical_face()[rows, :2].astype(np.float64)
+        ones = np.ones((len(rows), 1))
+        solved = np.linalg.lstsq(np.hstack([source, ones]), self.points[rows].astype(np.float64))
+        return np.asarray(solved[0].T, np.float64)

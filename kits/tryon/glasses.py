@@ -1,0 +1,228 @@
+"""Glasses, drawn in space on the canonical face and seen as the head is turned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import ClassVar, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.face import topology
+from palmkit.kits.kit import one_of
+from palmkit.kits.tryon import regions
+from palmkit.kits.tryon.canvas import EVERYWHERE, Canvas
+from palmkit.kits.tryon.colour import Finish, Floats, lab_of, read_shade
+from palmkit.kits.tryon.effect import Effect
+
+Space: TypeAlias = NDArray[np.float64]
+
+# The subject's left lens: where its middle is, in centimetres on the canonical face.
+_MIDDLE = (3.3, -0.25, 1.75)
+# The frame goes back by so much of the square of the distance from the nose, in 1/cm.
+_WRAP = 0.022
+_HINGE_HEIGHT = 0.5
+_EAR = (7.5, 0.2, -6.0)
+# How much of its light the skin loses below a frame.
+_SHADOW = 0.18
+_CORNERS = 72
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The outline of a lens.
+
+    width, height: centimetres. square: 2 an ellipse, more nearer to a rectangle (the exponent of
+    Lamé's curve). lift: how far the outer upper corner is drawn up. drop: how far the lower
+    outer part hangs. rim: how thick the frame is, centimetres.
+    """
+
+    width: float
+    height: float
+    square: float
+    lift: float = 0.0
+    drop: float = 0.0
+    rim: float = 0.3
+
+    def outline(self) -> NDArray[np.float64]:
+        """float64[72, 2] of x (away from the nose) and y (up), in centimetres from its middle."""
+        angle = np.arange(_CORNERS) * (2 * np.pi / _CORNERS)
+        cos, sin = np.cos(angle), np.sin(angle)
+        power = 2 / self.square
+        x = np.sign(cos) * np.abs(cos) ** power * self.width / 2
+        y = np.sign(sin) * np.abs(sin) ** power * self.height / 2
+        out = np.clip(0.5 + x / self.width, 0, 1)
+        y = y + self.lift * out**2 * np.clip(sin, 0, 1) - self.drop * np.clip(-sin, 0, 1) * out
+        return np.stack([x, y], axis=1)
+
+
+SHAPES = {
+    "round": Shape(4.7, 4.5, 2.0, rim=0.22),
+    "square": Shape(5.2, 4.0, 4.5, rim=0.42),
+    "aviator": Shape(5.6, 4.8, 2.6, drop=0.55, rim=0.14),
+    "cat_eye": Shape(5.3, 3.9, 2.9, lift=0.75, rim=0.36),
+    "rimless": Shape(5.0, 3.5, 3.2, rim=0.05),
+}
+
+
+@dataclass(frozen=True)
+class Glasses(Effect):
+    """Glasses of one's own drawing, turned with the head.
+
+    style: "round", "square", "aviator", "cat_eye" or "rimless". colour, opacity and finish: of the
+    frame. lens: its colour; tint: 0..1, how far it hides the eyes, more at its upper edge.
+    """
+
+    name: ClassVar[str] = "glasses"
+    finishes: ClassVar[tuple[Finish, ...]] = ("matte", "satin", "gloss")
+
+    colour: str = "#201c1c"
+    opacity: float = 1.0
+    finish: Finish = "gloss"
+    style: str = "square"
+    lens: str = "#101418"
+    tint: float = 0.12
+
+    def __post_init__(self) -> None:
+        """Check the options."""
+        super().__post_init__()
+        one_of("glasses style", self.style, tuple(SHAPES))
+        red, green, blue = read_shade("glasses lens", self.lens)
+        object.__setattr__(self, "lens", f"#{red:02x}{green:02x}{blue:02x}")
+
+    def lay(self, canvas: Canvas) -> None:
+        """Draw them over everything else on the face."""
+        place = _Place(canvas)
+        shape = canvas.shape
+        over, under = (place(line) for line in _bridge(self.style))
+        frame = np.maximum(self._temples(canvas, place), regions.band(shape, over, under, False))
+        rims = [[place(each) for each in _rims(self.style, side)] for side in (-1.0, 1.0)]
+        for outer, inner in rims:
+            np.maximum(frame, regions.band(shape, outer, inner, True), out=frame)
+        lens = regions.fill(shape, *(inner for _, inner in rims))
+        frame *= canvas.uncovered
+        lens *= canvas.uncovered * (1 - frame)
+        lab = canvas.lab(EVERYWHERE)
+        shadow = self._shade(canvas, lab, frame)
+        lens = self._tint(lab, lens, place)
+        weight = frame * np.float32(self.opacity)
+        colour = lab_of(read_shade(self.name, self.colour))
+        metal = np.broadcast_to(colour, lab.shape).copy()
+        if self.finish != "matte":
+            metal[..., 0] += self._gleam(frame, canvas.per_cm)
+        lab += weight[..., None] * (metal - lab)
+        np.clip(lab[..., 0], 0, 100, out=lab[..., 0])
+        canvas.mark(EVERYWHERE, np.maximum(np.maximum(frame, lens), shadow))
+
+    def _shade(self, canvas: Canvas, lab: Floats, frame: Floats) -> Floats:
+        """The frame's shadow on the skin, a little below it; returns how dense it is."""
+        import cv2
+
+        below = np.array([[1, 0, 0], [0, 1, 0.28 * canvas.per_cm]], np.float64)
+        moved = cv2.warpAffine(frame, below, frame.shape[::-1])
+        shadow = regions.soften(moved.astype(np.float32), 0.16 * canvas.per_cm)
+        shadow *= 1 - frame
+        lab[..., 0] *= 1 - shadow * np.float32(_SHADOW)
+        return shadow
+
+    def _tint(self, lab: Floats, lens: Floats, place: _Place) -> Floats:
+        """The lenses, darker above; returns how far they cover what is behind them."""
+        top, bottom = place(np.array([[0.0, 2.2, 1.75], [0.0, -2.6, 1.75]]))
+        down = bottom - top
+        y, x = np.mgrid[: lab.shape[0], : lab.shape[1]].astype(np.float32)
+        along = ((x - top[0]) * down[0] + (y - top[1]) * down[1]) / max(float(down @ down), 1e-3)
+        weight = lens * np.float32(self.tint) * (1.15 - 0.45 * np.clip(along, 0, 1))
+        np.clip(weight, 0, 1, out=weight)
+        colour = lab_of(read_shade("glasses lens", self.lens))
+        # Like a filter: dark stays dark, and light takes the lens's colour.
+        lab[..., 0] += weight * (np.minimum(colour[0], lab[..., 0]) - lab[..., 0])
+        for axis in (1, 2):
+            lab[..., axis] += weight * (colour[axis] - lab[..., axis])
+        return np.asarray(weight, np.float32)
+
+    def _gleam(self, frame: Floats, per_cm: float) -> Floats:
+        """Light on the frame's upper side."""
+        inside = regions.soften(frame, 0.1 * per_cm)
+        slope = np.zeros_like(frame)
+        slope[1:] = inside[1:] - inside[:-1]
+        strength = 55.0 if self.finish == "gloss" else 25.0
+        return np.asarray(np.clip(slope, 0, None) * np.float32(strength), np.float32)
+
+    def _temples(self, canvas: Canvas, place: _Place) -> Floats:
+        """The arms; one turned away from the camera is hidden by the face."""
+        shape = canvas.shape
+        found = np.zeros(shape[:2], np.float32)
+        oval = canvas.points[list(topology.FACE_OVAL)]
+        face = regions.fill(shape, regions.curve(oval, True))
+        for side in (-1.0, 1.0):
+            upper, lower = (place(line) for line in _temple(self.style, side))
+            arm = regions.band(shape, upper, lower, False)
+            if place.depth_of((side, 0.0, 0.0)) >= 0:
+                arm *= 1 - face
+            np.maximum(found, arm, out=found)
+        hair = canvas.hair
+        return found if hair is None else found * (1 - hair)
+
+
+class _Place:
+    """From the canonical face's centimetres to the canvas."""
+
+    def __init__(self, canvas: Canvas) -> None:
+        self._matrix = canvas.rotation * canvas.per_cm
+        self._shift = canvas.shift[:2] - np.array([canvas.left, canvas.top])
+        self._rotation = canvas.rotation
+
+    def __call__(self, points: Space) -> Floats:
+        """float64[n, 3] as float32[n, 2]."""
+        return np.asarray(points @ self._matrix[:2].T + self._shift, np.float32)
+
+    def depth_of(self, direction: tuple[float, float, float]) -> float:
+        """How far a direction leads away from the camera, -1..1."""
+        return float(self._rotation[2] @ np.array(direction))
+
+
+@lru_cache(maxsize=16)
+def _rims(style: str, side: float) -> tuple[Space, Space]:
+    """The outer and the inner edge of a rim in space, float64[72, 3] each."""
+    shape = SHAPES[style]
+    line = shape.outline()
+    reach = np.hypot(*line.T)[:, None]
+    grow = shape.rim / 2 / reach
+    return _bent(line * (1 + grow), side), _bent(line * (1 - grow), side)
+
+
+def _bent(line: NDArray[np.float64], side: float) -> Space:
+    """A flat line of a lens, where it is on the face: further back at the sides."""
+    x = _MIDDLE[0] + line[:, 0]
+    z = _MIDDLE[2] - _WRAP * x**2
+    return np.stack([side * x, _MIDDLE[1] + line[:, 1], z], axis=1)
+
+
+@lru_cache(maxsize=8)
+def _bridge(style: str) -> tuple[Space, Space]:
+    """Upper and lower edge of what is over the nose."""
+    shape = SHAPES[style]
+    inner = _MIDDLE[0] - shape.width / 2 + shape.rim * 0.3
+    x = np.linspace(-inner, inner, 12)
+    arch = 0.35 * (1 - (x / inner) ** 2)
+    y = _MIDDLE[1] + 0.22 * shape.height + arch
+    z = _MIDDLE[2] + 0.35 * (1 - (x / inner) ** 2)
+    thick = max(shape.rim, 0.12)
+    upper = np.stack([x, y + thick / 2, z], axis=1)
+    lower = np.stack([x, y - thick / 2, z], axis=1)
+    return upper, lower
+
+
+@lru_cache(maxsize=16)
+def _temple(style: str, side: float) -> tuple[Space, Space]:
+    """Upper and lower edge of an arm, from its hinge to the ear."""
+    shape = SHAPES[style]
+    end = _bent(np.array([[shape.width / 2, _HINGE_HEIGHT]]), 1.0)[0]
+    share = np.linspace(0, 1, 16)[:, None]
+    line = end + (np.array(_EAR) - end) * share
+    # Outward at once, then straight back.
+    line[:, 0] = end[0] + (_EAR[0] - end[0]) * np.minimum(share[:, 0] * 4, 1)
+    thick = np.array([0, max(shape.rim, 0.16) / 2, 0])
+    line = line * np.array([side, 1, 1])
+    return line + thick, line - thick

@@ -1,0 +1,241 @@
+"""The try-on kit."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import numpy as np
+
+from palmkit.kits.face.mesh_kit import FaceMesh
+from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip_part, read_image
+from palmkit.kits.kit import Kit, Mode, ModelSource, Precision
+from palmkit.kits.portrait.kit import HairSegmenter
+from palmkit.kits.results import Faces
+from palmkit.kits.tryon.canvas import Canvas, Memory
+from palmkit.kits.tryon.colour import Floats
+from palmkit.kits.tryon.look import Look
+from palmkit.kits.tryon.result import TriedOn
+
+# The detector's boxes, which the hair network's view is measured by, are so much larger than those
+# round a mesh.
+BOX_RATIO = 1.06
+# An effect that lies under hair needs to know where hair is.
+_UNDER_HAIR = ("foundation", "blush", "eye_shadow", "eyeliner", "lipstick", "glasses")
+
+
+class TryOn(Kit[TriedOn]):
+    """Puts make-up, hair dye and glasses on the faces of pictures and videos.
+
+    with TryOn("video", look=Look.load("evening")) as mirror:
+        for frame, timestamp_ms in kits.video.VideoReader("clip.mp4"):
+            show(mirror.wear(frame, timestamp_ms).picture)
+    """
+
+    name: ClassVar[str] = "try-on"
+
+    def __init__(
+        self,
+        mode: Mode = "image",
+        *,
+        look: Look | None = None,
+        threads: int = 1,
+        precision: Precision = "high",
+        max_faces: int | None = None,
+        min_score: float | None = None,
+        smoothing: bool = True,
+        behind_hair: bool = True,
+        model: ModelSource | None = None,
+        detector: ModelSource | None = None,
+        hair_model: ModelSource | None = None,
+        on_result: Callable[[TriedOn, Image, float | None], None] | None = None,
+        on_error: Callable[[Exception], None] | None = None,
+    ) -> None:
+        """Make a kit; kits of the same models, threads and precision share them.
+
+        mode: "image", "video" (nothing swims or flickers) or "stream" (video in a thread).
+        look: what is worn; it may be changed between frames, see the property.
+        max_faces, min_score, model, detector: as in FaceMesh. hair_model: as HairSegmenter's
+        model.
+        smoothing: video and stream: steady meshes and masks.
+        behind_hair: strands in front of the face stay over the make-up; without, it is quicker.
+        Raises ValueError for an option that cannot be, ModelError for a model that cannot.
+        """
+        within = mode if mode == "image" else "video"
+        self._mesh = FaceMesh(
+            within,
+            threads=threads,
+            precision=precision,
+            max_faces=max_faces,
+            min_score=min_score,
+            smoothing=smoothing,
+            model=model,
+            detector=detector,
+        )
+        self._hair = HairSegmenter(
+            within,
+            threads=threads,
+            precision=precision,
+            smoothing=smoothing,
+            model=hair_model,
+            face_model=detector,
+        )
+        self._behind_hair = behind_hair
+        self._worn = Look() if look is None else look
+        self._forget()
+        super().__init__(mode, on_result, on_error)
+
+    @property
+    def look(self) -> Look:
+        """What is worn; assign another one at any time, from any thread: the next frame has it."""
+        return self._worn
+
+    @look.setter
+    def look(self, look: Look) -> None:
+        self._worn = look
+
+    def wear(
+        self,
+        image: Source,
+        timestamp_ms: float | None = None,
+        *,
+        roi: Part | None = None,
+        format: Format | None = None,
+        rotation: Rotation = 0,
+        flip: Flip | None = None,
+    ) -> TriedOn:
+        """Put the look on every face of a picture, or of the next frame of a video.
+
+        The arguments are those of FaceDetector.detect; what is given is never changed.
+        Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
+        stream mode or after close.
+        """
+        return self._call(image, roi, timestamp_ms, format, rotation, flip)
+
+    def _forget(self) -> None:
+        self._mesh.reset()
+        self._hair.reset()
+        self._memories: dict[int | None, Memory] = {}
+
+    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> TriedOn:
+        return self.dress(image, roi, time_s, self._worn)
+
+    def dress(self, image: Image, roi: Part | None, time_s: float | None, look: Look) -> TriedOn:
+        """As Kit._look, with another look than the kit's own."""
+        height, width = image.shape[:2]
+        at_ms = None if time_s is None else time_s * 1e3
+        faces = self._mesh.detect(image, at_ms, roi=roi)
+        if not look or not len(faces):
+            return TriedOn(width, height, image, image, faces, look)
+        picture = image.copy()
+        hair = self._hair_of(image, roi, faces, look, time_s)
+        for canvas in self._canvases(picture, faces, hair, time_s):
+            for effect in replace(look, glasses=None):
+                effect.lay(canvas)
+            canvas.write(picture)
+        if look.hair is not None and hair is not None:
+            memory = self._memory(None, time_s)
+            look.hair.dye(picture, hair, memory, time_s)
+            memory.seen_s = time_s
+        if look.glasses is not None:
+            for canvas in self._canvases(picture, faces, hair, time_s):
+                look.glasses.lay(canvas)
+                canvas.write(picture)
+        return TriedOn(width, height, picture, image, faces, look)
+
+    def coverage(self, image: Image, look: Look) -> Floats:
+        """How far a look covers each pixel of a picture: float32[h, w], 0..1; see sheet.measure."""
+        faces = self._mesh.detect(image)
+        hair = self._hair_of(image, None, faces, look, None)
+        covered = np.zeros(image.shape[:2], np.float32)
+        for canvas in self._canvases(image, faces, hair, None):
+            for effect in look:
+                effect.lay(canvas)
+            part = covered[canvas.top : canvas.bottom, canvas.left : canvas.right]
+            np.maximum(part, canvas.coverage, out=part)
+        if look.hair is not None and hair is not None:
+            np.maximum(covered, look.hair.weight(hair), out=covered)
+        return covered
+
+    def _hair_of(
+        self, image: Image, roi: Part | None, faces: Faces, look: Look, time_s: float | None
+    ) -> Floats | None:
+        """Where hair is, if anything worn depends on it."""
+        under = self._behind_hair and any(each.name in _UNDER_HAIR for each in look)
+        if look.hair is None and not under:
+            return None
+        boxes = faces.boxes.copy()
+        boxes[:, :2] -= boxes[:, 2:] * ((BOX_RATIO - 1) / 2)
+        boxes[:, 2:] *= BOX_RATIO
+        area = clip_part(image, roi)
+        fine = look.hair is not None
+        return self._hair.around(image, replace(faces, boxes=boxes), area, time_s, fine)
+
+    def _memory(self, face: int | None, time_s: float | None) -> Memory:
+        """What is remembered of a face; in image mode nothing."""
+        if time_s is None:
+            return Memory()
+        return self._memories.setdefault(face, Memory())
+
+    def _canvases(
+        self, picture: Image, faces: Faces, hair: Floats | None, time_s: float | None
+    ) -> Iterator[Canvas]:
+        """A canvas for every face that can be seen, those further away first."""
+        assert faces.mesh is not None and faces.visibility is not None
+        order = np.argsort(faces.boxes[:, 2] * faces.boxes[:, 3], kind="stable")
+        for row in order:
+            key = None if faces.ids is None else int(faces.ids[row])
+            memory = self._memory(key, time_s)
+            mesh, visibility = faces.mesh[row], faces.visibility[row]
+            canvas = Canvas(picture, mesh, visibility, hair, memory, time_s)
+            if not canvas.is_empty:
+                yield canvas
+            memory.seen_s = time_s
+
+
+@lru_cache(maxsize=4)
+def _kit(max_faces: int | None) -> TryOn:
+    return TryOn(max_faces=max_faces)
+
+
+def try_on(
+    image: Source,
+    look: Look | str | None = None,
+    *,
+    lipstick: Any = None,
+    blush: Any = None,
+    eye_shadow: Any = None,
+    eyeliner: Any = None,
+    iris: Any = None,
+    foundation: Any = None,
+    hair: Any = None,
+    glasses: Any = None,
+    max_faces: int | None = None,
+    roi: Part | None = None,
+    format: Format | None = None,
+    rotation: Rotation = 0,
+    flip: Flip | None = None,
+) -> TriedOn:
+    """Put make-up, hair dye and glasses on a picture, by a kit that is made once.
+
+    Any thread may call it. look: a whole look, or what Look.load takes; each effect given besides
+    takes the place of the look's own. An effect is its class (palmkit.kits.tryon), a colour
+    "#b3202a", or the name of a shade, such as "ruby"; see palmkit.kits.tryon.palettes.
+    Raises ImageError if `image` is not a picture, LookError if the look cannot be read, ValueError
+    for an effect that cannot be.
+    """
+    whole = look if isinstance(look, Look) else Look() if look is None else Look.load(look)
+    worn = whole.adding(
+        lipstick=lipstick,
+        blush=blush,
+        eye_shadow=eye_shadow,
+        eyeliner=eyeliner,
+        iris=iris,
+        foundation=foundation,
+        hair=hair,
+        glasses=glasses,
+    )
+    picture = read_image(image, format=format, rotation=rotation, flip=flip)
+    return _kit(max_faces).dress(picture, roi, None, worn)

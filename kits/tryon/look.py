@@ -1,0 +1,146 @@
+"""A look: the effects that are worn together, and how it is kept in a file."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from dataclasses import asdict, dataclass, fields
+from typing import Any, ClassVar, cast
+
+from palmkit.engine.errors import LookError
+from palmkit.engine.replacing import replacing
+from palmkit.kits.delivered import NAME
+from palmkit.kits.tryon import palettes
+from palmkit.kits.tryon.effect import Effect
+from palmkit.kits.tryon.glasses import Glasses
+from palmkit.kits.tryon.hair import HairDye
+from palmkit.kits.tryon.makeup import Blush, Eyeliner, EyeShadow, Foundation, Iris, Lipstick
+
+# A file of a look is some hundred bytes.
+MOST_BYTES = 1 << 16
+FORMAT = 1
+
+
+@dataclass(frozen=True)
+class Look:
+    """Effects worn together, at most one of a kind, laid on in this order; immutable.
+
+    Look(lipstick="#b3202a", hair=HairDye("#5b2e8c", opacity=0.6)): for an effect stands also its
+    colour, the name of a shade of palettes.shades(), or the mapping of its options as in JSON.
+    Raises ValueError for an option that cannot be.
+    """
+
+    KINDS: ClassVar[Mapping[str, type[Effect]]] = {
+        "foundation": Foundation,
+        "blush": Blush,
+        "eye_shadow": EyeShadow,
+        "eyeliner": Eyeliner,
+        "iris": Iris,
+        "lipstick": Lipstick,
+        "hair": HairDye,
+        "glasses": Glasses,
+    }
+
+    foundation: Foundation | None = None
+    blush: Blush | None = None
+    eye_shadow: EyeShadow | None = None
+    eyeliner: Eyeliner | None = None
+    iris: Iris | None = None
+    lipstick: Lipstick | None = None
+    hair: HairDye | None = None
+    glasses: Glasses | None = None
+
+    @classmethod
+    def of(cls, **effects: Any) -> Look:
+        """A look of what stands for effects, by their names; None: not worn."""
+        found: dict[str, Any] = {}
+        for name, wanted in effects.items():
+            if name not in cls.KINDS:
+                raise ValueError(f"look: expected one of {', '.join(cls.KINDS)}, got {name!r}")
+            if wanted is not None:
+                found[name] = _effect(name, cls.KINDS[name], wanted)
+        return cls(**found)
+
+    def __iter__(self) -> Iterator[Effect]:
+        """The effects worn, in the order in which they are laid on."""
+        return (worn for each in fields(self) if (worn := getattr(self, each.name)) is not None)
+
+    def __bool__(self) -> bool:
+        """Whether anything is worn."""
+        return any(True for _ in self)
+
+    def adding(self, **effects: Any) -> Look:
+        """The look with these effects in place of its own; for what stands for one see `of`."""
+        own: dict[str, Any] = {each.name: each for each in self}
+        return Look.of(**own | {name: each for name, each in effects.items() if each is not None})
+
+    def to_dict(self) -> dict[str, Any]:
+        """What JSON holds of it: the options of each effect, by name."""
+        return {each.name: asdict(each) for each in self}
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write it as JSON; a file there is replaced as a whole.
+
+        Raises OSError if it cannot be written.
+        """
+        text = json.dumps({"palmkit_look": FORMAT, **self.to_dict()}, indent=2) + "\n"
+        with replacing(path) as part:
+            part.write_text(text, encoding="utf-8")
+
+    @classmethod
+    def load(cls, source: str | os.PathLike[str]) -> Look:
+        """The look in a JSON file, of a preset's name, or delivered: "evening@stable".
+
+        Raises LookError if there is none, or what is there is no look; DeliveryError as
+        palmkit.delivery.get does.
+        """
+        name = os.fspath(source)
+        if name in palettes.presets():
+            return cls.from_dict(palettes.presets()[name], name)
+        if NAME.fullmatch(name) and not os.path.exists(name):
+            from palmkit import delivery
+
+            name = os.fspath(delivery.get(name).path)
+        try:
+            with open(name, "rb") as file:
+                data = file.read(MOST_BYTES + 1)
+        except OSError as error:
+            known = ", ".join(palettes.presets())
+            what = (error.strerror or str(error)).lower()
+            raise LookError(f"{name}: {what}; presets are {known}") from None
+        if len(data) > MOST_BYTES:
+            raise LookError(f"{name}: expected at most {MOST_BYTES} bytes of JSON, got more")
+        try:
+            found: Any = json.loads(data)
+        except (ValueError, RecursionError) as error:
+            raise LookError(f"{name}: expected JSON: {error}") from None
+        if (
+            not isinstance(found, dict)
+            or cast("dict[str, Any]", found).pop("palmkit_look", None) != FORMAT
+        ):
+            raise LookError(f'{name}: expected {{"palmkit_look": {FORMAT}, ...}}')
+        return cls.from_dict(cast("dict[str, Any]", found), name)
+
+    @classmethod
+    def from_dict(cls, options: Mapping[str, Any], name: str = "look") -> Look:
+        """The look of to_dict; name: where it is from, for the message.
+
+        Raises LookError if it is none.
+        """
+        try:
+            return cls.of(**options)
+        except (TypeError, ValueError) as error:
+            raise LookError(f"{name}: {error}") from None
+
+
+def _effect(name: str, kind: type[Effect], wanted: Any) -> Effect:
+    if isinstance(wanted, str) and not wanted.startswith("#"):
+        shade = palettes.shades(name).get(wanted)
+        if shade is not None:
+            return kind.of(shade)
+        known = ", ".join(palettes.shades(name)) or "none"
+        raise ValueError(
+            f"{name}: expected a colour like #b3202a or one of {known}, got {wanted!r}"
+        )
+    return kind.of(wanted)

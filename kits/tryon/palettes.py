@@ -1,0 +1,43 @@
+"""Shades with names, and looks with names, from assets/tryon."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Any
+
+from palmkit import assets
+
+if sys.version_info >= (3, 11):
+    import tomllib
+else:
+    import tomli as tomllib
+
+_FILES = {
+    "lipstick": "lipsticks",
+    "blush": "blushes",
+    "eye_shadow": "eye_shadows",
+    "eyeliner": "eyeliners",
+    "iris": "irises",
+    "foundation": "foundations",
+    "hair": "hair_dyes",
+    "glasses": "glasses",
+}
+
+
+@lru_cache(maxsize=16)
+def shades(effect: str) -> Mapping[str, Mapping[str, Any]]:
+    """The options of an effect by the names of its shades; effect: "lipstick", "hair", ..."""
+    return _read(_FILES[effect])
+
+
+@lru_cache(maxsize=1)
+def presets() -> Mapping[str, Mapping[str, Any]]:
+    """Whole looks by name, as palmkit.kits.tryon.look.Look.to_dict gives them."""
+    return _read("looks")
+
+
+def _read(name: str) -> Mapping[str, Mapping[str, Any]]:
+    return MappingProxyType(tomllib.loads(assets.read(f"tryon/{name}.toml").decode()))

@@ -1,0 +1,186 @@
+"""A contact sheet of every effect over a folder of faces, and what each effect did, in numbers.
+
+    python -m palmkit.kits.tryon.sheet PICTURE-OR-FOLDER... -o sheet.jpg [--faces 8] [--side 240]
+
+One row a face: the face, then each effect of EFFECTS. The table says of each effect, over all
+faces: how far the region's mean colour is from the effect's (CIEDE2000 at full opacity), how the
+gradients of lightness agree inside the region (correlation), and how many pixels outside of the
+region changed. Inside is where the region's mask is at least .8 of its largest.
+"""
+
+from __future__ import annotations
+
+import argparse
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.cli.command import progress_bar
+from palmkit.kits.cli.inputs import gather
+from palmkit.kits.image import Image, read_image, resize, write_image
+from palmkit.kits.tryon.colour import Floats, mean_of, to_lab
+from palmkit.kits.tryon.kit import TryOn
+from palmkit.kits.tryon.look import Look
+
+EFFECTS: dict[str, dict[str, Any]] = {
+    "lipstick satin": {"lipstick": "classic_red"},
+    "lipstick matte": {"lipstick": "plum"},
+    "lipstick gloss": {"lipstick": "cherry"},
+    "lipstick nude": {"lipstick": "nude"},
+    "blush": {"blush": "rose"},
+    "eye shadow": {"eye_shadow": "plum"},
+    "eye shadow shimmer": {"eye_shadow": "gold"},
+    "eyeliner": {"eyeliner": "winged"},
+    "iris": {"iris": "blue"},
+    "foundation": {"foundation": "sand"},
+    "hair copper": {"hair": "copper"},
+    "hair platinum": {"hair": "platinum"},
+    "hair black": {"hair": "black"},
+    "glasses": {"glasses": "tortoise_round"},
+    "sunglasses": {"glasses": "gold_aviator"},
+    "evening": {"look": "evening"},
+}
+# Of a change, in levels of 0..255, that an eye may see.
+SEEN = 2
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Make the sheet and print the table."""
+    parser = argparse.ArgumentParser(
+        prog="python -m palmkit.kits.tryon.sheet", description=(__doc__ or "").split("\n")[0]
+    )
+    parser.add_argument("inputs", nargs="+", metavar="PICTURE", help="pictures or folders of them")
+    parser.add_argument("-o", "--output", required=True, metavar="OUT", help="the sheet")
+    parser.add_argument("--faces", type=int, default=8, metavar="N", help="rows of it (8)")
+    parser.add_argument("--side", type=int, default=240, metavar="PX", help="of a tile (240)")
+    options = parser.parse_args(arguments)
+    kit = TryOn(max_faces=1)
+    inputs, errors = gather(options.inputs)
+    rows: list[Image] = []
+    numbers: dict[str, list[dict[str, float]]] = {}
+    bar = progress_bar(min(len(inputs), options.faces), "face")
+    for each in inputs:
+        if len(rows) >= options.faces:
+            break
+        face = _closeup(kit, read_image(each.name))
+        if face is None:
+            continue
+        tiles = [resize(face, options.side, options.side)]
+        for name, look, seen in _worn(kit, face):
+            tiles.append(resize(look, options.side, options.side))
+            numbers.setdefault(name, []).append(seen)
+        rows.append(np.concatenate(tiles, axis=1))
+        bar.update()
+    bar.close()
+    for message in errors:
+        print(message, file=sys.stderr)
+    if not rows:
+        print("no faces found", file=sys.stderr)
+        return 1
+    write_image(options.output, np.concatenate(rows))
+    _print(numbers)
+    return 0
+
+
+def _closeup(kit: TryOn, image: Image) -> Image | None:
+    """The square round the best face, three times as wide; None where there is none."""
+    found = kit.wear(image)
+    if not len(found.faces):
+        return None
+    x, y, width, height = (float(v) for v in found.faces.boxes[0])
+    side = min(2.2 * max(width, height), *image.shape[:2])
+    left = int(np.clip(x + width / 2 - side / 2, 0, image.shape[1] - side))
+    top = int(np.clip(y + 0.4 * height - side / 2, 0, image.shape[0] - side))
+    return np.ascontiguousarray(image[top : top + int(side), left : left + int(side)])
+
+
+def _worn(kit: TryOn, face: Image) -> Iterator[tuple[str, Image, dict[str, float]]]:
+    """Each effect's picture, and its numbers."""
+    for name, wanted in EFFECTS.items():
+        look = Look.load(wanted["look"]) if "look" in wanted else Look.of(**wanted)
+        picture = kit.dress(face, None, None, look).picture
+        yield name, picture, measure(kit, face, look)
+
+
+def measure(kit: TryOn, face: Image, look: Look) -> dict[str, float]:
+    """What one effect does to a face at full opacity, as the module says; empty if nothing."""
+    worn = list(look)
+    if len(worn) != 1 or worn[0].name in ("glasses", "foundation"):
+        return {}
+    effect = replace(worn[0], opacity=1.0)
+    found = kit.dress(face, None, None, Look.of(**{effect.name: effect}))
+    weight = kit.coverage(face, Look.of(**{effect.name: effect}))
+    changed = np.abs(found.picture.astype(np.int16) - face).max(axis=2) > SEEN
+    if not changed.any():
+        return {}
+    strong = (weight >= 0.8 * weight.max()).astype(np.float32)
+    before, after = to_lab(face), to_lab(found.picture)
+    return {
+        "delta_e": ciede2000(mean_of(after, strong), effect.lab),
+        "gradients": _agreement(before[..., 0], after[..., 0], strong > 0),
+        "outside": float((changed & (weight <= 0)).sum()),
+    }
+
+
+def _agreement(before: Floats, after: Floats, where: NDArray[np.bool_]) -> float:
+    """The correlation of the gradients of lightness inside a region."""
+    inside = where[1:-1, 1:-1]
+    pairs: list[NDArray[np.float64]] = []
+    for values in (before, after):
+        down = (values[2:, 1:-1] - values[:-2, 1:-1])[inside]
+        across = (values[1:-1, 2:] - values[1:-1, :-2])[inside]
+        pairs.append(np.concatenate([down, across]).astype(np.float64))
+    spread = float(np.sqrt((pairs[0] ** 2).mean() * (pairs[1] ** 2).mean()))
+    return float((pairs[0] * pairs[1]).mean()) / spread if spread else 1.0
+
+
+def ciede2000(one: Floats, other: Floats) -> float:
+    """The difference of two CIELAB colours that an eye sees.
+
+    CIEDE2000: Sharma, Wu, Dalal, The CIEDE2000 Color-Difference Formula, 2005.
+    """
+    l1, a1, b1 = (float(v) for v in one)
+    l2, a2, b2 = (float(v) for v in other)
+    mean_c = (np.hypot(a1, b1) + np.hypot(a2, b2)) / 2
+    stretch = 1.5 - 0.5 * np.sqrt(mean_c**7 / (mean_c**7 + 25.0**7))
+    a1, a2 = a1 * stretch, a2 * stretch
+    c1, c2 = np.hypot(a1, b1), np.hypot(a2, b2)
+    h1, h2 = np.degrees(np.arctan2(b1, a1)) % 360, np.degrees(np.arctan2(b2, a2)) % 360
+    turn = (h2 - h1 + 180) % 360 - 180 if c1 * c2 else 0.0
+    mean_h = (h1 + turn / 2) % 360
+    mean_l, mean_c = (l1 + l2) / 2, (c1 + c2) / 2
+    t = (
+        1
+        - 0.17 * np.cos(np.radians(mean_h - 30))
+        + 0.24 * np.cos(np.radians(2 * mean_h))
+        + 0.32 * np.cos(np.radians(3 * mean_h + 6))
+        - 0.20 * np.cos(np.radians(4 * mean_h - 63))
+    )
+    light = (l2 - l1) / (1 + 0.015 * (mean_l - 50) ** 2 / np.sqrt(20 + (mean_l - 50) ** 2))
+    chroma = (c2 - c1) / (1 + 0.045 * mean_c)
+    hue = 2 * np.sqrt(c1 * c2) * np.sin(np.radians(turn / 2)) / (1 + 0.015 * mean_c * t)
+    twist = -2 * np.sqrt(mean_c**7 / (mean_c**7 + 25.0**7))
+    twist *= np.sin(np.radians(60 * np.exp(-(((mean_h - 275) / 25) ** 2))))
+    return float(np.sqrt(light**2 + chroma**2 + hue**2 + twist * chroma * hue))
+
+
+def _print(numbers: dict[str, list[dict[str, float]]]) -> None:
+    print("| effect | faces | colour off (CIEDE2000) | gradients | pixels changed outside |")
+    print("|---|---|---|---|---|")
+    for name, found in numbers.items():
+        shown = [each for each in found if each]
+
+        def mean(key: str, shown: list[dict[str, float]] = shown) -> str:
+            values = [each[key] for each in shown if key in each]
+            return f"{np.mean(values):.3f}" if values else "-"
+
+        values = " | ".join(mean(key) for key in ("delta_e", "gradients", "outside"))
+        print(f"| {name} | {len(shown)} | {values} |")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,527 @@
+import contextlib
+import json
+import threading
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from palmkit import kits
+from palmkit.engine.errors import ImageError, LookError
+from palmkit.kits import Look, TryOn, try_on
+from palmkit.kits.face import topology
+from palmkit.kits.image import Image, write_image
+from palmkit.kits.results import Faces
+from palmkit.kits.tryon import palettes, regions
+from palmkit.kits.tryon.canvas import Canvas, Memory
+from palmkit.kits.tryon.colour import dye, lab_of, mean_of, read_shade, to_lab, to_rgb
+from palmkit.kits.tryon.glasses import SHAPES, Glasses
+from palmkit.kits.tryon.hair import HairDye
+from palmkit.kits.tryon.makeup import Blush, Eyeliner, EyeShadow, Foundation, Iris, Lipstick
+from palmkit.kits.tryon.result import TriedOn
+from palmkit.kits.tryon.sheet import ciede2000, main
+from tests.kits.conftest import picture
+
+SIDE = 320
+SKIN, LIPS, TEETH = (196, 150, 128), (168, 92, 88), (236, 232, 222)
+
+
+@pytest.fixture(scope="module")
+def astronaut() -> Image:
+    image: Image = pytest.importorskip("skimage.data").astronaut()
+    return np.ascontiguousarray(image[:300, 60:400])
+
+
+def drawn(
+    yaw: float = 0.0, mouth: float = 0.0
+) -> tuple[Image, NDArray[np.float32], NDArray[np.float32]]:
+    """A drawn face and its mesh: the canonical one, turned, 16 pixels a centimetre.
+
+    mouth: how far it is open, in centimetres; teeth are then seen.
+    """
+    import cv2
+
+    face = topology.canonical_face().astype(np.float64).copy()
+    lower = [17, 84, 181, 91, 314, 405, 321, 14, 87, 178, 88, 95, 317, 402, 318, 324]
+    face[lower, 1] -= mouth
+    turn = np.radians(yaw)
+    x = face[:, 0] * np.cos(turn) + face[:, 2] * np.sin(turn)
+    depth = face[:, 2] * np.cos(turn) - face[:, 0] * np.sin(turn)
+    mesh = np.stack([SIDE / 2 + 16 * x, SIDE / 2 - 16 * (face[:, 1] + 3), -16 * depth], axis=1)
+    mesh = mesh.astype(np.float32)
+    image = np.full((SIDE, SIDE, 3), (90, 110, 130), np.uint8)
+    random = np.random.default_rng(0)
+
+    def paint(loop: tuple[int, ...], colour: tuple[int, int, int]) -> None:
+        cv2.fillPoly(image, [np.rint(mesh[list(loop), :2]).astype(np.int32)], colour, cv2.LINE_AA)
+
+    paint(topology.FACE_OVAL, SKIN)
+    paint(topology.LIPS_OUTER, LIPS)
+    if mouth:
+        paint(topology.LIPS_INNER, TEETH)
+    for loop, iris in (
+        (topology.RIGHT_EYE, topology.RIGHT_IRIS),
+        (topology.LEFT_EYE, topology.LEFT_IRIS),
+    ):
+        paint(loop, (235, 235, 232))
+        cv2.circle(image, tuple(np.rint(mesh[iris[0], :2]).astype(int)), 9, (80, 60, 40), -1)
+    # Light from one side, and folds across.
+    folds = 1 + 0.12 * np.sin(np.arange(SIDE) / 2.5)[:, None, None]
+    shade = np.linspace(1.05, 0.85, SIDE)[None, :, None] * folds
+    noise = random.normal(0, 2, image.shape)
+    return np.clip(image * shade + noise, 0, 255).astype(np.uint8), mesh, np.ones(478, np.float32)
+
+
+def laid(effect: Any, **how: Any) -> tuple[Image, Image, NDArray[np.float32]]:
+    """The drawn face before and after an effect, and how far it covers each pixel."""
+    image, mesh, visibility = drawn(**{key: how.pop(key) for key in ("yaw", "mouth") if key in how})
+    visibility = how.pop("visibility", visibility)
+    canvas = Canvas(image, mesh, visibility, how.pop("hair", None), Memory(), None)
+    effect.lay(canvas)
+    after = image.copy()
+    canvas.write(after)
+    covered = np.zeros(image.shape[:2], np.float32)
+    covered[canvas.top : canvas.bottom, canvas.left : canvas.right] = canvas.coverage
+    return image, after, covered
+
+
+def inside(loop: tuple[int, ...], yaw: float = 0.0, mouth: float = 0.0) -> NDArray[np.bool_]:
+    mesh = drawn(yaw, mouth)[1]
+    mask: NDArray[np.bool_] = regions.fill((SIDE, SIDE), mesh[list(loop), :2]) > 0.5
+    return mask
+
+
+EVERY = [
+    Lipstick("#a9142a"),
+    Lipstick("#5c1f3f", finish="matte"),
+    Lipstick("#c2183a", finish="gloss"),
+    Lipstick("#b8675f", finish="shimmer"),
+    Blush("#d0606c"),
+    EyeShadow("#5d2f52"),
+    EyeShadow("#c29a50", finish="shimmer"),
+    Eyeliner(wing=0.8),
+    Iris("#5683b4"),
+    Foundation("#d9ac8b"),
+    Glasses(),
+    Glasses(style="aviator", lens="#2b3a2c", tint=0.6),
+]
+
+
+@pytest.mark.parametrize("effect", EVERY, ids=lambda each: f"{each.name}-{each.finish}")
+@pytest.mark.parametrize("yaw", [0.0, 50.0, -80.0])
+def test_pixels_outside_of_what_is_covered_stay_to_the_bit(effect: Any, yaw: float) -> None:
+    image, after, covered = laid(effect, yaw=yaw)
+    changed = (image != after).any(axis=2)
+    assert changed.sum() > 20
+    assert not (changed & (covered <= 0)).any()
+    assert np.array_equal(image, drawn(yaw)[0])
+
+
+@pytest.mark.parametrize("shade", ["#a9142a", "#3c142c", "#d9668f", "#b57a66"])
+@pytest.mark.parametrize("finish", ["matte", "satin"])
+def test_lips_reach_the_colour_and_keep_their_shading(shade: str, finish: Any) -> None:
+    effect = Lipstick(shade, opacity=1.0, finish=finish)
+    image, after, covered = laid(effect)
+    strong = (covered > 0.9).astype(np.float32)
+    assert strong.sum() > 400
+    before, worn = to_lab(image), to_lab(after)
+    assert ciede2000(mean_of(worn, strong), effect.lab) < 3
+    light, new = before[..., 0][strong > 0], worn[..., 0][strong > 0]
+    assert np.corrcoef(light, new)[0, 1] > 0.8
+
+
+def test_an_effect_half_as_opaque_goes_half_the_way() -> None:
+    image, full, covered = laid(Lipstick("#a9142a", opacity=1.0))
+    _, half, _ = laid(Lipstick("#a9142a", opacity=0.5))
+    where = (covered > 0.9).astype(np.float32)
+    start, end = (mean_of(to_lab(each), where) for each in (image, full))
+    assert mean_of(to_lab(half), where) == pytest.approx((start + end) / 2, abs=1.5)
+
+
+def test_teeth_between_the_lips_stay() -> None:
+    image, after, covered = laid(Lipstick("#a9142a", opacity=1.0), mouth=1.6)
+    teeth = inside(topology.LIPS_INNER, mouth=1.6)
+    import cv2
+
+    middle = cv2.erode(teeth.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    assert middle.sum() > 100
+    assert np.array_equal(image[middle], after[middle])
+    assert (covered > 0.9).sum() > 300
+
+
+def test_a_hand_or_hair_in_front_stays() -> None:
+    hidden = np.ones(478, np.float32)
+    hidden[list(topology.LIPS_OUTER + topology.LIPS_INNER)] = 0
+    image, after, _ = laid(Lipstick("#a9142a"), visibility=hidden)
+    assert np.array_equal(image, after)
+    hair = np.zeros((SIDE, SIDE), np.float32)
+    hair[:, : SIDE // 2] = 1
+    image, after, _ = laid(Lipstick("#a9142a", opacity=1.0), hair=hair)
+    changed = (image != after).any(axis=2)
+    assert not changed[:, : SIDE // 2].any() and changed[:, SIDE // 2 :].sum() > 300
+
+
+def test_a_half_hidden_mouth_is_painted_where_it_is_seen() -> None:
+    visibility = np.ones(478, np.float32)
+    face = topology.canonical_face()
+    visibility[face[:, 0] > 0.4] = 0
+    image, after, _ = laid(Lipstick("#a9142a", opacity=1.0), visibility=visibility)
+    changed = (image != after).any(axis=2)
+    assert changed[:, : SIDE // 2].sum() > 5 * changed[:, SIDE // 2 + 24 :].sum() > -1
+    assert changed[:, : SIDE // 2].sum() > 200
+
+
+def test_eyes_stay_below_shadow_and_liner() -> None:
+    import cv2
+
+    eyes = inside(topology.RIGHT_EYE) | inside(topology.LEFT_EYE)
+    middle = cv2.erode(eyes.astype(np.uint8), np.ones((5, 5), np.uint8)) > 0
+    for effect in (EyeShadow("#5d2f52", opacity=1.0), Foundation("#d9ac8b"), Blush("#d0606c")):
+        image, after, _ = laid(effect)
+        assert np.array_equal(image[middle], after[middle])
+
+
+def test_an_iris_changes_inside_its_eye_only() -> None:
+    image, after, covered = laid(Iris("#5683b4", opacity=1.0))
+    changed = (image != after).any(axis=2)
+    import cv2
+
+    eyes = (inside(topology.RIGHT_EYE) | inside(topology.LEFT_EYE)).astype(np.uint8)
+    assert changed.sum() > 100
+    assert not (changed & (cv2.dilate(eyes, np.ones((5, 5), np.uint8)) == 0)).any()
+    assert (
+        to_lab(after)[covered > 0.9][:, 2].mean() < to_lab(image)[covered > 0.9][:, 2].mean() - 10
+    )
+
+
+def test_glasses_turn_with_the_head_and_cover_their_frame() -> None:
+    _, after, covered = laid(Glasses(finish="matte", tint=0.0))
+    frame = covered > 0.98
+    assert frame.sum() > 500
+    assert ciede2000(mean_of(to_lab(after), frame.astype(np.float32)), lab_of((32, 28, 28))) < 2
+    left, right = (
+        np.flatnonzero(laid(Glasses(tint=0.0), yaw=yaw)[2].max(axis=0) > 0.98) for yaw in (-40, 40)
+    )
+    assert (
+        left[0] + left[-1] < SIDE - 20
+        and right[0] + right[-1] > SIDE + 20
+        or (left[0] + left[-1] > SIDE + 20 and right[0] + right[-1] < SIDE - 20)
+    )
+
+
+def test_an_arm_turned_away_is_behind_the_face() -> None:
+    for yaw in (-40.0, 40.0):
+        _, _, covered = laid(Glasses(style="rimless", tint=0.0), yaw=yaw)
+        _, mesh, _ = drawn(yaw)
+        face = regions.fill((SIDE, SIDE), mesh[list(topology.FACE_OVAL), :2]) > 0.5
+        rows = slice(int(mesh[168, 1]) - 8, int(mesh[168, 1]) + 24)
+        on_face = (covered > 0.5)[rows] & face[rows]
+        middle = int(mesh[168, 0])
+        sides = on_face[:, :middle].sum(), on_face[:, middle:].sum()
+        assert min(sides) > 0
+
+
+def test_dark_hair_is_bleached_without_losing_its_strands() -> None:
+    random = np.random.default_rng(0)
+    strands = 34 + 12 * np.sin(np.arange(200) / 2.5)[None, :] + random.normal(0, 1.5, (200, 200))
+    image = np.repeat(np.clip(strands, 0, 255).astype(np.uint8)[..., None], 3, axis=2)
+    before = image.copy()
+    mask = np.zeros((200, 200), np.float32)
+    mask[40:160, 40:160] = 1
+    dye_ = HairDye("#d9cdb8", opacity=1.0)
+    dye_.dye(image, mask, Memory(), None)
+    assert np.array_equal(image[mask == 0], before[mask == 0])
+    worn, old = to_lab(image)[40:160, 40:160], to_lab(before)[40:160, 40:160]
+    assert abs(float(worn[..., 0].mean()) - float(dye_.lab[0])) < 6
+    assert np.corrcoef(worn[..., 0].ravel(), old[..., 0].ravel())[0, 1] > 0.85
+    # Strands stay, but noise does not grow as the lightness does.
+    assert 0.8 < worn[..., 0].std() / old[..., 0].std() < 4
+
+
+def test_a_mask_of_nothing_changes_nothing() -> None:
+    image = picture(64, 64)
+    before = image.copy()
+    HairDye("#5b2e8c").dye(image, np.zeros((64, 64), np.float32), Memory(), None)
+    assert np.array_equal(image, before)
+
+
+def test_colours_survive_the_way_to_cielab_and_back() -> None:
+    grid = np.linspace(0, 255, 12).astype(np.uint8)
+    cube = np.stack(np.meshgrid(grid, grid, grid), axis=-1).reshape(1, -1, 3)
+    assert np.abs(to_rgb(to_lab(cube)).astype(int) - cube).max() <= 1
+
+
+def test_ciede2000_agrees_with_the_formula_s_published_pairs() -> None:
+    pairs = [
+        ((50.0, 2.6772, -79.7751), (50.0, 0.0, -82.7485), 2.0425),
+        ((50.0, 2.5, 0.0), (61.0, -5.0, 29.0), 22.8977),
+        ((50.0, 2.5, 0.0), (50.0, 0.0, -2.5), 4.3065),
+        ((60.2574, -34.0099, 36.2677), (60.4626, -34.1751, 39.4387), 1.2644),
+        ((2.0776, 0.0795, -1.1350), (0.9033, -0.0636, -0.5514), 0.9082),
+    ]
+    for one, other, expected in pairs:
+        found = ciede2000(np.array(one, np.float32), np.array(other, np.float32))
+        assert found == pytest.approx(expected, abs=2e-3)
+
+
+def test_dyeing_gives_the_base_the_colour() -> None:
+    lab = np.full((8, 8, 3), (60, 20, 10), np.float32)
+    base, colour = np.array([60, 20, 10], np.float32), np.array([30, 50, 30], np.float32)
+    dye(lab, np.ones((8, 8), np.float32), colour, base, "satin")
+    assert lab == pytest.approx(np.broadcast_to(colour, lab.shape), abs=1e-3)
+
+
+def test_a_real_face_wears_everything(astronaut: Image) -> None:
+    before = astronaut.copy()
+    found = try_on(astronaut, "evening", hair="violet", glasses="gold_aviator", iris="green")
+    assert isinstance(found, TriedOn) and len(found.faces) == 1
+    assert np.array_equal(astronaut, before) and np.array_equal(found.image, before)
+    changed = (found.picture != before).any(axis=2)
+    assert 0.03 < changed.mean() < 0.4
+    assert [each.name for each in found.look] == [
+        "foundation",
+        "blush",
+        "eye_shadow",
+        "eyeliner",
+        "iris",
+        "lipstick",
+        "hair",
+        "glasses",
+    ]
+    assert found.before_after().shape == (300, 680, 3)
+    split = found.split(0.25)
+    assert np.array_equal(split[:, :84], before[:, :84])
+    assert np.array_equal(split[:, 90:], found.picture[:, 90:])
+    with pytest.raises(ValueError, match=r"position: expected a number from 0 to 1, got 2"):
+        found.split(2)
+
+
+def test_what_hair_is_dyed_is_hair(astronaut: Image) -> None:
+    hair = kits.segment_hair(astronaut).mask
+    found = try_on(astronaut, hair="violet")
+    changed = np.abs(found.picture.astype(int) - astronaut).max(axis=2) > 8
+    assert (changed & (hair > 0.5)).sum() / (changed | (hair > 0.5)).sum() > 0.85
+
+
+def test_no_face_or_nothing_worn_is_the_picture_itself(astronaut: Image) -> None:
+    empty = picture(80, 100)
+    assert np.array_equal(try_on(empty, lipstick="ruby").picture, empty)
+    assert np.array_equal(try_on(astronaut).picture, astronaut)
+
+
+def test_many_faces_each_wear_the_look(astronaut: Image) -> None:
+    pair = np.concatenate([astronaut, astronaut[:, ::-1]], axis=1)
+    found = try_on(pair, lipstick="classic_red")
+    assert len(found.faces) == 2
+    changed = (found.picture != pair).any(axis=2)
+    assert changed[:, :340].sum() > 60 and changed[:, 340:].sum() > 60
+    one = try_on(pair, lipstick="classic_red", max_faces=1)
+    assert len(one.faces) == 1
+
+
+def still(image: Image, frames: int) -> Iterator[tuple[Image, float]]:
+    random = np.random.default_rng(1)
+    for row in range(frames):
+        noisy = image + random.normal(0, 3, image.shape)
+        yield np.clip(np.rint(noisy), 0, 255).astype(np.uint8), row * 1e3 / 30
+
+
+@pytest.mark.parametrize("worn", [{"lipstick": "classic_red"}, {"glasses": "black_square"}])
+def test_nothing_swims_on_a_still_face(astronaut: Image, worn: dict[str, str]) -> None:
+    middles: list[NDArray[np.float64]] = []
+    with TryOn("video", look=Look.of(**worn)) as kit:
+        for frame, at_ms in still(astronaut, 14):
+            change = np.abs(kit.wear(frame, at_ms).picture.astype(float) - frame).sum(axis=2)
+            rows, columns = (np.arange(side, dtype=np.float64) for side in change.shape)
+            down, across = change.sum(axis=1) @ rows, change.sum(axis=0) @ columns
+            middles.append(np.array([down, across], np.float64) / float(change.sum()))
+    places = np.array(middles[4:])
+    assert np.sqrt(places.var(axis=0).sum()) < 0.5
+
+
+def test_another_look_between_frames_is_worn_at_once(astronaut: Image) -> None:
+    with TryOn("video", look=Look.of(lipstick="ruby")) as kit:
+        first = kit.wear(astronaut, 0)
+        kit.look = Look.of(glasses="sun_square")
+        second = kit.wear(astronaut, 33)
+    assert second.look.glasses is not None and second.look.lipstick is None
+    assert not np.array_equal(first.picture, second.picture)
+
+
+def test_the_stream_gives_every_frame_it_keeps(astronaut: Image) -> None:
+    seen: list[TriedOn] = []
+    done = threading.Event()
+
+    def keep(result: TriedOn, frame: Image, at_ms: float | None) -> None:
+        seen.append(result)
+        done.set()
+
+    with TryOn("stream", look=Look.of(lipstick="ruby"), on_result=keep) as kit:
+        kit.submit(astronaut, 0)
+        assert done.wait(30)
+    assert len(seen) == 1 and len(seen[0].faces) == 1
+
+
+# Looks in files
+
+
+def test_a_look_survives_its_file(tmp_path: Path) -> None:
+    look = Look.of(
+        lipstick="cherry",
+        blush={"colour": "#d0606c", "opacity": 0.2},
+        hair=HairDye("#5b2e8c", finish="gloss"),
+        glasses=Glasses(style="round", tint=0.5),
+    )
+    path = tmp_path / "look.json"
+    look.save(path)
+    assert Look.load(path) == look
+    assert json.loads(path.read_text())["palmkit_look"] == 1
+    assert [each.name for each in tmp_path.iterdir()] == ["look.json"]
+
+
+def test_every_preset_and_shade_can_be_worn() -> None:
+    for name in palettes.presets():
+        assert Look.load(name)
+    for effect in Look.KINDS:
+        shades = palettes.shades(effect)
+        assert shades
+        for shade in shades:
+            assert Look.of(**{effect: shade})
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("", "expected JSON"),
+        ("[1]", "palmkit_look"),
+        ("{}", "palmkit_look"),
+        ('{"palmkit_look": 2}', "palmkit_look"),
+        ('{"palmkit_look": 1, "hat": {}}', "expected one of foundation, .*, got 'hat'"),
+        ('{"palmkit_look": 1, "lipstick": {}}', "lipstick: expected a colour"),
+        ('{"palmkit_look": 1, "lipstick": 3}', "lipstick: expected a colour"),
+        ('{"palmkit_look": 1, "lipstick": [1, 2]}', "lipstick: expected a colour"),
+        ('{"palmkit_look": 1, "lipstick": {"colour": "red"}}', "like #b3202a"),
+        ('{"palmkit_look": 1, "lipstick": {"colour": "#aa0000", "shine": 1}}', "got 'shine'"),
+        ('{"palmkit_look": 1, "lipstick": {"colour": "#aa0000", "opacity": 7}}', "from 0 to 1"),
+        ('{"palmkit_look": 1, "lipstick": {"colour": "#aa0000", "opacity": NaN}}', "from 0 to 1"),
+        ('{"palmkit_look": 1, "lipstick": {"colour": "#aa0000", "finish": []}}', "one of 'matte'"),
+        ('{"palmkit_look": 1, "glasses": {"style": "pilot"}}', "one of 'round'"),
+        ("[" * 5000, "expected JSON"),
+        (" " * 70000, "at most 65536 bytes"),
+    ],
+)
+def test_a_file_that_is_no_look_is_refused(tmp_path: Path, text: str, message: str) -> None:
+    path = tmp_path / "look.json"
+    path.write_text(text)
+    with pytest.raises(LookError, match=message) as error:
+        Look.load(path)
+    assert "look.json" in str(error.value)
+
+
+def test_a_damaged_look_never_does_anything_else(tmp_path: Path) -> None:
+    path = tmp_path / "look.json"
+    Look.load("party").save(path)
+    whole = path.read_bytes()
+    random = np.random.default_rng(0)
+    for _ in range(300):
+        damaged = bytearray(whole)
+        for at in random.integers(len(damaged), size=int(random.integers(1, 6))):
+            damaged[at] = int(random.integers(256))
+        path.write_bytes(bytes(damaged[: int(random.integers(1, len(damaged) + 1))]))
+        with contextlib.suppress(LookError):
+            assert isinstance(Look.load(path), Look)
+
+
+def test_no_such_look_names_the_presets() -> None:
+    with pytest.raises(LookError, match="natural, office, evening"):
+        Look.load("nothing_like_it")
+
+
+def test_options_that_cannot_be_are_refused(astronaut: Image) -> None:
+    with pytest.raises(ValueError, match="lipstick: expected a colour like #b3202a or one of"):
+        try_on(astronaut, lipstick="reddish")
+    with pytest.raises(ValueError, match="opacity: expected a number from 0 to 1, got -1"):
+        Lipstick("#aa0000", opacity=-1)
+    with pytest.raises(ValueError, match="blush finish: expected one of"):
+        Blush("#aa0000", finish="gloss")
+    with pytest.raises(ValueError, match="glasses lens"):
+        Glasses(lens="dark")
+    with pytest.raises(ImageError):
+        try_on(np.zeros((3, 3), np.float32), lipstick="ruby")
+    for value in ("#12345", (1, 2), (1, 2, 300), ("a", "b", "c"), None, 5):
+        with pytest.raises(ValueError, match="expected a colour"):
+            read_shade("hair", value)  # type: ignore[arg-type]
+
+
+def test_adding_takes_the_place_of_the_look_s_own() -> None:
+    look = Look.load("evening").adding(lipstick="nude", hair=None)
+    assert look.lipstick is not None and look.lipstick.colour == "#b57a66"
+    assert look.hair is None and look.eyeliner == Look.load("evening").eyeliner
+    assert replace(look, lipstick=None) == replace(Look.load("evening"), lipstick=None)
+
+
+def test_a_face_that_reaches_out_of_the_picture_is_painted_as_far_as_it_goes() -> None:
+    image, mesh, visibility = drawn()
+    for shift in ((-150, 0), (150, 0), (0, 160), (0, -170), (400, 400)):
+        moved = mesh + np.array([*shift, 0], np.float32)
+        for effect in EVERY:
+            canvas = Canvas(image, moved, visibility, None, Memory(), None)
+            if canvas.is_empty:
+                continue
+            effect.lay(canvas)
+            after = image.copy()
+            canvas.write(after)
+
+
+def test_tiny_faces_are_no_trouble() -> None:
+    image, mesh, visibility = drawn()
+    for scale in (0.02, 0.06, 0.15):
+        for effect in EVERY:
+            canvas = Canvas(image, mesh * np.float32(scale), visibility, None, Memory(), None)
+            if not canvas.is_empty:
+                effect.lay(canvas)
+                canvas.write(image.copy())
+
+
+@pytest.mark.parametrize("style", list(SHAPES))
+def test_outlines_are_closed_and_turn_one_way(style: str) -> None:
+    line = SHAPES[style].outline()
+    following = np.roll(line, -1, axis=0)
+    area = float((line[:, 0] * following[:, 1] - line[:, 1] * following[:, 0]).sum() / 2)
+    assert 8 < area < 30
+
+
+# The command
+
+
+def test_the_command_writes_the_picture(run: Any, astronaut: Image, tmp_path: Path) -> None:
+    face = tmp_path / "face.png"
+    write_image(face, astronaut)
+    found = run("tryon", face, "-o", tmp_path / "out.png", "--lipstick", "ruby", "--json")
+    assert found.code == 0 and found.err == ""
+    found = json.loads(found.out)
+    assert len(found["faces"]) == 1 and list(found["look"]) == ["lipstick"]
+    assert (tmp_path / "out.png").exists()
+
+
+def test_the_sheet_is_made_and_its_table_says_what_changed(
+    astronaut: Image, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    write_image(tmp_path / "face.png", astronaut)
+    out = tmp_path / "sheet.png"
+    assert main([str(tmp_path / "face.png"), "-o", str(out), "--side", "96"]) == 0
+    table = capsys.readouterr().out
+    rows = {line.split("|")[1].strip(): line.split("|")[2:-1] for line in table.splitlines()[2:]}
+    assert float(rows["lipstick satin"][1]) < 4 and float(rows["lipstick satin"][3]) == 0
+    assert kits.read_image(out).shape[1] == 96 * (len(rows) + 1)
+
+
+def test_results_hold_the_faces(astronaut: Image) -> None:
+    found = try_on(astronaut, lipstick="ruby")
+    assert isinstance(found.faces, Faces)
+    told = json.loads(json.dumps(found.to_dict(Path("out.png"))))
+    assert told["picture"] == "out.png" and told["look"]["lipstick"]["finish"] == "gloss"
