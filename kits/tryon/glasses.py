@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from palmkit.kits.face import topology
 from palmkit.kits.kit import one_of
 from palmkit.kits.tryon import regions
-from palmkit.kits.tryon.canvas import EVERYWHERE, Canvas
+from palmkit.kits.tryon.canvas import Canvas
 from palmkit.kits.tryon.colour import Finish, Floats, lab_of, read_shade
 from palmkit.kits.tryon.effect import Effect
 
@@ -94,17 +94,24 @@ class Glasses(Effect):
     def lay(self, canvas: Canvas) -> None:
         """Draw them over everything else on the face."""
         place = _Place(canvas)
-        shape = canvas.shape
+        rims = [_rims(self.style, side) for side in (-1.0, 1.0)]
+        temples = {side: _temple(self.style, side) for side in (-1.0, 1.0)}
+        outlines = [line for pair in (*rims, *temples.values()) for line in pair]
+        where = canvas.part(place(np.concatenate(outlines)), 0.8)
+        lab = canvas.lab(where)
+        if not lab.size:
+            return
+        place.move(where)
+        arms = self._arms(canvas, where, place, temples)
         over, under = (place(line) for line in _bridge(self.style))
-        frame = np.maximum(self._temples(canvas, place), regions.band(shape, over, under, False))
-        rims = [[place(each) for each in _rims(self.style, side)] for side in (-1.0, 1.0)]
+        frame = np.maximum(arms, regions.band(lab.shape, over, under, False))
         for outer, inner in rims:
-            np.maximum(frame, regions.band(shape, outer, inner, True), out=frame)
-        lens = regions.fill(shape, *(inner for _, inner in rims))
-        frame *= canvas.uncovered
-        lens *= canvas.uncovered * (1 - frame)
-        lab = canvas.lab(EVERYWHERE)
-        shadow = self._shade(canvas, lab, frame)
+            rim = regions.band(lab.shape, place(outer), place(inner), True)
+            np.maximum(frame, rim, out=frame)
+        frame *= canvas.uncovered[where]
+        lens = regions.fill(lab.shape, *(place(inner) for _, inner in rims))
+        lens *= canvas.uncovered[where] * (1 - frame)
+        shadow = self._shade(lab, frame, canvas.per_cm)
         lens = self._tint(lab, lens, place)
         weight = frame * np.float32(self.opacity)
         colour = lab_of(read_shade(self.name, self.colour))
@@ -113,15 +120,15 @@ class Glasses(Effect):
             metal[..., 0] += self._gleam(frame, canvas.per_cm)
         lab += weight[..., None] * (metal - lab)
         np.clip(lab[..., 0], 0, 100, out=lab[..., 0])
-        canvas.mark(EVERYWHERE, np.maximum(np.maximum(frame, lens), shadow))
+        canvas.mark(where, np.maximum(np.maximum(frame, lens), shadow))
 
-    def _shade(self, canvas: Canvas, lab: Floats, frame: Floats) -> Floats:
+    def _shade(self, lab: Floats, frame: Floats, per_cm: float) -> Floats:
         """The frame's shadow on the skin, a little below it; returns how dense it is."""
         import cv2
 
-        below = np.array([[1, 0, 0], [0, 1, 0.28 * canvas.per_cm]], np.float64)
+        below = np.array([[1, 0, 0], [0, 1, 0.28 * per_cm]], np.float64)
         moved = cv2.warpAffine(frame, below, frame.shape[::-1])
-        shadow = regions.soften(moved.astype(np.float32), 0.16 * canvas.per_cm)
+        shadow = regions.soften(moved.astype(np.float32), 0.16 * per_cm)
         shadow *= 1 - frame
         lab[..., 0] *= 1 - shadow * np.float32(_SHADOW)
         return shadow
@@ -149,29 +156,38 @@ class Glasses(Effect):
         strength = 55.0 if self.finish == "gloss" else 25.0
         return np.asarray(np.clip(slope, 0, None) * np.float32(strength), np.float32)
 
-    def _temples(self, canvas: Canvas, place: _Place) -> Floats:
-        """The arms; one turned away from the camera is hidden by the face."""
-        shape = canvas.shape
+    def _arms(
+        self,
+        canvas: Canvas,
+        where: tuple[slice, slice],
+        place: _Place,
+        temples: dict[float, tuple[Space, Space]],
+    ) -> Floats:
+        """Both arms; one turned away from the camera is hidden by the face."""
+        shape = canvas.lab(where).shape
         found = np.zeros(shape[:2], np.float32)
-        oval = canvas.points[list(topology.FACE_OVAL)]
+        corner = np.array([where[1].start, where[0].start], np.float32)
+        oval = canvas.points[list(topology.FACE_OVAL)] - corner
         face = regions.fill(shape, regions.curve(oval, True))
-        for side in (-1.0, 1.0):
-            upper, lower = (place(line) for line in _temple(self.style, side))
-            arm = regions.band(shape, upper, lower, False)
+        for side, (upper, lower) in temples.items():
+            arm = regions.band(shape, place(upper), place(lower), False)
             if place.depth_of((side, 0.0, 0.0)) >= 0:
                 arm *= 1 - face
             np.maximum(found, arm, out=found)
-        hair = canvas.hair
-        return found if hair is None else found * (1 - hair)
+        return found if canvas.hair is None else found * (1 - canvas.hair[where])
 
 
 class _Place:
-    """From the canonical face's centimetres to the canvas."""
+    """From the canonical face's centimetres to the canvas, or a part of it."""
 
     def __init__(self, canvas: Canvas) -> None:
         self._matrix = canvas.rotation * canvas.per_cm
         self._shift = canvas.shift[:2] - np.array([canvas.left, canvas.top])
         self._rotation = canvas.rotation
+
+    def move(self, where: tuple[slice, slice]) -> None:
+        """From here on in pixels of this part."""
+        self._shift = self._shift - np.array([where[1].start, where[0].start])
 
     def __call__(self, points: Space) -> Floats:
         """float64[n, 3] as float32[n, 2]."""
