@@ -15,6 +15,7 @@ PUBLIC = {
         "Hand",
         "Hands",
         "ImageError",
+        "Look",
         "Mask",
         "PalmError",
         "PortraitSegmenter",
@@ -22,6 +23,7 @@ PUBLIC = {
         "Reranker",
         "Schema",
         "TableError",
+        "TryOn",
         "detect_faces",
         "draw",
         "face_mesh",
@@ -31,6 +33,7 @@ PUBLIC = {
         "rerank",
         "segment_hair",
         "segment_portrait",
+        "try_on",
         "write_image",
     ],
     "palmkit.delivery": [
