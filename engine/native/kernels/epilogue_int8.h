@@ -32,6 +32,7 @@ struct EpilogueInt8 {
   const float* slope = nullptr;       // one a channel
   const uint8_t* residual = nullptr;  // pixel i begins at residual + i * residual_stride
   size_t residual_stride = 0;
+  size_t residual_channels = 0;  // the channels after these add nothing
   float residual_scale = 0, residual_zero = 0;
   float inner_scale = 0, inner_low = 0, inner_high = 0;
   float low = 0, high = 255;
@@ -45,7 +46,12 @@ struct EpilogueInt8 {
     e.bias += first;
     e.scale += first;
     if (slope) e.slope += first;
-    if (residual) e.residual += first;
+    if (residual && residual_channels > first) {
+      e.residual += first;
+      e.residual_channels -= first;
+    } else {
+      e.residual = nullptr;
+    }
     return e;
   }
 

@@ -8,37 +8,62 @@ namespace {
 
 inline F32 clip(F32 x, float low, float high) { return min(max(x, F32::set(low)), F32::set(high)); }
 
-// S32::lanes sums from `channel` on become bytes.
-PALM_INLINE void finish(const EpilogueInt8& e, S32 sums, size_t channel, const uint8_t* residual,
-                        uint8_t* to) {
+// Fewer than 16.
+inline void copy_bytes(const uint8_t* from, size_t n, uint8_t* to) {
+  for (size_t size = 8; size > 0; size /= 2) {
+    if (!(n & size)) continue;
+    switch (size) {
+      case 8: __builtin_memcpy(to, from, 8); break;
+      case 4: __builtin_memcpy(to, from, 4); break;
+      case 2: __builtin_memcpy(to, from, 2); break;
+      default: *to = *from;
+    }
+    to += size;
+    from += size;
+  }
+}
+
+// The first n sums from `channel` on become bytes, n <= S32::lanes. Of the residual, so many
+// channels are there.
+PALM_INLINE void finish(const EpilogueInt8& e, S32 sums, size_t n, size_t channel,
+                        const uint8_t* residual, size_t there, uint8_t* to) {
   F32 v = to_float(sums) * F32::load(e.scale + channel);
   if (e.inner_scale != 0) v = round(clip(v, e.inner_low, e.inner_high)) * F32::set(e.inner_scale);
-  if (residual) {
+  if (there > 0) {
+    uint8_t bytes[S32::lanes];
+    if (there < S32::lanes) {
+      for (uint8_t& each : bytes) each = static_cast<uint8_t>(e.residual_zero);
+      copy_bytes(residual, there, bytes);
+      residual = bytes;
+    }
     const F32 z = load_bytes(residual) - F32::set(e.residual_zero);
     v = v + z * F32::set(e.residual_scale);
   }
   if (e.slope) v = less(F32::set(0), v, v, v * F32::load(e.slope + channel));
-  store_bytes(clip(v, e.low, e.high), e.zero, to);
+  v = clip(v, e.low, e.high);
+  if (n == S32::lanes) return store_bytes(v, e.zero, to);
+  uint8_t bytes[S32::lanes];
+  store_bytes(v, e.zero, bytes);
+  copy_bytes(bytes, n, to);
 }
 
 // `count` sums from `channel` on; those are followed by enough to be read.
 inline void finish(const EpilogueInt8& e, const int32_t* sums, size_t count, size_t channel,
                    const uint8_t* residual, OutInt8 out) {
-  size_t i = 0;
-  for (; out.is_float && i < count; i += F32::lanes) {
-    const F32 y = to_float(S32::load(sums + i)) * F32::load(e.scale + channel + i);
-    y.store(out.floats() + i, count - i < F32::lanes ? count - i : F32::lanes);
+  const auto least = [](size_t n) { return n < S32::lanes ? n : S32::lanes; };
+  const size_t there =
+      residual && e.residual_channels > channel ? e.residual_channels - channel : 0;
+  for (size_t i = 0; i < count; i += S32::lanes) {
+    const size_t n = least(count - i);
+    const S32 each = S32::load(sums + i);
+    if (out.is_float) {
+      (to_float(each) * F32::load(e.scale + channel + i)).store(out.floats() + i, n);
+    } else {
+      const size_t left = there > i ? least(there - i) : 0;
+      finish(e, each, n, channel + i, left ? residual + i : nullptr, left < n ? left : n,
+             out.bytes() + i);
+    }
   }
-  if (out.is_float) return;
-  uint8_t* const to = out.bytes();
-  for (; i + S32::lanes <= count; i += S32::lanes)
-    finish(e, S32::load(sums + i), channel + i, residual ? residual + i : nullptr, to + i);
-  if (i == count) return;
-  uint8_t z[S32::lanes] = {}, bytes[S32::lanes];
-  if (residual)
-    for (size_t k = i; k < count; ++k) z[k - i] = residual[k];
-  finish(e, S32::load(sums + i), channel + i, residual ? z : nullptr, bytes);
-  for (size_t k = i; k < count; ++k) to[k] = bytes[k - i];
 }
 
 inline ByteRange range_of(const EpilogueInt8& e) {

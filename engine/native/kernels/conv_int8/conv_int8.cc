@@ -104,9 +104,11 @@ void ConvInt8::add_residual(const Node& node) {
   if (!node.input(kInt8Residual)) return;
   const Tensor& z = node.in(kInt8Residual, DType::kUint8);
   const Tensor& y = node.any_out();
-  if (z.shape != y.shape)
+  if (z.rank() != 4 || !std::equal(z.shape.begin(), z.shape.end() - 1, y.shape.begin()) ||
+      z.shape[3] > y.shape[3]) {
     fail(Fault::kModel, "residual %s for %s", z.text().c_str(), y.text().c_str());
-  e.residual_stride = shape_.out_channels;
+  }
+  e.residual_stride = e.residual_channels = z.shape[3];
 }
 
 EpilogueInt8 ConvInt8::epilogue(const Buffers& b) const {

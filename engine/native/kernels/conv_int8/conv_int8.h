@@ -11,7 +11,7 @@ enum ConvInt8Input {
   kInt8Weights,   // int8 [m, kh, kw, c / group], constant
   kInt8Scale,     // float32 [m], constant: x's scale by the weights' by 1 / y's
   kInt8Bias,      // int32 [m] in units of x's scale by the weights', constant; optional
-  kInt8Residual,  // uint8 as y; optional
+  kInt8Residual,  // uint8 as y, or with fewer channels; optional
   kInt8Slope      // float32 [m], constant; optional
 };
 

@@ -35,7 +35,8 @@ struct Values {
     for (size_t i = c.images * c.height * c.width * c.in(); i > 0; --i) x.push_back(byte(random));
     for (size_t i = c.out() * c.depth(); i > 0; --i)
       w.push_back(static_cast<int8_t>(byte(random) - 128));
-    for (size_t i = 0; i < c.count(); ++i) z.push_back(byte(random));
+    for (size_t i = c.count() / c.out() * c.residual_channels; i > 0; --i)
+      z.push_back(byte(random));
     const float spread = 1.f / (60.f * std::sqrt(static_cast<float>(c.depth())));
     for (size_t i = 0; i < c.out(); ++i) {
       bias.push_back(static_cast<int32_t>(random.next() * 20000.f));
@@ -83,8 +84,10 @@ uint8_t expect(const Int8Case& c, const Values& v, size_t i) {
     const float q = std::nearbyint(clip(y, c.inner_low, c.inner_high, c.inner_zero));
     y = rounded(q * c.inner_scale);
   }
-  if (c.residual_channels)
-    y = rounded(y + rounded(static_cast<float>(v.z[i] - c.z_zero) * c.z_scale));
+  if (m < c.residual_channels) {
+    const uint8_t z = v.z[i / c.out() * c.residual_channels + m];
+    y = rounded(y + rounded(static_cast<float>(z - c.z_zero) * c.z_scale));
+  }
   if (c.slope && y <= 0) y = rounded(y * v.slope[m]);
   return static_cast<uint8_t>(std::nearbyint(clip(y, c.low, c.high, c.y_zero)) +
                               static_cast<float>(c.y_zero));
@@ -119,7 +122,9 @@ void check(const char* isa_name, uint32_t isa, const Int8Case& c, Random& random
       .input(DType::kInt8, {out, c.kernel_height, c.kernel_width, c.group_in}, v.w, true)
       .input({out}, v.scale, true);
   c.bias ? step.input(DType::kInt32, {out}, v.bias, true) : step.no_input();
-  c.residual_channels ? step.input(DType::kUint8, y_shape, v.z) : step.no_input();
+  std::vector<size_t> z_shape = y_shape;
+  z_shape.back() = c.residual_channels;
+  c.residual_channels ? step.input(DType::kUint8, z_shape, v.z) : step.no_input();
   if (c.slope) step.input({out}, v.slope, true);
   step.output(c.is_float ? DType::kFloat32 : DType::kUint8, y_shape);
   c.set_window(step);
@@ -182,7 +187,7 @@ void check(const char* isa_name, uint32_t isa) {
     c.high = 255;
     if (i % 5 == 0) c.low = any(), c.high = std::max(c.low, any());
     if (i % 3 == 1) {
-      c.residual_channels = c.out();
+      c.residual_channels = i % 9 == 4 ? random.between(1, c.out()) : c.out();
       c.z_scale = 1.f + random.next(), c.z_zero = any();
       if (i % 2) {
         c.inner_scale = 1.5f + random.next(), c.inner_zero = any(), c.inner_high = 255;
