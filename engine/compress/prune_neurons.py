@@ -218,7 +218,7 @@ def prune_channels(
     return narrow(channels_of(compensated(channels, gone, seen)), gone)
 
 
-@dataclass(frozen=True)
+@dataclass
 class NeuronPruning:
     """Rounds of pruning and fine-tuning, while the metric allows it.
 

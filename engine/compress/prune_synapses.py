@@ -204,7 +204,7 @@ class SynapsePruner:
         return replace(graph, constants=constants)
 
 
-@dataclass(frozen=True)
+@dataclass
 class SynapsePruning:
     """Less and less dense graphs, while the metric allows it.
 
@@ -215,7 +215,7 @@ class SynapsePruning:
     name: str = "synapse pruning"
     share: float = 1.0
     method: SynapseMethod = "magnitude"
-    densities: tuple[float, ...] = (0.6, 0.4, 0.28, 0.2, 0.14, 0.1, 0.07, 0.05)
+    densities: tuple[float, ...] = (0.8, 0.6, 0.4, 0.28, 0.2, 0.14, 0.1, 0.07, 0.05)
     block: Block = (1, 1)
     steps: int = 120
     rate: float = 3e-4

@@ -108,7 +108,7 @@ def _sizes(graph: Graph) -> tuple[int, int, int]:
     return len(graph.nodes), elements, sum(known) if len(known) == len(counts) else -1
 
 
-@dataclass(frozen=True)
+@dataclass
 class NetworkTransform:
     """The exact rules, then layers of low rank as far as the metric allows it.
 

@@ -7,7 +7,8 @@ import numpy as np
 
 from palmkit import engine
 from palmkit.engine.compress.compress import compress
-from palmkit.engine.compress.steps import EntropyCoding, WeightRounding
+from palmkit.engine.compress.rounding import WeightRounding
+from palmkit.engine.compress.steps import EntropyCoding
 from palmkit.engine.ir import Array, Graph
 
 
