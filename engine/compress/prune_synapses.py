@@ -19,6 +19,8 @@ SynapseMethod: TypeAlias = Literal["magnitude", "snip", "movement"]
 Block: TypeAlias = tuple[int, int]
 # Weights of fewer elements stay: what they would save is less than what they are worth.
 _SMALL = 128
+# How often a density is fine-tuned before it is given up.
+_ROUNDS = 3
 _LAYERS = ("conv", "conv_transpose", "gemm", "matmul")
 
 
@@ -208,8 +210,9 @@ class SynapsePruner:
 class SynapsePruning:
     """Less and less dense graphs, while the metric allows it.
 
-    densities: shares of the prunable weights, one after the other. block: rows and columns of
-    weights that stay or leave together. steps: of fine-tuning for each; rate: of its Adam.
+    densities: shares of the prunable weights, one after the other, until one is not allowed.
+    block: rows and columns of weights that stay or leave together. steps: of fine-tuning for each,
+    up to three times; rate: of its Adam.
     """
 
     name: str = "synapse pruning"
@@ -228,11 +231,14 @@ class SynapsePruning:
             state.progress(number / len(self.densities), f"{1 - wanted:.0%} of the weights zero")
             if wanted >= pruner.density:
                 continue
-            pruner.gradually(wanted, self.steps)
-            graph = pruner.pruned()
-            if not state.allows(graph):
+            for _ in range(1 if pruner.tuner is None else _ROUNDS):
+                pruner.gradually(wanted, self.steps)
+                graph = pruner.pruned()
+                if state.allows(graph):
+                    best, density = graph, pruner.density
+                    break
+            else:
                 break
-            best, density = graph, pruner.density
         if best is state.graph:
             return state.noted(*notes)
         notes.insert(0, f"{1 - density:.1%} of the weights of {len(pruner.axes)} layers are zero")
