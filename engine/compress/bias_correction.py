@@ -30,12 +30,13 @@ def correct_biases(
     nodes: list[Node] = []
     for node in graph.nodes:
         is_layer = node.op in LAYERS and node.outputs[0] in placement.nodes
-        bias_name = node.inputs[2] if is_layer and len(node.inputs) > 2 else ""
-        means = seen[node.inputs[0]].channel_means if bias_name else np.zeros(0)
+        read, weights_name, bias_name = (*node.inputs, "", "", "")[:3]
+        has_bias = is_layer and bool(bias_name)
+        means = seen[read].channel_means if has_bias else np.zeros(0)
         if not means.size:
             nodes.append(node)
             continue
-        rows = as_rows(graph.constants[node.inputs[1]], output_axis(node))
+        rows = as_rows(graph.constants[weights_name], output_axis(node))
         scales = weight_scales(rows, None, 1.0, weights)
         error = levels_of(rows, scales) * scales.astype(np.float64)[:, None] - rows
         # Each group of outputs reads channels of its own.
@@ -47,7 +48,7 @@ def correct_biases(
         name = fresh_name(taken, f"{bias_name}.corrected")
         constants[name] = (bias - shift.reshape(bias.shape)).astype(np.float32)
         constants[name].flags.writeable = False
-        nodes.append(replace(node, inputs=(*node.inputs[:2], name, *node.inputs[3:])))
-    read = {name for node in nodes for name in node.inputs} | {*graph.outputs}
-    kept = {name: value for name, value in constants.items() if name in read}
+        nodes.append(replace(node, inputs=(read, weights_name, name, *node.inputs[3:])))
+    used = {name for node in nodes for name in node.inputs} | {*graph.outputs}
+    kept = {name: value for name, value in constants.items() if name in used}
     return graph.with_nodes(tuple(nodes), kept)

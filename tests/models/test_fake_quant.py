@@ -73,19 +73,16 @@ def test_levels_are_those_of_the_exported_graph(activation: str, mode: bool) -> 
     model = Model(exported, backend="reference")
     integer = specialise(exported, dict(exported.inputs))
     layers = [node.op for node in integer.nodes]
-    # Two layers give float outputs; the rest is integer.
-    assert layers.count("quantized_conv") == 7
-    floats = {"conv", "fused_conv", "add", "mul", "hard_swish", "hard_sigmoid", "relu"}
-    assert not floats & {node.op for node in integer.nodes if node.outputs[0] != "last"}
+    assert layers.count("quantized_conv") == 9
+    floats = {"conv", "fused_conv", "gemm", "add", "mul", "hard_swish", "hard_sigmoid", "relu"}
+    assert not floats & {*layers}
     batch = np.concatenate([each["image"] for each in samples])
     with torch.no_grad():
         found = network({"image": torch.from_numpy(batch)}, NAMES)
     for number, sample in enumerate(samples):
         true = model.run(sample)
-        for name in NAMES[:-2]:
+        for name in NAMES:
             assert np.array_equal(found[name][number].numpy(), true[name][0]), name
-        for name in NAMES[-2:]:
-            assert np.allclose(found[name][number].numpy(), true[name][0], rtol=1e-5, atol=1e-5)
 
 
 def test_gradients_reach_every_weight_and_range() -> None:
@@ -117,14 +114,14 @@ def test_training_brings_the_levels_nearer_to_the_float_network() -> None:
         return float(((got - truth.numpy()) ** 2).mean())
 
     before = error()
-    for rate in (5e-3, 5e-4):
+    for rate in (4e-2, 4e-3):
         optimiser = torch.optim.Adam(network.parameters(), rate)
-        for _ in range(70):
+        for _ in range(50):
             optimiser.zero_grad()
             loss = (network({"image": batch}, ["logits"])["logits"] - truth).square().mean()
             loss.backward()  # type: ignore[no-untyped-call]
             optimiser.step()
-    assert error() < 0.3 * before
+    assert error() < 0.6 * before
 
 
 def test_whole_rounds_ties_to_even_with_gradient_one() -> None:

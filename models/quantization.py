@@ -1,0 +1,180 @@
+"""Measure the ways of post-training quantization on the shipped models.
+
+`python -m palmkit.models.quantization DATA WORK` prints one table a model: the method, the task's
+metric on some dev pictures, the file's size. Calibrated on training pictures. WORK holds what the
+recipes' labels commands wrote: labels.jsonl (face_detector), meshes.npz (face_mesh), hands/
+(hand_detector) and masks/ (segmentation); models whose labels are missing are left out.
+"""
+
+from __future__ import annotations
+
+import argparse
+import random
+import tempfile
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from palmkit.engine.compress.quantize import Settings, quantize
+from palmkit.engine.ir import Array
+from palmkit.kits.crop import Crop, sample
+
+MODELS = Path(__file__).parent
+SETTINGS: Mapping[str, Settings] = {
+    "min-max alone": Settings("min_max", equalised=False, corrected=False),
+    "KL alone": Settings("kl", equalised=False, corrected=False),
+    "min-max": Settings("min_max"),
+    "percentile": Settings("percentile"),
+    "moving average": Settings("moving_average"),
+    "KL": Settings("kl"),
+    "ADMM": Settings("admm"),
+    "ADMM, weights too": Settings("admm", "admm"),
+}
+
+
+class Task(NamedTuple):
+    """samples: to calibrate with; measure: the numbers of a model file on the dev pictures."""
+
+    samples: Sequence[Mapping[str, Array]]
+    measure: Callable[[Path], Mapping[str, float]]
+
+
+def _some(rows: Iterable[Any], count: int) -> list[Any]:
+    """So many of them, the same in every run."""
+    found = list(rows)
+    return random.Random(0).sample(found, min(count, len(found)))
+
+
+def masks(name: str, data: Path, work: Path, pictures: int, calibration: int) -> Task:
+    """portrait and hair."""
+    from palmkit.models.segmentation import evaluate
+    from palmkit.models.segmentation.labels import read_rgba, read_rows
+    from palmkit.models.segmentation.teachers import stretched
+
+    cases = _some(evaluate.read_samples(data, work / "masks", name, "dev"), pictures)
+    rows = _some((row for row in read_rows(data) if row["split"] != "dev"), calibration)
+    samples = [
+        {"image": stretched(read_rgba(data, row["file"])[0], 256).astype(np.float32)[None]}
+        for row in rows
+    ]
+
+    def measure(path: Path) -> Mapping[str, float]:
+        found = evaluate.measure(cases, evaluate.Network(path).once)["mean"]
+        return {"iou": found["iou"], "boundary": found["boundary"]}
+
+    return Task(samples, measure)
+
+
+def mesh(name: str, data: Path, work: Path, pictures: int, calibration: int) -> Task:
+    """face_mesh."""
+    from palmkit.models.face_detector.dataset import read_labels
+    from palmkit.models.face_detector.labels import read_picture
+    from palmkit.models.face_mesh import evaluate
+    from palmkit.models.face_mesh.dataset import read_meshes
+
+    entries = read_labels(work / "labels.jsonl")
+    faces = read_meshes(work / "meshes.npz", entries)
+    cases = _some(evaluate.find_cases(data, entries, faces, "dev")[0], pictures)
+    rows = _some((row for row, part in enumerate(faces.part) if part == "train"), calibration)
+    samples: list[Mapping[str, Array]] = []
+    for row in rows:
+        picture = read_picture(data, entries[faces.entry[row]]["file"])
+        crop = Crop(*(float(each) for each in faces.crop[row]))
+        samples.append({"image": sample(picture, crop, 160)[None].astype(np.float32)})
+
+    def measure(path: Path) -> Mapping[str, float]:
+        found = evaluate.measure(data, cases, evaluate.student(path))
+        return {key: found[key] for key in ("error_settled", "error_first_look")}
+
+    return Task(samples, measure)
+
+
+def hands(name: str, data: Path, work: Path, pictures: int, calibration: int) -> Task:
+    """hand_landmarks."""
+    from palmkit.kits.hands.crop import crop_from_landmarks
+    from palmkit.models.face_detector.labels import read_picture
+    from palmkit.models.hand_detector.dataset import landmark_rows, read_labels
+    from palmkit.models.hand_landmarks import evaluate
+    from palmkit.models.hand_landmarks.pipelines import ours
+
+    entries = read_labels(work / "hands")
+    cases = _some((each for each in entries if each["part"] == "dev"), pictures)
+    rows = _some((e for e in entries if e["part"] == "train" and e["hands"]), calibration)
+    samples: list[Mapping[str, Array]] = []
+    for entry in rows:
+        crop = crop_from_landmarks(landmark_rows(entry)[0])
+        image = sample(read_picture(data, entry["file"]), crop, 192)[None].astype(np.float32)
+        samples.append({"image": image, "up": np.array([[0, -1]], np.float32)})
+
+    def measure(path: Path) -> Mapping[str, float]:
+        pipeline = ours(evaluate.DETECTOR, path, 224, None, None)
+        found = evaluate.measure(data, cases, {"palmkit": pipeline})["palmkit"].numbers()
+        return {key: found[key] for key in ("landmark_error", "accuracy")}
+
+    return Task(samples, measure)
+
+
+TASKS: Mapping[str, Callable[[str, Path, Path, int, int], Task]] = {
+    "portrait": masks,
+    "hair": masks,
+    "face_mesh": mesh,
+    "hand_landmarks": hands,
+}
+
+
+def rows_of(name: str, task: Task, others: Sequence[Path]) -> list[str]:
+    """Lines of Markdown: the float model, each way, and other files."""
+    from palmkit.engine import load, save
+
+    shipped = MODELS / name / f"{name}.palm"
+    graph = load(shipped).graph
+    lines: list[str] = []
+
+    def add(title: str, path: Path) -> None:
+        found = task.measure(path)
+        if not lines:
+            heads = ["", *found, "KB"]
+            lines.extend(["| " + " | ".join(heads) + " |", "|---" * len(heads) + "|"])
+        cells = [title, *(f"{value:.4f}" for value in found.values())]
+        lines.append("| " + " | ".join([*cells, f"{path.stat().st_size / 1000:.0f}"]) + " |")
+
+    add("float16 weights, as shipped", shipped)
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "int8.palm"
+        for title, settings in SETTINGS.items():
+            save(quantize(graph, task.samples, settings=settings), path, shapes=[])
+            add(title, path)
+    for other in others:
+        add(other.parent.name, other)
+    return lines
+
+
+def main(arguments: Iterable[str] | None = None) -> None:
+    """Command line."""
+    parser = argparse.ArgumentParser(description="measure post-training quantization")
+    parser.add_argument("data", type=Path, help="folder of the indexes")
+    parser.add_argument("work", type=Path, help="folder of the recipes' labels")
+    parser.add_argument("--models", nargs="*", choices=tuple(TASKS), default=tuple(TASKS))
+    parser.add_argument("--pictures", type=int, default=60, help="to measure on, of the dev split")
+    parser.add_argument("--calibration", type=int, default=60, help="training pictures")
+    parser.add_argument(
+        "--also", type=Path, nargs="*", default=[], help="folders of NAME.palm, measured as well"
+    )
+    options = parser.parse_args(None if arguments is None else list(arguments))
+    for name in options.models:
+        try:
+            task = TASKS[name](
+                name, options.data, options.work, options.pictures, options.calibration
+            )
+        except FileNotFoundError as error:
+            print(f"\n{name}: left out: no {error.filename}")
+            continue
+        others = [folder / f"{name}.palm" for folder in options.also]
+        lines = rows_of(name, task, [path for path in others if path.exists()])
+        print(f"\n{name}\n", *lines, sep="\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
