@@ -72,8 +72,15 @@ class Step(Protocol):
     before have left over is added. 0 for a step that computes the same numbers.
     """
 
-    name: str
-    share: float
+    @property
+    def name(self) -> str:
+        """As above."""
+        ...
+
+    @property
+    def share(self) -> float:
+        """As above."""
+        ...
 
     def apply(self, state: State) -> State:
         """A state with another graph, or the same where nothing is gained.

@@ -19,10 +19,19 @@ from palmkit.engine.format import writer
 from palmkit.engine.ir import Array, Graph
 
 
-def default_steps(target: Target) -> list[Step]:
-    """All five: network transform, neuron and synapse pruning, quantization, entropy coding."""
+def default_steps(target: Target, tuning: int = 40) -> list[Step]:
+    """All five: network transform, neuron and synapse pruning, quantization, entropy coding.
+
+    tuning: steps of fine-tuning to the float outputs after each cut; 0 for none.
+    """
     quantization: Step = WeightRounding() if target == "size" else Integers()
-    return [NetworkTransform(), NeuronPruning(), SynapsePruning(), quantization, EntropyCoding()]
+    return [
+        NetworkTransform(steps=tuning),
+        NeuronPruning(steps=tuning),
+        SynapsePruning(steps=tuning),
+        quantization,
+        EntropyCoding(),
+    ]
 
 
 @dataclass

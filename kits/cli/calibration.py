@@ -92,11 +92,10 @@ def samples(
 class Accuracy:
     """The share of samples whose greatest output is that of their class, in order of the names."""
 
-    def __init__(self, found: Sequence[_Sample], labels: Sequence[str]) -> None:
-        """labels: of each sample the name of its class; all classes are among them."""
-        names = sorted(set(labels))
-        self._samples = found
-        self._classes = [names.index(label) for label in labels]
+    def __init__(self, found: Sequence[tuple[_Sample, str]], names: Sequence[str]) -> None:
+        """found: samples, each with the name of its class; names: of all, in order."""
+        self._samples = [sample for sample, _ in found]
+        self._classes = [names.index(label) for _, label in found]
 
     def __call__(self, graph: Graph) -> float:
         """0 to 1."""

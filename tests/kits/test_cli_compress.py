@@ -91,12 +91,13 @@ def test_folders_that_are_classes_give_an_accuracy(
     out = tmp_path / "small.palm"
     done = run("compress", model, "-o", out, "--data", data, "--max-loss", "0.5", "--json")
     metric = json.loads(done.out)["stages"][0]["metric"]
-    assert metric in [pytest.approx(right / 6) for right in range(1, 7)]
+    assert metric in [pytest.approx(right / 3) for right in range(1, 4)]
 
 
 def test_int8_runs_on_bytes(run: Any, model: Path, data: Path, tmp_path: Path) -> None:
     out = tmp_path / "int8.palm"
-    assert run("compress", model, "-o", out, "--data", data / "a", "--int8").code == 0
+    done = run("compress", model, "-o", out, "--data", data / "a", "--int8")
+    assert done.code == 0, done.err
     assert any(
         "quantized" in node.op or "quantize" in node.op for node in engine.convert(out).nodes
     )
