@@ -27,6 +27,8 @@ COMMANDS = (
     "rerank",
     "rerank_train",
     "rerank_evaluate",
+    "rerank_score",
+    "batch",
     "convert",
     "compress",
     "info",

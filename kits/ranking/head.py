@@ -62,9 +62,9 @@ class Head:
             raise UnsupportedError(
                 "learning: the model has no output hidden: train it with `palmkit rerank train`"
             )
-        self.graph, self._scores, self._taste = _cut(graph, width)
-        own = [name for name in train.trainable(self.graph) if name != self._taste]
-        names = [*own[len(own) - LAYERS :], self._taste]
+        self.graph, self._scores, self.taste = _cut(graph, width)
+        own = [name for name in train.trainable(self.graph) if name != self.taste]
+        names = [*own[len(own) - LAYERS :], self.taste]
         self.shipped: Weights = {name: self.graph.constants[name].copy() for name in names}
         self.width = width
         self.channels = int(self.graph.inputs["hidden"].shape[-1])
@@ -103,7 +103,7 @@ class Head:
 
     def liked(self, weights: Weights, own: Floats) -> Floats:
         """float32[n] of float32[n, width]: what of the scores is taste."""
-        return cast(Floats, (own @ weights[self._taste])[:, 0] * np.float32(PACE))
+        return cast(Floats, (own @ weights[self.taste])[:, 0] * np.float32(PACE))
 
     @contextmanager
     def training(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from time import perf_counter
@@ -197,7 +198,8 @@ class Learner:
         judging = perf_counter() - began
         new = {name: value.copy() for name, value in old.items()}
         until = start + time_s - (2.5 + len(SHARES)) * judging
-        steps = self._train(new, known, until)
+        self._calls += 1
+        steps = self.fit(new, known, self._calls, until)
         if not steps:
             return told("no time for a step")
         if not all(np.isfinite(value).all() for value in new.values()):
@@ -228,11 +230,21 @@ class Learner:
         self._before = []
         self._make_room()
 
-    def _train(self, weights: Weights, known: Sequence[Shown], until: float) -> int:
-        random = np.random.default_rng(self._calls)
-        self._calls += 1
+    def fit(
+        self,
+        weights: Weights,
+        known: Sequence[Shown],
+        seed: int,
+        until: float = math.inf,
+        counted: int | None = None,
+    ) -> int:
+        """Move weights by some pages, EPOCHS times or until perf_counter says so; the steps.
+
+        counted: as how many pages they count against the shipped weights, if not by their number.
+        """
+        random = np.random.default_rng(seed)
         steps, longest = 0, 0.0
-        with self.head.training(weights, len(known)) as step:
+        with self.head.training(weights, counted or len(known)) as step:
             for _ in range(EPOCHS):
                 order: list[int] = random.permutation(len(known)).tolist()
                 for at in range(0, len(order), PAGES):

@@ -1,0 +1,315 @@
+"""Every kit over folders or Parquet of many rows, in one process or by Ray Data.
+
+from palmkit.kits import batch
+
+failures = batch.run("face", "photos/", "faces.parquet", workers=8)
+
+A row that fails is listed, with its error, and does not end the others. Ray is the extra `ray`;
+`Worker` is a class as ray.data.Dataset.map_batches takes it, for pipelines of one's own.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+from palmkit.engine.errors import PalmError, TableError
+from palmkit.engine.replacing import replacing
+
+KITS = ("face", "mesh", "portrait", "hair", "gesture", "rerank")
+# Rows that a worker gets at a time.
+ROWS = 64
+Rows = list[dict[str, Any]]
+
+
+@dataclass(frozen=True)
+class Failure:
+    """A row that came to nothing: its number from 0, what names it, and why."""
+
+    row: int
+    name: str
+    error: str
+
+
+class Worker:
+    """A kit that takes batches of rows: a pyarrow.Table or a dict of columns in, the same out.
+
+    Pictures: column "path" or "picture" (a file's bytes). Pages: column "items" (dicts, or their
+    JSON), "history" and "context", if there are. Out come "name" (the path, or the value of a
+    column "id"), "result", the JSON of the command line, for portrait and hair "mask", a PNG, and
+    "error"; of these either result or error is null.
+    """
+
+    def __init__(self, kit: str, options: Mapping[str, Any] | None = None) -> None:
+        """kit: one of KITS. options: of its class, such as model or max_faces.
+
+        Raises ValueError for another kit, and what the kit's class raises.
+        """
+        if kit not in KITS:
+            raise ValueError(f"kit: expected one of {', '.join(KITS)}, got {kit!r}")
+        self._look = _looks(kit)(**(options or {}))
+        self._has_mask = kit in ("portrait", "hair")
+
+    def __call__(self, batch: Any) -> Any:
+        """The rows of a batch, in its order."""
+        is_dict = isinstance(batch, Mapping)
+        given: dict[str, Any] = {**batch} if is_dict else batch.to_pydict()
+        columns = {name: _listed(values) for name, values in given.items()}
+        size = len(next(iter(columns.values()))) if columns else 0
+        found = self.rows([{n: c[row] for n, c in columns.items()} for row in range(size)])
+        outputs = {name: [row[name] for row in found] for name in self.columns}
+        return outputs if is_dict else _extra("pyarrow").table(outputs, schema=self.schema)
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The names of what comes out."""
+        return ("name", "result", "error", *(("mask",) if self._has_mask else ()))
+
+    @property
+    def schema(self) -> Any:
+        """The pyarrow.Schema of what comes out."""
+        arrow = _extra("pyarrow")
+        types = {"mask": arrow.binary()}
+        return arrow.schema([(name, types.get(name, arrow.string())) for name in self.columns])
+
+    def rows(self, rows: Rows) -> Rows:
+        """The same of dicts."""
+        return [self._row(row) for row in rows]
+
+    def _row(self, row: dict[str, Any]) -> dict[str, Any]:
+        name = row.get("path") or row.get("id")
+        found: dict[str, Any] = {"name": None if name is None else str(name)}
+        try:
+            result, mask = self._look(row)
+        except (PalmError, OSError, ValueError, TypeError) as error:
+            return {**found, "result": None, "mask": None, "error": _line(error)}
+        return {**found, "result": json.dumps(result), "mask": mask, "error": None}
+
+
+def run(
+    kit: str,
+    source: str | os.PathLike[str],
+    out: str | os.PathLike[str],
+    *,
+    options: Mapping[str, Any] | None = None,
+    workers: int = 1,
+    rows: int = ROWS,
+    report: Callable[[int], None] = lambda done: None,
+) -> list[Failure]:
+    """Look at every row of a source and write a Parquet file, whole or not at all.
+
+    kit, options: as for Worker. source: a folder of pictures, or a Parquet file or a folder of
+    them with the columns that Worker takes. workers: 1: this process; more: so many processes of
+    Ray, which is started here unless it runs. rows: that a worker gets at a time. report: is told
+    how many rows are done. The rows of the output are those of the source, in its order.
+    Returns the rows that failed.
+    Raises ImportError without pyarrow or, for workers, ray; TableError for a source without rows or
+    without the columns; what Worker raises; OSError.
+    """
+    for name, value in (("workers", workers), ("rows", rows)):
+        if value < 1:
+            raise ValueError(f"{name}: expected at least 1, got {value}")
+    arrow, parquet = (_extra(name) for name in ("pyarrow", "pyarrow.parquet"))
+    given = Path(source)
+    files = _parquet_files(given)
+    # Made here, too: what is wrong with the options is told at once.
+    worker = Worker(kit, options)
+    needed = ("items",) if kit == "rerank" else ("path", "picture")
+    if files:
+        names = parquet.read_schema(files[0]).names
+        if not set(needed) & set(names):
+            raise TableError(f"{given}: expected a column {' or '.join(needed)}: {names}")
+    elif kit == "rerank":
+        raise TableError(f"{given}: expected Parquet")
+    found: Iterator[Any]
+    if workers == 1:
+        found = (worker(batch) for batch in _batches(given, files, parquet, rows))
+    else:
+        found = _by_ray(kit, options, given, files, workers, rows, worker.schema)
+    schema = worker.schema.insert(0, arrow.field("row", arrow.int64()))
+    failures: list[Failure] = []
+    done = 0
+    with replacing(out) as part:
+        with parquet.ParquetWriter(part, schema) as writer:
+            for table in found:
+                size = table.num_rows
+                numbers = arrow.array(range(done, done + size), arrow.int64())
+                writer.write_table(table.add_column(0, schema.field("row"), numbers))
+                for at, error in enumerate(table["error"].to_pylist()):
+                    if error is not None:
+                        name = table["name"][at].as_py()
+                        failures.append(Failure(done + at, str(name), error))
+                done += size
+                report(done)
+        if not done:
+            raise TableError(f"{given}: expected rows, got none")
+    return failures
+
+
+def _by_ray(
+    kit: str,
+    options: Mapping[str, Any] | None,
+    source: Path,
+    files: list[Path],
+    workers: int,
+    rows: int,
+    schema: Any,
+) -> Iterator[Any]:
+    ray, data = _extra("ray"), _extra("ray.data")
+    started = not ray.is_initialized()
+    if started:
+        ray.init(num_cpus=max(workers, 2), include_dashboard=False, log_to_driver=False)
+    try:
+        context = data.DataContext.get_current()
+        kept, shown = context.execution_options.preserve_order, context.enable_progress_bars
+        context.execution_options.preserve_order = True
+        context.enable_progress_bars = False
+        try:
+            if files:
+                table = data.read_parquet([str(file.resolve()) for file in files])
+            else:
+                table = data.from_items([{"path": path} for path in _pictures(source)])
+            mapped = table.map_batches(
+                Worker,
+                fn_constructor_args=(kit, dict(options or {})),
+                batch_size=rows,
+                batch_format="pyarrow",
+                compute=data.ActorPoolStrategy(size=workers),
+                num_cpus=1,
+            )
+            for batch in mapped.iter_batches(batch_size=rows, batch_format="pyarrow"):
+                yield batch.cast(schema)
+        finally:
+            context.execution_options.preserve_order = kept
+            context.enable_progress_bars = shown
+    finally:
+        if started:
+            ray.shutdown()
+
+
+def _batches(source: Path, files: list[Path], parquet: Any, rows: int) -> Iterator[Any]:
+    """Tables of so many rows."""
+    if not files:
+        paths = _pictures(source)
+        for start in range(0, len(paths), rows):
+            yield _extra("pyarrow").table({"path": paths[start : start + rows]})
+    for file in files:
+        with parquet.ParquetFile(file) as opened:
+            yield from opened.iter_batches(batch_size=rows)
+
+
+def _parquet_files(source: Path) -> list[Path]:
+    if source.is_dir():
+        return sorted(source.glob("*.parquet"))
+    if source.suffix == ".parquet":
+        # A file that is not there is told of by its name.
+        source.stat()
+        return [source]
+    raise TableError(f"{source}: expected a folder or a name that ends with .parquet")
+
+
+def _pictures(folder: Path) -> list[str]:
+    from palmkit.kits.image import SUFFIXES
+
+    found = [path for path in folder.rglob("*") if path.suffix.lower() in SUFFIXES]
+    return [str(path.resolve()) for path in sorted(found) if path.is_file()]
+
+
+def _extra(name: str) -> Any:
+    try:
+        return import_module(name)
+    except ImportError:
+        extra = "ray" if name.startswith("ray") else "rerank"
+        module = name.partition(".")[0]
+        raise ImportError(f'batches need {module}: pip install "palmkit[{extra}]"') from None
+
+
+def _looks(kit: str) -> Callable[..., Callable[[dict[str, Any]], tuple[Any, bytes | None]]]:
+    """What makes, of a kit's options, a function from a row to its JSON and its mask."""
+    from palmkit import kits
+
+    def pictures(
+        make: Callable[..., Any], method: str
+    ) -> Callable[..., Callable[[dict[str, Any]], tuple[Any, bytes | None]]]:
+        def made(**options: Any) -> Callable[[dict[str, Any]], tuple[Any, bytes | None]]:
+            look = getattr(make(**options), method)
+
+            def at(row: dict[str, Any]) -> tuple[Any, bytes | None]:
+                result = look(_picture(row))
+                return result.to_dict(), _png(result) if hasattr(result, "mask") else None
+
+            return at
+
+        return made
+
+    def pages(**options: Any) -> Callable[[dict[str, Any]], tuple[Any, bytes | None]]:
+        reranker = kits.Reranker(**options)
+
+        def at(row: dict[str, Any]) -> tuple[Any, bytes | None]:
+            items, history = (
+                _table(row.get("items"), "items"),
+                _table(row.get("history"), "history"),
+            )
+            context = _value(row.get("context"), "context")
+            return reranker.rerank(items, history, context).to_dict(), None
+
+        return at
+
+    known: dict[str, Callable[..., Any]] = {
+        "face": pictures(kits.FaceDetector, "detect"),
+        "mesh": pictures(kits.FaceMesh, "detect"),
+        "portrait": pictures(kits.PortraitSegmenter, "segment"),
+        "hair": pictures(kits.HairSegmenter, "segment"),
+        "gesture": pictures(kits.GestureRecognizer, "recognize"),
+        "rerank": pages,
+    }
+    return known[kit]
+
+
+def _picture(row: dict[str, Any]) -> Any:
+    picture = row.get("picture")
+    if picture is not None:
+        return bytes(picture)
+    if row.get("path") is None:
+        raise TableError("expected a path or a picture, got nothing")
+    return str(row["path"])
+
+
+def _png(result: Any) -> bytes:
+    import cv2
+    import numpy as np
+
+    levels = np.rint(np.asarray(result.mask) * 255).astype(np.uint8)
+    return cv2.imencode(".png", levels)[1].tobytes()
+
+
+def _value(value: Any, name: str) -> Any:
+    """A cell, which may be JSON."""
+    if isinstance(value, str | bytes):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            raise TableError(f"{name}: expected JSON: {value[:60]!r}") from None
+    if hasattr(value, "tolist"):
+        value = value.tolist()
+    return value
+
+
+def _table(value: Any, name: str) -> Any:
+    found = _value(value, name)
+    return [] if found is None else [_value(row, name) for row in _listed(found)]
+
+
+def _listed(values: Any) -> list[Any]:
+    if isinstance(values, Mapping):
+        raise TableError("expected rows, got a dict")
+    return list(values)
+
+
+def _line(error: Exception) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())}"

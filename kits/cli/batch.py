@@ -1,0 +1,78 @@
+"""palmkit batch: a kit over a folder or Parquet of many rows."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import Any
+
+from palmkit.kits.cli.command import Commands, UsageError, add_command, complain, progress_bar
+
+DESCRIPTION = """\
+Look at many pictures by a kit and write Parquet: a row each with its name, the JSON of the kit's
+command, for portrait and hair the mask as PNG, or the error. A picture that fails is listed and
+does not end the others (exit code 1 then). With several workers by Ray Data (extra `ray`).
+"""
+EXAMPLES = """\
+  palmkit batch face photos/ -o faces.parquet
+  palmkit batch hair photos.parquet -o hair.parquet --workers 8      column path or picture
+"""
+# So many failures are told, then how many more there are.
+TOLD = 20
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = add_command(
+        commands,
+        "batch",
+        lambda options: go(options, options.kit, {}),
+        help="a kit over a folder or Parquet of many pictures",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    kits = ("face", "mesh", "portrait", "hair", "gesture")
+    parser.add_argument("kit", choices=kits, help="the kit: %(choices)s", metavar="KIT")
+    parser.add_argument("source", metavar="SOURCE", help="a folder, or Parquet")
+    add_batch(parser)
+
+
+def add_batch(parser: argparse.ArgumentParser) -> None:
+    """The options of every batch."""
+    parser.add_argument(
+        "-o", "--output", required=True, metavar="OUT", help="the .parquet to write"
+    )
+    parser.add_argument("--workers", type=int, default=1, metavar="N", help="processes of Ray (1)")
+    parser.add_argument("--rows", type=int, default=64, metavar="N", help="at a time (64)")
+    parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
+
+
+def go(options: argparse.Namespace, kit: str, given: dict[str, Any]) -> int:
+    """Run a batch."""
+    from palmkit.kits import batch
+
+    if Path(options.output).suffix != ".parquet":
+        raise UsageError(f"-o: expected a name that ends with .parquet, got {options.output!r}")
+    for name in ("workers", "rows"):
+        if getattr(options, name) < 1:
+            raise UsageError(f"--{name}: expected at least 1, got {getattr(options, name)}")
+    with progress_bar(None, "row", options.quiet) as bar:
+
+        def report(done: int) -> None:
+            bar.n = done
+            bar.update(0)
+
+        failures = batch.run(
+            kit,
+            options.source,
+            options.output,
+            options=given,
+            workers=options.workers,
+            rows=options.rows,
+            report=report,
+        )
+    for failure in failures[:TOLD]:
+        complain(f"row {failure.row}, {failure.name}: {failure.error}")
+    if len(failures) > TOLD:
+        complain(f"{len(failures) - TOLD} more rows failed: see the column error")
+    return int(bool(failures))

@@ -1,0 +1,44 @@
+"""palmkit rerank score: a re-ranker over Parquet of many pages."""
+
+from __future__ import annotations
+
+import argparse
+
+from palmkit.kits.cli import batch, rerank
+from palmkit.kits.cli.command import Commands, add_command
+
+DESCRIPTION = """\
+Re-order the pages of a Parquet file, or of a folder of them: a row a page, with the columns items
+(a list of structs, or JSON), and, if there are, history, context and id. OUT has a row each: its
+number, its id, the result ({"order": [...], "scores": [...], ...}) or the error. A page that fails
+is listed and does not end the others (exit code 1 then). With several workers by Ray Data: pip
+install "palmkit[ray]".
+"""
+EXAMPLES = """\
+  palmkit rerank score pages.parquet -o orders.parquet --model my.palm
+  palmkit rerank score pages/ -o orders.parquet --schema schema.json --workers 8
+"""
+
+
+def add(commands: Commands) -> None:
+    """Describe the command."""
+    parser = add_command(
+        commands,
+        "rerank score",
+        run,
+        help="re-order many pages in Parquet",
+        description=DESCRIPTION,
+        examples=EXAMPLES,
+    )
+    parser.add_argument("source", metavar="IN", help="Parquet, or a folder of it")
+    parser.add_argument("--model", metavar="FILE", help="a model of one's own (the one shipped)")
+    rerank.add_schema(parser)
+    batch.add_batch(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Score."""
+    from palmkit.kits.ranking.schema import Schema
+
+    schema = Schema.load(options.schema) if options.schema else None
+    return batch.go(options, "rerank", {"model": options.model, "schema": schema})
