@@ -163,7 +163,8 @@ def _by_ray(
     ray, data = _extra("ray"), _extra("ray.data")
     started = not ray.is_initialized()
     if started:
-        ray.init(num_cpus=max(workers, 2), include_dashboard=False, log_to_driver=False)
+        # One more reads: workers that hold all there are would wait for it for ever.
+        ray.init(num_cpus=workers + 1, include_dashboard=False, log_to_driver=False)
     try:
         context = data.DataContext.get_current()
         kept, shown = context.execution_options.preserve_order, context.enable_progress_bars
