@@ -41,10 +41,14 @@ def decode(recipe: bytes, data: _Array, to: _Array) -> None:
     """
 
 def conv_algorithms(
-    tensors: Sequence[_Tensor], steps: Sequence[_Step], isa: str = ""
+    tensors: Sequence[_Tensor],
+    steps: Sequence[_Step],
+    isa: str = "",
+    constants: Sequence[_Array] = (),
 ) -> list[list[tuple[str, float, list[float]]]]:
     """For each step that is a convolution: (algorithm, seconds, terms) of all that suit it.
 
+    constants: the plan's; left out, no weight counts as zero.
     algorithm: a value of the attribute of that name; the first is what the kernel takes where the
     attribute is "". seconds: what the cost model expects, with 1 thread, on the machine that it was
     measured on. terms: what is done how often (see native/kernels/conv/cost.cc). Other steps have

@@ -100,7 +100,7 @@ def _plans(program: Program) -> list[Plan]:
 def _summary(plan: Plan) -> PlanSummary:
     from palmkit.engine import _native
 
-    candidates = _native.conv_algorithms(plan.tensors, plan.steps)
+    candidates = _native.conv_algorithms(plan.tensors, plan.steps, "", plan.constants)
     tensors = [Place(place, at, dtype, tuple(dims)) for place, at, dtype, dims in plan.tensors]
     steps: list[StepSummary] = []
     for node, (kernel, reads, writes, attrs), suit in zip(

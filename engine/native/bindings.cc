@@ -151,10 +151,17 @@ std::vector<T> all(const nb::sequence& list, Function one) {
 }
 
 // For each step that is a convolution (algorithm, seconds, terms) of all that suit it; for others
-// none.
+// none. constants_: the plan's, or none, as if no weight were zero.
 nb::list conv_algorithms(const nb::sequence& tensors_, const nb::sequence& steps,
-                         const std::string& isa_name) {
-  const auto tensors = all<palm::TensorSpec>(tensors_, tensor_of);
+                         const std::string& isa_name, const nb::sequence& constants_) {
+  auto tensors = all<palm::TensorSpec>(tensors_, tensor_of);
+  const Arrays<ReadArray> constants(constants_, "constant");
+  for (palm::TensorSpec& spec : tensors) {
+    if (spec.place != palm::Place::kConstant || spec.slot >= constants.views.size()) continue;
+    const palm::Array& array = constants.views[spec.slot];
+    const bool fits = array.dtype == spec.tensor.dtype && array.count == spec.tensor.count;
+    if (fits && array.count) spec.tensor.constant = array.data;
+  }
   const uint32_t isa = isa_of(isa_name);
   nb::list lists;
   for (nb::handle each : steps) {
@@ -328,7 +335,7 @@ NB_MODULE(_native, m) {
   m.def("encode", &encode, nb::arg("coding"), nb::arg("data"), nb::arg("planes") = 1);
   m.def("decode", &decode, nb::arg("recipe"), nb::arg("data"), nb::arg("to"));
   m.def("conv_algorithms", &conv_algorithms, nb::arg("tensors"), nb::arg("steps"),
-        nb::arg("isa") = "");
+        nb::arg("isa") = "", nb::arg("constants") = nb::tuple());
   nb::class_<Session>(m, "Session")
       .def(
           "run",

@@ -629,6 +629,27 @@ def test_conv_algorithms_are_those_that_suit_the_shape() -> None:
         )
 
 
+def test_zeros_among_weights_are_skipped_where_that_is_faster() -> None:
+    rng = np.random.default_rng(0)
+    tensors = [
+        ("input", 0, "float32", [1, 20, 20, 64]),
+        ("constant", 0, "float32", [64, 1, 1, 64]),
+        ("output", 0, "float32", [1, 20, 20, 64]),
+    ]
+    steps: list[Any] = [("conv", [0, 1], [2], {})]
+    x = rng.normal(size=(1, 20, 20, 64)).astype(np.float32)
+    for zeros, fastest in [(0.0, "gemm"), (0.9, "sparse")]:
+        weights = rng.normal(size=(64, 1, 1, 64)).astype(np.float32)
+        weights[rng.random(weights.shape) < zeros] = 0
+        names = [name for name, *_ in native.conv_algorithms(tensors, steps, "", [weights])[0]]
+        assert names[0] == fastest
+        assert ("sparse" in names) == (zeros > 0.5)
+        y = np.zeros_like(x)
+        native.Program(tensors, steps, [weights], 0).session(2).run([x], [y])
+        np.testing.assert_allclose(y, x @ weights[:, 0, 0].T, rtol=1e-5, atol=1e-5)
+    assert [name for name, *_ in native.conv_algorithms(tensors, steps)[0]] == ["gemm"]
+
+
 @pytest.mark.parametrize(
     ("kernel", "algorithm"), [(1, "gemm"), (3, "rows"), (3, "gemm"), (3, "winograd_4")]
 )

@@ -30,6 +30,8 @@ _SECONDS_PER_STEP = 0.04
 _HOPELESS = 1.5
 # Expected to be slower than the best by this factor: not timed.
 _HOPELESS_BY_MODEL = 3.0
+# Per cent of zeros from which on they are counted.
+_MOSTLY = 50
 
 _Tensor = tuple[str, int, str, list[int]]
 _PlanStep = tuple[str, list[int], list[int], dict[str, StepAttr]]
@@ -40,7 +42,8 @@ def tuned(plan: Plan, threads: int) -> Plan:
 
     What has one candidate, or was timed before on this CPU with this library, is not timed.
     """
-    candidates = [worth_timing(each) for each in _native.conv_algorithms(plan.tensors, plan.steps)]
+    ranked = _native.conv_algorithms(plan.tensors, plan.steps, "", plan.constants)
+    candidates = [worth_timing(each) for each in ranked]
     open_steps = {i: names for i, names in enumerate(candidates) if len(names) > 1}
     file = TimingsFile()
     known = file.read()
@@ -79,12 +82,22 @@ def fastest(seconds: Mapping[str, float], default: str) -> str:
 
 
 def signature(plan: Plan, index: int, threads: int) -> str:
-    """All that a step's time hangs on, as text: types, attributes and threads, not the values."""
+    """All that a step's time hangs on, as text: types, attributes and threads, not the values.
+
+    Of weights that are mostly zeros it counts how many.
+    """
     kernel, inputs, outputs, attrs = plan.steps[index]
     tensors = [plan.tensors[i] if i >= 0 else None for i in (*inputs, *outputs)]
     types = [f"{t[2]}{t[3]}" if t else "" for t in tensors]
     asked = {name: value for name, value in sorted(attrs.items()) if name != "algorithm"}
+    zeros = [_percent_of_zeros(plan.constants[t[1]]) for t in tensors if t and t[0] == "constant"]
+    if max(zeros, default=0) >= _MOSTLY:
+        return json.dumps([kernel, types, asked, threads, zeros])
     return json.dumps([kernel, types, asked, threads])
+
+
+def _percent_of_zeros(array: Array) -> int:
+    return 100 - round(100 * np.count_nonzero(array) / array.size) if array.size else 0
 
 
 def time_step(

@@ -37,6 +37,7 @@ class OneStep {
   OneStep& input(DType dtype, std::vector<size_t> shape, const Values& values,
                  bool constant = false) {
     Tensor tensor(dtype, std::move(shape));
+    if (constant) tensor.constant = values.data();
     std::vector<Array>& list = constant ? constants_ : inputs_;
     step_.inputs.push_back(static_cast<int64_t>(tensors_.size()));
     list.push_back({values.data(), dtype, values.size()});
@@ -63,7 +64,7 @@ class OneStep {
     return *this;
   }
 
-  // The step as its kernel sees it, without the constants' data.
+  // The step as its kernel sees it.
   Node node(uint32_t isa) const {
     return node_of(tensors_, {step_.kernel, step_.inputs, step_.outputs, Attrs(attrs_)}, isa);
   }

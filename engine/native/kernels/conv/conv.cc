@@ -10,6 +10,19 @@
 #include "kernels/conv/cost.h"
 
 namespace palm {
+namespace {
+
+// All but those of weights that are mostly zeros count: a few are looked at first.
+size_t count_nonzeros(const float* w, size_t count) {
+  constexpr size_t kSamples = 128;
+  const size_t step = std::max<size_t>(1, count / kSamples);
+  size_t samples = 0, zeros = 0;
+  for (size_t i = 0; i < count; i += step, ++samples) zeros += w[i] == 0;
+  if (zeros * 2 < samples) return count;
+  return count - static_cast<size_t>(std::count(w, w + count, 0.f));
+}
+
+}  // namespace
 
 ConvShape::ConvShape(const Node& node)
     : Window(node, image(node.any_in(kWeights)).shape[1], node.any_in(kWeights).shape[2]) {
@@ -28,6 +41,9 @@ ConvShape::ConvShape(const Node& node)
   group_channels = channels / groups;
   group_out = out_channels / groups;
   pixels = images * out_height * out_width;
+  nonzeros = w.count;
+  if (w.constant && w.dtype == DType::kFloat32 && is_matrix() && groups == 1)
+    nonzeros = count_nonzeros(static_cast<const float*>(w.constant), w.count);
 }
 
 bool Conv::is_bf16(const Node& node) {
@@ -108,6 +124,7 @@ constexpr Algorithm kAlgorithms[] = {
     {"depthwise", suits_depthwise, true, depthwise_terms, &ConvPrices::depthwise,
      make_depthwise_conv, make_depthwise_conv_bf16},
     {"gemm", always, true, gemm_terms, &ConvPrices::gemm, make_gemm_conv, make_gemm_conv_bf16},
+    {"sparse", suits_sparse, true, sparse_terms, &ConvPrices::sparse, make_sparse_conv, nullptr},
     {"rows", suits_rows, true, row_terms, &ConvPrices::rows, make_row_conv, make_row_conv_bf16},
     {"winograd_2", suits_tile<2>, true, tile_terms<2>, &ConvPrices::winograd_2, make_tiles<2>,
      nullptr},

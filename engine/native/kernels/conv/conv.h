@@ -22,6 +22,7 @@ struct ConvShape : Window {
 
   size_t images, height, width, channels, out_height, out_width, out_channels;
   size_t groups, group_channels, group_out, pixels;
+  size_t nonzeros;  // weights, at most: of those that are known and mostly zeros they are counted
 };
 
 // What all ways of convolving share.
@@ -67,6 +68,9 @@ bool winograd_keeps_taps(const ConvShape& shape, size_t tile, uint32_t isa);
 StepPtr make_row_conv(const Node& node, const ConvShape& shape);
 bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
+// By the weights that are not zero. What x has beside the others, be it NaN, is not looked at.
+StepPtr make_sparse_conv(const Node& node, const ConvShape& shape);
+bool suits_sparse(const ConvShape& shape);
 
 // The same with products of Bf16.
 StepPtr make_depthwise_conv_bf16(const Node& node, const ConvShape& shape);

@@ -17,6 +17,7 @@ constexpr ConvPrices kPricesAvx512 = {
     {0.0173, 0.416, 0.174, 0.0193, 0.571, 2.88e+03},  // winograd_6
     {0.0174, 0.0441, 0.0919, 0.286, 0.0413},          // rows
     {0.0177, 0.0543, 2.85, 0.0603, 0.175},            // gemm
+    {0.0248, 0.119, 0.162, 1.26},                     // sparse
 };
 constexpr ConvPrices kPricesAvx2 = {
     {0.0275, 0.497, 0.0121, 0.0851},                  // depthwise
@@ -25,6 +26,7 @@ constexpr ConvPrices kPricesAvx2 = {
     {0.0176, 0.593, 0.304, 0.0696, 0.499, 1.99e+03},  // winograd_6
     {0.0175, 0.0664, 0.0851, 0.0442, 0.0342},         // rows
     {0.0174, 0.0949, 2.86, 0.0692, 0.0172, 0.0102},   // gemm
+    {0.0248, 0.118, 0.195, 1.5},                      // sparse
 };
 
 double ceil_to(size_t value, size_t unit) {
@@ -110,6 +112,19 @@ CostTerms gemm_terms(const ConvShape& s, const ConvCosts& costs) {
           moved ? pixels * depth * groups : 0,
           is_aliased(s.taps() * s.channels) ? pixels * depth * groups : 0,
           far_floats(s)};
+}
+
+// Multiply-adds of whole vectors; floats transposed into lines, and out of them; weights taken for
+// each block of pixels whose lines are not in L1.
+CostTerms sparse_terms(const ConvShape& s, const ConvCosts& costs) {
+  constexpr size_t kBlock = 64;
+  constexpr double kNear = 200;
+  const double pixels = static_cast<double>(s.pixels), weights = static_cast<double>(s.nonzeros);
+  const double channels = static_cast<double>(s.channels);
+  const double blocks = static_cast<double>((s.pixels + kBlock - 1) / kBlock);
+  return {ceil_to(s.pixels, costs.lanes * 2) * weights, pixels * channels,
+          pixels * static_cast<double>(s.out_channels),
+          blocks * weights * std::max(0., 1 - kNear / channels)};
 }
 
 }  // namespace palm

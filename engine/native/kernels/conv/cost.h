@@ -12,7 +12,7 @@ using CostTerms = std::array<double, 6>;
 
 // Nanoseconds for one of each term.
 struct ConvPrices {
-  CostTerms depthwise, winograd_2, winograd_4, winograd_6, rows, gemm;
+  CostTerms depthwise, winograd_2, winograd_4, winograd_6, rows, gemm, sparse;
 };
 
 // Of one core of the machine they were measured on. Elsewhere they say what is faster, not by how
@@ -30,5 +30,6 @@ CostTerms depthwise_terms(const ConvShape& shape, const ConvCosts& costs);
 CostTerms winograd_terms(const ConvShape& shape, const ConvCosts& costs, size_t tile);
 CostTerms row_terms(const ConvShape& shape, const ConvCosts& costs);
 CostTerms gemm_terms(const ConvShape& shape, const ConvCosts& costs);
+CostTerms sparse_terms(const ConvShape& shape, const ConvCosts& costs);
 
 }  // namespace palm

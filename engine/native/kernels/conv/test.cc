@@ -1,4 +1,5 @@
 // Every way of convolving, against a loop.
+#include <algorithm>
 #include <cmath>
 
 #include "base/check.h"
@@ -12,12 +13,16 @@ using namespace palm;
 
 constexpr float kUntouched = 77.f;
 
-// The kernel's own choice and every algorithm that suits the shape.
-void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random) {
+// The kernel's own choice and every algorithm that suits. zeros: in per cent of the weights.
+void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random,
+           size_t zeros = 0) {
   const size_t out = c.out(), count = c.count();
   const float scale = 2.f / std::sqrt(static_cast<float>(c.depth()));
   const Vector x = random.floats(c.images * c.height * c.width * c.in());
-  const Vector w = random.floats(out * c.depth(), scale);
+  Vector w = random.floats(out * c.depth(), scale);
+  if (zeros)
+    for (float& each : w)
+      if (random.between(1, 100) <= zeros) each = 0;
   const Vector bias = random.floats(out), slope = random.floats(out);
   const Vector z = random.floats(count / out * c.residual_channels);
   OneStep step("conv");
@@ -33,6 +38,8 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
   std::vector<std::string> algorithms;
   for (const ConvCandidate& each : conv_algorithms(step.node(isa)))
     algorithms.push_back(each.algorithm);
+  const bool sparse = std::find(algorithms.begin(), algorithms.end(), "sparse") != algorithms.end();
+  PALM_CHECK(zeros ? sparse || zeros < 80 : !sparse, "%s: %s: sparse", isa_name, c.text().c_str());
   algorithms.push_back("");
   for (const std::string& algorithm : algorithms) {
     step.attr("algorithm", algorithm);
@@ -89,6 +96,20 @@ void check(const char* isa_name, uint32_t isa) {
     c.bias = random.bits() % 4 != 0;
     c.activation = kActivations[random.bits() % 8];
     check(isa_name, isa, c, random);
+  }
+  // Weights with zeros anywhere, over blocks of pixels and channels that come out even and odd.
+  for (size_t i = 0; i < 160; ++i) {
+    ConvCase c{};
+    c.images = random.between(1, 2), c.groups = 1;
+    c.height = random.between(1, 20), c.width = random.between(1, 20);
+    c.group_in = random.between(1, 90), c.group_out = random.between(1, 90);
+    c.kernel_height = c.kernel_width = c.stride_y = c.stride_x = c.dilation_y = c.dilation_x = 1;
+    c.residual_channels = pick({0, 0, 1, 2}) * c.out() / 2;
+    c.bias = random.bits() % 4 != 0;
+    c.activation = kActivations[random.bits() % 8];
+    // A few weights may all be others.
+    const size_t zeros = pick({70, 90, 100});
+    check(isa_name, isa, c, random, c.group_in * c.group_out < 200 ? 70 : zeros);
   }
   // Pictures, their pixels taken in squares.
   for (size_t kernel = 5; kernel <= 8; ++kernel) {
