@@ -190,8 +190,9 @@ ptrdiff_t tap_of(const DepthwiseInt8Window& w, size_t outputs, size_t four, size
 }
 
 template <size_t N>
-size_t pack_block(const DepthwiseInt8Window& w, size_t outputs, const int8_t* from,
-                  const EpilogueInt8& e, char* packed, size_t first) {
+__attribute__((cold, noinline)) size_t pack_block(const DepthwiseInt8Window& w, size_t outputs,
+                                                  const int8_t* from, const EpilogueInt8& e,
+                                                  char* packed, size_t first) {
   using C = Channels<N>;
   const size_t fours = fours_of(w, outputs);
   if (!packed) return block_bytes<N>(fours);
@@ -234,9 +235,11 @@ void PALM_FN(depthwise_int8)(const DepthwiseInt8& d) {
   }
 }
 
-size_t PALM_SUFFIX(pack_depthwise_int8, PALM_ISA_NAME)(const DepthwiseInt8Window& window,
-                                                       size_t columns, const int8_t* w,
-                                                       const EpilogueInt8& epilogue, char* packed) {
+__attribute__((cold)) size_t PALM_SUFFIX(pack_depthwise_int8,
+                                         PALM_ISA_NAME)(const DepthwiseInt8Window& window,
+                                                        size_t columns, const int8_t* w,
+                                                        const EpilogueInt8& epilogue,
+                                                        char* packed) {
   const size_t outputs = shared_outputs(window, columns), channels = window.channels;
   size_t bytes = 0;
   for (size_t done = 0; done < channels;) {

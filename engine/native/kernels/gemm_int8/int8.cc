@@ -152,7 +152,8 @@ void tile(const GemmInt8& g, size_t row, size_t column, size_t columns, const ch
       return;
     }
   }
-  alignas(64) int32_t sums[kRows * kWidth];
+  // A whole vector is read where a row ends with a part of one.
+  alignas(64) int32_t sums[kRows * kWidth + S32::lanes];
   PALM_UNROLL for (int i = 0; i < kRows; ++i) {
     int32_t* const to = sums + static_cast<size_t>(i) * kWidth;
     PALM_UNROLL for (int v = 0; v < kFull; ++v)
@@ -242,9 +243,10 @@ void PALM_FN(gemm_int8)(const GemmInt8& g) {
   if (count) run_panels(g, panels, count);
 }
 
-size_t PALM_SUFFIX(pack_gemm_int8, PALM_ISA_NAME)(size_t segments, size_t k, size_t n,
-                                                  const int8_t* source, size_t column_stride,
-                                                  char* packed) {
+__attribute__((cold)) size_t PALM_SUFFIX(pack_gemm_int8,
+                                         PALM_ISA_NAME)(size_t segments, size_t k, size_t n,
+                                                        const int8_t* source, size_t column_stride,
+                                                        char* packed) {
   const size_t quads = (k + 3) / 4;
   size_t bytes = 0;
   for (size_t column = 0; column < n;) {
