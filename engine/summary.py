@@ -24,6 +24,7 @@ class Summary:
     weights: bytes of the constants by dtype, most first.
     macs: multiply-accumulates; None where sizes are open.
     uncounted: nodes whose multiply-accumulates only a run can tell, such as control flow.
+    integer_macs: those of them that backend cpu computes with bytes; None where sizes are open.
     activation_bytes: the most memory that values between the nodes take on backend cpu; None
     where it is not known beforehand.
     """
@@ -37,6 +38,7 @@ class Summary:
     weights: Mapping[str, int]
     macs: int | None
     uncounted: int
+    integer_macs: int | None
     activation_bytes: int | None
 
 
@@ -66,8 +68,26 @@ def summarise(graph: Graph) -> Summary:
         weights=dict(weights.most_common()),
         macs=None if counts is None else sum(count or 0 for count in counts),
         uncounted=0 if counts is None else counts.count(None),
+        integer_macs=_integer_macs(graph) if graph.is_static else None,
         activation_bytes=_activation_bytes(graph) if graph.is_static else None,
     )
+
+
+def is_quantized(graph: Graph) -> bool:
+    """Some value is rounded to bytes, so that layers may compute in integers."""
+    return any(node.op in ("quantize_linear", "quantized_conv") for node in graph.nodes)
+
+
+def _integer_macs(graph: Graph) -> int:
+    if not is_quantized(graph):
+        return 0
+    try:
+        better = optimise(graph)
+        types = infer_types(better)
+        layers = [node for node in better.nodes if node.op == "quantized_conv"]
+        return sum(macs(node, types) or 0 for node in layers)
+    except PalmError:
+        return 0
 
 
 def _with_bodies(graph: Graph) -> list[Graph]:

@@ -28,8 +28,11 @@ Report = Callable[[str], None]
 
 # Of an output's range. What computes the same network in float32 is far below the first, Winograd
 # included; bf16 has 8 bits, and its errors add up over the layers.
-TOLERANCES = {"high": 0.01, "low": 0.25}
-ABSOLUTE = {"high": 1e-6, "low": 1e-3}
+# What a quantized model computes in, whatever is asked for: engines round a step differently here
+# and there, and the steps add up through the layers.
+INT8 = "int8"
+TOLERANCES = {"high": 0.01, "low": 0.25, INT8: 0.15}
+ABSOLUTE = {"high": 1e-6, "low": 1e-3, INT8: 1e-3}
 
 
 @dataclass(frozen=True)
@@ -62,6 +65,7 @@ class Subject:
     missing: for a form that there is not, the reason.
     inputs: by name; outputs: names, in the model's order.
     macs: multiply-accumulates of a run; None where they are not known.
+    is_quantized: its values are rounded to bytes.
     """
 
     name: str
@@ -70,6 +74,7 @@ class Subject:
     outputs: tuple[str, ...]
     macs: int | None = None
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
+    is_quantized: bool = False
 
 
 @dataclass(frozen=True)
@@ -97,7 +102,10 @@ class Result:
 
 @dataclass(frozen=True)
 class Comparison:
-    """Engines on one model, with one number of threads. refusals: reasons by the engine's name."""
+    """Engines on one model, with one number of threads.
+
+    precision: "high", "low", or INT8 for a quantized model. refusals: reasons by the engine's name.
+    """
 
     model: str
     threads: int
@@ -145,9 +153,18 @@ class _Contender:
     """An engine on its way through a comparison: first it opens, then it takes turns."""
 
     def __init__(
-        self, name: str, place: str, engine: Engine, jobs: Sequence[Job], schedule: Schedule
+        self,
+        name: str,
+        place: str,
+        engine: Engine,
+        jobs: Sequence[Job],
+        schedule: Schedule,
+        judged_as: str,
     ) -> None:
-        """Try the jobs in this order, until one gives the right outputs; place: as for find."""
+        """Try the jobs in this order, until one gives the right outputs.
+
+        place: as for find; judged_as: of TOLERANCES the one to be within.
+        """
         self.name = name
         self._place = place
         self.title = engine.title
@@ -155,6 +172,7 @@ class _Contender:
         self._converts = engine.converts
         self._jobs = list(jobs)
         self._schedule = schedule
+        self._judged_as = judged_as
         self._process: EngineProcess | None = None
         self._difference: float | None = None
         self._opened: list[Opened] = []
@@ -186,7 +204,7 @@ class _Contender:
                 if expected is None and self.name == OURS:
                     expected = dict(opened.outputs)
                 if expected is not None:
-                    self._difference = _judge(expected, opened, self._jobs[0].precision)
+                    self._difference = _judge(expected, opened, self._judged_as)
             except Refusal as refusal:
                 self._give_up(str(refusal))
                 continue
@@ -307,7 +325,8 @@ def compare(
             reads = " or ".join(f".{form}" for form in engine.forms)
             refusals[name] = "; ".join([f"reads {reads} only", *reasons])
         else:
-            contenders.append(_Contender(name, place, engine, jobs, schedule))
+            judged = INT8 if subject.is_quantized else precision
+            contenders.append(_Contender(name, place, engine, jobs, schedule, judged))
     with ExitStack() as stack:
         for each in contenders:
             stack.callback(each.close)
@@ -331,7 +350,8 @@ def compare(
             results.append(result)
         else:
             refusals[each.name] = each.reason
-    return Comparison(subject.name, threads, precision, subject.macs, tuple(results), refusals)
+    computed = INT8 if subject.is_quantized else precision
+    return Comparison(subject.name, threads, computed, subject.macs, tuple(results), refusals)
 
 
 def steps(engines: int, schedule: Schedule) -> int:

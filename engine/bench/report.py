@@ -9,7 +9,7 @@ from pathlib import Path
 from xml.sax.saxutils import escape
 
 from palmkit.engine.bench.charts import Bar, bars
-from palmkit.engine.bench.comparison import Comparison, Result, Schedule
+from palmkit.engine.bench.comparison import INT8, Comparison, Result, Schedule
 from palmkit.engine.bench.engines import OURS
 from palmkit.engine.bench.measurement import processor
 from palmkit.engine.bench.table import flops_per_s, markdown, means, refusals, scaling
@@ -78,9 +78,7 @@ def _machine(
         "machine": f"{processor()}; {platform.system()} {platform.release()}",
         "peak": f"{', '.join(known)} threads, GFLOP/s in float32, measured" if known else "",
         "engines": ", ".join(names),
-        "precision": "float32 in every engine"
-        if precision == "high"
-        else "the least that each engine has",
+        "precision": _precision(comparisons, precision),
         "measured": f"{schedule.seconds:g} s of runs for each engine in {schedule.turns} turns, "
         "one engine after the other, the others stopped; every run writes the inputs and reads "
         f"the outputs; {schedule.loads} fresh processes for load and memory",
@@ -88,6 +86,14 @@ def _machine(
     }
     rows = [f"<dt>{k}</dt><dd>{escape(v)}</dd>" for k, v in facts.items() if v]
     return f"<dl>{''.join(rows)}</dl>"
+
+
+def _precision(comparisons: Sequence[Comparison], precision: str) -> str:
+    asked = "float32 in every engine" if precision == "high" else "the least that each engine has"
+    quantized = [each.model for each in comparisons if each.precision == INT8]
+    if not quantized:
+        return asked
+    return f"{asked}; int8 as the file says: {', '.join(dict.fromkeys(quantized))}"
 
 
 def _means(comparisons: Sequence[Comparison]) -> str:

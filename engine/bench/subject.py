@@ -13,7 +13,7 @@ from palmkit.engine.errors import PalmError
 from palmkit.engine.files import save
 from palmkit.engine.ir import Graph
 from palmkit.engine.shapes import with_input_shapes
-from palmkit.engine.summary import summarise
+from palmkit.engine.summary import is_quantized, summarise
 
 _FOREIGN = {".onnx": "onnx", ".tflite": "tflite"}
 
@@ -54,4 +54,5 @@ def subject(path: Path, graph: Graph) -> Generator[Subject, None, None]:
             outputs=tuple(graph.outputs),
             macs=summarise(graph).macs,
             missing=missing,
+            is_quantized=is_quantized(graph),
         )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from palmkit.engine.bench.comparison import Comparison, Result
+from palmkit.engine.bench.comparison import INT8, Comparison, Result
 from palmkit.engine.bench.measurement import geometric_mean
 
 _NONE = "-"
@@ -216,14 +216,18 @@ def _fixed(ratio: float | None) -> str:
 
 
 def errors(comparisons: Iterable[Comparison]) -> list[str]:
-    """A line a model that ran in less than float32: how far each engine's outputs are from it."""
+    """A line a model that ran in less than float32: how far each engine's outputs are from it.
+
+    Of a quantized model: from ours.
+    """
     lines: dict[str, None] = {}
     for each in comparisons:
         if each.precision == "high":
             continue
         known = [(r.title, r.difference) for r in each.results if r.difference is not None]
         said = ", ".join(f"{title} {difference:.1e}" for title, difference in known)
-        lines[f"{each.model}, largest error over an output's range: {said}"] = None
+        what = "int8, largest difference from ours" if each.precision == INT8 else "largest error"
+        lines[f"{each.model}, {what} over an output's range: {said}"] = None
     return list(lines)
 
 

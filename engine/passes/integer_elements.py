@@ -68,7 +68,7 @@ def _table(draft: Draft, node: Node, y: Levels) -> Change:
     if dims is None or dims != draft.dims(out):
         return None
     if x.is_like(y) and not chain:
-        return None if draft.is_output(out) else {out: x.name}
+        return [Node("identity", (x.name,), (out,), name=node.name)]
     real = _tabled(draft, x, name, chain, dims)
     if real is None:
         return None

@@ -80,6 +80,7 @@ def run(options: argparse.Namespace) -> int:
     if batches:
         of_one = summarise(with_input_shapes(graph, batches))
         facts |= {"macs": of_one.macs, "activation_bytes": of_one.activation_bytes}
+        facts["integer_macs"] = of_one.integer_macs
         facts |= {"uncounted_nodes": of_one.uncounted, "batch": 1}
     path = Path(options.model)
     if path.is_file() and (stored := stored_bytes(path)):
@@ -117,6 +118,7 @@ def _facts(file: str, summary: Summary) -> dict[str, Any]:
         "weights_bytes": dict(summary.weights),
         "macs": summary.macs,
         "uncounted_nodes": summary.uncounted,
+        "integer_macs": summary.integer_macs,
         "activation_bytes": summary.activation_bytes,
     }
 
@@ -130,6 +132,9 @@ def _print(facts: dict[str, Any]) -> None:
         counted += ", for a batch of 1" if "batch" in facts else ""
         counted += f", without {uncounted} nodes that only a run can tell" if uncounted else ""
     activations = facts["activation_bytes"]
+    integers = facts["integer_macs"]
+    if macs and integers:
+        counted += f", {integers / macs:.1%} of them in int8"
     lines = {
         "file": f"{facts['file']}  {_size(facts['size_bytes'])}",
         "parameters": f"{_short(facts['parameters'])}  ({facts['parameters']:,})",

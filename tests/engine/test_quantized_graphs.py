@@ -68,6 +68,14 @@ def bent(m: Maker) -> Value:
     return m.rounded(m.conv(x, 5, (1, 1), "leaky_relu"), 1)
 
 
+def rounded_then_bent(m: Maker) -> Value:
+    x = m.rounded(m.conv(m.input(*square(8)), 21, (3, 3)), 1)
+    slope = m.constant(m.random.uniform(0, 0.5, (21, 1, 1)).astype(np.float32))
+    x = m.rounded(Value(m.add("prelu", x.name, slope), x.dims), 0.8, 0.2)
+    x = m.rounded(m.conv(x, 5, (1, 1)), 1)
+    return m.rounded(Value(m.add("leaky_relu", x.name, alpha=0.2), x.dims), 0.8, 0.2)
+
+
 def difference(m: Maker) -> Value:
     x, y = m.input(*square(5)), m.input(*square(5))
     return m.rounded(Value(m.add("sub", x.name, y.name), x.dims), 1.4)
@@ -153,6 +161,7 @@ CASES: dict[Callable[[Maker], Value], tuple[str, ...]] = {
     sum_of_rounded: ("quantized_conv",),
     sum_of_convs: ("quantized_conv",),
     bent: ("quantized_conv",),
+    rounded_then_bent: ("quantized_conv",),
     difference: ("quantized_add",),
     gate: ("quantized_average_pool", "quantized_conv", "lookup", "quantized_mul"),
     activation: ("quantized_conv", "lookup"),

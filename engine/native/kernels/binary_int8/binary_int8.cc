@@ -40,6 +40,9 @@ class Step8 : public Step {
     }
     columns_ = static_cast<size_t>(shape_.back());
     rows_ = count / columns_;
+    // Narrow rows that all meet the same row of b: many at once, with b repeated.
+    repeats_ = same_[0] && rows_ > 1 && shape_.size() == 2 && b_[0] == 0 && b_[1] == 1 &&
+               columns_ * 2 <= kRepeated;
     op_.a_step = static_cast<ptrdiff_t>(a_.back());
     op_.b_step = static_cast<ptrdiff_t>(b_.back());
     for (Ints* list : {&shape_, &a_, &b_}) list->pop_back();
@@ -68,13 +71,24 @@ class Step8 : public Step {
   }
 
  private:
-  static constexpr size_t kWork = 4;
+  static constexpr size_t kWork = 4, kRepeated = 1024;
+
+  void repeated(size_t begin, size_t end, const uint8_t* a, const uint8_t* b, uint8_t* y) const {
+    uint8_t many[kRepeated];
+    const size_t most = std::min(kRepeated / columns_, end - begin);
+    for (size_t i = 0; i < most; ++i) std::copy_n(b, columns_, many + i * columns_);
+    while (begin < end) {
+      const size_t rows = std::min(most, end - begin), at = begin * columns_;
+      run_(op_, rows * columns_, a + at, many, y + at);
+      begin += rows;
+    }
+  }
 
   BinaryInt8Fn run_;
   BinaryInt8 op_{};
   Ints shape_, a_, b_;  // of the rows
   size_t rows_ = 0, columns_ = 0;
-  bool same_[2] = {true, true};
+  bool same_[2] = {true, true}, repeats_ = false;
 };
 
 }  // namespace

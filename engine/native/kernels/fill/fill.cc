@@ -1,5 +1,6 @@
 // Gives every element of y the attribute's value.
 #include <algorithm>
+#include <cstring>
 
 #include "base/step.h"
 
@@ -26,6 +27,10 @@ class Fill : public Step {
     const size_t size = size_of(y_.dtype);
     b.pool->parallel(y_.count, grain_of(kWorkOfTouching), [&](size_t begin, size_t end, int) {
       char* to = static_cast<char*>(b.outputs[0]) + begin * size;
+      if (size == 1) {
+        std::memset(to, static_cast<unsigned char>(bytes_[0]), end - begin);
+        return;
+      }
       for (size_t i = begin; i < end; ++i, to += size) std::copy(bytes_, bytes_ + size, to);
     });
   }
