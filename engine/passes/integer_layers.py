@@ -106,7 +106,7 @@ def _bent_levels(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
         return None
     if len(layer.inputs) > 4 or layer.attrs.get("output_dtype", "uint8") != "uint8":
         return None
-    count, weight = 0, draft.constant(layer.inputs[1])
+    count, weight = 0, draft.constant(input_at(layer, 1))
     if weight is not None:
         count = len(weight)
     if found.node.op == "prelu":
