@@ -11,8 +11,6 @@ MNN uses that projection alone, without training, for weights and for activation
 (tools/quantization: QuantizeWeightADMM, computeScaleADMM). This is done here, too, for weights
 channel by channel, for activations on the histogram. The alternation only finds the nearest valley,
 so it begins where the best of a row of thresholds is.
-`reconstruct` has all three steps, for one layer: the loss is then the layer's own output on the
-calibration samples.
 """
 
 from __future__ import annotations
