@@ -1,8 +1,7 @@
 """lookup."""
 
-from typing import Any
-
 import numpy as np
+from numpy.typing import NDArray
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
@@ -40,6 +39,6 @@ def lookup(x: Array, table: Array) -> Array:
     place = x.astype(np.int16) - np.iinfo(x.dtype).min
     if table.ndim == 1:
         return np.asarray(table[place])
-    shape: Any = (-1, *[1] * (x.ndim - 2))
-    channel = np.arange(x.shape[1]).reshape(shape)
+    channels = np.arange(x.shape[1], dtype=np.intp)
+    channel: NDArray[np.intp] = np.expand_dims(channels, tuple(range(1, x.ndim - 1)))
     return np.asarray(table[channel, place])

@@ -121,9 +121,10 @@ def _middle(kit: TryOn, frame: Image, timestamp_ms: float) -> Floats:
     picture = kit.wear(frame, timestamp_ms).picture
     change = np.abs(picture.astype(np.float32) - frame).sum(axis=2)
     total = max(float(change.sum()), 1.0)
-    columns = float(change.sum(axis=0) @ np.arange(change.shape[1])) / total
-    rows = float(change.sum(axis=1) @ np.arange(change.shape[0])) / total
-    return np.array([columns, rows], np.float32)
+    rows, columns = (np.arange(side, dtype=np.float64) for side in change.shape)
+    across = change.sum(axis=0, dtype=np.float64) @ columns / total
+    down = change.sum(axis=1, dtype=np.float64) @ rows / total
+    return np.array([across, down], np.float32)
 
 
 if __name__ == "__main__":
