@@ -103,7 +103,7 @@ class SqueezeNet(nn.Module):
 @torch.no_grad()
 def folded(network: SqueezeNet) -> SqueezeNet:
     """The same network, to be used alone: normalisations are in the weights and biases."""
-    plain = copy.deepcopy(network).eval()
+    plain: SqueezeNet = copy.deepcopy(network).eval()
     for layer in plain.layers():
         norm = layer.norm
         assert isinstance(norm, nn.BatchNorm2d)

@@ -253,7 +253,7 @@ def shared(
     squeezer: Squeezer, network: SqueezeNet, bits: int, share: float, fixed: bool
 ) -> SqueezeNet:
     """A folded copy with codebooks, fine-tuned."""
-    small = folded(network)
+    small: SqueezeNet = folded(network)
     masks = Masks(small)
     for mask, conv in zip(masks.weights, small.convolutions(), strict=True):
         mask.copy_(conv.weight != 0)

@@ -137,7 +137,8 @@ class FakeQuantized(nn.Module):
         """The float network as it is now, frozen: it can teach."""
         nothing = Placement(frozenset(), {}, frozenset())
         network = FakeQuantized(self.plain(), nothing, {})
-        return network.to(self.stretch.device).requires_grad_(False)
+        frozen: FakeQuantized = network.to(self.stretch.device).requires_grad_(False)
+        return frozen
 
     def ranges(self) -> dict[str, Range]:
         """As they are now; float32 numbers."""
@@ -229,7 +230,7 @@ class FakeQuantized(nn.Module):
         x = data[0]
         weights = values[node.inputs[1]]
         bias = values[node.inputs[2]] if len(node.inputs) > 2 and node.inputs[2] else None
-        assert isinstance(weights, Tensor) and not isinstance(bias, Stepped)
+        assert not isinstance(weights, Stepped) and not isinstance(bias, Stepped)
         if node.op in ("gemm", "matmul") and output_axis(node) == 1:
             weights = weights.T
         levels, scales = weight_levels(weights, bias, x.scale)
