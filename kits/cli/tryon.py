@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import os
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli import pictures
 from palmkit.kits.cli.command import Commands, UsageError, add_command
+from palmkit.kits.tryon.palettes import EFFECTS, presets, shades
 
 if TYPE_CHECKING:
     from palmkit.kits.image import Image
@@ -18,16 +18,6 @@ if TYPE_CHECKING:
     from palmkit.kits.tryon.look import Look
     from palmkit.kits.tryon.result import TriedOn
 
-EFFECTS = (
-    "lipstick",
-    "blush",
-    "eye_shadow",
-    "eyeliner",
-    "iris",
-    "foundation",
-    "hair",
-    "glasses",
-)
 EXAMPLES = """\
   palmkit tryon me.jpg -o red.jpg --lipstick classic_red
   palmkit tryon me.jpg -o new.jpg --lipstick "#b3202a" --hair violet --glasses gold_aviator
@@ -87,11 +77,9 @@ class _Shades(argparse.Action):
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
 
     def __call__(self, parser: argparse.ArgumentParser, *_: Any) -> None:
-        from palmkit.kits.tryon import palettes
-
         for name in EFFECTS:
-            print(f"{name.replace('_', '-')}: {', '.join(palettes.shades(name))}")
-        print(f"look: {', '.join(palettes.presets())}")
+            print(f"{name.replace('_', '-')}: {', '.join(shades(name))}")
+        print(f"look: {', '.join(presets())}")
         parser.exit()
 
 
@@ -128,7 +116,7 @@ def run(options: argparse.Namespace) -> int:
         return result.split() if options.view == "split" else result.picture
 
     def described(result: TriedOn, output: Path | None) -> dict[str, Any]:
-        return result.to_dict(None if output is None else Path(os.fspath(output)))
+        return result.to_dict(output)
 
     job = pictures.Job(opened, drawn, described, _words, lambda result: [])
     return pictures.run(options, job)

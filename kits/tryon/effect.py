@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping
-from dataclasses import dataclass, fields
+from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, TypeVar, cast, get_args
 
 from palmkit.kits.kit import between, one_of
 from palmkit.kits.tryon.canvas import Canvas
-from palmkit.kits.tryon.colour import Finish, lab_of, read_shade
-from palmkit.kits.tryon.colour import Floats as Floats
+from palmkit.kits.tryon.colour import Finish, Floats, lab_of, read_shade
 
 AnyEffect = TypeVar("AnyEffect", bound="Effect")
 
@@ -57,10 +56,7 @@ class Effect:
         for key in options:
             if key not in known:
                 raise ValueError(f"{cls.name}: expected one of {', '.join(known)}, got {key!r}")
-        missing = [
-            each for each in fields(cls) if each.name == "colour" and "colour" not in options
-        ]
-        if missing and not isinstance(cls.__dataclass_fields__["colour"].default, str):
+        if "colour" not in options and cls.__dataclass_fields__["colour"].default is MISSING:
             raise ValueError(f"{cls.name}: expected a colour, got {wanted!r}")
         return cls(**options)
 

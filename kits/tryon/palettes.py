@@ -25,6 +25,7 @@ _FILES = {
     "hair": "hair_dyes",
     "glasses": "glasses",
 }
+EFFECTS = tuple(_FILES)
 
 
 @lru_cache(maxsize=16)

@@ -52,14 +52,11 @@ class TriedOn:
 
     def to_dict(self, picture: Path | None = None) -> dict[str, Any]:
         """The JSON of the command line; picture: the file it was written to."""
+        faces = self.faces.to_dict()["faces"]
         return {
             "width": self.width,
             "height": self.height,
-            "faces": [{"box": each["box"], "id": each["id"]} for each in _faces(self.faces)],
+            "faces": [{"box": each["box"], "id": each["id"]} for each in faces],
             "look": self.look.to_dict(),
             "picture": None if picture is None else os.fspath(picture),
         }
-
-
-def _faces(faces: Faces) -> list[dict[str, Any]]:
-    return [face.to_dict() for face in faces]
