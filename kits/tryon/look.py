@@ -90,7 +90,7 @@ class Look:
 
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> Look:
-        """The look in a JSON file, of a preset's name, or delivered: "evening@stable".
+        """The look in a JSON file, or of a preset's name. "evening@stable" asks palmkit.delivery.
 
         Raises LookError if there is none, or what is there is no look; DeliveryError as
         palmkit.delivery.get does.
