@@ -63,7 +63,6 @@ def connect(url: str) -> Engine:
 def _set_up_sqlite(connection: sqlite3.Connection, _record: object) -> None:
     # The driver's own way of beginning transactions leaves them out before reads.
     connection.isolation_level = None
-    connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("PRAGMA synchronous = FULL")
 
 
@@ -141,11 +140,20 @@ def migrate(engine: Engine) -> None:
         lock(engine, "migrate"),
         as_file(files("palmkit.delivery.server") / "migrations") as folder,
     ):
+        if engine.dialect.name == "sqlite":
+            _write_ahead(engine)
         config = Config()
         config.set_main_option("script_location", str(folder).replace("%", "%%"))
         with writing(engine) as connection:
             config.attributes["connection"] = connection
             command.upgrade(config, "head")
+
+
+def _write_ahead(engine: Engine) -> None:
+    # The file remembers its journal. Of two who change it at once one fails without waiting, so
+    # only the holder of the migration's lock does.
+    with engine.connect() as connection:
+        connection.connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
 def check(engine: Engine) -> None:
