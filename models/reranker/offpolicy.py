@@ -9,7 +9,7 @@ and Joachims, 2015) divides by the weights' sum; the doubly robust estimate (DR,
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -31,7 +31,8 @@ PRIOR_ROWS = 200.0
 class Feedback:
     """n rows. items, places: int64[n], rows of `names` and of `positions`.
 
-    rewards, propensities: float64[n].
+    rewards, propensities: float64[n]. pages: int64[n], from 0; rows of one page are resampled
+    together.
     """
 
     names: tuple[str, ...]
@@ -40,6 +41,7 @@ class Feedback:
     places: NDArray[np.int64]
     rewards: _Doubles
     propensities: _Doubles
+    pages: NDArray[np.int64]
 
     def rates(self, rows: NDArray[np.int64]) -> _Doubles:
         """float64[places, items]: what an item earns at a place, from some of the rows.
@@ -56,6 +58,17 @@ class Feedback:
 
         by_place = rate(self.places, len(self.positions)) / max(overall, 1e-12)
         return np.outer(by_place, rate(self.items, len(self.names)))
+
+
+class Choices(NamedTuple):
+    """A policy that differs from row to row: k of its choices, what is not named has no chance.
+
+    rows, items: int64[k], of Feedback; chances: float64[k].
+    """
+
+    rows: NDArray[np.int64]
+    items: NDArray[np.int64]
+    chances: _Doubles
 
 
 class Estimate(NamedTuple):
@@ -114,6 +127,7 @@ def read_feedback(
         places=np.array(stood, np.int64),
         rewards=np.array(rewards, np.float64),
         propensities=np.array(chances, np.float64),
+        pages=np.arange(len(items)),
     )
 
 
@@ -132,46 +146,68 @@ def shares(feedback: Feedback) -> _Doubles:
 
 
 def evaluate(
-    feedback: Feedback, policy: _Doubles, clip: float = np.inf, seed: int = 0
+    feedback: Feedback, policy: _Doubles | Choices, clip: float = np.inf, seed: int = 0
 ) -> dict[str, Any]:
     """What a policy would earn a row: IPS, SNIPS and DR, each with an interval.
 
-    policy: float64[places, items], or [n, items] if it differs from row to row: how likely it is to
-    show each item there. clip: weights are at most this, which is safer and biased.
-    Also "logged", what the logging policy earned; "effective_rows" (Kish) of the weights and the
-    largest weight: few and large mean that the log says little of this policy.
+    policy: how likely it is to show each item: float64[places, items], or Choices if it differs
+    from row to row. clip: weights are at most this, which is safer and biased.
+    Also "logged", what the logging policy earned; "mean_weight", near 1 if the log could have shown
+    all that the policy chooses; "effective_rows" (Kish) of the weights and the largest weight: few
+    and large mean that the log says little of this policy.
     """
     count = len(feedback.items)
-    rows = np.arange(count)
-    of_rows = policy[feedback.places] if policy.shape[0] != count else policy
-    weights = np.minimum(of_rows[rows, feedback.items] / feedback.propensities, clip)
+    weights = np.minimum(_chances(feedback, policy) / feedback.propensities, clip)
     expected, predicted = np.zeros(count), np.zeros(count)
-    folds = np.random.default_rng(seed).permutation(count) % FOLDS
+    folds = np.random.default_rng(seed).permutation(feedback.pages.max() + 1) % FOLDS
     for fold in range(FOLDS):
-        # Rates from other rows than those they are used on.
-        rates = feedback.rates(np.flatnonzero(folds != fold))
-        inside = np.flatnonzero(folds == fold)
-        at_place = rates[feedback.places[inside]]
-        expected[inside] = (of_rows[inside] * at_place).sum(axis=1)
-        predicted[inside] = at_place[np.arange(len(inside)), feedback.items[inside]]
+        # Rates from other pages than those they are used on.
+        is_inside = (folds == fold)[feedback.pages]
+        rates = feedback.rates(np.flatnonzero(~is_inside))
+        inside = np.flatnonzero(is_inside)
+        predicted[inside] = rates[feedback.places[inside], feedback.items[inside]]
+        if isinstance(policy, Choices):
+            some = np.flatnonzero(is_inside[policy.rows])
+            rows, items = policy.rows[some], policy.items[some]
+            earned = policy.chances[some] * rates[feedback.places[rows], items]
+            expected[inside] = np.bincount(rows, earned, count)[inside]
+        else:
+            expected[inside] = (policy * rates).sum(axis=1)[feedback.places[inside]]
     gains = weights * feedback.rewards
     robust = expected + weights * (feedback.rewards - predicted)
-    random = np.random.default_rng(seed)
-    drawn = np.stack(
-        [np.bincount(random.integers(count, size=count), minlength=count) for _ in range(RESAMPLES)]
+    # Of each page: rewards, what IPS and DR make of them, weights and rows.
+    sums = np.stack(
+        [
+            np.bincount(feedback.pages, each)
+            for each in (feedback.rewards, gains, robust, weights, np.ones(count))
+        ]
     )
-    total = np.maximum(drawn @ weights, 1e-12)
-    samples: Mapping[str, tuple[float, _Doubles]] = {
-        "logged": (float(feedback.rewards.mean()), drawn @ feedback.rewards / count),
-        "ips": (float(gains.mean()), drawn @ gains / count),
-        "snips": (float(gains.sum() / max(weights.sum(), 1e-12)), drawn @ gains / total),
-        "dr": (float(robust.mean()), drawn @ robust / count),
-    }
+
+    def estimates(sums: NDArray[Any]) -> _Doubles:
+        earned, gained, robust, weight, rows = sums
+        return np.array([earned / rows, gained / rows, gained / max(weight, 1e-12), robust / rows])
+
+    random = np.random.default_rng(seed)
+    size = sums.shape[1]
+    share = np.full(size, 1 / size)
+    drawn = np.stack([estimates(sums @ random.multinomial(size, share)) for _ in range(RESAMPLES)])
+    values = estimates(sums.sum(axis=1))
+    low, high = np.quantile(drawn, (0.025, 0.975), axis=0)
     found: dict[str, Any] = {
-        name: Estimate(value, *(float(each) for each in np.quantile(spread, (0.025, 0.975))))
-        for name, (value, spread) in samples.items()
+        name: Estimate(float(values[at]), float(low[at]), float(high[at]))
+        for at, name in enumerate(("logged", "ips", "snips", "dr"))
     }
     squares = float((weights * weights).sum())
+    found["mean_weight"] = float(weights.mean())
     found["effective_rows"] = float(weights.sum()) ** 2 / squares if squares else 0.0
     found["largest_weight"] = float(weights.max())
     return found
+
+
+def _chances(feedback: Feedback, policy: _Doubles | Choices) -> _Doubles:
+    """float64[n]: how likely a policy was to show what was shown."""
+    if not isinstance(policy, Choices):
+        return np.asarray(policy[feedback.places, feedback.items])
+    is_shown = feedback.items[policy.rows] == policy.items
+    chances = policy.chances * is_shown
+    return np.asarray(np.bincount(policy.rows, chances, len(feedback.items)), np.float64)

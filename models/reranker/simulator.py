@@ -112,8 +112,12 @@ class Visit:
             - 1.4
         )
 
-    def page(self) -> tuple[NDArray[np.int64], list[Row]]:
-        """Items in the server's order, and as the device gets them."""
+    def page(self, explore: float = 0.0) -> tuple[NDArray[np.int64], list[Row]]:
+        """Items in the server's order, and as the device gets them.
+
+        explore: above 0, no page is shuffled, but each place goes with this probability to any item
+        left; rows then say the server's position and their propensity.
+        """
         random, shop = self.random, self.shop
         count = int(random.integers(12, 51))
         # Half of what is on offer is of the kind that the user looks for, as after a search.
@@ -128,7 +132,10 @@ class Visit:
             + 0.7 * random.standard_normal(len(items))
         )
         order = np.argsort(-score)
-        if random.random() < SHUFFLED:
+        told: list[Row] = [{} for _ in order]
+        if explore:
+            order, told = _explored(order, explore, random)
+        elif random.random() < SHUFFLED:
             order = random.permutation(len(items))
         items, score = items[order], score[order]
         rows: list[Row] = []
@@ -145,6 +152,8 @@ class Visit:
             }
             row.update((name, None) for name in self.hidden)
             rows.append(row)
+        for row, more in zip(rows, told, strict=True):
+            row.update(more)
         return items, rows
 
     def look(self, items: NDArray[np.int64], names: list[str]) -> tuple[list[str], list[Row]]:
@@ -184,14 +193,33 @@ def _direction(random: np.random.Generator) -> _Array:
     return np.asarray(vector / np.linalg.norm(vector))
 
 
-def simulate(visits: int, seed: int) -> Iterator[Row]:
-    """A log for palmkit.kits.ranking.log: so many visits, one after the other."""
+def _explored(
+    order: NDArray[np.int64], rate: float, random: np.random.Generator
+) -> tuple[NDArray[np.int64], list[Row]]:
+    """An order with any item left at some of its places; of each its position and propensity."""
+    left = list(enumerate(order.tolist(), 1))
+    found: list[int] = []
+    told: list[Row] = []
+    while left:
+        at = int(random.integers(len(left))) if random.random() < rate else 0
+        chance = rate / len(left) + (1 - rate) * (at == 0)
+        position, row = left.pop(at)
+        found.append(row)
+        told.append({"position": position, "propensity": round(chance, 6)})
+    return np.array(found), told
+
+
+def simulate(visits: int, seed: int, explore: float = 0.0) -> Iterator[Row]:
+    """A log for palmkit.kits.ranking.log: so many visits, one after the other.
+
+    explore: see Visit.page.
+    """
     random = np.random.default_rng(seed)
     shop = Catalogue.drawn(random)
     for number in range(visits):
         visit = Visit(shop, random, 1e6 + number * 1e4)
         for _ in range(int(random.integers(2, 7))):
-            items, rows = visit.page()
+            items, rows = visit.page(explore)
             by_name = {row["id"]: row for row in rows}
             shown = round(visit.time, 1)
             clicked, events = visit.look(items, [row["id"] for row in rows])
@@ -257,13 +285,16 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("out", type=Path, help="the log, JSON Lines; the numbers with --measure")
     parser.add_argument("--visits", type=int, default=4000)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument(
+        "--explore", type=float, default=0.0, metavar="P", help="a log for rerank evaluate (0)"
+    )
     parser.add_argument("--measure", type=Path, metavar="MODEL", help="let a model order pages")
     options = parser.parse_args(None if arguments is None else list(arguments))
     with replacing(options.out) as part, part.open("w", encoding="utf-8") as file:
         if options.measure:
             json.dump(measure(options.measure, options.visits, options.seed), file, indent=1)
             return
-        for row in simulate(options.visits, options.seed):
+        for row in simulate(options.visits, options.seed, options.explore):
             file.write(json.dumps(row) + "\n")
 
 
