@@ -1,7 +1,7 @@
 """A release proves itself before it goes live: its golden inputs give the outputs it came with.
 
 It is first run in a process of its own, so that a model that brings the process down, hangs or eats
-the memory does that there.
+the memory does that there. A data file is read by its kit there.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ import time
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from importlib import import_module
+from pathlib import Path
 from statistics import median
 from typing import TYPE_CHECKING, Any
 from zipfile import BadZipFile
 
+from palmkit.delivery import data_files
 from palmkit.delivery.codes import Code
 from palmkit.engine.errors import PalmError
 
@@ -41,8 +43,9 @@ Arrays = dict[str, dict[str, "NDArray[np.generic]"]]
 class Question:
     """What is to be proved.
 
-    model: the file. golden: the .npz with in/<case>/<input> and out/<case>/<output>; None: that it
-    loads, and runs on zeros if its inputs are static. baseline: the model it is timed against.
+    model: the file; a data file has only to be read. golden: the .npz with in/<case>/<input> and
+    out/<case>/<output>; None: that it loads, and runs on zeros if its inputs are static. baseline:
+    the model it is timed against.
     """
 
     model: str
@@ -108,6 +111,9 @@ def ask(question: Question) -> Answer:
 
     started = time.perf_counter()
     try:
+        if data_files.is_data_file(question.model):
+            data_files.check(Path(question.model))
+            return Answer(None, load_ms=(time.perf_counter() - started) * 1e3)
         model = load(question.model)
         load_ms = (time.perf_counter() - started) * 1e3
         cases, expected = _cases(question, model)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from datetime import datetime
 
+from palmkit.delivery import data_files
 from palmkit.delivery.document import FILE, MODEL, RELEASE, SHA256, Fields, dump
 from palmkit.engine.errors import DeliveryError
 
@@ -82,7 +83,11 @@ class Golden:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A release of a model. created: ISO 8601 in UTC; main: the name of the model's file."""
+    """A release of a model. created: ISO 8601 in UTC; main: the name of the model's file.
+
+    A release whose main file ends in .json has a data file in the place of a model, see
+    palmkit.delivery.data_files.
+    """
 
     model: str
     release: str
@@ -149,6 +154,12 @@ def parse(content: bytes) -> Manifest:
     for wanted in (manifest.main, *([manifest.golden.file] if manifest.golden else [])):
         if wanted not in names:
             raise DeliveryError("manifest_invalid", f"manifest: {wanted!r} is not among its files")
+    main = manifest.file(manifest.main)
+    if data_files.is_data_file(main.name) and main.size > data_files.MOST_BYTES:
+        most = f"a data file of at most {data_files.MOST_BYTES} bytes"
+        raise DeliveryError(
+            "manifest_invalid", f"manifest: {main.name}: expected {most}, got {main.size}"
+        )
     return manifest
 
 

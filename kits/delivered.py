@@ -1,4 +1,4 @@
-"""The models of kits: from a file, or delivered and changed for a newer release between frames."""
+"""What kits run: from a file, or delivered and changed for a newer release between frames."""
 
 from __future__ import annotations
 
@@ -7,20 +7,23 @@ import os
 import re
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet, ref
 
-from palmkit.engine.errors import BackendError, ModelError, PalmError, UnsupportedError
+from palmkit.engine.errors import BackendError, LookError, ModelError, PalmError, UnsupportedError
 from palmkit.kits.kit import ModelSource, Precision, Result, Runnable, open_model, shipped_model
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     from palmkit.delivery import Client, Release
+    from palmkit.delivery.client import Mode
     from palmkit.delivery.codes import Code
 
+Content = TypeVar("Content")
 NAME = re.compile(r"[a-z][a-z0-9_]*@[a-z][a-z0-9_-]*", re.ASCII)
 # So many good runs prove a release that is on trial.
 PROVING_RUNS = 20
@@ -32,7 +35,7 @@ _counted: set[tuple[str, str, str]] = set()
 class Unfit(Exception):
     """A release on trial failed while a frame was looked at: the frame is looked at anew."""
 
-    def __init__(self, current: ref[Current], release: Release, code: Code) -> None:
+    def __init__(self, current: ref[Delivered[Any]], release: Release, code: Code) -> None:
         """code: why, one of palmkit.delivery.codes."""
         super().__init__(f"{release.model} {release.version}: {code}")
         self.current, self.release = current, release
@@ -42,7 +45,7 @@ class Unfit(Exception):
 class Turns:
     """The frames of a kit, and the changes of its models between them."""
 
-    def __init__(self, models: Sequence[Current]) -> None:
+    def __init__(self, models: Sequence[Delivered[Any]]) -> None:
         """Nothing is settled yet."""
         self._models = models
         self._changed = threading.Condition()
@@ -114,40 +117,44 @@ class Turns:
         return any(rejected)
 
 
-class Current:
-    """A model of a kit: the one to use now.
+def is_delivered_name(source: object) -> bool:
+    """Whether it asks for what is delivered, as "face_detector@stable" does; a file goes first."""
+    return isinstance(source, str) and bool(NAME.fullmatch(source)) and not os.path.exists(source)
 
-    `model` changes in `take` alone, which its kit calls between two frames.
+
+class Delivered(ABC, Generic[Content]):
+    """What a kit runs and may be delivered: the one to use now.
+
+    `content` changes in `take` alone, which its kit calls between two frames.
     """
 
-    def __init__(
-        self, source: ModelSource | None, shipped: str, threads: int, precision: Precision
-    ) -> None:
-        """Open the model.
+    content: Content
+    name: str
+    _client: Client
 
-        source: a path, "face_detector@stable" (a model and its channel, see palmkit.delivery), an
-        open model; None: the one shipped.
-        Raises as open_model; DeliveryError if nothing is here of a model of such a name.
-        """
-        self._options = threads, precision
+    def __init__(self) -> None:
+        """Nothing is opened yet."""
         self._lock = threading.Lock()
-        self._next: tuple[Runnable, Release] | None = None
-        self._before: tuple[Runnable, Release] | None = None
+        self._next: tuple[Content, Release] | None = None
+        self._before: tuple[Content, Release] | None = None
         self.release: Release | None = None
-        if isinstance(source, str) and NAME.fullmatch(source) and not os.path.exists(source):
-            from palmkit.delivery.app import client
 
-            self.name = source
-            self._client: Client = client()
-            self.model, self.release = self._open(self._client.get(source))
+    @abstractmethod
+    def _read(self, release: Release) -> Content:
+        """What is in a release's file, made ready for a trial if it is on one."""
+
+    def follow(self, name: str, watched: bool = True) -> None:
+        """Open what is here of a name and channel, and from now on what is newer.
+
+        watched: False: only what is here now.
+        Raises DeliveryError if nothing is here of such a name.
+        """
+        from palmkit.delivery.app import client
+
+        self.name, self._client = name, client()
+        self.content, self.release = self._open(self._ask())
+        if watched:
             _watch(self)
-        elif source is None:
-            self.name = shipped
-            started = time.perf_counter()
-            model = open_model(shipped_model(shipped), threads, precision)
-            self.model = _reported(model, shipped, None, "embedded", started)
-        else:
-            self.model = open_model(source, threads, precision)
 
     @property
     def is_delivered(self) -> bool:
@@ -161,22 +168,22 @@ class Current:
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is another model to take."""
+        """Whether there is another one to take."""
         return self._next is not None
 
     def take(self) -> None:
-        """Use the other model from now on, if there is one."""
+        """Use the other one from now on, if there is one."""
         with self._lock:
             if self._next is None:
                 return
             if self.release is not None and not self.release.on_trial:
                 # Kept until the one on trial has proved itself.
-                self._before = self.model, self.release
-            (self.model, self.release), self._next = self._next, None
+                self._before = self.content, self.release
+            (self.content, self.release), self._next = self._next, None
 
     def look(self) -> None:
         """Load a newer release if there is one; called in the thread that watches."""
-        release = self._client.get(self.name)
+        release = self._ask()
         mine = self.release
         if mine is None or self._next is not None:
             return
@@ -198,26 +205,30 @@ class Current:
         if before is not None and not _same(before[1], release):
             self._next = before
         else:
-            self._next = self._open(self._client.get(self.name, "local"), refused=release)
+            self._next = self._open(self._ask("local"), refused=release)
         return True
 
-    def _open(self, release: Release, refused: Release | None = None) -> tuple[Runnable, Release]:
-        """The model of a release, or of the one before it where it cannot be loaded."""
+    def _ask(self, mode: Mode = "local_update_in_background") -> Release:
+        """The release to run."""
+        return self._client.get(self.name, mode)
+
+    def _shipped(self) -> Release:
+        """The one that came with PalmKit."""
+        return self._client.embedded(self.name)
+
+    def _open(self, release: Release, refused: Release | None = None) -> tuple[Content, Release]:
+        """What is in a release, or in the one before it where it cannot be loaded."""
         while True:
             if refused is not None and _same(release, refused):
                 # Not even that it failed could be noted down.
-                release = self._client.embedded(self.name)
-            started = time.perf_counter()
+                release = self._shipped()
             try:
-                model = open_model(release.path, *self._options)
-            except (ModelError, UnsupportedError, BackendError) as error:
+                return self._read(release), release
+            except (ModelError, LookError, UnsupportedError, BackendError) as error:
                 if release.digest is None:
                     raise
                 self._client.report_failure(release, "load_fail", error)
-                refused, release = release, self._client.get(self.name, "local")
-                continue
-            model = _reported(model, release.model, release.version, release.arm, started)
-            return Guarded(model, self, release) if release.on_trial else model, release
+                refused, release = release, self._ask("local")
 
     def _note(self, release: Release) -> None:
         """What is new of the release in use, such as that its trial is over."""
@@ -232,6 +243,42 @@ class Current:
         self._note(replace(release, on_trial=False))
         # Noted down by a thread of its own: no frame waits for a disk.
         threading.Thread(target=self._client.mark_ok, args=(release,)).start()
+
+
+class Current(Delivered[Runnable]):
+    """A model of a kit."""
+
+    def __init__(
+        self, source: ModelSource | None, shipped: str, threads: int, precision: Precision
+    ) -> None:
+        """Open the model.
+
+        source: a path, "face_detector@stable" (a model and its channel, see palmkit.delivery), an
+        open model; None: the one shipped.
+        Raises as open_model; DeliveryError if nothing is here of a model of such a name.
+        """
+        super().__init__()
+        self._options = threads, precision
+        if isinstance(source, str) and is_delivered_name(source):
+            self.follow(source)
+        elif source is None:
+            self.name = shipped
+            started = time.perf_counter()
+            model = open_model(shipped_model(shipped), threads, precision)
+            self.content = _reported(model, shipped, None, "embedded", started)
+        else:
+            self.content = open_model(source, threads, precision)
+
+    @property
+    def model(self) -> Runnable:
+        """The model to use now."""
+        return self.content
+
+    def _read(self, release: Release) -> Runnable:
+        started = time.perf_counter()
+        model = open_model(release.path, *self._options)
+        model = _reported(model, release.model, release.version, release.arm, started)
+        return Guarded(model, self, release) if release.on_trial else model
 
 
 def _reported(
@@ -260,7 +307,7 @@ def _reported(
 class Guarded:
     """A model on trial: its first runs are looked at."""
 
-    def __init__(self, model: Runnable, current: Current, release: Release) -> None:
+    def __init__(self, model: Runnable, current: Delivered[Any], release: Release) -> None:
         """release: that the model is of."""
         # No ring of references: a kit that is dropped takes its models with it at once.
         self._model, self._current, self._release = model, ref(current), release
@@ -300,13 +347,13 @@ def _same(one: Release, other: Release) -> bool:
     return (one.digest, one.path) == (other.digest, other.path)
 
 
-_watched: WeakSet[Current] = WeakSet()
+_watched: WeakSet[Delivered[Any]] = WeakSet()
 _watching = threading.Lock()
 _watcher: threading.Thread | None = None
 _ending = threading.Event()
 
 
-def _watch(current: Current) -> None:
+def _watch(current: Delivered[Any]) -> None:
     """Look from now on whether there is a newer release for it."""
     global _watcher
     with _watching:

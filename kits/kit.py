@@ -35,13 +35,14 @@ from palmkit.kits.image import (
     Part,
     Rotation,
     Source,
+    clip_part,
     read_image,
 )
 from palmkit.kits.stream import Stream
 from palmkit.kits.tracks import Clock
 
 if TYPE_CHECKING:
-    from palmkit.kits.delivered import Current, Turns
+    from palmkit.kits.delivered import Delivered, Turns
 
 Mode: TypeAlias = Literal["image", "video", "stream"]
 Precision: TypeAlias = Literal["high", "normal", "low"]
@@ -153,11 +154,11 @@ class Kit(ABC, Generic[Result]):
         mode: Mode,
         on_result: Callable[[Result, Image, float | None], None] | None,
         on_error: Callable[[Exception], None] | None,
-        *models: Current,
+        *models: Delivered[Any],
     ) -> None:
         """Check the options; subclasses open their models before it.
 
-        models: those that the kit uses.
+        models: those that the kit uses, or what else of it may be delivered.
         on_result: stream mode only, called in a worker thread with each result, the upright
         frame it is of (RGB) and its timestamp_ms.
         on_error: stream mode only, called in the worker thread with what went wrong; left out,
@@ -225,6 +226,8 @@ class Kit(ABC, Generic[Result]):
         return self._step(picture, roi, timestamp_ms)
 
     def _step(self, picture: Image, roi: Part | None, timestamp_ms: float | None) -> Result:
+        # Also where what is known of earlier frames leaves nothing to look for in it.
+        clip_part(picture, roi)
         if self._mode == "image":
             return self._take_turn(picture, roi, None)
         with self._lock:

@@ -10,13 +10,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from palmkit.delivery import delta, encryption, manifest
+from palmkit.delivery import data_files, delta, encryption, manifest
 from palmkit.delivery.document import FILE, MODEL, RELEASE
 from palmkit.delivery.facts import sdk
 from palmkit.delivery.manifest import Delta, Encryption, File, Golden, Manifest, Needs
 from palmkit.delivery.repository.golden_inputs import Cases, write_golden
 from palmkit.delivery.repository.storage import sha256_of
-from palmkit.engine.errors import DeliveryError, ModelError, RepositoryError
+from palmkit.engine.errors import DeliveryError, ModelError, PalmError, RepositoryError
 
 GOLDEN = "golden"
 
@@ -25,8 +25,9 @@ GOLDEN = "golden"
 class Options:
     """What a release is besides its files.
 
-    main: the model among the files (the only one that ends in .palm). golden: as for
-    `write_golden`; None for none. rtol, atol, max_latency_ratio: as manifest.Golden says.
+    main: the model among the files (the only one that ends in .palm; where none does, in .json: a
+    data file, such as a look). golden: as for `write_golden`; None for none, and a data file has
+    none. rtol, atol, max_latency_ratio: as manifest.Golden says.
     sdk: the versions of palmkit that may run it, as PEP 440 (this one and later). key, key_id:
     32 bytes that encrypt all files but the golden ones, and what the app knows them by.
     """
@@ -84,7 +85,8 @@ def make(
 ) -> Made:
     """Make a release in `folder`, without its deltas.
 
-    Raises RepositoryError if a file is missing or the model does not run here.
+    Raises RepositoryError if a file is missing, or the model does not run (a data file cannot
+    be read) here.
     """
     check_name(model, release)
     for file in files:
@@ -99,7 +101,9 @@ def make(
             raise RepositoryError(f"two files of one name: {name}")
         entries[name], paths[name] = _file(folder, name, file, options)
     golden = None
-    if options.golden is not None:
+    if data_files.is_data_file(main):
+        _check_data_file(main, options)
+    elif options.golden is not None:
         name = f"{GOLDEN}-{release}.npz"
         if name in entries:
             raise RepositoryError(f"the name is for golden inputs: {name}")
@@ -126,12 +130,24 @@ def make(
     return Made(made, paths)
 
 
+def _check_data_file(main: Path, options: Options) -> None:
+    if not isinstance(options.golden, int | None):
+        raise RepositoryError(f"golden inputs: expected none for a data file: {main}")
+    try:
+        data_files.check(main)
+    except (PalmError, OSError) as error:
+        raise RepositoryError(f"the release cannot be read: {error}") from error
+
+
 def _main(files: Sequence[Path], name: str | None) -> Path:
-    found = [
-        file for file in files if (file.suffix == ".palm" if name is None else file.name == name)
-    ]
+    if name is None:
+        found = [file for file in files if file.suffix == ".palm"]
+        found = found or [file for file in files if data_files.is_data_file(file)]
+    else:
+        found = [file for file in files if file.name == name]
     if len(found) != 1:
-        wanted = "one .palm file, or `main`" if name is None else f"one file called {name}"
+        wanted = "one .palm file (or one of .json), or `main`"
+        wanted = wanted if name is None else f"one file called {name}"
         raise RepositoryError(f"expected {wanted}, got {', '.join(map(str, files)) or 'no file'}")
     return found[0]
 
@@ -151,6 +167,9 @@ def _file(folder: Path, name: str, source: Path, options: Options) -> tuple[File
 
 
 def _format_of(model: Path) -> int:
+    """The version of the .palm format; of a data file the first, which every SDK reads."""
+    if data_files.is_data_file(model):
+        return 1
     from palmkit.engine.format import TRAILER
     from palmkit.engine.format.sections import Sections, mapped
 

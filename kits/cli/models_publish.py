@@ -50,17 +50,21 @@ def _add_publish(commands: Commands) -> None:
         commands,
         "publish",
         _publish,
-        "sign a release of a model; it runs nowhere before it is promoted",
+        "sign a release of a model or a look; it runs nowhere before it is promoted",
         "  palmkit models publish face_detector 1.1.0 face_detector.palm\n"
         "  palmkit models publish face_detector 1.1.0 face_detector.palm --golden inputs.npz \\\n"
         "      --sdk '>=0.1,<2' --metric map=0.71 --notes 'more night pictures'\n"
-        "  palmkit models publish hair 2.0 hair.palm labels.txt --key key.bin --key-id app-2026\n",
+        "  palmkit models publish hair 2.0 hair.palm labels.txt --key key.bin --key-id app-2026\n"
+        "  palmkit models publish summer 1.0.0 summer.json        a look for try-on\n",
         "The model is run here first, on inputs that are given or drawn; devices must get the\n"
         "same outputs before the release may go live. Deltas from the last releases are made\n"
-        "where they save 40 % or more. Publishing the same files again is no error.",
+        "where they save 40 % or more. A look is read, not run. Publishing the same files again\n"
+        "is no error.",
     )
     add_release(publish)
-    publish.add_argument("files", metavar="FILE", nargs="+", type=Path, help="the .palm, and more")
+    publish.add_argument(
+        "files", metavar="FILE", nargs="+", type=Path, help="the .palm or look, and more"
+    )
     publish.add_argument("--main", metavar="NAME", help="which FILE is the model (the only .palm)")
     publish.add_argument(
         "--golden",

@@ -44,7 +44,7 @@ def add(commands: Commands) -> None:
         flag = f"--{name.replace('_', '-')}"
         worn.add_argument(flag, dest=name, metavar="SHADE")
     looks = parser.add_argument_group("whole looks")
-    looks.add_argument("--look", metavar="LOOK", help="a look's name, or a JSON file")
+    looks.add_argument("--look", metavar="LOOK", help="a look's name, a JSON file, or NAME@CHANNEL")
     looks.add_argument("--save-look", metavar="FILE", help="write what is worn as a JSON file")
     looks.add_argument("--shades", action=_Shades, help="list shades and looks, and stop")
     parser.add_argument(

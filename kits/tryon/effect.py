@@ -40,6 +40,7 @@ class Effect:
                 one_of(f"{self.name} finish", value, self.finishes)
             elif isinstance(each.default, float):
                 between(f"{self.name} {each.name}", value, 0, 1)
+                object.__setattr__(self, each.name, float(value))
 
     @classmethod
     def of(cls: type[AnyEffect], wanted: Any) -> AnyEffect:

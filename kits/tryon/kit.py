@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import os
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
 
+from palmkit.kits.delivered import is_delivered_name
 from palmkit.kits.face.mesh_kit import FaceMesh
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip_part, read_image
 from palmkit.kits.kit import Kit, Mode, ModelSource, Precision
@@ -16,7 +18,7 @@ from palmkit.kits.portrait.kit import HairSegmenter
 from palmkit.kits.results import Faces
 from palmkit.kits.tryon.canvas import Canvas, Memory
 from palmkit.kits.tryon.colour import Floats
-from palmkit.kits.tryon.look import Look
+from palmkit.kits.tryon.look import DeliveredLook, Look
 from palmkit.kits.tryon.result import TriedOn
 
 # The detector's boxes, which the hair network's view is measured by, are so much larger than those
@@ -40,7 +42,7 @@ class TryOn(Kit[TriedOn]):
         self,
         mode: Mode = "image",
         *,
-        look: Look | None = None,
+        look: Look | str | os.PathLike[str] | None = None,
         threads: int = 1,
         precision: Precision = "high",
         max_faces: int | None = None,
@@ -56,12 +58,15 @@ class TryOn(Kit[TriedOn]):
         """Make a kit; kits of the same models, threads and precision share them.
 
         mode: "image", "video" (nothing swims or flickers) or "stream" (video in a thread).
-        look: what is worn; it may be changed between frames, see the property.
+        look: what is worn, or what Look.load takes; it may be changed between frames, see the
+        property. "evening@stable": the newest that is delivered (see palmkit.delivery), taken
+        between frames; until one is, the preset of that name.
         max_faces, min_score, model, detector: as in FaceMesh. hair_model: as HairSegmenter's
         model.
         smoothing: video and stream: steady meshes and masks.
         behind_hair: strands in front of the face stay over the make-up; without, it is quicker.
-        Raises ValueError for an option that cannot be, ModelError for a model that cannot.
+        Raises ValueError for an option that cannot be, ModelError for a model that cannot,
+        LookError or DeliveryError for a look, as Look.load.
         """
         within = mode if mode == "image" else "video"
         self._mesh = FaceMesh(
@@ -83,18 +88,35 @@ class TryOn(Kit[TriedOn]):
             face_model=detector,
         )
         self._behind_hair = behind_hair
-        self._worn = Look() if look is None else look
+        self._worn: Look | None = None
+        self._delivered: DeliveredLook | None = None
+        if isinstance(look, str) and is_delivered_name(look):
+            self._delivered = DeliveredLook(look)
+        else:
+            self._worn = Look() if look is None else _read(look)
         self._forget()
-        super().__init__(mode, on_result, on_error)
+        super().__init__(mode, on_result, on_error, *filter(None, [self._delivered]))
 
     @property
     def look(self) -> Look:
-        """What is worn; assign another one at any time, from any thread: the next frame has it."""
-        return self._worn
+        """What is worn; assign another one at any time, from any thread: the next frame has it.
+
+        One that is assigned takes the place of what is delivered.
+        """
+        worn = self._worn
+        if worn is not None:
+            return worn
+        assert self._delivered is not None
+        return self._delivered.content
 
     @look.setter
     def look(self, look: Look) -> None:
         self._worn = look
+
+    @property
+    def releases(self) -> Mapping[str, str]:
+        """As Kit.releases: of the look, and of the models."""
+        return {**super().releases, **self._mesh.releases, **self._hair.releases}
 
     def wear(
         self,
@@ -120,7 +142,9 @@ class TryOn(Kit[TriedOn]):
         self._memories: dict[int | None, Memory] = {}
 
     def _look(self, image: Image, roi: Part | None, time_s: float | None) -> TriedOn:
-        return self.dress(image, roi, time_s, self._worn)
+        if self._worn is None and self._delivered is not None:
+            return self._delivered.wear(lambda look: self.dress(image, roi, time_s, look))
+        return self.dress(image, roi, time_s, self.look)
 
     def dress(self, image: Image, roi: Part | None, time_s: float | None, look: Look) -> TriedOn:
         """As Kit._look, with another look than the kit's own."""
@@ -195,6 +219,10 @@ class TryOn(Kit[TriedOn]):
             memory.seen_s = time_s
 
 
+def _read(look: Look | str | os.PathLike[str]) -> Look:
+    return look if isinstance(look, Look) else Look.load(look)
+
+
 @lru_cache(maxsize=4)
 def _kit(max_faces: int | None) -> TryOn:
     return TryOn(max_faces=max_faces)
@@ -202,7 +230,7 @@ def _kit(max_faces: int | None) -> TryOn:
 
 def try_on(
     image: Source,
-    look: Look | str | None = None,
+    look: Look | str | os.PathLike[str] | None = None,
     *,
     lipstick: Any = None,
     blush: Any = None,
@@ -226,8 +254,7 @@ def try_on(
     Raises ImageError if `image` is not a picture, LookError if the look cannot be read, ValueError
     for an effect that cannot be.
     """
-    whole = look if isinstance(look, Look) else Look() if look is None else Look.load(look)
-    worn = whole.adding(
+    worn = (Look() if look is None else _read(look)).adding(
         lipstick=lipstick,
         blush=blush,
         eye_shadow=eye_shadow,

@@ -1,22 +1,29 @@
-"""A look: the effects that are worn together, and how it is kept in a file."""
+"""A look: the effects that are worn together, how it is kept in a file, and how it is delivered."""
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import asdict, dataclass, fields
-from typing import Any, ClassVar, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
+from weakref import ref
 
-from palmkit.engine.errors import LookError
+from palmkit.engine.errors import DeliveryError, ImageError, LookError
 from palmkit.engine.replacing import replacing
-from palmkit.kits.delivered import NAME
+from palmkit.kits.delivered import PROVING_RUNS, Delivered, Unfit, is_delivered_name
 from palmkit.kits.tryon import palettes
 from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.glasses import Glasses
 from palmkit.kits.tryon.hair import HairDye
 from palmkit.kits.tryon.makeup import Blush, Eyeliner, EyeShadow, Foundation, Iris, Lipstick
 
+if TYPE_CHECKING:
+    from palmkit.delivery import Release
+    from palmkit.delivery.client import Mode
+
+Result = TypeVar("Result")
 # A file of a look is some hundred bytes.
 MOST_BYTES = 1 << 16
 FORMAT = 1
@@ -90,29 +97,37 @@ class Look:
 
     @classmethod
     def load(cls, source: str | os.PathLike[str]) -> Look:
-        """The look in a JSON file, or of a preset's name. "evening@stable" asks palmkit.delivery.
+        """The look in a JSON file, or of a preset's name, or delivered as "evening@stable".
 
-        Raises LookError if there is none, or what is there is no look; DeliveryError as
-        palmkit.delivery.get does.
+        Of what is delivered, the one that is here now: see TryOn for one that is kept new.
+        Raises LookError if there is none, or what is there is no look; DeliveryError if nothing of
+        such a name was ever delivered here.
         """
         name = os.fspath(source)
         if name in palettes.presets():
             return cls.from_dict(palettes.presets()[name], name)
-        if NAME.fullmatch(name) and not os.path.exists(name):
-            from palmkit import delivery
+        if is_delivered_name(name):
+            return DeliveredLook(name, watched=False).content
+        return cls.read(name)
 
-            name = os.fspath(delivery.get(name).path)
+    @classmethod
+    def read(cls, path: str | os.PathLike[str]) -> Look:
+        """The look in a JSON file.
+
+        Raises LookError if there is none, or what is there is no look.
+        """
+        name = os.fspath(path)
         try:
             with open(name, "rb") as file:
                 data = file.read(MOST_BYTES + 1)
-        except OSError as error:
+        except (OSError, ValueError) as error:
             known = ", ".join(palettes.presets())
-            what = (error.strerror or str(error)).lower()
+            what = (getattr(error, "strerror", None) or str(error)).lower()
             raise LookError(f"{name}: {what}; presets are {known}") from None
         if len(data) > MOST_BYTES:
             raise LookError(f"{name}: expected at most {MOST_BYTES} bytes of JSON, got more")
         try:
-            found: Any = json.loads(data)
+            found: Any = json.loads(data, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
             raise LookError(f"{name}: expected JSON: {error}") from None
         if (
@@ -132,6 +147,71 @@ class Look:
             return cls.of(**options)
         except (TypeError, ValueError) as error:
             raise LookError(f"{name}: {error}") from None
+
+
+class DeliveredLook(Delivered[Look]):
+    """A look of a name and channel: a newer one is taken between frames, a bad one given back.
+
+    The preset of that name is worn while nothing else is here.
+    """
+
+    def __init__(self, name: str, watched: bool = True) -> None:
+        """name, watched: as for Delivered.follow. Raises DeliveryError, LookError."""
+        super().__init__()
+        self._runs = 0
+        self.follow(name, watched)
+
+    def wear(self, at_frame: Callable[[Look], Result]) -> Result:
+        """What comes of a frame with the look.
+
+        Raises Unfit if the look is on trial and the frame failed: for Turns.
+        """
+        look, release = self.content, self.release
+        if release is None or not release.on_trial:
+            return at_frame(look)
+        try:
+            result = at_frame(look)
+        except ImageError:
+            raise
+        except Exception as error:
+            raise Unfit(ref(self), release, "load_fail") from error
+        with self._lock:
+            self._runs += 1
+            is_proved = self._runs == PROVING_RUNS
+        if is_proved:
+            self.proved(release)
+        return result
+
+    def _read(self, release: Release) -> Look:
+        if release.source == "embedded" and release.path == Path(release.model):
+            return Look.load(release.model)
+        self._runs = 0
+        return Look.read(release.path)
+
+    def _ask(self, mode: Mode = "local_update_in_background") -> Release:
+        try:
+            return super()._ask(mode)
+        except DeliveryError:
+            return self._shipped()
+
+    def _shipped(self) -> Release:
+        from palmkit.delivery import Release
+        from palmkit.delivery.facts import sdk
+
+        model, _, channel = self.name.partition("@")
+        if model not in palettes.presets():
+            return super()._shipped()
+        return Release(model, channel, Path(model), sdk(), "embedded", {})
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    """An object whose names stand once: which of two were meant nobody knows."""
+    found = dict(pairs)
+    if len(found) != len(pairs):
+        names = [name for name, _ in pairs]
+        twice = next(name for name in names if names.count(name) > 1)
+        raise ValueError(f"{twice!r} stands twice")
+    return found
 
 
 def _effect(name: str, kind: type[Effect], wanted: Any) -> Effect:

@@ -79,10 +79,11 @@ class Published:
         model: str = MODEL,
         golden_content: bytes | None = None,
         ratio: float = 1e6,
+        suffix: str = ".palm",
         **changes: Any,
     ) -> str:
         """Sign a release; its digest."""
-        contents = {f"{model}-{release}.palm": content}
+        contents = {f"{model}-{release}{suffix}": content}
         if golden_content is not None:
             contents[f"{model}-{release}.npz"] = golden_content
         files = tuple(

@@ -150,6 +150,10 @@ def test_roi_is_looked_at_alone(blobs: Blobs) -> None:
     faces = FaceDetector(model=blobs).detect(image, roi=(400.5, 200, 239, 280))
     assert len(faces) == 1
     np.testing.assert_allclose(faces.boxes[0], [500, 300, 40, 40], atol=1)
+    following = FaceDetector("video", model=blobs)
+    assert len(following.detect(image)) == 2
+    with pytest.raises(ImageError, match="roi: lies outside"):
+        following.detect(image, roi=(640, 0, 10, 10))
     with pytest.raises(ImageError, match="roi: lies outside the picture of 640x480"):
         FaceDetector(model=blobs).detect(image, roi=(700, 0, 10, 10))
 
