@@ -28,6 +28,10 @@ def _infer(
     inner_high: int = 255,
     z_scale: float = 0.0,
     z_zero_point: int = 0,
+    sum_scale: float = 0.0,
+    sum_zero_point: int = 0,
+    sum_low: int = 0,
+    sum_high: int = 255,
     output_dtype: str = "uint8",
     **attrs: Attr,
 ) -> Type:
@@ -36,6 +40,7 @@ def _infer(
     need_dtype("quantized_conv", scale, among=("float32",))
     need_levels("quantized_conv", (x_zero_point, y_zero_point, z_zero_point), low, high)
     need_levels("quantized_conv", (inner_zero_point,), inner_low, inner_high)
+    need_levels("quantized_conv", (sum_zero_point,), sum_low, sum_high)
     check_attrs(attrs, conv.reference)
     real = Type("float32", x.shape), Type("float32", w.shape)
     y = conv.infer(*real, None, **attrs)
@@ -43,13 +48,19 @@ def _infer(
     for each, dtype in ((scale, "float32"), (b, "int32"), (slope, "float32")):
         if each is not None and (each.dtype, each.dims) != (dtype, w.dims[:1]):
             raise ShapeError(f"quantized_conv: expected {dtype}[{w.dims[0]}], got {each}")
-    if z is not None and (z.dtype, z.dims) != ("uint8", y.dims):
+    if z is not None and not _can_be_added(z, y):
         raise ShapeError(f"quantized_conv: expected uint8{list(y.dims)} to add, got {z}")
     if output_dtype not in ("uint8", "float32"):
         raise ValueError(f"output_dtype: {output_dtype}")
-    if output_dtype == "float32" and (z is not None or slope is not None or inner_scale):
-        raise ValueError("a float32 output goes with neither z, slope nor inner_scale")
+    scaled_again = slope is not None or inner_scale or sum_scale
+    if output_dtype == "float32" and (z is not None or scaled_again):
+        raise ValueError("a float32 output goes with neither z, slope nor another scale")
     return Type(output_dtype, y.shape)
+
+
+def _can_be_added(z: Type, y: Type) -> bool:
+    fits = len(z.dims) == len(y.dims) and z.dims[1] <= y.dims[1]
+    return z.dtype == "uint8" and fits and (z.dims[0], *z.dims[2:]) == (y.dims[0], *y.dims[2:])
 
 
 def _levels(*dims: int) -> Array:
@@ -88,6 +99,13 @@ _X = (1, 8, 7, 6)
     case(_X, _levels(16, 8, 3, 3), _scales(16, 72), _B, _X[:1] + (16, 7, 6), x_zero_point=30,
          y_zero_point=90, inner_scale=0.8, inner_zero_point=40, inner_low=40, inner_high=130,
          z_scale=0.4, z_zero_point=99, pads=(1, 1, 1, 1), dtype="uint8"),
+    case(_X, _levels(21, 8, 1, 1), _scales(21, 8), None, _X[:1] + (13, 7, 6),
+         np.linspace(-0.5, 0.5, 21, dtype=np.float32), x_zero_point=30, y_zero_point=90,
+         inner_scale=0.8, inner_zero_point=40, z_scale=0.4, z_zero_point=99, sum_scale=1.2,
+         sum_zero_point=110, sum_low=20, sum_high=200, dtype="uint8"),
+    case((1, 19, 9, 8), _levels(19, 1, 3, 3), _scales(19, 9), None, None,
+         np.linspace(-0.5, 0.5, 19, dtype=np.float32), group=19, x_zero_point=50,
+         y_zero_point=90, sum_scale=0.7, sum_zero_point=110, dtype="uint8"),
     case(_X, _levels(16, 8, 1, 1), _scales(16, 8), _B, None,
          np.linspace(-0.5, 0.5, 16, dtype=np.float32), x_zero_point=30, y_zero_point=90,
          dtype="uint8"),
@@ -114,6 +132,10 @@ def quantized_conv(
     inner_high: int = 255,
     z_scale: float = 0.0,
     z_zero_point: int = 0,
+    sum_scale: float = 0.0,
+    sum_zero_point: int = 0,
+    sum_low: int = 0,
+    sum_high: int = 255,
     output_dtype: str = "uint8",
     **attrs: Attr,
 ) -> Array:
@@ -122,10 +144,14 @@ def quantized_conv(
     Sums in int32 of (x - x_zero_point) * w + b, padding counting as x_zero_point; times scale[m],
     the scales of x and w over that of y, plus (z - z_zero_point) * z_scale, each operation rounded
     to float32; what is negative is multiplied by slope[m]; then to the nearest integer, ties to
-    even, plus y_zero_point, within low..high. Attributes of conv. After ONNX's QLinearConv.
+    even, plus y_zero_point, within low..high. z may have fewer channels than y: those it lacks
+    add nothing. Attributes of conv. After ONNX's QLinearConv.
     inner_scale: unless 0, the convolution is rounded by itself before z comes to it: scale[m] is
     then over that of its own integers, which inner_zero_point, inner_low and inner_high are of,
     and inner_scale is theirs over that of y.
+    sum_scale: unless 0, what there is with z is rounded by itself before the slope: the scales
+    before are over that of the integers which sum_zero_point, sum_low and sum_high are of, and
+    sum_scale is theirs over that of y.
     output_dtype: "float32" for the sums times scale[m], the scales of x and w, and nothing more.
     """
     sums = _sums(x, w, x_zero_point, attrs)
@@ -136,14 +162,21 @@ def quantized_conv(
     if output_dtype == "float32":
         return np.asarray(y)
     if inner_scale:
-        least = np.float32(inner_low - inner_zero_point)
-        most = np.float32(inner_high - inner_zero_point)
-        y = np.rint(np.clip(y, least, most)) * np.float32(inner_scale)
+        y = _rounded(y, inner_scale, inner_low - inner_zero_point, inner_high - inner_zero_point)
     if z is not None:
-        y = y + (z.astype(np.int32) - z_zero_point).astype(np.float32) * np.float32(z_scale)
+        more = (z.astype(np.int32) - z_zero_point).astype(np.float32) * np.float32(z_scale)
+        y[:, : z.shape[1]] += more
+    if sum_scale:
+        y = _rounded(y, sum_scale, sum_low - sum_zero_point, sum_high - sum_zero_point)
     if slope is not None:
         y = np.where(y > 0, y, y * slope.reshape(-1, *[1] * rank))
     return requantized(y, y_zero_point, low, high)
+
+
+def _rounded(y: Array, scale: float, least: int, most: int) -> Array:
+    """y rounded to whole numbers in least..most, times the scale."""
+    steps = np.rint(np.clip(y, np.float32(least), np.float32(most)))
+    return np.asarray(steps * np.float32(scale))
 
 
 def _sums(x: Array, w: Array, zero: int, attrs: dict[str, Attr]) -> Array:

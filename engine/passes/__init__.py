@@ -16,8 +16,9 @@ from palmkit.engine.passes.fuse_bias import fuse_bias
 from palmkit.engine.passes.fuse_multiply_add import fuse_multiply_add
 from palmkit.engine.passes.fuse_residual import fuse_residual
 from palmkit.engine.passes.inline_branches import inline_branches
-from palmkit.engine.passes.integer_elements import integer_elements
-from palmkit.engine.passes.integer_layers import integer_layers, integer_residuals
+from palmkit.engine.passes.integer_elements import integer_elements, integer_sums
+from palmkit.engine.passes.integer_layers import integer_layers
+from palmkit.engine.passes.integer_residuals import integer_residuals, integer_slopes
 from palmkit.engine.passes.merge_common import merge_common
 from palmkit.engine.passes.merge_heads import merge_heads
 from palmkit.engine.passes.merge_parts import merge_parts
@@ -80,8 +81,10 @@ LATER: tuple[Pass, ...] = (
     make_unsigned,  # the integer ops know uint8 alone
     move_levels,  # what stands between quantized values and a layer
     integer_layers,  # once their activations, pads and transposes are settled
-    integer_elements,  # behind the layers, which take in what cuts off behind them
+    integer_sums,  # behind the layers, which take in what cuts off behind them
     integer_residuals,  # once both sides of a sum are there
+    integer_slopes,  # behind the sums: a layer with a slope takes in nothing more
+    integer_elements,  # what no layer has taken in
     fold_levels,  # what the integer layers left is for the float ones
 )
 

@@ -24,12 +24,26 @@ _OF_ONE = frozenset(ELEMENTWISE) - {"identity", "is_nan", "is_inf", "not", "bitw
 _LONGEST = 8
 
 
-def integer_elements(graph: Graph) -> Graph:
-    """Chains of unary ops are one lookup; sums, products, means and pictures resized have ops.
+def integer_sums(graph: Graph) -> Graph:
+    """Sums and differences of quantized values have an op."""
+    return rewrite(graph, _sum, ("quantize_linear",))
 
-    All between dequantize_linear and quantize_linear.
+
+def integer_elements(graph: Graph) -> Graph:
+    """Chains of unary ops are one lookup; products, means and pictures resized have ops.
+
+    All between dequantize_linear and quantize_linear. What combines two functions of one value is
+    a lookup, too.
     """
-    return rewrite(graph, _integer, ("quantize_linear",))
+    graph = rewrite(graph, _integer, ("quantize_linear",))
+    return rewrite(graph, _combined, ("quantized_add", "quantized_mul"))
+
+
+def _sum(draft: Draft, node: Node) -> Change:
+    y, found = written(draft, node), bounded(draft, node.inputs[0])
+    if y is None or found is None or found.node.op not in ("add", "sub"):
+        return None
+    return _binary(draft, node, y, found)
 
 
 def _integer(draft: Draft, node: Node) -> Change:
@@ -209,9 +223,30 @@ def _concat(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     return [*nodes, replace(found.node, inputs=tuple(names), outputs=node.outputs)]
 
 
+def _combined(draft: Draft, node: Node) -> Change:
+    """x * sigmoid(x) and the like."""
+    first, second = (_tables(draft, name) for name in node.inputs)
+    for x in first.keys() & second.keys():
+        type = draft.type(x)
+        if type is None or type.dtype != "uint8" or draft.dims(node.outputs[0]) != type.dims:
+            continue
+        both = run_reference(node, [first[x], second[x]])[0]
+        table = draft.new_constant(f"{node.outputs[0]}/table", both)
+        return [Node("lookup", (x, table), node.outputs, name=node.name)]
+    return None
+
+
+def _tables(draft: Draft, name: str) -> dict[str, Array]:
+    """By value that a value is a function of, the function's table."""
+    tables = {name: np.arange(256, dtype=np.uint8)}
+    before = draft.producer(name)
+    table = None if before is None or before.op != "lookup" else draft.constant(before.inputs[1])
+    if before is not None and table is not None and table.ndim == 1:
+        tables[before.inputs[0]] = table
+    return tables
+
+
 _RULES = {
-    "add": _binary,
-    "sub": _binary,
     "mul": _binary,
     "average_pool": _pool,
     "global_average_pool": _pool,

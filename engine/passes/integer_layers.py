@@ -33,14 +33,6 @@ def integer_layers(graph: Graph) -> Graph:
     return rewrite(graph, _real, (*_CONVOLUTIONS, *_MATRICES))
 
 
-def integer_residuals(graph: Graph) -> Graph:
-    """quantized_add of a quantized_conv that nobody else reads is part of it.
-
-    Of two convolutions the later one takes the other in: it runs when the other is ready.
-    """
-    return rewrite(graph, _residual, ("quantized_add",))
-
-
 @dataclass(frozen=True)
 class Bounded:
     """What is rounded: the node that computes it, and within which numbers it is cut off."""
@@ -83,10 +75,6 @@ def _integer(draft: Draft, node: Node) -> Change:
     y, found = written(draft, node), bounded(draft, node.inputs[0])
     if y is None or found is None:
         return None
-    if found.node.op in ("prelu", "leaky_relu"):
-        bent = _bent_levels(draft, node, y, found)
-        if bent is not None:
-            return bent
     parts = _parts(draft, found.node)
     if parts is None or parts.activation:
         return None
@@ -96,43 +84,6 @@ def _integer(draft: Draft, node: Node) -> Change:
     if parts.z is not None:
         attrs |= {"z_scale": float(parts.z.scale / y.scale), "z_zero_point": parts.z.zero_point}
     return _written(draft, parts, y.scale, attrs, node.outputs[0])
-
-
-def _bent_levels(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
-    """A slope behind a convolution that was rounded by itself: part of it as well."""
-    x = dequantized(draft, found.node.inputs[0])
-    layer = None if x is None else draft.sole_producer(x.name, "quantized_conv")
-    if x is None or layer is None or draft.reads(found.node.inputs[0]) != 1:
-        return None
-    if len(layer.inputs) > 4 or layer.attrs.get("output_dtype", "uint8") != "uint8":
-        return None
-    count, weight = 0, draft.constant(input_at(layer, 1))
-    if weight is not None:
-        count = len(weight)
-    if found.node.op == "prelu":
-        rank = 0 if weight is None else weight.ndim
-        slope = _slope(draft, found.node.inputs[1], count, rank)
-    else:
-        alpha: object = found.node.attrs.get("alpha", 0.01)
-        assert isinstance(alpha, int | float)
-        slope = np.full(count, alpha, np.float32)
-    if slope is None or not count:
-        return None
-    low, high = y.bounds(found.least, found.most)
-    attrs: dict[str, Attr] = {"inner_scale": float(x.scale / y.scale), "low": low, "high": high}
-    attrs |= _as_inner(layer) | {"y_zero_point": y.zero_point}
-    name = draft.new_constant(f"{node.outputs[0]}/slope", slope)
-    inputs = (*layer.inputs, *[""] * (5 - len(layer.inputs)), name)
-    return [replace(layer, inputs=inputs, outputs=node.outputs, attrs={**layer.attrs, **attrs})]
-
-
-def _as_inner(layer: Node) -> dict[str, Attr]:
-    """The range of a quantized_conv's output as that of its inner rounding."""
-    return {
-        "inner_zero_point": layer.attrs.get("y_zero_point", 0),
-        "inner_low": layer.attrs.get("low", 0),
-        "inner_high": layer.attrs.get("high", 255),
-    }
 
 
 def _real(draft: Draft, node: Node) -> Change:
@@ -229,11 +180,11 @@ def _convolution(draft: Draft, layer: Node) -> _Parts | None:
 
 def _bent(draft: Draft, parts: _Parts, name: str) -> _Parts | None:
     """The layer with prelu's slope behind it."""
-    slope = _slope(draft, name, len(parts.weights.scales), parts.weights.levels.ndim)
+    slope = slope_of(draft, name, len(parts.weights.scales), parts.weights.levels.ndim)
     return None if slope is None else replace(parts, slope=slope)
 
 
-def _slope(draft: Draft, name: str, count: int, rank: int) -> Array | None:
+def slope_of(draft: Draft, name: str, count: int, rank: int) -> Array | None:
     """prelu's slope, one number a channel; None if it is another, or not constant."""
     slope = draft.constant(name)
     if slope is None or slope.ndim > rank or not np.isfinite(slope).all():
@@ -347,24 +298,3 @@ def _activation(draft: Draft, layer: Node, x: str, parts: _Parts) -> Node:
     elif op == "prelu":
         inputs.append(layer.inputs[4])
     return Node(op, tuple(inputs), layer.outputs, attrs, layer.name)
-
-
-def _residual(draft: Draft, node: Node) -> Change:
-    a, b = node.inputs
-    sides = (("a", a, "b", b), ("b", b, "a", a))
-    for own, x, other, z in sides if draft.place(a) > draft.place(b) else sides[::-1]:
-        layer = draft.sole_producer(x, "quantized_conv")
-        if layer is None or len(layer.inputs) > 4 or layer.attrs.get("inner_scale", 0.0):
-            continue
-        if draft.dims(x) != draft.dims(z) or draft.constant(z) is not None:
-            continue
-        added = node.attrs
-        attrs = {**layer.attrs, **_as_inner(layer)}
-        attrs |= {"y_zero_point": added["y_zero_point"], "low": added.get("low", 0)}
-        attrs["high"] = added.get("high", 255)
-        attrs["inner_scale"] = added[f"{own}_scale"]
-        attrs["z_scale"] = added[f"{other}_scale"]
-        attrs["z_zero_point"] = added[f"{other}_zero_point"]
-        inputs = (*layer.inputs, *[""] * (4 - len(layer.inputs)), z)
-        return [replace(layer, inputs=inputs, outputs=node.outputs, attrs=attrs)]
-    return None

@@ -76,6 +76,15 @@ def rounded_then_bent(m: Maker) -> Value:
     return m.rounded(Value(m.add("leaky_relu", x.name, alpha=0.2), x.dims), 0.8, 0.2)
 
 
+def sum_of_fewer_channels_then_bent(m: Maker) -> Value:
+    x = m.input(*square(13))
+    y = m.rounded(m.conv(x, 21, (1, 1)), 1)
+    padded = m.add("pad", x.name, m.constant(np.array([0, 0, 0, 0, 0, 8, 0, 0])))
+    y = m.rounded(Value(m.add("add", padded, y.name), y.dims), 1.2)
+    slope = m.constant(m.random.uniform(0, 0.5, (21, 1, 1)).astype(np.float32))
+    return m.rounded(Value(m.add("prelu", y.name, slope), y.dims), 1.3, 0.2)
+
+
 def difference(m: Maker) -> Value:
     x, y = m.input(*square(5)), m.input(*square(5))
     return m.rounded(Value(m.add("sub", x.name, y.name), x.dims), 1.4)
@@ -94,6 +103,12 @@ def gate(m: Maker) -> Value:
 def activation(m: Maker) -> Value:
     y = m.rounded(m.conv(m.input(*square(8)), 8, (1, 1)), 1)
     return m.rounded(Value(m.add("hard_swish", y.name), y.dims), 0.7, 0.4)
+
+
+def swish(m: Maker) -> Value:
+    x = m.rounded(m.conv(m.input(*square(8)), 8, (1, 1)), 1)
+    y = m.rounded(Value(m.add("sigmoid", x.name), x.dims), 0.2, 0.5)
+    return m.rounded(Value(m.add("mul", x.name, y.name), x.dims), 0.7, 0.4)
 
 
 def slopes(m: Maker) -> Value:
@@ -162,9 +177,11 @@ CASES: dict[Callable[[Maker], Value], tuple[str, ...]] = {
     sum_of_convs: ("quantized_conv",),
     bent: ("quantized_conv",),
     rounded_then_bent: ("quantized_conv",),
+    sum_of_fewer_channels_then_bent: ("quantized_conv",),
     difference: ("quantized_add",),
     gate: ("quantized_average_pool", "quantized_conv", "lookup", "quantized_mul"),
     activation: ("quantized_conv", "lookup"),
+    swish: ("quantized_conv", "lookup"),
     slopes: ("lookup",),
     layer: ("quantized_conv", "reshape"),
     product: ("quantized_conv", "reshape"),
@@ -276,6 +293,9 @@ def grow(m: Maker) -> Value:
             y = m.conv(x, channels, (1, 1))
             y = y if draw(0, 2) else m.rounded(y, 1)
             x = m.rounded(Value(m.add("add", y.name, x.name), x.dims), 1.4)
+            if draw(0, 2):
+                slope = m.constant(m.random.uniform(0, 1, (channels, 1, 1)).astype(np.float32))
+                x = m.rounded(Value(m.add("prelu", x.name, slope), x.dims), 1.2)
         elif kind == 4:
             op = ("hard_swish", "sigmoid", "tanh", "relu")[int(draw(0, 4))]
             x = m.rounded(Value(m.add(op, x.name), x.dims), 0.7, 0.3)

@@ -21,11 +21,12 @@ struct OutInt8 {
 //   v = float(sum + bias) * scale
 //   v = rint(clip(v, inner_low, inner_high)) * inner_scale    where inner_scale is not 0
 //   v = v + float(residual - residual_zero) * residual_scale  where there is a residual
+//   v = rint(clip(v, sum_low, sum_high)) * sum_scale          where sum_scale is not 0
 //   v = v > 0 ? v : v * slope                                 where there is a slope
 //   y = rint(clip(v, low, high)) + zero
 // where y is bytes, or y = float(sum + bias) * scale where it is floats, with nothing else.
-// rint takes halves to the even one; low, high and those of the inner clip are whole numbers, less
-// the zero point. sum + bias wraps round.
+// rint takes halves to the even one; all lows and highs are whole numbers, less their zero point.
+// sum + bias wraps round.
 struct EpilogueInt8 {
   const int32_t* bias = nullptr;      // one a channel; what x's zero point adds is in it
   const float* scale = nullptr;       // one a channel
@@ -35,9 +36,10 @@ struct EpilogueInt8 {
   size_t residual_channels = 0;  // the channels after these add nothing
   float residual_scale = 0, residual_zero = 0;
   float inner_scale = 0, inner_low = 0, inner_high = 0;
+  float sum_scale = 0, sum_low = 0, sum_high = 0;
   float low = 0, high = 255;
   int32_t zero = 0;
-  // To bytes with neither an inner scale nor a slope, and no sum * scale leaves int32.
+  // To bytes with no other scale and no slope, and no sum * scale leaves int32.
   bool is_plain = false;
 
   // The same for the channels from `first` on.

@@ -39,6 +39,7 @@ PALM_INLINE void finish(const EpilogueInt8& e, S32 sums, size_t n, size_t channe
     const F32 z = load_bytes(residual) - F32::set(e.residual_zero);
     v = v + z * F32::set(e.residual_scale);
   }
+  if (e.sum_scale != 0) v = round(clip(v, e.sum_low, e.sum_high)) * F32::set(e.sum_scale);
   if (e.slope) v = less(F32::set(0), v, v, v * F32::load(e.slope + channel));
   v = clip(v, e.low, e.high);
   if (n == S32::lanes) return store_bytes(v, e.zero, to);

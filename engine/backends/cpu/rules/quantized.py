@@ -25,7 +25,7 @@ from palmkit.engine.plan import StepAttr
 _LEVELS = (
     "scale", "x_zero_point", "y_zero_point", "low", "high", "a_scale", "a_zero_point", "b_scale",
     "b_zero_point", "z_scale", "z_zero_point", "inner_scale", "inner_zero_point", "inner_low",
-    "inner_high",
+    "inner_high", "sum_scale", "sum_zero_point", "sum_low", "sum_high",
 )  # fmt: skip
 
 

@@ -86,13 +86,18 @@ ConvInt8::ConvInt8(const Node& node, const ConvShape& shape, int32_t offset) : s
   const int32_t inner_zero = byte_attr(node, "inner_zero", 0);
   e.inner_low = static_cast<float>(byte_attr(node, "inner_low", 0) - inner_zero);
   e.inner_high = static_cast<float>(byte_attr(node, "inner_high", 255) - inner_zero);
-  if (e.low > e.high || e.inner_low > e.inner_high) fail(Fault::kModel, "low above high");
+  e.sum_scale = checked_scale(node.attrs.number("sum_scale", 0.f));
+  const int32_t sum_zero = byte_attr(node, "sum_zero", 0);
+  e.sum_low = static_cast<float>(byte_attr(node, "sum_low", 0) - sum_zero);
+  e.sum_high = static_cast<float>(byte_attr(node, "sum_high", 255) - sum_zero);
+  if (e.low > e.high || e.inner_low > e.inner_high || e.sum_low > e.sum_high)
+    fail(Fault::kModel, "low above high");
   // Below 1 no sum leaves int32.
   const auto is_small = [](float scale) { return std::fabs(scale) < 0.99f; };
-  e.is_plain =
-      !e.slope && e.inner_scale == 0 && std::all_of(scale_.begin(), scale_.end(), is_small);
+  const bool scales_once = e.inner_scale == 0 && e.sum_scale == 0 && !e.slope;
+  e.is_plain = scales_once && std::all_of(scale_.begin(), scale_.end(), is_small);
   add_residual(node);
-  if (is_float_ && (e.slope || e.residual_stride || e.inner_scale != 0))
+  if (is_float_ && (e.residual_stride || !scales_once))
     fail(Fault::kUnsupported, "more than a scale for float32");
   e.is_plain = e.is_plain && !is_float_;
 }

@@ -17,10 +17,12 @@ enum ConvInt8Input {
 
 // Convolution of bytes into bytes, the same bits on every instruction set: sums of
 // (x - x_zero) * w in int32, then as EpilogueInt8 says. Beyond the borders x is x_zero. y may be
-// float32 instead, where there is no residual, slope or inner scale.
+// float32 instead, where there is no residual, no slope and one scale.
 // Attributes, besides the window's and group: x_zero, y_zero, low = 0, high = 255; z_scale, z_zero
 // of the residual, z_scale by 1 / y's scale; inner_scale = 0 (none), inner_zero, inner_low = 0,
-// inner_high = 255, for a convolution whose own bytes are added: there `scale` leads to these.
+// inner_high = 255, for a convolution whose own bytes are added: there `scale` leads to these;
+// sum_scale = 0 and the like of the bytes of the sum with the residual, to which the scales before
+// then lead.
 class ConvInt8 : public Step {
  public:
   // offset: what the kernel takes off each byte of x, a border's included.

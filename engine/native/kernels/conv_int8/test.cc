@@ -15,7 +15,8 @@ constexpr uint8_t kUntouched = 77;
 
 struct Int8Case : ConvCase {
   int64_t x_zero, y_zero, low, high, z_zero, inner_zero, inner_low, inner_high;
-  float z_scale, inner_scale;
+  int64_t sum_zero, sum_low, sum_high;
+  float z_scale, inner_scale, sum_scale;
   bool slope, is_float;
 };
 
@@ -88,6 +89,8 @@ uint8_t expect(const Int8Case& c, const Values& v, size_t i) {
     const uint8_t z = v.z[i / c.out() * c.residual_channels + m];
     y = rounded(y + rounded(static_cast<float>(z - c.z_zero) * c.z_scale));
   }
+  if (c.sum_scale != 0.f)
+    y = rounded(std::nearbyint(clip(y, c.sum_low, c.sum_high, c.sum_zero)) * c.sum_scale);
   if (c.slope && y <= 0) y = rounded(y * v.slope[m]);
   return static_cast<uint8_t>(std::nearbyint(clip(y, c.low, c.high, c.y_zero)) +
                               static_cast<float>(c.y_zero));
@@ -136,6 +139,12 @@ void check(const char* isa_name, uint32_t isa, const Int8Case& c, Random& random
         .attr("inner_zero", c.inner_zero)
         .attr("inner_low", c.inner_low)
         .attr("inner_high", c.inner_high);
+  }
+  if (c.sum_scale != 0.f) {
+    step.attr("sum_scale", static_cast<double>(c.sum_scale))
+        .attr("sum_zero", c.sum_zero)
+        .attr("sum_low", c.sum_low)
+        .attr("sum_high", c.sum_high);
   }
   if (c.is_float) return check_floats(isa_name, c, v, step, isa);
   Bytes expected(count);
@@ -194,7 +203,11 @@ void check(const char* isa_name, uint32_t isa) {
         if (i % 4 == 1) c.inner_low = any(), c.inner_high = std::max(c.inner_low, any());
       }
     }
-    c.slope = i % 7 == 2;
+    c.slope = i % 7 == 2 || i % 6 == 1;
+    if (i % 6 == 1) {
+      c.sum_scale = 0.9f + random.next() * 0.5f, c.sum_zero = any(), c.sum_high = 255;
+      if (i % 4 == 1) c.sum_low = any(), c.sum_high = std::max(c.sum_low, any());
+    }
     c.is_float = !c.slope && !c.residual_channels && i % 11 < 3;
     check(isa_name, isa, c, random);
   }

@@ -1,0 +1,108 @@
+"""What stands behind a convolution of integers, rounded by itself, is part of it."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from palmkit.engine.ir import Attr, Graph, Node
+from palmkit.engine.passes.integer_layers import bounded, slope_of
+from palmkit.engine.passes.levels import dequantized, written
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite, with_attrs
+
+
+def integer_residuals(graph: Graph) -> Graph:
+    """quantized_add of a quantized_conv that nobody else reads is part of it.
+
+    Of two convolutions the later one takes the other in: it runs when the other is ready. Channels
+    that a pad gave to what is added add nothing.
+    """
+    graph = rewrite(graph, _residual, ("quantized_add",))
+    return rewrite(graph, _narrower, ("quantized_conv",))
+
+
+def integer_slopes(graph: Graph) -> Graph:
+    """prelu and leaky_relu of a quantized_conv's integers are part of it, if nobody else reads."""
+    return rewrite(graph, _bent, ("quantize_linear",))
+
+
+def _as_own(layer: Node, kind: str) -> dict[str, Attr]:
+    """The range of a quantized_conv's output as that of its inner rounding, or its sum's."""
+    return {
+        f"{kind}_zero_point": layer.attrs.get("y_zero_point", 0),
+        f"{kind}_low": layer.attrs.get("low", 0),
+        f"{kind}_high": layer.attrs.get("high", 255),
+    }
+
+
+def _residual(draft: Draft, node: Node) -> Change:
+    a, b = node.inputs
+    sides = (("a", a, "b", b), ("b", b, "a", a))
+    for own, x, other, z in sides if draft.place(a) > draft.place(b) else sides[::-1]:
+        layer = draft.sole_producer(x, "quantized_conv")
+        if layer is None or len(layer.inputs) > 4:
+            continue
+        if draft.dims(x) != draft.dims(z) or draft.constant(z) is not None:
+            continue
+        added = node.attrs
+        attrs = {**layer.attrs, **_as_own(layer, "inner")}
+        attrs |= {"y_zero_point": added["y_zero_point"], "low": added.get("low", 0)}
+        attrs["high"] = added.get("high", 255)
+        attrs["inner_scale"] = added[f"{own}_scale"]
+        attrs["z_scale"] = added[f"{other}_scale"]
+        attrs["z_zero_point"] = added[f"{other}_zero_point"]
+        inputs = (*layer.inputs, *[""] * (4 - len(layer.inputs)), z)
+        return [replace(layer, inputs=inputs, outputs=node.outputs, attrs=attrs)]
+    return None
+
+
+def _narrower(draft: Draft, node: Node) -> Change:
+    pad = draft.producer(input_at(node, 4)) if input_at(node, 4) else None
+    if pad is None or pad.op != "pad" or pad.attrs.get("mode", "constant") != "constant":
+        return None
+    amounts, fill = draft.constant(input_at(pad, 1)), draft.constant(input_at(pad, 2))
+    if amounts is None or fill is None or input_at(pad, 3):
+        return None
+    behind_channels = amounts.size // 2 + 1
+    elsewhere = np.delete(amounts, behind_channels)
+    if elsewhere.any() or amounts[behind_channels] < 0:
+        return None
+    if int(fill.reshape(-1)[0]) != node.attrs.get("z_zero_point", 0):
+        return None
+    return [replace(node, inputs=(*node.inputs[:4], pad.inputs[0], *node.inputs[5:]))]
+
+
+def _bent(draft: Draft, node: Node) -> Change:
+    y, found = written(draft, node), bounded(draft, node.inputs[0])
+    if y is None or found is None or found.node.op not in ("prelu", "leaky_relu"):
+        return None
+    x = dequantized(draft, found.node.inputs[0])
+    layer = None if x is None else draft.sole_producer(x.name, "quantized_conv")
+    if x is None or layer is None or draft.reads(found.node.inputs[0]) != 1:
+        return None
+    if len(layer.inputs) > 5 or layer.attrs.get("output_dtype", "uint8") != "uint8":
+        return None
+    weights = draft.constant(layer.inputs[1])
+    if weights is None or not len(weights):
+        return None
+    if found.node.op == "prelu":
+        slope = slope_of(draft, found.node.inputs[1], len(weights), weights.ndim)
+    else:
+        alpha: object = found.node.attrs.get("alpha", 0.01)
+        assert isinstance(alpha, int | float)
+        slope = np.full(len(weights), alpha, np.float32)
+    if slope is None:
+        return None
+    low, high = y.bounds(found.least, found.most)
+    layer = with_attrs(
+        layer,
+        **_as_own(layer, "sum"),
+        sum_scale=float(x.scale / y.scale),
+        y_zero_point=y.zero_point,
+        low=low,
+        high=high,
+    )
+    name = draft.new_constant(f"{node.outputs[0]}/slope", slope)
+    inputs = (*layer.inputs, *[""] * (5 - len(layer.inputs)), name)
+    return [replace(layer, inputs=inputs, outputs=node.outputs)]
