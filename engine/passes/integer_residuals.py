@@ -83,7 +83,7 @@ def _bent(draft: Draft, node: Node) -> Change:
         return None
     if len(layer.inputs) > 5 or layer.attrs.get("output_dtype", "uint8") != "uint8":
         return None
-    weights = draft.constant(layer.inputs[1])
+    weights = draft.constant(input_at(layer, 1))
     if weights is None or not len(weights):
         return None
     if found.node.op == "prelu":
