@@ -11,6 +11,8 @@ namespace {
 
 // Larger ones would leave int32 on the way.
 constexpr size_t kMostProducts = 1 << 16;
+// Beyond it numbers leave int32; that sums wrap round makes none larger.
+constexpr double kMostSum = 2147480000;
 // No scale of bytes comes near; without it a float could overflow.
 constexpr float kMostScale = 1e9f;
 
@@ -66,8 +68,12 @@ ConvInt8::ConvInt8(const Node& node, const ConvShape& shape, int32_t offset) : s
     std::copy_n(static_cast<const int32_t*>(constant_of(bias, channels)), channels, bias_.data());
   }
   const int8_t* w = weights(node);
+  std::vector<double> largest;  // sums
   for (size_t m = 0; m < channels; ++m, w += depth) {
     const int32_t sum = std::accumulate(w, w + depth, 0);
+    const int32_t size =
+        std::accumulate(w, w + depth, 0, [](int32_t a, int32_t b) { return a + std::abs(b); });
+    largest.push_back(255. * size + std::fabs(static_cast<double>(bias_[m])));
     bias_[m] =
         static_cast<int32_t>(static_cast<uint32_t>(bias_[m]) -
                              static_cast<uint32_t>(sum) * static_cast<uint32_t>(x_zero - offset));
@@ -92,10 +98,10 @@ ConvInt8::ConvInt8(const Node& node, const ConvShape& shape, int32_t offset) : s
   e.sum_high = static_cast<float>(byte_attr(node, "sum_high", 255) - sum_zero);
   if (e.low > e.high || e.inner_low > e.inner_high || e.sum_low > e.sum_high)
     fail(Fault::kModel, "low above high");
-  // Below 1 no sum leaves int32.
-  const auto is_small = [](float scale) { return std::fabs(scale) < 0.99f; };
   const bool scales_once = e.inner_scale == 0 && e.sum_scale == 0 && !e.slope;
-  e.is_plain = scales_once && std::all_of(scale_.begin(), scale_.end(), is_small);
+  e.is_plain = scales_once;
+  for (size_t m = 0; m < channels; ++m)
+    e.is_plain = e.is_plain && largest[m] * std::fabs(scale_[m]) < kMostSum;
   add_residual(node);
   if (is_float_ && (e.residual_stride || !scales_once))
     fail(Fault::kUnsupported, "more than a scale for float32");

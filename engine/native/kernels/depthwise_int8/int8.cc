@@ -64,8 +64,9 @@ __attribute__((noinline)) void order(const typename Channels<N>::Sums* sums, int
 __attribute__((noinline)) void finish_pixel(const DepthwiseInt8& d, size_t x, size_t first,
                                             size_t count, const int32_t* sums) {
   const EpilogueInt8& e = d.epilogue;
-  finish(e, sums, count, first, e.residual ? e.residual + x * e.residual_stride + first : nullptr,
-         d.y + (x * d.window.channels + first));
+  finish(e, sums, 0, 1, count, first,
+         e.residual ? e.residual + x * e.residual_stride + first : nullptr,
+         d.y + (x * d.window.channels + first), 0);
 }
 
 // The sums of one pixel to bytes; `count` of them are channels.

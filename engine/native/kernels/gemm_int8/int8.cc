@@ -55,11 +55,9 @@ __attribute__((noinline)) void finish_rows(const GemmInt8& g, size_t row, size_t
                                            size_t column, size_t columns, const int32_t* sums,
                                            size_t stride) {
   const EpilogueInt8& e = g.epilogue;
-  for (size_t i = 0; i < rows; ++i, sums += stride) {
-    finish(e, sums, columns, column,
-           e.residual ? e.residual + (row + i) * e.residual_stride + column : nullptr,
-           g.c + ((row + i) * g.ldc + column));
-  }
+  finish(e, sums, stride, rows, columns, column,
+         e.residual ? e.residual + row * e.residual_stride + column : nullptr,
+         g.c + (row * g.ldc + column), g.ldc);
 }
 
 [[maybe_unused]] __attribute__((noinline)) void copy_rows(const uint8_t* from, size_t stride,

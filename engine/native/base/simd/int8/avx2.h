@@ -27,6 +27,14 @@ inline void store_bytes(F32 x, int32_t zero, uint8_t* p) {
   _mm_storel_epi64(reinterpret_cast<__m128i*>(p), _mm_packus_epi16(words, words));
 }
 
+}  // namespace
+}  // namespace palm
+
+#include "base/simd/int8/parts.h"
+
+namespace palm {
+namespace {
+
 constexpr size_t kQuadRegisters = 3;
 constexpr size_t kMaxVectors = 2;
 constexpr int32_t kOffset = 0;

@@ -22,14 +22,15 @@ struct S32Half {
 
 inline F32 to_float(S32 a) { return {_mm512_cvtepi32_ps(a.v)}; }
 
-inline F32 load_bytes(const uint8_t* p) {
-  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(p));
+inline F32 load_bytes(const uint8_t* p, size_t n, uint8_t other) {
+  const __m128i all = _mm_set1_epi8(static_cast<char>(other));
+  const __m128i bytes = _mm_mask_loadu_epi8(all, F32::mask(n), p);
   return {_mm512_cvtepi32_ps(_mm512_cvtepu8_epi32(bytes))};
 }
 
-inline void store_bytes(F32 x, int32_t zero, uint8_t* p) {
+inline void store_bytes(F32 x, int32_t zero, uint8_t* p, size_t n) {
   const __m512i y = _mm512_add_epi32(_mm512_cvtps_epi32(x.v), _mm512_set1_epi32(zero));
-  _mm_storeu_si128(reinterpret_cast<__m128i*>(p), _mm512_cvtepi32_epi8(y));
+  _mm_mask_storeu_epi8(p, F32::mask(n), _mm512_cvtepi32_epi8(y));
 }
 
 constexpr size_t kQuadRegisters = 1;

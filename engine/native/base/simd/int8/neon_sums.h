@@ -29,6 +29,14 @@ inline void store_bytes(F32 x, int32_t zero, uint8_t* p) {
   __builtin_memcpy(p, &four, sizeof four);
 }
 
+}  // namespace
+}  // namespace palm
+
+#include "base/simd/int8/parts.h"
+
+namespace palm {
+namespace {
+
 template <class S>
 struct Quads;
 

@@ -24,6 +24,14 @@ inline void store_bytes(F32 x, int32_t zero, uint8_t* p) {
     p[i] = static_cast<uint8_t>(static_cast<int32_t>(__builtin_nearbyintf(x.v[i])) + zero);
 }
 
+}  // namespace
+}  // namespace palm
+
+#include "base/simd/int8/parts.h"
+
+namespace palm {
+namespace {
+
 constexpr size_t kQuadRegisters = 11;  // four rows are enough
 constexpr size_t kMaxVectors = 1;
 constexpr int32_t kOffset = 0;
