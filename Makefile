@@ -8,7 +8,7 @@ ARGS ?=
 
 VENV := .venv/bin/python
 PIP := $(VENV) -m pip --disable-pip-version-check
-SOURCES := $(shell find kits engine models assets delivery -type f -not -path '*/__pycache__/*' \
+SOURCES := $(shell find kits engine models assets delivery demos -type f -not -path '*/__pycache__/*' \
 	-not -name '* *' -not -name '*.so')
 NATIVE := $(filter engine/native/%,$(SOURCES))
 # Once the development install is there it serves all.
@@ -16,13 +16,16 @@ INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test lint bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
+.PHONY: help demo demo-app test lint bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## find the faces in a real photograph: picture, JSON and time in build/demo
 	$(VENV) demos/face_photo.py -o build/demo $(ARGS)
+
+demo-app: $(INSTALLED) ## everything in a window: camera or sample; ARGS='--page try_on'
+	.venv/bin/palmkit-demo $(ARGS)
 
 test: .venv/.dev ## the whole test suite; ARGS='-k face' runs a part
 	$(VENV) -m pytest $(ARGS)

@@ -1,0 +1,1 @@
+"""Demos of the kits: small ones, a file each, and an application that shows everything."""

@@ -1,0 +1,54 @@
+"""The demo application: a window with a page for each kit. `palmkit-demo`, or `make demo-app`."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+PAGES = ("face", "portrait", "gesture", "try_on", "feed", "benchmark", "updates")
+NEEDED = 'palmkit-demo needs the extra [demos]: pip install "palmkit[demos]"'
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line."""
+    made = argparse.ArgumentParser(
+        prog="palmkit-demo", description="Everything PalmKit does, in one window."
+    )
+    made.add_argument(
+        "--source",
+        help="sample, drawing, the number of a camera, or a file (first camera or sample)",
+    )
+    made.add_argument("--page", choices=PAGES, help="the page to begin with (the last one)")
+    made.add_argument("--theme", choices=("system", "dark", "light"), help="(the last one)")
+    made.add_argument("--repository", metavar="URL", help="of models, such as a palmkit serve")
+    made.add_argument("--root", metavar="FILE", help="the repository's root.json")
+    made.add_argument("--frames", type=int, metavar="N", help="end after N frames")
+    made.add_argument("--headless", action="store_true", help="without a screen")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the application; returns the exit status."""
+    options = parser().parse_args(arguments)
+    if options.headless:
+        os.environ["QT_QPA_PLATFORM"] = "offscreen"
+    elif not has_screen():
+        print("palmkit-demo needs a screen (or --headless --frames N)", file=sys.stderr)
+        return 1
+    try:
+        from palmkit.demos.app.application import run
+    except ImportError as error:
+        is_missing = isinstance(error, ModuleNotFoundError)
+        print(NEEDED if is_missing else f"Qt cannot be loaded: {error}", file=sys.stderr)
+        return 1
+    return run(options)
+
+
+def has_screen() -> bool:
+    """Whether a window can be opened; without one Qt would end the process."""
+    if not sys.platform.startswith("linux"):
+        return True
+    known = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
+    return any(os.environ.get(name) for name in known)

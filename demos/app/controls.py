@@ -1,0 +1,274 @@
+"""The controls of the panels: each with its label, its tooltip and what screen readers say."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+
+from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import (
+    QAbstractButton,
+    QButtonGroup,
+    QCheckBox,
+    QComboBox,
+    QFrame,
+    QGridLayout,
+    QHBoxLayout,
+    QLabel,
+    QScrollArea,
+    QSlider,
+    QVBoxLayout,
+    QWidget,
+)
+
+GAP, MARGIN = 10, 18
+SWATCH = 30
+
+
+def label(text: str, role: str = "", wraps: bool = False) -> QLabel:
+    """A text; role: "title", "section", "hint", "value", "big" or "pill"."""
+    made = QLabel(text)
+    made.setTextFormat(Qt.TextFormat.PlainText)
+    made.setWordWrap(wraps)
+    if role:
+        made.setProperty("role", role)
+    return made
+
+
+class Panel(QWidget):
+    """Controls below one another, which scroll where there is no room."""
+
+    def __init__(self, title: str, hint: str) -> None:
+        """title, hint: at its top."""
+        super().__init__()
+        inner = QWidget()
+        self.column = QVBoxLayout(inner)
+        self.column.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
+        self.column.setSpacing(GAP)
+        self.column.addWidget(label(title, "title"))
+        self.column.addWidget(label(hint, "hint", wraps=True))
+        self.column.addStretch(1)
+        area = QScrollArea()
+        area.setWidgetResizable(True)
+        area.setFrameShape(QFrame.Shape.NoFrame)
+        area.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        area.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        area.setWidget(inner)
+        outer = QVBoxLayout(self)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.addWidget(area)
+
+    def add(self, widget: QWidget) -> None:
+        """Put a control below the others."""
+        self.column.insertWidget(self.column.count() - 1, widget)
+
+    def section(self, text: str) -> None:
+        """Put a heading below the others."""
+        self.column.insertSpacing(self.column.count() - 1, 6)
+        self.add(label(text, "section"))
+
+
+class Slider(QWidget):
+    """A number chosen on a line. changed: the number."""
+
+    changed = Signal(float)
+
+    def __init__(
+        self,
+        text: str,
+        value: float,
+        low: float = 0.0,
+        high: float = 1.0,
+        step: float = 0.01,
+        show: Callable[[float], str] | None = None,
+        tip: str = "",
+    ) -> None:
+        """show: writes the number; percents where left out."""
+        super().__init__()
+        self._low, self._step = low, step
+        self._show = show or (lambda number: f"{100 * number:.0f} %")
+        name = label(text)
+        self._value = label("", "value")
+        self._line = QSlider(Qt.Orientation.Horizontal)
+        self._line.setRange(0, round((high - low) / step))
+        self._line.setPageStep(max(1, self._line.maximum() // 10))
+        self._line.setAccessibleName(text)
+        self._line.setAccessibleDescription(tip)
+        self.setToolTip(tip)
+        name.setBuddy(self._line)
+        self.setFocusProxy(self._line)
+        top = QHBoxLayout()
+        top.addWidget(name)
+        top.addStretch(1)
+        top.addWidget(self._value)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addLayout(top)
+        column.addWidget(self._line)
+        self._line.valueChanged.connect(self._moved)
+        self.set_value(value)
+        self._write()
+
+    @property
+    def value(self) -> float:
+        """The number."""
+        return self._low + self._line.value() * self._step
+
+    def set_value(self, value: float) -> None:
+        """Move it; `changed` follows only if it moved."""
+        self._line.setValue(round((value - self._low) / self._step))
+
+    def _moved(self) -> None:
+        self._write()
+        self.changed.emit(self.value)
+
+    def _write(self) -> None:
+        text = self._show(self.value)
+        self._value.setText(text)
+        self._line.setToolTip(f"{self._line.accessibleName()}: {text}")
+
+
+def check(text: str, is_on: bool, act: Callable[[bool], None], tip: str = "") -> QCheckBox:
+    """A box to tick; act: called with each change."""
+    made = QCheckBox(text)
+    made.setChecked(is_on)
+    made.setToolTip(tip)
+    made.setAccessibleDescription(tip)
+    made.toggled.connect(act)
+    return made
+
+
+def choice(
+    text: str, options: Mapping[str, str], chosen: str, act: Callable[[str], None], tip: str = ""
+) -> tuple[QWidget, QComboBox]:
+    """One of some options, by value their texts; act: called with the value chosen."""
+    box = QComboBox()
+    for value, words in options.items():
+        box.addItem(words, value)
+    box.setCurrentIndex(max(box.findData(chosen), 0))
+    box.setAccessibleName(text)
+    box.setAccessibleDescription(tip)
+    box.setToolTip(tip)
+    box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+    box.currentIndexChanged.connect(lambda _index: act(str(box.currentData())))
+    name = label(text)
+    name.setBuddy(box)
+    whole = QWidget()
+    column = QVBoxLayout(whole)
+    column.setContentsMargins(0, 0, 0, 0)
+    column.setSpacing(4)
+    column.addWidget(name)
+    column.addWidget(box)
+    whole.setFocusProxy(box)
+    return whole, box
+
+
+class Swatch(QAbstractButton):
+    """A round button of a colour; no colour: "none"."""
+
+    def __init__(self, name: str, colour: str | None, finish: str = "") -> None:
+        """name: in words, of the shade."""
+        super().__init__()
+        words = name if not finish else f"{name}, {finish}"
+        self.colour = colour
+        self.setCheckable(True)
+        self.setToolTip(words)
+        self.setAccessibleName(words)
+        self.setFixedSize(SWATCH + 6, SWATCH + 6)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+
+    def sizeHint(self) -> QSize:
+        """Large enough to hit."""
+        return QSize(SWATCH + 6, SWATCH + 6)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the disc, and a ring where it is chosen or has the focus."""
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        colours = self.palette()
+        accent, soft = colours.highlight().color(), colours.mid().color()
+        middle = self.rect().toRectF().center()
+        radius = SWATCH / 2 - 2.5
+        if self.colour is None:
+            painter.setPen(QPen(soft, 1.5))
+            painter.drawEllipse(middle, radius, radius)
+            offset = radius * 0.7
+            painter.drawLine(
+                int(middle.x() - offset),
+                int(middle.y() + offset),
+                int(middle.x() + offset),
+                int(middle.y() - offset),
+            )
+        else:
+            edge = QColor(self.colour)
+            painter.setPen(QPen(edge.darker(135) if self.underMouse() else soft, 1))
+            painter.setBrush(edge)
+            painter.drawEllipse(middle, radius, radius)
+        painter.setBrush(Qt.BrushStyle.NoBrush)
+        if self.isChecked():
+            painter.setPen(QPen(accent, 2.2))
+            painter.drawEllipse(middle, radius + 3, radius + 3)
+        if self.hasFocus():
+            painter.setPen(QPen(colours.text().color(), 1.4, Qt.PenStyle.DotLine))
+            painter.drawEllipse(middle, radius + 5, radius + 5)
+
+    def enterEvent(self, event: object) -> None:
+        """Show that it can be pressed."""
+        self.update()
+
+    def leaveEvent(self, event: object) -> None:
+        """As before."""
+        self.update()
+
+
+class Swatches(QWidget):
+    """Shades of which one, or none, is chosen. chosen: its name, "" for none."""
+
+    chosen = Signal(str)
+
+    def __init__(self, text: str, shades: Mapping[str, tuple[str, str]], columns: int = 7) -> None:
+        """shades: by name the colour and the finish. text: what is chosen, for screen readers."""
+        super().__init__()
+        self.setAccessibleName(text)
+        self._group = QButtonGroup(self)
+        self._names: list[str] = ["", *shades]
+        grid = QGridLayout(self)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setSpacing(3)
+        for index, name in enumerate(self._names):
+            colour, finish = shades[name] if name else (None, "")
+            swatch = Swatch(spoken(name) if name else f"no {text}", colour, finish)
+            swatch.setObjectName(f"swatch_{name or 'none'}")
+            self._group.addButton(swatch, index)
+            grid.addWidget(swatch, index // columns, index % columns)
+        grid.setColumnStretch(columns, 1)
+        self._group.button(0).setChecked(True)
+        self._group.idClicked.connect(lambda index: self.chosen.emit(self._names[index]))
+
+    def select(self, name: str | None) -> None:
+        """Mark a shade as chosen, without saying so; None: a colour that is none of them."""
+        if name is not None and name in self._names:
+            self._group.button(self._names.index(name)).setChecked(True)
+            return
+        self._group.setExclusive(False)
+        for button in self._group.buttons():
+            button.setChecked(False)
+        self._group.setExclusive(True)
+
+
+def row(widgets: Sequence[QWidget]) -> QWidget:
+    """Widgets beside one another, of the same width."""
+    whole = QWidget()
+    line = QHBoxLayout(whole)
+    line.setContentsMargins(0, 0, 0, 0)
+    line.setSpacing(8)
+    for widget in widgets:
+        line.addWidget(widget, 1)
+    return whole
+
+
+def spoken(name: str) -> str:
+    """The name of a shade or look in words."""
+    return name.replace("_", " ")

@@ -1,0 +1,308 @@
+"""The live picture with its tools: source, pause, comparison, saving."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QSize, Qt, QTimer, Signal
+from PySide6.QtGui import QKeySequence, QShortcut
+from PySide6.QtWidgets import (
+    QFileDialog,
+    QFrame,
+    QHBoxLayout,
+    QMenu,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from palmkit.demos.app.controls import label
+from palmkit.demos.app.icons import icon
+from palmkit.demos.app.page import Context, LivePage
+from palmkit.demos.app.saving import Saving
+from palmkit.demos.app.source import (
+    Camera,
+    Picture,
+    Sample,
+    Source,
+    SourceError,
+    cameras,
+    file_source,
+    read_source,
+)
+from palmkit.demos.app.theme import Theme
+from palmkit.demos.app.view import View
+from palmkit.demos.app.worker import Shown, Worker
+from palmkit.kits.image import SUFFIXES as PICTURE_SUFFIXES
+from palmkit.kits.image import Image
+from palmkit.kits.video import SUFFIXES as VIDEO_SUFFIXES
+
+# The frame rate is of the frames of so long.
+RATE_S = 1.0
+
+
+class Live(QWidget):
+    """What the pages that work on frames share.
+
+    shown: a frame (Shown). source_changed: its title. rate_changed: frames shown in a second.
+    """
+
+    shown = Signal(object)
+    source_changed = Signal(str)
+    rate_changed = Signal(float)
+
+    def __init__(self, context: Context, theme: Theme) -> None:
+        """Nothing is read yet."""
+        super().__init__()
+        self._context = context
+        self._theme = theme
+        self.worker = Worker()
+        self.view = View(theme)
+        self.saving = Saving(context)
+        self._page: LivePage | None = None
+        self._source: Source = Sample()
+        self._is_chosen = False
+        self._last: Shown | None = None
+        self._times: list[float] = []
+        self._build()
+        self.worker.ready.connect(self._take, Qt.ConnectionType.QueuedConnection)
+        self.worker.failed.connect(lambda text: context.say(text, "error"))
+        self.worker.broken.connect(self._replace)
+        self.worker.opened.connect(self._opened)
+        self.saving.recording.connect(self._show_recording)
+        context.refresh.connect(self.worker.refresh)
+        context.pause_live.connect(self._hold)
+        theme.changed.connect(self._dress)
+        self._ticks = QTimer(self)
+        self._ticks.setInterval(500)
+        self._ticks.timeout.connect(self._tick)
+        self._ticks.start()
+        self._dress()
+
+    def _build(self) -> None:
+        self.source_button = self._button("source", "Source", "camera", "Choose what is shown", "O")
+        self.source_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self.source_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        self.menu = QMenu(self.source_button)
+        self.menu.aboutToShow.connect(self._fill_menu)
+        self.source_button.setMenu(self.menu)
+        self.pause_button = self._button("pause", "Pause", "pause", "Hold the frame", "Space")
+        self.pause_button.setCheckable(True)
+        self.pause_button.toggled.connect(self._pause)
+        self.compare_button = self._button(
+            "compare", "Before and after", "compare", "Compare with the frame before", "B"
+        )
+        self.compare_button.setCheckable(True)
+        self.compare_button.toggled.connect(self._compare)
+        self.save_button = self._button("save", "Save picture", "save", "Save the picture", "S")
+        self.save_button.clicked.connect(self._save)
+        self.record_button = self._button(
+            "record", "Record clip", "record", "Record a clip, or end it", "R"
+        )
+        self.record_button.setCheckable(True)
+        self.record_button.clicked.connect(self._record)
+        self.summary = label("", "hint")
+        self.summary.setObjectName("summary")
+        self.summary.setMinimumWidth(1)
+        bar = QFrame()
+        bar.setObjectName("bar")
+        line = QHBoxLayout(bar)
+        line.setContentsMargins(14, 8, 14, 9)
+        line.setSpacing(8)
+        line.addWidget(self.source_button)
+        line.addWidget(self.pause_button)
+        line.addWidget(self.compare_button)
+        line.addSpacing(6)
+        line.addWidget(self.summary, 1)
+        line.addWidget(self.save_button)
+        line.addWidget(self.record_button)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        column.addWidget(bar)
+        column.addWidget(self.view, 1)
+
+    def _button(self, name: str, text: str, sign: str, tip: str, key: str) -> QToolButton:
+        made = QToolButton()
+        made.setObjectName(name)
+        made.setText(text)
+        made.setIconSize(QSize(20, 20))
+        made.setToolTip(f"{tip} ({key})")
+        made.setAccessibleName(text)
+        made.setAccessibleDescription(tip)
+        made.setProperty("sign", sign)
+        made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        shortcut = QShortcut(QKeySequence(key), self)
+        shortcut.setContext(Qt.ShortcutContext.WindowShortcut)
+        shortcut.activated.connect(made.click if name != "source" else made.showMenu)
+        return made
+
+    def start(self, wanted: str | None) -> None:
+        """Read the source that is named, or the first camera, or the sample.
+
+        wanted: as for read_source; None: not said.
+        """
+        if wanted is None:
+            found = cameras()
+            return self.open(Camera(found[0]) if found else self._sample(), by_user=False)
+        try:
+            self.open(read_source(wanted))
+        except SourceError as error:
+            self._replace(None, error)
+
+    def open(self, source: Source, by_user: bool = True) -> None:
+        """Read another source. by_user: it stays when another page has another sample."""
+        self._source, self._is_chosen = source, by_user
+        self._last = None
+        self.pause_button.setChecked(False)
+        self.source_button.setText(source.title)
+        self.source_changed.emit(source.title)
+        self._dress()
+        self.worker.open(source)
+
+    def show_page(self, page: LivePage | None) -> None:
+        """Work for a page; None: for none."""
+        self._page, self._last = page, None
+        self.summary.clear()
+        self.view.show_pictures(None, None)
+        self.compare_button.setEnabled(page is not None and page.has_before)
+        self.compare_button.setChecked(False)
+        self.worker.show(page)
+        if page is not None and isinstance(self._source, Sample) and not self._is_chosen:
+            wanted = self._sample()
+            if wanted != self._source:
+                self.open(wanted, by_user=False)
+
+    def stop(self) -> None:
+        """End the threads."""
+        self._ticks.stop()
+        self.saving.stop()
+        self.worker.stop()
+
+    @property
+    def source(self) -> Source:
+        """What is read."""
+        return self._source
+
+    def _sample(self) -> Sample:
+        return Sample() if self._page is None else Sample(self._page.sample)
+
+    def _opened(self, source: Source) -> None:
+        if source == self._source:
+            self.view.empty_text = "Waiting for the first frame"
+
+    def _replace(self, source: Source | None, error: SourceError) -> None:
+        """The source has no frames (any more): say so, and show the sample."""
+        if source is not None and source != self._source:
+            return
+        if isinstance(source, Sample):
+            self._context.say(f"the sample cannot be shown: {error}", "error")
+            return
+        again = None
+        if isinstance(source, Camera):
+            again = ("Try again", partial(self.open, source))
+        if not self._is_chosen and error.problem in ("missing", "in use") and source is not None:
+            self._context.say(f"{error}; this is the sample", "info", again)
+        else:
+            self._context.say(f"{error}; showing the sample instead", "warning", again)
+        self.open(self._sample(), by_user=False)
+
+    def _take(self) -> None:
+        shown = self.worker.take()
+        if shown is None or shown.page is not self._page:
+            return
+        self._last = shown
+        outcome = shown.outcome
+        self.view.show_pictures(outcome.picture, outcome.before if shown.page.has_before else None)
+        self.summary.setText(outcome.summary)
+        self.saving.add(outcome.picture, shown.shot.timestamp_ms)
+        shown.page.show_outcome(outcome)
+        self._times.append(time.perf_counter())
+        self.shown.emit(shown)
+
+    def _tick(self) -> None:
+        now = time.perf_counter()
+        self._times = [at for at in self._times if now - at < RATE_S]
+        self.rate_changed.emit(0.0 if self.worker.is_paused else len(self._times) / RATE_S)
+
+    def _pause(self, is_on: bool) -> None:
+        self.worker.pause(is_on)
+        self._dress()
+
+    def _hold(self, is_on: bool) -> None:
+        """Something else needs the machine."""
+        self.worker.pause(is_on or self.pause_button.isChecked())
+
+    def _compare(self, is_on: bool) -> None:
+        self.view.compare(is_on)
+
+    def _save(self) -> None:
+        picture = self.shown_picture()
+        if picture is not None:
+            self.saving.save_picture(self, picture)
+
+    def shown_picture(self) -> Image | None:
+        """What is seen now, in the size of the frame."""
+        return None if self._last is None else self._last.outcome.picture
+
+    def _record(self) -> None:
+        self.saving.toggle_clip(self)
+
+    def _show_recording(self, is_on: bool) -> None:
+        self.record_button.setChecked(is_on)
+        self._dress()
+
+    def _fill_menu(self) -> None:
+        self.menu.clear()
+        colours = self._theme.colours
+
+        def add(sign: str, text: str, act: Callable[[], object]) -> None:
+            self.menu.addAction(icon(sign, colours.soft, colours.accent), text).triggered.connect(
+                lambda: act()
+            )
+
+        found = cameras()
+        for number in found:
+            add("camera", f"Camera {number}", partial(self.open, Camera(number)))
+        if not found:
+            self.menu.addAction("No camera found").setEnabled(False)
+        self.menu.addSeparator()
+        add("open", "Open a picture or video...", self._choose_file)
+        self.menu.addSeparator()
+        add("sample", "Sample", partial(self.open, Sample()))
+        add("sample", "Drawn sample", partial(self.open, Sample("drawing")))
+
+    def _choose_file(self) -> None:
+        suffixes = " ".join(f"*{each}" for each in sorted(PICTURE_SUFFIXES | VIDEO_SUFFIXES))
+        kept = str(self._context.settings.value("folder", str(Path.home())))
+        name, _ = QFileDialog.getOpenFileName(
+            self, "Open a picture or video", kept, f"Pictures and videos ({suffixes})"
+        )
+        if not name:
+            return
+        self._context.settings.setValue("folder", str(Path(name).parent))
+        try:
+            self.open(file_source(Path(name)))
+        except SourceError as error:
+            self._context.say(str(error), "error")
+
+    def _dress(self) -> None:
+        colours = self._theme.colours
+        paused = self.pause_button.isChecked()
+        self.pause_button.setProperty("sign", "play" if paused else "pause")
+        recording = self.record_button.isChecked()
+        self.record_button.setProperty("sign", "stop" if recording else "record")
+        kinds = {Camera: "camera", Picture: "picture", Sample: "sample"}
+        self.source_button.setProperty("sign", kinds.get(type(self._source), "video"))
+        for button in (
+            self.source_button,
+            self.pause_button,
+            self.compare_button,
+            self.save_button,
+            self.record_button,
+        ):
+            colour = colours.error if button is self.record_button else colours.text
+            button.setIcon(icon(str(button.property("sign")), colour, colours.accent))

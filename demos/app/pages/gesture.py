@@ -1,0 +1,22 @@
+"""The gesture page."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+from palmkit.demos.app.page import LivePage, Outcome
+from palmkit.demos.app.source import Shot
+
+
+class GesturePage(LivePage):
+    """To be built."""
+
+    name: ClassVar[str] = "gesture"
+    title: ClassVar[str] = "Gestures"
+    icon: ClassVar[str] = "gesture"
+    hint: ClassVar[str] = ""
+    models: ClassVar[tuple[str, ...]] = ()
+
+    def look(self, shot: Shot) -> Outcome:
+        """Show the frame."""
+        return Outcome(shot.image, shot.image, {})

@@ -1,0 +1,168 @@
+"""Pictures and clips are written in a thread of their own, whole or not at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+from queue import Empty, Full, Queue
+
+from PySide6.QtCore import QObject, QStandardPaths, Signal
+from PySide6.QtWidgets import QFileDialog, QWidget
+
+from palmkit.demos.app.page import Context
+from palmkit.engine.errors import PalmError
+from palmkit.kits import write_image
+from palmkit.kits.image import Image
+from palmkit.kits.video import VideoWriter
+
+# Frames that wait for the disk; more are left out of a clip.
+WAITING = 30
+FRAMES_PER_S = 30.0
+
+
+class Saving(QObject):
+    """Writes what is shown. recording: whether a clip is under way."""
+
+    recording = Signal(bool)
+    _done = Signal(str, str)
+
+    def __init__(self, context: Context) -> None:
+        """Nothing is under way."""
+        super().__init__()
+        self._context = context
+        self._clip: _Clip | None = None
+        self._threads: list[threading.Thread] = []
+        self._done.connect(lambda text, level: context.say(text, level))
+
+    def save_picture(self, parent: QWidget, picture: Image) -> None:
+        """Ask where, and write a picture."""
+        start = str(self._folder() / f"palmkit {time.strftime('%Y-%m-%d %H-%M-%S')}.png")
+        name, _ = QFileDialog.getSaveFileName(
+            parent, "Save the picture", start, "Pictures (*.png *.jpg *.webp)"
+        )
+        if name:
+            self.write_picture(Path(name), picture)
+
+    def write_picture(self, path: Path, picture: Image) -> None:
+        """Write a picture; without a suffix it is a PNG."""
+        if not path.suffix:
+            path = path.with_suffix(".png")
+        self._keep_folder(path)
+
+        def work() -> None:
+            try:
+                write_image(path, picture)
+            except (PalmError, OSError) as error:
+                self._done.emit(f"the picture cannot be saved: {error}", "error")
+            else:
+                self._done.emit(f"saved as {path}", "info")
+
+        self._run(work)
+
+    def toggle_clip(self, parent: QWidget) -> None:
+        """Ask where and begin a clip, or end the one under way."""
+        if self._clip is not None:
+            self.end_clip()
+            return
+        start = str(self._folder() / f"palmkit {time.strftime('%Y-%m-%d %H-%M-%S')}.mp4")
+        name, _ = QFileDialog.getSaveFileName(
+            parent, "Record a clip", start, "Videos (*.mp4 *.mkv *.avi)"
+        )
+        if name:
+            self.begin_clip(Path(name))
+        else:
+            self.recording.emit(False)
+
+    def begin_clip(self, path: Path) -> None:
+        """Write what is shown from now on."""
+        if not path.suffix:
+            path = path.with_suffix(".mp4")
+        self._keep_folder(path)
+        self._clip = _Clip(self, path)
+        self._run(self._clip.work)
+        self.recording.emit(True)
+
+    def end_clip(self) -> None:
+        """Finish the clip under way; the file is there when that is said."""
+        clip, self._clip = self._clip, None
+        if clip is not None:
+            clip.is_over.set()
+        self.recording.emit(False)
+
+    def add(self, picture: Image, timestamp_ms: float) -> None:
+        """A frame that is shown."""
+        if self._clip is not None:
+            self._clip.add(picture, timestamp_ms)
+
+    def stop(self) -> None:
+        """Finish what is under way, and wait for it."""
+        self.end_clip()
+        for thread in self._threads:
+            thread.join(10)
+
+    def tell(self, text: str, level: str) -> None:
+        """Say how it went; from any thread."""
+        self._done.emit(text, level)
+
+    def _run(self, work: object) -> None:
+        self._threads = [thread for thread in self._threads if thread.is_alive()]
+        thread = threading.Thread(target=work, name="palmkit demo saving")  # type: ignore[arg-type]
+        self._threads.append(thread)
+        thread.start()
+
+    def _folder(self) -> Path:
+        kept = str(self._context.settings.value("save_folder", ""))
+        if kept and Path(kept).is_dir():
+            return Path(kept)
+        location = QStandardPaths.StandardLocation.PicturesLocation
+        found = Path(QStandardPaths.writableLocation(location))
+        return found if found.is_dir() else Path.home()
+
+    def _keep_folder(self, path: Path) -> None:
+        self._context.settings.setValue("save_folder", str(path.parent))
+
+
+class _Clip:
+    def __init__(self, saving: Saving, path: Path) -> None:
+        self.path = path
+        self.is_over = threading.Event()
+        self._saving = saving
+        self._frames: Queue[tuple[Image, float]] = Queue(WAITING)
+
+    def add(self, picture: Image, timestamp_ms: float) -> None:
+        try:
+            self._frames.put_nowait((picture, time.perf_counter()))
+        except Full:
+            return
+
+    def work(self) -> None:
+        try:
+            count = self._write()
+        except (PalmError, OSError) as error:
+            self._saving.tell(f"the clip cannot be saved: {error}", "error")
+        else:
+            if count:
+                self._saving.tell(f"saved {count / FRAMES_PER_S:.1f} s as {self.path}", "info")
+            else:
+                self._saving.tell("nothing was shown meanwhile: no clip was saved", "warning")
+
+    def _write(self) -> int:
+        """Write frames at a steady rate, each as often as it was seen; how many were written."""
+        count, began = 0, 0.0
+        size: tuple[int, ...] = ()
+        with VideoWriter(self.path, FRAMES_PER_S) as writer:
+            while not (self.is_over.is_set() and self._frames.empty()):
+                try:
+                    picture, at = self._frames.get(timeout=0.1)
+                except Empty:
+                    continue
+                if count == 0:
+                    began, size = at, picture.shape
+                if picture.shape != size:
+                    continue
+                wanted = round((at - began) * FRAMES_PER_S) + 1
+                while count < max(wanted, 1):
+                    writer.write(picture)
+                    count += 1
+        return count

@@ -1,0 +1,91 @@
+"""The status bar: how fast it goes, what takes the time, which models run, what is shown."""
+
+from __future__ import annotations
+
+from PySide6.QtWidgets import QLabel, QStatusBar
+
+from palmkit.demos.app.catalogue import Catalogue
+from palmkit.demos.app.controls import label, spoken
+from palmkit.demos.app.page import LivePage, Page
+from palmkit.demos.app.worker import Shown
+
+# Of each new frame in the times that are shown, and how many frames pass before they are.
+SHARE, EVERY = 0.15, 8
+
+
+class Status(QStatusBar):
+    """Numbers for those who want to know; they change a few times a second only."""
+
+    def __init__(self, catalogue: Catalogue) -> None:
+        """Say nothing yet."""
+        super().__init__()
+        self._catalogue = catalogue
+        self._page: Page | None = None
+        self._stages: dict[str, float] = {}
+        self._releases: dict[str, str] = {}
+        self._count = 0
+        self.setSizeGripEnabled(False)
+        self._rate = _field("status_rate", "Frame rate", "Frames shown in a second")
+        self._times = _field("status_stages", "Time per stage", "Milliseconds a frame, by stage")
+        self._models = _field("status_models", "Models", "Models in use, and where they are from")
+        self._source = _field("status_source", "Source", "What is shown")
+        self._rate.setMinimumWidth(72)
+        self.addWidget(self._rate)
+        self.addWidget(self._times)
+        self.addWidget(self._models, 1)
+        self.addPermanentWidget(self._source)
+        catalogue.changed.connect(self._show_models)
+
+    def show_page(self, page: Page) -> None:
+        """Another page is shown."""
+        self._page, self._stages, self._releases, self._count = page, {}, {}, 0
+        for each in (self._rate, self._times, self._models):
+            each.clear()
+        self._source.setVisible(isinstance(page, LivePage))
+
+    def show_source(self, title: str) -> None:
+        """What the frames are from."""
+        self._source.setText(title)
+
+    def show_rate(self, frames_per_s: float) -> None:
+        """How many are shown; 0: none."""
+        is_live = isinstance(self._page, LivePage) and frames_per_s > 0
+        self._rate.setText(f"{frames_per_s:.0f} fps" if is_live else "")
+
+    def show_outcome(self, shown: Shown) -> None:
+        """What a frame cost, and by which models."""
+        if shown.page is not self._page:
+            return
+        for name, spent_ms in shown.outcome.stages_ms.items():
+            before = self._stages.get(name, spent_ms)
+            self._stages[name] = before + SHARE * (spent_ms - before)
+        self._stages = {name: self._stages[name] for name in shown.outcome.stages_ms}
+        releases = dict(shown.outcome.releases)
+        if self._count % EVERY == 0 or shown.shot.is_still:
+            times = "   ".join(f"{name} {ms:.1f} ms" for name, ms in self._stages.items())
+            self._times.setText(times)
+        if self._count == 0 or releases != self._releases:
+            self._releases = releases
+            self._show_models()
+        self._count += 1
+
+    def _show_models(self) -> None:
+        if not isinstance(self._page, LivePage):
+            self._models.clear()
+            return
+        words = [
+            f"{spoken(model)} {self._catalogue.version(model, self._releases)}"
+            for model in self._page.models
+        ]
+        self._models.setText("   ".join(words))
+        self._models.setToolTip("Models in use, and where they are from:\n" + "\n".join(words))
+
+
+def _field(name: str, text: str, tip: str) -> QLabel:
+    made = label("")
+    made.setObjectName(name)
+    made.setAccessibleName(text)
+    made.setToolTip(tip)
+    # A long text is cut, and never makes the window wider.
+    made.setMinimumWidth(1)
+    return made

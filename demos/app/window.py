@@ -1,0 +1,247 @@
+"""The window: navigation, what is shown, and what the status bar says."""
+
+from __future__ import annotations
+
+import argparse
+from functools import partial
+from pathlib import Path
+
+from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
+from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QListWidget,
+    QListWidgetItem,
+    QMainWindow,
+    QMenu,
+    QStackedWidget,
+    QToolButton,
+    QVBoxLayout,
+    QWidget,
+)
+
+from palmkit.demos.app.banner import Banner
+from palmkit.demos.app.catalogue import Catalogue
+from palmkit.demos.app.controls import label
+from palmkit.demos.app.icons import icon
+from palmkit.demos.app.live import Live
+from palmkit.demos.app.page import Context, LivePage, Page
+from palmkit.demos.app.pages import page_types
+from palmkit.demos.app.source import SourceError, file_source
+from palmkit.demos.app.status import Status
+from palmkit.demos.app.theme import CHOICES, Theme
+from palmkit.demos.app.worker import Shown
+
+SIDEBAR, PANEL = 196, 304
+
+
+class Window(QMainWindow):
+    """Everything. finished: as many frames were shown as were asked for."""
+
+    finished = Signal()
+
+    def __init__(self, options: argparse.Namespace, settings: QSettings, theme: Theme) -> None:
+        """options: of the command line; nothing is read and no model is opened yet."""
+        super().__init__()
+        self.setWindowTitle("PalmKit")
+        self.setObjectName("window")
+        self.setMinimumSize(QSize(760, 480))
+        self.setAcceptDrops(True)
+        self.theme = theme
+        self.catalogue = Catalogue()
+        self.context = Context(options, settings, self.catalogue)
+        self.banner = Banner(theme)
+        self.live = Live(self.context, theme)
+        self.worker = self.live.worker
+        self.pages: dict[str, Page] = {}
+        self.status = Status(self.catalogue)
+        self.setStatusBar(self.status)
+        self._current: Page | None = None
+        self._frames = 0
+        self._build()
+        self.context.said.connect(self.banner.say)
+        self.live.shown.connect(self._count)
+        self.live.source_changed.connect(self.status.show_source)
+        self.live.rate_changed.connect(self.status.show_rate)
+        theme.changed.connect(self._dress)
+        self._dress()
+        geometry = settings.value("geometry")
+        if not (isinstance(geometry, QByteArray) and self.restoreGeometry(geometry)):
+            self.resize(1180, 760)
+
+    def start(self) -> None:
+        """Begin to read the source, and show the page that is wanted."""
+        settings, options = self.context.settings, self.context.options
+        self.select(options.page or str(settings.value("page", "face")))
+        self.live.start(options.source)
+
+    def select(self, name: str) -> None:
+        """Show a page; one that is not known is the first."""
+        index = list(self.pages).index(name) if name in self.pages else 0
+        self.navigation.setCurrentRow(index)
+
+    @property
+    def current(self) -> Page | None:
+        """The page that is shown."""
+        return self._current
+
+    def _build(self) -> None:
+        self.navigation = QListWidget()
+        self.navigation.setObjectName("navigation")
+        self.navigation.setAccessibleName("Pages")
+        self.navigation.setIconSize(QSize(20, 20))
+        self.navigation.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._panels = QStackedWidget()
+        self._full = QStackedWidget()
+        for number, kind in enumerate(page_types(), start=1):
+            page = kind(self.context)
+            self.pages[kind.name] = page
+            (self._panels if isinstance(page, LivePage) else self._full).addWidget(page)
+            item = QListWidgetItem(kind.title)
+            item.setToolTip(f"{kind.hint} (Ctrl+{number})")
+            item.setSizeHint(QSize(SIDEBAR, 42))
+            self.navigation.addItem(item)
+            action = QAction(kind.title, self)
+            action.setShortcut(QKeySequence(f"Ctrl+{number}"))
+            action.triggered.connect(partial(self.select, kind.name))
+            self.addAction(action)
+        self.navigation.currentRowChanged.connect(self._turn_to)
+        panel = QFrame()
+        panel.setObjectName("panel")
+        panel.setFixedWidth(PANEL)
+        inside = QVBoxLayout(panel)
+        inside.setContentsMargins(1, 0, 0, 0)
+        inside.addWidget(self._panels)
+        live = QWidget()
+        line = QHBoxLayout(live)
+        line.setContentsMargins(0, 0, 0, 0)
+        line.setSpacing(0)
+        line.addWidget(self.live, 1)
+        line.addWidget(panel)
+        self._kinds = QStackedWidget()
+        self._kinds.addWidget(live)
+        self._kinds.addWidget(self._full)
+        content = QWidget()
+        column = QVBoxLayout(content)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.setSpacing(0)
+        wrap = QWidget()
+        around = QVBoxLayout(wrap)
+        around.setContentsMargins(14, 10, 14, 10)
+        around.addWidget(self.banner)
+        self._wrap = wrap
+        wrap.hide()
+        self.banner.shown_or_hidden.connect(wrap.setVisible)
+        column.addWidget(wrap)
+        column.addWidget(self._kinds, 1)
+        whole = QWidget()
+        outer = QHBoxLayout(whole)
+        outer.setContentsMargins(0, 0, 0, 0)
+        outer.setSpacing(0)
+        outer.addWidget(self._sidebar())
+        outer.addWidget(content, 1)
+        self.setCentralWidget(whole)
+
+    def _sidebar(self) -> QWidget:
+        side = QFrame()
+        side.setObjectName("sidebar")
+        side.setFixedWidth(SIDEBAR)
+        self._mark = QLabel()
+        brand = QHBoxLayout()
+        brand.setContentsMargins(18, 16, 12, 12)
+        brand.addWidget(self._mark)
+        brand.addWidget(label("PalmKit", "brand"), 1)
+        self._theme_button = QToolButton()
+        self._theme_button.setObjectName("theme")
+        self._theme_button.setText("Appearance")
+        self._theme_button.setToolTip("Dark, light, or as the system")
+        self._theme_button.setAccessibleName("Appearance")
+        self._theme_button.setProperty("flat", True)
+        self._theme_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
+        self._theme_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
+        menu = QMenu(self._theme_button)
+        for each in CHOICES:
+            words = "As the system" if each == "system" else each.capitalize()
+            menu.addAction(words).triggered.connect(partial(self.theme.choose, each))
+        self._theme_button.setMenu(menu)
+        foot = QHBoxLayout()
+        foot.setContentsMargins(10, 6, 10, 12)
+        foot.addWidget(self._theme_button)
+        foot.addStretch(1)
+        column = QVBoxLayout(side)
+        column.setContentsMargins(0, 0, 1, 0)
+        column.setSpacing(0)
+        column.addLayout(brand)
+        column.addWidget(self.navigation, 1)
+        column.addLayout(foot)
+        return side
+
+    def _dress(self) -> None:
+        colours = self.theme.colours
+        for row, page in enumerate(self.pages.values()):
+            self.navigation.item(row).setIcon(icon(page.icon, colours.soft, colours.accent))
+        self._theme_button.setIcon(icon("theme", colours.soft))
+        mark = icon("gesture", colours.accent)
+        self._mark.setPixmap(mark.pixmap(QSize(24, 24), self.devicePixelRatioF()))
+        self.setWindowIcon(mark)
+
+    def _turn_to(self, row: int) -> None:
+        page = list(self.pages.values())[row]
+        before, self._current = self._current, page
+        if before is page:
+            return
+        if before is not None:
+            before.left()
+        is_live = isinstance(page, LivePage)
+        (self._panels if is_live else self._full).setCurrentWidget(page)
+        self._kinds.setCurrentIndex(0 if is_live else 1)
+        self.live.show_page(page if isinstance(page, LivePage) else None)
+        self.status.show_page(page)
+        page.entered()
+        self.setWindowTitle(f"{page.title} - PalmKit")
+        self.context.settings.setValue("page", page.name)
+
+    def _count(self, shown: Shown) -> None:
+        self.status.show_outcome(shown)
+        self._frames += 1
+        wanted = self.context.options.frames
+        if wanted is not None and self._frames == wanted:
+            self.finished.emit()
+
+    def dragEnterEvent(self, event: QDragEnterEvent) -> None:
+        """Files may be dropped."""
+        if any(url.isLocalFile() for url in event.mimeData().urls()):
+            event.acceptProposedAction()
+
+    def dropEvent(self, event: QDropEvent) -> None:
+        """The page takes a file, or it is shown."""
+        for url in event.mimeData().urls():
+            if url.isLocalFile():
+                event.acceptProposedAction()
+                self.take_file(Path(url.toLocalFile()))
+                return
+
+    def take_file(self, path: Path) -> None:
+        """Give a file to the page shown, to another page, or show it as a source."""
+        first = [] if self._current is None else [self._current]
+        if any(page.drop(path) for page in (*first, *self.pages.values())):
+            return
+        try:
+            source = file_source(path)
+        except SourceError as error:
+            self.context.say(str(error), "error")
+            return
+        if not isinstance(self._current, LivePage):
+            self.select("face")
+        self.live.open(source)
+
+    def closeEvent(self, event: QCloseEvent) -> None:
+        """End the threads, and remember how it was."""
+        self.context.settings.setValue("geometry", self.saveGeometry())
+        for page in self.pages.values():
+            page.shutdown()
+        self.live.stop()
+        self.context.settings.sync()
+        event.accept()

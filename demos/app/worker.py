@@ -1,0 +1,185 @@
+"""Frames are read and worked on in threads of their own; the newest goes to the window."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from PySide6.QtCore import QObject, Signal
+
+from palmkit.demos.app.page import LivePage, Outcome
+from palmkit.demos.app.source import Shot, Source, SourceError, frames
+from palmkit.kits.stream import Stream
+
+# A reader that hangs in a driver is left behind after this.
+LEAVE_S = 2.0
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a page made of a frame, and what that cost.
+
+    page: that made it. shot: the frame. spent_ms: from taking the frame to the outcome.
+    """
+
+    page: LivePage
+    shot: Shot
+    outcome: Outcome
+    spent_ms: float
+
+
+class Worker(QObject):
+    """Two threads: one reads the source, one works; a frame that is not taken gives way.
+
+    ready: something can be taken; it comes once until then. failed: a page could not work on a
+    frame (the message). broken: the source gives no more frames (the source and a SourceError).
+    opened: its first frame is there (the source).
+    """
+
+    ready = Signal()
+    failed = Signal(str)
+    broken = Signal(object, object)
+    opened = Signal(object)
+
+    def __init__(self) -> None:
+        """Start the thread that works; there is no source yet."""
+        super().__init__()
+        self._lock = threading.Lock()
+        self._page: LivePage | None = None
+        self._reader: _Reader | None = None
+        self._last: Shot | None = None
+        self._shown: Shown | None = None
+        self._is_told = False
+        self._jobs: deque[Callable[[], None]] = deque()
+        self._is_paused = False
+        self._stream: Stream[Shot] = Stream(self._work, self._report)
+
+    def open(self, source: Source) -> None:
+        """Read another source from now on."""
+        self.close_source()
+        with self._lock:
+            self._last = None
+            page = self._page
+        if page is not None:
+            self._jobs.append(page.forget)
+        reader = self._reader = _Reader(self, source)
+        reader.start()
+
+    def close_source(self) -> None:
+        """Read no more; what hangs in a driver is left behind."""
+        reader, self._reader = self._reader, None
+        if reader is not None:
+            reader.over.set()
+            reader.join(LEAVE_S)
+
+    def show(self, page: LivePage | None) -> None:
+        """Work for another page from now on, or for none."""
+        with self._lock:
+            before, self._page, self._shown = self._page, page, None
+        if before is not None and before is not page:
+            self._jobs.append(before.release)
+        self.refresh()
+
+    def pause(self, is_paused: bool) -> None:
+        """Hold the frame; settings still act on it."""
+        self._is_paused = is_paused
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the frame is held."""
+        return self._is_paused
+
+    @property
+    def dropped(self) -> int:
+        """How many frames gave way to newer ones."""
+        return self._stream.dropped
+
+    def refresh(self) -> None:
+        """Work on the last frame again, if no other follows by itself."""
+        with self._lock:
+            last = self._last
+        if last is not None and (last.is_still or self._is_paused):
+            self._stream.put(last)
+
+    def take(self) -> Shown | None:
+        """The newest that was not taken yet."""
+        with self._lock:
+            shown, self._shown, self._is_told = self._shown, None, False
+        return shown
+
+    def stop(self) -> None:
+        """End both threads; the frame under way is finished."""
+        self.close_source()
+        self._stream.close()
+        with self._lock:
+            page, self._page = self._page, None
+        if page is not None:
+            self._jobs.append(page.release)
+        self._do_jobs()
+
+    def receive(self, reader: _Reader, shot: Shot, is_first: bool) -> None:
+        """A frame of a reader, in its thread."""
+        with self._lock:
+            if reader is not self._reader or (self._is_paused and not is_first):
+                return
+            self._last = shot
+        if is_first:
+            self.opened.emit(reader.source)
+        self._stream.put(shot)
+
+    def lose(self, reader: _Reader, error: SourceError) -> None:
+        """The reader has no more frames, in its thread."""
+        if reader is self._reader:
+            self.broken.emit(reader.source, error)
+
+    def _work(self, shot: Shot) -> None:
+        self._do_jobs()
+        with self._lock:
+            page = self._page
+        if page is None:
+            return
+        start = time.perf_counter()
+        try:
+            outcome = page.look(shot)
+        except Exception as error:  # Of one page or file: the window says so and goes on.
+            self.failed.emit(str(error) or type(error).__name__)
+            outcome = Outcome(shot.image, shot.image, {})
+        spent_ms = (time.perf_counter() - start) * 1e3
+        with self._lock:
+            if page is not self._page:
+                return
+            self._shown = Shown(page, shot, outcome, spent_ms)
+            is_told, self._is_told = self._is_told, True
+        if not is_told:
+            self.ready.emit()
+
+    def _do_jobs(self) -> None:
+        while self._jobs:
+            self._jobs.popleft()()
+
+    def _report(self, error: Exception) -> None:
+        self.failed.emit(str(error) or type(error).__name__)
+
+
+class _Reader(threading.Thread):
+    def __init__(self, worker: Worker, source: Source) -> None:
+        super().__init__(name="palmkit demo source", daemon=True)
+        self.source = source
+        self.over = threading.Event()
+        self._worker = worker
+
+    def run(self) -> None:
+        is_first = True
+        try:
+            for shot in frames(self.source, self.over.is_set):
+                if self.over.is_set():
+                    return
+                self._worker.receive(self, shot, is_first)
+                is_first = False
+        except SourceError as error:
+            self._worker.lose(self, error)
+        except Exception as error:  # A driver or codec may raise anything: the window goes on.
+            self._worker.lose(self, SourceError("unreadable", str(error) or type(error).__name__))
