@@ -31,8 +31,12 @@ def run(options: argparse.Namespace) -> int:
     application.setApplicationDisplayName("PalmKit")
     _theme, window = make(options)
     window.finished.connect(window.close)
+
     # Python sees Ctrl+C only between two of its own steps.
-    signal.signal(signal.SIGINT, lambda *_: window.close())
+    def interrupt(number: int, frame: object) -> None:
+        window.close()
+
+    signal.signal(signal.SIGINT, interrupt)
     heartbeat = QTimer()
     heartbeat.start(200)
     heartbeat.timeout.connect(lambda: None)

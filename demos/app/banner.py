@@ -4,31 +4,36 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QTimer, Signal
+from PySide6.QtCore import QEvent, QObject, QPoint, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleEvent
-from PySide6.QtWidgets import QFrame, QHBoxLayout, QLabel, QPushButton, QSizePolicy, QToolButton
+from PySide6.QtWidgets import (
+    QFrame,
+    QHBoxLayout,
+    QLabel,
+    QPushButton,
+    QSizePolicy,
+    QToolButton,
+    QWidget,
+)
 
 from palmkit.demos.app.controls import label
 from palmkit.demos.app.icons import icon, pixmap
 from palmkit.demos.app.theme import Theme
 
 INFO_MS = 6000
+EDGE, TOP, WIDEST = 16, 66, 640
 
 
 class Banner(QFrame):
-    """The newest message. Infos go by themselves, warnings and errors when they are closed.
-
-    shown_or_hidden: whether there is one now.
-    """
-
-    shown_or_hidden = Signal(bool)
+    """The newest message. Infos go by themselves, warnings and errors when they are closed."""
 
     def __init__(self, theme: Theme) -> None:
         """Show nothing yet."""
         super().__init__()
         self.setObjectName("banner")
         self._theme = theme
-        self._level = "info"
+        self._host: QWidget | None = None
+        self._level, self._said = "info", ""
         self._act: Callable[[], None] | None = None
         self._sign = QLabel()
         self.text = label("", wraps=True)
@@ -42,7 +47,7 @@ class Banner(QFrame):
         self._close.setToolTip("Close this message")
         self._close.setAccessibleName("Close this message")
         self._close.clicked.connect(self.close_message)
-        line = QHBoxLayout(self)
+        line = self._line = QHBoxLayout(self)
         line.setContentsMargins(14, 8, 8, 8)
         line.setSpacing(10)
         line.addWidget(self._sign)
@@ -55,21 +60,22 @@ class Banner(QFrame):
         theme.changed.connect(self._dress)
         self.hide()
 
-    def say(self, level: str, text: str, action: object) -> None:
-        """Show a message; action: None, or a button's text and what it does."""
-        if self.isVisible() and text == self.text.text() and level == self._level:
+    def say(self, level: str, text: str, action: tuple[str, Callable[[], None]] | None) -> None:
+        """Show a message; action: a button's text and what it does."""
+        if self.isVisible() and (level, text) == (self._level, self._said):
             return
-        self._level = level
-        self.text.setText(text)
+        self._level, self._said = level, text
+        self.text.setText(text[:1].upper() + text[1:])
         self._act = None
-        if isinstance(action, tuple):
+        if action is not None:
             words, self._act = action
-            self.action.setText(str(words))
+            self.action.setText(words)
         self.action.setVisible(self._act is not None)
         self.setAccessibleName(f"{level}: {text}")
         self._dress()
+        self._settle()
         self.show()
-        self.shown_or_hidden.emit(True)
+        self.raise_()
         QAccessible.updateAccessibility(QAccessibleEvent(self, QAccessible.Event.Alert))
         if level == "info":
             self._timer.start(INFO_MS)
@@ -78,8 +84,32 @@ class Banner(QFrame):
 
     def close_message(self) -> None:
         """It has been read."""
+        self._timer.stop()
         self.hide()
-        self.shown_or_hidden.emit(False)
+
+    def float_over(self, host: QWidget) -> None:
+        """Lie over the top of a widget, so that nothing moves when a message comes."""
+        if self._host is not None:
+            self._host.removeEventFilter(self)
+        self.setParent(host.window())
+        self._host = host
+        host.installEventFilter(self)
+        self._settle()
+
+    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
+        """Stay in place when the host changes its size."""
+        if watched is self._host and event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
+            self._settle()
+        return False
+
+    def _settle(self) -> None:
+        if self._host is None:
+            return
+        width = max(min(self._host.width() - 2 * EDGE, WIDEST), 1)
+        height = max(self._line.heightForWidth(width), self.sizeHint().height())
+        corner = self._host.mapTo(self.window(), QPoint(0, 0))
+        left = corner.x() + (self._host.width() - width) // 2
+        self.setGeometry(left, corner.y() + TOP, width, height)
 
     def _do(self) -> None:
         act = self._act

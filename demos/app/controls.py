@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from PySide6.QtCore import QSize, Qt, Signal
+from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
@@ -20,6 +20,8 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
     QWidget,
 )
+
+from palmkit.demos.app.icons import paint
 
 GAP, MARGIN = 10, 18
 SWATCH = 30
@@ -69,24 +71,23 @@ class Panel(QWidget):
 
 
 class Slider(QWidget):
-    """A number chosen on a line. changed: the number."""
-
-    changed = Signal(float)
+    """A number chosen on a line."""
 
     def __init__(
         self,
         text: str,
         value: float,
+        act: Callable[[float], None],
         low: float = 0.0,
         high: float = 1.0,
         step: float = 0.01,
         show: Callable[[float], str] | None = None,
         tip: str = "",
     ) -> None:
-        """show: writes the number; percents where left out."""
+        """act: called with each change. show: writes the number; percents where left out."""
         super().__init__()
-        self._low, self._step = low, step
-        self._show = show or (lambda number: f"{100 * number:.0f} %")
+        self._low, self._step, self._act = low, step, act
+        self._show = show or percent
         name = label(text)
         self._value = label("", "value")
         self._line = QSlider(Qt.Orientation.Horizontal)
@@ -106,9 +107,9 @@ class Slider(QWidget):
         column.setSpacing(0)
         column.addLayout(top)
         column.addWidget(self._line)
-        self._line.valueChanged.connect(self._moved)
         self.set_value(value)
         self._write()
+        self._line.valueChanged.connect(self._moved)
 
     @property
     def value(self) -> float:
@@ -116,12 +117,15 @@ class Slider(QWidget):
         return self._low + self._line.value() * self._step
 
     def set_value(self, value: float) -> None:
-        """Move it; `changed` follows only if it moved."""
+        """Move it, without a call of `act`."""
+        self._line.blockSignals(True)
         self._line.setValue(round((value - self._low) / self._step))
+        self._line.blockSignals(False)
+        self._write()
 
     def _moved(self) -> None:
         self._write()
-        self.changed.emit(self.value)
+        self._act(self.value)
 
     def _write(self) -> None:
         text = self._show(self.value)
@@ -139,11 +143,28 @@ def check(text: str, is_on: bool, act: Callable[[bool], None], tip: str = "") ->
     return made
 
 
+def percent(share: float) -> str:
+    """A share in words."""
+    return f"{100 * share:.0f} %"
+
+
+class Box(QComboBox):
+    """A box of choices that shows that it opens."""
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw the box, and a sign on it."""
+        super().paintEvent(event)
+        colour = self.palette().text().color().name()
+        place = QRectF(self.width() - 28, self.height() / 2 - 8, 16, 16)
+        painter = QPainter(self)
+        paint(painter, "chevron", colour, place)
+
+
 def choice(
     text: str, options: Mapping[str, str], chosen: str, act: Callable[[str], None], tip: str = ""
 ) -> tuple[QWidget, QComboBox]:
     """One of some options, by value their texts; act: called with the value chosen."""
-    box = QComboBox()
+    box = Box()
     for value, words in options.items():
         box.addItem(words, value)
     box.setCurrentIndex(max(box.findData(chosen), 0))
@@ -151,7 +172,11 @@ def choice(
     box.setAccessibleDescription(tip)
     box.setToolTip(tip)
     box.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-    box.currentIndexChanged.connect(lambda _index: act(str(box.currentData())))
+
+    def changed() -> None:
+        act(str(box.currentData()))
+
+    box.currentIndexChanged.connect(changed)
     name = label(text)
     name.setBuddy(box)
     whole = QWidget()
@@ -224,16 +249,24 @@ class Swatch(QAbstractButton):
 
 
 class Swatches(QWidget):
-    """Shades of which one, or none, is chosen. chosen: its name, "" for none."""
+    """Shades of which one, or none, is chosen."""
 
-    chosen = Signal(str)
+    def __init__(
+        self,
+        text: str,
+        shades: Mapping[str, tuple[str, str]],
+        act: Callable[[str], None],
+        none: bool = True,
+        columns: int = 7,
+    ) -> None:
+        """shades: by name the colour and the finish. text: what is chosen, for screen readers.
 
-    def __init__(self, text: str, shades: Mapping[str, tuple[str, str]], columns: int = 7) -> None:
-        """shades: by name the colour and the finish. text: what is chosen, for screen readers."""
+        act: called with the name chosen, "" for none. none: whether none is a choice.
+        """
         super().__init__()
         self.setAccessibleName(text)
         self._group = QButtonGroup(self)
-        self._names: list[str] = ["", *shades]
+        self._names: list[str] = ["", *shades] if none else list(shades)
         grid = QGridLayout(self)
         grid.setContentsMargins(0, 0, 0, 0)
         grid.setSpacing(3)
@@ -245,7 +278,11 @@ class Swatches(QWidget):
             grid.addWidget(swatch, index // columns, index % columns)
         grid.setColumnStretch(columns, 1)
         self._group.button(0).setChecked(True)
-        self._group.idClicked.connect(lambda index: self.chosen.emit(self._names[index]))
+        self._act = act
+        self._group.idClicked.connect(self._clicked)
+
+    def _clicked(self, index: int) -> None:
+        self._act(self._names[index])
 
     def select(self, name: str | None) -> None:
         """Mark a shade as chosen, without saying so; None: a colour that is none of them."""

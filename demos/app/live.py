@@ -25,7 +25,6 @@ from palmkit.demos.app.page import Context, LivePage
 from palmkit.demos.app.saving import Saving
 from palmkit.demos.app.source import (
     Camera,
-    Picture,
     Sample,
     Source,
     SourceError,
@@ -69,7 +68,7 @@ class Live(QWidget):
         self._times: list[float] = []
         self._build()
         self.worker.ready.connect(self._take, Qt.ConnectionType.QueuedConnection)
-        self.worker.failed.connect(lambda text: context.say(text, "error"))
+        self.worker.failed.connect(self._complain)
         self.worker.broken.connect(self._replace)
         self.worker.opened.connect(self._opened)
         self.saving.recording.connect(self._show_recording)
@@ -135,9 +134,10 @@ class Live(QWidget):
         made.setAccessibleDescription(tip)
         made.setProperty("sign", sign)
         made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        shortcut = QShortcut(QKeySequence(key), self)
-        shortcut.setContext(Qt.ShortcutContext.WindowShortcut)
-        shortcut.activated.connect(made.click if name != "source" else made.showMenu)
+        # A shortcut would keep Space from the buttons that have the focus.
+        if key != "Space":
+            shortcut = QShortcut(QKeySequence(key), self)
+            shortcut.activated.connect(made.showMenu if name == "source" else made.click)
         return made
 
     def start(self, wanted: str | None) -> None:
@@ -148,6 +148,8 @@ class Live(QWidget):
         if wanted is None:
             found = cameras()
             return self.open(Camera(found[0]) if found else self._sample(), by_user=False)
+        if wanted == "sample":
+            return self.open(self._sample(), by_user=False)
         try:
             self.open(read_source(wanted))
         except SourceError as error:
@@ -165,9 +167,12 @@ class Live(QWidget):
 
     def show_page(self, page: LivePage | None) -> None:
         """Work for a page; None: for none."""
-        self._page, self._last = page, None
+        self._page = page
         self.summary.clear()
-        self.view.show_pictures(None, None)
+        if self._last is not None:
+            # Until the page's first picture comes.
+            self.view.show_pictures(self._last.shot.image, None)
+            self._last = None
         self.compare_button.setEnabled(page is not None and page.has_before)
         self.compare_button.setChecked(False)
         self.worker.show(page)
@@ -210,6 +215,9 @@ class Live(QWidget):
             self._context.say(f"{error}; showing the sample instead", "warning", again)
         self.open(self._sample(), by_user=False)
 
+    def _complain(self, text: str) -> None:
+        self._context.say(text, "error")
+
     def _take(self) -> None:
         shown = self.worker.take()
         if shown is None or shown.page is not self._page:
@@ -246,7 +254,16 @@ class Live(QWidget):
 
     def shown_picture(self) -> Image | None:
         """What is seen now, in the size of the frame."""
-        return None if self._last is None else self._last.outcome.picture
+        if self._last is None:
+            return None
+        outcome, split = self._last.outcome, self.view.split
+        if split is None:
+            return outcome.picture
+        both = outcome.picture.copy()
+        at = round(split * both.shape[1])
+        both[:, :at] = outcome.before[:, :at]
+        both[:, max(at - 1, 0) : at + 1] = 255
+        return both
 
     def _record(self) -> None:
         self.saving.toggle_clip(self)
@@ -272,7 +289,7 @@ class Live(QWidget):
         self.menu.addSeparator()
         add("open", "Open a picture or video...", self._choose_file)
         self.menu.addSeparator()
-        add("sample", "Sample", partial(self.open, Sample()))
+        add("sample", "Sample photograph", partial(self.open, Sample()))
         add("sample", "Drawn sample", partial(self.open, Sample("drawing")))
 
     def _choose_file(self) -> None:
@@ -295,8 +312,7 @@ class Live(QWidget):
         self.pause_button.setProperty("sign", "play" if paused else "pause")
         recording = self.record_button.isChecked()
         self.record_button.setProperty("sign", "stop" if recording else "record")
-        kinds = {Camera: "camera", Picture: "picture", Sample: "sample"}
-        self.source_button.setProperty("sign", kinds.get(type(self._source), "video"))
+        self.source_button.setProperty("sign", type(self._source).__name__.lower())
         for button in (
             self.source_button,
             self.pause_button,

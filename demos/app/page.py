@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
 
 from PySide6.QtCore import QObject, QSettings, Signal
-from PySide6.QtWidgets import QWidget
+from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from palmkit.demos.app.catalogue import Catalogue
+from palmkit.demos.app.controls import Panel
 from palmkit.demos.app.source import SampleKind, Shot
 from palmkit.kits.image import Image
 from palmkit.kits.kit import Kit
@@ -87,7 +88,8 @@ class Outcome:
 
     picture: to be shown, uint8[h, w, 3]. before: the frame itself, of the same size.
     stages_ms: by stage the time it took. summary: what was found, in some words.
-    releases: what Kit.releases says of the kits that were used. found: for the page itself.
+    models: that were used, if they are not the page's. releases: what Kit.releases says of the
+    kits. found: for the page itself.
     """
 
     picture: Image
@@ -96,6 +98,7 @@ class Outcome:
     summary: str = ""
     releases: Mapping[str, str] = field(default_factory=dict[str, str])
     found: Any = None
+    models: tuple[str, ...] = ()
 
 
 class LivePage(Page):
@@ -108,6 +111,14 @@ class LivePage(Page):
     models: ClassVar[tuple[str, ...]]
     sample: ClassVar[SampleKind] = "portrait"
     has_before: ClassVar[bool] = True
+
+    def __init__(self, context: Context) -> None:
+        """Build an empty panel."""
+        super().__init__(context)
+        self.panel = Panel(self.title, self.hint)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(0, 0, 0, 0)
+        column.addWidget(self.panel)
 
     def look(self, shot: Shot) -> Outcome:
         """Work on a frame; called in the worker's thread, one call at a time.

@@ -21,10 +21,12 @@ def sample_frames(kind: str) -> Iterator[tuple[Image, float]]:
 
     kind: "portrait": the photograph, where it is, else as "drawing": our own figure.
     """
+    from palmkit.demos.app.drawing import draw
+
     photograph = _photograph() if kind == "portrait" else None
     for index in count():
         time_s = index / FRAMES_PER_S
-        image = _drawing(time_s) if photograph is None else _view(photograph, time_s)
+        image = draw(time_s) if photograph is None else _view(photograph, time_s)
         yield image, time_s * 1e3
 
 
@@ -47,15 +49,10 @@ def _view(photograph: Image, time_s: float) -> Image:
     height, width = photograph.shape[:2]
     scale = SIZE[0] / width * (1.06 + 0.05 * math.sin(turn))
     centre_x = width / 2 + 12 * math.sin(turn + 1)
-    centre_y = height * 0.42 + 8 * math.sin(2 * turn)
+    centre_y = height * 0.38 + 8 * math.sin(2 * turn)
     angle = math.radians(2.5 * math.sin(turn + 2))
     cos, sin = scale * math.cos(angle), scale * math.sin(angle)
     matrix = np.array([[cos, -sin, 0.0], [sin, cos, 0.0]])
     matrix[:, 2] = np.array(SIZE) / 2 - matrix[:, :2] @ (centre_x, centre_y)
     view = cv2.warpAffine(photograph, matrix, SIZE, borderMode=cv2.BORDER_REFLECT_101)
     return np.asarray(view, np.uint8)
-
-
-def _drawing(time_s: float) -> Image:
-    height, width = SIZE[1], SIZE[0]
-    return np.full((height, width, 3), round(100 + 50 * math.sin(time_s)), np.uint8)

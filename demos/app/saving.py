@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, Full, Queue
 
 from PySide6.QtCore import QObject, QStandardPaths, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
-from palmkit.demos.app.page import Context
+from palmkit.demos.app.page import Context, Level
 from palmkit.engine.errors import PalmError
 from palmkit.kits import write_image
 from palmkit.kits.image import Image
@@ -33,7 +34,7 @@ class Saving(QObject):
         self._context = context
         self._clip: _Clip | None = None
         self._threads: list[threading.Thread] = []
-        self._done.connect(lambda text, level: context.say(text, level))
+        self._done.connect(self._say)
 
     def save_picture(self, parent: QWidget, picture: Image) -> None:
         """Ask where, and write a picture."""
@@ -101,13 +102,16 @@ class Saving(QObject):
         for thread in self._threads:
             thread.join(10)
 
-    def tell(self, text: str, level: str) -> None:
+    def tell(self, text: str, level: Level) -> None:
         """Say how it went; from any thread."""
         self._done.emit(text, level)
 
-    def _run(self, work: object) -> None:
+    def _say(self, text: str, level: Level) -> None:
+        self._context.say(text, level)
+
+    def _run(self, work: Callable[[], None]) -> None:
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        thread = threading.Thread(target=work, name="palmkit demo saving")  # type: ignore[arg-type]
+        thread = threading.Thread(target=work, name="palmkit demo saving")
         self._threads.append(thread)
         thread.start()
 

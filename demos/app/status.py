@@ -23,6 +23,7 @@ class Status(QStatusBar):
         self._page: Page | None = None
         self._stages: dict[str, float] = {}
         self._releases: dict[str, str] = {}
+        self._used: tuple[str, ...] = ()
         self._count = 0
         self.setSizeGripEnabled(False)
         self._rate = _field("status_rate", "Frame rate", "Frames shown in a second")
@@ -38,7 +39,7 @@ class Status(QStatusBar):
 
     def show_page(self, page: Page) -> None:
         """Another page is shown."""
-        self._page, self._stages, self._releases, self._count = page, {}, {}, 0
+        self._page, self._stages, self._releases, self._used, self._count = page, {}, {}, (), 0
         for each in (self._rate, self._times, self._models):
             each.clear()
         self._source.setVisible(isinstance(page, LivePage))
@@ -60,22 +61,19 @@ class Status(QStatusBar):
             before = self._stages.get(name, spent_ms)
             self._stages[name] = before + SHARE * (spent_ms - before)
         self._stages = {name: self._stages[name] for name in shown.outcome.stages_ms}
-        releases = dict(shown.outcome.releases)
+        releases, used = dict(shown.outcome.releases), shown.outcome.models or shown.page.models
         if self._count % EVERY == 0 or shown.shot.is_still:
             times = "   ".join(f"{name} {ms:.1f} ms" for name, ms in self._stages.items())
             self._times.setText(times)
-        if self._count == 0 or releases != self._releases:
-            self._releases = releases
+        if (releases, used) != (self._releases, self._used):
+            self._releases, self._used = releases, used
             self._show_models()
         self._count += 1
 
     def _show_models(self) -> None:
-        if not isinstance(self._page, LivePage):
-            self._models.clear()
-            return
         words = [
             f"{spoken(model)} {self._catalogue.version(model, self._releases)}"
-            for model in self._page.models
+            for model in self._used
         ]
         self._models.setText("   ".join(words))
         self._models.setToolTip("Models in use, and where they are from:\n" + "\n".join(words))

@@ -180,11 +180,12 @@ QLabel[role="pill"] {
 }
 QListWidget#navigation { background: transparent; border: none; outline: none; }
 QListWidget#navigation::item {
-  border-radius: 8px; padding: 8px 10px; margin: 1px 8px; color: @soft;
+  border-radius: 8px; padding: 6px 8px; margin: 1px 8px; color: @soft;
+  border: 2px solid transparent;
 }
 QListWidget#navigation::item:hover { background: @hover; color: @text; }
 QListWidget#navigation::item:selected { background: @tint; color: @accent; }
-QListWidget#navigation::item:selected:focus { border: 2px solid @accent; }
+QListWidget#navigation::item:selected:focus { border-color: @accent; }
 QPushButton, QToolButton, QComboBox {
   background: @raised; color: @text; border: 1px solid @line; border-radius: 8px;
   padding: 6px 12px; min-height: 20px;

@@ -43,6 +43,7 @@ class View(QWidget):
         self.setMinimumSize(160, 120)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self._theme = theme
         self._picture: QImage | None = None
         self._before: QImage | None = None
@@ -65,7 +66,6 @@ class View(QWidget):
     def compare(self, is_on: bool) -> None:
         """Show the frame before on the left of the handle."""
         self._split = self._position if is_on else None
-        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus if is_on else Qt.FocusPolicy.NoFocus)
         self.setCursor(Qt.CursorShape.SplitHCursor if is_on else Qt.CursorShape.ArrowCursor)
         self.update()
 

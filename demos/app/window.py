@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QKeySequence
+from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QKeySequence
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -35,6 +35,15 @@ from palmkit.demos.app.theme import CHOICES, Theme
 from palmkit.demos.app.worker import Shown
 
 SIDEBAR, PANEL = 196, 304
+
+
+class _Navigation(QListWidget):
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Leave Space to the page: rows are chosen by the arrows."""
+        if event.key() == Qt.Key.Key_Space:
+            event.ignore()
+        else:
+            super().keyPressEvent(event)
 
 
 class Window(QMainWindow):
@@ -76,6 +85,7 @@ class Window(QMainWindow):
         settings, options = self.context.settings, self.context.options
         self.select(options.page or str(settings.value("page", "face")))
         self.live.start(options.source)
+        self.live.view.setFocus()
 
     def select(self, name: str) -> None:
         """Show a page; one that is not known is the first."""
@@ -88,7 +98,7 @@ class Window(QMainWindow):
         return self._current
 
     def _build(self) -> None:
-        self.navigation = QListWidget()
+        self.navigation = _Navigation()
         self.navigation.setObjectName("navigation")
         self.navigation.setAccessibleName("Pages")
         self.navigation.setIconSize(QSize(20, 20))
@@ -123,26 +133,14 @@ class Window(QMainWindow):
         self._kinds = QStackedWidget()
         self._kinds.addWidget(live)
         self._kinds.addWidget(self._full)
-        content = QWidget()
-        column = QVBoxLayout(content)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.setSpacing(0)
-        wrap = QWidget()
-        around = QVBoxLayout(wrap)
-        around.setContentsMargins(14, 10, 14, 10)
-        around.addWidget(self.banner)
-        self._wrap = wrap
-        wrap.hide()
-        self.banner.shown_or_hidden.connect(wrap.setVisible)
-        column.addWidget(wrap)
-        column.addWidget(self._kinds, 1)
         whole = QWidget()
         outer = QHBoxLayout(whole)
         outer.setContentsMargins(0, 0, 0, 0)
         outer.setSpacing(0)
         outer.addWidget(self._sidebar())
-        outer.addWidget(content, 1)
+        outer.addWidget(self._kinds, 1)
         self.setCentralWidget(whole)
+        self.banner.float_over(self.live)
 
     def _sidebar(self) -> QWidget:
         side = QFrame()
@@ -197,6 +195,9 @@ class Window(QMainWindow):
         is_live = isinstance(page, LivePage)
         (self._panels if is_live else self._full).setCurrentWidget(page)
         self._kinds.setCurrentIndex(0 if is_live else 1)
+        is_shown = self.banner.isVisible()
+        self.banner.float_over(self.live if is_live else self._full)
+        self.banner.setVisible(is_shown)
         self.live.show_page(page if isinstance(page, LivePage) else None)
         self.status.show_page(page)
         page.entered()
@@ -209,6 +210,16 @@ class Window(QMainWindow):
         wanted = self.context.options.frames
         if wanted is not None and self._frames == wanted:
             self.finished.emit()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Space, where nothing that has the focus takes it, holds the frame."""
+        is_space = event.key() == Qt.Key.Key_Space and not event.isAutoRepeat()
+        if is_space and isinstance(self._current, LivePage):
+            self.live.pause_button.toggle()
+        elif event.key() == Qt.Key.Key_Escape and self.banner.isVisible():
+            self.banner.close_message()
+        else:
+            super().keyPressEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
         """Files may be dropped."""

@@ -8,7 +8,7 @@ from palmkit.demos.app.page import Page
 
 
 class BenchmarkPage(Page):
-    """To be built."""
+    """Empty for now."""
 
     name: ClassVar[str] = "benchmark"
     title: ClassVar[str] = "Benchmark"

@@ -5,14 +5,18 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
-from PySide6.QtWidgets import QVBoxLayout
+import numpy as np
+from PySide6.QtWidgets import QFrame, QGridLayout
 
 from palmkit import kits
-from palmkit.demos.app.controls import Panel, Slider, check, choice
+from palmkit.demos.app.controls import Slider, check, choice, label
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
+from palmkit.demos.app.remembered import remember, restore
 from palmkit.demos.app.source import Shot
 from palmkit.kits.kit import Mode
-from palmkit.kits.results import Faces
+from palmkit.kits.results import ACTIONS, POSE, Faces
+
+SHOWN = {"mesh": "Mesh and pose", "contours": "Contours only", "boxes": "Boxes and key points"}
 
 
 @dataclass(frozen=True)
@@ -24,7 +28,6 @@ class Settings:
     min_score: float = 0.5
     labels: bool = True
     axes: bool = True
-    tessellation: bool = True
 
 
 class FacePage(LivePage):
@@ -33,56 +36,137 @@ class FacePage(LivePage):
     name: ClassVar[str] = "face"
     title: ClassVar[str] = "Faces"
     icon: ClassVar[str] = "face"
-    hint: ClassVar[str] = "Boxes, 478 points, head pose and what a face does."
+    hint: ClassVar[str] = "Boxes, 478 points, head pose, and what a face does."
     models: ClassVar[tuple[str, ...]] = ("face_detector", "face_mesh")
 
     def __init__(self, context: Context) -> None:
         """Build the panel."""
         super().__init__(context)
-        self._settings = Settings()
+        self._settings = settings = restore(context.settings, self.name, Settings())
         self._detector: Kept[kits.FaceDetector] = Kept()
         self._mesh: Kept[kits.FaceMesh] = Kept()
-        panel = Panel(self.title, self.hint)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(0, 0, 0, 0)
-        column.addWidget(panel)
-        whole, _ = choice(
-            "Show",
-            {"mesh": "Mesh and pose", "boxes": "Boxes and key points"},
-            "mesh",
-            lambda value: self._set(shows=value),
-        )
+        panel = self.panel
+        whole, _ = choice("Show", SHOWN, settings.shows, lambda value: self._set(shows=value))
         panel.add(whole)
-        most = Slider("Most faces", 4, 1, 10, 1, lambda value: f"{value:.0f}")
-        most.changed.connect(lambda value: self._set(max_faces=round(value)))
-        panel.add(most)
-        panel.add(check("Labels", True, lambda on: self._set(labels=on)))
+        panel.add(
+            Slider(
+                "Most faces",
+                settings.max_faces,
+                lambda value: self._set(max_faces=round(value)),
+                1,
+                10,
+                1,
+                lambda value: f"{value:.0f}",
+                "Only the faces of the best scores are followed",
+            )
+        )
+        panel.add(
+            Slider(
+                "Least score",
+                settings.min_score,
+                lambda value: self._set(min_score=round(value, 2)),
+                0.1,
+                0.95,
+                0.05,
+                tip="How certain the detector must be that there is a face",
+            )
+        )
+        panel.add(check("Labels", settings.labels, lambda on: self._set(labels=on)))
+        panel.add(
+            check(
+                "Head axes",
+                settings.axes,
+                lambda on: self._set(axes=on),
+                "To the face's left red, up green, forward blue",
+            )
+        )
+        panel.section("Nearest face")
+        panel.add(self._card())
+
+    def _card(self) -> QFrame:
+        card = QFrame()
+        card.setProperty("card", True)
+        grid = QGridLayout(card)
+        grid.setContentsMargins(14, 12, 14, 12)
+        grid.setHorizontalSpacing(8)
+        self._angles = [label("-", "value") for _ in POSE]
+        for column, (name, value) in enumerate(zip(POSE, self._angles, strict=True)):
+            grid.addWidget(label(name.capitalize(), "hint"), 0, column)
+            grid.addWidget(value, 1, column)
+            value.setAccessibleName(f"{name} in degrees")
+            value.setProperty("role", "number")
+        self._does = label("", "hint", wraps=True)
+        self._does.setMinimumHeight(2 * self._does.fontMetrics().lineSpacing() + 4)
+        grid.addWidget(self._does, 2, 0, 1, len(POSE))
+        return card
 
     def _set(self, **changes: Any) -> None:
         self._settings = replace(self._settings, **changes)
+        remember(self.context.settings, self.name, self._settings)
         self.context.refresh.emit()
 
     def look(self, shot: Shot) -> Outcome:
         """Find the faces and draw them."""
-        settings, watch, catalogue = self._settings, Stopwatch(), self.context.catalogue
-        mode: Mode = "image" if shot.is_still else "video"
-        key = (catalogue.generation, mode, settings.max_faces)
-        found: Faces
-        with watch.stage("mesh"):
-            kit = self._mesh.get(
-                key,
-                lambda: kits.FaceMesh(
-                    mode,
-                    max_faces=settings.max_faces,
-                    model=catalogue.source("face_mesh"),
-                    detector=catalogue.source("face_detector"),
-                ),
-            )
+        settings, watch = self._settings, Stopwatch()
+        kit = self._kit(settings, "image" if shot.is_still else "video")
+        with watch.stage("find"):
             found = kit.detect(shot.image, shot.timestamp_ms)
         with watch.stage("draw"):
-            picture = kits.draw.mesh(shot.image, found, labels=settings.labels)
-        summary = f"{len(found)} face{'s' * (len(found) != 1)}"
-        return Outcome(picture, shot.image, watch.stages_ms, summary, kit.releases, found)
+            if found.mesh is None:
+                picture = kits.draw.faces(shot.image, found, labels=settings.labels)
+            else:
+                picture = kits.draw.mesh(
+                    shot.image,
+                    found,
+                    tessellation=settings.shows == "mesh",
+                    axes=settings.axes,
+                    labels=settings.labels,
+                )
+        count = len(found)
+        summary = "No face" if not count else "1 face" if count == 1 else f"{count} faces"
+        models = self.models[:1] if settings.shows == "boxes" else self.models
+        return Outcome(picture, shot.image, watch.stages_ms, summary, kit.releases, found, models)
+
+    def _kit(self, settings: Settings, mode: Mode) -> kits.FaceDetector | kits.FaceMesh:
+        catalogue = self.context.catalogue
+        key = (catalogue.generation, mode, settings.max_faces, settings.min_score)
+        if settings.shows == "boxes":
+            return self._detector.get(
+                key,
+                lambda: kits.FaceDetector(
+                    mode,
+                    max_faces=settings.max_faces,
+                    min_score=settings.min_score,
+                    model=catalogue.source("face_detector"),
+                ),
+            )
+        return self._mesh.get(
+            key,
+            lambda: kits.FaceMesh(
+                mode,
+                max_faces=settings.max_faces,
+                min_score=settings.min_score,
+                model=catalogue.source("face_mesh"),
+                detector=catalogue.source("face_detector"),
+            ),
+        )
+
+    def show_outcome(self, outcome: Outcome) -> None:
+        """Say how the largest face is held, and what it does."""
+        found = outcome.found
+        if not isinstance(found, Faces) or not len(found) or found.pose is None:
+            for value in self._angles:
+                value.setText("-")
+            self._does.clear()
+            return
+        face = found[int(np.argmax(found.boxes[:, 2] * found.boxes[:, 3]))]
+        assert face.pose is not None and face.actions is not None
+        for value, angle in zip(self._angles, face.pose.tolist(), strict=True):
+            value.setText(f"{angle:+.0f}°")
+        done = [
+            name.replace("_", " ") for name, on in zip(ACTIONS, face.actions, strict=True) if on
+        ]
+        self._does.setText(", ".join(done).capitalize())
 
     def forget(self) -> None:
         """Another video follows."""

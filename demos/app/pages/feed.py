@@ -8,7 +8,7 @@ from palmkit.demos.app.page import Page
 
 
 class FeedPage(Page):
-    """To be built."""
+    """Empty for now."""
 
     name: ClassVar[str] = "feed"
     title: ClassVar[str] = "Feed"

@@ -1,22 +1,201 @@
-"""The gesture page."""
+"""Gestures: a player controlled by hands."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
 
-from palmkit.demos.app.page import LivePage, Outcome
-from palmkit.demos.app.source import Shot
+import numpy as np
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QWidget
+
+from palmkit import kits
+from palmkit.demos.app.controls import Slider, check, label, spoken
+from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
+from palmkit.demos.app.player import COMMANDS, Holding, Player
+from palmkit.demos.app.remembered import remember, restore
+from palmkit.demos.app.source import SampleKind, Shot
+from palmkit.kits.kit import Mode
+from palmkit.kits.results import Hands
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How gestures are read."""
+
+    hold_s: float = 0.7
+    max_hands: int = 2
+    draws: bool = True
+
+
+@dataclass(frozen=True)
+class Seen:
+    """What a frame showed. gesture: of the largest hand, "" for none. at_ms: of the frame."""
+
+    hands: Hands
+    gesture: str
+    at_ms: float
 
 
 class GesturePage(LivePage):
-    """To be built."""
+    """Reads gestures, and lets them do something."""
 
     name: ClassVar[str] = "gesture"
     title: ClassVar[str] = "Gestures"
     icon: ClassVar[str] = "gesture"
-    hint: ClassVar[str] = ""
-    models: ClassVar[tuple[str, ...]] = ()
+    hint: ClassVar[str] = "Hold a gesture in front of the camera to control the player."
+    models: ClassVar[tuple[str, ...]] = ("hand_detector", "hand_landmarks")
+    sample: ClassVar[SampleKind] = "drawing"
+
+    def __init__(self, context: Context) -> None:
+        """Build the panel."""
+        super().__init__(context)
+        self._settings = settings = restore(context.settings, self.name, Settings())
+        self._recognizer: Kept[kits.GestureRecognizer] = Kept()
+        self._holding = Holding()
+        self.player = Player()
+        self._rings: dict[str, _Ring] = {}
+        panel = self.panel
+        panel.add(self.player)
+        self._did = label("Show a hand", "hint")
+        self._did.setObjectName("gesture_did")
+        panel.add(self._did)
+        panel.section("What gestures do")
+        panel.add(self._table())
+        panel.section("How they are read")
+        panel.add(
+            Slider(
+                "Hold for",
+                settings.hold_s,
+                lambda value: self._set(hold_s=round(value, 2)),
+                0.2,
+                2.0,
+                0.1,
+                lambda value: f"{value:.1f} s",
+                "A gesture counts once it has been held so long",
+            )
+        )
+        panel.add(
+            Slider(
+                "Most hands",
+                settings.max_hands,
+                lambda value: self._set(max_hands=round(value)),
+                1,
+                6,
+                1,
+                lambda value: f"{value:.0f}",
+            )
+        )
+        panel.add(check("Draw hands", settings.draws, lambda on: self._set(draws=on)))
+
+    def _table(self) -> QWidget:
+        whole = QWidget()
+        grid = QGridLayout(whole)
+        grid.setContentsMargins(0, 0, 0, 0)
+        grid.setVerticalSpacing(4)
+        for row, (gesture, command) in enumerate(COMMANDS.items()):
+            ring = self._rings[gesture] = _Ring()
+            line = QHBoxLayout()
+            line.addWidget(ring)
+            line.addWidget(label(spoken(gesture).capitalize()), 1)
+            grid.addLayout(line, row, 0)
+            words: QLabel = label(command.words, "hint")
+            grid.addWidget(words, row, 1)
+        return whole
+
+    def _set(self, **changes: Any) -> None:
+        self._settings = replace(self._settings, **changes)
+        remember(self.context.settings, self.name, self._settings)
+        self.context.refresh.emit()
+
+    def entered(self) -> None:
+        """Let the slides change."""
+        self.player.run(True)
+
+    def left(self) -> None:
+        """Hold the slides."""
+        self.player.run(False)
 
     def look(self, shot: Shot) -> Outcome:
-        """Show the frame."""
-        return Outcome(shot.image, shot.image, {})
+        """Find the hands and draw them."""
+        settings, watch, catalogue = self._settings, Stopwatch(), self.context.catalogue
+        mode: Mode = "image" if shot.is_still else "video"
+        kit = self._recognizer.get(
+            (catalogue.generation, mode, settings.max_hands),
+            lambda: kits.GestureRecognizer(
+                mode,
+                max_hands=settings.max_hands,
+                model=catalogue.source("hand_landmarks"),
+                detector=catalogue.source("hand_detector"),
+            ),
+        )
+        with watch.stage("hands"):
+            hands = kit.recognize(shot.image, shot.timestamp_ms)
+        with watch.stage("draw"):
+            picture = kits.draw.hands(shot.image, hands) if settings.draws else shot.image
+        gesture = ""
+        if len(hands):
+            largest = int(np.argmax(hands.boxes[:, 2] * hands.boxes[:, 3]))
+            gesture = hands.gestures[largest]
+        count = len(hands)
+        summary = "No hand" if not count else "1 hand" if count == 1 else f"{count} hands"
+        if gesture:
+            summary += f", {spoken(gesture)}"
+        seen = Seen(hands, gesture, shot.timestamp_ms)
+        return Outcome(picture, shot.image, watch.stages_ms, summary, kit.releases, seen)
+
+    def show_outcome(self, outcome: Outcome) -> None:
+        """Do what the gesture held means."""
+        seen = outcome.found
+        if not isinstance(seen, Seen):
+            return
+        act = self._holding.update(seen.gesture, seen.at_ms, self._settings.hold_s * 1e3)
+        for gesture, ring in self._rings.items():
+            ring.show_share(self._holding.share if gesture == self._holding.gesture else 0.0)
+        if act:
+            self.player.do(act)
+            self._did.setText(f"{COMMANDS[seen.gesture].words}: {self.player.toolTip().lower()}")
+
+    def forget(self) -> None:
+        """Another video follows."""
+        self._recognizer.reset()
+
+    def release(self) -> None:
+        """Give back the kit."""
+        self._recognizer.close()
+
+
+class _Ring(QWidget):
+    """Fills while a gesture is held."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._share = 0.0
+
+    def sizeHint(self) -> QSize:
+        return QSize(20, 20)
+
+    def minimumSizeHint(self) -> QSize:
+        return self.sizeHint()
+
+    def show_share(self, share: float) -> None:
+        if share != self._share:
+            self._share = share
+            self.update()
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        place = QRectF(self.width() / 2 - 7, self.height() / 2 - 7, 14, 14)
+        painter.setPen(QPen(self.palette().mid().color(), 2.4))
+        painter.drawEllipse(place)
+        if self._share <= 0:
+            return
+        accent: QColor = self.palette().highlight().color()
+        painter.setPen(QPen(accent, 2.6, c=Qt.PenCapStyle.RoundCap))
+        painter.drawArc(place, 90 * 16, -round(self._share * 360 * 16))
+        if self._share >= 1:
+            painter.setPen(Qt.PenStyle.NoPen)
+            painter.setBrush(accent)
+            painter.drawEllipse(place.center(), 3.4, 3.4)

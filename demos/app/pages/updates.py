@@ -8,7 +8,7 @@ from palmkit.demos.app.page import Page
 
 
 class UpdatesPage(Page):
-    """To be built."""
+    """Empty for now."""
 
     name: ClassVar[str] = "updates"
     title: ClassVar[str] = "Models"
