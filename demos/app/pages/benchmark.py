@@ -1,16 +1,300 @@
-"""The benchmark page."""
+"""The benchmark page: how long models and kits take on this machine."""
 
 from __future__ import annotations
 
-from typing import ClassVar
+import json
+import os
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, ClassVar, TypeAlias
 
-from palmkit.demos.app.page import Page
+from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QProcess, QRect, Qt
+from PySide6.QtGui import QGuiApplication, QPainter, QPalette
+from PySide6.QtWidgets import (
+    QAbstractItemView,
+    QFileDialog,
+    QHBoxLayout,
+    QHeaderView,
+    QLabel,
+    QProgressBar,
+    QPushButton,
+    QSpinBox,
+    QStyledItemDelegate,
+    QStyleOptionViewItem,
+    QTableWidget,
+    QTableWidgetItem,
+    QVBoxLayout,
+)
+
+from palmkit.demos.app.controls import label
+from palmkit.demos.app.page import Context, Page
+from palmkit.engine.bench.measurement import processor
+from palmkit.engine.replacing import replacing
+
+Row: TypeAlias = Mapping[str, Any]
+COLUMNS = ("What", "Kind", "Median ms", "95 % ms", "Best ms", "Runs", "")
+_MEDIAN, _BAR = 2, 6
+_SECONDS = 1.0
+_END_MS = 1500
+
+
+class Bars(QStyledItemDelegate):
+    """Draws a share, 0..1, as a bar."""
+
+    def paint(
+        self,
+        painter: QPainter,
+        option: QStyleOptionViewItem,
+        index: QModelIndex | QPersistentModelIndex,
+    ) -> None:
+        """Draw it in its cell."""
+        share = index.data(Qt.ItemDataRole.UserRole)
+        if share is None:
+            return
+        box: QRect = option.rect.adjusted(6, 0, -6, 0)
+        height = min(12, box.height() - 8)
+        bar = QRect(
+            box.left(), box.center().y() - height // 2, max(2, round(box.width() * share)), height
+        )
+        colours: QPalette = option.palette
+        painter.save()
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(colours.color(QPalette.ColorRole.Highlight))
+        painter.drawRoundedRect(bar, 4, 4)
+        painter.restore()
 
 
 class BenchmarkPage(Page):
-    """Empty for now."""
+    """A table that fills while a process beside the window times one job after another."""
 
     name: ClassVar[str] = "benchmark"
     title: ClassVar[str] = "Benchmark"
     icon: ClassVar[str] = "benchmark"
-    hint: ClassVar[str] = ""
+    hint: ClassVar[str] = "How long the shipped models and the kits take on this machine."
+
+    def __init__(self, context: Context) -> None:
+        """Nothing runs yet."""
+        super().__init__(context)
+        self.rows: list[Row] = []
+        self._process: QProcess | None = None
+        self._rest = b""
+        self._is_cancelled = False
+        self._seconds = _SECONDS
+        self._only: Sequence[str] | None = None
+        self._build()
+
+    def _build(self) -> None:
+        self._threads = QSpinBox()
+        self._threads.setObjectName("benchmark_threads")
+        self._threads.setRange(1, os.cpu_count() or 1)
+        self._threads.setAccessibleName("Threads")
+        threads = QLabel("&Threads")
+        threads.setBuddy(self._threads)
+        self._run = self._button("&Run", "benchmark_run", self.start)
+        self._run.setProperty("primary", True)
+        self._cancel = self._button("&Cancel", "benchmark_cancel", self.cancel)
+        self._copy = self._button("C&opy", "benchmark_copy", self._copy_rows)
+        self._save = self._button("&Save…", "benchmark_save", self._ask_and_save)
+        self._progress = QProgressBar()
+        self._progress.setObjectName("benchmark_progress")
+        self._progress.setAccessibleName("Progress")
+        self._said = label("", "hint")
+        self._said.setObjectName("benchmark_said")
+        self.table = QTableWidget(0, len(COLUMNS))
+        self.table.setObjectName("benchmark_table")
+        self.table.setAccessibleName("Times")
+        self.table.setHorizontalHeaderLabels(COLUMNS)
+        self.table.verticalHeader().hide()
+        self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
+        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
+        self.table.setShowGrid(False)
+        self.table.setTabKeyNavigation(False)
+        self.table.setItemDelegateForColumn(_BAR, Bars(self.table))
+        header = self.table.horizontalHeader()
+        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
+        header.setSectionResizeMode(_BAR, QHeaderView.ResizeMode.Stretch)
+        bar = QHBoxLayout()
+        bar.addWidget(threads)
+        bar.addWidget(self._threads)
+        bar.addWidget(self._run)
+        bar.addWidget(self._cancel)
+        bar.addStretch(1)
+        bar.addWidget(self._copy)
+        bar.addWidget(self._save)
+        column = QVBoxLayout(self)
+        column.setContentsMargins(18, 18, 18, 18)
+        column.addWidget(label(self.title, "title"))
+        column.addWidget(label(f"{self.hint} {processor()}.", "hint", wraps=True))
+        column.addLayout(bar)
+        column.addWidget(self._progress)
+        column.addWidget(self._said)
+        column.addWidget(self.table, 1)
+        self._settle("")
+
+    def _button(self, text: str, name: str, call: Any) -> QPushButton:
+        button = QPushButton(text)
+        button.setObjectName(name)
+        button.clicked.connect(lambda: call())
+        return button
+
+    @property
+    def is_running(self) -> bool:
+        """Whether jobs are being timed."""
+        return self._process is not None
+
+    def start(self, seconds: float = _SECONDS, only: Sequence[str] | None = None) -> None:
+        """Time all jobs, or those of some names, each for about so long."""
+        if self._process is not None:
+            return
+        self.rows, self._rest, self._is_cancelled = [], b"", False
+        self.table.setRowCount(0)
+        self._progress.setRange(0, 0)
+        self._said.setText("Starting")
+        arguments = ["-m", "palmkit.demos.app.timing", "--seconds", str(seconds)]
+        arguments += ["--threads", str(self._threads.value())]
+        arguments += ["--only", *only] if only is not None else []
+        process = self._process = QProcess(self)
+        process.setProcessChannelMode(QProcess.ProcessChannelMode.SeparateChannels)
+        process.readyReadStandardOutput.connect(self._read)
+        process.finished.connect(self._finish)
+        process.errorOccurred.connect(self._break)
+        for button in (self._run, self._copy, self._save, self._threads):
+            button.setEnabled(False)
+        self._cancel.setEnabled(True)
+        self._cancel.setFocus()
+        self.context.pause_live.emit(True)
+        process.start(sys.executable, arguments)
+
+    def cancel(self) -> None:
+        """End the process; what was timed stays."""
+        if self._process is not None:
+            self._is_cancelled = True
+            self._process.kill()
+
+    def shutdown(self) -> None:
+        """End the process."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.blockSignals(True)
+            process.kill()
+            process.waitForFinished(_END_MS)
+
+    def _read(self) -> None:
+        if self._process is None:
+            return
+        self._rest += bytes(self._process.readAllStandardOutput().data())
+        *lines, self._rest = self._rest.split(b"\n")
+        for line in lines:
+            try:
+                facts = json.loads(line)
+            except ValueError:  # Of a library that prints.
+                continue
+            self._take(facts)
+
+    def _take(self, facts: Row) -> None:
+        if "jobs" in facts:
+            self._progress.setRange(0, len(facts["jobs"]))
+            self._progress.setValue(0)
+        elif "started" in facts:
+            self._said.setText(f"Timing {facts['started']}")
+        elif "name" in facts:
+            self.rows.append(facts)
+            self._progress.setValue(len(self.rows))
+            self._show_rows()
+
+    def _finish(self, code: int, status: QProcess.ExitStatus) -> None:
+        process = self._process
+        if process is None:
+            return
+        self._read()
+        errors = bytes(process.readAllStandardError().data()).decode(errors="replace").strip()
+        if self._is_cancelled:
+            self._settle(f"Cancelled after {len(self.rows)} of {self._progress.maximum()}.")
+        elif code or status is not QProcess.ExitStatus.NormalExit:
+            last = errors.splitlines()[-1] if errors else f"exit status {code}"
+            self._settle("It ended early.")
+            self.context.say(f"benchmark: {last}", "error", ("Try again", self.start))
+        else:
+            self._settle(f"{len(self.rows)} timed.")
+
+    def _break(self, error: QProcess.ProcessError) -> None:
+        if error is QProcess.ProcessError.FailedToStart and self._process is not None:
+            reason = self._process.errorString()
+            self._settle("It did not start.")
+            self.context.say(f"benchmark: {reason}", "error", ("Try again", self.start))
+
+    def _settle(self, said: str) -> None:
+        """Nothing runs from now on."""
+        process, self._process = self._process, None
+        if process is not None:
+            process.deleteLater()
+            self.context.pause_live.emit(False)
+        self._said.setText(said)
+        if self._progress.maximum() == 0:
+            self._progress.setRange(0, 1)
+            self._progress.reset()
+        had_focus = self._cancel.hasFocus()
+        self._cancel.setEnabled(False)
+        for button in (self._run, self._threads):
+            button.setEnabled(True)
+        for button in (self._copy, self._save):
+            button.setEnabled(bool(self.rows))
+        if had_focus:
+            self._run.setFocus()
+
+    def _show_rows(self) -> None:
+        most = max((row["median_ms"] for row in self.rows if "median_ms" in row), default=1.0)
+        self.table.setRowCount(len(self.rows))
+        for at, row in enumerate(self.rows):
+            for column, text in enumerate(texts(row)):
+                item = QTableWidgetItem(text)
+                item.setToolTip(row.get("error", ""))
+                if column >= _MEDIAN:
+                    item.setTextAlignment(
+                        Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+                    )
+                self.table.setItem(at, column, item)
+            bar = QTableWidgetItem()
+            if "median_ms" in row:
+                bar.setData(Qt.ItemDataRole.UserRole, row["median_ms"] / most)
+            self.table.setItem(at, _BAR, bar)
+        self.table.scrollToBottom()
+
+    def _copy_rows(self) -> None:
+        QGuiApplication.clipboard().setText(markdown(self.rows))
+        self._said.setText("Copied as a table.")
+
+    def _ask_and_save(self) -> None:
+        chosen, _ = QFileDialog.getSaveFileName(
+            self, "Save times", "palmkit-times.md", "Table (*.md);;JSON (*.json)"
+        )
+        if chosen:
+            self.save(Path(chosen))
+
+    def save(self, path: Path) -> None:
+        """Write the rows: JSON by its suffix, else as a table."""
+        facts = {"machine": processor(), "rows": self.rows}
+        text = json.dumps(facts, indent=1) if path.suffix == ".json" else markdown(self.rows)
+        try:
+            with replacing(path) as part:
+                part.write_text(text + "\n", encoding="utf-8")
+        except OSError as error:
+            self.context.say(f"{path}: {error.strerror or error}", "error")
+            return
+        self._said.setText(f"Saved: {path}")
+
+
+def texts(row: Row) -> tuple[str, ...]:
+    """The first columns of a row, in words."""
+    if "error" in row:
+        return row["name"], row["kind"], "failed", "", "", ""
+    times = (f"{row[name]:.2f}" for name in ("median_ms", "p95_ms", "min_ms"))
+    return row["name"], row["kind"], *times, str(row["runs"])
+
+
+def markdown(rows: Sequence[Row]) -> str:
+    """A table of all rows, and the machine."""
+    names = COLUMNS[:-1]
+    lines = [processor(), "", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
+    return "\n".join([*lines, *(f"| {' | '.join(texts(row))} |" for row in rows)])

@@ -1,0 +1,310 @@
+"""The grid of goods: cards to be clicked or reached by keys, which glide to their new places."""
+
+from __future__ import annotations
+
+import time
+from typing import TYPE_CHECKING
+
+from PySide6.QtCore import (
+    QEasingCurve,
+    QEvent,
+    QParallelAnimationGroup,
+    QPoint,
+    QPropertyAnimation,
+    QRect,
+    QRectF,
+    QSize,
+    Qt,
+    Signal,
+)
+from PySide6.QtGui import (
+    QFocusEvent,
+    QKeyEvent,
+    QPainter,
+    QPaintEvent,
+    QPalette,
+    QPen,
+    QResizeEvent,
+)
+from PySide6.QtWidgets import QAbstractButton, QScrollArea, QStyle, QWidget
+
+from palmkit.demos.app.pages.feed_drawing import draw_good
+from palmkit.demos.app.pages.feed_visit import Shown, told_why
+
+if TYPE_CHECKING:
+    from PySide6.QtGui import QEnterEvent
+
+    from palmkit.demos.app.pages.feed_goods import Good
+
+CARD = QSize(140, 214)
+GAP = 12
+GLIDE_MS = 420
+# Looking at something for less says nothing.
+LEAST_DWELL_S = 1.2
+MOST_DWELL_S = 60.0
+
+
+class Card(QAbstractButton):
+    """One good.
+
+    done: what was done (as for Visit.did), the good's id, for how many seconds. pointed_at: by the
+    pointer or a key. stepped: the focus is to go so many columns and rows on.
+    """
+
+    done = Signal(str, str, float)
+    pointed_at = Signal(str)
+    stepped = Signal(str, int, int)
+
+    def __init__(self, good: Good, parent: QWidget) -> None:
+        """A card without a place yet."""
+        super().__init__(parent)
+        self.good = good
+        self.place = 0
+        self._before: int | None = None
+        self._reason = ""
+        self._since: float | None = None
+        self.setObjectName(f"good {good.id}")
+        self.setFixedSize(CARD)
+        self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
+        self.setCursor(Qt.CursorShape.PointingHandCursor)
+        self.setAttribute(Qt.WidgetAttribute.WA_Hover)
+        self.clicked.connect(lambda: self.done.emit("click", good.id, 0.0))
+
+    def put(self, place: int, count: int, reason: str) -> None:
+        """Its place from 1 of so many, and why."""
+        self._before, self.place = self.place or None, place
+        self._reason = reason
+        good = self.good
+        self.setAccessibleName(
+            f"{good.title}, {good.maker} {good.name}, {good.price:.2f} euros, "
+            f"{good.stars:g} of 5 stars, place {place} of {count}"
+        )
+        self.setAccessibleDescription(reason)
+        self.setToolTip(reason)
+        self.update()
+
+    def end_look(self) -> None:
+        """The visitor looks elsewhere."""
+        since, self._since = self._since, None
+        if since is not None:
+            seconds = time.monotonic() - since
+            if seconds >= LEAST_DWELL_S:
+                self.done.emit("dwell", self.good.id, min(seconds, MOST_DWELL_S))
+
+    def _begin_look(self) -> None:
+        if self._since is None:
+            self._since = time.monotonic()
+        self.pointed_at.emit(self.good.id)
+
+    def enterEvent(self, event: QEnterEvent) -> None:
+        """The pointer comes."""
+        super().enterEvent(event)
+        self._begin_look()
+
+    def leaveEvent(self, event: QEvent) -> None:
+        """The pointer goes."""
+        super().leaveEvent(event)
+        self.end_look()
+
+    def focusInEvent(self, event: QFocusEvent) -> None:
+        """Reached by a key."""
+        super().focusInEvent(event)
+        self._begin_look()
+
+    def focusOutEvent(self, event: QFocusEvent) -> None:
+        """Left by a key."""
+        super().focusOutEvent(event)
+        self.end_look()
+
+    def keyPressEvent(self, event: QKeyEvent) -> None:
+        """Arrows go to neighbours; Enter opens, L likes, Delete or X says no."""
+        steps = {
+            Qt.Key.Key_Left: (-1, 0), Qt.Key.Key_Right: (1, 0),
+            Qt.Key.Key_Up: (0, -1), Qt.Key.Key_Down: (0, 1),
+        }  # fmt: skip
+        key = Qt.Key(event.key())
+        if key in steps:
+            self.stepped.emit(self.good.id, *steps[key])
+        elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
+            self.click()
+        elif key == Qt.Key.Key_L:
+            self.done.emit("like", self.good.id, 0.0)
+        elif key in (Qt.Key.Key_X, Qt.Key.Key_Delete):
+            self.done.emit("skip", self.good.id, 0.0)
+        else:
+            super().keyPressEvent(event)
+
+    def sizeHint(self) -> QSize:
+        """That of all cards."""
+        return CARD
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Picture, name, price, stars, why, and how far it has come."""
+        good, colours = self.good, self.palette()
+        painter = QPainter(self)
+        painter.setRenderHint(QPainter.RenderHint.Antialiasing)
+        box = QRectF(self.rect()).adjusted(1.5, 1.5, -1.5, -1.5)
+        is_marked = self.hasFocus() or self.underMouse()
+        edge = colours.color(QPalette.ColorRole.Highlight if is_marked else QPalette.ColorRole.Mid)
+        painter.setPen(QPen(edge, 3 if self.hasFocus() else 1))
+        painter.setBrush(colours.color(QPalette.ColorRole.AlternateBase))
+        painter.drawRoundedRect(box, 10, 10)
+        side = self.width() - 20
+        painter.drawPixmap(10, 10, draw_good(good, side, self.devicePixelRatioF()))
+        text = colours.color(QPalette.ColorRole.Text)
+        painter.setPen(text)
+        font = painter.font()
+        font.setBold(True)
+        painter.setFont(font)
+        top = side + 14
+        line = QRect(12, top, self.width() - 24, 18)
+        painter.drawText(line, Qt.AlignmentFlag.AlignLeft, good.title)
+        font.setBold(False)
+        font.setPointSizeF(max(7.0, font.pointSizeF() * 0.88))
+        painter.setFont(font)
+        line.translate(0, 18)
+        painter.drawText(line, Qt.AlignmentFlag.AlignLeft, f"€{good.price:.2f}")
+        painter.drawText(line, Qt.AlignmentFlag.AlignRight, f"★ {good.stars:g}")
+        line.translate(0, 18)
+        text.setAlphaF(0.75)
+        painter.setPen(text)
+        line.setHeight(self.height() - line.top() - 8)
+        painter.drawText(line, Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap, self._reason)
+        self._paint_way(painter)
+
+    def _paint_way(self, painter: QPainter) -> None:
+        way = 0 if self._before is None else self._before - self.place
+        if not way:
+            return
+        words = f"▲ {way}" if way > 0 else f"▼ {-way}"
+        width = painter.fontMetrics().horizontalAdvance(words) + 12
+        badge = QRect(self.width() - width - 14, 14, width, 20)
+        painter.setPen(Qt.PenStyle.NoPen)
+        painter.setBrush(Qt.GlobalColor.darkGreen if way > 0 else Qt.GlobalColor.darkGray)
+        painter.drawRoundedRect(badge, 10, 10)
+        painter.setPen(Qt.GlobalColor.white)
+        painter.drawText(badge, Qt.AlignmentFlag.AlignCenter, words)
+
+
+class Grid(QScrollArea):
+    """All cards in their order. done, pointed_at: of its cards."""
+
+    done = Signal(str, str, float)
+    pointed_at = Signal(str)
+
+    def __init__(self, parent: QWidget | None = None) -> None:
+        """An empty grid."""
+        super().__init__(parent)
+        self.setWidgetResizable(False)
+        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
+        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
+        self._inside = QWidget()
+        self._inside.setObjectName("goods")
+        self._inside.setAccessibleName("goods on offer")
+        self.setWidget(self._inside)
+        self._cards: dict[str, Card] = {}
+        self._order: list[str] = []
+        self._columns = 1
+        self._glide: QParallelAnimationGroup | None = None
+
+    @property
+    def order(self) -> list[str]:
+        """The ids as they stand."""
+        return list(self._order)
+
+    def card(self, id: str) -> Card | None:
+        """That of a good, if it is here."""
+        return self._cards.get(id)
+
+    def seen(self) -> list[str]:
+        """The ids of the goods that are in sight."""
+        window = self.viewport().rect()
+        inside = window.translated(-self._inside.pos())
+        return [id for id in self._order if inside.contains(self._cards[id].geometry().center())]
+
+    def show_goods(self, shown: Shown) -> None:
+        """Take an order: cards that stay glide, others appear and go."""
+        ids = [good.id for good in shown.goods]
+        for id in set(self._cards) - set(ids):
+            card = self._cards.pop(id)
+            card.hide()
+            card.deleteLater()
+        for good in shown.goods:
+            if good.id not in self._cards:
+                self._cards[good.id] = self._made(good)
+        is_new = not set(ids) & set(self._order)
+        self._order = ids
+        for place, id in enumerate(ids):
+            reason = shown.common[place]
+            if not reason and shown.why is not None:
+                reason = next(
+                    (words for words, value in told_why(shown.why[place]) if value > 0), ""
+                )
+            self._cards[id].put(place + 1, len(ids), reason)
+        for before, after in zip(ids, ids[1:], strict=False):
+            QWidget.setTabOrder(self._cards[before], self._cards[after])
+        self._lay_out(animated=not is_new)
+        if is_new:
+            self.verticalScrollBar().setValue(0)
+
+    def _made(self, good: Good) -> Card:
+        card = Card(good, self._inside)
+        card.done.connect(self.done)
+        card.pointed_at.connect(self.pointed_at)
+        card.stepped.connect(self._step)
+        card.show()
+        return card
+
+    def _step(self, id: str, across: int, down: int) -> None:
+        at = self._order.index(id) + across + down * self._columns
+        if 0 <= at < len(self._order):
+            card = self._cards[self._order[at]]
+            card.setFocus(Qt.FocusReason.OtherFocusReason)
+            self.ensureWidgetVisible(card, GAP, GAP)
+
+    def _lay_out(self, animated: bool) -> None:
+        self.finish()
+        step = CARD + QSize(GAP, GAP)
+        room = self.viewport().width()
+        self._columns = max(1, (room - GAP) // step.width())
+        left = max(GAP, (room - self._columns * step.width() + GAP) // 2)
+        rows = -(-len(self._order) // self._columns)
+        self._inside.resize(max(room, step.width() + GAP), rows * step.height() + GAP)
+        # Zero where the desktop asks for no motion.
+        moves = self.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration, None, self)
+        glide = QParallelAnimationGroup(self)
+        for place, id in enumerate(self._order):
+            row, column = divmod(place, self._columns)
+            to = QPoint(left + column * step.width(), GAP + row * step.height())
+            card = self._cards[id]
+            if not animated or not moves or card.pos() == to or not self.isVisible():
+                card.move(to)
+                continue
+            move = QPropertyAnimation(card, b"pos", glide)
+            move.setDuration(GLIDE_MS)
+            move.setEndValue(to)
+            move.setEasingCurve(QEasingCurve.Type.InOutCubic)
+            glide.addAnimation(move)
+        if glide.animationCount():
+            self._glide = glide
+            glide.start()
+        else:
+            glide.deleteLater()
+
+    def finish(self) -> None:
+        """End the gliding: every card is at its place."""
+        glide, self._glide = self._glide, None
+        if glide is not None:
+            glide.setCurrentTime(GLIDE_MS)
+            glide.stop()
+            glide.deleteLater()
+
+    def end_look(self) -> None:
+        """The visitor looks elsewhere."""
+        for card in self._cards.values():
+            card.end_look()
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """As many columns as there is room for."""
+        super().resizeEvent(event)
+        self._lay_out(animated=False)

@@ -1,0 +1,114 @@
+"""Asks a repository for newer models, one after another, and says what came of each."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any, Literal, TypeAlias
+
+from palmkit.delivery.client import Client
+from palmkit.delivery.update import Absent, Progress
+from palmkit.engine.errors import DeliveryError
+
+Outcome: TypeAlias = Literal["new", "same", "absent", "failed"]
+
+
+@dataclass(frozen=True)
+class Standing:
+    """How a model stands on this device.
+
+    version: that runs, or is to run from the next frame on. source: "shipped", or the channel.
+    state: as in palmkit.delivery's README. refused: releases that failed here, and their codes.
+    """
+
+    model: str
+    version: str
+    source: str
+    state: str
+    refused: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Checked:
+    """What came of asking for a model: "absent" if the repository has none of that name.
+
+    error, code: of DeliveryError, where it failed.
+    """
+
+    standing: Standing
+    outcome: Outcome
+    error: str = ""
+    code: str = ""
+
+
+def standing(client: Client, model: str) -> Standing:
+    """How a model stands; nothing is asked."""
+    said: dict[str, Any] = client.status(model)["models"][0]
+    # A candidate on trial is what runs; one that is not there yet is not.
+    on_trial = said["candidate"] if said["state"] == "TRIAL" else None
+    delivered = on_trial or said["active"]
+    return Standing(
+        model,
+        delivered or said["embedded"] or "",
+        said["channel"] if delivered else "shipped",
+        said["state"],
+        tuple((each["release"], each["code"]) for each in said["quarantine"]),
+    )
+
+
+def check(
+    client: Client,
+    models: Iterable[str],
+    on_progress: Progress | None = None,
+    on_checked: Callable[[Checked], None] | None = None,
+    is_over: Callable[[], bool] = lambda: False,
+) -> list[Checked]:
+    """Ask for each model and fetch what is new; where that fails, what is here goes on.
+
+    A server that cannot be reached is not asked for the rest. on_progress: told the file's name,
+    the bytes received and its size. on_checked: told of each as it is known. is_over: asked
+    between models, ends it.
+    """
+    found: list[Checked] = []
+    for model in models:
+        if is_over():
+            break
+        before = _newest(client, model)
+        try:
+            client.refresh(model, on_progress)
+        except Absent as error:
+            checked = Checked(standing(client, model), "absent", str(error))
+        except DeliveryError as error:
+            checked = Checked(standing(client, model), "failed", str(error), error.code)
+        else:
+            outcome: Outcome = "same" if _newest(client, model) == before else "new"
+            checked = Checked(standing(client, model), outcome)
+        found.append(checked)
+        if on_checked is not None:
+            on_checked(checked)
+        if checked.code.startswith("check_fail"):
+            break
+    return found
+
+
+def _newest(client: Client, model: str) -> object:
+    """What runs, what waits to, and what was refused."""
+    said: dict[str, Any] = client.status(model)["models"][0]
+    return said["active"], said["candidate"], said["quarantine"]
+
+
+def told(before: Sequence[Standing], after: Sequence[Standing]) -> list[tuple[str, bool]]:
+    """What changed between two moments, in words, and whether it is bad news."""
+    known = {each.model: each for each in before}
+    found: list[tuple[str, bool]] = []
+    for now in after:
+        then = known.get(now.model)
+        if then is None:
+            continue
+        new = [each for each in now.refused if each not in then.refused]
+        for release, code in new:
+            words = f"{now.model} {release} failed here ({code}): going on with {now.version}"
+            found.append((words, True))
+        if not new and (now.version, now.source) != (then.version, then.source):
+            found.append((f"{now.model}: {then.version} → {now.version} ({now.source})", False))
+    return found

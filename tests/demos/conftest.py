@@ -1,0 +1,141 @@
+"""A screen for the tests of the demo application: an X server of their own, with Qt on it."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QSettings
+    from PySide6.QtWidgets import QApplication
+
+    from palmkit.demos.app.page import Context
+
+LIBRARIES = "libegl1 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxkbcommon-x11-0"
+SCREEN = "1400x1000x24"
+# What Qt says of itself under a server without a window manager, and of fonts that are not there.
+HARMLESS = ("propagateSizeHints", "QFont", "fontconfig", "qt.accessibility", "cached device pixel")
+
+
+@pytest.fixture(scope="session")
+def screen() -> Iterator[str]:
+    """The display of an X server that ends with the tests."""
+    if shutil.which("Xvfb") is None:
+        pytest.skip("Xvfb is not here: apt-get install xvfb")
+    reading, writing = os.pipe()
+    server = subprocess.Popen(
+        ["Xvfb", "-screen", "0", SCREEN, "-nolisten", "tcp", "-displayfd", str(writing)],
+        pass_fds=[writing],
+        stderr=subprocess.DEVNULL,
+    )
+    os.close(writing)
+    with os.fdopen(reading) as told:
+        number = told.readline().strip()
+    if not number:
+        server.wait(10)
+        pytest.skip("Xvfb does not start here")
+    yield f":{number}"
+    server.terminate()
+    server.wait(10)
+
+
+@pytest.fixture(scope="session")
+def application(screen: str) -> Iterator[QApplication]:
+    """Qt on that screen."""
+    pytest.importorskip("PySide6.QtWidgets", reason="PySide6 is not here, or cannot be loaded")
+    _skip_without_xcb(screen)
+    from PySide6.QtWidgets import QApplication
+
+    os.environ["DISPLAY"] = screen
+    os.environ["QT_QPA_PLATFORM"] = "xcb"
+    os.environ["LC_ALL"] = "C.UTF-8"
+    made = QApplication(["palmkit-demo"])
+    made.setQuitOnLastWindowClosed(False)
+    yield made
+    made.processEvents()
+
+
+def _skip_without_xcb(screen: str) -> None:
+    """Qt ends the process when its platform cannot be loaded: tried in another one."""
+    import sys
+
+    program = "from PySide6.QtGui import QGuiApplication; QGuiApplication([])"
+    environment = {**os.environ, "DISPLAY": screen, "QT_QPA_PLATFORM": "xcb"}
+    done = subprocess.run(
+        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+    )
+    if done.returncode:
+        last = (done.stderr.strip().splitlines() or ["?"])[0]
+        pytest.skip(f"Qt has no X11 here: apt-get install {LIBRARIES} ({last:.100})")
+
+
+@pytest.fixture
+def complaints(application: QApplication) -> Iterator[list[str]]:
+    """What Qt and errors in slots said while a test ran; none may be left."""
+    import sys
+
+    from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
+
+    found: list[str] = []
+
+    def note(kind: QtMsgType, context: QMessageLogContext, text: str) -> None:
+        if kind != QtMsgType.QtDebugMsg and not any(each in text for each in HARMLESS):
+            found.append(text)
+
+    before = sys.excepthook
+
+    def raised(*error: object) -> None:
+        found.append(f"{error[1]!r}")
+        before(*error)  # type: ignore[arg-type]
+
+    qInstallMessageHandler(note)
+    sys.excepthook = raised
+    yield found
+    sys.excepthook = before
+    qInstallMessageHandler(None)
+    assert not found
+
+
+@pytest.fixture
+def settings(application: QApplication, tmp_path: Path) -> QSettings:
+    """The user's, empty."""
+    from PySide6.QtCore import QSettings
+
+    return QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
+
+
+@pytest.fixture
+def context(settings: QSettings) -> Context:
+    """What pages share, without a window round them."""
+    from palmkit.demos.app import parser
+    from palmkit.demos.app.catalogue import Catalogue
+    from palmkit.demos.app.page import Context
+
+    return Context(parser().parse_args([]), settings, Catalogue())
+
+
+@pytest.fixture(autouse=True)
+def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    """Nothing of the user's is read or written."""
+    monkeypatch.setenv("PALMKIT_DELIVERY_FOLDER", str(tmp_path / "delivered"))
+
+
+@pytest.fixture
+def wait(application: QApplication) -> Callable[..., None]:
+    """wait(until, what, limit_s): let the window live until something is so."""
+
+    def wait(until: Callable[[], object], what: str = "", limit_s: float = 30) -> None:
+        end = time.monotonic() + limit_s
+        while not until():
+            assert time.monotonic() < end, f"not within {limit_s} s: {what or until}"
+            application.processEvents()
+            time.sleep(0.005)
+
+    return wait

@@ -1,0 +1,51 @@
+"""Clicks and keys for the tests of the demo application, and what it says."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, TypeVar
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QObject, Qt
+    from PySide6.QtWidgets import QWidget
+
+    from palmkit.demos.app.page import Context
+
+Kind = TypeVar("Kind", bound="QObject")
+
+
+class Said:
+    """The messages of an application: level and text."""
+
+    def __init__(self, context: Context) -> None:
+        self.all: list[tuple[str, str]] = []
+        self.actions: list[object] = []
+        context.said.connect(self._note)
+
+    def _note(self, level: str, text: str, action: object) -> None:
+        self.all.append((level, text))
+        self.actions.append(action)
+
+    def of(self, level: str) -> list[str]:
+        return [text for each, text in self.all if each == level]
+
+
+def find(parent: QObject, kind: type[Kind], name: str) -> Kind:
+    """The child of this name."""
+    found = parent.findChild(kind, name)
+    assert found is not None, f"no {kind.__name__} is called {name}"
+    return found
+
+
+def click(widget: QWidget) -> None:
+    from PySide6.QtCore import Qt
+    from PySide6.QtTest import QTest
+
+    assert widget.isVisible() and widget.isEnabled(), widget.objectName()
+    QTest.mouseClick(widget, Qt.MouseButton.LeftButton)
+
+
+def press(widget: QWidget, key: Qt.Key) -> None:
+    from PySide6.QtTest import QTest
+
+    assert widget.isVisible() and widget.isEnabled(), widget.objectName()
+    QTest.keyClick(widget, key)
