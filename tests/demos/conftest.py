@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -26,9 +27,10 @@ HARMLESS = ("propagateSizeHints", "QFont", "fontconfig", "qt.accessibility", "ca
 
 @pytest.fixture(scope="session")
 def screen() -> Iterator[str]:
-    """The display of an X server that ends with the tests."""
+    """The display of an X server that ends with the tests; if there can be none, why."""
     if shutil.which("Xvfb") is None:
-        pytest.skip("Xvfb is not here: apt-get install xvfb")
+        yield "Xvfb is not here: apt-get install xvfb"
+        return
     reading, writing = os.pipe()
     server = subprocess.Popen(
         ["Xvfb", "-screen", "0", SCREEN, "-nolisten", "tcp", "-displayfd", str(writing)],
@@ -38,49 +40,58 @@ def screen() -> Iterator[str]:
     os.close(writing)
     with os.fdopen(reading) as told:
         number = told.readline().strip()
-    if not number:
-        server.wait(10)
-        pytest.skip("Xvfb does not start here")
-    yield f":{number}"
+    yield f":{number}" if number else "Xvfb does not start here"
     server.terminate()
     server.wait(10)
 
 
 @pytest.fixture(scope="session")
 def application(screen: str) -> Iterator[QApplication]:
-    """Qt on that screen."""
+    """Qt on that screen, or without one."""
     pytest.importorskip("PySide6.QtWidgets", reason="PySide6 is not here, or cannot be loaded")
-    _skip_without_xcb(screen)
     from PySide6.QtWidgets import QApplication
 
-    os.environ["DISPLAY"] = screen
-    os.environ["QT_QPA_PLATFORM"] = "xcb"
     os.environ["LC_ALL"] = "C.UTF-8"
+    on_screen = {"DISPLAY": screen, "QT_QPA_PLATFORM": "xcb"}
+    without = {"QT_QPA_PLATFORM": "offscreen"}
+    problem = _problem(on_screen) if screen.startswith(":") else screen
+    if problem and (worse := _problem(without)):
+        pytest.skip(f"Qt cannot be started here: {worse}")
+    os.environ.update(without if problem else on_screen)
     made = QApplication(["palmkit-demo"])
+    made.setProperty("problem", problem)
     made.setQuitOnLastWindowClosed(False)
     yield made
     made.processEvents()
 
 
-def _skip_without_xcb(screen: str) -> None:
-    """Qt ends the process when its platform cannot be loaded: tried in another one."""
-    import sys
-
+def _problem(environment: dict[str, str]) -> str:
+    """Why Qt cannot be started so; it ends the process then, so it is tried in another one."""
     program = "from PySide6.QtGui import QGuiApplication; QGuiApplication([])"
-    environment = {**os.environ, "DISPLAY": screen, "QT_QPA_PLATFORM": "xcb"}
     done = subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True
+        [sys.executable, "-c", program],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
     )
-    if done.returncode:
-        last = (done.stderr.strip().splitlines() or ["?"])[0]
-        pytest.skip(f"Qt has no X11 here: apt-get install {LIBRARIES} ({last:.100})")
+    if not done.returncode:
+        return ""
+    first = (done.stderr.strip().splitlines() or ["?"])[0]
+    return f"apt-get install {LIBRARIES} ({first:.100})"
+
+
+@pytest.fixture
+def real_screen(application: QApplication, screen: str) -> str:
+    """The display, for tests that are none without an X server."""
+    problem = str(application.property("problem"))
+    if problem:
+        pytest.skip(f"no X server: {problem}")
+    return screen
 
 
 @pytest.fixture
 def complaints(application: QApplication) -> Iterator[list[str]]:
     """What Qt and errors in slots said while a test ran; none may be left."""
-    import sys
-
     from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
 
     found: list[str] = []

@@ -158,6 +158,11 @@ class UpdatesPage(Page):
         ]
 
     @property
+    def is_busy(self) -> bool:
+        """Whether something is asked, or looked up, or waits to be."""
+        return self._background.is_busy
+
+    @property
     def _is_idle(self) -> bool:
         return self._check.isEnabled()
 
