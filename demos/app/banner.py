@@ -38,7 +38,7 @@ class Banner(QFrame):
         self._sign = QLabel()
         self.text = label("", wraps=True)
         self.text.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Preferred)
-        self.action = QPushButton()
+        self.action = QPushButton("Try again")
         self.action.setObjectName("banner_action")
         self.action.clicked.connect(self._do)
         self._close = QToolButton()

@@ -26,7 +26,7 @@ from palmkit.kits.hands.skeleton import POSES, Pose
 from palmkit.kits.image import Image
 
 WIDTH, HEIGHT = 640, 480
-GESTURES = ("open_palm", "fist", "one", "two", "four", "thumb_up")
+GESTURES = ("open_palm", "two", "one", "thumb_up", "thumb_down", "fist")
 # A gesture is held so long, after it took so long to be made.
 HOLD_S, MAKE_S = 2.2, 0.5
 PALM = 62.0

@@ -37,6 +37,11 @@ class Status(QStatusBar):
         self.addPermanentWidget(self._source)
         catalogue.changed.connect(self._show_models)
 
+    def text(self, name: str) -> str:
+        """What a field says, by its object name."""
+        fields = (self._rate, self._times, self._models, self._source)
+        return next(each.text() for each in fields if each.objectName() == name)
+
     def show_page(self, page: Page) -> None:
         """Another page is shown."""
         self._page, self._stages, self._releases, self._used, self._count = page, {}, {}, (), 0

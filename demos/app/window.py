@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 
@@ -44,6 +45,11 @@ class _Navigation(QListWidget):
             event.ignore()
         else:
             super().keyPressEvent(event)
+
+
+def _without_arguments(act: Callable[[], None]) -> Callable[[], None]:
+    """For signals that say more than is wanted."""
+    return lambda: act()
 
 
 class Window(QMainWindow):
@@ -115,7 +121,7 @@ class Window(QMainWindow):
             self.navigation.addItem(item)
             action = QAction(kind.title, self)
             action.setShortcut(QKeySequence(f"Ctrl+{number}"))
-            action.triggered.connect(partial(self.select, kind.name))
+            action.triggered.connect(_without_arguments(partial(self.select, kind.name)))
             self.addAction(action)
         self.navigation.currentRowChanged.connect(self._turn_to)
         panel = QFrame()
@@ -162,7 +168,8 @@ class Window(QMainWindow):
         menu = QMenu(self._theme_button)
         for each in CHOICES:
             words = "As the system" if each == "system" else each.capitalize()
-            menu.addAction(words).triggered.connect(partial(self.theme.choose, each))
+            choose = _without_arguments(partial(self.theme.choose, each))
+            menu.addAction(words).triggered.connect(choose)
         self._theme_button.setMenu(menu)
         foot = QHBoxLayout()
         foot.setContentsMargins(10, 6, 10, 12)
@@ -237,8 +244,10 @@ class Window(QMainWindow):
     def take_file(self, path: Path) -> None:
         """Give a file to the page shown, to another page, or show it as a source."""
         first = [] if self._current is None else [self._current]
-        if any(page.drop(path) for page in (*first, *self.pages.values())):
-            return
+        for page in (*first, *self.pages.values()):
+            if page.drop(path):
+                self.select(page.name)
+                return
         try:
             source = file_source(path)
         except SourceError as error:

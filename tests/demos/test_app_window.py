@@ -1,0 +1,317 @@
+"""The window as it is used: pages, sources, pause, comparison, saving, files dropped on it."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pytest
+
+from palmkit import kits
+from palmkit.kits.kit import shipped_model
+from palmkit.kits.tryon.look import Look
+from palmkit.kits.video import VideoReader
+from tests.demos.driving import Said, click, find, press
+
+if TYPE_CHECKING:
+    from PySide6.QtCore import QSettings
+    from PySide6.QtWidgets import QApplication
+
+    from palmkit.demos.app.window import Window
+
+Wait = Callable[..., None]
+Make = Callable[..., "Window"]
+
+pytestmark = pytest.mark.skipif(
+    not shipped_model("face_mesh").is_file(), reason="the models have not been made here"
+)
+
+
+@pytest.fixture
+def make(application: QApplication, settings: QSettings, complaints: list[str]) -> Iterator[Make]:
+    """make(arguments...): a window that is closed at the end."""
+    from PySide6.QtTest import QTest
+
+    from palmkit.demos.app import parser
+    from palmkit.demos.app.application import make as make_window
+
+    made: list[object] = []
+
+    def build(*arguments: str) -> Window:
+        theme, window = make_window(parser().parse_args(arguments), settings)
+        made.extend((theme, window))
+        window.show()
+        window.start()
+        window.activateWindow()
+        assert QTest.qWaitForWindowActive(window)
+        return window
+
+    yield build
+    for each in made[1::2]:
+        each.close()  # type: ignore[attr-defined]
+
+
+def shows(window: Window, wait: Wait, page: str) -> None:
+    """Wait until a page has shown a picture."""
+    seen: list[object] = []
+    window.live.shown.connect(seen.append)
+    wait(lambda: any(getattr(shown, "page", None) is window.pages[page] for shown in seen), page)
+    window.live.shown.disconnect(seen.append)
+
+
+def test_every_page_shows_something(make: Make, wait: Wait) -> None:
+    from PySide6.QtCore import Qt
+    from PySide6.QtTest import QTest
+
+    window = make("--source", "drawing", "--page", "face")
+    for number, page in enumerate(("face", "portrait", "gesture", "try_on"), start=1):
+        key = Qt.Key(Qt.Key.Key_0.value + number)
+        QTest.keyClick(window, key, Qt.KeyboardModifier.ControlModifier)
+        assert window.current is window.pages[page]
+        shows(window, wait, page)
+        assert not window.banner.isVisible()
+        assert "1 " in window.live.summary.text() or "%" in window.live.summary.text()
+    for name in window.pages:
+        window.select(name)
+        assert window.current is window.pages[name]
+    window.select("face")
+    shows(window, wait, "face")
+    wait(lambda: "fps" in window.status.text("status_rate"), "a frame rate")
+    assert "find" in window.status.text("status_stages")
+    assert "shipped" in window.status.text("status_models")
+    assert window.status.text("status_source") == "Drawn sample"
+
+
+def test_without_a_camera_there_is_the_sample_and_no_error(
+    make: Make, wait: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from palmkit.demos.app import live, source
+
+    monkeypatch.setattr(live, "cameras", list)
+    window = make("--page", "face")
+    shows(window, wait, "face")
+    assert isinstance(window.live.source, source.Sample) and not window.banner.isVisible()
+
+
+def test_a_camera_in_use_is_said_and_the_sample_shown(
+    make: Make, wait: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from palmkit.demos.app import source
+
+    monkeypatch.setattr(source, "_is_there", lambda number: True)
+    window = make("--page", "face", "--source", "7")
+    said = Said(window.context)
+    wait(lambda: said.all, "a message")
+    (text,) = said.of("warning")
+    assert "camera 7" in text and "another program" in text and "sample" in text
+    assert window.banner.action.text() == "Try again"
+    shows(window, wait, "face")
+    click(window.banner.action)
+    wait(lambda: len(said.all) == 2, "the second attempt")
+    window.banner.close_message()
+    assert not window.banner.isVisible()
+
+
+def test_sources_that_cannot_be_read_are_said(make: Make, wait: Wait, tmp_path: Path) -> None:
+    window = make("--page", "face", "--source", str(tmp_path / "gone.mp4"))
+    said = Said(window.context)
+    shows(window, wait, "face")
+    assert window.banner.isVisible() and "No such file" in window.banner.text.text()
+    (tmp_path / "bad.mp4").write_bytes(b"no video")
+    window.take_file(tmp_path / "bad.mp4")
+    wait(lambda: said.of("warning"), "a message")
+    assert "bad.mp4" in said.of("warning")[0]
+    (tmp_path / "notes.txt").write_text("no picture")
+    window.take_file(tmp_path / "notes.txt")
+    assert "neither a picture nor a video: notes.txt" in said.of("error")[0]
+    shows(window, wait, "face")
+
+
+def test_space_holds_the_frame_and_settings_still_act(make: Make, wait: Wait) -> None:
+    from PySide6.QtCore import Qt
+
+    window = make("--source", "drawing", "--page", "portrait")
+    shows(window, wait, "portrait")
+    press(window.live.view, Qt.Key.Key_Space)
+    assert window.worker.is_paused
+    wait(lambda: window.status.text("status_rate") == "", "no frame rate")
+    held = window.live.shown_picture()
+    page = window.pages["portrait"]
+    page._show("colour")  # type: ignore[attr-defined]
+    wait(lambda: not np.array_equal(held, window.live.shown_picture()), "the other background")
+    press(window.live.view, Qt.Key.Key_Space)
+    assert not window.worker.is_paused
+
+
+def test_before_and_after(make: Make, wait: Wait) -> None:
+    from PySide6.QtCore import QPoint, Qt
+    from PySide6.QtTest import QTest
+
+    window = make("--source", "drawing", "--page", "try_on")
+    shows(window, wait, "try_on")
+    view = window.live.view
+    press(view, Qt.Key.Key_B)
+    assert view.split == 0.5
+    press(view, Qt.Key.Key_Right)
+    assert view.split == pytest.approx(0.52)
+    place = view.place()
+    middle = QPoint(round(place.left() + place.width() / 4), round(place.center().y()))
+    QTest.mouseClick(view, Qt.MouseButton.LeftButton, pos=middle)
+    assert view.split == pytest.approx(0.25, abs=0.01)
+    view.set_split(1.0)
+    window.worker.pause(True)
+    picture, last = window.live.shown_picture(), window.live._last
+    assert picture is not None and last is not None
+    assert np.array_equal(picture[:, :-1], last.outcome.before[:, :-1])
+    click(window.live.compare_button)
+    assert view.split is None
+
+
+def test_a_picture_and_a_clip_are_saved(make: Make, wait: Wait, tmp_path: Path) -> None:
+    window = make("--source", "drawing", "--page", "face")
+    said = Said(window.context)
+    shows(window, wait, "face")
+    picture = window.live.shown_picture()
+    assert picture is not None
+    window.live.saving.write_picture(tmp_path / "a", picture)
+    wait(lambda: said.of("info"), "saved")
+    assert np.array_equal(kits.read_image(tmp_path / "a.png"), picture)
+    window.live.saving.begin_clip(tmp_path / "b.mp4")
+    assert window.live.record_button.isChecked()
+    for _ in range(5):
+        shows(window, wait, "face")
+    click(window.live.record_button)
+    wait(lambda: len(said.of("info")) == 2, "saved")
+    with VideoReader(tmp_path / "b.mp4") as video:
+        assert len(list(video)) >= 5
+    window.live.saving.write_picture(tmp_path / "gone" / "a.png", picture)
+    wait(lambda: said.of("error"), "an error")
+    assert sorted(each.name for each in tmp_path.iterdir() if each.suffix != ".ini") == [
+        "a.png",
+        "b.mp4",
+    ]
+
+
+def test_files_that_are_dropped(make: Make, wait: Wait, tmp_path: Path) -> None:
+    from palmkit.demos.app.pages.try_on import TryOnPage
+    from palmkit.demos.app.source import Picture
+
+    window = make("--source", "drawing", "--page", "face")
+    said = Said(window.context)
+    shows(window, wait, "face")
+    Look.of(lipstick="plum").save(tmp_path / "mine.json")
+    window.take_file(tmp_path / "mine.json")
+    page = window.pages["try_on"]
+    assert isinstance(page, TryOnPage) and window.current is page
+    assert page.worn == Look.of(lipstick="plum")
+    (tmp_path / "bad.json").write_text('{"palmkit_look": 1, "lipstick": 3}')
+    window.take_file(tmp_path / "bad.json")
+    assert "nothing has changed" in said.of("error")[0] and "bad.json" in said.of("error")[0]
+    assert page.worn == Look.of(lipstick="plum")
+    kits.write_image(tmp_path / "wall.png", np.full((30, 40, 3), (10, 200, 30), np.uint8))
+    window.take_file(tmp_path / "wall.png")
+    assert window.live.source == Picture(tmp_path / "wall.png")
+    wait(lambda: window.live.summary.text() == "No face", "the wall")
+
+
+def test_a_page_that_fails_is_said_and_the_rest_goes_on(
+    make: Make, wait: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    window = make("--source", "drawing", "--page", "portrait")
+    said = Said(window.context)
+    shows(window, wait, "portrait")
+
+    def fail(shot: object) -> None:
+        raise kits.PalmError("the model is damaged")
+
+    monkeypatch.setattr(window.pages["portrait"], "look", fail)
+    wait(lambda: said.of("error"), "an error")
+    assert said.of("error")[0] == "the model is damaged"
+    shows(window, wait, "portrait")
+    monkeypatch.undo()
+    window.select("face")
+    shows(window, wait, "face")
+
+
+def test_no_size_is_too_small(make: Make, wait: Wait) -> None:
+    window = make("--source", "drawing", "--page", "face")
+    shows(window, wait, "face")
+    view = window.live.view
+    view.setMinimumSize(0, 0)
+    for width, height in ((0, 0), (1, 1), (1, 300), (300, 1), (400, 300)):
+        view.setParent(None) if view.parent() else None
+        view.resize(width, height)
+        assert not view.grab().isNull() or 0 in (width, height)
+    assert not view.place().isEmpty()
+    view.show_pictures(None, None)
+    assert view.place().isEmpty() and not view.grab().isNull()
+
+
+def test_what_was_chosen_is_there_again(make: Make, wait: Wait, settings: QSettings) -> None:
+    from palmkit.demos.app.pages.try_on import TryOnPage
+
+    window = make("--source", "drawing", "--page", "try_on")
+    page = window.pages["try_on"]
+    assert isinstance(page, TryOnPage)
+    page.use("evening")
+    window.theme.choose("dark")
+    window.close()
+    again = make("--source", "drawing")
+    page = again.pages["try_on"]
+    assert again.current is page and isinstance(page, TryOnPage)
+    assert page.worn == Look.load("evening") and again.theme.choice == "dark"
+    again.close()
+    for damaged in ("[", json.dumps({"lipstick": {"colour": 4}}), json.dumps([1])):
+        for name in ("face", "portrait", "gesture", "try_on"):
+            settings.setValue(f"page/{name}", damaged)
+        settings.setValue("theme", "purple")
+        settings.setValue("geometry", "nonsense")
+        make("--source", "drawing").close()
+
+
+def test_every_control_has_a_name_for_screen_readers(make: Make) -> None:
+    from PySide6.QtGui import QAccessible
+    from PySide6.QtWidgets import QAbstractButton, QComboBox, QListWidget, QSlider
+
+    window = make("--source", "drawing", "--page", "face")
+    window.worker.pause(True)
+    nameless: list[str] = []
+    for kind in (QAbstractButton, QComboBox, QListWidget, QSlider):
+        for control in window.findChildren(kind):
+            known = QAccessible.queryAccessibleInterface(control)
+            text = known.text(QAccessible.Text.Name) if known is not None else ""
+            is_inside = "qt_" in control.objectName() or control.parent() is None
+            if not text and not is_inside:
+                nameless.append(f"{type(control).__name__} {control.objectName()}")
+    assert not nameless
+
+
+def test_effects_are_chosen_by_clicks(make: Make, wait: Wait) -> None:
+    from PySide6.QtWidgets import QPushButton
+
+    from palmkit.demos.app.controls import Swatch
+    from palmkit.demos.app.pages.try_on import TryOnPage
+
+    window = make("--source", "drawing", "--page", "try_on")
+    page = window.pages["try_on"]
+    assert isinstance(page, TryOnPage)
+    click(find(page, QPushButton, "look_none"))
+    assert not page.worn
+    shows(window, wait, "try_on")
+    click(find(page, Swatch, "swatch_classic_red"))
+    assert page.worn == Look.of(lipstick="classic_red")
+
+    def is_worn() -> bool:
+        last = window.live._last
+        assert last is not None
+        changed = (last.outcome.picture != last.outcome.before).any(axis=2)
+        return bool(0 < changed.mean() < 0.05)
+
+    wait(is_worn, "red lips")
+    click(find(page, QPushButton, "effect_blush"))
+    click(find(page, QPushButton, "look_evening"))
+    assert page.worn == Look.load("evening")
+    assert "•" in find(page, QPushButton, "effect_blush").text()
