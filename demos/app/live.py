@@ -188,6 +188,11 @@ class Live(QWidget):
         self.worker.stop()
 
     @property
+    def last(self) -> Shown | None:
+        """The newest that is shown."""
+        return self._last
+
+    @property
     def source(self) -> Source:
         """What is read."""
         return self._source

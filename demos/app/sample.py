@@ -9,7 +9,8 @@ from itertools import count
 
 import numpy as np
 
-from palmkit.kits.image import Image, read_image
+from palmkit.kits import live
+from palmkit.kits.image import Image
 
 FRAMES_PER_S = 30.0
 SIZE = (640, 480)
@@ -34,9 +35,7 @@ def sample_frames(kind: str) -> Iterator[tuple[Image, float]]:
 def _photograph() -> Image | None:
     """NASA's portrait of Eileen Collins, public domain, if scikit-image is installed."""
     try:
-        import skimage.data
-
-        return read_image(skimage.data.astronaut())  # type: ignore[no-untyped-call]
+        return live.sample("face")
     except Exception:  # Of a development package nothing is promised.
         return None
 

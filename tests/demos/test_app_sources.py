@@ -125,7 +125,11 @@ class FakeReader:
 def camera(monkeypatch: pytest.MonkeyPatch, count: int, is_there: bool) -> Iterator[Shot]:
     reader = type("Reader", (FakeReader,), {"left": count})
     monkeypatch.setattr(sources, "VideoReader", reader)
-    monkeypatch.setattr(sources, "_is_there", lambda number: is_there)
+
+    def answer(number: int) -> bool:
+        return is_there
+
+    monkeypatch.setattr(sources, "_is_there", answer)
     return frames(Camera(0), never)
 
 
