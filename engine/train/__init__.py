@@ -11,6 +11,7 @@ save(trainer.graph, "mine.palm")
 """
 
 from palmkit.engine.train.gradients import with_gradients
+from palmkit.engine.train.levels import with_levels, with_trainable_weights
 from palmkit.engine.train.losses import LOSSES
 from palmkit.engine.train.optimisers import SGD, Adam, Optimiser
 from palmkit.engine.train.trainer import Trainer, trainable
@@ -25,4 +26,6 @@ __all__ = [
     "trainable",
     "with_classifier",
     "with_gradients",
+    "with_levels",
+    "with_trainable_weights",
 ]

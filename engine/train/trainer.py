@@ -47,7 +47,7 @@ def trainable(graph: Graph) -> dict[str, int]:
     places = {
         "add": (0, 1), "batch_normalization": (1, 2), "conv": (1, 2), "conv_transpose": (1, 2),
         "gather": (0,), "gemm": (0, 1, 2), "layer_normalization": (1, 2), "matmul": (0, 1),
-        "mul": (0, 1), "prelu": (1,), "rms_normalization": (1,),
+        "mul": (0, 1), "prelu": (1,), "quantize_linear": (0,), "rms_normalization": (1,),
     }  # fmt: skip
     found: dict[str, int] = {}
     for node in graph.nodes:

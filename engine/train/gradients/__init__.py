@@ -18,7 +18,7 @@ from palmkit.engine.train.tape import Tape
 
 Rule = Callable[["Backward", Node, str], "Sequence[str | None]"]
 
-_FILES = ("activations", "arithmetic", "linear", "reductions", "shapes")
+_FILES = ("activations", "arithmetic", "linear", "reductions", "rounding", "shapes")
 # What has no slope, or is constant nearly everywhere.
 FLAT = frozenset(
     {
