@@ -16,7 +16,7 @@ INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app test lint bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
+.PHONY: help demo demo-app test lint docs bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -36,6 +36,10 @@ lint: .venv/.dev ## style and types
 	.venv/bin/mypy
 	.venv/bin/mypy tests demos
 	.venv/bin/pyright --pythonpath $(VENV)
+
+docs: .venv/.dev ## the site of tutorials and references, into build/site; warnings are errors
+	NO_MKDOCS_2_WARNING=1 .venv/bin/mkdocs build --strict
+	@echo "build/site/index.html"
 
 bench: .venv/.dev ## time the kernels, and models: ours, or ARGS='a.onnx --against all --threads 1,2'
 	@for bench in build/editable/bench/*; do "$$bench" || exit 1; done

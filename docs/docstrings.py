@@ -1,0 +1,69 @@
+"""An extension of griffe: PalmKit's docstrings as Markdown.
+
+They are plain text: `name: what it is` of each argument, "Returns ...", "Raises ...", examples as
+code. Here arguments become a list, code a block, and names in prose keep their underscores.
+"""
+
+from __future__ import annotations
+
+import ast
+import re
+from typing import Any
+
+import griffe
+
+# One or more names of arguments or fields, a colon, and words.
+_ARGUMENT = re.compile(r"^(?P<names>[A-Za-z_]\w*(?:, [A-Za-z_]\w*)*): (?=\S)")
+_SENTENCE = re.compile(r"^(Returns|Raises|Values|Any thread|The rest)\b")
+
+
+class Docstrings(griffe.Extension):
+    """Rewrites every docstring once it is read."""
+
+    def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
+        """Of one object."""
+        if obj.docstring is not None:
+            obj.docstring.value = as_markdown(obj.docstring.value)
+
+
+def as_markdown(text: str) -> str:
+    """Paragraph by paragraph."""
+    paragraphs = re.split(r"\n\s*\n", text.strip())
+    return "\n\n".join(
+        f"```python\n{each}\n```" if number and is_code(each) else as_list(each)
+        for number, each in enumerate(paragraphs)
+    )
+
+
+def is_code(paragraph: str) -> bool:
+    """Whether it is Python that does something."""
+    lines = paragraph.splitlines()
+    indent = min(len(line) - len(line.lstrip()) for line in lines)
+    try:
+        found = ast.parse("\n".join(line[indent:] for line in lines))
+    except SyntaxError:
+        return False
+    plain = (ast.Name, ast.Tuple, ast.Constant, ast.AnnAssign)
+    return not all(
+        isinstance(each, ast.AnnAssign) or isinstance(getattr(each, "value", None), plain)
+        for each in found.body
+    )
+
+
+def as_list(paragraph: str) -> str:
+    """`name: words` as items of a list; what goes on in the next line belongs to it."""
+    lines: list[str] = []
+    is_item = False
+    for line in paragraph.splitlines():
+        if match := _ARGUMENT.match(line):
+            lines += [""] if lines and not is_item else []
+            names = ", ".join(f"`{name}`" for name in match["names"].split(", "))
+            lines.append(f"* {names}: {line[match.end() :]}")
+            is_item = True
+        elif is_item and not _SENTENCE.match(line):
+            lines.append(f"    {line.strip()}")
+        else:
+            lines += [""] if is_item else []
+            lines.append(line)
+            is_item = False
+    return "\n".join(lines)
