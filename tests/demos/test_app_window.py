@@ -290,7 +290,7 @@ def test_every_control_has_a_name_for_screen_readers(make: Make) -> None:
     for kind in (QAbstractButton, QComboBox, QListWidget, QSlider):
         for control in window.findChildren(kind):
             known = QAccessible.queryAccessibleInterface(control)
-            text = known.text(QAccessible.Text.Name) if known is not None else ""
+            text = known.text(QAccessible.Text.Name) if known else ""
             is_inside = "qt_" in control.objectName() or control.parent() is None
             if not text and not is_inside:
                 nameless.append(f"{type(control).__name__} {control.objectName()}")
