@@ -107,8 +107,6 @@ def jitter(clip: list[Image]) -> list[tuple[str, float]]:
     """How far each effect's middle moves about, in pixels: the RMS of x and y together."""
     found: list[tuple[str, float]] = []
     for name, wanted in LOOKS.items():
-        if name in ("foundation", "lipstick gloss"):
-            continue
         with TryOn("video", look=Look.of(**wanted)) as kit:
             middles = [_middle(kit, frame, row * 1e3 / 30) for row, frame in enumerate(clip)]
         places = np.array(middles[5:], np.float64)

@@ -18,11 +18,8 @@ from palmkit.kits.tryon.regions import fixed, soften
 MARGIN_CM = 2.0
 # What is seen is hidden below the first of these, what is hidden is seen from the second on.
 HIDDEN, SEEN = 0.4, 0.6
-EVERYWHERE = slice(None), slice(None)
 # What covers less of a pixel than this changes nothing.
 LEAST = 1 / 512
-# From this share of a rectangle's pixels on all of them are converted: that is quicker then.
-DENSE = 0.3
 # How fast what is remembered of a face's colours follows it, in seconds.
 MEMORY_S = 0.4
 
@@ -97,8 +94,6 @@ class Canvas:
         self.memory, self.time_s = memory, time_s
         self.shape = (self._before.shape[0], self._before.shape[1])
         self.coverage = np.zeros(self.shape, np.float32)
-        self._lab = np.empty((*self.shape, 3), np.float32)
-        self._open = np.zeros(self.shape, np.bool_)
 
     @property
     def is_empty(self) -> bool:
@@ -107,13 +102,11 @@ class Canvas:
 
     def lab(self, where: tuple[slice, slice]) -> Floats:
         """float32[h, w, 3]: a part's pixels in CIELAB, which every effect changes in its turn."""
-        part, new = self._lab[where], ~self._open[where]
-        if new.all():
-            part[:] = to_lab(self._before[where])
-        elif new.any():
-            part[new] = to_lab(self._before[where][new][:, None])[:, 0]
-        self._open[where] = True
-        return part
+        return self._lab[where]
+
+    @cached_property
+    def _lab(self) -> Floats:
+        return to_lab(self._before)
 
     @cached_property
     def uncovered(self) -> Floats:
@@ -166,17 +159,14 @@ class Canvas:
 
     def write(self, picture: Image) -> None:
         """Put what was changed into the picture; every other pixel stays as it was, to the bit."""
-        touched = self.coverage > LEAST
-        rows, columns = (np.flatnonzero(touched.any(axis=axis)) for axis in (1, 0))
-        if not len(rows):
-            return
-        where = slice(rows[0], rows[-1] + 1), slice(columns[0], columns[-1] + 1)
-        touched = touched[where]
-        part = picture[self.top : self.bottom, self.left : self.right][where]
-        if touched.mean() > DENSE:
-            np.copyto(part, to_rgb(self._lab[where]), where=touched[..., None])
-        else:
-            part[touched] = to_rgb(self._lab[where][touched][:, None])[:, 0]
+        import cv2
+
+        touched = (self.coverage > LEAST).view(np.uint8)
+        left, top, width, height = cv2.boundingRect(touched)
+        if width:
+            where = slice(top, top + height), slice(left, left + width)
+            part = picture[self.top : self.bottom, self.left : self.right][where]
+            cv2.copyTo(to_rgb(self._lab[where]), touched[where], part)
 
     def affine(self, points: tuple[int, ...]) -> NDArray[np.float64]:
         """float64[2, 3]: from the canonical face's x and y, in centimetres, to the canvas."""

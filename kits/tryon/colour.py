@@ -79,26 +79,37 @@ def dye(lab: Floats, weight: Floats, colour: Floats, base: Floats, finish: Finis
     same light; where dark becomes light the contrast rises less, and so does the noise. Differences
     of hue are halved, and highlights keep the colour of the light.
     """
+    import cv2
+
     before = max(float(base[0]), _BLACK)
     after = max(float(colour[0]), _BLACK)
-    share = lab[..., 0] * np.float32(1 / before)
-    np.maximum(share, np.float32(0.02), out=share)
-    lights = np.float32(_LIGHTS[finish])
-    if lights != 1:
-        share = np.where(share > 1, 1 + (share - 1) * lights, share)
-    lift = after / before
-    if lift > 1:
-        share **= np.float32(lift**-_CALM)
-    light = share * np.float32(after)
+    # Planes that lie whole in memory take half the time.
+    planes = cast("list[Floats]", [*cv2.split(lab)])
+    own = planes[0]
+    light = np.maximum(own * np.float32(1 / before), np.float32(0.02))
+    if (lights := _LIGHTS[finish]) != 1:
+        light += np.maximum(light - 1, 0) * np.float32(lights - 1)
+    if (lift := after / before) > 1:
+        light = cast(Floats, cv2.pow(light, lift**-_CALM))
+    light *= np.float32(after)
     # Towards white a highlight loses the colour of what it lies on.
-    shine = np.clip((light - after) * np.float32(1 / max(100 - after, 12.0)), 0, 1)
-    keep = 1 - shine * shine
+    keep = light - np.float32(after)
+    keep *= np.float32(1 / max(100 - after, 12.0))
+    np.clip(keep, 0, 1, out=keep)
+    keep *= keep
+    np.subtract(1, keep, out=keep)
     # At a soft edge what is lighter is the background, shining through: it is not made lighter yet.
-    most = np.float32(after) * (np.float32(1.04) + np.float32(0.4) * weight**4)
-    np.minimum(light, np.maximum(most, lab[..., 0]), out=light)
+    most = weight * weight
+    most *= most * np.float32(0.4 * after)
+    most += np.float32(1.04 * after)
+    np.maximum(most, own, out=most)
+    np.minimum(light, most, out=light)
     np.minimum(light, 100, out=light)
-    lab[..., 0] += weight * (light - lab[..., 0])
+    own += weight * (light - own)
     for axis in (1, 2):
-        old = lab[..., axis]
-        new = (colour[axis] + _MOTTLE * (old - base[axis])) * keep
+        old = planes[axis]
+        new = old * np.float32(_MOTTLE)
+        new += np.float32(colour[axis] - _MOTTLE * base[axis])
+        new *= keep
         old += weight * (new - old)
+    lab[:] = cv2.merge(planes)

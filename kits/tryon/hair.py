@@ -39,15 +39,16 @@ class HairDye(Effect):
     def dye(self, picture: Image, mask: Floats, memory: Memory, time_s: float | None) -> None:
         """Change the hair.
 
-        picture: uint8[h, w, 3], changed in place. mask: float32[h, w], 0..1, of hair.
+        picture: uint8[h, w, 3], contiguous, changed in place. mask: float32[h, w], 0..1, of hair.
         """
-        where = mask > _NONE
-        if not where.any():
+        where = np.flatnonzero(mask > _NONE)
+        if not len(where):
             return
-        # Only the pixels of hair, as a column.
-        weight = self.weight(mask[where])[:, None]
-        lab = to_lab(picture[where][:, None])
+        # Only the pixels of hair, as one row.
+        pixels = picture.reshape(-1, 3)
+        weight = self.weight(mask.reshape(-1)[where])[None]
+        lab = to_lab(pixels.take(where, axis=0)[None])
         base = memory.settle(self.name, mean_of(lab, weight), time_s)
         # Hair is many tones: what is half as light as the mean stays so.
         dye(lab, weight * np.float32(self.opacity), self.lab, base, self.finish)
-        picture[where] = to_rgb(lab)[:, 0]
+        pixels[where] = to_rgb(lab)[0]

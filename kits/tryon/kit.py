@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import lru_cache
 from typing import Any, ClassVar
@@ -18,6 +18,7 @@ from palmkit.kits.portrait.kit import HairSegmenter
 from palmkit.kits.results import Faces
 from palmkit.kits.tryon.canvas import Canvas, Memory
 from palmkit.kits.tryon.colour import Floats
+from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.look import DeliveredLook, Look
 from palmkit.kits.tryon.result import TriedOn
 
@@ -146,8 +147,18 @@ class TryOn(Kit[TriedOn]):
             return self._delivered.wear(lambda look: self.dress(image, roi, time_s, look))
         return self.dress(image, roi, time_s, self.look)
 
-    def dress(self, image: Image, roi: Part | None, time_s: float | None, look: Look) -> TriedOn:
-        """As Kit._look, with another look than the kit's own."""
+    def dress(
+        self,
+        image: Image,
+        roi: Part | None,
+        time_s: float | None,
+        look: Look,
+        covered: Floats | None = None,
+    ) -> TriedOn:
+        """As Kit._look, with another look than the kit's own.
+
+        covered: float32[h, w], raised to how far the look covers each pixel, 0..1.
+        """
         height, width = image.shape[:2]
         at_ms = None if time_s is None else time_s * 1e3
         faces = self._mesh.detect(image, at_ms, roi=roi)
@@ -155,33 +166,27 @@ class TryOn(Kit[TriedOn]):
             return TriedOn(width, height, image, image, faces, look)
         picture = image.copy()
         hair = self._hair_of(image, roi, faces, look, time_s)
-        for canvas in self._canvases(picture, faces, hair, time_s):
-            for effect in replace(look, glasses=None):
-                effect.lay(canvas)
-            canvas.write(picture)
+
+        def lay(effects: Sequence[Effect]) -> None:
+            for canvas in self._canvases(picture, faces, hair, time_s):
+                for effect in effects:
+                    effect.lay(canvas)
+                canvas.write(picture)
+                if covered is not None:
+                    part = covered[canvas.top : canvas.bottom, canvas.left : canvas.right]
+                    np.maximum(part, canvas.coverage, out=part)
+
+        if makeup := [*replace(look, hair=None, glasses=None)]:
+            lay(makeup)
         if look.hair is not None and hair is not None:
             memory = self._memory(None, time_s)
             look.hair.dye(picture, hair, memory, time_s)
             memory.seen_s = time_s
+            if covered is not None:
+                np.maximum(covered, look.hair.weight(hair), out=covered)
         if look.glasses is not None:
-            for canvas in self._canvases(picture, faces, hair, time_s):
-                look.glasses.lay(canvas)
-                canvas.write(picture)
+            lay([look.glasses])
         return TriedOn(width, height, picture, image, faces, look)
-
-    def coverage(self, image: Image, look: Look) -> Floats:
-        """How far a look covers each pixel of a picture: float32[h, w], 0..1; see sheet.measure."""
-        faces = self._mesh.detect(image)
-        hair = self._hair_of(image, None, faces, look, None)
-        covered = np.zeros(image.shape[:2], np.float32)
-        for canvas in self._canvases(image, faces, hair, None):
-            for effect in look:
-                effect.lay(canvas)
-            part = covered[canvas.top : canvas.bottom, canvas.left : canvas.right]
-            np.maximum(part, canvas.coverage, out=part)
-        if look.hair is not None and hair is not None:
-            np.maximum(covered, look.hair.weight(hair), out=covered)
-        return covered
 
     def _hair_of(
         self, image: Image, roi: Part | None, faces: Faces, look: Look, time_s: float | None

@@ -59,7 +59,7 @@ class Look:
     glasses: Glasses | None = None
 
     @classmethod
-    def of(cls, **effects: Any) -> Look:
+    def of(cls, /, **effects: Any) -> Look:
         """A look of what stands for effects, by their names; None: not worn."""
         found: dict[str, Any] = {}
         for name, wanted in effects.items():
@@ -77,7 +77,7 @@ class Look:
         """Whether anything is worn."""
         return any(True for _ in self)
 
-    def adding(self, **effects: Any) -> Look:
+    def adding(self, /, **effects: Any) -> Look:
         """The look with these effects in place of its own; for what stands for one see `of`."""
         own: dict[str, Any] = {each.name: each for each in self}
         return Look.of(**own | {name: each for name, each in effects.items() if each is not None})

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from palmkit.kits.face import topology
 from palmkit.kits.tryon import regions
-from palmkit.kits.tryon.canvas import EVERYWHERE, Canvas
+from palmkit.kits.tryon.canvas import Canvas
 from palmkit.kits.tryon.colour import Finish, Floats, dye, mean_of
 from palmkit.kits.tryon.effect import Effect
 
@@ -270,7 +270,12 @@ class Foundation(Effect):
 
     def lay(self, canvas: Canvas) -> None:
         """Change the skin."""
-        lab, points = canvas.lab(EVERYWHERE), canvas.points
+        oval = canvas.points[list(topology.FACE_OVAL)]
+        where = canvas.part(oval, 0.6)
+        lab = canvas.lab(where)
+        if not lab.size:
+            return
+        points = canvas.points - np.array([where[1].start, where[0].start], np.float32)
         mask = regions.fill(lab.shape, regions.curve(points[list(topology.FACE_OVAL)], True))
         inset = _wide(mask, 0.5 * canvas.per_cm)
         mask *= regions.smoothstep(inset, 0.5, 0.95)
@@ -278,7 +283,7 @@ class Foundation(Effect):
         features = [regions.curve(points[list(loop)], True) for loop in loops]
         brows = [points[list(loop)] for loop in (topology.RIGHT_BROW, topology.LEFT_BROW)]
         holes = regions.fill(lab.shape, *features, *brows)
-        mask *= (1 - np.clip(_wide(holes, 0.2 * canvas.per_cm) * 2, 0, 1)) * canvas.free
+        mask *= (1 - np.clip(_wide(holes, 0.2 * canvas.per_cm) * 2, 0, 1)) * canvas.free[where]
         base = canvas.base(self.name, lab, mask)
         weight = mask * _like_skin(lab, mask)
         self._smooth(lab, weight, canvas.per_cm)
@@ -286,7 +291,7 @@ class Foundation(Effect):
         towards = np.array([0.2, 1, 1], np.float32)
         colour = np.asarray(base + (self.lab - base) * towards, np.float32)
         dye(lab, even, colour, base, self.finish)
-        canvas.mark(EVERYWHERE, weight)
+        canvas.mark(where, weight)
 
     def _smooth(self, lab: Floats, weight: Floats, per_cm: float) -> None:
         """Takes out what is larger than pores and smaller than features, where it is faint.

@@ -6,6 +6,7 @@ Point numbers are those of palmkit.kits.face.topology; right and left are the su
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import cast
 
 import numpy as np
@@ -20,6 +21,8 @@ RIGHT_ABOVE_LID = (226, 247, 30, 29, 27, 28, 56, 190, 243)
 RIGHT_CHEEK = (116, 117, 118, 101, 205, 187, 147, 123)
 # Positions are given to OpenCV in 1/16 pixel.
 _SHIFT = 4
+# How much finer, for up to how many pixels.
+_FINENESS = ((4, 1 << 15), (2, 1 << 17))
 # Points that a curve gets between two of the mesh.
 _FINER = 4
 
@@ -34,6 +37,13 @@ def curve(points: Floats, closed: bool) -> Floats:
 
     A Catmull-Rom spline (Catmull and Rom, A Class of Local Interpolating Splines, 1974).
     """
+    return np.asarray(_spline(len(points), closed) @ points, np.float32)
+
+
+@lru_cache(maxsize=64)
+def _spline(count: int, closed: bool) -> Floats:
+    """float32[m, n]: how far each point of a curve is each of the points that it goes through."""
+    points = np.eye(count, dtype=np.float32)
     if closed:
         before, after, further = (np.roll(points, shift, axis=0) for shift in (1, -1, -2))
     else:
@@ -47,36 +57,54 @@ def curve(points: Floats, closed: bool) -> Floats:
         + (2 * before - 5 * points + 4 * after - further) * t**2
         + (3 * points - before - 3 * after + further) * t**3
     )
-    line = found.transpose(1, 0, 2).reshape(-1, 2)
-    return np.asarray(line if closed else line[: -_FINER + 1], np.float32)
+    line = found.transpose(1, 0, 2).reshape(-1, count)
+    return np.ascontiguousarray(line if closed else line[: -_FINER + 1])
 
 
-def fixed(points: Floats) -> NDArray[np.int32]:
-    """Positions as OpenCV's fixed-point numbers; pixel centres are at whole numbers there."""
-    return np.asarray(np.rint((points - 0.5) * (1 << _SHIFT)), np.int32)
+def fixed(points: Floats, finer: int = 1) -> NDArray[np.int32]:
+    """Positions as OpenCV's fixed-point numbers; pixel centres are at whole numbers there.
+
+    finer: of how many pixels of a side one is made.
+    """
+    return np.asarray(np.rint((points * finer - 0.5) * (1 << _SHIFT)), np.int32)
 
 
 def fill(shape: tuple[int, ...], *loops: Floats) -> Floats:
     """Closed lines filled, with edges as sharp as pixels are: float32[h, w], 0..1."""
-    import cv2
-
-    mask = np.zeros(shape[:2], np.uint8)
-    for loop in loops:
-        cv2.fillPoly(mask, [fixed(loop)], 255, cv2.LINE_AA, _SHIFT)
-    return mask * np.float32(1 / 255)
+    finer = _finer(shape)
+    return _paint(shape, finer, [fixed(loop, finer) for loop in loops])
 
 
 def band(shape: tuple[int, ...], line: Floats, other: Floats, closed: bool) -> Floats:
     """What lies between two lines of as many points, also where it folds over itself, as `fill`."""
+    finer = _finer(shape)
+    a, b = fixed(line, finer), fixed(other, finer)
+    quads = np.stack([a, np.roll(a, -1, axis=0), np.roll(b, -1, axis=0), b], axis=1)
+    return _paint(shape, finer, [*(quads if closed else quads[:-1])])
+
+
+def _finer(shape: tuple[int, ...]) -> int:
+    """How much finer a region is drawn: the smaller it is, the more its edges count."""
+    return next((finer for finer, most in _FINENESS if shape[0] * shape[1] <= most), 1)
+
+
+def _paint(shape: tuple[int, ...], finer: int, loops: list[NDArray[np.int32]]) -> Floats:
+    """What lies in any of the loops.
+
+    OpenCV's edges are off by up to half a pixel where they are flat, and jump when they move by a
+    sixteenth; drawn finer, that is as much less.
+    """
     import cv2
 
-    mask = np.zeros(shape[:2], np.uint8)
-    a, b = fixed(line), fixed(other)
-    count = len(a) if closed else len(a) - 1
-    for row in range(count):
-        to = (row + 1) % len(a)
-        quad = np.stack([a[row], a[to], b[to], b[row]])
-        cv2.fillPoly(mask, [quad], 255, cv2.LINE_AA, _SHIFT)
+    height, width = shape[:2]
+    mask = np.zeros((height * finer, width * finer), np.uint8)
+    kind = cv2.LINE_AA if finer == 1 else cv2.LINE_8
+    for loop in loops:
+        cv2.fillPoly(mask, [loop], 255, kind, _SHIFT)
+    if finer > 1:
+        mask = cast(
+            "NDArray[np.uint8]", cv2.resize(mask, (width, height), interpolation=cv2.INTER_AREA)
+        )
     return mask * np.float32(1 / 255)
 
 

@@ -112,8 +112,8 @@ def measure(kit: TryOn, face: Image, look: Look) -> dict[str, float]:
     if len(worn) != 1 or worn[0].name in ("glasses", "foundation"):
         return {}
     effect = replace(worn[0], opacity=1.0)
-    found = kit.dress(face, None, None, Look.of(**{effect.name: effect}))
-    weight = kit.coverage(face, Look.of(**{effect.name: effect}))
+    weight = np.zeros(face.shape[:2], np.float32)
+    found = kit.dress(face, None, None, Look.of(**{effect.name: effect}), weight)
     changed = np.abs(found.picture.astype(np.int16) - face).max(axis=2) > SEEN
     if not changed.any():
         return {}

@@ -1,8 +1,6 @@
-import contextlib
 import json
 import threading
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +9,13 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit import kits
-from palmkit.engine.errors import ImageError, LookError
 from palmkit.kits import Look, TryOn, try_on
 from palmkit.kits.face import topology
 from palmkit.kits.image import Image, write_image
 from palmkit.kits.results import Faces
-from palmkit.kits.tryon import palettes, regions
+from palmkit.kits.tryon import regions
 from palmkit.kits.tryon.canvas import Canvas, Memory
-from palmkit.kits.tryon.colour import dye, lab_of, mean_of, read_shade, to_lab, to_rgb
+from palmkit.kits.tryon.colour import dye, lab_of, mean_of, to_lab, to_rgb
 from palmkit.kits.tryon.glasses import SHAPES, Glasses
 from palmkit.kits.tryon.hair import HairDye
 from palmkit.kits.tryon.makeup import Blush, Eyeliner, EyeShadow, Foundation, Iris, Lipstick
@@ -364,104 +361,6 @@ def test_the_stream_gives_every_frame_it_keeps(astronaut: Image) -> None:
         kit.submit(astronaut, 0)
         assert done.wait(30)
     assert len(seen) == 1 and len(seen[0].faces) == 1
-
-
-# Looks in files
-
-
-def test_a_look_survives_its_file(tmp_path: Path) -> None:
-    look = Look.of(
-        lipstick="cherry",
-        blush={"colour": "#d0606c", "opacity": 0.2},
-        hair=HairDye("#5b2e8c", finish="gloss"),
-        glasses=Glasses(style="round", tint=0.5),
-    )
-    path = tmp_path / "look.json"
-    look.save(path)
-    assert Look.load(path) == look
-    assert json.loads(path.read_text())["palmkit_look"] == 1
-    assert [each.name for each in tmp_path.iterdir()] == ["look.json"]
-
-
-def test_every_preset_and_shade_can_be_worn() -> None:
-    for name in palettes.presets():
-        assert Look.load(name)
-    for effect in Look.KINDS:
-        shades = palettes.shades(effect)
-        assert shades
-        for shade in shades:
-            assert Look.of(**{effect: shade})
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        ("", "expected JSON"),
-        ("[1]", "palmkit_look"),
-        ("{}", "palmkit_look"),
-        ('{"palmkit_look": 2}', "palmkit_look"),
-        ('{"palmkit_look": 1, "hat": {}}', "expected one of foundation, .*, got 'hat'"),
-        ('{"palmkit_look": 1, "lipstick": {}}', "lipstick: expected a colour"),
-        ('{"palmkit_look": 1, "lipstick": 3}', "lipstick: expected a colour"),
-        ('{"palmkit_look": 1, "lipstick": [1, 2]}', "lipstick: expected a colour"),
-        ('{"palmkit_look": 1, "lipstick": {"colour": "red"}}', "like #b3202a"),
-        ('{"palmkit_look": 1, "lipstick": {"colour": "#aa0000", "shine": 1}}', "got 'shine'"),
-        ('{"palmkit_look": 1, "lipstick": {"colour": "#aa0000", "opacity": 7}}', "from 0 to 1"),
-        ('{"palmkit_look": 1, "lipstick": {"colour": "#aa0000", "opacity": NaN}}', "from 0 to 1"),
-        ('{"palmkit_look": 1, "lipstick": {"colour": "#aa0000", "finish": []}}', "one of 'matte'"),
-        ('{"palmkit_look": 1, "glasses": {"style": "pilot"}}', "one of 'round'"),
-        ("[" * 5000, "expected JSON"),
-        (" " * 70000, "at most 65536 bytes"),
-    ],
-)
-def test_a_file_that_is_no_look_is_refused(tmp_path: Path, text: str, message: str) -> None:
-    path = tmp_path / "look.json"
-    path.write_text(text)
-    with pytest.raises(LookError, match=message) as error:
-        Look.load(path)
-    assert "look.json" in str(error.value)
-
-
-def test_a_damaged_look_never_does_anything_else(tmp_path: Path) -> None:
-    path = tmp_path / "look.json"
-    Look.load("party").save(path)
-    whole = path.read_bytes()
-    random = np.random.default_rng(0)
-    for _ in range(300):
-        damaged = bytearray(whole)
-        for at in random.integers(len(damaged), size=int(random.integers(1, 6))):
-            damaged[at] = int(random.integers(256))
-        path.write_bytes(bytes(damaged[: int(random.integers(1, len(damaged) + 1))]))
-        with contextlib.suppress(LookError):
-            assert isinstance(Look.load(path), Look)
-
-
-def test_no_such_look_names_the_presets() -> None:
-    with pytest.raises(LookError, match="natural, office, evening"):
-        Look.load("nothing_like_it")
-
-
-def test_options_that_cannot_be_are_refused(astronaut: Image) -> None:
-    with pytest.raises(ValueError, match="lipstick: expected a colour like #b3202a or one of"):
-        try_on(astronaut, lipstick="reddish")
-    with pytest.raises(ValueError, match="opacity: expected a number from 0 to 1, got -1"):
-        Lipstick("#aa0000", opacity=-1)
-    with pytest.raises(ValueError, match="blush finish: expected one of"):
-        Blush("#aa0000", finish="gloss")
-    with pytest.raises(ValueError, match="glasses lens"):
-        Glasses(lens="dark")
-    with pytest.raises(ImageError):
-        try_on(np.zeros((3, 3), np.float32), lipstick="ruby")
-    for value in ("#12345", (1, 2), (1, 2, 300), ("a", "b", "c"), None, 5):
-        with pytest.raises(ValueError, match="expected a colour"):
-            read_shade("hair", value)  # type: ignore[arg-type]
-
-
-def test_adding_takes_the_place_of_the_look_s_own() -> None:
-    look = Look.load("evening").adding(lipstick="nude", hair=None)
-    assert look.lipstick is not None and look.lipstick.colour == "#b57a66"
-    assert look.hair is None and look.eyeliner == Look.load("evening").eyeliner
-    assert replace(look, lipstick=None) == replace(Look.load("evening"), lipstick=None)
 
 
 def test_a_face_that_reaches_out_of_the_picture_is_painted_as_far_as_it_goes() -> None:
