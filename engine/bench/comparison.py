@@ -65,7 +65,8 @@ class Subject:
     missing: for a form that there is not, the reason.
     inputs: by name; outputs: names, in the model's order.
     macs: multiply-accumulates of a run; None where they are not known.
-    is_quantized: its values are rounded to bytes.
+    is_quantized: its values are rounded to bytes. spans: of outputs that are, how far their
+    numbers can lie apart.
     """
 
     name: str
@@ -75,6 +76,7 @@ class Subject:
     macs: int | None = None
     missing: Mapping[str, str] = field(default_factory=dict[str, str])
     is_quantized: bool = False
+    spans: Mapping[str, float] = field(default_factory=dict[str, float])
 
 
 @dataclass(frozen=True)
@@ -160,10 +162,11 @@ class _Contender:
         jobs: Sequence[Job],
         schedule: Schedule,
         judged_as: str,
+        spans: Mapping[str, float],
     ) -> None:
         """Try the jobs in this order, until one gives the right outputs.
 
-        place: as for find; judged_as: of TOLERANCES the one to be within.
+        place: as for find; judged_as: of TOLERANCES the one to be within; spans: as of Subject.
         """
         self.name = name
         self._place = place
@@ -173,6 +176,7 @@ class _Contender:
         self._jobs = list(jobs)
         self._schedule = schedule
         self._judged_as = judged_as
+        self._spans = spans
         self._process: EngineProcess | None = None
         self._difference: float | None = None
         self._opened: list[Opened] = []
@@ -204,7 +208,7 @@ class _Contender:
                 if expected is None and self.name == OURS:
                     expected = dict(opened.outputs)
                 if expected is not None:
-                    self._difference = _judge(expected, opened, self._judged_as)
+                    self._difference = _judge(expected, opened, self._judged_as, self._spans)
             except Refusal as refusal:
                 self._give_up(str(refusal))
                 continue
@@ -259,10 +263,12 @@ class _Contender:
         self._seconds.clear()
 
 
-def _judge(expected: Mapping[str, Array], opened: Opened, precision: str) -> float:
+def _judge(
+    expected: Mapping[str, Array], opened: Opened, precision: str, spans: Mapping[str, float]
+) -> float:
     """How far its outputs are from ours; Refusal if too far."""
-    difference = largest_difference(expected, opened.outputs, ABSOLUTE["high"])
-    judged = largest_difference(expected, opened.outputs, ABSOLUTE[precision])
+    difference = largest_difference(expected, opened.outputs, ABSOLUTE["high"], spans)
+    judged = largest_difference(expected, opened.outputs, ABSOLUTE[precision], spans)
     if difference is None or judged is None:
         raise Refusal("its outputs do not correspond to the model's")
     if judged > TOLERANCES[precision]:
@@ -326,7 +332,9 @@ def compare(
             refusals[name] = "; ".join([f"reads {reads} only", *reasons])
         else:
             judged = INT8 if subject.is_quantized else precision
-            contenders.append(_Contender(name, place, engine, jobs, schedule, judged))
+            contenders.append(
+                _Contender(name, place, engine, jobs, schedule, judged, subject.spans)
+            )
     with ExitStack() as stack:
         for each in contenders:
             stack.callback(each.close)

@@ -40,11 +40,15 @@ def random_inputs(types: Mapping[str, Type], sizes: Mapping[str, int]) -> dict[s
 
 
 def largest_difference(
-    expected: Mapping[str, Array], found: Sequence[tuple[str, Array]], absolute: float = 0.0
+    expected: Mapping[str, Array],
+    found: Sequence[tuple[str, Array]],
+    absolute: float = 0.0,
+    spans: Mapping[str, float] | None = None,
 ) -> float | None:
     """The largest difference of any output over its range; None if outputs do not correspond.
 
     absolute: differences up to this count as none: a sigmoid may end as good as zero everywhere.
+    spans: ranges of outputs in place of those that are seen, by name.
     Engines name outputs as they like and leave out dims of 1: one without the right name is taken
     for the output of so many elements that it is most like.
     """
@@ -54,7 +58,7 @@ def largest_difference(
     for name in sorted(expected, key=lambda each: each not in names):
         wanted = expected[name]
         fitting = [
-            (_difference(wanted, value, absolute), index)
+            (_difference(wanted, value, absolute, (spans or {}).get(name)), index)
             for index, (its_name, value) in enumerate(left)
             if _plain(value) == _plain(wanted) and (its_name == name or name not in names)
         ]
@@ -70,7 +74,7 @@ def _plain(value: Array) -> tuple[int, ...]:
     return tuple(size for size in value.shape if size != 1)
 
 
-def _difference(expected: Array, found: Array, absolute: float) -> float:
+def _difference(expected: Array, found: Array, absolute: float, span: float | None = None) -> float:
     """Infinite where one is a number and the other is not."""
     a = expected.astype(np.float64).ravel()
     b = found.astype(np.float64).ravel()
@@ -83,5 +87,6 @@ def _difference(expected: Array, found: Array, absolute: float) -> float:
     numbers = a[np.isfinite(a)]
     if not numbers.size or not (np.isfinite(a[~same]).all() and np.isfinite(b[~same]).all()):
         return np.inf
-    span = float(numbers.max() - numbers.min()) or max(1e-6, float(abs(numbers).max()))
+    if span is None:
+        span = float(numbers.max() - numbers.min()) or max(1e-6, float(abs(numbers).max()))
     return float(abs(a - b)[~same].max()) / span

@@ -15,6 +15,7 @@ from palmkit.engine.ir import Graph
 from palmkit.engine.shapes import with_input_shapes
 from palmkit.engine.summary import is_quantized, summarise
 
+_MOVERS = ("transpose", "reshape", "squeeze", "unsqueeze", "flatten", "identity")
 _FOREIGN = {".onnx": "onnx", ".tflite": "tflite"}
 
 
@@ -55,4 +56,15 @@ def subject(path: Path, graph: Graph) -> Generator[Subject, None, None]:
             macs=summarise(graph).macs,
             missing=missing,
             is_quantized=is_quantized(graph),
+            spans={name: span for name in graph.outputs if (span := _span(graph, name))},
         )
+
+
+def _span(graph: Graph, name: str) -> float:
+    """How far the levels of an output lie apart at most; 0 if it is not made from bytes."""
+    producers = {output: node for node in graph.nodes for output in node.outputs}
+    while (node := producers.get(name)) is not None and node.op in _MOVERS:
+        name = node.inputs[0]
+    if node is None or node.op != "dequantize_linear" or node.inputs[1] not in graph.constants:
+        return 0.0
+    return 255 * float(graph.constants[node.inputs[1]].max(initial=0))

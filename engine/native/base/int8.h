@@ -1,11 +1,12 @@
 #pragma once
 // What base/simd/int8/ adds to the vectors of base/simd.h for products of bytes:
 //   S32, of as many lanes as F32: int32 sums; to_float(a), each rounded;
-//   load_bytes(p, n, other): n bytes as floats, and in the other lanes `other`; store_bytes(x,
-//   zero, p, n): n bytes of x + zero, x rounded half to even and in [-zero, 255 - zero]; Quads<S>:
-//   four weights for each lane of S, packed as Quads<S>::Number, number i of a lane at place(lane,
-//   i), or four bytes for all lanes, of() these for other lanes; dot(bytes, weights, c) = c + the
-//   sum of four products, kOffset being taken off each byte.
+//   load_bytes(p, n, other): n bytes as floats, and in the other lanes `other`;
+//   store_bytes(x, zero, p, n): n bytes of x + zero, x rounded half to even and in
+//   [-zero, 255 - zero];
+//   Quads<S>: four weights for each lane of S, packed as Quads<S>::Number, number i of a lane at
+//   place(lane, i), or four bytes for all lanes, of() these for other lanes; dot(bytes, weights, c)
+//   = c + the sum of four products, kOffset being taken off each byte.
 // kQuadRegisters: what a product takes besides sums and weights; kMaxVectors: of a GEMM's panel.
 // Where kHasBytesOfRows is true, store_bytes_of_rows makes bytes of the sums of 1 to 4 rows, one
 // vector each: rounded sum * scale, plus zero, clipped; |sum * scale| < 2^31.

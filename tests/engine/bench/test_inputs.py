@@ -63,6 +63,12 @@ def test_outputs_without_names_go_to_the_most_alike() -> None:
     assert largest_difference(expected, [("x", array(0, 1)), ("a", array(0, 1))]) == 1
 
 
+def test_difference_over_a_given_span() -> None:
+    found = [("y", array(0, 2, 3))]
+    assert largest_difference({"y": array(0, 2, 4)}, found, spans={"y": 10}) == 0.1
+    assert largest_difference({"y": array(0, 2, 4)}, found, spans={"z": 10}) == 0.25
+
+
 def test_times() -> None:
     times = Times.of([0.001 * n for n in range(100, 0, -1)])
     assert (times.runs, times.min_ms, times.median_ms) == (100, 1.0, 50.5)
