@@ -47,13 +47,15 @@ def _some(rows: Iterable[Any], count: int) -> list[Any]:
     return random.Random(0).sample(found, min(count, len(found)))
 
 
-def masks(name: str, data: Path, work: Path, pictures: int, calibration: int) -> Task:
+def masks(
+    name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
+) -> Task:
     """portrait and hair."""
     from palmkit.models.segmentation import evaluate
     from palmkit.models.segmentation.labels import read_rgba, read_rows
     from palmkit.models.segmentation.teachers import stretched
 
-    cases = _some(evaluate.read_samples(data, work / "masks", name, "dev"), pictures)
+    cases = _some(evaluate.read_samples(data, work / "masks", name, part), pictures)
     rows = _some((row for row in read_rows(data) if row["split"] != "dev"), calibration)
     samples = [
         {"image": stretched(read_rgba(data, row["file"])[0], 256).astype(np.float32)[None]}
@@ -67,7 +69,9 @@ def masks(name: str, data: Path, work: Path, pictures: int, calibration: int) ->
     return Task(samples, measure)
 
 
-def mesh(name: str, data: Path, work: Path, pictures: int, calibration: int) -> Task:
+def mesh(
+    name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
+) -> Task:
     """face_mesh."""
     from palmkit.models.face_detector.dataset import read_labels
     from palmkit.models.face_detector.labels import read_picture
@@ -76,8 +80,8 @@ def mesh(name: str, data: Path, work: Path, pictures: int, calibration: int) -> 
 
     entries = read_labels(work / "labels.jsonl")
     faces = read_meshes(work / "meshes.npz", entries)
-    cases = _some(evaluate.find_cases(data, entries, faces, "dev")[0], pictures)
-    rows = _some((row for row, part in enumerate(faces.part) if part == "train"), calibration)
+    cases = _some(evaluate.find_cases(data, entries, faces, part)[0], pictures)
+    rows = _some((row for row, each in enumerate(faces.part) if each == "train"), calibration)
     samples: list[Mapping[str, Array]] = []
     for row in rows:
         picture = read_picture(data, entries[faces.entry[row]]["file"])
@@ -91,7 +95,9 @@ def mesh(name: str, data: Path, work: Path, pictures: int, calibration: int) -> 
     return Task(samples, measure)
 
 
-def hands(name: str, data: Path, work: Path, pictures: int, calibration: int) -> Task:
+def hands(
+    name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
+) -> Task:
     """hand_landmarks."""
     from palmkit.kits.hands.crop import crop_from_landmarks
     from palmkit.models.face_detector.labels import read_picture
@@ -100,7 +106,7 @@ def hands(name: str, data: Path, work: Path, pictures: int, calibration: int) ->
     from palmkit.models.hand_landmarks.pipelines import ours
 
     entries = read_labels(work / "hands")
-    cases = _some((each for each in entries if each["part"] == "dev"), pictures)
+    cases = _some((each for each in entries if each["part"] == part), pictures)
     rows = _some((e for e in entries if e["part"] == "train" and e["hands"]), calibration)
     samples: list[Mapping[str, Array]] = []
     for entry in rows:
@@ -111,15 +117,57 @@ def hands(name: str, data: Path, work: Path, pictures: int, calibration: int) ->
     def measure(path: Path) -> Mapping[str, float]:
         pipeline = ours(evaluate.DETECTOR, path, 224, None, None)
         found = evaluate.measure(data, cases, {"palmkit": pipeline})["palmkit"].numbers()
-        return {key: found[key] for key in ("landmark_error", "accuracy")}
+        return {key: found[key] for key in ("landmark_error", "accuracy", "macro_f1")}
 
     return Task(samples, measure)
 
 
-TASKS: Mapping[str, Callable[[str, Path, Path, int, int], Task]] = {
+def detections(
+    name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
+) -> Task:
+    """face_detector and hand_detector."""
+    from palmkit.models.face_detector import evaluate as faces
+    from palmkit.models.face_detector.dataset import read_labels
+    from palmkit.models.face_detector.labels import read_picture
+    from palmkit.models.hand_detector import dataset
+    from palmkit.models.hand_detector import evaluate as palms
+    from palmkit.models.segmentation.teachers import stretched
+
+    if name == "face_detector":
+        wanted = {*faces.LABELLED, *faces.NEGATIVES}
+        entries = [each for each in read_labels(work / "labels.jsonl") if each["set"] in wanted]
+    else:
+        entries = dataset.read_labels(work / "hands")
+    cases = _some((each for each in entries if each["part"] == part), pictures)
+    rows = _some((each for each in entries if each["part"] == "train"), calibration)
+    size = faces.SIZES[0] if name == "face_detector" else palms.SIZE
+    samples = [
+        {"image": stretched(read_picture(data, row["file"]), size).astype(np.float32)[None]}
+        for row in rows
+    ]
+
+    def measure_faces(path: Path) -> Mapping[str, float]:
+        found: dict[str, float] = {}
+        for size in faces.SIZES:
+            here = faces.measure(data, cases, faces.kit_detector(path, size))
+            found[f"ap_{size}"] = here["ap"]
+        return found
+
+    manual = palms.manual_boxes(data) if name == "hand_detector" else {}
+
+    def measure_hands(path: Path) -> Mapping[str, float]:
+        found = palms.measure(data, cases, palms.ours(path, palms.SIZE), manual)
+        return {key: found[key] for key in ("ap_upright", "ap_turned_90", "ap_turned_180")}
+
+    return Task(samples, measure_faces if name == "face_detector" else measure_hands)
+
+
+TASKS: Mapping[str, Callable[[str, Path, Path, int, int, str], Task]] = {
     "portrait": masks,
     "hair": masks,
+    "face_detector": detections,
     "face_mesh": mesh,
+    "hand_detector": detections,
     "hand_landmarks": hands,
 }
 
@@ -140,7 +188,7 @@ def rows_of(name: str, task: Task, others: Sequence[Path]) -> list[str]:
         cells = [title, *(f"{value:.4f}" for value in found.values())]
         lines.append("| " + " | ".join([*cells, f"{path.stat().st_size / 1000:.0f}"]) + " |")
 
-    add("float16 weights, as shipped", shipped)
+    add("as shipped", shipped)
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "int8.palm"
         for title, settings in SETTINGS.items():
@@ -166,7 +214,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     for name in options.models:
         try:
             task = TASKS[name](
-                name, options.data, options.work, options.pictures, options.calibration
+                name, options.data, options.work, options.pictures, options.calibration, "dev"
             )
         except FileNotFoundError as error:
             print(f"\n{name}: left out: no {error.filename}")

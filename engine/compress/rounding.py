@@ -26,6 +26,8 @@ MOST_LEVEL = 127
 _PROBE = 0.12
 # Wider steps make most weights zero, which alone may do nothing and together does.
 _WIDEST = 1.0
+# What hardly shows in the outputs may show in what is made of them.
+_MOST_STEP = 0.25
 # Beyond that error grows no more with the step.
 _MOST_PROBED = 0.1
 _DAMPING = 0.01
@@ -94,7 +96,7 @@ def layer_steps(
             error = max(1e-6, 1 - agreement(alone))
         steps[layer.weight] = probe * float(np.sqrt(graph.constants[layer.weight].size)) / error
     unit = float(np.median(list(steps.values())))
-    return {name: _PROBE * step / unit for name, step in steps.items()}
+    return {name: min(_PROBE * step / unit, _MOST_STEP) for name, step in steps.items()}
 
 
 def rounded(
