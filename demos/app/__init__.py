@@ -40,6 +40,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from palmkit.demos.app.application import run
     except ImportError as error:
+        if (error.name or "").partition(".")[0] not in ("PySide6", "shiboken6"):
+            raise
         is_missing = isinstance(error, ModuleNotFoundError)
         print(NEEDED if is_missing else f"Qt cannot be loaded: {error}", file=sys.stderr)
         return 1

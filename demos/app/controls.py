@@ -37,6 +37,28 @@ def label(text: str, role: str = "", wraps: bool = False) -> QLabel:
     return made
 
 
+class Line(QLabel):
+    """A text of one line, which ends in dots where there is no room for it."""
+
+    def __init__(self, name: str, says: str = "", tip: str = "") -> None:
+        """name: of the object. says: what it is, for screen readers."""
+        super().__init__()
+        self.setObjectName(name)
+        self.setTextFormat(Qt.TextFormat.PlainText)
+        self.setMinimumWidth(24)
+        self.setAccessibleName(says)
+        self.setToolTip(tip)
+
+    def paintEvent(self, event: QPaintEvent) -> None:
+        """Draw as much as there is room for."""
+        painter = QPainter(self)
+        place = self.contentsRect()
+        dots = Qt.TextElideMode.ElideRight
+        text = self.fontMetrics().elidedText(self.text(), dots, place.width())
+        painter.setPen(self.palette().color(self.foregroundRole()))
+        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
+
+
 class Panel(QWidget):
     """Controls below one another, which scroll where there is no room."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
@@ -19,7 +20,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from palmkit.demos.app.controls import label
+from palmkit.demos.app.controls import Line
 from palmkit.demos.app.icons import icon
 from palmkit.demos.app.page import Context, LivePage
 from palmkit.demos.app.saving import Saving
@@ -64,6 +65,7 @@ class Live(QWidget):
         self._page: LivePage | None = None
         self._source: Source = Sample()
         self._is_chosen = False
+        self._mirrors = context.settings.value("mirror", "yes") != "no"
         self._last: Shown | None = None
         self._times: list[float] = []
         self._build()
@@ -103,9 +105,8 @@ class Live(QWidget):
         )
         self.record_button.setCheckable(True)
         self.record_button.clicked.connect(self._record)
-        self.summary = label("", "hint")
-        self.summary.setObjectName("summary")
-        self.summary.setMinimumWidth(1)
+        self.summary = Line("summary", "What was found")
+        self.summary.setProperty("role", "hint")
         bar = QFrame()
         bar.setObjectName("bar")
         line = QHBoxLayout(bar)
@@ -140,6 +141,18 @@ class Live(QWidget):
             shortcut.activated.connect(made.showMenu if name == "source" else made.click)
         return made
 
+    @property
+    def controls(self) -> tuple[QWidget, ...]:
+        """What Tab goes through, in this order."""
+        return (
+            self.source_button,
+            self.pause_button,
+            self.compare_button,
+            self.save_button,
+            self.record_button,
+            self.view,
+        )
+
     def start(self, wanted: str | None) -> None:
         """Read the source that is named, or the first camera, or the sample.
 
@@ -147,7 +160,8 @@ class Live(QWidget):
         """
         if wanted is None:
             found = cameras()
-            return self.open(Camera(found[0]) if found else self._sample(), by_user=False)
+            first = Camera(found[0], self._mirrors) if found else self._sample()
+            return self.open(first, by_user=False)
         if wanted == "sample":
             return self.open(self._sample(), by_user=False)
         try:
@@ -288,14 +302,26 @@ class Live(QWidget):
 
         found = cameras()
         for number in found:
-            add("camera", f"Camera {number}", partial(self.open, Camera(number)))
-        if not found:
+            camera = Camera(number, self._mirrors)
+            add("camera", camera.title, partial(self.open, camera))
+        if found:
+            mirror = self.menu.addAction("Mirror cameras")
+            mirror.setCheckable(True)
+            mirror.setChecked(self._mirrors)
+            mirror.toggled.connect(self._mirror)
+        else:
             self.menu.addAction("No camera found").setEnabled(False)
         self.menu.addSeparator()
         add("open", "Open a picture or video...", self._choose_file)
         self.menu.addSeparator()
         add("sample", "Sample photograph", partial(self.open, Sample()))
         add("sample", "Drawn sample", partial(self.open, Sample("drawing")))
+
+    def _mirror(self, is_on: bool) -> None:
+        self._mirrors = is_on
+        self._context.settings.setValue("mirror", "yes" if is_on else "no")
+        if isinstance(self._source, Camera):
+            self.open(replace(self._source, mirrored=is_on), self._is_chosen)
 
     def _choose_file(self) -> None:
         suffixes = " ".join(f"*{each}" for each in sorted(PICTURE_SUFFIXES | VIDEO_SUFFIXES))
@@ -318,12 +344,6 @@ class Live(QWidget):
         recording = self.record_button.isChecked()
         self.record_button.setProperty("sign", "stop" if recording else "record")
         self.source_button.setProperty("sign", type(self._source).__name__.lower())
-        for button in (
-            self.source_button,
-            self.pause_button,
-            self.compare_button,
-            self.save_button,
-            self.record_button,
-        ):
+        for button in self.findChildren(QToolButton):
             colour = colours.error if button is self.record_button else colours.text
             button.setIcon(icon(str(button.property("sign")), colour, colours.accent))

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from PySide6.QtWidgets import QLabel, QStatusBar
+from PySide6.QtWidgets import QStatusBar
 
 from palmkit.demos.app.catalogue import Catalogue
-from palmkit.demos.app.controls import label, spoken
+from palmkit.demos.app.controls import Line, spoken
 from palmkit.demos.app.page import LivePage, Page
 from palmkit.demos.app.worker import Shown
 
@@ -26,10 +26,10 @@ class Status(QStatusBar):
         self._used: tuple[str, ...] = ()
         self._count = 0
         self.setSizeGripEnabled(False)
-        self._rate = _field("status_rate", "Frame rate", "Frames shown in a second")
-        self._times = _field("status_stages", "Time per stage", "Milliseconds a frame, by stage")
-        self._models = _field("status_models", "Models", "Models in use, and where they are from")
-        self._source = _field("status_source", "Source", "What is shown")
+        self._rate = Line("status_rate", "Frame rate", "Frames shown in a second")
+        self._times = Line("status_stages", "Time per stage", "Milliseconds a frame, by stage")
+        self._models = Line("status_models", "Models", "Models in use, and where they are from")
+        self._source = Line("status_source", "Source", "What is shown")
         self._rate.setMinimumWidth(72)
         self.addWidget(self._rate)
         self.addWidget(self._times)
@@ -82,13 +82,3 @@ class Status(QStatusBar):
         ]
         self._models.setText("   ".join(words))
         self._models.setToolTip("Models in use, and where they are from:\n" + "\n".join(words))
-
-
-def _field(name: str, text: str, tip: str) -> QLabel:
-    made = label("")
-    made.setObjectName(name)
-    made.setAccessibleName(text)
-    made.setToolTip(tip)
-    # A long text is cut, and never makes the window wider.
-    made.setMinimumWidth(1)
-    return made

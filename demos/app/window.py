@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 from collections.abc import Callable
 from functools import partial
+from itertools import pairwise
 from pathlib import Path
 
 from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
@@ -146,7 +147,21 @@ class Window(QMainWindow):
         outer.addWidget(self._sidebar())
         outer.addWidget(self._kinds, 1)
         self.setCentralWidget(whole)
+        self._order_tabs()
         self.banner.float_over(self.live)
+
+    def _order_tabs(self) -> None:
+        """From the pages over the tools to the settings, the appearance last."""
+        inside = [each for page in self.pages.values() for each in page.findChildren(QWidget)]
+        # What opens as a window of its own has an order of its own.
+        controls = [
+            each
+            for each in inside
+            if each.focusPolicy() & Qt.FocusPolicy.TabFocus and each.window() is self
+        ]
+        order = (self.navigation, *self.live.controls, *controls, self._theme_button)
+        for before, after in pairwise(order):
+            self.setTabOrder(before, after)
 
     def _sidebar(self) -> QWidget:
         side = QFrame()

@@ -297,6 +297,27 @@ def test_every_control_has_a_name_for_screen_readers(make: Make) -> None:
     assert not nameless
 
 
+def test_tab_goes_from_the_pages_over_the_tools_to_the_settings(make: Make, wait: Wait) -> None:
+    from PySide6.QtCore import Qt
+    from PySide6.QtWidgets import QApplication, QWidget
+
+    window = make("--source", "drawing", "--page", "face")
+    window.navigation.setFocus()
+    order: list[QWidget] = []
+    for _ in range(40):
+        focused = QApplication.focusWidget()
+        assert focused is not None
+        if focused in order:
+            break
+        order.append(focused)
+        press(focused, Qt.Key.Key_Tab)
+    names = [each.objectName() for each in order]
+    assert names[:7] == ["navigation", "source", "pause", "compare", "save", "record", "view"]
+    assert names[-1] == "theme"
+    page = window.pages["face"]
+    assert len(order) > 11 and all(page.isAncestorOf(each) for each in order[7:-1])
+
+
 def test_effects_are_chosen_by_clicks(make: Make, wait: Wait) -> None:
     from PySide6.QtWidgets import QPushButton
 
