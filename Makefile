@@ -94,6 +94,7 @@ check-wheel: wheel ## install the wheel in a bare environment elsewhere and find
 	cat faces.json; \
 	venv/bin/python -c 'import json, os; assert json.load(open("faces.json"))["faces"]; \
 	assert os.path.getsize("marked.png")'; \
+	! venv/bin/palmkit-demo --headless 2> said.txt; grep -F 'pip install "palmkit[demos]"' said.txt; \
 	echo "wheel works: $$(basename "$$wheel")"
 
 clean: ## remove .venv and all that was built
