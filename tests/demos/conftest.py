@@ -9,7 +9,7 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
@@ -18,9 +18,12 @@ if TYPE_CHECKING:
     from PySide6.QtWidgets import QApplication
 
     from palmkit.demos.app.page import Context
+    from palmkit.demos.app.window import Window
 
+Wait: TypeAlias = Callable[..., None]
 LIBRARIES = "libegl1 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxkbcommon-x11-0"
 SCREEN = "1400x1000x24"
+SIZE = (1180, 760)
 # What Qt says of itself under a server without a window manager, and of fonts that are not there.
 HARMLESS = ("propagateSizeHints", "QFont", "fontconfig", "qt.accessibility", "cached device pixel")
 
@@ -132,6 +135,34 @@ def context(settings: QSettings) -> Context:
     return Context(parser().parse_args([]), settings, Catalogue())
 
 
+@pytest.fixture
+def open_window(
+    application: QApplication, settings: QSettings, complaints: list[str], wait: Wait
+) -> Iterator[Callable[..., Window]]:
+    """open_window("--page", "feed", ...): the application's window, as its command opens it."""
+    from palmkit.demos.app import parser
+    from palmkit.demos.app.application import make
+
+    made: list[Window] = []
+
+    def open_window(*arguments: str) -> Window:
+        _, window = make(parser().parse_args(arguments), settings)
+        made.append(window)
+        window.resize(*SIZE)
+        window.show()
+        window.activateWindow()
+        window.start()
+        wait(window.isActiveWindow, "the focus")
+        return window
+
+    yield open_window
+    for window in made:
+        window.close()
+        window.deleteLater()
+    application.sendPostedEvents()
+    application.processEvents()
+
+
 @pytest.fixture(autouse=True)
 def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     """Nothing of the user's is read or written."""
@@ -139,7 +170,7 @@ def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
 
 
 @pytest.fixture
-def wait(application: QApplication) -> Callable[..., None]:
+def wait(application: QApplication) -> Wait:
     """wait(until, what, limit_s): let the window live until something is so."""
 
     def wait(until: Callable[[], object], what: str = "", limit_s: float = 30) -> None:

@@ -60,7 +60,7 @@ class Bars(QStyledItemDelegate):
         colours: QPalette = option.palette
         painter.save()
         painter.setPen(Qt.PenStyle.NoPen)
-        painter.setBrush(colours.color(QPalette.ColorRole.Highlight))
+        painter.setBrush(colours.color(QPalette.ColorRole.Accent))
         painter.drawRoundedRect(bar, 4, 4)
         painter.restore()
 
