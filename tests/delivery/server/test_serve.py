@@ -31,10 +31,13 @@ def free_port() -> int:
 
 @contextmanager
 def serving(
-    folder: Path, *options: str, environment: Mapping[str, str] | None = None
+    folder: Path,
+    *options: str,
+    environment: Mapping[str, str] | None = None,
+    port: int | None = None,
 ) -> Generator[tuple[str, subprocess.Popen[str]]]:
     """The URL of a server that runs while in the block, and its process."""
-    port = free_port()
+    port = free_port() if port is None else port
     command = [sys.executable, "-W", "error", "-m", "palmkit.kits.cli", "serve", str(folder)]
     log = (folder.parent / f"{port}.log").open("w+")
     process = subprocess.Popen(
