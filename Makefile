@@ -3,6 +3,7 @@
 PYTHON ?= python3
 FUZZ_S ?= 300
 SOAK_FRAMES ?= 10000
+SOAK_MINUTES ?= 10
 SANITIZER ?= address,undefined
 ARGS ?=
 
@@ -16,7 +17,7 @@ INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app test lint docs bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test lint docs bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -50,6 +51,13 @@ fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
 
 soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video: memory stays the same
 	SOAK_FRAMES=$(SOAK_FRAMES) $(VENV) -m pytest tests/kits/test_soak.py $(ARGS)
+
+soak-app: .venv/.dev ## the demo application on a looped clip for SOAK_MINUTES: memory stays the same
+	SOAK_MINUTES=$(SOAK_MINUTES) $(VENV) -m pytest tests/demos/test_app_soak.py -s \
+		-o faulthandler_timeout=0 $(ARGS)
+
+screenshots: .venv/.dev ## the README's pictures of the demo application; ARGS='feed face' makes some
+	$(VENV) -m tests.demos.scenes $(ARGS)
 
 crash-sweep: .venv/.dev ## end the delivery client, or fill the disk, at every change to the disk
 	CRASH_POINTS=all $(VENV) -m pytest tests/delivery/test_crashes.py -s -o faulthandler_timeout=0 $(ARGS)

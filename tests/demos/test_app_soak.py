@@ -19,7 +19,7 @@ import pytest
 from palmkit.delivery.embedded import shipped
 from palmkit.engine.bench.measurement import memory_in_use
 from palmkit.kits.video import VideoWriter
-from tests.demos.driving import Said
+from tests.demos.driving import Said, find
 
 if TYPE_CHECKING:
     from palmkit.demos.app.window import Window
@@ -55,6 +55,8 @@ def make_clip(path: Path) -> Path:
     reason="the models have not been made here",
 )
 def test_memory_stays_the_same(open_window: OpenWindow, wait: Wait, tmp_path: Path) -> None:
+    from PySide6.QtWidgets import QPushButton
+
     clip = make_clip(tmp_path / "clip.mp4")
     window = open_window("--page", "face", "--source", str(clip))
     said = Said(window.context)
@@ -89,7 +91,7 @@ def test_memory_stays_the_same(open_window: OpenWindow, wait: Wait, tmp_path: Pa
         cards[turns % 6].click()
         wait(lambda: not feed.is_busy, "an order", limit_s=180)
         if turns % 4 == 3:
-            feed.findChild(type(feed._more), "feed_more").click()
+            find(feed, QPushButton, "feed_more").click()
             wait(lambda: not feed.is_busy, "an order", limit_s=180)
         window.select("updates")
         stay(stay_s / 4)
@@ -102,7 +104,7 @@ def test_memory_stays_the_same(open_window: OpenWindow, wait: Wait, tmp_path: Pa
     print(
         f"\n{passed:.0f} s, {turns} turns, frames {shown}, dropped {window.worker.dropped}, memory "
         f"{memory[0] / 1e6:.1f} MB after {WARM_UP_TURNS} turns, {memory[-1] / 1e6:.1f} MB at the "
-        f"end, between {min(memory) / 1e6:.1f} and {max(memory) / 1e6:.1f}"
+        f"end; after each turn {[round(each / 1e6) for each in memory]}"
     )
     assert not said.of("error") and not said.of("warning"), said.all
     third = max(1, len(memory) // 3)

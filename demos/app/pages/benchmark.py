@@ -19,7 +19,6 @@ from PySide6.QtWidgets import (
     QLabel,
     QProgressBar,
     QPushButton,
-    QSpinBox,
     QStyledItemDelegate,
     QStyleOptionViewItem,
     QTableWidget,
@@ -27,7 +26,7 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from palmkit.demos.app.controls import label
+from palmkit.demos.app.controls import Box, label
 from palmkit.demos.app.page import Context, Page
 from palmkit.engine.bench.measurement import processor
 from palmkit.engine.replacing import replacing
@@ -85,9 +84,9 @@ class BenchmarkPage(Page):
         self._build()
 
     def _build(self) -> None:
-        self._threads = QSpinBox()
+        self._threads = Box()
         self._threads.setObjectName("benchmark_threads")
-        self._threads.setRange(1, os.cpu_count() or 1)
+        self._threads.addItems([str(1 + number) for number in range(os.cpu_count() or 1)])
         self._threads.setAccessibleName("Threads")
         threads = QLabel("&Threads")
         threads.setBuddy(self._threads)
@@ -152,7 +151,7 @@ class BenchmarkPage(Page):
         self._progress.setRange(0, 0)
         self._said.setText("Starting")
         arguments = ["-m", "palmkit.demos.app.timing", "--seconds", str(seconds)]
-        arguments += ["--threads", str(self._threads.value())]
+        arguments += ["--threads", self._threads.currentText()]
         arguments += ["--only", *only] if only is not None else []
         process = self._process = QProcess(self)
         process.setProcessChannelMode(QProcess.ProcessChannelMode.SeparateChannels)

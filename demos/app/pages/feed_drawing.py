@@ -199,7 +199,7 @@ DRAWINGS: dict[str, Callable[[Brush], None]] = {
 }
 
 
-@lru_cache(maxsize=512)
+@lru_cache(maxsize=128)
 def draw_good(good: Good, side: int, ratio: float = 1.0) -> QPixmap:
     """The picture of a good on a soft ground.
 
