@@ -4,19 +4,21 @@
 namespace palm {
 namespace {
 
-// Fewer than 16.
+// Fewer than F32::lanes.
 inline void copy_bytes(const uint8_t* from, size_t n, uint8_t* to) {
-  for (size_t size = 8; size > 0; size /= 2) {
-    if (!(n & size)) continue;
-    switch (size) {
-      case 8: __builtin_memcpy(to, from, 8); break;
-      case 4: __builtin_memcpy(to, from, 4); break;
-      case 2: __builtin_memcpy(to, from, 2); break;
-      default: *to = *from;
+  if constexpr (F32::lanes > 4) {
+    if (n & 4) {
+      __builtin_memcpy(to, from, 4);
+      to += 4;
+      from += 4;
     }
-    to += size;
-    from += size;
   }
+  if (n & 2) {
+    __builtin_memcpy(to, from, 2);
+    to += 2;
+    from += 2;
+  }
+  if (n & 1) *to = *from;
 }
 
 inline F32 load_bytes(const uint8_t* p, size_t n, uint8_t other) {
