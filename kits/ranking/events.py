@@ -86,13 +86,13 @@ def encode_events(table: Table, schema: Schema, vocabulary: list[dict[str, int]]
     measures = np.full((count, len(schema.measures)), math.nan, np.float32)
     for column, name in enumerate(schema.measures):
         if name in columns:
-            measures[:, column] = columns.numbers(name)
+            measures[:, column] = columns.measures(name)
     return Events(
         ids=keys(columns.texts(schema.id)),
         kinds=np.array(kinds, np.int64),
         wanted=np.array(wanted, np.float32),
         times=times,
-        values=columns.numbers(schema.value).astype(np.float32),
+        values=columns.measures(schema.value),
         measures=measures,
         categories=stacked([keys(each) for each in texts], count),
         codes=stacked(

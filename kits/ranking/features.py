@@ -9,6 +9,7 @@ from typing import Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.engine.errors import TableError
 from palmkit.kits.ranking.events import Events
 from palmkit.kits.ranking.page import Page
 from palmkit.kits.ranking.schema import Schema
@@ -125,8 +126,15 @@ def context_codes(
 
 
 def time_of(context: Mapping[str, Any] | None, schema: Schema) -> float | None:
-    """The time that a context says, in seconds; None if it says none."""
-    if context is None or context.get(schema.time) is None:
+    """The time that a context says, in seconds; None if it says none.
+
+    Raises TableError if it is no dict or the time no number.
+    """
+    if context is None:
+        return None
+    if not isinstance(context, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
+        raise TableError(f"context: expected a dict, got {type(context).__name__}")
+    if context.get(schema.time) is None:
         return None
     now = float(Columns("context", [context]).numbers(schema.time)[0])
     return None if now != now else now

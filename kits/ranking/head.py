@@ -26,9 +26,10 @@ LAYERS = 2
 RATE, CLIP = 0.005, 16.0
 # The taste is multiplied by this: it goes so much faster, squared, than the model's own weights.
 PACE = 16.0
-# What draws the weights back to those shipped: a variance of 1/4 is expected of a taste
-# (L2-SP; Li et al., Explicit Inductive Bias for Transfer Learning, 2018).
-PULL = 4.0 * PACE * PACE
+# What draws the weights back to those shipped: a variance of 1/4 is expected of the taste and of
+# what becomes of each other weight (L2-SP; Li et al., Explicit Inductive Bias for Transfer
+# Learning, 2018).
+PULL = 4.0
 
 
 class Part(NamedTuple):
@@ -116,13 +117,18 @@ class Head:
         """
         with self._lock:
             trainer, pull = self._trainer, PULL / pages * RATE
+            # The taste is what is stored of it times PACE.
+            pulls = {
+                name: np.float32(pull * (PACE * PACE if name == self.taste else 1))
+                for name in weights
+            }
             trainer.parameters = weights
             trainer.optimiser = _optimiser()
 
             def step(part: Part, relevance: Floats, weight: Floats) -> None:
                 trainer.step(self._arrays(part), relevance, weight)
                 for name, value in weights.items():
-                    value += np.float32(pull) * (self.shipped[name] - value)
+                    value += pulls[name] * (self.shipped[name] - value)
 
             yield step
 

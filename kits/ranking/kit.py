@@ -138,6 +138,8 @@ class Reranker:
     def _fit(self, items: Table) -> Fitted:
         if self._fitted is not None:
             return self._fitted
+        # What is no table is refused as such, before it may be taken for the path of a log.
+        Columns("items", items)
         layout = self.scorer.description.fitted(Schema.infer(items))
         assert layout is not None
         return self._with(layout)

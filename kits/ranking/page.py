@@ -51,13 +51,15 @@ def encode_page(table: Table, schema: Schema, vocabulary: list[dict[str, int]]) 
     measures = np.empty((count, len(schema.measures)), np.float32)
     for column, name in enumerate(schema.measures):
         columns.require(name)
-        measures[:, column] = columns.numbers(name)
+        measures[:, column] = columns.measures(name)
     if schema.position is None:
         positions = np.arange(1, count + 1, dtype=np.float32)
     else:
         positions = measures[:, 0]
-        if np.isnan(positions).any():
-            columns.refuse(schema.position, int(np.isnan(positions).argmax()), "a place")
+        # NaN is not, either.
+        is_place = positions >= 0
+        if not is_place.all():
+            columns.refuse(schema.position, int(is_place.argmin()), "a place, 0 or more")
     texts: list[list[str | None]] = []
     for name in schema.categories:
         columns.require(name)

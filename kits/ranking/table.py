@@ -16,6 +16,9 @@ Table: TypeAlias = Any
 Floats: TypeAlias = NDArray[np.float32]
 Keys: TypeAlias = NDArray[np.int64]
 
+# Numbers beyond this would leave float32 where features square and add them up.
+LARGEST = 1e15
+
 
 class Columns:
     """A table's columns, checked as they are read.
@@ -96,6 +99,14 @@ class Columns:
             self.refuse(name, int(np.isinf(found).argmax()), "a finite number")
         return found
 
+    def measures(self, name: str) -> Floats:
+        """float32[n], as numbers; raises TableError also beyond LARGEST, up or down."""
+        found = self.numbers(name)
+        wrong = np.abs(found) > LARGEST
+        if wrong.any():
+            self.refuse(name, int(wrong.argmax()), f"a number from -{LARGEST:g} to {LARGEST:g}")
+        return found.astype(np.float32)
+
     def _number(self, name: str, row: int, value: Any) -> float:
         try:
             return math.nan if value is None else float(value)
@@ -135,10 +146,11 @@ class Columns:
             if value is None or (isinstance(value, float) and math.isnan(value)):
                 continue
             try:
-                vector = np.asarray(value, np.float32)
-            except (TypeError, ValueError):
-                vector = np.zeros(0, np.float32)
-            if vector.shape != (length,) or not np.isfinite(vector).all():
+                vector = np.asarray(value, np.float64)
+            except (TypeError, ValueError, OverflowError):
+                vector = np.zeros(0)
+            # NaN is not within, either.
+            if vector.shape != (length,) or not (np.abs(vector) <= LARGEST).all():
                 raise TableError(
                     f"{self._place(name, row)}: expected {length} finite numbers: {value!r:.60}"
                 )

@@ -26,7 +26,7 @@ class Recipe:
     """Numbers of the training.
 
     patience: stop after so many epochs without a better MRR on the held-out pages. averaging: of
-    the weights that are kept, from step to step.
+    the weights that are kept, from step to step. members: of the network's ensemble.
     """
 
     epochs: int = 12
@@ -38,6 +38,7 @@ class Recipe:
     width: int = 64
     averaging: float = 0.995
     pairwise: float = 0.0
+    members: int = 8
     seed: int = 0
 
 
@@ -116,6 +117,7 @@ def train(
             words=1 + words,
             width=recipe.width,
             dropout=recipe.dropout,
+            members=recipe.members,
         )
     )
     averaged = copy.deepcopy(network)

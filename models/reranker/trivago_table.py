@@ -29,7 +29,7 @@ from palmkit.models.reranker.train import Parts, Recipe, score, train
 from palmkit.models.reranker.trivago import OF_PLACES, SCHEMA, rows
 
 SPLITS = ("dev", "last 30 %")
-RECIPE = Recipe(epochs=10, patience=10, width=96, dropout=0.4, pairwise=1.5)
+RECIPE = Recipe(epochs=6, patience=6, learning_rate=1.5e-3, members=1)
 
 
 def divide(lists: Lists, named: list[str], which: str) -> Parts:

@@ -210,6 +210,9 @@ def change(row: int, **values: Any) -> list[Row]:
         (change(4, stars=math.inf), [], "items: row 4, column stars: expected a finite number"),
         (change(4, brand=["a"]), [], "items: row 4, column brand: expected text or a number"),
         (change(4, title=[1.0]), [], "items: row 4, column title: expected 3 finite numbers"),
+        (change(4, title=[1e300, 0, 0]), [], "items: row 4, column title: expected 3 finite"),
+        (change(4, price=1e30), [], r"items: row 4, column price: expected a number from -1e\+15"),
+        (page(), [{**click(1), "value": -1e99}], "history: row 0, column value: expected a number"),
         ([{"id": 1}], [], "items: row 0: no column 'price'"),
         ([{"price": 1}], [], "items: row 0: no column 'id'"),
         ([5], [], "items: row 0: expected a dict, got int"),
@@ -225,6 +228,28 @@ def change(row: int, **values: Any) -> list[Row]:
 def test_bad_input_names_row_and_column(items: Any, history: Any, message: str) -> None:
     with pytest.raises(TableError, match=message):
         reranker().rerank(items, history, {"time": 100.0})
+
+
+@pytest.mark.parametrize("place", [None, math.nan, -1])
+def test_a_place_that_cannot_be_is_refused(place: Any) -> None:
+    items = [{"id": 1, "place": 0}, {"id": 2, "place": place}]
+    with pytest.raises(TableError, match="items: row 1, column place: expected a place, 0 or more"):
+        Reranker(schema=Schema(position="place")).rerank(items, [click(1)])
+
+
+@pytest.mark.parametrize("context", [["mobile"], "mobile", 3])
+def test_a_context_that_is_no_dict_is_refused(context: Any) -> None:
+    kit = reranker()
+    with pytest.raises(TableError, match="context: expected a dict, got"):
+        kit.rerank(page(), [click(1)], context)
+    with pytest.raises(TableError, match="context: expected a dict, got"):
+        kit.session(context).rerank(page())
+
+
+@pytest.mark.parametrize("items", ["log.jsonl", b"log", 5, None])
+def test_what_is_no_table_is_refused_also_where_the_schema_is_inferred(items: Any) -> None:
+    with pytest.raises(TableError, match="items: expected a list of dicts"):
+        kits.rerank(items, [click(1)])
 
 
 def test_a_session_refuses_what_is_no_event_and_goes_on() -> None:
