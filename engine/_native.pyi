@@ -116,8 +116,11 @@ class Plans:
 
     def program(
         self, index: int, isa: str = "", threads: int = 1
-    ) -> tuple[Program, list[tuple[str, list[int]]]]:
-        """A plan, checked and packed as in a Program, and the dtype and dims of each output."""
+    ) -> tuple[Program, list[tuple[str, list[int]]], list[tuple[int, int]]]:
+        """A plan as a Program, the dtype and dims of each output, and what of `data` it reads.
+
+        The last are begins and ends in bytes, growing.
+        """
 
 class Session:
     """Arena, scratch memory and threads of one caller."""

@@ -185,5 +185,5 @@ def save(
         shapes = [dims] if graph.is_static else []
     consistency.verify(graph)
     as_read = writer.stored(graph, weights)
-    plans = [ready_plan(as_read, each) for each in shapes]
-    writer.save(graph, path, weights, [plan for plan in plans if plan is not None], key)
+    plans = [ready_plan(as_read, each, weights) for each in shapes]
+    writer.save(as_read, path, weights, [plan for plan in plans if plan is not None], key)

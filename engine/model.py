@@ -183,7 +183,6 @@ class Model:
         program, outputs = file.program(number, self._options.threads)
         if self._is_static:
             self._outputs = outputs
-        file.release()
         return NativeProgram(
             program, tuple(self._inputs), outputs, self._options.threads, lambda: file.steps(number)
         )

@@ -13,9 +13,9 @@ CHECKSUM_SIZE = 4
 # Behind the plans: a mark, their size, their version, and their size if they are deflated, or 0.
 PLAN_FOOTER = struct.Struct("<8sQII")
 PLAN_MARK = b"PALMPLAN"
-# Counts up when a plan of before would be refused, or be wrong: a kernel, an attribute or its
-# meaning has changed. Plans of another version are left alone; the graph is then planned anew.
-PLAN_VERSION = 3
+# Counts up when a kernel, an attribute or its meaning has changed; the oldest, when a plan of then
+# would be refused, or be wrong. Plans of others are left alone; the graph is then planned anew.
+OLDEST_PLAN_VERSION, PLAN_VERSION = 3, 4
 
 # Behind a file that is encrypted: a mark, its size, the version of how, and 0.
 LOCK_FOOTER = struct.Struct("<8sQII")

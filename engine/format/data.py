@@ -62,11 +62,12 @@ class Data:
         computed = value.astype(np.float32) if value.dtype == np.float16 else value
         digest = _digest(computed) if self._wanted else b""
         if self._wanted and digest not in self._wanted and 3 <= value.ndim <= 5:
-            last = (0, *range(2, value.ndim), 1)
-            transposed = _digest(computed.transpose(last))
-            if transposed in self._wanted:
-                order, digest, value = last, transposed, value.transpose(last)
-                self.ordered = True
+            for lying in _orders(value.ndim):
+                transposed = _digest(computed.transpose(lying))
+                if transposed in self._wanted:
+                    order, digest, value = lying, transposed, value.transpose(lying)
+                    self.ordered = True
+                    break
         storage = self._storage(value)
         table, recipe = self._table(storage, self._in_place(value))
         table.encoding.order = list(order)
@@ -143,6 +144,12 @@ class Data:
         table.decodedSize = run.decoded_bytes if run.coding else 0
         self.content += run.content
         return table, struct.pack("<QQB", table.offset, table.size, run.coding)
+
+
+def _orders(rank: int) -> list[tuple[int, ...]]:
+    """How plans want weights to lie: inputs last, or outputs last, the inputs being so or not."""
+    window = tuple(range(2, rank))
+    return [(0, *window, 1), (*range(1, rank), 0), (*window, 1, 0)]
 
 
 def rounded_half(value: Array) -> Array | None:

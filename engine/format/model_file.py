@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from palmkit.engine.errors import ModelError
-from palmkit.engine.format import PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
+from palmkit.engine.format import OLDEST_PLAN_VERSION, PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
 from palmkit.engine.format.sections import inflated, opened, reading
 from palmkit.engine.ir import Graph, Type
 
@@ -58,7 +58,8 @@ class ModelFile:
         if footer < sections.data_begin:
             return None
         mark, size, version, inflated_size = PLAN_FOOTER.unpack_from(sections.file, footer)
-        if mark != PLAN_MARK or version != PLAN_VERSION or not _has_native:
+        is_known = OLDEST_PLAN_VERSION <= version <= PLAN_VERSION
+        if mark != PLAN_MARK or not is_known or not _has_native:
             return None
         begin = footer - size
         if begin < sections.data_begin:
@@ -88,9 +89,12 @@ class ModelFile:
     def program(self, number: int, threads: int) -> tuple[_native.Program, dict[str, Type]]:
         """A plan as a program, and the types of its outputs; ModelError if it is damaged.
 
+        Pages of the file that it does not read are let go; they come back when they are read again.
         threads: how many pack weights.
         """
-        program, outputs = self._plans.program(number, threads=threads)
+        program, outputs, read = self._plans.program(number, threads=threads)
+        if self._sections.is_file:
+            self._release(read)
         types = (Type(dtype, tuple(dims)) for dtype, dims in outputs)
         return program, dict(zip(self.outputs, types, strict=True))
 
@@ -98,7 +102,12 @@ class ModelFile:
         """For each step of a plan the node it came from, and its kernel."""
         return self._plans.steps(number)
 
-    def release(self) -> None:
-        """Let the file's pages go; they come back when they are read again."""
-        if hasattr(mmap, "MADV_DONTNEED") and self._sections.is_file:
-            self._sections.pages.madvise(mmap.MADV_DONTNEED)
+    def _release(self, read: list[tuple[int, int]]) -> None:
+        """Let all pages go but those where the data has these bytes."""
+        if not hasattr(mmap, "MADV_DONTNEED"):
+            return
+        sections, begin = self._sections, 0
+        for first, end in [*read, (len(sections.file), 0)]:
+            size = first + sections.data_begin - begin
+            sections.pages.madvise(mmap.MADV_DONTNEED, begin, min(size, len(sections.file) - begin))
+            begin = (end + sections.data_begin) // mmap.PAGESIZE * mmap.PAGESIZE

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <cstring>
 #include <iterator>
+#include <memory>
 
 #include "base/cpu.h"
 #include "base/crc32.h"
@@ -125,14 +126,14 @@ palm::TensorSpec tensor_of(const nb::handle& spec) {
 }
 
 palm::StepSpec step_of(const nb::handle& spec) {
-  std::map<std::string, palm::Attr> attrs;
+  palm::Attrs attrs;
   const nb::object dict = item(spec, 3, 4);
   if (!nb::isinstance<nb::dict>(dict)) palm::fail(Fault::kModel, "attrs is no dict");
   for (auto [name, value] : nb::borrow<nb::dict>(dict))
-    attrs[cast<std::string>(name, "attribute name")] = attr_of(value);
+    attrs.set(cast<std::string>(name, "attribute name"), attr_of(value));
   return {cast<std::string>(item(spec, 0, 4), "kernel"),
           cast<palm::Ints>(item(spec, 1, 4), "inputs"),
-          cast<palm::Ints>(item(spec, 2, 4), "outputs"), palm::Attrs(std::move(attrs))};
+          cast<palm::Ints>(item(spec, 2, 4), "outputs"), std::move(attrs)};
 }
 
 uint32_t isa_of(const std::string& name) {
@@ -226,14 +227,34 @@ struct Plans {
     return list;
   }
 
-  // The program, and for each output its dtype and dims.
+  // Where the program reads the data: (begin, end), what is less than `apart` bytes apart being
+  // one.
+  nb::list read_by(const palm::Program& program) const {
+    constexpr size_t apart = 64 << 10;
+    const palm::Bytes all = bytes_of(data);
+    nb::list list;
+    size_t begin = 0, end = 0;
+    for (const palm::Bytes& each : program.constants_read()) {
+      const auto first = static_cast<size_t>(each.data - all.data);
+      if (each.data < all.data || first >= all.size) continue;
+      if (end && first > end + apart) list.append(nb::make_tuple(begin, end));
+      if (!end || first > end + apart) begin = first;
+      end = std::max(end, first + each.size);
+    }
+    if (end) list.append(nb::make_tuple(begin, end));
+    return list;
+  }
+
+  // The program, for each output its dtype and dims, and what of the data it reads.
   nb::tuple program(size_t i, const std::string& isa, int threads) const {
     const uint32_t set = isa_of(isa);
     palm::Plan plan = read(i);
     nb::list outputs;
     for (const auto& output : plan.outputs)
       outputs.append(nb::make_tuple(output.dtype, output.dims));
-    return nb::make_tuple(new Program(std::move(plan), set, threads), outputs);
+    auto made = std::make_unique<Program>(std::move(plan), set, threads);
+    const nb::list read = read_by(made->program);
+    return nb::make_tuple(made.release(), outputs, read);
   }
 
   // For each step the name of its node, and its kernel.

@@ -60,9 +60,10 @@ class Reader {
     return size;
   }
 
-  Ints dims() {
-    Ints sizes(rank());
-    for (int64_t& size : sizes) size = dim();
+  template <class Size = int64_t>
+  std::vector<Size> dims() {
+    std::vector<Size> sizes(rank());
+    for (Size& size : sizes) size = static_cast<Size>(dim());
     return sizes;
   }
 
@@ -129,8 +130,8 @@ TensorSpec tensor_spec(Reader& r) {
   const auto place = r.number<uint8_t>();
   if (place > static_cast<uint8_t>(Place::kOutput)) fail(Fault::kModel, "damaged: no place");
   const auto slot = r.number<uint64_t>();
-  const std::string& dtype = r.text();
-  return {static_cast<Place>(place), slot, tensor(dtype, r.dims())};
+  const DType dtype = dtype_by_name(r.text());
+  return {static_cast<Place>(place), slot, Tensor(dtype, r.dims<size_t>())};
 }
 
 Attr attr(Reader& r) {
@@ -148,12 +149,10 @@ StepSpec step_spec(Reader& r) {
   StepSpec step{r.text(), {}, {}, {}};
   step.inputs = r.list<int64_t, int32_t>();
   step.outputs = r.list<int64_t, int32_t>();
-  std::map<std::string, Attr> attrs;
   for (size_t n = r.count(5); n; --n) {
     const std::string& name = r.text();
-    attrs[name] = attr(r);
+    step.attrs.set(name, attr(r));
   }
-  step.attrs = Attrs(std::move(attrs));
   return step;
 }
 

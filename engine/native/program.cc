@@ -22,7 +22,7 @@ using Make = StepPtr (*)(const Node&);
 namespace {
 
 struct Kernel {
-  const char* name;
+  std::string_view name;
   Make make;
 };
 
@@ -36,8 +36,7 @@ Make find(const std::string& name) {
   for (const Kernel& kernel : kKernels)
     if (name == kernel.name) return kernel.make;
   std::string known;
-  for (const Kernel& kernel : kKernels)
-    known += std::string(known.empty() ? "" : ", ") + kernel.name;
+  for (const Kernel& kernel : kKernels) known.append(known.empty() ? "" : ", ").append(kernel.name);
   fail(Fault::kUnsupported, "no kernel %.40s; known: %s", name.c_str(), known.c_str());
 }
 
@@ -101,7 +100,7 @@ Node node_of(const std::vector<TensorSpec>& tensors, const StepSpec& spec, uint3
 
 std::vector<std::string> kernel_names() {
   std::vector<std::string> names;
-  for (const Kernel& kernel : kKernels) names.push_back(kernel.name);
+  for (const Kernel& kernel : kKernels) names.emplace_back(kernel.name);
   return names;
 }
 
@@ -235,9 +234,9 @@ const Array* Program::stored_of(int64_t i, const std::vector<Array>& constants) 
   return array.stored ? &array : nullptr;
 }
 
-// What is small is copied, so that the pages of a file that it lies in can go.
+// What is smaller than a page is copied, so that the pages of a file that it lies in can go.
 void Program::keep_what_runs_read(const std::vector<Array>& constants) {
-  constexpr size_t kSmall = 64 << 10;
+  constexpr size_t kSmall = 4 << 10;
   const Region::Use use(memory_);
   std::vector<bool> done(tensors_.size());
   for (const Placed& placed : steps_) {
@@ -255,6 +254,19 @@ void Program::keep_what_runs_read(const std::vector<Array>& constants) {
       t.constant = copy.data();
     }
   }
+}
+
+std::vector<Bytes> Program::constants_read() const {
+  std::vector<Bytes> all;
+  for (const Placed& placed : steps_) {
+    for (size_t i = 0; i < placed.inputs.size(); ++i) {
+      if (placed.inputs[i] < 0 || !placed.step->reads(i)) continue;
+      const Tensor& t = tensors_[static_cast<size_t>(placed.inputs[i])].tensor;
+      if (t.constant && t.count) all.push_back({static_cast<const char*>(t.constant), t.bytes()});
+    }
+  }
+  std::sort(all.begin(), all.end(), [](const Bytes& a, const Bytes& b) { return a.data < b.data; });
+  return all;
 }
 
 void Program::check_overlaps(const Step& step, const StepSpec& spec) const {

@@ -53,6 +53,9 @@ class Program {
   Program(const Program&) = delete;
   Program& operator=(const Program&) = delete;
 
+  // What of the constants a run reads where the caller has it, in the order of the addresses.
+  std::vector<Bytes> constants_read() const;
+
  private:
   friend class Session;
 

@@ -60,18 +60,15 @@ class OneStep {
   }
   OneStep& output(std::vector<size_t> shape) { return output(DType::kFloat32, std::move(shape)); }
   OneStep& attr(const std::string& name, Attr value) {
-    attrs_[name] = std::move(value);
+    step_.attrs.set(name, std::move(value));
     return *this;
   }
 
   // The step as its kernel sees it.
-  Node node(uint32_t isa) const {
-    return node_of(tensors_, {step_.kernel, step_.inputs, step_.outputs, Attrs(attrs_)}, isa);
-  }
+  Node node(uint32_t isa) const { return node_of(tensors_, step_, isa); }
 
   // Ready to run() into the outputs.
   OneStep& make(uint32_t isa, int threads) {
-    step_.attrs = Attrs(attrs_);
     session_.reset();
     program_ =
         std::make_unique<Program>(tensors_, std::vector<StepSpec>{step_}, constants_, 0, isa);
@@ -91,7 +88,6 @@ class OneStep {
  private:
   std::vector<TensorSpec> tensors_;
   std::vector<Array> inputs_, constants_;
-  std::map<std::string, Attr> attrs_;
   StepSpec step_;
   std::unique_ptr<Program> program_;
   std::unique_ptr<Session> session_;

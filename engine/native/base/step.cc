@@ -1,6 +1,7 @@
 #include "base/step.h"
 
 #include <iterator>
+#include <utility>
 
 namespace palm {
 namespace {
@@ -34,10 +35,10 @@ const Tensor& typed(const std::vector<const Tensor*>& tensors, const char* what,
 
 }  // namespace
 
-DType dtype_by_name(const std::string& name) {
+DType dtype_by_name(std::string_view name) {
   for (size_t i = 0; i < std::size(kDTypes); ++i)
     if (name == kDTypes[i].name) return static_cast<DType>(i);
-  fail(Fault::kUnsupported, "no dtype %.40s", name.c_str());
+  fail(Fault::kUnsupported, "no dtype %s", std::string(name.substr(0, 40)).c_str());
 }
 
 const char* name_of(DType dtype) { return kDTypes[static_cast<size_t>(dtype)].name; }
@@ -99,11 +100,23 @@ std::string Tensor::text() const {
   return s + "]";
 }
 
+const Attrs::Entry* Attrs::place(std::string_view name) const {
+  for (const Entry& entry : entries_)
+    if (entry.name == name) return &entry;
+  return nullptr;
+}
+
+void Attrs::set(std::string name, Attr value) {
+  for (Entry& entry : entries_)
+    if (entry.name == name) return void(entry.value = std::move(value));
+  entries_.push_back({std::move(name), std::move(value), false});
+}
+
 const Attr* Attrs::find(const char* name) const {
-  const auto found = values_.find(name);
-  if (found == values_.end()) return nullptr;
-  read_.insert(name);
-  return &found->second;
+  const Entry* const entry = place(name);
+  if (!entry) return nullptr;
+  entry->is_read = true;
+  return &entry->value;
 }
 
 int64_t Attrs::integer(const char* name) const {
@@ -175,8 +188,8 @@ Floats Attrs::numbers(const char* name, Floats missing) const {
 }
 
 void Attrs::check_all_read() const {
-  for (const auto& [name, value] : values_)
-    if (!read_.count(name)) fail(Fault::kModel, "no such attribute: %.40s", name.c_str());
+  for (const Entry& entry : entries_)
+    if (!entry.is_read) fail(Fault::kModel, "no such attribute: %.40s", entry.name.c_str());
 }
 
 const Tensor& Node::in(size_t i, DType dtype) const { return typed(inputs, "input", i, dtype); }

@@ -2,10 +2,9 @@
 // What a plan's step is made of, and what a kernel makes of it.
 #include <cstddef>
 #include <cstdint>
-#include <map>
 #include <memory>
-#include <set>
 #include <string>
+#include <string_view>
 #include <variant>
 #include <vector>
 
@@ -31,7 +30,7 @@ enum class DType {
 };
 
 // The type called `name` as numpy has it; throws Error if there is none.
-DType dtype_by_name(const std::string& name);
+DType dtype_by_name(std::string_view name);
 const char* name_of(DType dtype);
 size_t size_of(DType dtype);
 
@@ -56,7 +55,8 @@ using Attr = std::variant<int64_t, double, std::string, Ints, Floats>;
 // A step's attributes. An accessor without a default throws Error where there is no such attribute.
 class Attrs {
  public:
-  Attrs(std::map<std::string, Attr> values = {}) : values_(std::move(values)) {}
+  // In place of another of the name.
+  void set(std::string name, Attr value);
 
   int64_t integer(const char* name) const;
   int64_t integer(const char* name, int64_t missing) const;
@@ -66,7 +66,7 @@ class Attrs {
   std::string text(const char* name) const;
   std::string text(const char* name, const char* missing) const;
   Ints integers(const char* name) const;  // one integer counts as a list of it
-  bool has(const char* name) const { return values_.count(name) != 0; }
+  bool has(const char* name) const { return place(name) != nullptr; }
   Ints integers(const char* name, Ints missing) const;  // as many as `missing` has
   Floats numbers(const char* name, Floats missing) const;
 
@@ -74,13 +74,21 @@ class Attrs {
   void check_all_read() const;
 
  private:
+  struct Entry {
+    std::string name;
+    Attr value;
+    mutable bool is_read;
+  };
+
+  const Entry* place(std::string_view name) const;
   const Attr* find(const char* name) const;
-  std::map<std::string, Attr> values_;
-  mutable std::set<std::string> read_;
+
+  // A few: a list is searched, and made, in less time than a map.
+  std::vector<Entry> entries_;
 };
 
-// One step as the plan has it. Input and output pointers are null where an optional one is left
-// out.
+// One step as the plan has it, which must outlive this. Input and output pointers are null where an
+// optional one is left out.
 struct Node {
   const Tensor* input(size_t i) const { return i < inputs.size() ? inputs[i] : nullptr; }
 
@@ -95,7 +103,7 @@ struct Node {
   const float* constant(size_t i, size_t count) const;
 
   std::vector<const Tensor*> inputs, outputs;
-  Attrs attrs;
+  const Attrs& attrs;
   uint32_t isa;
 };
 

@@ -197,19 +197,49 @@ def test_what_the_backend_cannot_run_whole_has_no_plan(tmp_path: Path) -> None:
     assert engine.load(tmp_path / "net.palm").fallbacks
 
 
+@pytest.mark.parametrize("weights", ["auto", "float32", "float16", "smallest"])
+def test_weights_of_products_are_read_where_they_lie(weights: str, tmp_path: Path) -> None:
+    rng = np.random.default_rng(3)
+    constants: dict[str, Array] = {
+        "w0": rng.standard_normal((64, 3, 2, 2), np.float32),
+        "w1": rng.standard_normal((128, 64, 1, 1), np.float32),
+        "w2": rng.standard_normal((24, 1, 1, 128), np.float32).transpose(0, 3, 1, 2),
+        "w3": rng.standard_normal((60, 24, 1, 1), np.float32),
+    }
+    nodes: list[Node] = []
+    for i in range(4):
+        attrs = {"strides": (2, 2)} if i == 0 else {}
+        nodes.append(Node("conv", (f"x{i}", f"w{i}"), (f"y{i}",), attrs))
+        nodes.append(Node("relu", (f"y{i}",), (f"x{i + 1}",)))
+    types = {"x0": Type("float32", (1, 3, 12, 12))}, {"x4": Type("float32", (1, 60, 6, 6))}
+    graph = Graph(*types, tuple(nodes), constants)
+    path = tmp_path / "net.palm"
+    engine.save(graph, path, weights)
+    assert (b"outputs_last" in path.read_bytes()) == (weights in ("auto", "float32"))
+    # Once, and not once more for the plan.
+    assert path.stat().st_size < sum(value.nbytes for value in constants.values()) + 8000
+    model = engine.load(path)
+    x = {"x0": rng.standard_normal((1, 3, 12, 12), np.float32)}
+    stored = reader.load(path)
+    for _ in range(2):
+        assert np.array_equal(model.run(x)["x4"], Model(stored).run(x)["x4"])
+    if weights != "float16":
+        assert_same(stored, graph)
+
+
 def test_plan_of_another_version_is_left_alone(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     graph = network()
     engine.save(graph, tmp_path / "net.palm")
     version = file_format.PLAN_VERSION
-    monkeypatch.setattr("palmkit.engine.format.model_file.PLAN_VERSION", version + 1)
+    monkeypatch.setattr("palmkit.engine.format.model_file.OLDEST_PLAN_VERSION", version + 1)
     model = engine.load(tmp_path / "net.palm")
     monkeypatch.undo()
     x = np.ones((1, 2, 3, 4), np.float32)
     assert np.array_equal(model.run({"x": x})["y"], Model(graph).run({"x": x})["y"])
     unreadable(monkeypatch)
-    monkeypatch.setattr("palmkit.engine.format.model_file.PLAN_VERSION", version + 1)
+    monkeypatch.setattr("palmkit.engine.format.model_file.OLDEST_PLAN_VERSION", version + 1)
     with pytest.raises(AssertionError, match="the graph was read"):
         engine.load(tmp_path / "net.palm")
 

@@ -49,6 +49,9 @@ class Bf16Conv : public Conv {
     else cast_.narrow(from.floats(), count, to);
   }
 
+  GemmBf16 product(const Buffers&, const GemmBf16& gemm) const { return gemm; }
+  static constexpr bool packs() { return true; }
+
   // spare: room for the pixels as they are.
   void load_wider(EitherIn from, size_t pixels, size_t channels, Bf16* spare, Bf16* to) const {
     load(from, pixels * channels, spare);

@@ -3,6 +3,7 @@
 #include "kernels/conv/conv.h"
 
 #include <algorithm>
+#include <array>
 #include <iterator>
 #include <numeric>
 
@@ -11,6 +12,8 @@
 
 namespace palm {
 namespace {
+
+bool has_outputs_last(const Node& node) { return node.attrs.integer("outputs_last", 0) != 0; }
 
 // All but those of weights that are mostly zeros count: a few are looked at first.
 size_t count_nonzeros(const float* w, size_t count) {
@@ -22,17 +25,28 @@ size_t count_nonzeros(const float* w, size_t count) {
   return count - static_cast<size_t>(std::count(w, w + count, 0.f));
 }
 
+// [m][ky][kx][c], whichever way the weights lie.
+std::array<size_t, 4> kernel_shape(const Node& node) {
+  const std::vector<size_t>& w = image(node.any_in(kWeights)).shape;
+  if (has_outputs_last(node)) return {w[3], w[0], w[1], w[2]};
+  return {w[0], w[1], w[2], w[3]};
+}
+
 }  // namespace
 
 ConvShape::ConvShape(const Node& node)
-    : Window(node, image(node.any_in(kWeights)).shape[1], node.any_in(kWeights).shape[2]) {
+    : Window(node, kernel_shape(node)[1], kernel_shape(node)[2]),
+      outputs_last(has_outputs_last(node)) {
+  const auto kernel = kernel_shape(node);
   const Tensor &x = image(node.any_in(kX)), &w = node.any_in(kWeights), &y = image(node.any_out());
   images = x.shape[0], height = x.shape[1], width = x.shape[2], channels = x.shape[3];
   out_height = y.shape[1], out_width = y.shape[2], out_channels = y.shape[3];
   groups = size_attr({node.attrs.integer("group", 1)}, 0, "group", 1);
-  const bool fits = y.shape[0] == images && channels && out_channels &&
-                    w.shape[0] == out_channels && channels % groups == 0 &&
-                    out_channels % groups == 0 && w.shape[3] == channels / groups &&
+  constexpr size_t kVector = 8;
+  const bool can_read_rows = groups == 1 && out_channels % kVector == 0 && !Conv::is_bf16(node);
+  const bool fits = y.shape[0] == images && channels && out_channels && kernel[0] == out_channels &&
+                    channels % groups == 0 && out_channels % groups == 0 &&
+                    kernel[3] == channels / groups && (!outputs_last || can_read_rows) &&
                     out_height == rows(height) && out_width == columns(width);
   if (!fits) {
     fail(Fault::kModel, "%s by %s into %s does not fit its attributes", x.text().c_str(),
@@ -42,7 +56,7 @@ ConvShape::ConvShape(const Node& node)
   group_out = out_channels / groups;
   pixels = images * out_height * out_width;
   nonzeros = w.count;
-  if (w.constant && w.dtype == DType::kFloat32 && is_matrix() && groups == 1)
+  if (w.constant && w.dtype == DType::kFloat32 && is_matrix() && groups == 1 && !outputs_last)
     nonzeros = count_nonzeros(static_cast<const float*>(w.constant), w.count);
 }
 
@@ -150,7 +164,9 @@ struct Ranking {
   Ranking(const ConvShape& shape, uint32_t isa, bool bf16) {
     const ConvCosts costs(isa);
     for (const Algorithm& each : kAlgorithms) {
+      const bool is_gemm = each.make == make_gemm_conv || each.make == make_row_conv;
       if (!each.suits(shape) || (bf16 && !suits_bf16(each, shape))) continue;
+      if (shape.outputs_last && !is_gemm) continue;
       const CostTerms terms = each.terms(shape, costs), &prices = costs.prices.*each.prices;
       const double sum = std::inner_product(terms.begin(), terms.end(), prices.begin(), 0.0);
       const Ranked ranked{&each, terms, sum * costs.scale * 1e-9};

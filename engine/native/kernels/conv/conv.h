@@ -10,7 +10,8 @@ namespace palm {
 
 enum ConvInput { kX, kWeights, kBias, kSlope, kResidual };
 
-// The sizes of a convolution, checked against the node's tensors.
+// The sizes of a convolution, checked against the node's tensors. The weights are [m][ky][kx][c],
+// or [ky][kx][c][m] with the attribute outputs_last: float32 GEMMs read these as they lie.
 struct ConvShape : Window {
   explicit ConvShape(const Node& node);
 
@@ -23,6 +24,7 @@ struct ConvShape : Window {
   size_t images, height, width, channels, out_height, out_width, out_channels;
   size_t groups, group_channels, group_out, pixels;
   size_t nonzeros;  // weights, at most: of those that are known and mostly zeros they are counted
+  bool outputs_last;
 };
 
 // What all ways of convolving share.
@@ -33,7 +35,9 @@ class Conv : public Step {
   // Whether products are of Bf16; tensors may then be, too.
   static bool is_bf16(const Node& node);
 
-  bool reads(size_t i) const override { return i == kX || i == kResidual; }
+  bool reads(size_t i) const override {
+    return i == kX || i == kResidual || (i == kWeights && shape_.outputs_last);
+  }
 
   // The residual is read where y is about to be written.
   bool in_place(size_t i) const override {

@@ -10,7 +10,10 @@ namespace palm {
 // Bf16Conv.
 class FloatConv : public Conv {
  protected:
-  using Conv::Conv;
+  FloatConv(const Node& node, const ConvShape& shape) : Conv(node, shape) {
+    if (shape.outputs_last) node.constant(kWeights, node.in(kWeights).count);
+  }
+
   using Number = float;
   using Kernel = GemmKernel;
   // A GEMM sums so many products together: sums are of a multiple of it.
@@ -29,8 +32,18 @@ class FloatConv : public Conv {
     std::memcpy(to, from, count * sizeof(float));
   }
 
+  // The same by the weights as they lie, if they are read so.
+  Gemm product(const Buffers& b, Gemm gemm) const {
+    if (packs()) return gemm;
+    gemm.b = b.in(kWeights);
+    gemm.ldb = shape_.out_channels;
+    return gemm;
+  }
+
   // Pixels of `channels` numbers to pixels of one more, a zero.
   void load_wider(const float*, size_t, size_t, float*, float*) const {}
+
+  bool packs() const { return !shape_.outputs_last; }
 };
 
 }  // namespace palm

@@ -18,14 +18,7 @@ class GemmConv : public Base {
         kernel_(Base::find(node.isa)),
         depth_(shape.taps() * shape.group_channels) {
     depth_ += depth_ % Base::kTogether;
-    std::vector<float> room;
-    const float* w = this->weights(node, shape.group_channels, depth_, &room);
-    group_numbers_ = kernel_.pack(depth_, shape.group_out, nullptr, 1, depth_, nullptr);
-    weights_ = Arena(checked_product(group_numbers_, shape.groups) * sizeof(Number));
-    for (size_t g = 0; g < shape.groups; ++g) {
-      kernel_.pack(depth_, shape.group_out, w + g * shape.group_out * depth_, 1, depth_,
-                   packed() + g * group_numbers_);
-    }
+    if (this->packs()) pack(node);
     panels_ = kernel_.count_panels(shape.group_out);
     in_place_ = this->is_number() && shape.is_matrix() && depth_ == shape.group_channels;
     constexpr size_t kBlockNumbers = (256 << 10) / sizeof(Number);
@@ -67,6 +60,18 @@ class GemmConv : public Base {
  private:
   static constexpr size_t kLeastBlock = 64;
 
+  void pack(const Node& node) {
+    const ConvShape& s = shape_;
+    std::vector<float> room;
+    const float* w = this->weights(node, s.group_channels, depth_, &room);
+    group_numbers_ = kernel_.pack(depth_, s.group_out, nullptr, 1, depth_, nullptr);
+    weights_ = Arena(checked_product(group_numbers_, s.groups) * sizeof(Number));
+    for (size_t g = 0; g < s.groups; ++g) {
+      kernel_.pack(depth_, s.group_out, w + g * s.group_out * depth_, 1, depth_,
+                   packed() + g * group_numbers_);
+    }
+  }
+
   Number* packed() const { return reinterpret_cast<Number*>(weights_.data()); }
 
   size_t block_bytes() const {
@@ -85,8 +90,8 @@ class GemmConv : public Base {
     const ConvShape& s = shape_;
     if (s.groups == 1) {
       return run_gemm(kernel_,
-                      {s.pixels, s.out_channels, depth_, 1, &a, lda, packed(), this->y(b),
-                       s.out_channels, 0, panels_, e},
+                      this->product(b, {s.pixels, s.out_channels, depth_, 1, &a, lda, packed(),
+                                        this->y(b), s.out_channels, 0, panels_, e}),
                       *b.pool);
     }
     b.pool->parallel(s.pixels, grain_of(work(), tile_rows()), [&](size_t begin, size_t end, int) {
@@ -101,10 +106,10 @@ class GemmConv : public Base {
     const ConvShape& s = shape_;
     for (size_t g = 0; g < s.groups; ++g) {
       const Number* const group_a = a + g * depth_;
-      kernel_.run({end - begin, s.group_out, depth_, 1, &group_a, lda,
-                   packed() + g * group_numbers_,
-                   this->y(b) + (begin * s.out_channels + g * s.group_out), s.out_channels, 0,
-                   panels_, e.from_channel(g * s.group_out).from_pixel(begin)});
+      kernel_.run(this->product(
+          b, {end - begin, s.group_out, depth_, 1, &group_a, lda, packed() + g * group_numbers_,
+              this->y(b) + (begin * s.out_channels + g * s.group_out), s.out_channels, 0, panels_,
+              e.from_channel(g * s.group_out).from_pixel(begin)}));
     }
   }
 
@@ -139,7 +144,7 @@ class GemmConv : public Base {
 
   using Base::shape_;
   typename Base::Kernel kernel_;
-  size_t depth_, group_numbers_, panels_, block_;
+  size_t depth_, group_numbers_ = 0, panels_, block_;
   bool in_place_;
   Arena weights_;
 };

@@ -21,12 +21,7 @@ class RowConv : public Base {
       : Base(node, shape), kernel_(Base::find(node.isa)) {
     is_wider_ = shape.kernel_width * shape.channels % Base::kTogether != 0;
     channels_ = shape.channels + is_wider_;
-    const size_t depth = shape.taps() * channels_;
-    std::vector<float> room;
-    const float* w = this->weights(node, channels_, depth, &room);
-    weights_ =
-        Arena(kernel_.pack(depth, shape.out_channels, nullptr, 1, depth, nullptr) * sizeof(Number));
-    kernel_.pack(depth, shape.out_channels, w, 1, depth, packed());
+    if (this->packs()) pack(node);
     panels_ = kernel_.count_panels(shape.out_channels);
     const size_t reach = (shape.out_width - 1) * shape.stride_x + shape.kernel_width;
     if (shape.left || reach > shape.width || is_wider_ || !this->is_number())
@@ -49,6 +44,14 @@ class RowConv : public Base {
   }
 
  private:
+  void pack(const Node& node) {
+    const size_t depth = shape_.taps() * channels_, columns = shape_.out_channels;
+    std::vector<float> room;
+    const float* w = this->weights(node, channels_, depth, &room);
+    weights_ = Arena(kernel_.pack(depth, columns, nullptr, 1, depth, nullptr) * sizeof(Number));
+    kernel_.pack(depth, columns, w, 1, depth, packed());
+  }
+
   Number* packed() const { return reinterpret_cast<Number*>(weights_.data()); }
 
   // The kept lines, one of zeros, one as it lies in x where pixels are kept wider, and a pointer
@@ -118,9 +121,10 @@ class RowConv : public Base {
         segments[ky] += column * s.stride_x * channels_;
       }
       const size_t pixel = row * s.out_width + column;
-      kernel_.run({columns, s.out_channels, s.kernel_width * channels_, s.kernel_height, segments,
-                   s.stride_x * channels_, packed(), this->y(b) + pixel * s.out_channels,
-                   s.out_channels, 0, panels_, e.from_pixel(pixel)});
+      kernel_.run(this->product(
+          b, {columns, s.out_channels, s.kernel_width * channels_, s.kernel_height, segments,
+              s.stride_x * channels_, packed(), this->y(b) + pixel * s.out_channels, s.out_channels,
+              0, panels_, e.from_pixel(pixel)}));
       begin += last - part;
     }
   }

@@ -13,6 +13,13 @@ using namespace palm;
 
 constexpr float kUntouched = 77.f;
 
+Vector outputs_last(const Vector& w, size_t out) {
+  Vector to(w.size());
+  const size_t depth = w.size() / out;
+  for (size_t i = 0; i < w.size(); ++i) to[i % depth * out + i / depth] = w[i];
+  return to;
+}
+
 // The kernel's own choice and every algorithm that suits. zeros: in per cent of the weights.
 void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random,
            size_t zeros = 0) {
@@ -25,15 +32,21 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
       if (random.between(1, 100) <= zeros) each = 0;
   const Vector bias = random.floats(out), slope = random.floats(out);
   const Vector z = random.floats(count / out * c.residual_channels);
-  OneStep step("conv");
-  step.input({c.images, c.height, c.width, c.in()}, x)
-      .input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
-  c.bias ? step.input({out}, bias, true) : step.no_input();
-  c.is("prelu") ? step.input({out}, slope, true) : step.no_input();
-  if (c.residual_channels)
-    step.input({c.images, c.out_height(), c.out_width(), c.residual_channels}, z);
-  step.output({c.images, c.out_height(), c.out_width(), out});
-  c.set_attrs(step);
+  OneStep step("conv"), rows("conv");
+  const Vector across = outputs_last(w, out);
+  for (OneStep* each : {&step, &rows}) {
+    each->input({c.images, c.height, c.width, c.in()}, x);
+    if (each == &step) each->input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
+    else each->input({c.kernel_height, c.kernel_width, c.group_in, out}, across, true);
+    c.bias ? each->input({out}, bias, true) : each->no_input();
+    c.is("prelu") ? each->input({out}, slope, true) : each->no_input();
+    if (c.residual_channels)
+      each->input({c.images, c.out_height(), c.out_width(), c.residual_channels}, z);
+    each->output({c.images, c.out_height(), c.out_width(), out});
+    c.set_attrs(*each);
+  }
+  rows.attr("outputs_last", int64_t{1});
+  const bool can_read_rows = c.groups == 1 && out % 8 == 0;
   const std::vector<double> expected = c.expect(x, w, bias, slope, z);
   std::vector<std::string> algorithms;
   for (const ConvCandidate& each : conv_algorithms(step.node(isa)))
@@ -54,6 +67,10 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
     PALM_CHECK(y[count] == kUntouched, "%s: %s: wrote past the end", isa_name, algorithm.c_str());
     step.make(isa, 3).run(y3.data(), count);
     PALM_CHECK(y == y3, "%s: %s: 3 threads give another result", isa_name, algorithm.c_str());
+    if (!can_read_rows || (algorithm != "gemm" && algorithm != "rows")) continue;
+    rows.attr("algorithm", algorithm).make(isa, 3).run(y3.data(), count);
+    PALM_CHECK(y == y3, "%s: %s: weights that are read as they lie give another result", isa_name,
+               algorithm.c_str());
   }
 }
 

@@ -22,6 +22,8 @@ struct Gemm {
   Epilogue epilogue;
   // So many floats after those at hand, b is asked for from memory; only in panels of one vector.
   size_t ahead = 0;
+  // If not 0, b is not packed: rows of so many floats, n being whole vectors of 8.
+  size_t ldb = 0;
 };
 
 using GemmFn = void (*)(const Gemm& gemm);

@@ -118,11 +118,13 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
   ptrdiff_t lda = static_cast<ptrdiff_t>(g.lda * sizeof(float)), lda3 = lda * 3;
   PALM_PIN(lda);
   PALM_PIN(lda3);
+  size_t step = g.ldb ? g.ldb : kWidth;
+  PALM_PIN(step);
   for (size_t s = 0; s < g.segments; ++s) {
     const char* p[kPointers];
     PALM_UNROLL for (int i = 0; i < kPointers; ++i)
       p[i] = reinterpret_cast<const char*>(g.a[s] + (row + static_cast<size_t>(i) * 4) * g.lda);
-    const float* const end = b + g.k * kWidth;
+    const float* const end = b + g.k * step;
     do {
       F32 y[kSums];
       PALM_UNROLL for (int v = 0; v < kFull; ++v) { y[v] = F32::load(b + v * F32::lanes); }
@@ -146,7 +148,7 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
         p[i] += sizeof(float);
         PALM_PIN(p[i]);
       }
-      b += kWidth;
+      b += step;
     } while (b != end);
   }
   float* const c = g.c + row * g.ldc + column;
@@ -253,7 +255,7 @@ void PALM_FN(gemm_f32)(const Gemm& g) {
       panels[count++] = {column, last, rows, b, find_tiles(vectors, last)};
       bytes += floats * sizeof(float);
     }
-    b += floats;
+    b += g.ldb ? columns : floats;
     column += columns;
   }
   if (count) run_panels(g, panels, count);
