@@ -73,12 +73,17 @@ def _nearest(values: Tensor, there: Tensor) -> Tensor:
     return torch.bucketize(there, (values[1:] + values[:-1]) / 2)
 
 
-def add_codebooks(network: SqueezeNet, bits: int, fixed: bool = False) -> None:
-    """Give every convolution its own."""
-    for conv in network.convolutions():
-        parametrize.register_parametrization(
-            conv, "weight", Codebook(conv.weight, bits, fixed), unsafe=True
-        )
+def add_codebooks(network: SqueezeNet, bits: int, fixed: bool = False, fewest: int = 0) -> None:
+    """Give every convolution its own.
+
+    Of `bits`, but one more where fewer weights than `fewest` are left, and then two more in the
+    first: there a bit costs little and does much.
+    """
+    for number, conv in enumerate(network.convolutions()):
+        extra = 2 if number == 0 else 1
+        is_small = int((conv.weight != 0).sum()) < fewest
+        codebook = Codebook(conv.weight, bits + extra * is_small, fixed)
+        parametrize.register_parametrization(conv, "weight", codebook, unsafe=True)
 
 
 def remove_codebooks(network: SqueezeNet) -> None:

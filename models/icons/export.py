@@ -18,8 +18,8 @@ import torch
 
 from palmkit.engine.compress.prune_neurons import remove_unread
 from palmkit.engine.ir import Array, Graph, Node
-from palmkit.models.icons.draw import SIZE
-from palmkit.models.icons.network import SqueezeNet, folded
+from palmkit.models.icons.draw import LOOKS
+from palmkit.models.icons.network import restored
 from palmkit.models.icons.shapes import CLASSES
 from palmkit.models.training.export import export_onnx
 
@@ -27,13 +27,13 @@ VERSION = "1.0"
 LICENCE = "Apache-2.0"
 
 
-def describe(name: str) -> dict[str, str]:
-    """The model file's metadata."""
+def describe(name: str, size: int) -> dict[str, str]:
+    """The model file's metadata; size: of the pictures."""
     return {
         "name": name,
         "version": VERSION,
         "licence": LICENCE,
-        "input": f"image: float32[1, 3, {SIZE}, {SIZE}], RGB 0..255",
+        "input": f"image: float32[1, 3, {size}, {size}], RGB 0..255",
         "outputs": "logits: float32[1, classes]",
         "labels": "\n".join(CLASSES),
         "data": "drawn by models/icons/draw.py",
@@ -50,17 +50,16 @@ def networks(weights: Path) -> dict[str, dict[str, Array]]:
     return found
 
 
-def as_graph(arrays: Mapping[str, Array], name: str, folder: Path) -> Graph:
-    """The network of folded weights, by way of ONNX."""
+def as_graph(arrays: Mapping[str, Array], name: str, size: int, folder: Path) -> Graph:
+    """The network of folded weights for pictures of a size, by way of ONNX in a folder."""
     from palmkit.engine import convert
 
-    network = folded(SqueezeNet())
-    network.load_state_dict({key: torch.from_numpy(value) for key, value in arrays.items()})
+    network = restored(arrays)
     onnx = folder / f"{name}.onnx"
-    export_onnx(network, torch.zeros(1, 3, SIZE, SIZE), ["logits"], onnx)
+    export_onnx(network, torch.zeros(1, 3, size, size), ["logits"], onnx)
     graph = convert(onnx)
     onnx.unlink()
-    return replace(graph, metadata=describe(name))
+    return replace(graph, metadata=describe(name, size))
 
 
 def with_short_names(graph: Graph) -> Graph:
@@ -92,15 +91,18 @@ def compact(graph: Graph) -> Graph:
     return with_short_names(replace(graph, constants=constants))
 
 
-def export(weights: Path, out: Path) -> dict[str, Path]:
-    """Write every network's file; returns them by name, the float one first."""
+def export(weights: Path, out: Path, look: str = "hard") -> dict[str, Path]:
+    """Write every network's file; returns them by name, the float one first.
+
+    look: of the pictures that it was trained with, one of LOOKS.
+    """
     from palmkit.engine import save
 
     out.mkdir(parents=True, exist_ok=True)
     written: dict[str, Path] = {}
     for group in ("float", "baseline", "ours"):
         for name, arrays in networks(weights / f"{group}.npz").items():
-            graph = as_graph(arrays, name, out)
+            graph = as_graph(arrays, name, LOOKS[look].size, out)
             written[name] = out / f"{name}.palm"
             if group == "float":
                 save(graph, written[name], shapes=())
@@ -114,8 +116,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="export the networks of icons")
     parser.add_argument("weights", type=Path, help="folder of float.npz, baseline.npz, ours.npz")
     parser.add_argument("out", type=Path, help="folder that takes the files")
+    parser.add_argument("--look", choices=tuple(LOOKS), default="hard")
     options = parser.parse_args(None if arguments is None else list(arguments))
-    for name, path in export(options.weights, options.out).items():
+    for name, path in export(options.weights, options.out, options.look).items():
         print(f"{name}: {path.stat().st_size} bytes")
 
 

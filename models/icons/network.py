@@ -5,7 +5,10 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 
+import numpy as np
+import numpy.typing as npt
 import torch
 from torch import Tensor, nn
 
@@ -118,3 +121,45 @@ def folded(network: SqueezeNet) -> SqueezeNet:
     stem.bias.sub_(MIDDLE * stem.weight.sum((1, 2, 3)))
     plain.normalised = True
     return plain
+
+
+@torch.no_grad()
+def unfolded(plain: SqueezeNet, images: Tensor) -> SqueezeNet:
+    """The inverse of `folded`: the same function with normalisations, which can be trained on.
+
+    images: float32[n, 3, h, w], 0..255; the normalisations' statistics are theirs.
+    """
+    network: SqueezeNet = copy.deepcopy(plain).eval()
+    stem = network.stem.convolution
+    assert stem.bias is not None
+    stem.bias.add_(MIDDLE * stem.weight.sum((1, 2, 3)))
+    stem.weight.mul_(SPAN)
+    network.normalised = False
+
+    def normalise(layer: Layer, inputs: tuple[Tensor]) -> None:
+        bias = layer.convolution.bias
+        assert bias is not None
+        layer.convolution.bias = None
+        norm = nn.BatchNorm2d(len(bias)).to(bias.device).eval()
+        assert norm.running_var is not None and norm.running_mean is not None
+        found = layer.convolution(inputs[0])
+        norm.running_mean.copy_(found.mean((0, 2, 3)))
+        norm.running_var.copy_(found.var((0, 2, 3)))
+        norm.weight.copy_(torch.sqrt(norm.running_var + norm.eps))
+        norm.bias.copy_(bias + norm.running_mean)
+        layer.norm = norm
+
+    hooks = [layer.register_forward_pre_hook(normalise) for layer in network.layers()]
+    network(images)
+    for hook in hooks:
+        hook.remove()
+    return network
+
+
+def restored(arrays: Mapping[str, npt.NDArray[np.float32]]) -> SqueezeNet:
+    """A folded network from its arrays, which may have fewer channels than all."""
+    network: SqueezeNet = folded(SqueezeNet())
+    for name, value in arrays.items():
+        part, _, kind = name.rpartition(".")
+        setattr(network.get_submodule(part), kind, nn.Parameter(torch.from_numpy(value)))
+    return network

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import torch
 from torch import Tensor, nn
 
@@ -151,3 +153,35 @@ class Masks:
         for score, mask in zip(scores, self.weights, strict=True):
             mask.mul_(score > edge)
         self.settle()
+
+
+@torch.no_grad()
+def narrowed(network: SqueezeNet) -> SqueezeNet:
+    """A copy without the channels whose weights are all zero, or that only zeros read."""
+    small = copy.deepcopy(network)
+    masks = Masks(small)
+    for mask, conv in zip(masks.weights, small.convolutions(), strict=True):
+        mask.copy_(conv.weight != 0)
+    masks.settle()
+    kept = [alive.nonzero()[:, 0] for alive in masks.alive]
+    for rows, sources, conv in zip(kept, masks.reads, small.convolutions(), strict=True):
+        weight = conv.weight[rows]
+        if sources:
+            read = torch.cat([masks.alive[source] for source in sources])
+            weight = weight[:, read.nonzero()[:, 0]]
+        conv.weight = nn.Parameter(weight.contiguous(memory_format=torch.channels_last))
+        if conv.bias is not None:
+            conv.bias = nn.Parameter(conv.bias[rows])
+    for rows, layer in zip(kept, small.layers(), strict=False):
+        norm = layer.norm
+        if not isinstance(norm, nn.BatchNorm2d):
+            continue
+        fewer = nn.BatchNorm2d(len(rows)).to(rows.device)
+        fewer.load_state_dict(
+            {
+                name: value[rows] if value.dim() else value
+                for name, value in norm.state_dict().items()
+            }
+        )
+        layer.norm = fewer
+    return small

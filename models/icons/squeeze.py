@@ -64,6 +64,7 @@ class Pictures:
         """drawn: as draw_set's."""
         self.pictures = torch.from_numpy(drawn[0]).to(device)
         self.kinds = torch.from_numpy(drawn[1]).to(device)
+        self.most_shifted = 6
 
     def batch(self, rows: Tensor) -> tuple[Tensor, Tensor]:
         """Images float32[n, 3, 96, 96], 0..255, and classes."""
@@ -74,21 +75,22 @@ class Pictures:
         """A batch drawn at random, mirrored, shifted, in other colours."""
         device = self.kinds.device
         rows = torch.randint(len(self.kinds), (count,), device=device)
-        images, kinds = self.batch(rows)
+        images = self.pictures[rows]
 
         def chance() -> Tensor:
             return torch.rand(count, 1, 1, 1, device=device) < 0.5
 
+        # Bytes, and as they lie: channels last.
+        images = torch.where(chance(), images.flip(2), images)
+        images = torch.where(chance(), ~images, images)
+        images = torch.where(chance(), images.roll(1, 3), images)
         images = torch.where(chance(), images.flip(3), images)
-        images = torch.where(chance(), 255 - images, images)
-        images = torch.where(chance(), images.roll(1, 1), images)
-        images = torch.where(chance(), images.flip(1), images)
-        size = images.shape[2]
-        down, right = torch.randint(-6, 7, (2, 1), device=device) + torch.arange(
-            size, device=device
-        )
-        images = images[:, :, down % size][:, :, :, right % size]
-        return images.contiguous(memory_format=torch.channels_last), kinds
+        size = images.shape[1]
+        most = self.most_shifted
+        shifts = torch.randint(-most, most + 1, (2, 1), device=device)
+        down, right = shifts + torch.arange(size, device=device)
+        images = images[:, down % size][:, :, right % size]
+        return images.permute(0, 3, 1, 2).float(), self.kinds[rows]
 
 
 class Squeezer:
@@ -250,15 +252,20 @@ def _loss(logits: Tensor, kinds: Tensor, wanted: Tensor | None) -> Tensor:
 
 
 def shared(
-    squeezer: Squeezer, network: SqueezeNet, bits: int, share: float, fixed: bool
+    squeezer: Squeezer,
+    network: SqueezeNet,
+    bits: int,
+    share: float,
+    fixed: bool,
+    fewest: int = 0,
 ) -> SqueezeNet:
-    """A folded copy with codebooks, fine-tuned."""
+    """A folded copy with codebooks, fine-tuned; fewest: as add_codebooks has it."""
     small: SqueezeNet = folded(network)
     masks = Masks(small)
     for mask, conv in zip(masks.weights, small.convolutions(), strict=True):
         mask.copy_(conv.weight != 0)
     masks.settle()
-    add_codebooks(small, bits, fixed)
+    add_codebooks(small, bits, fixed, fewest)
     small.dropout.p = 0.0
     # The masks are the codebooks' own from here on.
     squeezer.fit(small, share, 3e-4 if fixed else 5e-4, decay=0.0)
@@ -266,11 +273,11 @@ def shared(
     return small
 
 
-def baseline(squeezer: Squeezer, network: SqueezeNet) -> None:
+def baseline(squeezer: Squeezer, network: SqueezeNet, share: float = BASELINE) -> None:
     """Deep Compression: rounds of pruning and retraining; shared weights after each."""
     network = copy.deepcopy(network)
     masks = Masks(network)
-    each = BASELINE / len(BASELINE_DENSITIES)
+    each = share / len(BASELINE_DENSITIES)
     for density in BASELINE_DENSITIES:
         masks.keep_beyond(density)
         network.dropout.p = DROPOUT * density**0.5

@@ -50,6 +50,33 @@ def test_folding_changes_nothing() -> None:
     assert float((wanted - found).abs().max()) < 1e-4 * float(wanted.abs().max())
 
 
+def test_unfolding_and_narrowing_change_nothing() -> None:
+    from palmkit.models.icons.network import SqueezeNet, folded, restored, unfolded
+    from palmkit.models.icons.pruning import Masks, narrowed
+
+    torch.manual_seed(0)
+    network = SqueezeNet()
+    masks = Masks(network)
+    masks.keep_weights(0.1)
+    image = 255 * torch.rand(4, 3, 64, 64)
+    network(image)
+    plain = folded(network)
+    again = unfolded(plain, image)
+    small = narrowed(again)
+    assert sum(conv.weight.numel() for conv in small.convolutions()) < masks.size
+    slim = folded(small)
+    arrays = {name: value.numpy() for name, value in slim.state_dict().items()}
+    with torch.no_grad():
+        wanted = plain(image)
+        for found in (again, small, slim, restored(arrays)):
+            found.eval()
+            assert float((wanted - found(image)).abs().max()) < 1e-3 * float(wanted.abs().max())
+        # Its statistics are the pictures', so training sees what evaluating does.
+        for layer in again.layers():
+            norm: Any = layer.norm
+            assert torch.isfinite(norm.running_var).all()
+
+
 def test_masks_take_what_is_useless_along() -> None:
     from palmkit.models.icons.network import SqueezeNet, folded
     from palmkit.models.icons.pruning import Masks
@@ -87,7 +114,7 @@ def test_codebooks_keep_zeros_and_few_values() -> None:
 
 def test_recipe_from_pictures_to_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """All of it in seconds: nothing is learned, every file runs, and small ones are small."""
-    from palmkit.models.icons import evaluate, export, squeeze
+    from palmkit.models.icons import adapt, evaluate, export, squeeze
 
     monkeypatch.setattr(squeeze, "BASELINE_DENSITIES", (0.2,))
     monkeypatch.setattr(squeeze, "DENSITIES", (0.07,))
@@ -98,7 +125,7 @@ def test_recipe_from_pictures_to_report(tmp_path: Path, monkeypatch: pytest.Monk
     assert sizes["float"] > 2_900_000
     assert sizes["ours-0.07-4"] < sizes["float"] / 50
     weights = export.networks(tmp_path / "weights/ours.npz")["ours-0.07-4"]
-    whole = export.as_graph(weights, "whole", tmp_path)
+    whole = export.as_graph(weights, "whole", 96, tmp_path)
     image = {"image": np.full((1, 3, 96, 96), 99, np.float32)}
     wanted = engine.Model(whole).run(image)["logits"]
     found = engine.load(files["ours-0.07-4"]).run(image)["logits"]
@@ -106,6 +133,15 @@ def test_recipe_from_pictures_to_report(tmp_path: Path, monkeypatch: pytest.Monk
     measured = evaluate.evaluate(tmp_path / "files", tmp_path, 4, "hard", "told <so>")
     assert {each.name for each in measured} == set(files)
     assert "told &lt;so&gt;" in (tmp_path / "report.html").read_text()
+    # And on from there with plain pictures.
+    plain, few = str(tmp_path / "plain"), ("--pictures", "24", "--held-out", "8", "--batch", "4")
+    monkeypatch.setattr(adapt, "DENSITY", 0.05)
+    monkeypatch.setattr(adapt, "STATISTICS", 8)
+    adapt.main([str(tmp_path / "weights"), plain, "--minutes", "0.02", *few])
+    files = export.export(tmp_path / "plain", tmp_path / "plain", "plain")
+    assert [*files] == ["float", "deep-compression-0.2", "ours-0.05-4"]
+    assert files["ours-0.05-4"].stat().st_size < sizes["ours-0.07-4"]
+    evaluate.evaluate(tmp_path / "plain", tmp_path, 4, "plain", "")
 
 
 def test_best_is_the_smallest_that_is_allowed() -> None:
