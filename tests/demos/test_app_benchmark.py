@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
@@ -64,19 +63,18 @@ def test_a_table_fills_while_the_window_lives(
 
     paused: list[bool] = []
     context.pause_live.connect(paused.append)
-    longest, last = 0.0, time.monotonic()
+    turns = 0
 
     def over() -> bool:
-        nonlocal longest, last
-        now = time.monotonic()
-        longest, last = max(longest, now - last), now
+        nonlocal turns
+        turns += 1
         return not page.is_running
 
     page.start(seconds=0.02, only=["face_mesh", "portrait", "re-ranking"])
     assert not find(page, QPushButton, "benchmark_run").isEnabled()
     wait(over, "the end")
-    # The process has its own Python: the window is never held up by it.
-    assert longest < 1.0
+    # The process has its own Python: the window's loop went on, far oftener than a row came.
+    assert turns > 20
     assert paused == [True, False]
     assert [row["name"] for row in page.rows] == ["face_mesh", "portrait", "re-ranking"]
     assert page.table.rowCount() == 3

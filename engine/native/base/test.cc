@@ -134,7 +134,12 @@ void check_tensor() {
 }
 
 void check_attrs() {
-  const Attrs attrs({{"i", int64_t{3}}, {"f", 0.5}, {"s", std::string("max")}, {"l", Ints{1, 2}}});
+  Attrs attrs;
+  attrs.set("i", int64_t{2});
+  attrs.set("f", 0.5);
+  attrs.set("s", std::string("max"));
+  attrs.set("l", Ints{1, 2});
+  attrs.set("i", int64_t{3});
   PALM_CHECK(attrs.integer("i") == 3 && attrs.number("i") == 3.f, "an integer");
   PALM_CHECK(attrs.number("f") == 0.5f && attrs.text("s") == "max", "a number, a string");
   PALM_CHECK(refuses([&] { attrs.check_all_read(); }), "l was not read");
