@@ -65,6 +65,12 @@ def add(commands: Commands) -> None:
         action="store_false",
         help="do not look for hair in front of the face: quicker",
     )
+    faces.add_argument(
+        "--over-hands",
+        dest="behind_hands",
+        action="store_false",
+        help="do not look for hands in front of the face: quicker",
+    )
     faces.add_argument("--hair-model", metavar="FILE", help="another hair model")
     faces.add_argument("--face-model", metavar="FILE", help="another face detector")
     pictures.add_kit_arguments(parser)
@@ -104,6 +110,7 @@ def run(options: argparse.Namespace) -> int:
             min_score=options.min_score,
             smoothing=options.smoothing,
             behind_hair=options.behind_hair,
+            behind_hands=options.behind_hands,
             model=options.model,
             detector=options.face_model,
             hair_model=options.hair_model,

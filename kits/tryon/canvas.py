@@ -68,11 +68,12 @@ class Canvas:
         hair: Floats | None,
         memory: Memory,
         time_s: float | None,
+        hands: Floats | None = None,
     ) -> None:
         """Cut a face out.
 
-        picture: uint8[h, w, 3]. mesh: float32[478, 3] in its pixels. hair: float32[h, w], 0..1,
-        which is in front of the face; None: nowhere.
+        picture: uint8[h, w, 3]. mesh: float32[478, 3] in its pixels. hair, hands: float32[h, w],
+        0..1, which are in front of the face; None: nowhere.
         """
         rows = np.array(RIGID, np.intp)
         trust = np.maximum(visibility[rows].astype(np.float64), 1e-2)
@@ -91,6 +92,9 @@ class Canvas:
         self.depth = mesh[:, 2]
         self.visibility = visibility
         self.hair = None if hair is None else hair[self.top : self.bottom, self.left : self.right]
+        self._hands = (
+            None if hands is None else hands[self.top : self.bottom, self.left : self.right]
+        )
         self.memory, self.time_s = memory, time_s
         self.shape = (self._before.shape[0], self._before.shape[1])
         self.coverage = np.zeros(self.shape, np.float32)
@@ -117,7 +121,7 @@ class Canvas:
         if hidden.any():
             self._cover(seen, triangles, hidden)
             seen = soften(seen, 0.15 * self.per_cm)
-        return seen
+        return seen if self._hands is None else seen * (1 - self._hands)
 
     @cached_property
     def free(self) -> Floats:

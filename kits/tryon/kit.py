@@ -19,6 +19,7 @@ from palmkit.kits.results import Faces
 from palmkit.kits.tryon.canvas import Canvas, Memory
 from palmkit.kits.tryon.colour import Floats
 from palmkit.kits.tryon.effect import Effect
+from palmkit.kits.tryon.hands import HandsInFront
 from palmkit.kits.tryon.look import DeliveredLook, Look
 from palmkit.kits.tryon.result import TriedOn
 
@@ -50,6 +51,7 @@ class TryOn(Kit[TriedOn]):
         min_score: float | None = None,
         smoothing: bool = True,
         behind_hair: bool = True,
+        behind_hands: bool = True,
         model: ModelSource | None = None,
         detector: ModelSource | None = None,
         hair_model: ModelSource | None = None,
@@ -66,6 +68,7 @@ class TryOn(Kit[TriedOn]):
         model.
         smoothing: video and stream: steady meshes and masks.
         behind_hair: strands in front of the face stay over the make-up; without, it is quicker.
+        behind_hands: so do hands, as far as their landmarks are found.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot,
         LookError or DeliveryError for a look, as Look.load.
         """
@@ -89,6 +92,7 @@ class TryOn(Kit[TriedOn]):
             face_model=detector,
         )
         self._behind_hair = behind_hair
+        self._hands = HandsInFront(within, threads, precision, smoothing) if behind_hands else None
         self._worn: Look | None = None
         self._delivered: DeliveredLook | None = None
         if isinstance(look, str) and is_delivered_name(look):
@@ -117,7 +121,8 @@ class TryOn(Kit[TriedOn]):
     @property
     def releases(self) -> Mapping[str, str]:
         """As Kit.releases: of the look, and of the models."""
-        return {**super().releases, **self._mesh.releases, **self._hair.releases}
+        found = {**super().releases, **self._mesh.releases, **self._hair.releases}
+        return found if self._hands is None else {**found, **self._hands.releases}
 
     def wear(
         self,
@@ -140,6 +145,8 @@ class TryOn(Kit[TriedOn]):
     def _forget(self) -> None:
         self._mesh.reset()
         self._hair.reset()
+        if self._hands is not None:
+            self._hands.reset()
         self._memories: dict[int | None, Memory] = {}
 
     def _look(self, image: Image, roi: Part | None, time_s: float | None) -> TriedOn:
@@ -166,9 +173,10 @@ class TryOn(Kit[TriedOn]):
             return TriedOn(width, height, image, image, faces, look)
         picture = image.copy()
         hair = self._hair_of(image, roi, faces, look, time_s)
+        hands = None if self._hands is None else self._hands.over(image, faces, roi, time_s)
 
         def lay(effects: Sequence[Effect]) -> None:
-            for canvas in self._canvases(picture, faces, hair, time_s):
+            for canvas in self._canvases(picture, faces, hair, hands, time_s):
                 for effect in effects:
                     effect.lay(canvas)
                 canvas.write(picture)
@@ -179,6 +187,7 @@ class TryOn(Kit[TriedOn]):
         if makeup := [*replace(look, hair=None, glasses=None)]:
             lay(makeup)
         if look.hair is not None and hair is not None:
+            hair = hair if hands is None else hair * (1 - hands)
             memory = self._memory(None, time_s)
             look.hair.dye(picture, hair, memory, time_s)
             memory.seen_s = time_s
@@ -209,7 +218,12 @@ class TryOn(Kit[TriedOn]):
         return self._memories.setdefault(face, Memory())
 
     def _canvases(
-        self, picture: Image, faces: Faces, hair: Floats | None, time_s: float | None
+        self,
+        picture: Image,
+        faces: Faces,
+        hair: Floats | None,
+        hands: Floats | None,
+        time_s: float | None,
     ) -> Iterator[Canvas]:
         """A canvas for every face that can be seen, those further away first."""
         assert faces.mesh is not None and faces.visibility is not None
@@ -218,7 +232,7 @@ class TryOn(Kit[TriedOn]):
             key = None if faces.ids is None else int(faces.ids[row])
             memory = self._memory(key, time_s)
             mesh, visibility = faces.mesh[row], faces.visibility[row]
-            canvas = Canvas(picture, mesh, visibility, hair, memory, time_s)
+            canvas = Canvas(picture, mesh, visibility, hair, memory, time_s, hands)
             if not canvas.is_empty:
                 yield canvas
             memory.seen_s = time_s
