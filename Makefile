@@ -17,7 +17,7 @@ INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test lint docs bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -51,6 +51,9 @@ fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
 
 soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video: memory stays the same
 	SOAK_FRAMES=$(SOAK_FRAMES) $(VENV) -m pytest tests/kits/test_soak.py $(ARGS)
+
+test-app: .venv/.dev ## all tests of the demo application, also the long ones that `make test` leaves out
+	APP_TESTS=all $(VENV) -m pytest tests/demos $(ARGS)
 
 soak-app: .venv/.dev ## the demo application on a looped clip for SOAK_MINUTES: memory stays the same
 	SOAK_MINUTES=$(SOAK_MINUTES) $(VENV) -m pytest tests/demos/test_app_soak.py -s \

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, TypeVar
+
+import pytest
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QObject, Qt
@@ -11,6 +14,10 @@ if TYPE_CHECKING:
     from palmkit.demos.app.page import Context
 
 Kind = TypeVar("Kind", bound="QObject")
+# What takes minutes together, so that the whole suite stays short.
+LONG = pytest.mark.skipif(
+    os.environ.get("APP_TESTS") != "all", reason="make test-app runs it (APP_TESTS=all)"
+)
 
 
 class Said:

@@ -17,7 +17,7 @@ from palmkit.delivery.embedded import shipped
 from palmkit.demos.app import PAGES
 from palmkit.kits import read_image
 from palmkit.kits.image import Image
-from tests.demos.driving import find, press
+from tests.demos.driving import LONG, find, press
 from tests.demos.scenes import FOLDER, MOST_BYTES, SCENES, Scene, alike, picture_of, play, source_of
 
 if TYPE_CHECKING:
@@ -86,6 +86,7 @@ def test_every_page_is_seen_on_a_real_screen(
     assert window.isVisible() and not window.banner.isVisible()
 
 
+@LONG
 @pytest.mark.parametrize("scene", COMPARED, ids=lambda scene: scene.page)
 def test_it_looks_as_in_the_readme(
     open_window: OpenWindow, wait: Wait, tmp_path: Path, scene: Scene
@@ -105,6 +106,7 @@ def test_pictures_of_the_readme_are_small() -> None:
         assert path.stat().st_size < MOST_BYTES
 
 
+@LONG
 def test_widgets_are_where_they_are_expected(open_window: OpenWindow, wait: Wait) -> None:
     from PySide6.QtCore import QPoint
     from PySide6.QtWidgets import QLabel, QToolButton, QWidget
@@ -135,6 +137,7 @@ def test_widgets_are_where_they_are_expected(open_window: OpenWindow, wait: Wait
     assert find(window, QLabel, "status_source").text() == "Sample"
 
 
+@LONG
 def test_dark_and_light(open_window: OpenWindow, wait: Wait) -> None:
     window = open_window("--page", "updates", "--source", "drawing", "--theme", "dark")
     dark = picture_of(window).mean()

@@ -88,31 +88,29 @@ def test_a_camera_that_is_unplugged_while_it_is_shown(
     goes_on(window, wait)
 
 
-@pytest.mark.parametrize(
-    "content",
-    [
-        b"",
-        b"{",
-        b"[]",
-        b"\xff\xfe\x00",
-        b'{"palmkit_look": 99}',
-        b'{"palmkit_look": 1, "lipstick": {"colour": "no colour"}}',
-        b'{"palmkit_look": 1, "lipstick": {"colour": [1e400, 0, 0]}}',
-        b'{"palmkit_look": 1, "moustache": {}}',
-        b"[" * 100_000,
-    ],
-    ids=lambda content: content[:24].decode(errors="replace"),
+NO_LOOKS = (
+    b"",
+    b"{",
+    b"[]",
+    b"\xff\xfe\x00",
+    b'{"palmkit_look": 99}',
+    b'{"palmkit_look": 1, "lipstick": {"colour": "no colour"}}',
+    b'{"palmkit_look": 1, "lipstick": {"colour": [1e400, 0, 0]}}',
+    b'{"palmkit_look": 1, "moustache": {}}',
+    b"[" * 100_000,
 )
-def test_a_look_that_is_none(
-    open_window: OpenWindow, wait: Wait, tmp_path: Path, content: bytes
-) -> None:
+
+
+def test_looks_that_are_none(open_window: OpenWindow, wait: Wait, tmp_path: Path) -> None:
     window = open_window("--page", "try_on", "--source", "drawing")
     page: Any = window.pages["try_on"]
     said, worn = Said(window.context), page.worn
-    (tmp_path / "look.json").write_bytes(content)
-    window.take_file(tmp_path / "look.json")
-    assert len(said.of("error")) == 1 and "nothing has changed" in said.of("error")[0]
-    assert page.worn is worn and window.banner.isVisible()
+    for number, content in enumerate(NO_LOOKS, 1):
+        (tmp_path / "look.json").write_bytes(content)
+        window.take_file(tmp_path / "look.json")
+        assert len(said.of("error")) == number, content[:40]
+        assert "nothing has changed" in said.of("error")[-1]
+        assert page.worn is worn and window.banner.isVisible()
     goes_on(window, wait)
     Look.load("party").save(tmp_path / "look.json")
     window.take_file(tmp_path / "look.json")
