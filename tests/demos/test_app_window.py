@@ -15,7 +15,7 @@ from palmkit import kits
 from palmkit.kits.kit import shipped_model
 from palmkit.kits.tryon.look import Look
 from palmkit.kits.video import VideoReader
-from tests.demos.driving import Said, click, find, press
+from tests.demos.driving import LONG, Said, click, find, press
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
@@ -274,6 +274,10 @@ def test_what_was_chosen_is_there_again(make: Make, wait: Wait, settings: QSetti
     assert again.current is page and isinstance(page, TryOnPage)
     assert page.worn == Look.load("evening") and again.theme.choice == "dark"
     again.close()
+
+
+@LONG
+def test_damaged_settings_are_left_out(make: Make, settings: QSettings) -> None:
     for damaged in ("[", json.dumps({"lipstick": {"colour": 4}}), json.dumps([1])):
         for name in ("face", "portrait", "gesture", "try_on"):
             settings.setValue(f"page/{name}", damaged)
