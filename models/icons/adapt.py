@@ -31,7 +31,8 @@ STATISTICS = 1000
 def begin(squeezer: Squeezer, path: Path, name: str) -> SqueezeNet:
     """A network of squeeze.py, with normalisations that fit the squeezer's pictures."""
     images, _ = squeezer.train_set.varied(STATISTICS)
-    return unfolded(restored(networks(path)[name]).to(squeezer.device), images)
+    network: SqueezeNet = unfolded(restored(networks(path)[name]).to(squeezer.device), images)
+    return network
 
 
 def ours(squeezer: Squeezer, network: SqueezeNet, size: int) -> None:
