@@ -58,7 +58,7 @@ def _spline(count: int, closed: bool) -> Floats:
         + (3 * points - before - 3 * after + further) * t**3
     )
     line = found.transpose(1, 0, 2).reshape(-1, count)
-    return np.ascontiguousarray(line if closed else line[: -_FINER + 1])
+    return np.ascontiguousarray(line if closed else line[: -_FINER + 1], np.float32)
 
 
 def fixed(points: Floats, finer: int = 1) -> NDArray[np.int32]:
