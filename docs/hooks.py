@@ -18,7 +18,7 @@ from mkdocs.structure.pages import Page
 
 DOCUMENTS = (
     "*.md",
-    "demos/*.md",
+    "demos/**/*.md",
     "delivery/*.md",
     "engine/**/*.md",
     "kits/**/*.md",
