@@ -51,6 +51,7 @@ def seen(window: Window, widget: Any) -> Image:
     ]
 
 
+@LONG
 @pytest.mark.parametrize("name", PAGES)
 def test_every_page_is_seen_on_a_real_screen(
     open_window: OpenWindow, real_screen: str, wait: Wait, name: str

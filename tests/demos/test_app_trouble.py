@@ -17,7 +17,7 @@ from palmkit.delivery.repository import Options, Repository
 from palmkit.kits import delivered
 from palmkit.kits.image import Image
 from palmkit.kits.tryon.look import Look
-from tests.demos.driving import Said, click, find
+from tests.demos.driving import LONG, Said, click, find
 from tests.demos.test_app_updates import broken_model
 
 if TYPE_CHECKING:
@@ -117,6 +117,7 @@ def test_looks_that_are_none(open_window: OpenWindow, wait: Wait, tmp_path: Path
     assert page.worn == Look.load("party")
 
 
+@LONG
 def test_settings_that_are_damaged_are_those_of_a_new_user(
     open_window: OpenWindow, settings: Any, wait: Wait
 ) -> None:
@@ -132,6 +133,7 @@ def test_settings_that_are_damaged_are_those_of_a_new_user(
     assert not window.banner.isVisible()
 
 
+@LONG
 def test_an_update_that_fails_in_the_middle_of_a_session(
     open_window: OpenWindow, wait: Wait, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
