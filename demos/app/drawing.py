@@ -22,7 +22,7 @@ from PySide6.QtGui import (
     QRadialGradient,
 )
 
-from palmkit.kits.hands.skeleton import POSES, Pose
+from palmkit.kits.hands.skeleton import POSES, Pose, limbs
 from palmkit.kits.image import Image
 
 WIDTH, HEIGHT = 640, 480
@@ -33,17 +33,6 @@ PALM = 62.0
 SKIN, SHADE, DARK_SKIN = QColor(226, 176, 146), QColor(205, 150, 121), QColor(150, 98, 76)
 HAIR, HAIR_LIGHT = QColor(58, 36, 26), QColor(96, 62, 42)
 SHIRT, SHIRT_DARK = QColor(46, 92, 142), QColor(33, 68, 108)
-# Of the four joints of each finger, by its first landmark, over the length of the palm.
-RADII = {
-    1: (0.2, 0.155, 0.135, 0.11),
-    5: (0.135, 0.125, 0.115, 0.1),
-    9: (0.14, 0.13, 0.12, 0.105),
-    13: (0.135, 0.12, 0.11, 0.1),
-    17: (0.115, 0.105, 0.095, 0.085),
-}
-RIM = 0.022
-PALM_BONES = ((0, 5), (0, 17), (0, 1), (5, 17), (5, 9), (9, 13), (13, 17))
-PALM_HULL = (0, 1, 2, 5, 9, 13, 17)
 
 
 def draw(time_s: float) -> Image:
@@ -242,7 +231,8 @@ def _hand(painter: QPainter, wrist: QPointF, pose: Pose) -> None:
     points = pose.landmarks().astype(np.float64) * PALM
     # The left hand, beside the figure's left.
     points[:, 0] *= -1
-    flat = points[:, :2] + (wrist.x(), wrist.y())
+    points[:, :2] += wrist.x(), wrist.y()
+    flat = points[:, :2]
     painter.setPen(Qt.PenStyle.NoPen)
     elbow = flat[0] + (6.0, 200.0)
     _limb(painter, flat[0], elbow, 0.27 * PALM, 0.42 * PALM, 0.93)
@@ -252,18 +242,8 @@ def _hand(painter: QPainter, wrist: QPointF, pose: Pose) -> None:
     hull = QPolygonF([QPointF(*flat[index]) for index in (0, 17, 13, 9, 5, 2, 1)])
     painter.setBrush(_skin(0.97))
     painter.drawPolygon(hull)
-    for a, b in PALM_BONES:
-        _limb(painter, flat[a], flat[b], 0.17 * PALM, 0.15 * PALM, 0.97)
-    # The farthest first.
-    for base in sorted(RADII, key=lambda first: -float(points[first : first + 4, 2].mean())):
-        radii = np.array(RADII[base])
-        for rim, share in ((RIM, 0.62), (0.0, 1.0)):
-            for i in range(3):
-                start = flat[base + i]
-                if rim and i == 0 and base != 1:
-                    start = 0.6 * start + 0.4 * flat[base + 1]
-                near, far = ((radii[i : i + 2] + rim) * PALM).tolist()
-                _limb(painter, start, flat[base + i + 1], near, far, share)
+    for limb in limbs(points, PALM):
+        _limb(painter, *limb)
 
 
 def _limb(

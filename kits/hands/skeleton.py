@@ -7,9 +7,11 @@ and 17 to 20 the little finger, each from base to tip.
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
 
@@ -28,10 +30,24 @@ _BONES = (
     (0.46, 0.29, 0.23),
     (0.36, 0.21, 0.19),
 )
+# What a drawing of the palm fills: the landmarks round it, and thick lines along these.
+PALM_HULL = (0, 1, 2, 5, 9, 13, 17)
+_PALM_LINES = ((0, 5), (0, 17), (0, 1), (5, 17), (5, 9), (9, 13), (13, 17))
+# Of the four joints of each finger, by its first landmark, over the length of the palm.
+_RADII = {
+    1: (0.2, 0.155, 0.135, 0.11),
+    5: (0.135, 0.125, 0.115, 0.1),
+    9: (0.14, 0.13, 0.12, 0.105),
+    13: (0.135, 0.12, 0.11, 0.1),
+    17: (0.115, 0.105, 0.095, 0.085),
+}
+_RIM = 0.022
 STRAIGHT, CURLED = (5.0, 5.0, 3.0), (75.0, 95.0, 55.0)
 ASIDE, AWAY, ACROSS = (48.0, -4.0, 10.0), (75.0, 4.0, 5.0), (40.0, 45.0, 30.0)
 
 Joints = tuple[float, float, float]
+# From, to, the radius there and there, and the colour's share of the skin's.
+Limb = tuple[NDArray[np.float64], NDArray[np.float64], float, float, float]
 
 
 @dataclass(frozen=True)
@@ -112,3 +128,23 @@ def _lay(
     points[first, :2] = _BASES[number]
     for step, (direction, length) in enumerate(zip(directions, _BONES[number], strict=True)):
         points[first + step + 1] = points[first + step] + length * np.array(direction)
+
+
+def limbs(points: NDArray[np.float64], palm: float) -> Iterator[Limb]:
+    """What a drawing of a hand lays over its palm's hull, one rounded cone over the other.
+
+    points: float64[21, 3], pixels. palm: its length in pixels.
+    """
+    flat = points[:, :2]
+    for a, b in _PALM_LINES:
+        yield flat[a], flat[b], 0.17 * palm, 0.15 * palm, 0.97
+    # The farthest first.
+    for base in sorted(_RADII, key=lambda first: -float(points[first : first + 4, 2].mean())):
+        radii = np.array(_RADII[base])
+        for rim, share in ((_RIM, 0.62), (0.0, 1.0)):
+            for i in range(3):
+                start = flat[base + i]
+                if rim and i == 0 and base != 1:
+                    start = 0.6 * start + 0.4 * flat[base + 1]
+                near, far = ((radii[i : i + 2] + rim) * palm).tolist()
+                yield start, flat[base + i + 1], near, far, share

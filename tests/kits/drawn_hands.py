@@ -6,23 +6,12 @@ import cv2
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.hands.skeleton import POSES, Pose
+from palmkit.kits.hands.skeleton import PALM_HULL, POSES, Pose, limbs
 from palmkit.kits.image import Image
 
 SKIN = np.array([222, 170, 138])
 # Drawn so many times as large: edges are smooth.
 DETAIL = 4
-# Of the four joints of each finger, over the length of the palm.
-RADII = {
-    1: (0.2, 0.155, 0.135, 0.11),
-    5: (0.135, 0.125, 0.115, 0.1),
-    9: (0.14, 0.13, 0.12, 0.105),
-    13: (0.135, 0.12, 0.11, 0.1),
-    17: (0.115, 0.105, 0.095, 0.085),
-}
-PALM = ((0, 5), (0, 17), (0, 1), (5, 17), (5, 9), (9, 13), (13, 17))
-CORNERS = (0, 1, 2, 5, 9, 13, 17)
-RIM = 0.022
 
 
 def scene(
@@ -48,20 +37,10 @@ def _paint(canvas: Image, points: NDArray[np.float64], palm: float) -> None:
     flat = points[:, :2]
     elbow = flat[0] + 1.6 * (flat[0] - flat[9])
     _limb(canvas, flat[0], elbow, 0.26 * palm, 0.3 * palm, 0.93)
-    hull = cv2.convexHull(flat[list(CORNERS)].astype(np.int32))
+    hull = cv2.convexHull(flat[list(PALM_HULL)].astype(np.int32))
     cv2.fillPoly(canvas, [hull], _shade(0.97), cv2.LINE_AA)
-    for a, b in PALM:
-        _limb(canvas, flat[a], flat[b], 0.17 * palm, 0.15 * palm, 0.97)
-    # The farthest first.
-    for base in sorted(RADII, key=lambda first: -points[first : first + 4, 2].mean()):
-        radii = np.array(RADII[base])
-        for rim, share in ((RIM, 0.62), (0.0, 1.0)):
-            for i in range(3):
-                start = flat[base + i]
-                if rim and i == 0 and base != 1:
-                    start = 0.6 * start + 0.4 * flat[base + 1]
-                near, far = (radii[i : i + 2] + rim) * palm
-                _limb(canvas, start, flat[base + i + 1], near, far, share)
+    for limb in limbs(points, palm):
+        _limb(canvas, *limb)
 
 
 def _limb(
