@@ -112,18 +112,19 @@ def rounded(
     for layer in layers:
         weight = graph.constants[layer.weight]
         groups = layer.as_groups(weight)
-        grid = _grid(groups, min(steps[layer.weight], _WIDEST))
-        if (np.abs(groups) > MOST_LEVEL * grid).any():
+        units = grid(groups, min(steps[layer.weight], _WIDEST))
+        if (np.abs(groups) > MOST_LEVEL * units).any():
             continue
-        levels = _levels(groups / grid, seen[layer.weight])
+        # Rounding gives -0.0, too, which is no zero to who stores it.
+        levels = _levels(groups / units, seen[layer.weight]) + 0.0
         whole = layer.from_groups(levels, weight.shape).astype(np.float32)
         constants[layer.weight] = whole * layer.from_groups(
-            np.broadcast_to(grid, levels.shape), weight.shape
+            np.broadcast_to(units, levels.shape), weight.shape
         ).astype(np.float32)
     return replace(graph, constants=constants)
 
 
-def _grid(groups: Array, step: float) -> Array:
+def grid(groups: Array, step: float) -> Array:
     """float64[g, rows, 1]: the step of each output, `step` times its size, a power of sqrt(2).
 
     Few different ones, in float16, take hardly any room.
