@@ -28,8 +28,8 @@ demo: $(INSTALLED) ## find the faces in a real photograph: picture, JSON and tim
 demo-app: $(INSTALLED) ## everything in a window: camera or sample; ARGS='--page try_on'
 	.venv/bin/palmkit-demo $(ARGS)
 
-test: .venv/.dev ## the whole test suite; ARGS='-k face' runs a part
-	$(VENV) -m pytest $(ARGS)
+test: .venv/.dev ## the whole test suite, a process for each core; ARGS='-k face' runs a part
+	$(VENV) -m pytest -n auto --dist worksteal $(ARGS)
 
 lint: .venv/.dev ## style and types
 	.venv/bin/ruff check .
