@@ -4,7 +4,7 @@
 prints what it is worth. Layers are rounded by `palmkit.engine.compress.rounding` on training
 pictures; how far is decided on the validation part, where no metric may lose more than 1 % of its
 float value; the table is of the dev part. Computation stays in float32. DATA and WORK as
-`palmkit.models.quantization` has them.
+`palmkit.models.quantization` has them. `palmkit.models.ready` comes behind it.
 """
 
 from __future__ import annotations

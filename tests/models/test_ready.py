@@ -1,0 +1,89 @@
+"""Shipped models are ready to run: the first picture needs no passes and no planner."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import palmkit.models
+from palmkit.engine import Graph, Model, convert, load
+from palmkit.engine.format.model_file import ModelFile
+from palmkit.engine.ir import Type
+from palmkit.models.ready import RATIOS, entered, picture_shapes, shapes_of
+
+FILES = sorted(Path(palmkit.models.__file__).parent.glob("*/*.palm"))
+pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_shipped_model_has_the_plans_that_its_kit_asks_for(path: Path) -> None:
+    file = ModelFile(path)
+    wanted = shapes_of(path.stem, file.graph)
+    if wanted is None:
+        wanted = [{name: type.dims for name, type in file.inputs.items()}]
+    for shapes in wanted:
+        assert tuple(tuple(shapes[name]) for name in file.inputs) in file.plans, shapes
+
+
+@pytest.mark.parametrize("path", FILES, ids=lambda path: path.stem)
+def test_a_plan_in_the_file_gives_what_planning_gives(path: Path) -> None:
+    model, planned = load(path), Model(convert(path))
+    shapes = [*ModelFile(path).plans][-1]
+    random = np.random.default_rng(0)
+    feed = {
+        name: random.uniform(0, 1, shape).astype(np.float32)
+        for name, shape in zip(model.inputs, shapes, strict=True)
+    }
+    expected = planned.run(feed)
+    for name, value in model.run(feed).items():
+        np.testing.assert_allclose(value, expected[name], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("name", ["face", "hair", "portrait", "gesture", "face_mesh"])
+def test_the_first_picture_is_looked_at_without_a_planner(name: str) -> None:
+    calls = {
+        "face": "detect_faces",
+        "hair": "segment_hair",
+        "portrait": "segment_portrait",
+        "gesture": "recognize_gestures",
+        "face_mesh": "face_mesh",
+    }
+    code = (
+        "import json, sys, numpy as np\n"
+        "from palmkit import kits\n"
+        f"kits.{calls[name]}(np.zeros((480, 640, 3), np.uint8))\n"
+        "print(json.dumps([m for m in sys.modules if 'palmkit.engine.passes' in m]))\n"
+    )
+    ran = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)},
+    )
+    assert json.loads(ran.stdout) == []
+
+
+def test_detectors_see_multiples_of_32_both_ways_up() -> None:
+    shapes = [tuple(each["image"]) for each in picture_shapes((640,))]
+    assert (1, 480, 640, 3) in shapes and (1, 640, 480, 3) in shapes
+    assert len(shapes) == len(set(shapes)) == 2 * len(RATIOS) - 1
+    assert all(side % 32 == 0 for shape in shapes for side in shape[1:3])
+
+
+def test_models_of_known_sizes_have_a_plan_of_their_own() -> None:
+    type = Type("float32", (1, 3))
+    assert shapes_of("hair", Graph({"x": type}, {"y": type}, ())) is None
+
+
+def test_the_index_gets_the_new_size_and_digest() -> None:
+    index = '[a]\nsize_bytes = 1\nsha256 = "00"\n\n[b]\nsize_bytes = 2\nsha256 = "11"\n'
+    changed = entered(index, "b", b"abc")
+    assert changed.startswith('[a]\nsize_bytes = 1\nsha256 = "00"\n')
+    assert "size_bytes = 3" in changed and "ba7816bf" in changed
+    with pytest.raises(ValueError, match="no c"):
+        entered(index, "c", b"")
