@@ -15,10 +15,10 @@ from pathlib import Path
 
 from palmkit.engine import Graph, convert, save
 from palmkit.kits.face.decode import SIDE_MULTIPLE
-from palmkit.kits.face.mesh_kit import SIZES as FACE_SIZES
-from palmkit.kits.hands.kit import SIZE as HAND_SIZE
 
 MODELS = Path(__file__).parent
+# The longer side of what detectors see, as their kits ask for it.
+SIZES: Mapping[str, Sequence[int]] = {"face_detector": (160, 320, 640), "hand_detector": (224,)}
 # Of the longer side to the shorter one, of most pictures and videos.
 RATIOS = (1, 4 / 3, 3 / 2, 16 / 9)
 # Items of a page.
@@ -31,7 +31,7 @@ def picture_shapes(longest: Iterable[int]) -> list[Shapes]:
     shapes: dict[tuple[int, ...], None] = {}
     for side in longest:
         for ratio in RATIOS:
-            other = math.ceil(side / ratio / SIDE_MULTIPLE) * SIDE_MULTIPLE
+            other = math.ceil(round(side / ratio) / SIDE_MULTIPLE) * SIDE_MULTIPLE
             shapes.update({(1, side, other, 3): None, (1, other, side, 3): None})
     return [{"image": shape} for shape in shapes]
 
@@ -46,8 +46,7 @@ def shapes_of(name: str, graph: Graph) -> list[Shapes] | None:
                 for each, type in graph.inputs.items()
             }
         ]
-    sizes = {"face_detector": FACE_SIZES, "hand_detector": (HAND_SIZE,)}
-    return picture_shapes(sizes[name]) if name in sizes else None
+    return picture_shapes(SIZES[name]) if name in SIZES else None
 
 
 def make_ready(name: str, path: Path) -> None:
