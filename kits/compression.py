@@ -53,6 +53,7 @@ class KitAgreement:
             recorder.seen.clear()
             self._expected.append(look(picture))
             self.samples += recorder.seen[:_MOST_OF_ONE]
+        self.samples = _of_one_size(self.samples)
         if all(job.agree(each, None) == 1 for each in self._expected):
             raise CompressionError(
                 f"data: the float model finds nothing in any of {len(pictures)} pictures"
@@ -63,6 +64,23 @@ class KitAgreement:
         look = self._job.kit(Model(graph))
         pairs = zip(self._expected, self._pictures, strict=True)
         return float(np.mean([self._job.agree(was, look(picture)) for was, picture in pairs]))
+
+
+def _of_one_size(samples: Samples) -> Samples:
+    """Inputs padded to the largest, as the steps that train want them alike.
+
+    With zeros behind, which is how the kits' detectors fill up a picture; what has one size
+    everywhere stays as it is.
+    """
+    if not samples:
+        return samples
+    largest = {name: np.max([each[name].shape for each in samples], axis=0) for name in samples[0]}
+
+    def padded(name: str, value: NDArray[Any]) -> NDArray[Any]:
+        more = largest[name] - value.shape
+        return np.pad(value, [(0, int(count)) for count in more]) if more.any() else value
+
+    return [{name: padded(name, value) for name, value in each.items()} for each in samples]
 
 
 class _Recorder:

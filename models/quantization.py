@@ -190,8 +190,9 @@ def rows_of(name: str, task: Task, others: Sequence[Path]) -> list[str]:
 
     add("as shipped", shipped)
     with tempfile.TemporaryDirectory() as folder:
-        path = Path(folder) / "int8.palm"
-        for title, settings in SETTINGS.items():
+        for number, (title, settings) in enumerate(SETTINGS.items()):
+            # A name of its own: kits keep models by their paths.
+            path = Path(folder) / f"int8-{number}.palm"
             save(quantize(graph, task.samples, settings=settings), path, shapes=[])
             add(title, path)
     for other in others:

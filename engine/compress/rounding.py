@@ -112,7 +112,7 @@ def rounded(
     for layer in layers:
         weight = graph.constants[layer.weight]
         groups = layer.as_groups(weight)
-        units = grid(groups, min(steps[layer.weight], _WIDEST))
+        units = _grid(groups, min(steps[layer.weight], _WIDEST))
         if (np.abs(groups) > MOST_LEVEL * units).any():
             continue
         # Rounding gives -0.0, too, which is no zero to who stores it.
@@ -124,7 +124,7 @@ def rounded(
     return replace(graph, constants=constants)
 
 
-def grid(groups: Array, step: float) -> Array:
+def _grid(groups: Array, step: float) -> Array:
     """float64[g, rows, 1]: the step of each output, `step` times its size, a power of sqrt(2).
 
     Few different ones, in float16, take hardly any room.

@@ -6,6 +6,7 @@ The graph is made for one sample: the first axis of a value counts samples, and 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from functools import lru_cache
 from typing import Any
 
 import torch
@@ -104,8 +105,7 @@ def _slice(node: Node, x: list[Tensor], constants: Constants) -> Tensor:
     y = x[0]
     for start, end, axis, step in zip(starts, ends, axes, steps, strict=True):
         size = y.shape[axis]
-        places = range(size)[start : min(end, size) : step]
-        y = y.index_select(axis, torch.tensor(list(places), device=y.device))
+        y = _picked(y, axis, tuple(range(size)[start : min(end, size) : step]))
     return y
 
 
@@ -118,9 +118,19 @@ def _split(node: Node, x: Tensor, constants: Constants) -> list[Tensor]:
 def _gather(node: Node, x: list[Tensor], constants: Constants) -> Tensor:
     axis: Any = node.attrs.get("axis", 0)
     places = constants[node.inputs[1]]
-    index = torch.tensor(places.reshape(-1).tolist(), device=x[0].device)
-    y = x[0].index_select(axis, index % x[0].shape[axis])
+    size = x[0].shape[axis]
+    y = _picked(x[0], axis, tuple(int(place) % size for place in places.reshape(-1)))
     return y.reshape(*x[0].shape[:axis], *places.shape, *x[0].shape[axis + 1 :])
+
+
+def _picked(x: Tensor, axis: int, places: tuple[int, ...]) -> Tensor:
+    return x.index_select(axis, _on_device(places, x.device))
+
+
+@lru_cache(maxsize=256)
+def _on_device(places: tuple[int, ...], device: torch.device) -> Tensor:
+    """Copied once: a step that is recorded on a GPU may not copy from the host."""
+    return torch.tensor(places, dtype=torch.int64, device=device)
 
 
 def _reduce(node: Node, x: list[Tensor], constants: Constants) -> Tensor:

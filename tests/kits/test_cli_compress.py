@@ -189,11 +189,15 @@ def test_help_teaches(run: Any) -> None:
 def test_kit_measures_its_own_results() -> None:
     data = pytest.importorskip("skimage.data", reason="no picture of a face")
     graph = engine.convert(shipped_model("face_detector"))
-    metric = KitAgreement(JOBS["face"], graph, [np.asarray(data.astronaut())])
+    astronaut = np.asarray(data.astronaut())
+    metric = KitAgreement(JOBS["face"], graph, [astronaut])
     assert metric(graph) == 1
     assert metric.samples and set(metric.samples[0]) == set(graph.inputs)
     name = max(graph.constants, key=lambda each: graph.constants[each].size)
     broken = {**graph.constants, name: np.zeros_like(graph.constants[name])}
     assert metric(replace(graph, constants=broken)) < 1
+    of_two_sizes = KitAgreement(JOBS["face"], graph, [astronaut, astronaut[:, :300]]).samples
+    assert len({each["image"].shape for each in of_two_sizes}) == 1
+    assert sorted(each["image"][:, :, -1].any() for each in of_two_sizes) == [False, True]
     with pytest.raises(engine.PalmError, match="finds nothing"):
         KitAgreement(JOBS["face"], graph, [np.zeros((64, 64, 3), np.uint8)])

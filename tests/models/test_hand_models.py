@@ -176,6 +176,28 @@ def test_training_runs_and_resumes(tmp_path: Path) -> None:
             assert all(value.isfinite().all() for value in state["averaged"].values())
 
 
+def test_int8_training_has_the_float_networks_word(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.hand_landmarks import quantized
+    from palmkit.models.training import loop
+    from palmkit.models.training.quantized import QuantizedRecipe
+
+    write_pack(tmp_path / "pack")
+    recipe = QuantizedRecipe(steps=1, batch=6, warm_up=1)
+    model = FILES["hand_landmarks"]
+    trainer = quantized.trainer(tmp_path / "pack", model, recipe, torch.device("cpu"))
+    crops = trainer.composer.compose(12).images
+    with torch.no_grad():
+        said = trainer.teacher(crops)
+        same, _ = quantized.apart(said, said)
+        before, parts = quantized.apart(trainer.network(crops), said)
+    assert 0 <= float(parts[0]) < 0.03
+    assert float(same) < float(before)
+    loop.train(trainer, tmp_path / "out")
+    state = torch.load(tmp_path / "out" / "checkpoint.pt", weights_only=True)
+    assert all(value.isfinite().all() for value in state["averaged"].values())
+
+
 def test_packed_labels_follow_the_picture() -> None:
     pytest.importorskip("torch", reason="the extra [train] is not installed")
     from palmkit.models.hand_detector.dataset import shrink
