@@ -1,7 +1,8 @@
-"""Kits that look twice: a detector finds things, a network looks at each in a crop of its own.
+"""Kits that look closer: a detector finds things, a network looks at each in a crop of its own.
 
-In a video each thing is followed by the crop in which it was seen last; the detector is asked
-again from time to time, and when something is lost.
+In a picture it looks at each twice, the second time at its mirror image in the crop that the first
+look gives; the mean of both is what counts. In a video each thing is followed by the crop in which
+it was seen last; the detector is asked again from time to time, and when something is lost.
 """
 
 from __future__ import annotations
@@ -74,14 +75,23 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
     _max_count: int | None
     _min_presence: float
     _detect_every: int
+    # Whether things in pictures are looked at twice.
+    _second_look: bool
 
     @abstractmethod
     def _candidates(self, image: Image, roi: Part | None) -> Iterable[tuple[Floats, Crop]]:
         """Where the detector finds things, best first: corners, float32[4], and a crop."""
 
     @abstractmethod
-    def _look_once(self, image: Image, crop: Crop) -> AnySight | None:
-        """What is seen in a crop; None: nothing, see _may_be."""
+    def _look_once(self, image: Image, crop: Crop, mirrored: bool = False) -> AnySight | None:
+        """What is seen in a crop; None: nothing, see _may_be.
+
+        mirrored: the network gets the crop's mirror image; what it says is mirrored back.
+        """
+
+    @abstractmethod
+    def _mean(self, one: AnySight, other: AnySight) -> AnySight:
+        """What two sights of one thing say together, in the first one's crop."""
 
     @abstractmethod
     def _new_track(self, sight: AnySight, time_s: float) -> AnyTrack:
@@ -124,12 +134,24 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
                 break
             if not self._is_new(corners, [*known, *found]):
                 continue
-            sight = self._look_well(image, crop)
+            sight = self._look_new(image, crop)
             if sight is None or sight.presence < self._min_presence:
                 continue
             if self._is_wanted(image, sight) and self._is_new(sight.box, [*known, *found]):
                 found.append(sight)
         return found
+
+    def _look_new(self, image: Image, crop: Crop) -> AnySight | None:
+        """What is seen where the detector found something."""
+        sight = self._look_well(image, crop)
+        if sight is None or self._mode != "image" or not self._second_look:
+            return sight
+        # In a mirror, and in the crop that the first look gives, the network errs otherwise.
+        again = self._look_once(image, sight.crop, mirrored=True)
+        # What lies elsewhere is another thing, as where one hides another.
+        if again is None or self._is_new(again.box, [sight]):
+            return sight
+        return self._mean(sight, again)
 
     def _look_well(self, image: Image, crop: Crop) -> AnySight | None:
         """What is seen in a crop or, if that is off the thing, in one placed better."""
@@ -200,6 +222,11 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
             order = np.argsort(ids, kind="stable")[: self._max_count]
         order = order[(boxes[order, 2:] > 0).all(axis=1)]
         return boxes, order[np.argsort(-scores[order], kind="stable")]
+
+
+def mean(one: Floats, other: Floats) -> Floats:
+    """Of two arrays of one shape."""
+    return np.asarray((one + other) / 2, np.float32)
 
 
 def settled(crop: Crop, following: Crop) -> Crop:

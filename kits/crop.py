@@ -79,11 +79,10 @@ def sample(image: Image, crop: Crop, size: int) -> Image:
     """
     import cv2
 
-    corners = crop.to_picture(np.array([[0, 0], [1, 0], [0, 1], [1, 1]]))
-    low, high = corners.min(axis=0) - 2, corners.max(axis=0) + 2
-    left, top = (max(int(value), 0) for value in low)
-    right = min(math.ceil(high[0]), image.shape[1])
-    bottom = min(math.ceil(high[1]), image.shape[0])
+    reach = crop.side / 2 * (abs(math.cos(crop.angle)) + abs(math.sin(crop.angle))) + 2
+    left, top = max(int(crop.x - reach), 0), max(int(crop.y - reach), 0)
+    right = min(math.ceil(crop.x + reach), image.shape[1])
+    bottom = min(math.ceil(crop.y + reach), image.shape[0])
     if left >= right or top >= bottom:
         return np.zeros((size, size, 3), np.uint8)
     part = image[top:bottom, left:right]

@@ -227,10 +227,14 @@ def write_image(path: str | os.PathLike[str], image: Image) -> None:
     image: uint8[h, w, 3] RGB, uint8[h, w] gray, or uint8[h, w, 4] with opacity.
 
     The file appears whole or not at all; its folder must exist.
-    Raises ImageError if there is no such format, or the file cannot be written.
+    Raises ImageError if there is no such format, the picture is none, or the file cannot be
+    written.
     """
     import PIL.Image
 
+    if not _is_picture(image):
+        got = Type.of(image) if isinstance(image, np.ndarray) else type(image).__name__
+        raise ImageError(f"picture to write: expected uint8[h, w] or [h, w, 3 or 4], got {got}")
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ImageError(f"no picture format has the suffix {suffix!r}: {os.fspath(path)}")
@@ -241,6 +245,13 @@ def write_image(path: str | os.PathLike[str], image: Image) -> None:
     except OSError as error:
         reason = (error.strerror or str(error)).lower()
         raise ImageError(f"cannot be written, {reason}: {os.fspath(path)}") from error
+
+
+def _is_picture(image: object) -> bool:
+    if not isinstance(image, np.ndarray):
+        return False
+    shaped = image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (3, 4))
+    return shaped and image.dtype == np.uint8 and image.size > 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -313,8 +324,12 @@ def clip_part(image: Image, part: Part | None) -> tuple[int, int, int, int]:
     height, width = image.shape[:2]
     if part is None:
         return 0, 0, width, height
-    if len(part) != 4 or not np.isfinite(part).all() or part[2] <= 0 or part[3] <= 0:
-        raise ImageError(f"roi: expected x, y, w, h with w and h above 0, got {part}")
+    try:
+        sides = np.array(part, np.float64)
+    except (TypeError, ValueError):
+        sides = np.zeros(0)
+    if sides.shape != (4,) or not np.isfinite(sides).all() or sides[2:].min() <= 0:
+        raise ImageError(f"roi: expected x, y, w, h with w and h above 0, got {part!r}")
     left, top = max(int(np.floor(part[0])), 0), max(int(np.floor(part[1])), 0)
     right = min(int(np.ceil(part[0] + part[2])), width)
     bottom = min(int(np.ceil(part[1] + part[3])), height)

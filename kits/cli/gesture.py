@@ -60,6 +60,12 @@ def add(commands: Commands) -> None:
         metavar="P",
         help="longest side that the detector sees; more finds smaller hands, slower (224)",
     )
+    find.add_argument(
+        "--no-second-look",
+        dest="second_look",
+        action="store_false",
+        help="no second look at the hands of a picture: faster, less exact",
+    )
     find.add_argument("--detector", metavar="FILE", help="another detector (the one shipped)")
     own = parser.add_argument_group("own gestures")
     own.add_argument("--gestures", metavar="FILE", help="recognise those of this file as well")
@@ -90,7 +96,8 @@ def run(options: argparse.Namespace) -> int:
     from palmkit.kits.hands.kit import GestureRecognizer
     from palmkit.kits.kit import Mode
 
-    chosen = {name: getattr(options, name) for name in ("threads", "precision", "smoothing")}
+    shared = ("threads", "precision", "smoothing", "second_look")
+    chosen = {name: getattr(options, name) for name in shared}
     names = ("max_hands", "min_score", "min_presence", "size", "detect_every", "hold_ms")
     for name in (*names, "model", "detector"):
         if getattr(options, name) is not None:

@@ -12,8 +12,9 @@ from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
 from palmkit.kits.delivered import Current
-from palmkit.kits.detector import Detector, is_cut
-from palmkit.kits.face.decode import SIDE_MULTIPLE, Candidates, merge
+from palmkit.kits.detector import is_cut
+from palmkit.kits.face.decode import Candidates, merge
+from palmkit.kits.face.search import MAX_ENLARGED, FaceSearch, check_sizes
 from palmkit.kits.image import (
     Flip,
     Format,
@@ -31,12 +32,9 @@ from palmkit.kits.kit import (
     threshold,
     whole,
 )
-from palmkit.kits.results import KEYPOINTS, Faces
+from palmkit.kits.results import Faces
 from palmkit.kits.tracks import Tracker
 
-SIZE = 640
-# Small faces in small pictures are found better when these are enlarged, up to about this.
-MAX_ENLARGED = 2.0
 # A tracked face is looked for in a square of this many face sizes, put in so small an input.
 FOLLOW_REACH = 2.5
 FOLLOW_SIDE = 160
@@ -62,7 +60,7 @@ class FaceDetector(Kit[Faces]):
         max_faces: int | None = None,
         min_score: float | None = None,
         min_face: float = 0,
-        size: int = SIZE,
+        size: int | None = None,
         tile: int | None = None,
         detect_every: int = 10,
         smoothing: bool = True,
@@ -80,7 +78,8 @@ class FaceDetector(Kit[Faces]):
         min_face: leave out faces whose shorter side is less, in pixels; less than 1: as a
         fraction of the picture's shorter side.
         size: longest side of what the network sees, in pixels, 32..4096; smaller pictures are
-        enlarged to it, at most twice. More finds smaller faces and takes longer.
+        enlarged to it, at most twice. More finds smaller faces and takes longer. None: 160, then
+        320, then 640 if no face, a small one or what may be one shows.
         tile: look at large pictures also in overlapping squares of this side, in pixels, at full
         resolution, for small faces; None: only at the whole. Not in tracking between detections.
         detect_every: video and stream: look at the whole frame every so many frames, and whenever
@@ -92,19 +91,17 @@ class FaceDetector(Kit[Faces]):
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
         whole("detect_every", detect_every, 1)
-        between("size", size, SIDE_MULTIPLE, 4096)
+        check_sizes(size, tile)
         between("min_face", min_face, 0, math.inf)
         if max_faces is not None:
             whole("max_faces", max_faces, 1)
         if min_score is not None:
             between("min_score", min_score, 0, 1)
-        if tile is not None:
-            whole("tile", tile, SIDE_MULTIPLE)
         self._model = Current(model, "face_detector", threads, precision)
         self._given_min_score = min_score
         self._max_faces = max_faces
         self._min_face = min_face
-        self._size = int(size)
+        self._size = size
         self._tile = tile
         self._detect_every = detect_every
         self._smoothing = smoothing
@@ -115,7 +112,7 @@ class FaceDetector(Kit[Faces]):
         network = self._model.model
         given = self._given_min_score
         self._min_score = threshold(network) if given is None else given
-        self._network = Detector(network, len(KEYPOINTS), MAX_ENLARGED)
+        self._search = FaceSearch(network, self._size, self._tile)
 
     def detect(
         self,
@@ -142,16 +139,13 @@ class FaceDetector(Kit[Faces]):
 
     def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Faces:
         if time_s is None:
-            found = self._search(image, roi, self._min_score)
+            found = self._search.find(image, roi, self._min_score)
             return self._finish(image, found, None)
         return self._track(image, roi, time_s)
 
     def _forget(self) -> None:
         self._tracker = Tracker()
         self._since_search = 0
-
-    def _search(self, image: Image, roi: Part | None, min_score: float) -> Candidates:
-        return self._network.search(image, roi, self._size, min_score, self._tile)
 
     def _track(self, image: Image, roi: Part | None, time_s: float) -> Faces:
         keep_score = self._min_score * KEEP_SCORE
@@ -160,11 +154,12 @@ class FaceDetector(Kit[Faces]):
         due = self._since_search + 1 >= self._detect_every or self._tracker.waiting
         # With many faces one look at the whole picture costs less than one at each.
         longer, shorter = max(image.shape[:2]), min(image.shape[:2])
-        is_cheaper = len(known) * FOLLOW_SIDE**2 < self._size**2 * shorter / longer
+        is_cheaper = len(known) * FOLLOW_SIDE**2 < self._search.size**2 * shorter / longer
         if len(known) and not due and is_cheaper:
             found = self._follow(image, known, keep_score)
         if found is None:
-            found = self._search(image, roi, keep_score)
+            smallest = float((known[:, 2:] - known[:, :2]).max(axis=1).min(initial=math.inf))
+            found = self._search.find(image, roi, keep_score, smallest=smallest)
             self._since_search = 0
         else:
             self._since_search += 1
@@ -189,7 +184,7 @@ class FaceDetector(Kit[Faces]):
             if not (0 <= x < width and 0 <= y < height):
                 return None
             part = _surroundings(x, y, float(max(box[2:] - box[:2])))
-            seen = self._network.look(image, part, side, min_score, MAX_ENLARGED)
+            seen = self._search.network.look(image, part, side, min_score, MAX_ENLARGED)
             seen = seen.take(~is_cut(seen, part, (0, 0, width, height)))
             if not len(seen):
                 return None
@@ -244,7 +239,11 @@ def _shorter_sides(boxes: Floats) -> Floats:
 
 @lru_cache(maxsize=8)
 def _detector(
-    max_faces: int | None, min_score: float | None, min_face: float, size: int, tile: int | None
+    max_faces: int | None,
+    min_score: float | None,
+    min_face: float,
+    size: int | None,
+    tile: int | None,
 ) -> FaceDetector:
     return FaceDetector(
         max_faces=max_faces, min_score=min_score, min_face=min_face, size=size, tile=tile
@@ -257,7 +256,7 @@ def detect_faces(
     max_faces: int | None = None,
     min_score: float | None = None,
     min_face: float = 0,
-    size: int = SIZE,
+    size: int | None = None,
     tile: int | None = None,
     roi: Part | None = None,
     format: Format | None = None,

@@ -6,21 +6,21 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
-from palmkit.kits.closeup import CloseUpKit, settled
+from palmkit.kits.closeup import CloseUpKit, mean, settled
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.delivered import Current
 from palmkit.kits.face.actions import ratios
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.following import Mesh, Track, is_shrunk
-from palmkit.kits.face.kit import SIZE, FaceDetector
 from palmkit.kits.face.pose import head_pose
-from palmkit.kits.face.topology import FIRST_IRIS, POINTS
+from palmkit.kits.face.search import FaceSearch, check_sizes
+from palmkit.kits.face.topology import FIRST_IRIS, MIRROR, POINTS
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
 from palmkit.kits.kit import (
     Mode,
@@ -34,12 +34,6 @@ from palmkit.kits.kit import (
 )
 from palmkit.kits.results import ACTIONS, Faces
 
-# Without a size the whole picture is seen in the first of these; in the next, if that shows no
-# face, one of fewer pixels than this (smaller ones may then be missed), or what may be one; unless
-# it shows as many faces as are wanted.
-SIZES = (160, 320, SIZE)
-QUICK_FACE = 28
-DOUBT = 0.5
 # No point of a mesh is further from its crop's corner, in sides of the crop.
 FARTHEST = 4.0
 _KEYPOINTS = ((263, 362, 386, 374), (33, 133, 159, 145), (4,), (291,), (61,))
@@ -67,6 +61,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         min_face: float = 0,
         size: int | None = None,
         tile: int | None = None,
+        second_look: bool = True,
         detect_every: int = 20,
         smoothing: bool = True,
         focal_length: float | None = None,
@@ -83,6 +78,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         that the model was measured at.
         size: longest side of what the detector sees, in pixels; None: 160, then 320, then 640 if
         no face or only small ones show. Give one to find small faces beside a large one.
+        second_look: image mode: look at each face twice, which is better and takes longer.
         detect_every: video and stream: look for new faces every so many frames, and whenever one
         is lost or there is none; between, each face is only followed.
         smoothing: video and stream: steady meshes.
@@ -101,6 +97,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
             between("min_score", min_score, 0, 1)
         if max_faces is not None:
             whole("max_faces", max_faces, 1)
+        check_sizes(size, tile)
         between("min_face", min_face, 0, math.inf)
         self._found_by = Current(detector, "face_detector", threads, precision)
         self._meshed_by = Current(model, "face_mesh", threads, precision)
@@ -110,6 +107,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         self._tile = tile
         self._max_count = max_faces
         self._min_face = min_face
+        self._second_look = second_look
         self._detect_every = detect_every
         self._smoothing = smoothing
         self._focal_length = focal_length
@@ -119,14 +117,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
     def _adopt(self) -> None:
         found_by, given = self._found_by.model, self._given_min_score
         self._min_score = threshold(found_by) if given is None else given
-        quick = SIZES[:-1] if self._size is None and self._tile is None else ()
-        self._quick = [
-            (each, FaceDetector(min_score=self._min_score * DOUBT, size=each, model=found_by))
-            for each in quick
-        ]
-        self._detector = FaceDetector(
-            min_score=self._min_score, size=self._size or SIZE, tile=self._tile, model=found_by
-        )
+        self._find = FaceSearch(found_by, self._size, self._tile).find
         self._model = self._meshed_by.model
         self._side = input_side(self._model)
         given = self._given_min_presence
@@ -153,26 +144,19 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         return self._call(image, roi, timestamp_ms, format, rotation, flip)
 
     def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop]]:
-        for face in self._detections(image, roi):
-            corners = np.concatenate([face.box[:2], face.box[:2] + face.box[2:]])
-            yield corners, crop_from_keypoints(face.keypoints, face.box)
+        found = self._find(image, roi, self._min_score, enough=self._max_count)
+        size = np.array([image.shape[1], image.shape[0]] * 2, np.float32)
+        for corners, keypoints in zip(np.clip(found.boxes, 0, size), found.keypoints, strict=True):
+            box = np.concatenate([corners[:2], corners[2:] - corners[:2]])
+            if (box[2:] > 0).all():
+                yield corners, crop_from_keypoints(keypoints, box)
 
-    def _detections(self, image: Image, roi: Part | None) -> Faces:
-        longest = max(image.shape[:2]) if roi is None else max(roi[2:])
-        for size, detector in self._quick:
-            faces = detector.detect(image, roi=roi)
-            least = QUICK_FACE / min(size / longest, 2)
-            sides = faces.boxes[:, 2:].max(axis=1)
-            sure = faces.scores >= self._min_score
-            if len(faces) and sides.min() >= least and sure.all():
-                return faces
-            if self._max_count is not None and sure.sum() >= self._max_count:
-                boxes, scores, points = faces.boxes[sure], faces.scores[sure], faces.keypoints[sure]
-                return replace(faces, boxes=boxes, scores=scores, keypoints=points)
-        return self._detector.detect(image, roi=roi)
-
-    def _look_once(self, image: Image, crop: Crop) -> Mesh | None:
+    def _look_once(self, image: Image, crop: Crop, mirrored: bool = False) -> Mesh | None:
         drawn = sample(image, crop, self._side)
+        if mirrored:
+            import cv2
+
+            drawn = cast(Image, cv2.flip(drawn, 1))
         outputs = self._model.run({"image": drawn[None].astype(np.float32)})
         points = output(outputs, "points", (1, POINTS, 3))[0]
         visibility = output(outputs, "visibility", (1, POINTS))[0]
@@ -181,10 +165,20 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         near = np.abs(points).max() <= FARTHEST and np.abs(visibility).max() <= 1
         if not (self._may_be(presence) and near):
             return None
-        points = crop.to_picture(points)
-        following = settled(crop, crop_from_mesh(points))
-        return Mesh(
-            points=points, visibility=visibility, presence=min(presence, 1.0), crop=following
+        if mirrored:
+            points, visibility = points[MIRROR], visibility[MIRROR]
+            points[:, 0] = 1 - points[:, 0]
+        points, presence = crop.to_picture(points), min(presence, 1.0)
+        if not mirrored:
+            crop = settled(crop, crop_from_mesh(points))
+        return Mesh(points=points, visibility=visibility, presence=presence, crop=crop)
+
+    def _mean(self, one: Mesh, other: Mesh) -> Mesh:
+        return replace(
+            one,
+            points=mean(one.points, other.points),
+            visibility=mean(one.visibility, other.visibility),
+            presence=(one.presence + other.presence) / 2,
         )
 
     def _new_track(self, sight: Mesh, time_s: float) -> Track:
@@ -260,6 +254,7 @@ def _kit(
     min_face: float,
     size: int | None,
     tile: int | None,
+    second_look: bool,
     focal_length: float | None,
 ) -> FaceMesh:
     return FaceMesh(
@@ -269,6 +264,7 @@ def _kit(
         min_face=min_face,
         size=size,
         tile=tile,
+        second_look=second_look,
         focal_length=focal_length,
     )
 
@@ -282,6 +278,7 @@ def face_mesh(
     min_face: float = 0,
     size: int | None = None,
     tile: int | None = None,
+    second_look: bool = True,
     focal_length: float | None = None,
     roi: Part | None = None,
     format: Format | None = None,
@@ -293,5 +290,5 @@ def face_mesh(
     Any thread may call it. The options are those of FaceMesh, the rest those of FaceMesh.detect.
     Raises ImageError if `image` is not a picture, ValueError for an option that cannot be.
     """
-    kit = _kit(max_faces, min_score, min_presence, min_face, size, tile, focal_length)
+    kit = _kit(max_faces, min_score, min_presence, min_face, size, tile, second_look, focal_length)
     return kit.detect(image, roi=roi, format=format, rotation=rotation, flip=flip)

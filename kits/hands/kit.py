@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
-from palmkit.kits.closeup import CloseUpKit, settled
+from palmkit.kits.closeup import CloseUpKit, mean, settled
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.delivered import Current
 from palmkit.kits.detector import Detector
@@ -63,6 +64,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         min_score: float | None = None,
         min_presence: float | None = None,
         size: int = SIZE,
+        second_look: bool = True,
         detect_every: int = 20,
         smoothing: bool = True,
         hold_ms: float = 100,
@@ -82,6 +84,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         that they are on a hand; None: the thresholds that the models were measured at.
         size: longest side of what the detector sees, in pixels, 32..4096; more finds smaller
         hands and takes longer.
+        second_look: image mode: look at each hand twice, which is better and takes longer.
         detect_every: video and stream: look for new hands every so many frames, and whenever one
         is lost or there is none; between, each hand is only followed.
         smoothing: video and stream: steady landmarks, with a one-euro filter, and gestures.
@@ -113,6 +116,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         self.gestures = GESTURES + (() if self._own is None else self._own.names)
         self._max_count = max_hands
         self._size = int(size)
+        self._second_look = second_look
         self._detect_every = detect_every
         self._smoothing = smoothing
         self._hold_s = hold_ms / 1e3
@@ -158,9 +162,14 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
             box = np.concatenate([corners[:2], corners[2:] - corners[:2]])
             yield corners, crop_from_keypoints(keypoints, box)
 
-    def _look_once(self, image: Image, crop: Crop) -> HandSight | None:
-        drawn = sample(image, crop, self._side)[None].astype(np.float32)
-        outputs = self._model.run({"image": drawn, "up": np.array([crop.up], np.float32)})
+    def _look_once(self, image: Image, crop: Crop, mirrored: bool = False) -> HandSight | None:
+        drawn, (x, y) = sample(image, crop, self._side), crop.up
+        if mirrored:
+            import cv2
+
+            drawn, x = cast(Image, cv2.flip(drawn, 1)), -x
+        inputs = {"image": drawn[None].astype(np.float32), "up": np.array([[x, y]], np.float32)}
+        outputs = self._model.run(inputs)
         landmarks = output(outputs, "landmarks", (1, LANDMARKS, 3))[0]
         right = float(output(outputs, "handedness", (1, 1))[0, 0])
         presence = float(output(outputs, "presence", (1, 1))[0, 0])
@@ -169,6 +178,9 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         near = np.abs(landmarks).max() <= FARTHEST and 0 <= right <= 1
         if not (self._may_be(presence) and near and np.abs(gestures).max() <= 1):
             return None
+        if mirrored:
+            landmarks, right = landmarks.copy(), 1 - right
+            landmarks[:, 0] = 1 - landmarks[:, 0]
         landmarks = crop.to_picture(landmarks)
         if self._own is not None:
             gestures = self._own.extend(gestures, landmarks, right > 0.5)
@@ -178,6 +190,15 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
             gestures=gestures,
             presence=min(presence, 1.0),
             crop=settled(crop, crop_from_landmarks(landmarks)),
+        )
+
+    def _mean(self, one: HandSight, other: HandSight) -> HandSight:
+        return replace(
+            one,
+            landmarks=mean(one.landmarks, other.landmarks),
+            right=(one.right + other.right) / 2,
+            gestures=mean(one.gestures, other.gestures),
+            presence=(one.presence + other.presence) / 2,
         )
 
     def _follow(
@@ -228,6 +249,7 @@ def _kit(
     min_score: float | None,
     min_presence: float | None,
     size: int,
+    second_look: bool,
     gestures: GestureSet | None,
     examples: int,
 ) -> GestureRecognizer:
@@ -237,6 +259,7 @@ def _kit(
         min_score=min_score,
         min_presence=min_presence,
         size=size,
+        second_look=second_look,
         gestures=gestures,
     )
 
@@ -248,6 +271,7 @@ def recognize_gestures(
     min_score: float | None = None,
     min_presence: float | None = None,
     size: int = SIZE,
+    second_look: bool = True,
     gestures: GestureSet | None = None,
     roi: Part | None = None,
     format: Format | None = None,
@@ -261,5 +285,5 @@ def recognize_gestures(
     Raises ImageError if `image` is not a picture, ValueError for an option that cannot be.
     """
     examples = 0 if gestures is None else gestures.examples
-    kit = _kit(max_hands, min_score, min_presence, size, gestures, examples)
+    kit = _kit(max_hands, min_score, min_presence, size, second_look, gestures, examples)
     return kit.recognize(image, roi=roi, format=format, rotation=rotation, flip=flip)

@@ -213,14 +213,25 @@ def _blurred(image: Image, alpha: Mask, sigma: float) -> Rows:
     mean = cast(Mask, (near + trust * far) / (total + trust)[..., None])
 
     def rows(top: int, bottom: int) -> NDArray[Any]:
-        x = np.arange(width, dtype=np.float64) + 0.5
-        y = np.arange(top, bottom, dtype=np.float64) + 0.5
-        columns = np.tile(np.asarray(x * (size[0] / width) - 0.5, np.float32), (len(y), 1))
-        down = np.asarray(y * (size[1] / height) - 0.5, np.float32)
-        lines = np.tile(down[:, None], (1, width))
-        return cast(
-            Mask,
-            cv2.remap(mean, columns, lines, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE),
-        )
+        y = (np.arange(top, bottom) + 0.5) * (size[1] / height) - 0.5
+        # OpenCV takes no more at a time.
+        parts = [
+            (np.arange(start, min(start + CHUNK, width)) + 0.5) * (size[0] / width) - 0.5
+            for start in range(0, width, CHUNK)
+        ]
+        return np.concatenate([_bilinear(mean, x, y) for x in parts], axis=1)
 
     return rows
+
+
+def _bilinear(values: Mask, x: NDArray[np.float64], y: NDArray[np.float64]) -> Mask:
+    """values[h, w, 3] at every y[n] and x[m], which rise: float32[n, m, 3]."""
+    import cv2
+
+    left, top = max(int(x[0]), 0), max(int(y[0]), 0)
+    part = values[top : int(y[-1]) + 2, left : int(x[-1]) + 2]
+    columns = np.tile((x - left).astype(np.float32), (len(y), 1))
+    lines = np.tile((y - top).astype(np.float32)[:, None], (1, len(x)))
+    return cast(
+        Mask, cv2.remap(part, columns, lines, cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+    )

@@ -3,9 +3,10 @@
 `python -m palmkit.models.face_mesh.evaluate DATA LABELS MESHES TEACHERS OUT` prints the tables and
 writes OUT/metrics.json. Protocol, the same for every network: the kit's face detector finds the
 face and gives the first crop (`first look`); the mesh found there gives the second crop (`settled`,
-as in the frames of a video). Errors are distances in the plane, mean over the points, over the
-distance of the eyes' middles in the reference mesh, in space, so that it does not shrink in
-profile; `error_settled_outer_corners` is over the distance of the outer corners in the plane.
+as in the frames of a video). `two_looks` is the mean of the first look and of one at the mirror
+image of the second crop, as the kit has it of a picture. Errors are distances in the plane, mean
+over the points, over the distance of the eyes' middles in the reference mesh, in space, so that it
+does not shrink in profile; `outer_corners`: over the distance of the outer corners in the plane.
 The reference is the teacher's mesh averaged over eight views (labels.py); under masks, where it
 guesses, faces are counted apart. Against the 49 automatic points of aaf the mesh is read by
 palmkit.kits.face.topology.points_68.
@@ -31,7 +32,7 @@ from palmkit.kits.face.crop import (
     crop_from_keypoints,
     crop_from_mesh,
 )
-from palmkit.kits.face.topology import points_68
+from palmkit.kits.face.topology import MIRROR, points_68
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.face_mesh.dataset import LEAST_PRESENCE, Faces, read_meshes
@@ -80,6 +81,13 @@ class Contender(NamedTuple):
     def at(self, picture: Picture, crop: Crop) -> Look:
         """What it sees in a crop."""
         return self.look(sample(picture, crop, self.size))
+
+    def mirrored(self, picture: Picture, crop: Crop) -> Array:
+        """The points that it sees in a crop's mirror image, as they lie in the crop."""
+        mirrored = sample(picture, crop, self.size)[:, ::-1]
+        points = self.look(np.ascontiguousarray(mirrored)).points[MIRROR]
+        points[:, 0] = 1 - points[:, 0]
+        return points
 
 
 class Case(NamedTuple):
@@ -163,6 +171,13 @@ def distance_of_eyes(points: Array) -> float:
     return float(np.linalg.norm(middles[0] - middles[1]))
 
 
+def known_error(points: Array, known: Array) -> float:
+    """Mean distance to the 49 points of aaf, over that of the eyes' middles among these."""
+    apart = points_68(points)[AAF_POINTS, :2] - known
+    eyes = known[19:25].mean(axis=0) - known[25:31].mean(axis=0)
+    return float(np.linalg.norm(apart, axis=1).mean() / np.linalg.norm(eyes))
+
+
 def measure(data: Path, cases: Sequence[Case], contender: Contender) -> dict[str, float]:
     """All errors of one network, in shares of the distance of the eyes."""
     values: dict[str, list[float]] = {}
@@ -173,7 +188,9 @@ def measure(data: Path, cases: Sequence[Case], contender: Contender) -> dict[str
     for case in tqdm(cases, mininterval=5, leave=False):
         picture = read_picture(data, case.file)
         unit = distance_of_eyes(case.mesh)
+        corners = float(np.linalg.norm(case.mesh[33, :2] - case.mesh[263, :2]))
         crop = case.first
+        looks: list[Array] = []
         for stage in ("first_look", "settled"):
             seen = contender.at(picture, crop)
             points = crop.to_picture(seen.points)
@@ -181,9 +198,12 @@ def measure(data: Path, cases: Sequence[Case], contender: Contender) -> dict[str
             note(f"error_{stage}_{case.group}", float(flat.mean()))
             if case.group != "masked":
                 note(f"error_{stage}", float(flat.mean()))
-            if stage == "settled" and case.group != "masked":
-                corners = float(np.linalg.norm(case.mesh[33, :2] - case.mesh[263, :2]))
-                note("error_settled_outer_corners", float(flat.mean()) * unit / corners)
+            if stage == "settled":
+                looks.append(crop.to_picture(contender.mirrored(picture, crop)))
+                if case.group != "masked":
+                    note("error_settled_outer_corners", float(flat.mean()) * unit / corners)
+            else:
+                looks.append(points)
             crop = crop_from_mesh(points)
         if case.group == "masked":
             low = np.asarray(case.mesh[:468, 1] > case.mesh[4, 1])
@@ -191,15 +211,19 @@ def measure(data: Path, cases: Sequence[Case], contender: Contender) -> dict[str
             continue
         for name, region in REGIONS.items():
             note(f"error_{name}", float(flat[list(region)].mean()))
+        both = np.mean(looks, axis=0)
+        apart = np.linalg.norm(both[:, :2] - case.mesh[:, :2], axis=1) / unit
+        note("error_two_looks", float(apart.mean()))
+        note(f"error_two_looks_{case.group}", float(apart.mean()))
+        note("error_two_looks_irises", float(apart[list(REGIONS["irises"])].mean()))
+        note("error_two_looks_outer_corners", float(apart.mean()) * unit / corners)
         depth = np.abs(points[:, 2] - case.mesh[:, 2]) / unit
         note("error_depth", float(depth.mean()))
         note("present_faces", float(seen.presence > 0.5))
         note(f"visibility_{case.group}", float(seen.visibility.mean()))
         if case.known is not None:
-            apart = points_68(points)[AAF_POINTS, :2] - case.known
-            eyes = case.known[19:25].mean(axis=0) - case.known[25:31].mean(axis=0)
-            error = np.linalg.norm(apart, axis=1).mean() / np.linalg.norm(eyes)
-            note("error_aaf_49_points", float(error))
+            note("error_aaf_49_points", known_error(points, case.known))
+            note("error_two_looks_aaf_49_points", known_error(both, case.known))
     means = {name: round(float(np.mean(each)), 4) for name, each in sorted(values.items())}
     settled = np.asarray(values["error_settled"])
     means["share_settled_above_0.05"] = round(float((settled > 0.05).mean()), 4)

@@ -1,15 +1,16 @@
-"""How steady and how late the face mesh is in a video, from one picture of a face.
+"""How steady and how late faces are in a video, from one picture of a face.
 
 `python -m palmkit.models.face_mesh.steadiness PICTURE` makes clips of the picture, 30 frames a
-second: still with a camera's noise, and moving at several speeds. It prints, with and without
-smoothing,
+second: still with a camera's noise, and moving at several speeds. It prints of the points of the
+mesh, or with `--kit detector` of the five of the face detector, with and without smoothing,
 
 jitter    RMS of each point about its own mean, over still frames after the first second
 lag       how far behind the unsmoothed points the smoothed ones are while the face moves
           steadily, as a time
-blink     of a 150 ms blink of the canonical face, how much of its depth is left, and how late it is
+blink     of the mesh: how much of the depth of a 150 ms blink of the canonical face is left, and
+          how late it is
 
-Lengths are also given in parts of the distance of the eyes' outer corners.
+Lengths are also given in parts of the distance of the eyes' outer corners, or of the eyes.
 """
 
 from __future__ import annotations
@@ -17,17 +18,18 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
-from palmkit.kits import FaceMesh, read_image
+from palmkit.kits import FaceDetector, FaceMesh, read_image
 from palmkit.kits.face import topology
 from palmkit.kits.face.smoothing import MeshFilter
 from palmkit.kits.image import Image
 
 Values = npt.NDArray[np.float64]
+Maker: TypeAlias = type[FaceMesh] | type[FaceDetector]
 
 FRAMES_PER_S = 30
 # Of a phone's or a web camera's picture indoors, in steps of 255.
@@ -50,21 +52,23 @@ def clip(picture: Image, shifts: Values, noise: float) -> Iterator[Image]:
         yield np.clip(np.round(noisy), 0, 255).astype(np.uint8)
 
 
-def meshes(picture: Image, shifts: Values, noise: float, **options: Any) -> Values:
-    """The first face's mesh in each frame: float64[n, 478, 3]."""
+def points_of(make: Maker, picture: Image, shifts: Values, noise: float, **options: Any) -> Values:
+    """The first face's points in each frame: float64[n, 478, 3] or [n, 5, 2]."""
     found: list[Values] = []
-    with FaceMesh("video", max_faces=1, **options) as kit:
+    with make("video", max_faces=1, **options) as kit:
         for index, frame in enumerate(clip(picture, shifts, noise)):
-            mesh = kit.detect(frame, index * 1000 / FRAMES_PER_S).mesh
-            if mesh is None or not len(mesh):
+            faces = kit.detect(frame, index * 1000 / FRAMES_PER_S)
+            if not len(faces):
                 raise SystemExit(f"no face in frame {index}")
-            found.append(mesh[0].astype(np.float64))
+            points = faces.keypoints if faces.mesh is None else faces.mesh
+            found.append(points[0].astype(np.float64))
     return np.stack(found)
 
 
 def eye_distance(points: Values) -> float:
     """In pixels, on average."""
-    return float(np.linalg.norm(points[:, 33, :2] - points[:, 263, :2], axis=1).mean())
+    left, right = (263, 33) if points.shape[1] > 5 else (0, 1)
+    return float(np.linalg.norm(points[:, right, :2] - points[:, left, :2], axis=1).mean())
 
 
 def jitter(points: Values) -> float:
@@ -97,15 +101,17 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("picture", type=Path)
     parser.add_argument("--model", help="another model file")
+    parser.add_argument("--kit", choices=("mesh", "detector"), default="mesh")
     options = parser.parse_args()
-    measure(read_image(options.picture), model=options.model)
+    make = FaceMesh if options.kit == "mesh" else FaceDetector
+    measure(read_image(options.picture), make, model=options.model)
 
 
-def measure(picture: Image, **options: Any) -> None:
+def measure(picture: Image, make: Maker = FaceMesh, **options: Any) -> None:
     """Print all of it."""
     still = np.zeros((4 * FRAMES_PER_S, 2))
     for smoothing in (False, True):
-        points = meshes(picture, still, NOISE, smoothing=smoothing, **options)
+        points = points_of(make, picture, still, NOISE, smoothing=smoothing, **options)
         size, moved = eye_distance(points), jitter(points)
         print(
             f"smoothing {smoothing}: eyes {size:.0f} px apart, noise {NOISE:g}:"
@@ -117,15 +123,16 @@ def measure(picture: Image, **options: Any) -> None:
         reach = 0.6 if speed > 0.5 else 0.3
         way = reach * (2 / np.pi) * np.arcsin(np.sin(np.pi / 2 * steps * speed / reach))
         shifts = np.stack([way * size, np.zeros_like(way)], axis=1)
-        raw = meshes(picture, shifts, 0, smoothing=False, **options)
-        smooth = meshes(picture, shifts, 0, smoothing=True, **options)
+        raw = points_of(make, picture, shifts, 0, smoothing=False, **options)
+        smooth = points_of(make, picture, shifts, 0, smoothing=True, **options)
         velocity = np.gradient(way * size, 1 / FRAMES_PER_S)
         steady = np.abs(np.abs(velocity) - speed * size) < 0.01 * speed * size
         steady[:5] = False
         behind = (raw - smooth)[steady, :, 0] / velocity[steady, None]
         print(f"speed {speed:g} eye distances a second: lag {behind.mean() * 1e3:.1f} ms")
-    left, delay_ms = blink()
-    print(f"blink of 150 ms: {left:.0%} of its depth is left, {delay_ms:.0f} ms late")
+    if make is FaceMesh:
+        left, delay_ms = blink()
+        print(f"blink of 150 ms: {left:.0%} of its depth is left, {delay_ms:.0f} ms late")
 
 
 if __name__ == "__main__":

@@ -59,12 +59,13 @@ Flags = npt.NDArray[np.bool_]
 
 
 class Sample(NamedTuple):
-    """A picture, its true mask, and where that counts, bool[h, w]."""
+    """A picture, its true mask, where that counts, bool[h, w], and the file."""
 
     set: str
     picture: Picture
     truth: Array
     counted: Flags
+    file: str = ""
 
 
 class Network:
@@ -111,7 +112,7 @@ def read_samples(data: Path, labels: Path, task: str, part: str) -> Iterator[Sam
             truth = read_mask(data, row["mask" if kind == "person" else "hair_mask"], size)
             if row["set"].startswith("fasseg"):
                 counted = ~islands(truth)
-        yield Sample(row["set"], picture, truth, counted)
+        yield Sample(row["set"], picture, truth, counted, row["file"])
 
 
 def set_on(

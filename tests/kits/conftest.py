@@ -8,7 +8,7 @@ import os
 import struct
 import subprocess
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,10 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from palmkit import engine
+from palmkit import engine, kits
 from palmkit.engine.ir import Node, Type
 from palmkit.kits.cli import main
-from palmkit.kits.image import Image
+from palmkit.kits.image import Image, resize
 
 
 class Blobs:
@@ -56,6 +56,35 @@ class Blobs:
             middle = ((low + high) / 2 - centre) / 8
             outputs["points_8"][0, row, column] = np.tile(middle, 5)
         return outputs
+
+
+def _cut_out(image: Image, width: int) -> tuple[Image, NDArray[np.bool_]]:
+    """An oval round the first face of a photo, `width` pixels wide, and where it is."""
+    x, y, wide, tall = kits.detect_faces(image).boxes[0]
+    rim = 0.35 * wide
+    rows = slice(max(round(float(y - rim)), 0), round(float(y + tall + rim)))
+    columns = slice(max(round(float(x - rim)), 0), round(float(x + wide + rim)))
+    part = image[rows, columns]
+    height = round(width * part.shape[0] / part.shape[1])
+    down, across = np.mgrid[-1 : 1 : height * 1j, -1 : 1 : width * 1j]
+    return resize(part, height, width), (across / 0.84) ** 2 + (down / 0.92) ** 2 < 1
+
+
+def faces_that_cross(speed: int) -> Iterator[Image]:
+    """A clip of 640x360: a face goes right, `speed` pixels a frame, before one that goes left."""
+    import matplotlib
+    import skimage.data
+
+    photo = Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg"
+    behind = _cut_out(kits.read_image(photo), 160)
+    portrait = skimage.data.astronaut()  # type: ignore[no-untyped-call]
+    in_front = _cut_out(kits.read_image(portrait), 180)
+    for index in range(440 // speed):
+        frame = np.full((360, 640, 3), 90, np.uint8)
+        for (image, mask), x in ((behind, 450 - speed * index), (in_front, 10 + speed * index)):
+            top, (height, width) = 60, mask.shape
+            frame[top : top + height, x : x + width][mask] = image[mask]
+        yield frame
 
 
 COMMAND = [sys.executable, "-m", "palmkit.kits.cli"]

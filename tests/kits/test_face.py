@@ -14,7 +14,7 @@ from palmkit.kits import FaceDetector, Faces
 from palmkit.kits.face.decode import decode, merge
 from palmkit.kits.image import Image
 from palmkit.kits.kit import shipped_model
-from tests.kits.conftest import Blobs, picture
+from tests.kits.conftest import Blobs, faces_that_cross, picture
 
 
 def ignore(faces: Faces, frame: Image, timestamp_ms: float | None) -> None:
@@ -102,7 +102,7 @@ def test_boxes_come_back_in_pixels_of_the_picture(blobs: Blobs, height: int, wid
 
 
 def test_small_pictures_are_enlarged_and_large_ones_fitted(blobs: Blobs) -> None:
-    detector = FaceDetector(model=blobs)
+    detector = FaceDetector(model=blobs, size=640)
     for height, width in [(100, 100), (200, 200), (400, 400), (2000, 1000), (1, 1)]:
         detector.detect(picture(height, width))
     sides = [run[1:3] for run in blobs.runs]
@@ -112,6 +112,27 @@ def test_small_pictures_are_enlarged_and_large_ones_fitted(blobs: Blobs) -> None
 def test_size_is_the_longest_side(blobs: Blobs) -> None:
     FaceDetector(model=blobs, size=320).detect(picture(480, 640))
     assert blobs.runs == [(1, 256, 320, 3)]
+
+
+def test_the_picture_is_seen_in_more_pixels_where_faces_are_small() -> None:
+    def sizes(*squares: tuple[int, float, float, float], **options: Any) -> list[int]:
+        blobs = Blobs()
+        detector = FaceDetector(model=blobs, **options)
+        detector.detect(picture(480, 640, *squares))
+        return [max(run[1:3]) for run in blobs.runs]
+
+    large, middling, small = (0, 50, 50, 120), (1, 300, 50, 80), (2, 500, 50, 30)
+    assert sizes(large) == [160]
+    assert sizes(middling) == [160, 320]
+    assert sizes(large, middling) == [160, 320]
+    assert sizes(small) == [160, 320, 640]
+    assert sizes(large, small) == [160, 320, 640]
+    assert sizes() == [160, 320, 640]
+    assert sizes(large, size=320) == [320]
+    assert sizes(large, max_faces=1) == [160]
+    assert sizes(large, tile=640) == [640]
+    # What is not sure is looked at again.
+    assert sizes(large, min_score=0.95) == [160, 320, 640]
 
 
 def test_order_max_faces_min_score_and_min_face(blobs: Blobs) -> None:
@@ -277,15 +298,16 @@ def test_video_keeps_ids_and_detects_now_and_then(blobs: Blobs) -> None:
         assert sorted(faces.ids) == [0, 1]
         np.testing.assert_allclose(boxes[0], [500, 40 + 2 * index, 60, 60], atol=3)
         np.testing.assert_allclose(boxes[1], [40 + 3 * index, 60, 50, 50], atol=3)
-    whole = [run for run in blobs.runs if run == (1, 480, 640, 3)]
-    assert len(whole) == 6 and len(blobs.runs) == 6 + 2 * 54
+    whole = [run for run in blobs.runs if run == (1, 256, 320, 3)]
+    # In the first frame with few pixels at first; later it is known how small the faces are.
+    assert len(whole) == 6 and len(blobs.runs) == 1 + 6 + 2 * 54
 
 
 def test_detect_every_frame(blobs: Blobs) -> None:
     detector = FaceDetector("video", model=blobs, detect_every=1)
     for frame, timestamp_ms in moving(5):
         detector.detect(frame, timestamp_ms)
-    assert blobs.runs == [(1, 480, 640, 3)] * 5
+    assert blobs.runs[1:] == [(1, 256, 320, 3)] * 5
 
 
 def test_a_lost_face_is_looked_for_at_once_and_gets_a_new_id_later(blobs: Blobs) -> None:
@@ -445,8 +467,28 @@ def test_a_real_model_through_the_engine(red_model: Path) -> None:
     np.testing.assert_allclose(faces.boxes, [[64, 96, 32, 32]], atol=0.01)
     assert faces.scores[0] == pytest.approx(240 / 255, abs=1e-4)
     again = FaceDetector(model=red_model)
-    ours, theirs = again._network, detector._network  # pyright: ignore[reportPrivateUsage]
+    ours, theirs = (
+        each._search.network  # pyright: ignore[reportPrivateUsage]
+        for each in (again, detector)
+    )
     assert ours.model is theirs.model
+
+
+@needs_model
+@pytest.mark.parametrize("speed", [8, 20])
+def test_real_faces_that_cross_keep_their_ids(speed: int) -> None:
+    seen: list[dict[int, float]] = []
+    with FaceDetector("video") as detector:
+        for index, frame in enumerate(faces_that_cross(speed)):
+            faces = detector.detect(frame, index * 1000 / 30)
+            assert faces.ids is not None
+            places = faces.boxes[:, 0] + faces.boxes[:, 2] / 2
+            seen.append(dict(zip(faces.ids.tolist(), places.tolist(), strict=True)))
+    assert set().union(*seen) == {0, 1}
+    for id in (0, 1):
+        assert (seen[0][id] < 320) == (seen[-1][id] > 320)
+    # Both are found nearly all the time, hidden or not.
+    assert np.mean([len(each) == 2 for each in seen]) > 0.75
 
 
 def astronaut() -> Image:

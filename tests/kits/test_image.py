@@ -343,7 +343,7 @@ def test_written_pictures_read_back(tmp_path: Path, name: str) -> None:
 
 def test_a_failed_write_leaves_the_old_file(tmp_path: Path) -> None:
     write_image(tmp_path / "a.png", noise())
-    with pytest.raises((ImageError, TypeError)):
+    with pytest.raises(ImageError, match="picture to write: expected uint8"):
         write_image(tmp_path / "a.png", np.zeros((3, 3, 7), np.uint8))
     np.testing.assert_array_equal(read_image(tmp_path / "a.png"), noise())
     assert len(list(tmp_path.iterdir())) == 1
@@ -401,6 +401,30 @@ def test_part_outside_the_picture() -> None:
     for part in [(0, 0, 0, 5), (0, 0, -1, 5), (float("nan"), 0, 5, 5), (0, 0, float("inf"), 5)]:
         with pytest.raises(ImageError, match="roi: expected x, y, w, h"):
             letterbox(noise(), 32, 32, part=part)
+    parts: list[Any] = ["abcd", ("0", "x", "5", "5"), (0, 0, 5, None), (0, 0, 5), 5]
+    for part in parts:
+        with pytest.raises(ImageError, match="roi: expected x, y, w, h"):
+            letterbox(noise(), 32, 32, part=part)
+
+
+@pytest.mark.parametrize(
+    "image",
+    [
+        np.zeros((5, 5, 3), np.float32),
+        np.zeros((5, 5), np.uint16),
+        np.zeros((5, 5, 2), np.uint8),
+        np.zeros((5, 5, 1), np.uint8),
+        np.zeros((0, 5, 3), np.uint8),
+        np.zeros((5, 5, 3), np.bool_),
+        np.zeros(5, np.uint8),
+        None,
+        [[0, 255]],
+    ],
+)
+def test_what_cannot_be_written(image: Any, tmp_path: Path) -> None:
+    with pytest.raises(ImageError, match="picture to write: expected uint8"):
+        write_image(tmp_path / "out.png", image)
+    assert not list(tmp_path.iterdir())
 
 
 def test_shrinking_takes_the_mean_of_the_pixels_it_covers() -> None:

@@ -363,6 +363,20 @@ def test_the_blurred_background_has_no_glow_of_the_person(sigma: str | float) ->
         assert rough[5:50, 5:50].std() < 0.3 * noisy[5:50, 5:50].std()
 
 
+@pytest.mark.parametrize("shape", [(40, 33000), (33000, 40)])
+def test_a_panorama_can_be_blurred(shape: tuple[int, int]) -> None:
+    """OpenCV draws no picture of so many pixels a side in one piece."""
+    image = np.random.default_rng(0).integers(0, 255, (*shape, 3), np.uint8)
+    alpha = np.zeros(shape, np.float32)
+    alpha[10:20, 10:20] = 1
+    found = composite(image, alpha, Backdrop.of(2.0))
+    part = (slice(None), slice(0, 400)) if shape[1] > shape[0] else (slice(0, 400), slice(None))
+    small = composite(np.ascontiguousarray(image[part]), alpha[part], Backdrop.of(2.0))
+    inner = tuple(slice(0, min(side, 300)) for side in small.shape[:2])
+    np.testing.assert_allclose(found[part][inner], small[inner], atol=1)
+    assert (found[10:20, 10:20] == image[10:20, 10:20]).all()
+
+
 def test_cutout() -> None:
     image, alpha, ours, _ = soft_scene()
     made = cutout(image, alpha)
