@@ -160,8 +160,10 @@ def _pairs(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> list[tupl
 
 def _face(model: Any) -> Callable[[Image], Any]:
     from palmkit.kits.face.kit import FaceDetector
+    from palmkit.kits.face.search import SIZES
 
-    return FaceDetector(model=model).detect
+    # As closely as it looks by itself at most, so that all pictures count alike.
+    return FaceDetector(model=model, size=SIZES[-1]).detect
 
 
 def _mesh(model: Any) -> Callable[[Image], Any]:
