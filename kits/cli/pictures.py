@@ -133,7 +133,7 @@ class _Runner:
         """What failed, one line each."""
         errors: list[str] = []
         if any(not each.is_video for each in inputs):
-            self._image_kit = self._open("image")
+            self._image_kit = self._open("image", self._kits)
         bar = progress_bar(len(inputs), "file") if len(inputs) > 1 else None
         for each, output in zip(inputs, outputs, strict=True):
             lines = self._video(each, output) if each.is_video else self._picture(each, output)
@@ -159,9 +159,9 @@ class _Runner:
             self._print(f"{len(self._passed_s)} pictures, {each_ms:.1f} ms each")
         return errors
 
-    def _open(self, mode: str) -> Callable[[Image, float | None], Any]:
+    def _open(self, mode: str, kits: ExitStack) -> Callable[[Image, float | None], Any]:
         try:
-            return self._kits.enter_context(self._job.open(mode))
+            return kits.enter_context(self._job.open(mode))
         except PalmError:
             raise
         except ValueError as error:
@@ -201,7 +201,7 @@ class _Runner:
         count, passed_s, headlines = 0, 0.0, Counter[str]()
         with ExitStack() as stack:
             reader = stack.enter_context(VideoReader(each.name))
-            look = stack.enter_context(self._job.open("video"))
+            look = self._open("video", stack)
             writer = None
             if output is not None:
                 output.parent.mkdir(parents=True, exist_ok=True)

@@ -170,6 +170,7 @@ def test_a_model_that_is_none(run: Any, tmp_path: Path) -> None:
         ["check", "a.palm", "--source", "a.onnx", "--input", "x"],
         ["face", "a.png", "--focal-length", "500"],
         ["face", "a.png", "--min-presence", "0.5"],
+        ["face", "a.png", "--no-second-look"],
         ["show", "a.onnx"],
         ["show", "a.onnx", "-o", "a.png"],
         ["ops", "--format", "xml"],
@@ -230,6 +231,22 @@ def test_rotation_flip_roi_and_limits(face: Any, tmp_path: Path) -> None:
     assert face(source, "--json", "--min-face", "33").lines[0]["faces"] == []
     result = face(source, "--max-pixels", "1000")
     assert result.code == 1 and "640x320 is more than 1000 pixels" in result.err
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("face", "--max-faces", "0"),
+        ("face", "--mesh", "--min-presence", "2"),
+        ("gesture", "--max-hands", "0"),
+        ("portrait", "--background", "#12"),
+        ("hair", "--max-faces", "0"),
+    ],
+)
+def test_usage_errors_of_a_video(run: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
+    result = run(words[0], write_video(tmp_path / "clip.avi", 3), *words[1:], "--threads", "1")
+    assert result.code == 2 and result.out == ""
+    assert "usage: palmkit" in result.err and "Traceback" not in result.err
 
 
 def test_a_video_gives_a_line_a_frame_and_a_drawn_video(face: Any, tmp_path: Path) -> None:
