@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-import math
+from collections.abc import Sequence
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.nn import functional
 from torch.nn.utils import parametrize
 
 from palmkit.models.icons.network import SqueezeNet
 
 ROUNDS = 30
+# What a layer's codebook may have.
+BITS = (2, 3, 4, 5, 6)
 
 
 class Codebook(nn.Module):
@@ -73,16 +76,10 @@ def _nearest(values: Tensor, there: Tensor) -> Tensor:
     return torch.bucketize(there, (values[1:] + values[:-1]) / 2)
 
 
-def add_codebooks(network: SqueezeNet, bits: int, fixed: bool = False, fewest: int = 0) -> None:
-    """Give every convolution its own.
-
-    Of `bits`, but one more where fewer weights than `fewest` are left, and then two more in the
-    first: there a bit costs little and does much.
-    """
-    for number, conv in enumerate(network.convolutions()):
-        extra = 2 if number == 0 else 1
-        is_small = int((conv.weight != 0).sum()) < fewest
-        codebook = Codebook(conv.weight, bits + extra * is_small, fixed)
+def add_codebooks(network: SqueezeNet, bits: Sequence[int], fixed: bool = False) -> None:
+    """Give every convolution its own, of so many bits."""
+    for conv, each in zip(network.convolutions(), bits, strict=True):
+        codebook = Codebook(conv.weight, each, fixed)
         parametrize.register_parametrization(conv, "weight", codebook, unsafe=True)
 
 
@@ -92,21 +89,68 @@ def remove_codebooks(network: SqueezeNet) -> None:
         parametrize.remove_parametrizations(conv, "weight")
 
 
-def entropy_bytes(network: SqueezeNet) -> float:
-    """What an ideal coder needs for the weights, each layer's values by their frequencies.
+def layer_bytes(weight: Tensor) -> float:
+    """What an ideal coder needs for a convolution's weights, its values by their frequencies.
 
-    Zeros are a value too. Biases count two bytes where they are not zero.
+    Zeros are a value too, but where a whole row or column is zero.
     """
-    bits = 0.0
+    rows = (weight != 0).flatten(1).any(1)
+    columns = (weight != 0).any(0).flatten(1).any(1)
+    there: Any = weight[rows][:, columns]
+    _, counts = there.unique(return_counts=True)
+    shares = counts.double() / counts.sum()
+    return float(-(counts * shares.log2()).sum() + 32 * len(counts)) / 8
+
+
+def bias_bytes(network: SqueezeNet) -> float:
+    """Two bytes for each that is not zero."""
     convolutions: list[Any] = network.convolutions()
-    for conv in convolutions:
-        weight = conv.weight.detach()
-        rows = (weight != 0).flatten(1).any(1)
-        columns = (weight != 0).any(0).flatten(1).any(1)
-        _, counts = weight[rows][:, columns].unique(return_counts=True)
-        total = float(counts.sum())
-        bits += sum(count * math.log2(total / count) for count in counts.tolist())
-        bits += 32 * len(counts)
-        if conv.bias is not None:
-            bits += 16 * float((conv.bias != 0).sum())
-    return bits / 8
+    biases = [conv.bias for conv in convolutions if conv.bias is not None]
+    return sum(2 * float((bias != 0).sum()) for bias in biases)
+
+
+def entropy_bytes(network: SqueezeNet) -> float:
+    """What an ideal coder needs for weights and biases."""
+    weights = sum(layer_bytes(conv.weight.detach()) for conv in network.convolutions())
+    return weights + bias_bytes(network)
+
+
+@torch.no_grad()
+def choose_bits(network: SqueezeNet, images: Tensor, most_bytes: float) -> list[int]:
+    """For each convolution the bits of its codebook: more where few bytes mend much.
+
+    A layer's harm is how far the network's word on the images moves when that layer alone takes
+    few values (Kullback and Leibler's divergence). From the fewest bits on, what mends most for its
+    bytes goes first, until the network has most_bytes (mixed precision by sensitivity, as in Dong
+    et al., HAWQ-V2, 2020).
+    """
+    network.eval()
+    word = network(images).log_softmax(1)
+    harms: list[list[float]] = []
+    costs: list[list[float]] = []
+    for conv in network.convolutions():
+        weight = conv.weight.data
+        harm, cost = [], []
+        for bits in BITS:
+            conv.weight.data = Codebook(weight, bits).eval()(weight)
+            moved = network(images).log_softmax(1)
+            kl = functional.kl_div(moved, word, None, None, "batchmean", log_target=True)
+            harm.append(float(kl))
+            cost.append(layer_bytes(conv.weight.data))
+        conv.weight.data = weight
+        harms.append(harm)
+        costs.append(cost)
+    chosen = [0] * len(costs)
+    room = most_bytes - bias_bytes(network) - sum(cost[0] for cost in costs)
+    while True:
+        steps = [
+            ((harms[at][now] - harms[at][more]) / max(price, 1.0), at, more)
+            for at, now in enumerate(chosen)
+            for more in range(now + 1, len(BITS))
+            if (price := costs[at][more] - costs[at][now]) <= room
+        ]
+        gain, at, more = max(steps, default=(0.0, 0, 0))
+        if gain <= 0:
+            return [BITS[each] for each in chosen]
+        room -= costs[at][more] - costs[at][chosen[at]]
+        chosen[at] = more

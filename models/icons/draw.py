@@ -76,16 +76,17 @@ def draw_set(
     """
     workers = processes or os.cpu_count() or 1
     if workers == 1:
-        return _draw_part(seed, look, start, start + count)
+        return draw_part(seed, look, start, start + count)
     edges = np.linspace(start, start + count, 4 * workers + 1).astype(int).tolist()
     with ProcessPoolExecutor(workers) as pool:
-        parts = list(pool.map(_draw_part, repeat(seed), repeat(look), edges[:-1], edges[1:]))
+        parts = list(pool.map(draw_part, repeat(seed), repeat(look), edges[:-1], edges[1:]))
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
 
 
-def _draw_part(
+def draw_part(
     seed: int, look: Look, start: int, end: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """The pictures from start to end, in this process."""
     cv2.setNumThreads(1)
     pictures = np.empty((end - start, look.size, look.size, 3), np.uint8)
     kinds = np.empty(end - start, np.int64)

@@ -91,7 +91,7 @@ def compact(graph: Graph) -> Graph:
     return with_short_names(replace(graph, constants=constants))
 
 
-def export(weights: Path, out: Path, look: str = "hard") -> dict[str, Path]:
+def export(weights: Path, out: Path, look: str = "plain") -> dict[str, Path]:
     """Write every network's file; returns them by name, the float one first.
 
     look: of the pictures that it was trained with, one of LOOKS.
@@ -100,11 +100,12 @@ def export(weights: Path, out: Path, look: str = "hard") -> dict[str, Path]:
 
     out.mkdir(parents=True, exist_ok=True)
     written: dict[str, Path] = {}
-    for group in ("float", "baseline", "ours"):
-        for name, arrays in networks(weights / f"{group}.npz").items():
+    groups = [weights / f"{group}.npz" for group in ("float", "baseline", "ours")]
+    for path in groups:
+        for name, arrays in networks(path).items():
             graph = as_graph(arrays, name, LOOKS[look].size, out)
             written[name] = out / f"{name}.palm"
-            if group == "float":
+            if path == groups[0]:
                 save(graph, written[name], shapes=())
             else:
                 save(compact(graph), written[name], weights="smallest", shapes=())
@@ -116,7 +117,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description="export the networks of icons")
     parser.add_argument("weights", type=Path, help="folder of float.npz, baseline.npz, ours.npz")
     parser.add_argument("out", type=Path, help="folder that takes the files")
-    parser.add_argument("--look", choices=tuple(LOOKS), default="hard")
+    parser.add_argument("--look", choices=tuple(LOOKS), default="plain")
     options = parser.parse_args(None if arguments is None else list(arguments))
     for name, path in export(options.weights, options.out, options.look).items():
         print(f"{name}: {path.stat().st_size} bytes")

@@ -1,5 +1,5 @@
 """SqueezeNet 1.1 (Iandola et al., SqueezeNet: AlexNet-level accuracy with 50x fewer parameters,
-2016), with batch normalisation, for pictures of 96 pixels.
+2016), with batch normalisation, for pictures of 64 or 96 pixels.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class Fire(nn.Module):
 
 
 class SqueezeNet(nn.Module):
-    """From float32[n, 3, 96, 96], RGB 0..255, to logits float32[n, classes]."""
+    """From float32[n, 3, h, w], RGB 0..255, to logits float32[n, classes]."""
 
     def __init__(self, classes: int = len(CLASSES)) -> None:
         """Random weights."""
@@ -121,39 +121,6 @@ def folded(network: SqueezeNet) -> SqueezeNet:
     stem.bias.sub_(MIDDLE * stem.weight.sum((1, 2, 3)))
     plain.normalised = True
     return plain
-
-
-@torch.no_grad()
-def unfolded(plain: SqueezeNet, images: Tensor) -> SqueezeNet:
-    """The inverse of `folded`: the same function with normalisations, which can be trained on.
-
-    images: float32[n, 3, h, w], 0..255; the normalisations' statistics are theirs.
-    """
-    network: SqueezeNet = copy.deepcopy(plain).eval()
-    stem = network.stem.convolution
-    assert stem.bias is not None
-    stem.bias.add_(MIDDLE * stem.weight.sum((1, 2, 3)))
-    stem.weight.mul_(SPAN)
-    network.normalised = False
-
-    def normalise(layer: Layer, inputs: tuple[Tensor]) -> None:
-        bias = layer.convolution.bias
-        assert bias is not None
-        layer.convolution.bias = None
-        norm = nn.BatchNorm2d(len(bias)).to(bias.device).eval()
-        assert norm.running_var is not None and norm.running_mean is not None
-        found = layer.convolution(inputs[0])
-        norm.running_mean.copy_(found.mean((0, 2, 3)))
-        norm.running_var.copy_(found.var((0, 2, 3)))
-        norm.weight.copy_(torch.sqrt(norm.running_var + norm.eps))
-        norm.bias.copy_(bias + norm.running_mean)
-        layer.norm = norm
-
-    hooks = [layer.register_forward_pre_hook(normalise) for layer in network.layers()]
-    network(images)
-    for hook in hooks:
-        hook.remove()
-    return network
 
 
 def restored(arrays: Mapping[str, npt.NDArray[np.float32]]) -> SqueezeNet:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import copy
+from collections.abc import Sequence
 
 import torch
 from torch import Tensor, nn
@@ -33,6 +33,12 @@ class Masks:
         self.alive = [torch.ones_like(conv.weight[:, 0, 0, 0]) for conv in self.convolutions]
         self.weights = [torch.ones_like(conv.weight) for conv in self.convolutions]
         self.worth = [torch.zeros_like(alive) for alive in self.alive[:-1]]
+
+    def take(self, weights: Sequence[Tensor]) -> None:
+        """Of each convolution's weights those that are not zero here."""
+        for mask, other in zip(self.weights, weights, strict=True):
+            mask.copy_(other)
+        self.settle()
 
     @torch.no_grad()
     def apply(self) -> None:
@@ -153,35 +159,3 @@ class Masks:
         for score, mask in zip(scores, self.weights, strict=True):
             mask.mul_(score > edge)
         self.settle()
-
-
-@torch.no_grad()
-def narrowed(network: SqueezeNet) -> SqueezeNet:
-    """A copy without the channels whose weights are all zero, or that only zeros read."""
-    small = copy.deepcopy(network)
-    masks = Masks(small)
-    for mask, conv in zip(masks.weights, small.convolutions(), strict=True):
-        mask.copy_(conv.weight != 0)
-    masks.settle()
-    kept = [alive.nonzero()[:, 0] for alive in masks.alive]
-    for rows, sources, conv in zip(kept, masks.reads, small.convolutions(), strict=True):
-        weight = conv.weight[rows]
-        if sources:
-            read = torch.cat([masks.alive[source] for source in sources])
-            weight = weight[:, read.nonzero()[:, 0]]
-        conv.weight = nn.Parameter(weight.contiguous(memory_format=torch.channels_last))
-        if conv.bias is not None:
-            conv.bias = nn.Parameter(conv.bias[rows])
-    for rows, layer in zip(kept, small.layers(), strict=False):
-        norm = layer.norm
-        if not isinstance(norm, nn.BatchNorm2d):
-            continue
-        fewer = nn.BatchNorm2d(len(rows)).to(rows.device)
-        fewer.load_state_dict(
-            {
-                name: value[rows] if value.dim() else value
-                for name, value in norm.state_dict().items()
-            }
-        )
-        layer.norm = fewer
-    return small
