@@ -3,8 +3,8 @@
 `python -m palmkit.models.smaller DATA WORK OUT` writes OUT/NAME.palm for each shipped model and
 prints what it is worth. Layers are rounded by `palmkit.engine.compress.rounding` on training
 pictures; how far is decided on the validation part, where no metric may lose more than 1 % of its
-float value; the table is of the dev part. Computation stays in float32. DATA and WORK as
-`palmkit.models.quantization` has them. `palmkit.models.ready` comes behind it.
+float value, or --most-lost; the table is of the dev part. Computation stays in float32. DATA and
+WORK as `palmkit.models.quantization` has them. `palmkit.models.ready` comes behind it.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ def share_lost(was: Mapping[str, float], now: Mapping[str, float]) -> float:
     )
 
 
-def make_smaller(source: Path, out: Path, task: Task) -> float:
+def make_smaller(source: Path, out: Path, task: Task, most_lost: float = MOST_LOST) -> float:
     """Write the smallest file that loses no more than is allowed; returns its width.
 
     Raises ValueError if even the finest steps lose more.
@@ -52,11 +52,11 @@ def make_smaller(source: Path, out: Path, task: Task) -> float:
         save(small, tried, weights="smallest", shapes=())
         lost = share_lost(was, task.measure(tried))
         print(f"{source.stem}: width {width:g}, {tried.stat().st_size} bytes, {lost:.2%} lost")
-        if lost <= MOST_LOST:
+        if lost <= most_lost:
             tried.replace(out / source.name)
             return width
         tried.unlink()
-    raise ValueError(f"{source.stem}: every width loses more than {MOST_LOST:.0%}")
+    raise ValueError(f"{source.stem}: every width loses more than {most_lost:.1%}")
 
 
 def row(name: str, path: Path, task: Task) -> str:
@@ -73,13 +73,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("out", type=Path, help="folder that takes the files")
     parser.add_argument("--models", nargs="*", choices=tuple(TASKS), default=tuple(TASKS))
     parser.add_argument("--originals", type=Path, help="folder of NAME.palm, as export.py writes")
+    parser.add_argument("--most-lost", type=float, default=MOST_LOST, help="share of a metric")
     options = parser.parse_args(None if arguments is None else list(arguments))
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.models:
         source = (options.originals or MODELS / name) / f"{name}.palm"
         make = TASKS[name]
         task = make(name, options.data, options.work, EVERYTHING, SEEN, "validation")
-        make_smaller(source, options.out, task)
+        make_smaller(source, options.out, task, options.most_lost)
         task = make(name, options.data, options.work, EVERYTHING, 1, "dev")
         print(row(f"{name}, as it was", source, task))
         print(row(name, options.out / source.name, task), flush=True)

@@ -25,7 +25,14 @@ from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.result import Mask
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import box_of_people, part_of, shrink, span, square_round
+from palmkit.kits.portrait.views import (
+    SECOND_SHARE,
+    box_of_people,
+    part_of,
+    shrink,
+    span,
+    square_round,
+)
 from palmkit.kits.results import Faces
 
 
@@ -210,7 +217,8 @@ class PortraitSegmenter(Segmenter):
             part, view = part_of(coarse, box, width, height), shrink(crop, self._side)
         # Mirrored, the network errs in other places.
         again = self._run(cast(Image, cv2.flip(view, 1)))
-        both = cast(refine.Mask, cv2.addWeighted(part, 0.5, cv2.flip(again, 1), 0.5, 0))
+        share = SECOND_SHARE
+        both = cast(refine.Mask, cv2.addWeighted(part, 1 - share, cv2.flip(again, 1), share, 0))
         found = self._enlarge(crop, refine.without_specks(both), view)
         if crop.shape == image.shape:
             return found

@@ -27,7 +27,7 @@ AnyPlane = TypeVar("AnyPlane", Mask, Plane)
 # The longest side of the small mask that opacity is worked out from.
 ALPHA_SIDE = 256
 # What is apart and smaller than this part of all that is person is none.
-SPECK = 0.02
+SPECK = 0.05
 # How far from the edge a pixel may be a mixture, in pixels of that mask; how much more certain the
 # others are than the network.
 EDGE = 5

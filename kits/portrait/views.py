@@ -17,9 +17,10 @@ from palmkit.kits.portrait.result import INSIDE
 HAIR_REACH = 3.5
 HAIR_DROP = 0.1
 # The second look's room on each side of the people, in their width and height; of how many pixels
-# its edges are multiples.
-ROOM = 0.25
+# its edges are multiples; how much it counts, where the first counts the rest.
+ROOM = 0.15
 STEP = 8
+SECOND_SHARE = 0.6
 
 
 def shrink(image: Image, side: int) -> Image:

@@ -28,6 +28,11 @@ from palmkit.models.training.pixels import (
 MOVED, CROWDED, EMPTY, BLANK = 0.35, 0.1, 0.03, 0.015
 # Share of scenes in which striped cloth hangs.
 STRIPED = 0.3
+# Share of the pictures seen as the kit's second look does: the people alone, with a margin of so
+# much of their width and height.
+CLOSE, MARGIN = 0.3, (0.05, 0.35)
+# Share of the pictures in which a part of another one is put; that part's width and height.
+PATCHED, PATCH = 0.2, (0.3, 0.8)
 
 
 class Batch(NamedTuple):
@@ -90,6 +95,18 @@ def roughen(image: Tensor, ease: Tensor) -> Tensor:
     return torch.lerp(image, disturb(image, disturbances(count, device)), strength)
 
 
+def patched(batch: Batch) -> Batch:
+    """With a part of the picture before in some, masks too (CutMix, Yun and others, ICCV 2019)."""
+    count, size, device = len(batch.images), batch.images.shape[-1], batch.images.device
+    position = torch.linspace(0, 1, size, device=device).expand(2, count, size)
+    half = uniform(*PATCH, 2, count, 1, device=device) / 2
+    centre = torch.rand(2, count, 1, device=device)
+    across, down = (position - centre).abs() < half
+    chosen = torch.rand(count, 1, 1, device=device) < PATCHED
+    part = (across[:, None, :] & down[:, :, None] & chosen)[:, None]
+    return Batch(*(torch.where(part, each.roll(1, 0), each) for each in batch))
+
+
 class Composer:
     """Draws batches from a bank."""
 
@@ -137,7 +154,24 @@ class Composer:
 
     def framed(self, rows: Tensor, wide: bool) -> Frame:
         """Which part of each picture is seen; wide: more than the picture too."""
-        return self.hair_frame(rows) if self.task == "hair" else self.frame(rows, wide)
+        if self.task == "hair":
+            return self.hair_frame(rows)
+        plain, close = self.frame(rows, wide), self.close_frame(rows)
+        known = self.bank.boxes[rows, 2:].amin(dim=1, keepdim=True) > 0
+        chosen = known & (torch.rand(len(rows), 1, device=self.bank.device) < CLOSE)
+        return Frame(
+            torch.where(chosen, close.centre, plain.centre),
+            torch.where(chosen, close.span, plain.span),
+        )
+
+    def close_frame(self, rows: Tensor) -> Frame:
+        """The box of the mask, with a margin as far as the picture goes."""
+        device, box = self.bank.device, self.bank.boxes[rows]
+        margin = uniform(*MARGIN, len(rows), 4, device=device) * box[:, 2:].repeat(1, 2)
+        low = (box[:, :2] - margin[:, :2]).clamp(min=0)
+        high = box[:, :2] + box[:, 2:] + margin[:, 2:]
+        high = torch.minimum(high, self.bank.pictures.sizes[rows, 0])
+        return Frame((low + high) / 2, high - low)
 
     def frame(self, rows: Tensor, wide: bool) -> Frame:
         """Often nearly the whole picture, else part of it, now and then more than it."""

@@ -26,16 +26,16 @@ KINDS = {"portrait": "person", "hair": "hair"}
 # How often a set is drawn; sets without labels of a kind are not.
 SET_WEIGHTS = {
     "portrait": {
-        "ccp": 0.4,
-        "hs290": 0.22,
+        "ccp": 0.36,
+        "hs290": 0.16,
         "interfaces": 0.02,
-        "ccp_unlabelled": 0.06,
+        "ccp_unlabelled": 0.08,
         "aaf": 0.04,
-        "eden": 0.05,
-        "maskon": 0.04,
-        "hagrid": 0.06,
+        "eden": 0.06,
+        "maskon": 0.06,
+        "hagrid": 0.07,
         "subhi": 0.01,
-        "figaro": 0.05,
+        "figaro": 0.08,
         "fasseg_frontal": 0.003,
         "fasseg_multipose": 0.01,
         "leb": 0.015,
@@ -69,7 +69,7 @@ TRUST = {
     "hair": {"maskon": 0.5, "aaf": 0.7, "hs290": 0.7, "cutouts": 0.7, "hagrid": 0.5},
 }
 # Longest side in the pack, of pictures with a true mask and of others.
-LONG_SIDE, TRUE_LONG_SIDE = 256, 288
+LONG_SIDE, TRUE_LONG_SIDE = 256, 320
 NO_BODY_SETS = frozenset({"backgrounds", "clothing", "grocery"})
 # People without any mask, for whom the guide alone speaks; share of the pictures.
 UNKNOWN_SHARES = {
@@ -189,11 +189,22 @@ def pack(
     write_pack(out, entries, picture, quality)
 
 
+def box_of(mask: Bytes) -> tuple[int, int, int, int]:
+    """x, y, w, h of what is above a half in uint8[h, w]; zeros if nothing is."""
+    inside = mask > 127
+    columns, rows = np.flatnonzero(inside.any(0)), np.flatnonzero(inside.any(1))
+    if not len(rows):
+        return 0, 0, 0, 0
+    left, top = int(columns[0]), int(rows[0])
+    return left, top, int(columns[-1]) + 1 - left, int(rows[-1]) + 1 - top
+
+
 class Bank:
     """Pictures, masks and faces.
 
     pictures: RGB. masks: the target, its trust, what may be cut out, in place of RGB.
     faces: float32[n, 4], the largest face's box x, y, w, h; zero where there is none.
+    boxes: float32[n, 4], the same of all that the mask holds.
     weights: for drawing pictures as they are; cut_weights: of those of which someone can be cut
     out; empty_weights: of those without anybody.
     """
@@ -226,6 +237,7 @@ class Bank:
         self.masks = Pixels(masks, device)
         count = len(entries)
         faces = np.zeros((count, 4), np.float32)
+        boxes = np.asarray([box_of(mask[..., 0]) for mask in masks], np.float32)
         weights = np.zeros(count, np.float64)
         trust = np.ones(count, np.float32)
         cut, empty = np.zeros(count), np.zeros(count)
@@ -241,6 +253,7 @@ class Bank:
                 4.0 if entry["set"] == "backgrounds" else 1.0
             )
         self.faces = torch.from_numpy(faces).to(device)
+        self.boxes = torch.from_numpy(boxes).to(device)
         self.trust = torch.from_numpy(trust).to(device)
         is_cutout = np.asarray([name == "cutouts" for name in names])
         self.weights = cumulative(weights * ~is_cutout, device)

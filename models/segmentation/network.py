@@ -69,6 +69,7 @@ class Widths(NamedTuple):
 
     channels: at strides 2 to 32. blocks, kernels: at strides 4 to 32. decoder: channels at
     strides 16 to 2. light: from this step of the decoder on, depthwise convolutions alone.
+    contexts: stages, from stride 4 on, after which a place hears of the whole map; the last does.
     """
 
     channels: tuple[int, ...]
@@ -76,9 +77,10 @@ class Widths(NamedTuple):
     kernels: tuple[int, ...]
     decoder: tuple[int, ...]
     light: int
+    contexts: tuple[int, ...] = ()
 
 
-PORTRAIT = Widths((16, 32, 48, 96, 144), (0, 1, 6, 6), (3, 3, 5, 5), (48, 32, 32, 16), 2)
+PORTRAIT = Widths((16, 32, 48, 96, 144), (0, 1, 6, 8), (3, 3, 5, 5), (48, 32, 32, 16), 2, (1, 2))
 HAIR = Widths((16, 32, 64, 112, 144), (1, 2, 4, 4), (3, 3, 5, 5), (64, 48, 32, 16), 3)
 WIDTHS = {"portrait": PORTRAIT, "hair": HAIR}
 
@@ -113,6 +115,10 @@ class MaskNetwork(nn.Module):
                 )
             )
         self.stages = nn.ModuleList(stages)
+        self.contexts = nn.ModuleList(
+            Context(width) if index in widths.contexts else nn.Identity()
+            for index, width in enumerate(channels[1:-1])
+        )
         self.context = Context(channels[-1])
         merges: list[nn.Module] = []
         above = channels[-1]
@@ -127,10 +133,9 @@ class MaskNetwork(nn.Module):
         """float32[n, 3, h, w], sides multiples of 32."""
         x = functional.relu(self.stem(x))
         maps = [x]
-        for stage in self.stages:
-            x = stage(x)
+        for stage, context in zip(self.stages, (*self.contexts, self.context), strict=True):
+            x = context(stage(x))
             maps.append(x)
-        x = self.context(x)
         features = maps[1:4]
         for merge, beside in zip(self.merges, maps[3::-1], strict=True):
             x = merge(x, beside)

@@ -16,7 +16,7 @@ from torch.nn import functional
 
 from palmkit.models.segmentation.compose import Batch, Composer, roughen
 from palmkit.models.segmentation.dataset import Bank
-from palmkit.models.segmentation.losses import mask_loss
+from palmkit.models.segmentation.losses import PARTS, mask_loss
 from palmkit.models.segmentation.network import SIZE
 from palmkit.models.training.fake_quant import FakeQuantized
 from palmkit.models.training.loop import Trainer
@@ -53,7 +53,7 @@ class QuantizedMaskTrainer(Trainer):
     """The recipe's compositions and loss, with the float network's word."""
 
     network: QuantizedMask
-    parts: ClassVar[tuple[str, ...]] = ("pixels", "overlap", "coarse")
+    parts: ClassVar[tuple[str, ...]] = PARTS
 
     def __init__(
         self, recipe: QuantizedRecipe, task: str, bank: Bank, network: QuantizedMask

@@ -16,10 +16,10 @@ from typing import Any, ClassVar, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
-from palmkit.models.segmentation.compose import Batch, Composer, roughen
+from palmkit.models.segmentation.compose import Batch, Composer, patched, roughen
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, folded
-from palmkit.models.segmentation.losses import mask_loss
+from palmkit.models.segmentation.losses import PARTS, mask_loss
 from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork
 from palmkit.models.segmentation.teacher_network import SelfieNetwork
 from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options, train
@@ -27,7 +27,7 @@ from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options
 # From this share of the steps on the compositions come nearer to pictures as they are.
 EASE_FROM = 0.6
 # What a set's mask counts beside the guide's word; what that counts where it is alone.
-TRUTH, UNKNOWN_WEIGHT = 0.5, 0.6
+TRUTH, UNKNOWN_WEIGHT = 0.4, 0.6
 
 AnyMaps = TypeVar("AnyMaps", bound=Tensor | nn.Module)
 
@@ -104,7 +104,7 @@ class Composing(Trainer):
 class GuideTrainer(Composing):
     """The guide, on the masks that are known."""
 
-    parts: ClassVar[tuple[str, ...]] = ("pixels", "overlap", "coarse")
+    parts: ClassVar[tuple[str, ...]] = PARTS
 
     def __init__(
         self, recipe: MaskRecipe, bank: Bank, device: torch.device, teacher: SelfieNetwork
@@ -121,7 +121,7 @@ class MaskTrainer(Composing):
     and roughened anew in each.
     """
 
-    parts: ClassVar[tuple[str, ...]] = ("pixels", "overlap", "coarse")
+    parts: ClassVar[tuple[str, ...]] = PARTS
 
     def __init__(
         self, recipe: MaskRecipe, bank: Bank, device: torch.device, guide: Guide | None = None
@@ -158,9 +158,11 @@ class MaskTrainer(Composing):
     def renew(self) -> Tensor:
         """Put compositions into the pool, with what the truth and the guide say together."""
         assert self.guide is not None
-        images, target, weight = super().compose()
-        taught: Maps = self.guide(laid_out(images.to(self.kind)))
-        word = taught.logits.float().sigmoid()
+        images, target, weight = patched(super().compose())
+        seen = laid_out(images.to(self.kind))
+        # Mirrored, the guide errs in other places.
+        words = [self.guide(seen).logits, self.guide(seen.flip(3)).logits.flip(3)]
+        word = torch.stack(words).float().sigmoid().mean(dim=0)
         target = torch.lerp(word, target, TRUTH * weight)
         weight = weight.clamp(min=UNKNOWN_WEIGHT)
         rows = torch.cat([images, target, weight], 1).half()
@@ -204,12 +206,12 @@ def read_guide(teacher: Path | None, path: str) -> Guide | None:
 
 
 def adopt(trainer: Trainer, state: Mapping[str, Any]) -> None:
-    """Begin with the averaged weights of a smaller network; blocks that it has not do nothing."""
+    """Begin with the averaged weights of a smaller network; what it has not does nothing."""
     weights = trainer.network.state_dict()
     for name, value in weights.items():
         if name in state["averaged"]:
             value.copy_(state["averaged"][name])
-        elif name.endswith("pointwise.1.weight"):
+        elif name.endswith("pointwise.1.weight") or name.startswith("contexts."):
             value.zero_()
     trainer.averaged.load_state_dict(weights)
 

@@ -1,6 +1,7 @@
 import json
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -219,6 +220,87 @@ def test_striped_cloth_hangs_in_some_scenes(tmp_path: Path) -> None:
     changed = (scenes != grey).any(dim=1).float().mean(dim=(1, 2))
     assert 0.7 * STRIPED < (changed > 0).float().mean() < 1.1 * STRIPED
     assert changed[changed > 0].std() > 0.05
+
+
+def test_close_frames_hold_all_of_the_mask_and_lie_in_the_picture(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.compose import Composer
+    from palmkit.models.segmentation.dataset import Bank, box_of
+
+    write_pack(tmp_path / "pack")
+    bank = Bank(tmp_path / "pack", "portrait", torch.device("cpu"))
+    rows = torch.nonzero(bank.boxes[:, 2] > 0)[:, 0]
+    assert len(rows) and (bank.boxes[rows, 3] > 0).all()
+    composer = Composer(bank, "portrait", 64)
+    for _ in range(5):
+        frame = composer.close_frame(rows)
+        low, high = frame.centre - frame.span / 2, frame.centre + frame.span / 2
+        box, whole = bank.boxes[rows], bank.pictures.sizes[rows, 0]
+        assert (low >= -1e-3).all() and (high <= whole + 1e-3).all()
+        assert (low <= box[:, :2] + 1e-3).all() and (high >= box[:, :2] + box[:, 2:] - 1e-3).all()
+    mask = np.zeros((9, 7), np.uint8)
+    assert box_of(mask) == (0, 0, 0, 0)
+    mask[2:5, 6] = 200
+    assert box_of(mask) == (6, 2, 1, 3)
+
+
+def test_a_larger_network_begins_as_the_smaller_one() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.network import PORTRAIT, MaskNetwork
+    from palmkit.models.segmentation.train import adopt
+
+    torch.manual_seed(1)
+    small = MaskNetwork(PORTRAIT._replace(blocks=(0, 1, 6, 6), contexts=())).eval()
+    trainer = SimpleNamespace(network=MaskNetwork().eval(), averaged=MaskNetwork().eval())
+    adopt(cast(Any, trainer), {"averaged": small.state_dict()})
+    image = torch.rand(1, 3, 64, 64)
+    with torch.no_grad():
+        for network in (trainer.network, trainer.averaged):
+            torch.testing.assert_close(network(image).logits, small(image).logits)
+
+
+def test_outlines_that_lie_apart_cost() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.losses import OUTLINE_REACH, outline_loss
+
+    def square(left: int) -> Any:
+        mask = torch.zeros(1, 1, 64, 64)
+        mask[..., 20:44, left : left + 24] = 1
+        return mask
+
+    every = torch.ones(1, 1, 64, 64)
+    costs = [
+        float(outline_loss(square(20 + away), square(20), every))
+        for away in (0, OUTLINE_REACH, OUTLINE_REACH + 3, 12)
+    ]
+    assert costs[0] == pytest.approx(0, abs=1e-6) and costs[1] == pytest.approx(0, abs=0.05)
+    assert costs[1] < costs[2] <= costs[3] + 1e-6 and costs[2] > 0.25
+    nobody = torch.zeros_like(every)
+    assert float(outline_loss(nobody, nobody, every)) == pytest.approx(0, abs=1e-6)
+    assert float(outline_loss(square(20), nobody, every)) > 0.3
+    assert float(outline_loss(square(20), nobody, nobody)) == pytest.approx(0, abs=1e-6)
+    mask = torch.full_like(every, 0.5).requires_grad_()
+    loss: Any = outline_loss(mask * square(18), square(20), every)
+    loss.backward()
+    assert mask.grad is not None and mask.grad.isfinite().all() and mask.grad.abs().sum() > 0
+
+
+def test_parts_of_other_pictures_come_with_their_masks() -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.compose import PATCH, PATCHED, Batch, patched
+
+    torch.manual_seed(4)
+    values = torch.arange(400.0)[:, None, None, None]
+    batch = patched(
+        Batch(values.repeat(1, 3, 32, 32), values.repeat(1, 1, 32, 32), values.repeat(1, 1, 32, 32))
+    )
+    for each in batch[1:]:
+        assert torch.equal(each, batch.images[:, :1])
+    foreign = batch.target != values
+    assert torch.equal(batch.target[foreign], values.roll(1, 0).expand_as(batch.target)[foreign])
+    areas = foreign.float().mean(dim=(1, 2, 3))
+    assert 0.7 * PATCHED < (areas > 0).float().mean() < 1.3 * PATCHED
+    assert areas.max() < PATCH[1] ** 2 + 0.05
 
 
 @pytest.mark.skipif(not TEACHER.exists(), reason="../shared/teachers is not there")

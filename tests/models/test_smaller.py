@@ -73,6 +73,6 @@ def test_no_file_where_none_holds(model: Path, tmp_path: Path) -> None:
     out.mkdir()
     given = task(model)
     impossible = Task(given.samples, lambda path: {"same": float(path == model)})
-    with pytest.raises(ValueError, match="net: every width loses more than 1%"):
+    with pytest.raises(ValueError, match="net: every width loses more than 1.0%"):
         make_smaller(model, out, impossible)
     assert not [*out.iterdir()]
