@@ -177,6 +177,12 @@ class PortraitSegmenter(Segmenter):
     def _forget(self) -> None:
         self._steady = Steady()
 
+    def _run(self, view: Image) -> refine.Mask:
+        import cv2
+
+        # Along outlines the network's values go up and down from one pixel to the next.
+        return cast(refine.Mask, cv2.GaussianBlur(super()._run(view), (3, 3), 0))
+
     def _mask(
         self, image: Image, area: tuple[int, int, int, int], time_s: float | None
     ) -> refine.Mask:
