@@ -41,7 +41,7 @@ def main() -> None:
     names = [Path(path).stem for path in options.source or live.TEXTURES]
     pictures = [kits.read_image(path) for path in options.source or map(live.sample, names)]
     network = engine.convert(shipped_model("portrait"))
-    (seen,) = (node.outputs[0] for node in network.nodes if node.op == "reduce_mean")
+    *_, seen = (node.outputs[0] for node in network.nodes if node.op == "reduce_mean")
     network = with_input_shapes(network, {"image": (COUNT, SIDE, SIDE, 3)})
     classifier, parameters = train.with_classifier(network, seen, names)
     trainer = train.Trainer(classifier, "logits", "cross_entropy", parameters, train.Adam(0.02))
