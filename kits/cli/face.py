@@ -53,8 +53,8 @@ def add(commands: Commands) -> None:
         "--size",
         type=int,
         metavar="P",
-        help="longest side that the detector sees; more finds smaller faces, slower (160,"
-        " 320 or 640, the least that shows all faces large enough)",
+        help="longest side that the detector sees; more finds smaller faces, slower (320,"
+        " or 640 where faces are small or in doubt)",
     )
     find.add_argument(
         "--tile", type=int, metavar="P", help="also look at overlapping squares of this side"

@@ -12,15 +12,14 @@ from palmkit.kits.image import Image, Part, clip_part
 from palmkit.kits.kit import Runnable, between, whole
 from palmkit.kits.results import KEYPOINTS
 
-# Without a size the whole picture is seen in the first of these; in the next, if that shows no
-# face, one of fewer pixels than QUICK_FACE (smaller ones may then be missed), or what may be one;
-# unless it shows as many faces as are wanted.
+# Without a size the whole picture is seen in few of these pixels first; in the next, if that shows
+# no face, one of fewer pixels than QUICK_FACE (smaller ones may then be missed), or what may be
+# one, at DOUBT of the least score; unless it shows as many faces as are wanted. The first is only
+# for who wants so many: beside a large face, small ones do not show in it.
 SIZES = (160, 320, 640)
 # On the validation part anything from 16 to 28 is as good.
 QUICK_FACE = 24
-DOUBT = 0.5
-
-
+DOUBT = 0.35
 # Small faces in small pictures are found better when these are enlarged, up to about this.
 MAX_ENLARGED = 2.0
 
@@ -65,7 +64,7 @@ class FaceSearch:
         """
         left, top, right, bottom = clip_part(image, roi)
         longest = max(right - left, bottom - top)
-        for size in self._quick:
+        for size in self._quick if enough is not None else self._quick[1:]:
             least = QUICK_FACE / min(size / longest, MAX_ENLARGED)
             if smallest < least:
                 continue
