@@ -36,6 +36,11 @@ JOBS = {
         "palmkit.kits.bench.ours:FaceMesh",
         {"mediapipe": "palmkit.kits.bench.mediapipe:FaceMesh"},
     ),
+    "mesh_once": Job(
+        "face mesh, pictures, one look",
+        "palmkit.kits.bench.ours:FaceMeshOnce",
+        {"mediapipe": "palmkit.kits.bench.mediapipe:FaceMesh"},
+    ),
     "mesh_video": Job(
         "face mesh, video",
         "palmkit.kits.bench.ours:FaceMeshVideo",

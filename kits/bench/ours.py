@@ -46,10 +46,16 @@ class FaceDetection(_Kit):
 
 
 class FaceMesh(_Kit):
-    """FaceMesh, each picture for itself; MediaPipe looks for one face."""
+    """FaceMesh, each picture for itself, the face seen twice; MediaPipe looks for one face."""
 
     kit = "palmkit.kits:FaceMesh"
     options: ClassVar = {"max_faces": 1}
+
+
+class FaceMeshOnce(FaceMesh):
+    """The same after one look, as much as MediaPipe does."""
+
+    options: ClassVar = {"max_faces": 1, "second_look": False}
 
 
 class FaceMeshVideo(FaceMesh):

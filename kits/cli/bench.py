@@ -116,7 +116,7 @@ def add(commands: Commands) -> None:
         "--kits",
         type=_jobs,
         metavar="JOB[,JOB]",
-        help="face, mesh, mesh_video, portrait, portrait_once, portrait_video, gesture,"
+        help="face, mesh, mesh_once, mesh_video, portrait, portrait_once, portrait_video, gesture,"
         " gesture_video; or all",
     )
     model_files.add_source_options(parser)
