@@ -232,9 +232,7 @@ def write_image(path: str | os.PathLike[str], image: Image) -> None:
     """
     import PIL.Image
 
-    if not _is_picture(image):
-        got = Type.of(image) if isinstance(image, np.ndarray) else type(image).__name__
-        raise ImageError(f"picture to write: expected uint8[h, w] or [h, w, 3 or 4], got {got}")
+    _check_picture(image)
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ImageError(f"no picture format has the suffix {suffix!r}: {os.fspath(path)}")
@@ -247,11 +245,14 @@ def write_image(path: str | os.PathLike[str], image: Image) -> None:
         raise ImageError(f"cannot be written, {reason}: {os.fspath(path)}") from error
 
 
-def _is_picture(image: object) -> bool:
+def _check_picture(image: object) -> None:
+    expected = "picture to write: expected uint8[h, w] or [h, w, 3 or 4]"
     if not isinstance(image, np.ndarray):
-        return False
-    shaped = image.ndim == 2 or (image.ndim == 3 and image.shape[2] in (3, 4))
-    return shaped and image.dtype == np.uint8 and image.size > 0
+        raise ImageError(f"{expected}, got {type(image).__name__}")
+    array = cast("NDArray[Any]", image)
+    shaped = array.ndim == 2 or (array.ndim == 3 and array.shape[2] in (3, 4))
+    if not shaped or array.dtype != np.uint8 or array.size == 0:
+        raise ImageError(f"{expected}, got {Type.of(array)}")
 
 
 @dataclass(frozen=True, eq=False)

@@ -77,7 +77,7 @@ def faces_that_cross(speed: int) -> Iterator[Image]:
 
     photo = Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg"
     behind = _cut_out(kits.read_image(photo), 160)
-    portrait = skimage.data.astronaut()  # type: ignore[no-untyped-call]
+    portrait: Image = skimage.data.astronaut()  # type: ignore[no-untyped-call]
     in_front = _cut_out(kits.read_image(portrait), 180)
     for index in range(440 // speed):
         frame = np.full((360, 640, 3), 90, np.uint8)
