@@ -178,13 +178,21 @@ def test_training_runs_and_resumes(tmp_path: Path) -> None:
 
 def test_int8_training_has_the_float_networks_word(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
-    from palmkit.models.hand_landmarks import quantized
+    pytest.importorskip("onnx", reason="the extra [onnx] is not installed")
+    from palmkit.models.hand_landmarks import export, quantized
+    from palmkit.models.hand_landmarks.network import HandNetwork
     from palmkit.models.training import loop
     from palmkit.models.training.quantized import QuantizedRecipe
 
     write_pack(tmp_path / "pack")
+    torch.manual_seed(1)
+    weights = HandNetwork().state_dict()
+    # It sees a hand everywhere.
+    weights["traits.bias"] = torch.tensor([0.0, 3.0])
+    torch.save({"averaged": weights}, tmp_path / "float.pt")
+    model = tmp_path / "float.onnx"
+    export.export_onnx(tmp_path / "float.pt", model)
     recipe = QuantizedRecipe(steps=1, batch=6, warm_up=1)
-    model = FILES["hand_landmarks"]
     trainer = quantized.trainer(tmp_path / "pack", model, recipe, torch.device("cpu"))
     crops = trainer.composer.compose(12).images
     with torch.no_grad():
