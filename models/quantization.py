@@ -172,12 +172,11 @@ TASKS: Mapping[str, Callable[[str, Path, Path, int, int, str], Task]] = {
 }
 
 
-def rows_of(name: str, task: Task, others: Sequence[Path]) -> list[str]:
-    """Lines of Markdown: the float model, each way, and other files."""
+def rows_of(name: str, source: Path, task: Task, others: Sequence[Path]) -> list[str]:
+    """Lines of Markdown: the float model of a file, each way, and other files."""
     from palmkit.engine import load, save
 
-    shipped = MODELS / name / f"{name}.palm"
-    graph = load(shipped).graph
+    graph = load(source).graph
     lines: list[str] = []
 
     def add(title: str, path: Path) -> None:
@@ -188,7 +187,7 @@ def rows_of(name: str, task: Task, others: Sequence[Path]) -> list[str]:
         cells = [title, *(f"{value:.4f}" for value in found.values())]
         lines.append("| " + " | ".join([*cells, f"{path.stat().st_size / 1000:.0f}"]) + " |")
 
-    add("as shipped", shipped)
+    add("float", source)
     with tempfile.TemporaryDirectory() as folder:
         for number, (title, settings) in enumerate(SETTINGS.items()):
             # A name of its own: kits keep models by their paths.
@@ -208,6 +207,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--models", nargs="*", choices=tuple(TASKS), default=tuple(TASKS))
     parser.add_argument("--pictures", type=int, default=60, help="to measure on, of the dev split")
     parser.add_argument("--calibration", type=int, default=60, help="training pictures")
+    parser.add_argument("--originals", type=Path, help="folder of NAME.palm, as export.py writes")
     parser.add_argument(
         "--also", type=Path, nargs="*", default=[], help="folders of NAME.palm, measured as well"
     )
@@ -221,7 +221,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
             print(f"\n{name}: left out: no {error.filename}")
             continue
         others = [folder / f"{name}.palm" for folder in options.also]
-        lines = rows_of(name, task, [path for path in others if path.exists()])
+        source = (options.originals or MODELS / name) / f"{name}.palm"
+        lines = rows_of(name, source, task, [path for path in others if path.exists()])
         print(f"\n{name}\n", *lines, sep="\n", flush=True)
 
 
