@@ -52,9 +52,7 @@ def shapes_of(name: str, graph: Graph) -> list[Shapes] | None:
 def make_ready(name: str, path: Path) -> None:
     """Write the model of this name once more, with plans."""
     graph = convert(path)
-    # The re-ranker's last layers learn: these are to be read as they are.
-    weights = "float32" if name == "reranker" else "smallest"
-    save(graph, path, weights=weights, shapes=shapes_of(name, graph))
+    save(graph, path, weights="smallest", shapes=shapes_of(name, graph))
 
 
 def entered(index: str, name: str, content: bytes) -> str:
