@@ -33,6 +33,7 @@ TREES = {
     "verbose": -1,
 }
 ROUNDS, PATIENCE = 800, 60
+ROUNDS_UNSTOPPED = 300
 
 
 def rules(layout: Layout) -> dict[str, Callable[[Example], _Scores]]:
@@ -65,7 +66,7 @@ class Trees:
     """LightGBM's LambdaMART on the same features; codes as its categories."""
 
     def __init__(self, lists: Lists, train: _Rows, held_out: _Rows, seed: int) -> None:
-        """Train with early stopping on the held-out pages.
+        """Train with early stopping on the held-out pages; without any, 300 rounds.
 
         Pages are shuffled first: trees that cannot tell items apart must not gain by their order.
         Raises UnsupportedError if lightgbm is missing (extra `rerank`).
@@ -79,14 +80,16 @@ class Trees:
         width = lists[0].inputs.items.shape[1]
         self._codes = list(range(width, width + codes))
         learned = self._dataset(lightgbm, lists, train, random, None)
-        stopping = self._dataset(lightgbm, lists, held_out, random, learned)
-        self._booster: Any = lightgbm.train(
-            {**TREES, "seed": seed},
-            learned,
-            ROUNDS,
-            [stopping],
-            callbacks=[lightgbm.early_stopping(PATIENCE, verbose=False)],
-        )
+        options: dict[str, Any] = {"num_boost_round": ROUNDS_UNSTOPPED}
+        if len(held_out):
+            stopping = self._dataset(lightgbm, lists, held_out, random, learned)
+            callback = lightgbm.early_stopping(PATIENCE, verbose=False)
+            options = {
+                "num_boost_round": ROUNDS,
+                "valid_sets": [stopping],
+                "callbacks": [callback],
+            }
+        self._booster: Any = lightgbm.train({**TREES, "seed": seed}, learned, **options)
 
     def _dataset(
         self, lightgbm: Any, lists: Lists, rows: _Rows, random: np.random.Generator, reference: Any

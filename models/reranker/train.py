@@ -99,7 +99,7 @@ def train(
     recipe: Recipe,
     report: Callable[[int, int], None] = lambda step, steps: None,
 ) -> Trained:
-    """Train until the held-out pages get no better.
+    """Train until the held-out pages get no better; without any, all epochs.
 
     words: codes in the vocabulary. report: is told of each step.
     """
@@ -148,6 +148,9 @@ def train(
             losses.append(float(loss.detach()))
             report(step, steps)
         progress.losses.append(float(np.mean(losses)))
+        if not labels:
+            best = averaged
+            continue
         found = measure(score(averaged, lists, parts.held_out, scaling), labels)
         if not progress.held_out or found["mrr"] > max(x["mrr"] for x in progress.held_out):
             best = copy.deepcopy(averaged)

@@ -3,7 +3,9 @@
 `python -m palmkit.models.reranker.trivago_table SESSIONS.csv.gz OUT.json` trains both for each
 seed, with and without the position feature, on two splits: the file's own (dev: the last 15 % of
 its sessions) and the last 30 % by beginning. Measuring only: no weights are written. Each part may
-run alone: --split, --seeds, --position, --only; results are added to OUT.json.
+run alone: --split, --seeds, --position, --only; results are added to OUT.json. With --whole both
+learn from all training sessions, for as many rounds and epochs as cross-validation in them chose,
+and nothing stops them earlier.
 """
 
 from __future__ import annotations
@@ -32,8 +34,11 @@ SPLITS = ("dev", "last 30 %")
 RECIPE = Recipe(epochs=6, patience=6, learning_rate=1.5e-3, members=1)
 
 
-def divide(lists: Lists, named: list[str], which: str) -> Parts:
-    """Rows to learn from, the last tenth of them to stop by, and to test on; by beginning."""
+def divide(lists: Lists, named: list[str], which: str, whole: bool = False) -> Parts:
+    """Rows to learn from, the last tenth of them to stop by, and to test on; by beginning.
+
+    whole: none to stop by.
+    """
     order = np.argsort(lists.starts, kind="stable")
     if which == "dev":
         is_test = np.array([each == "dev" for each in named])[order]
@@ -42,7 +47,7 @@ def divide(lists: Lists, named: list[str], which: str) -> Parts:
         # Sessions that began together stay together.
         first = np.quantile(np.unique(lists.starts), 0.7)
         known, test = order[lists.starts[order] < first], order[lists.starts[order] >= first]
-    stop = int(0.9 * len(known))
+    stop = len(known) if whole else int(0.9 * len(known))
     return Parts(known[:stop], known[stop:], test)
 
 
@@ -55,7 +60,12 @@ def layout_of(with_position: bool) -> Layout:
 
 
 def measure_split(
-    raw: list[Row], which: str, with_position: bool, seeds: Iterable[int], only: str | None
+    raw: list[Row],
+    which: str,
+    with_position: bool,
+    seeds: Iterable[int],
+    only: str | None,
+    whole: bool = False,
 ) -> dict[str, list[dict[str, float]]]:
     """Of each method its measures, one a seed; rules have one."""
     layout = layout_of(with_position)
@@ -69,7 +79,7 @@ def measure_split(
     found: dict[str, list[dict[str, float]]] = {}
     with tempfile.TemporaryDirectory() as folder:
         lists = write_lists(Path(folder), raw, layout, vocabulary)
-        parts = divide(lists, named, which)
+        parts = divide(lists, named, which, whole)
         labels = [lists[int(row)].labels for row in parts.test]
         if only is None:
             for name, rule in rules(layout).items():
@@ -115,6 +125,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--seeds", type=int, nargs="*", default=[0, 1, 2, 3, 4])
     parser.add_argument("--position", choices=("with", "without"), action="append")
     parser.add_argument("--only", choices=("network", "trees"))
+    parser.add_argument("--whole", action="store_true", help="learn from all, stop by nothing")
     options = parser.parse_args(None if arguments is None else list(arguments))
     import torch
 
@@ -123,8 +134,11 @@ def main(arguments: Iterable[str] | None = None) -> None:
     found: dict[str, Any] = json.loads(options.out.read_text()) if options.out.exists() else {}
     for which in options.split or SPLITS:
         for position in options.position or ("with", "without"):
-            here = found.setdefault(f"{which}, {position} position", {})
-            each = measure_split(raw, which, position == "with", options.seeds, options.only)
+            named = f"{which}, {position} position" + (", whole" if options.whole else "")
+            here = found.setdefault(named, {})
+            each = measure_split(
+                raw, which, position == "with", options.seeds, options.only, options.whole
+            )
             for name, runs in each.items():
                 here[name] = runs if len(runs) < 2 and name not in (NETWORK, TREES) else [
                     *here.get(name, []), *runs

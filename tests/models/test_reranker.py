@@ -282,6 +282,27 @@ def test_trees_learn_what_the_rules_know(tmp_path: Path) -> None:
         assert found["mrr"] > measures.measure([rule(each) for each in lists], labels)["mrr"]
 
 
+def test_without_pages_to_stop_by_all_rounds_and_epochs_count(tmp_path: Path) -> None:
+    pytest.importorskip("torch", reason="torch is in the extra train only")
+    pytest.importorskip("lightgbm", reason="lightgbm is in the extra rerank")
+    from palmkit.models.reranker.baselines import Trees
+    from palmkit.models.reranker.train import Parts, Recipe, score, train
+
+    lists = dataset.write_lists(tmp_path, log(30), Layout(simulator.SCHEMA, "any"), [{}] * 3)
+    rows = np.arange(len(lists))
+    parts = Parts(rows[:-20], rows[:0], rows[-20:])
+    labels = [lists[int(row)].labels for row in parts.test]
+    chance = measures.measure([np.zeros(len(each)) for each in labels], labels)["mrr"]
+    trees = Trees(lists, *parts[:2], 0)
+    assert measures.measure(trees.score(lists, parts.test), labels)["mrr"] > chance
+    made = train(lists, parts, 0, Recipe(epochs=2, width=16, members=1))
+    assert len(made.progress.losses) == 2 and not made.progress.held_out
+    assert made.progress.losses[1] < made.progress.losses[0]
+    scores = score(made.network, lists, parts.test, made.scaling)
+    # The last layer starts near zero: what was averaged is what was learned.
+    assert max(float(np.ptp(each)) for each in scores) > 0.1
+
+
 def test_the_card_says_what_was_measured() -> None:
     said = json.loads((MODELS / "reranker/metrics.json").read_text())
     card = (MODELS / "reranker/card.md").read_text()
