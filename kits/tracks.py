@@ -6,7 +6,8 @@ Times are in seconds and strictly increasing; Clock makes them so from any times
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from collections import deque
+from dataclasses import dataclass, field
 from typing import TypeAlias
 
 import numpy as np
@@ -18,6 +19,11 @@ Values: TypeAlias = NDArray[np.float64]
 
 FRAME_S = 1 / 30
 SPEED_CUTOFF_HZ = 3.0
+# A box that has shrunk so much, beside what it was this long to this long before it was last seen,
+# is of the visible part of something hidden: where that goes is told from then.
+SHRUNK = 0.93
+MEMORY_S, MISLEADING_S = 1.0, 0.2
+MIN_PLACES, MAX_PLACES = 3, 128
 
 
 class Clock:
@@ -102,12 +108,32 @@ class _Track:
     seen_s: float
     speed: Values
     smoothing: OneEuroFilter
+    places: deque[tuple[float, Values]] = field(default_factory=lambda: deque(maxlen=MAX_PLACES))
 
     def predicted(self, time_s: float) -> Values:
         """The box at `time_s`, moved on at its last speed, ever less so after half a second."""
         unseen_s = time_s - self.seen_s
-        move = self.speed * 0.5 * (1 - math.exp(-unseen_s / 0.5))
-        return self.box + np.tile(move, 2)
+        box, speed = self._whole()
+        move = speed * 0.5 * (1 - math.exp(-unseen_s / 0.5))
+        return box + np.tile(move, 2)
+
+    def _whole(self) -> tuple[Values, Values]:
+        """The box when last seen, and its speed; of what is partly hidden as it must have been."""
+        before = [each for each in self.places if each[0] <= self.seen_s - MISLEADING_S]
+        if len(before) < MIN_PLACES:
+            return self.box, self.speed
+        times = np.array([time_s for time_s, _ in before])
+        boxes = np.array([box for _, box in before])
+        areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+        shown = areas >= SHRUNK**2 * areas.max()
+        mean = boxes[shown].mean(axis=0)
+        area = float((self.box[2:] - self.box[:2]).prod())
+        if shown.sum() < MIN_PLACES or area > SHRUNK**2 * float((mean[2:] - mean[:2]).prod()):
+            return self.box, self.speed
+        times, boxes = times[shown], boxes[shown]
+        centres, off = (boxes[:, :2] + boxes[:, 2:]) / 2, times - times.mean()
+        speed = off @ centres / max(float(off @ off), 1e-9)
+        return mean + np.tile(speed * (self.seen_s - times.mean()), 2), speed
 
 
 class Tracker:
@@ -201,6 +227,9 @@ class Tracker:
         moved = (box[:2] + box[2:] - track.box[:2] - track.box[2:]) / 2
         track.speed += _weight(SPEED_CUTOFF_HZ, step_s) * (moved / step_s - track.speed)
         track.box, track.seen_s = box, time_s
+        track.places.append((time_s, box))
+        while track.places[0][0] < time_s - MEMORY_S:
+            track.places.popleft()
 
 
 def _sizes(boxes: Boxes) -> Values:

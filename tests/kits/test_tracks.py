@@ -21,6 +21,29 @@ def update(tracker: Tracker, found: Floats, time_s: float) -> list[int]:
     return ids
 
 
+@pytest.mark.parametrize("hidden_from", [-1, 1])
+def test_what_is_covered_bit_by_bit_is_expected_where_it_went(hidden_from: int) -> None:
+    """What covers it makes the visible part's middle go elsewhere than the thing."""
+    tracker = Tracker()
+    sure = np.ones(1, np.bool_)
+    for frame in range(40):
+        left, right = 300 - 3.0 * frame, 400 - 3.0 * frame
+        covered = max(8 * (frame - 30), 0)
+        if hidden_from < 0:
+            left += covered
+        else:
+            right -= covered
+        box = np.array([[left, 100, right, 220]], np.float32)
+        assert tracker.update(box, sure, frame / 30).tolist() == [0]
+    (expected,) = tracker.predict(41 / 30)
+    np.testing.assert_allclose(expected, [300 - 123, 100, 400 - 123, 220], atol=12)
+    # It comes back 13 frames later.
+    nothing = np.zeros((0, 4), np.float32)
+    tracker.update(nothing, np.zeros(0, np.bool_), 41 / 30)
+    box = np.array([[300 - 3 * 53, 100, 400 - 3 * 53, 220]], np.float32)
+    assert tracker.update(box, sure, 53 / 30).tolist() == [0]
+
+
 def test_ids_stay_while_two_cross() -> None:
     tracker = Tracker()
     for frame in range(60):
