@@ -77,8 +77,8 @@ def faces_that_cross(speed: int) -> Iterator[Image]:
 
     photo = Path(matplotlib.get_data_path()) / "sample_data" / "grace_hopper.jpg"
     behind = _cut_out(kits.read_image(photo), 160)
-    portrait: Image = skimage.data.astronaut()  # type: ignore[no-untyped-call]
-    in_front = _cut_out(kits.read_image(portrait), 180)
+    portrait = np.asarray(skimage.data.astronaut(), np.uint8)  # type: ignore[no-untyped-call]
+    in_front = _cut_out(portrait, 180)
     for index in range(440 // speed):
         frame = np.full((360, 640, 3), 90, np.uint8)
         for (image, mask), x in ((behind, 450 - speed * index), (in_front, 10 + speed * index)):
