@@ -10,7 +10,7 @@ from palmkit import engine
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import CpuProgram, narrow_dtype, plan
 from palmkit.engine.backends.options import Options
-from palmkit.engine.ir import Array, Graph, Node, Type
+from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.ops import Case, find, infer_types
 
 _native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
@@ -256,6 +256,49 @@ def test_what_is_moved_between_convolutions_is_narrow(name: str) -> None:
     # Where two of a window round to the same number, another place may be the first.
     assert np.quantile(off, 0.9 if name == "max_unpooling_2d" else 1) <= 0.02 * np.ptp(expected)
     np.testing.assert_array_equal(low(graph, 3).run(feed)["y"], got)
+
+
+def large_windows() -> tuple[Graph, dict[str, Array]]:
+    """A ResNet's head: Winograd's way is far cheaper, and is there for float32 alone."""
+    rng = np.random.default_rng(4)
+    pads: dict[str, Attr] = {"strides": (2, 2), "pads": (1, 1, 1, 1)}
+    nodes = (
+        Node("conv", ("x", "w"), ("a",), {"strides": (2, 2), "pads": (3, 3, 3, 3)}),
+        Node("max_pool", ("a",), ("b",), {"kernel_shape": (3, 3), **pads}),
+        Node("conv", ("b", "v"), ("y",), {"pads": (1, 1, 1, 1)}),
+    )
+    weights: dict[str, Array] = {
+        "w": (rng.normal(size=(64, 3, 7, 7)) / 12).astype(np.float32),
+        "v": (rng.normal(size=(64, 64, 3, 3)) / 24).astype(np.float32),
+    }
+    type = Type("float32", (1, 3, 224, 224))
+    graph = Graph({"x": type}, {"y": Type("float32", (1, 64, 56, 56))}, nodes, weights)
+    return graph, {"x": rng.normal(size=type.dims).astype(np.float32)}
+
+
+@pytest.mark.skipif(NARROW != "bfloat16", reason="prices are of bfloat16")
+def test_what_is_faster_in_float32_stays_so_and_is_cast_when_it_is_small() -> None:
+    graph, feed = large_windows()
+    program = low(graph)
+    steps = [step for step in program.plan.steps if step[0] in ("conv", "pool")]
+    assert [step[3].get("precision") for step in steps] == ["normal", None, "bfloat16"]
+    pooled = program.plan.tensors[steps[1][2][0]]
+    assert program.plan.tensors[steps[0][2][0]][2] == pooled[2] == "float32"
+    expected = BACKENDS["reference"].compile(graph).run(feed)["y"]
+    got = program.run(feed)["y"]
+    assert np.abs(got - expected).max() <= 0.02 * np.ptp(expected)
+
+
+@pytest.mark.skipif(NARROW != "bfloat16", reason="prices are of bfloat16")
+@pytest.mark.parametrize("zeros", [0.0, 0.97])
+def test_many_zeros_are_skipped_rather_than_multiplied_in_bfloat16(zeros: float) -> None:
+    rng = np.random.default_rng(5)
+    w = rng.normal(size=(256, 256, 1, 1)).astype(np.float32)
+    w[rng.uniform(size=w.shape) < zeros] = 0
+    type = Type("float32", (1, 256, 28, 28))
+    graph = Graph({"x": type}, {"y": type}, (Node("conv", ("x", "w"), ("y",)),), {"w": w})
+    (step,) = (step for step in low(graph).plan.steps if step[0] == "conv")
+    assert step[3].get("precision") == ("normal" if zeros else "bfloat16")
 
 
 @needs_narrow

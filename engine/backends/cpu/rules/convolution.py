@@ -1,6 +1,6 @@
 """Convolutions and pooling: channels-last images, one kernel each."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 
 import numpy as np
@@ -19,6 +19,10 @@ from palmkit.engine.ops.conv_transpose import place
 from palmkit.engine.ops.windows import explicit_pads
 from palmkit.engine.plan import StepAttr, View
 
+# Narrow dtypes of which the cost model has prices.
+PRICED = ("bfloat16",)
+# Seconds to cast a number and to have it take twice the memory, on the cost model's machine.
+CAST_S = 1.5e-10
 TRANSPOSED_WINDOW = (
     "auto_pad",
     "dilations",
@@ -110,21 +114,24 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         "group": integer(node, "group", 1),
         **_activation(node),
     }
-    if lowering.narrow:
+    weights = weight_view(lowering, w, rank)
+    narrow = bool(lowering.narrow) and _gains_by_narrow(lowering, node, weights, attrs)
+    if narrow:
         attrs["precision"] = lowering.narrow
     elif not lowering.exact:
         attrs["precision"] = "normal"
-    image = image_view(lowering.get(x, order, stored=True), rank)
-    residual = image_view(lowering.get(z, order, stored=True), rank) if z else None
-    y = image_view(lowering.put(node.outputs[0], order, lowering.kept_dtype(node.outputs[0])), rank)
+    image = image_view(lowering.get(x, order, stored=narrow), rank)
+    residual = image_view(lowering.get(z, order, stored=narrow), rank) if z else None
+    dtype = lowering.kept_dtype(node.outputs[0]) if narrow else ""
+    y = image_view(lowering.put(node.outputs[0], order, dtype), rank)
     # The float32 kernels of one group read a residual where they are about to write.
-    plain = not lowering.narrow and attrs["group"] == 1
+    plain = not narrow and attrs["group"] == 1
     over = residual and plain and residual.buffer is not image.buffer and residual.dims == y.dims
     lowering.step(
         "conv",
         [
             image,
-            weight_view(lowering, w, rank),
+            weights,
             lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
             _per_channel(lowering, slope, lowering.dims(w)[0]) if slope else None,
             residual,
@@ -133,6 +140,41 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         attrs,
         in_place=4 if over else None,
     )
+
+
+def _gains_by_narrow(
+    lowering: Lowering, node: Node, weights: View, attrs: Mapping[str, StepAttr]
+) -> bool:
+    """Whether products of narrow numbers are faster than float32 with the casts that it needs.
+
+    Mostly they are. For some large windows Winograd's way is there for float32 alone, and zeros are
+    skipped in float32 alone.
+    """
+    if lowering.narrow not in PRICED:
+        return True
+    from palmkit.engine import _native
+
+    x, y = node.inputs[0], node.outputs[0]
+    rank = len(lowering.dims(x))
+    in_dims, out_dims = ([lowering.dims(n)[axis] for axis in channels_last(rank)] for n in (x, y))
+    if rank == 3:
+        in_dims, out_dims = ([n, 1, *rest] for n, *rest in (in_dims, out_dims))
+    tensors = [
+        ("input", 0, "float32", in_dims),
+        ("constant", 0, "float32", weights.dims),
+        ("output", 0, "float32", out_dims),
+    ]
+    steps = [
+        ("conv", [0, 1], [2], {**attrs, "precision": precision})
+        for precision in (lowering.narrow, "normal")
+    ]
+    value = lowering.constants[weights.buffer.index]
+    ranked = _native.conv_algorithms(tensors, steps, constants=[value])
+    narrow, wide = (candidates[0][1] for candidates in ranked)
+    cast = prod(out_dims)
+    if lowering.located(x).view.dtype == lowering.narrow:
+        cast += prod(in_dims)
+    return narrow <= wide + CAST_S * cast
 
 
 def _lower_volume(lowering: Lowering, node: Node) -> None:
@@ -231,6 +273,8 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
     }
     single = bool(node.outputs[0]) and len([name for name in node.outputs if name]) == 1
     dtype = lowering.kept_dtype(node.outputs[0]) if single else ""
+    if lowering.located(x).view.dtype == "float32" and _shrinks(lowering, node):
+        dtype = ""
     image = image_view(lowering.get(x, order, dtype=dtype), rank)
     outputs = [image_view(lowering.put(name, order, dtype), rank) for name in node.outputs if name]
     if image.dtype not in ("float32", lowering.narrow):
@@ -251,6 +295,11 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
         raise UnsupportedError("indices alone")
     else:
         lowering.step("pool", [image], outputs, {**_pooling(node), **window})
+
+
+def _shrinks(lowering: Lowering, node: Node) -> bool:
+    """What it leaves is less, so that a cast behind it is cheaper than one before it."""
+    return lowering.type(node.outputs[0]).elements < lowering.type(node.inputs[0]).elements
 
 
 def _pooling(node: Node) -> dict[str, StepAttr]:

@@ -1,7 +1,7 @@
 """Prices for the cost model: time every way of convolving on this machine, then fit.
 
-python calibrate.py time OUT.json [--isa avx2]   times some 300 shapes, alone on the machine
-python calibrate.py fit OUT.json                 prints the prices for cost.cc and their errors
+python calibrate.py time OUT.json [--isa avx2] [--bf16]  times some 300 shapes, alone on the machine
+python calibrate.py fit OUT.json                         prints prices for cost.cc and their errors
 
 Shapes are drawn as vision networks have them, with the same seed every time. The file of the
 machine in cost.cc is kept in tests/engine/backends, where a test ranks by it.
@@ -68,26 +68,32 @@ def shapes(count: int) -> list[dict[str, Any]]:
 
 
 def plan_of(shape: dict[str, Any]) -> Plan:
-    """One step: a convolution with bias and ReLU."""
+    """One step: a convolution with bias and ReLU.
+
+    In bfloat16 all but pictures lie so.
+    """
+    # All tiles of Winograd's are candidates then.
+    attrs = {"precision": "normal", **shape["attrs"]}
+    stored = "bfloat16" if attrs["precision"] == "bfloat16" else "float32"
     weights = np.full(shape["w"], 0.01, np.float32)
     bias = np.zeros(shape["w"][0], np.float32)
     tensors = [
-        ("input", 0, "float32", shape["x"]),
+        ("input", 0, stored if shape["x"][-1] > 4 else "float32", shape["x"]),
         ("constant", 0, "float32", shape["w"]),
         ("constant", 1, "float32", list(bias.shape)),
-        ("output", 0, "float32", shape["y"]),
+        ("output", 0, stored, shape["y"]),
     ]
-    # All tiles of Winograd's are candidates then.
-    attrs = {**shape["attrs"], "precision": "normal"}
     attrs |= {"activation": "clip", "activation_params": [0.0, 6.0]}
     steps: Any = [("conv", [0, 1, 2], [3], attrs)]
     return Plan(tensors, steps, [weights, bias], 0, 0, ["conv"])
 
 
-def measure(isa: str, count: int) -> dict[str, Any]:
+def measure(isa: str, count: int, bf16: bool) -> dict[str, Any]:
     """The shapes and their times."""
     measured: list[dict[str, Any]] = []
     for shape in shapes(count):
+        if bf16:
+            shape["attrs"]["precision"] = "bfloat16"
         plan = plan_of(shape)
         candidates = _native.conv_algorithms(plan.tensors, plan.steps, isa)[0]
         seconds = time_step(plan, 0, [name for name, *_ in candidates], 1, isa)
@@ -124,11 +130,12 @@ def main() -> None:
     parser.add_argument("file", type=Path)
     parser.add_argument("--isa", default=_native.isas()[0])
     parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--bf16", action="store_true")
     options = parser.parse_args()
     if options.what == "fit":
         fit(json.loads(options.file.read_text()))
         return
-    measured = measure(options.isa, options.count)
+    measured = measure(options.isa, options.count, options.bf16)
     lines = ",\n".join(json.dumps(each) for each in measured.pop("shapes"))
     options.file.write_text(f'{json.dumps(measured)[:-1]}, "shapes": [\n{lines}\n]}}\n')
 

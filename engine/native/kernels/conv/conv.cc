@@ -162,7 +162,7 @@ struct Ranked {
 // Those that suit the shape, the best first.
 struct Ranking {
   Ranking(const ConvShape& shape, uint32_t isa, bool bf16) {
-    const ConvCosts costs(isa);
+    const ConvCosts costs(isa, bf16);
     for (const Algorithm& each : kAlgorithms) {
       const bool is_gemm = each.make == make_gemm_conv || each.make == make_row_conv;
       if (!each.suits(shape) || (bf16 && !suits_bf16(each, shape))) continue;

@@ -29,6 +29,23 @@ constexpr ConvPrices kPricesAvx2 = {
     {0.0248, 0.118, 0.195, 1.5},                      // sparse
 };
 
+// With products of bfloat16.
+constexpr ConvPrices kPricesBf16 = {
+    {0.0108, 2.49, 0.11, 0.0683},                    // depthwise
+    {},                                              // winograd_2
+    {0.00722, 0.274, 0.298, 0.0235, 0.377},          // winograd_4
+    {},                                              // winograd_6
+    {0.00959, 0.056, 0.0659, 0.00856, 0.0249, 530},  // rows
+    {0.00875, 0.125, 3.66, 0.0432, 0, 0.0163},       // gemm
+    {},                                              // sparse
+};
+
+const ConvPrices& prices_of(uint32_t isa, bool bf16) {
+  // Those of float16 were not measured.
+  if (bf16 && (isa & kAvx512Bf16) == kAvx512Bf16) return kPricesBf16;
+  return isa & kAvx512 ? kPricesAvx512 : kPricesAvx2;
+}
+
 double ceil_to(size_t value, size_t unit) {
   return static_cast<double>((value + unit - 1) / unit * unit);
 }
@@ -36,37 +53,38 @@ double ceil_to(size_t value, size_t unit) {
 // Rows that begin whole pages apart share a few sets of the L1 cache.
 bool is_aliased(size_t floats) { return floats % 1024 == 0; }
 
-// Floats of x and y that an L2 cache of 1 MB does not hold.
-double far_floats(const ConvShape& s) {
-  constexpr double kNear = 256 << 10;
+// Numbers of x and y that an L2 cache of 1 MB does not hold.
+double far_numbers(const ConvShape& s, const ConvCosts& costs) {
+  const double near = static_cast<double>((256 << 10) * costs.together);
   const double all =
       static_cast<double>(s.images * s.height * s.width * s.channels + s.pixels * s.out_channels);
-  return std::max(0.0, all - kNear);
+  return std::max(0.0, all - near);
 }
 
 }  // namespace
 
-ConvCosts::ConvCosts(uint32_t isa)
-    : prices(isa & kAvx512 ? kPricesAvx512 : kPricesAvx2),
+ConvCosts::ConvCosts(uint32_t isa, bool bf16)
+    : prices(prices_of(isa, bf16)),
       isa(isa),
       scale(isa & (kAvx512 | kAvx2) ? 1 : 2),
-      lanes(isa & (kAvx512 | kAvx2) ? 8 : 4) {}
+      lanes(isa & (kAvx512 | kAvx2) ? 8 : 4),
+      together(bf16 ? 2 : 1) {}
 
-// Multiply-adds of whole vectors; channels repeated; inputs read; far floats; one call.
+// Multiply-adds of whole vectors; channels repeated; inputs read; far numbers; one call.
 CostTerms depthwise_terms(const ConvShape& s, const ConvCosts& costs) {
   const double pixels = static_cast<double>(s.pixels);
   const double inputs = static_cast<double>(s.images * s.height * s.width * s.channels);
   return {pixels * ceil_to(s.out_channels, costs.lanes) * static_cast<double>(s.taps()),
-          s.group_out > 1 ? inputs * static_cast<double>(s.group_out) : 0, inputs, far_floats(s),
-          1};
+          s.group_out > 1 ? inputs * static_cast<double>(s.group_out) : 0, inputs,
+          far_numbers(s, costs), 1};
 }
 
-// Multiply-adds of whole vectors; floats of the tiles gathered, and scattered; weights; far floats;
-// one call.
+// Multiply-adds of whole vectors; floats of the tiles gathered, and scattered; weights; far
+// numbers; one call.
 CostTerms winograd_terms(const ConvShape& s, const ConvCosts& costs, size_t tile) {
   const size_t patch = tile + (s.kernel_height + s.stride_x - 1) / s.stride_x - 1;
   const double products = static_cast<double>(patch * patch);
-  const bool keeps_taps = winograd_keeps_taps(s, tile, costs.isa);
+  const bool keeps_taps = costs.together == 1 && winograd_keeps_taps(s, tile, costs.isa);
   const size_t across = (s.out_width + tile - 1) / tile, down = (s.out_height + tile - 1) / tile;
   // Bringing kept taps into the other basis takes as long as two tiles by them.
   const double tiles = ceil_to(s.images * across * down, keeps_taps ? 2 : 1);
@@ -79,39 +97,40 @@ CostTerms winograd_terms(const ConvShape& s, const ConvCosts& costs, size_t tile
           tiles * products * in,
           tiles * products * out,
           weights + (kFar - 1) * std::max(0., weights - kKept),
-          far_floats(s),
+          far_numbers(s, costs),
           1};
 }
 
 // Multiply-adds of whole tiles; outputs; floats put into lines; floats read from pixels that share
-// cache sets; far floats; one call.
+// cache sets; far numbers; one call.
 CostTerms row_terms(const ConvShape& s, const ConvCosts& costs) {
   constexpr size_t kTileRows = 4;
   const double rows = static_cast<double>(s.images * s.out_height);
-  const double depth = static_cast<double>(s.taps() * s.channels);
+  const size_t channels = s.channels + s.kernel_width * s.channels % costs.together;
+  const double depth = static_cast<double>(s.taps() * channels);
   const double line =
-      static_cast<double>(((s.out_width - 1) * s.stride_x + s.kernel_width) * s.channels);
+      static_cast<double>(((s.out_width - 1) * s.stride_x + s.kernel_width) * channels);
   const double fresh = static_cast<double>(std::min(s.stride_y, s.kernel_height));
   return {rows * ceil_to(s.out_width, kTileRows) * ceil_to(s.out_channels, costs.lanes) * depth,
           static_cast<double>(s.pixels * s.out_channels),
           rows * line * fresh,
           is_aliased(s.stride_x * s.channels) ? static_cast<double>(s.pixels) * depth : 0,
-          far_floats(s),
+          far_numbers(s, costs),
           1};
 }
 
 // Multiply-adds of whole vectors; outputs; patches' pieces, and their floats; floats read from
-// pixels that share cache sets; far floats.
+// pixels that share cache sets; far numbers.
 CostTerms gemm_terms(const ConvShape& s, const ConvCosts& costs) {
   const double pixels = static_cast<double>(s.pixels), groups = static_cast<double>(s.groups);
-  const double depth = static_cast<double>(s.taps() * s.group_channels);
+  const double depth = ceil_to(s.taps() * s.group_channels, costs.together);
   const bool moved = !s.is_matrix();
   return {pixels * groups * ceil_to(s.group_out, costs.lanes) * depth,
           pixels * static_cast<double>(s.out_channels),
           moved ? pixels * static_cast<double>(s.taps()) * groups : 0,
           moved ? pixels * depth * groups : 0,
           is_aliased(s.taps() * s.channels) ? pixels * depth * groups : 0,
-          far_floats(s)};
+          far_numbers(s, costs)};
 }
 
 // Multiply-adds of whole vectors; floats transposed into lines, and out of them; weights taken for

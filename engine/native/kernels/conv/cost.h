@@ -18,12 +18,13 @@ struct ConvPrices {
 // Of one core of the machine they were measured on. Elsewhere they say what is faster, not by how
 // much time.
 struct ConvCosts {
-  explicit ConvCosts(uint32_t isa);
+  ConvCosts(uint32_t isa, bool bf16);
 
   const ConvPrices& prices;
   uint32_t isa;
-  double scale;  // of a narrower instruction set that was not measured
-  size_t lanes;  // columns of a product are computed in so many
+  double scale;     // of a narrower instruction set that was not measured
+  size_t lanes;     // columns of a product are computed in so many
+  size_t together;  // sums are of a multiple of so many products
 };
 
 CostTerms depthwise_terms(const ConvShape& shape, const ConvCosts& costs);
