@@ -46,7 +46,7 @@ JUDGES = 2048
 
 def train_float(fitter: Fitter) -> SqueezeNet:
     """Two cycles of the rate, the second lower: what it still gains tells if it is at rest."""
-    network = SqueezeNet().to(fitter.device)
+    network: SqueezeNet = SqueezeNet().to(fitter.device)
     for parameter in network.parameters():
         if parameter.dim() == 4:
             parameter.data = parameter.data.contiguous(memory_format=torch.channels_last)
@@ -119,7 +119,8 @@ def ours(
 
     def bits() -> list[int]:
         images, _ = fitter.train_set.varied(JUDGES)
-        return choose_bits(folded(finished), images, most_bytes)
+        few: list[int] = choose_bits(folded(finished), images, most_bytes)
+        return few
 
     chosen = fitter.remembered(f"{name} bits", bits)
     small = shared(fitter, f"{name} values", shares[2], finished, chosen, fixed=False)
