@@ -293,7 +293,7 @@ def test_without_pages_to_stop_by_all_rounds_and_epochs_count(tmp_path: Path) ->
     parts = Parts(rows[:-20], rows[:0], rows[-20:])
     labels = [lists[int(row)].labels for row in parts.test]
     chance = measures.measure([np.zeros(len(each)) for each in labels], labels)["mrr"]
-    trees = Trees(lists, *parts[:2], 0)
+    trees = Trees(lists, parts.train, parts.held_out, 0)
     assert measures.measure(trees.score(lists, parts.test), labels)["mrr"] > chance
     made = train(lists, parts, 0, Recipe(epochs=2, width=16, members=1))
     assert len(made.progress.losses) == 2 and not made.progress.held_out
