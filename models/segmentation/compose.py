@@ -33,6 +33,9 @@ STRIPED = 0.3
 CLOSE, MARGIN = 0.3, (0.05, 0.35)
 # Share of the pictures in which a part of another one is put; that part's width and height.
 PATCHED, PATCH = 0.2, (0.3, 0.8)
+# Share of the pictures as they are, of hair, in which someone gets a hat on; of those hats, the
+# share with the look of other cloth.
+HATTED, CLOTHED = 0.3, 0.4
 
 
 class Batch(NamedTuple):
@@ -128,7 +131,11 @@ class Composer:
         pasted = torch.lerp(scene[:moved], self.recolour(front.image), front.alpha)
         # Away from the cut-out the scene is known to be empty.
         far = functional.max_pool2d(front.alpha, 9, 1, 4) < 0.05
-        plain = self.layer(rows, self.framed(rows, wide=False))
+        seen = self.framed(rows, wide=False)
+        turned = self.matrix(seen)
+        plain = self.layer(rows, seen, turned)
+        if bank.has_hats:
+            plain = self.hatted(plain, rows, seen, turned)
         order = torch.rand(moved + len(rows), device=device).argsort()
         image = torch.cat([pasted, plain.image])[order]
         target = torch.cat([front.target, plain.target])[order]
@@ -239,16 +246,63 @@ class Composer:
         # Turned in the picture's own proportions, then stretched to the square.
         return scale[:, :, None] * turn
 
-    def layer(self, rows: Tensor, frame: Frame) -> Layer:
-        """Draw pictures with their masks; outside of them black, or mirrored scenery."""
-        bank = self.bank
+    def layer(self, rows: Tensor, frame: Frame, matrix: Tensor | None = None) -> Layer:
+        """Draw pictures with their masks; outside of them black, or mirrored scenery.
+
+        matrix: of the frame, where it is known already.
+        """
         target = torch.full_like(frame.centre, self.size / 2)
-        source, _ = bank.pictures.source(rows, self.matrix(frame), frame.centre, target)
+        return self.placed(rows, self.matrix(frame) if matrix is None else matrix, frame, target)
+
+    def placed(self, rows: Tensor, matrix: Tensor, frame: Frame, target: Tensor) -> Layer:
+        """As `layer`; target: float32[n, 2], where in the square the frame's centre is."""
+        bank = self.bank
+        source, _ = bank.pictures.source(rows, matrix, frame.centre, target)
         image, masks, inside = draw(bank, source, self.size)
         trust = bank.trust[rows][:, None, None, None]
         # Black beside a picture is never a person; it counts little.
         weight = torch.where(inside[:, None], masks[:, 1:2] * trust, 0.3)
         return Layer(image, masks[:, :1], weight, masks[:, 2:])
+
+    def hatted(self, plain: Layer, rows: Tensor, frame: Frame, matrix: Tensor) -> Layer:
+        """The first of the pictures with hats of others on, in any colour.
+
+        rows, frame, matrix: as the pictures were drawn.
+        """
+        bank, device = self.bank, self.bank.device
+        count = round(HATTED * len(rows))
+        head, hats = bank.faces[rows[:count]], drawn_rows(bank.hat_weights, count)
+        worn = bank.faces[hats]
+        matrix = matrix[:count]
+        middle, other = (face[:, :2] + face[:, 2:] / 2 for face in (head, worn))
+        sizes = [face[:, 2:].amax(dim=1).clamp(min=1) for face in (head, worn)]
+        grow = sizes[0] / sizes[1] * (0.08 * torch.randn(count, device=device)).exp()
+        target = torch.einsum("nij,nj->ni", matrix, middle - frame.centre[:count]) + self.size / 2
+        target = target + 0.015 * self.size * torch.randn(count, 2, device=device)
+        hat = self.placed(hats, matrix * grow[:, None, None], Frame(other, other), target)
+        share = hat.alpha * (head[:, 2] > 0)[:, None, None, None]
+        image = torch.lerp(plain.image[:count], self.dyed(hat.image, hat.alpha), share)
+        rest = Layer(*(part[count:] for part in plain))
+        weight = torch.maximum(plain.weight[:count], share)
+        bare = plain.target[:count] * (1 - share)
+        mixed = (image, bare, weight, plain.alpha[:count])
+        return Layer(*(torch.cat(pair) for pair in zip(mixed, rest, strict=True)))
+
+    def dyed(self, image: Tensor, alpha: Tensor) -> Tensor:
+        """Hats in another colour, or of other cloth with the same folds."""
+        device, count = image.device, len(image)
+        grey = image.mean(dim=1, keepdim=True)
+        mean = (grey * alpha).sum(dim=(2, 3), keepdim=True) / alpha.sum(
+            dim=(2, 3), keepdim=True
+        ).clamp(min=1)
+        folds = (grey / mean.clamp(min=0.03)).clamp(0.2, 3)
+        cloth = self.scene(drawn_rows(self.bank.empty_weights, count)) * folds
+        is_cloth = torch.rand(count, 1, 1, 1, device=device) < CLOTHED
+        light = uniform(-1.0, 0.7, count, 1, 1, 1, device=device).exp()
+        tint = (0.3 * torch.randn(count, 3, 1, 1, device=device)).exp()
+        as_it_is = torch.rand(count, 1, 1, 1, device=device) < 0.25
+        coloured = torch.where(as_it_is, image, image * light * tint)
+        return torch.where(is_cloth, cloth, coloured).clamp(0, 1)
 
     def scene(self, rows: Tensor) -> Tensor:
         """Pictures without people at any scale, mirrored past their edges; some plain colours."""

@@ -18,6 +18,7 @@ import numpy as np
 import torch
 from PIL import Image
 
+from palmkit.models.segmentation.hats import hat_mask, hats
 from palmkit.models.training.pack import read_pack, write_pack
 from palmkit.models.training.pixels import Pixels, cumulative
 
@@ -70,6 +71,8 @@ TRUST = {
 }
 # Longest side in the pack, of pictures with a true mask and of others.
 LONG_SIDE, TRUE_LONG_SIDE = 256, 320
+# The set of hats alone, which are put on others.
+HATS = "hats"
 NO_BODY_SETS = frozenset({"backgrounds", "clothing", "grocery"})
 # People without any mask, for whom the guide alone speaks; share of the pictures.
 UNKNOWN_SHARES = {
@@ -98,6 +101,8 @@ CUT_WEIGHTS = {
     },
     "hair": {"ccp": 0.25, "hs290": 0.03, "cutouts": 0.04},
 }
+# How much more often than others of its set someone with a hat is drawn.
+HAT_WEIGHT = 4.0
 TAUGHT_CUT_SETS = {
     "portrait": frozenset({"ccp_unlabelled", "interfaces", "hagrid"}),
     "hair": frozenset[str](),
@@ -161,26 +166,40 @@ def pack(
         for entry in labelled + read_unknown(data, labels, task)
         if terms == "all" or TERMS[entry["set"]] == "open"
     ]
+    if kind == "hair":
+        entries = [entry for entry in entries if entry["file"] not in hats().mistaken]
+        for entry in entries:
+            entry["hat"] = entry["file"] in hats().worn | hats().uncut
+        worn = [entry for entry in entries if entry["file"] in hats().worn]
+        entries += [{**entry, "set": HATS} for entry in worn]
     out.mkdir(parents=True, exist_ok=True)
 
     def picture(entry: dict[str, Any]) -> Bytes:
         content = read_rgba(data, entry["file"])[0]
-        scale = (TRUE_LONG_SIDE if entry["set"] in truth else LONG_SIDE) / max(content.shape)
+        scale = (TRUE_LONG_SIDE if entry["set"] in {*truth, HATS} else LONG_SIDE) / max(
+            content.shape
+        )
         if scale >= 1:
             return content
         entry["faces"] = [[value * scale for value in face] for face in entry["faces"]]
         size = (round(content.shape[1] * scale), round(content.shape[0] * scale))
         return np.asarray(Image.fromarray(content).resize(size, Image.Resampling.BOX))
 
+    def mask_of(entry: dict[str, Any]) -> Image.Image:
+        with Image.open(labels / kind / name_of(entry["file"])) as image:
+            image.load()
+        if entry.get("hat"):
+            return Image.fromarray(with_hat(np.array(image), data, entry))
+        return image
+
     with (out / "masks.bin").open("wb") as masks:
         for entry in entries:
             if entry[kind] == "unknown" or entry["set"] in NO_BODY_SETS:
                 continue
             buffer = io.BytesIO()
-            with Image.open(labels / kind / name_of(entry["file"])) as image:
-                image.load()
-                # Edges that teachers draw are not trusted, so half the size holds all.
-                small = image if entry["set"] in truth else image.reduce(2)
+            image = mask_of(entry)
+            # Edges that teachers draw are not trusted, so half the size holds all.
+            small = image if entry["set"] in {*truth, HATS} else image.reduce(2)
             if small is not image:
                 small = Image.fromarray(np.uint8(np.round(np.asarray(small) / 51)) * 51)
             small.save(buffer, "WEBP", lossless=True, method=4, exact=True)
@@ -199,6 +218,21 @@ def box_of(mask: Bytes) -> tuple[int, int, int, int]:
     return left, top, int(columns[-1]) + 1 - left, int(rows[-1]) + 1 - top
 
 
+def with_hat(label: Bytes, data: Path, entry: dict[str, Any]) -> Bytes:
+    """The label of someone with a hat: believed; or of the hat alone, which may be cut out."""
+    from palmkit.kits import FaceDetector
+    from palmkit.models.segmentation.labels import read_rgba
+
+    label[..., 1] = 255
+    if entry["set"] == HATS:
+        picture = read_rgba(data, entry["file"])[0]
+        found = FaceDetector(max_faces=1).detect(picture)
+        person, hair = (label[..., axis] / np.float32(255) for axis in (2, 0))
+        hat = hat_mask(picture, person, hair, found.boxes[0], found.keypoints[0, :2])
+        label[..., 0], label[..., 2] = 0, 255 * hat
+    return label
+
+
 class Bank:
     """Pictures, masks and faces.
 
@@ -206,7 +240,8 @@ class Bank:
     faces: float32[n, 4], the largest face's box x, y, w, h; zero where there is none.
     boxes: float32[n, 4], the same of all that the mask holds.
     weights: for drawing pictures as they are; cut_weights: of those of which someone can be cut
-    out; empty_weights: of those without anybody.
+    out; empty_weights: of those without anybody; hat_weights: of hats, of which the mask says that
+    there is no hair, and the hat may be cut out.
     """
 
     def __init__(self, folder: Path, task: str, device: torch.device) -> None:
@@ -240,13 +275,16 @@ class Bank:
         boxes = np.asarray([box_of(mask[..., 0]) for mask in masks], np.float32)
         weights = np.zeros(count, np.float64)
         trust = np.ones(count, np.float32)
-        cut, empty = np.zeros(count), np.zeros(count)
+        cut, empty, hat = np.zeros(count), np.zeros(count), np.zeros(count)
         names = [entry["set"] for entry in entries]
         for row, entry in enumerate(entries):
             if entry["faces"]:
                 known: list[list[float]] = entry["faces"]
                 faces[row] = max(known, key=lambda face: face[2] * face[3])
             weights[row] = SET_WEIGHTS[task].get(entry["set"], 0) / names.count(entry["set"])
+            if entry.get("hat"):
+                weights[row] *= HAT_WEIGHT
+            hat[row] = entry["set"] == HATS
             trust[row] = TRUST[task].get(entry["set"], 1.0)
             cut[row] = CUT_WEIGHTS[task].get(entry["set"], 0.0) / names.count(entry["set"])
             empty[row] = (entry["set"] in NO_BODY_SETS) * (
@@ -259,6 +297,8 @@ class Bank:
         self.weights = cumulative(weights * ~is_cutout, device)
         self.cut_weights = cumulative(cut, device)
         self.empty_weights = cumulative(empty, device)
+        self.hat_weights = cumulative(hat, device)
+        self.has_hats = bool(hat.any())
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
