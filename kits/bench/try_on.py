@@ -3,7 +3,9 @@
     python -m palmkit.kits.bench.try_on PICTURE [--threads 1] [--frames 60]
 
 The picture is scaled to 1280x720 and becomes a clip: for the times it sways by some pixels; for
-the jitter it stands still and each frame has its own noise, as of a camera.
+the jitter it stands still and each frame has its own noise, as of a camera. Flicker is how far the
+mean colour of what is changed most moves about, in CIELAB; noise, how much more a pixel there
+varies than before.
 """
 
 from __future__ import annotations
@@ -12,13 +14,13 @@ import argparse
 import sys
 from collections.abc import Callable
 from time import perf_counter
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from palmkit.kits.face.mesh_kit import FaceMesh
 from palmkit.kits.image import Image, read_image, resize
-from palmkit.kits.tryon.colour import Floats
+from palmkit.kits.tryon.colour import Floats, to_lab
 from palmkit.kits.tryon.kit import TryOn
 from palmkit.kits.tryon.look import Look
 
@@ -51,9 +53,9 @@ def main(arguments: list[str] | None = None) -> int:
     clip = swaying(picture, options.frames)
     for name, median, least in times(clip, options.threads):
         print(f"  {name:18} {median:6.2f} {least:6.2f}")
-    print("jitter on a still face, pixels RMS")
-    for name, off in jitter(noisy(picture, options.frames)):
-        print(f"  {name:18} {off:6.3f}")
+    print("on a still face: jitter in pixels RMS, flicker, noise")
+    for name, found in unrest(noisy(picture, options.frames)):
+        print(f"  {name:18} {found.jitter:6.3f} {found.flicker:6.3f} {found.noise:6.2f}")
     return 0
 
 
@@ -103,21 +105,42 @@ def _each(clip: list[Image], look: Callable[[Image, float], object]) -> tuple[fl
     return float(np.median(settled)), float(settled.min())
 
 
-def jitter(clip: list[Image]) -> list[tuple[str, float]]:
-    """How far each effect's middle moves about, in pixels: the RMS of x and y together."""
-    found: list[tuple[str, float]] = []
-    for name, wanted in LOOKS.items():
-        with TryOn("video", look=Look.of(**wanted)) as kit:
-            middles = [_middle(kit, frame, row * 1e3 / 30) for row, frame in enumerate(clip)]
-        places = np.array(middles[5:], np.float64)
-        found.append((name, float(np.sqrt(np.var(places, axis=0).sum()))))
-    return found
+class Unrest(NamedTuple):
+    """How restless an effect is, as the module says."""
+
+    jitter: float
+    flicker: float
+    noise: float
 
 
-def _middle(kit: TryOn, frame: Image, timestamp_ms: float) -> Floats:
+def unrest(clip: list[Image]) -> list[tuple[str, Unrest]]:
+    """For each effect, and then the looks."""
+    looks = {name: Look.of(**wanted) for name, wanted in LOOKS.items()}
+    looks |= {name: Look.load(name) for name in ("evening", "party")}
+    return [(name, unrest_of(look, clip)) for name, look in looks.items()]
+
+
+def unrest_of(look: Look, clip: list[Image], settled: int = 5) -> Unrest:
+    """How restless a look is on a clip; the first frames do not count."""
+    with TryOn("video", look=look) as kit:
+        worn = [kit.wear(frame, row * 1e3 / 30).picture for row, frame in enumerate(clip)]
+    before, after = clip[settled:], worn[settled:]
+    middles = [_middle(old, new) for old, new in zip(before, after, strict=True)]
+    change = np.abs(after[0].astype(np.int16) - before[0]).max(axis=2)
+    where = change > change.max() / 2
+    old, new = (np.stack([frame[where] for frame in frames]) for frames in (before, after))
+    means = [to_lab(frame[None])[0].mean(axis=0) for frame in new]
+    spread = [float(np.std(values, axis=0).mean()) for values in (old, new)]
+    return Unrest(
+        float(np.sqrt(np.var(np.array(middles, np.float64), axis=0).sum())),
+        float(np.sqrt(np.var(np.array(means, np.float64), axis=0).sum())),
+        spread[1] / max(spread[0], 1e-6),
+    )
+
+
+def _middle(before: Image, after: Image) -> Floats:
     """The middle of what changed, weighted by how much."""
-    picture = kit.wear(frame, timestamp_ms).picture
-    change = np.abs(picture.astype(np.float32) - frame).sum(axis=2)
+    change = np.abs(after.astype(np.float32) - before).sum(axis=2)
     total = max(float(change.sum()), 1.0)
     rows, columns = (np.arange(side, dtype=np.float64) for side in change.shape)
     across = change.sum(axis=0, dtype=np.float64) @ columns / total

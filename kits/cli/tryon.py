@@ -71,6 +71,12 @@ def add(commands: Commands) -> None:
         action="store_false",
         help="do not look for hands in front of the face: quicker",
     )
+    faces.add_argument(
+        "--over-things",
+        dest="behind_things",
+        action="store_false",
+        help="do not look for cups, masks and other things in front of the face",
+    )
     faces.add_argument("--hair-model", metavar="FILE", help="another hair model")
     faces.add_argument("--face-model", metavar="FILE", help="another face detector")
     pictures.add_kit_arguments(parser)
@@ -111,6 +117,7 @@ def run(options: argparse.Namespace) -> int:
             smoothing=options.smoothing,
             behind_hair=options.behind_hair,
             behind_hands=options.behind_hands,
+            behind_things=options.behind_things,
             model=options.model,
             detector=options.face_model,
             hair_model=options.hair_model,

@@ -13,6 +13,7 @@ from palmkit.kits.face.pose import RIGID, fit_similarity
 from palmkit.kits.image import Image
 from palmkit.kits.tryon.colour import Floats, mean_of, to_lab, to_rgb
 from palmkit.kits.tryon.regions import fixed, soften
+from palmkit.kits.tryon.things import find_things
 
 # Round the mesh, in centimetres.
 MARGIN_CM = 2.0
@@ -69,12 +70,15 @@ class Canvas:
         memory: Memory,
         time_s: float | None,
         hands: Floats | None = None,
+        behind_things: bool = True,
     ) -> None:
         """Cut a face out.
 
         picture: uint8[h, w, 3]. mesh: float32[478, 3] in its pixels. hair, hands: float32[h, w],
-        0..1, which are in front of the face; None: nowhere.
+        0..1, which are in front of the face; None: nowhere. behind_things: so is what has another
+        colour than the skin.
         """
+        self._behind_things = behind_things
         rows = np.array(RIGID, np.intp)
         trust = np.maximum(visibility[rows].astype(np.float64), 1e-2)
         canonical = topology.canonical_face()[rows].astype(np.float64)
@@ -124,9 +128,24 @@ class Canvas:
         return seen if self._hands is None else seen * (1 - self._hands)
 
     @cached_property
+    def things(self) -> Floats | None:
+        """float32[h, w], 0..1: where something of another colour than skin is in front of it."""
+
+        def settle(skin: Floats) -> Floats:
+            return self.memory.settle("skin", skin, self.time_s)
+
+        if not self._behind_things:
+            return None
+        return find_things(self._before, self.points, self.visibility, self.per_cm, settle)
+
+    @cached_property
     def free(self) -> Floats:
-        """float32[h, w], 0..1: as `uncovered`, and where no hair is."""
-        return self.uncovered if self.hair is None else self.uncovered * (1 - self.hair)
+        """float32[h, w], 0..1: as `uncovered`, and where neither hair nor any other thing is."""
+        free = self.uncovered
+        for front in (self.hair, self.things):
+            if front is not None:
+                free = free * (1 - front)
+        return free
 
     def _cover(self, free: Floats, triangles: NDArray[np.intp], hidden: NDArray[np.bool_]) -> None:
         """What is hidden, and over it what is seen: the near half of a face in profile."""
@@ -153,7 +172,9 @@ class Canvas:
         return rows, slice(max(int(low[0]), 0), max(min(int(high[0]) + 1, width), 0))
 
     def base(self, name: str, lab: Floats, weight: Floats) -> Floats:
-        """The mean colour of a region, steady over time."""
+        """The mean colour of a region, steady over time; of one that is hidden, as it was."""
+        if weight.sum() < LEAST:
+            return self.memory.colours.get(name, np.zeros(3, np.float32))
         return self.memory.settle(name, mean_of(lab, weight), self.time_s)
 
     def mark(self, where: tuple[slice, slice], weight: Floats) -> None:

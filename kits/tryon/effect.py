@@ -66,6 +66,10 @@ class Effect:
         """float32[3]: the colour in CIELAB."""
         return lab_of(read_shade(self.name, self.colour))
 
+    def aim(self, base: Floats) -> Floats:
+        """float32[3] CIELAB: what a region of this mean colour has on the whole at full opacity."""
+        return self.lab
+
     @abstractmethod
     def lay(self, canvas: Canvas) -> None:
         """Change the canvas."""

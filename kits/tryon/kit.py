@@ -52,6 +52,7 @@ class TryOn(Kit[TriedOn]):
         smoothing: bool = True,
         behind_hair: bool = True,
         behind_hands: bool = True,
+        behind_things: bool = True,
         model: ModelSource | None = None,
         detector: ModelSource | None = None,
         hair_model: ModelSource | None = None,
@@ -68,7 +69,8 @@ class TryOn(Kit[TriedOn]):
         model.
         smoothing: video and stream: steady meshes and masks.
         behind_hair: strands in front of the face stay over the make-up; without, it is quicker.
-        behind_hands: so do hands, as far as their landmarks are found.
+        behind_hands: so do hands, as far as their landmarks are found. behind_things: so does what
+        has another colour than the face's skin, as cups, masks and sunglasses.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot,
         LookError or DeliveryError for a look, as Look.load.
         """
@@ -91,7 +93,7 @@ class TryOn(Kit[TriedOn]):
             model=hair_model,
             face_model=detector,
         )
-        self._behind_hair = behind_hair
+        self._behind_hair, self._behind_things = behind_hair, behind_things
         self._hands = HandsInFront(within, threads, precision, smoothing) if behind_hands else None
         self._worn: Look | None = None
         self._delivered: DeliveredLook | None = None
@@ -232,7 +234,9 @@ class TryOn(Kit[TriedOn]):
             key = None if faces.ids is None else int(faces.ids[row])
             memory = self._memory(key, time_s)
             mesh, visibility = faces.mesh[row], faces.visibility[row]
-            canvas = Canvas(picture, mesh, visibility, hair, memory, time_s, hands)
+            canvas = Canvas(
+                picture, mesh, visibility, hair, memory, time_s, hands, self._behind_things
+            )
             if not canvas.is_empty:
                 yield canvas
             memory.seen_s = time_s

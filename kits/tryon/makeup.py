@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, ClassVar, cast
 
 import numpy as np
@@ -14,15 +13,16 @@ from palmkit.kits.tryon import regions
 from palmkit.kits.tryon.canvas import Canvas
 from palmkit.kits.tryon.colour import Finish, Floats, dye, mean_of
 from palmkit.kits.tryon.effect import Effect
+from palmkit.kits.tryon.shimmer import sparkle
 
 # Lower lip: the middles of its outer and inner edge, from the right.
 _SHINE_OUTER, _SHINE_INNER = (181, 84, 17, 314, 405), (178, 87, 14, 317, 402)
 _SHINE = 26.0
-_SPARKLE = 34.0
-_GRAINS_PER_CM = 22
 _EYELID_REACH = 0.62
 # A face less than this much of its points seen has no region there.
 _LEAST_SEEN = 0.3
+# What is darker than this is as dark as this: nothing is compared with less.
+_BLACK = 1.0
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,8 @@ def _like_lips(canvas: Canvas, lab: Floats, mask: Floats) -> Floats:
     typical = max(float(np.hypot(base[1], base[2])), 6.0)
     tooth = regions.smoothstep(lab[..., 0], float(base[0]) + 9, float(base[0]) + 22)
     tooth *= regions.smoothstep(chroma, 0.85 * typical, 0.5 * typical)
-    dark = regions.smoothstep(lab[..., 0], 0.55 * float(base[0]), 0.3 * float(base[0]))
+    own = max(float(base[0]), _BLACK)
+    dark = regions.smoothstep(lab[..., 0], 0.55 * own, 0.3 * own)
     return np.asarray((1 - tooth) * (1 - dark), np.float32)
 
 
@@ -188,9 +189,8 @@ class Eyeliner(Effect):
             mask = regions.soften(mask, 0.015 * canvas.per_cm) * canvas.free[where]
             lab = canvas.lab(where)
             # A line is laid over what is there: lashes, lid and all.
-            weight = mask * np.float32(self.opacity)
-            lab += weight[..., None] * (self.lab - lab)
-            canvas.mark(where, weight)
+            lab += (mask * np.float32(self.opacity))[..., None] * (self.lab - lab)
+            canvas.mark(where, mask)
 
     def _line(self, canvas: Canvas, edge: Floats, shape: tuple[int, ...]) -> Floats:
         """Thin at the inner corner, thickest towards the outer one, then the wing."""
@@ -243,15 +243,19 @@ class Iris(Effect):
                 continue
             base = canvas.base(f"{self.name} {right}", lab, ring)
             light = lab[..., 0]
-            pupil = regions.smoothstep(light, 0.45 * float(base[0]), 0.8 * float(base[0]))
+            own = max(float(base[0]), _BLACK)
+            pupil = regions.smoothstep(light, 0.45 * own, 0.8 * own)
             pupil = np.maximum(pupil, regions.smoothstep(away, 0.35, 0.55))
             glint = regions.smoothstep(light, float(base[0]) + 22, float(base[0]) + 40)
-            weight = mask * pupil * (1 - glint) * np.float32(self.opacity)
-            # The dark edge of an iris and the upper lid's shadow come with the light that stays.
-            colour = self.lab.copy()
-            colour[0] = base[0] + 0.6 * (colour[0] - base[0])
-            dye(lab, weight, colour, base, self.finish)
+            weight = mask * pupil * (1 - glint)
+            dye(lab, weight * np.float32(self.opacity), self.aim(base), base, self.finish)
             canvas.mark(where, weight)
+
+    def aim(self, base: Floats) -> Floats:
+        """The dark edge of an iris and the upper lid's shadow come with the light that stays."""
+        colour = self.lab
+        colour[0] = base[0] + 0.6 * (colour[0] - base[0])
+        return colour
 
 
 @dataclass(frozen=True)
@@ -287,11 +291,13 @@ class Foundation(Effect):
         base = canvas.base(self.name, lab, mask)
         weight = mask * _like_skin(lab, mask)
         self._smooth(lab, weight, canvas.per_cm)
-        even = weight * np.float32(self.opacity)
-        towards = np.array([0.2, 1, 1], np.float32)
-        colour = np.asarray(base + (self.lab - base) * towards, np.float32)
-        dye(lab, even, colour, base, self.finish)
+        dye(lab, weight * np.float32(self.opacity), self.aim(base), base, self.finish)
         canvas.mark(where, weight)
+
+    def aim(self, base: Floats) -> Floats:
+        """The skin's own lightness, but for a fifth."""
+        towards = np.array([0.2, 1, 1], np.float32)
+        return np.asarray(base + (self.lab - base) * towards, np.float32)
 
     def _smooth(self, lab: Floats, weight: Floats, per_cm: float) -> None:
         """Takes out what is larger than pores and smaller than features, where it is faint.
@@ -366,29 +372,3 @@ def _colour(
         lab[..., 0] += grains * mask * np.float32(effect.opacity)
         np.clip(lab[..., 0], 0, 100, out=lab[..., 0])
     canvas.mark(where, mask)
-
-
-@lru_cache(maxsize=1)
-def _grains() -> Floats:
-    """Sparkles on the canonical face, 24 cm wide and high; the same in every frame."""
-    side = 24 * _GRAINS_PER_CM
-    noise = np.random.default_rng(7).standard_normal((side, side)).astype(np.float32)
-    grains = regions.soften(noise, 0.6)
-    grains /= grains.std()
-    return np.asarray(np.clip(grains - 1.2, 0, 2) * np.float32(_SPARKLE / 2), np.float32)
-
-
-def sparkle(
-    canvas: Canvas, points: tuple[int, ...], shape: tuple[int, ...], corner: Floats
-) -> Floats:
-    """Grains that lie still on the face: float32[h, w] of lightness, of a part at `corner`."""
-    import cv2
-
-    at = canvas.affine(points)
-    # From the texture's pixels to centimetres, y up, then to the part.
-    scale = 1 / _GRAINS_PER_CM
-    to_cm = np.array([[scale, 0, -12], [0, -scale, 12], [0, 0, 1]])
-    matrix = at @ to_cm
-    matrix[:, 2] -= corner
-    size = (shape[1], shape[0])
-    return cast(Floats, cv2.warpAffine(_grains(), matrix, size, flags=cv2.INTER_AREA))

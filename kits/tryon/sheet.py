@@ -2,10 +2,13 @@
 
     python -m palmkit.kits.tryon.sheet PICTURE-OR-FOLDER... -o sheet.jpg [--faces 8] [--side 240]
 
-One row a face: the face, then each effect of EFFECTS. The table says of each effect, over all
-faces: how far the region's mean colour is from the effect's (CIEDE2000 at full opacity), how the
-gradients of lightness agree inside the region (correlation), and how many pixels outside of the
-region changed. Inside is where the region's mask is at least .8 of its largest.
+One row a face: the face, then each effect of EFFECTS. The table says of each, over all faces: how
+far the mean colour of the region's middle is from what it should be (CIEDE2000), how the gradients
+of lightness agree there (correlation), and how many pixels outside of the region changed. One
+effect is at full opacity, so it should have the effect's colour (foundation and irises keep most
+of their lightness); of a whole look, each effect at its own opacity where no other lies over it.
+The middle is where the region's mask is at least .8 of its largest; of glasses the frame, and for
+the gradients what is seen through the lenses.
 """
 
 from __future__ import annotations
@@ -43,9 +46,13 @@ EFFECTS: dict[str, dict[str, Any]] = {
     "glasses": {"glasses": "tortoise_round"},
     "sunglasses": {"glasses": "gold_aviator"},
     "evening": {"look": "evening"},
+    "party": {"look": "party"},
+    "beach": {"look": "beach"},
 }
 # Of a change, in levels of 0..255, that an eye may see.
 SEEN = 2
+# Pixels of a region's middle, below which it says nothing.
+LEAST = 20
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -107,23 +114,42 @@ def _worn(kit: TryOn, face: Image) -> Iterator[tuple[str, Image, dict[str, float
 
 
 def measure(kit: TryOn, face: Image, look: Look) -> dict[str, float]:
-    """What one effect does to a face at full opacity, as the module says; empty if nothing."""
-    worn = list(look)
-    if len(worn) != 1 or worn[0].name in ("glasses", "foundation"):
-        return {}
-    effect = replace(worn[0], opacity=1.0)
-    weight = np.zeros(face.shape[:2], np.float32)
-    found = kit.dress(face, None, None, Look.of(**{effect.name: effect}), weight)
-    changed = np.abs(found.picture.astype(np.int16) - face).max(axis=2) > SEEN
+    """What a look does to a face, one effect at full opacity, as the module says.
+
+    Empty if nothing changed.
+    """
+    if len(worn := list(look)) == 1:
+        worn = [replace(worn[0], opacity=1.0)]
+        look = Look.of(**{worn[0].name: worn[0]})
+    whole = np.zeros(face.shape[:2], np.float32)
+    picture = kit.dress(face, None, None, look, whole).picture
+    changed = np.abs(picture.astype(np.int16) - face).max(axis=2) > SEEN
     if not changed.any():
         return {}
-    strong = (weight >= 0.8 * weight.max()).astype(np.float32)
-    before, after = to_lab(face), to_lab(found.picture)
-    return {
-        "delta_e": ciede2000(mean_of(after, strong), effect.lab),
-        "gradients": _agreement(before[..., 0], after[..., 0], strong > 0),
-        "outside": float((changed & (weight <= 0)).sum()),
-    }
+    before, after = to_lab(face), to_lab(picture)
+    weights = [np.zeros_like(whole) for _ in worn]
+    for effect, weight in zip(worn, weights, strict=True):
+        kit.dress(face, None, None, Look.of(**{effect.name: effect}), weight)
+    found: dict[str, float] = {"outside": float((changed & (whole <= 0)).sum())}
+    off: list[float] = []
+    kept = np.zeros(whole.shape, np.bool_)
+    for effect, weight in zip(worn, weights, strict=True):
+        strong = (weight >= 0.8 * weight.max()) & (weight > 0)
+        for other in weights:
+            strong &= (other is weight) | (other < 0.05)
+        if strong.sum() < LEAST:
+            continue
+        part = strong.astype(np.float32)
+        own = mean_of(before, part)
+        share = effect.opacity * float(weight[strong].mean())
+        off.append(ciede2000(mean_of(after, part), own + share * (effect.aim(own) - own)))
+        # Behind a lens everything is as it was; frames and lines cover.
+        is_seen = (weight > 0.02) & (weight < 0.5) if effect.name == "glasses" else strong
+        kept |= is_seen & (effect.name != "eyeliner" or len(worn) == 1)
+    if off:
+        found["delta_e"] = float(np.mean(off))
+        found["gradients"] = _agreement(before[..., 0], after[..., 0], kept)
+    return found
 
 
 def _agreement(before: Floats, after: Floats, where: NDArray[np.bool_]) -> float:
