@@ -15,7 +15,7 @@ from palmkit.kits.tryon.colour import Floats, to_lab
 from palmkit.kits.tryon.regions import curve, fill, smoothstep, soften
 
 # Skin is looked at in so many pixels a centimetre.
-FINE = 8
+FINE = 5
 # Of lightness and of the other two: how near a colour is to the skin's that counts for its mean.
 _NEAR = (22.0, 10.0)
 # The least spread of a skin's hue, and from how many spreads on a colour is another thing's.
@@ -131,7 +131,7 @@ def find_things(
     import cv2
 
     height, width = picture.shape[:2]
-    step = max(int(per_cm / FINE), 1)
+    step = max(round(per_cm / FINE), 1)
     size = (max(width // step, 1), max(height // step, 1))
     small = cast(Image, cv2.resize(picture, size, interpolation=cv2.INTER_AREA))
     scale = np.array([size[0] / width, size[1] / height], np.float32)
@@ -151,13 +151,13 @@ def find_things(
     at_eyes = smoothstep(eyes, 0.02, 0.1)
     covered = np.zeros(shape, np.float32)
     side = 2 * round(_GROWTH * fine) + 1
-    round_it = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (side, side))
+    near = np.ones((side, side), np.uint8)
     for other, reach, least in ((coloured, _REACH, _SHARE), (all_of_it, _PALE_REACH, _PALE_SHARE)):
         asked = soften(plain, reach * fine)
         share = soften(other * plain, reach * fine) / np.maximum(asked, 1e-3)
         most = smoothstep(share, *least) * (1 - at_eyes)
         np.maximum(most, smoothstep(share, *_SHARE_EYES), out=most)
         # Up to the thing's edges, where half of what is round is the face.
-        grown = cast(Floats, cv2.dilate(other * most, round_it)) * (1 - at_eyes)
+        grown = cast(Floats, cv2.dilate(other * most, near)) * (1 - at_eyes)
         np.maximum(covered, other * np.maximum(most, grown), out=covered)
     return cast(Floats, cv2.resize(soften(covered, 0.05 * fine), (width, height)))
