@@ -146,7 +146,8 @@ def find_things(
     eyes = soften(fill(shape, *(curve(loop, True) for loop in loops)), 0.35 * fine)
     brows = [at[list(loop)] for loop in (topology.RIGHT_BROW, topology.LEFT_BROW)]
     oval = fill(shape, curve(at[list(topology.FACE_OVAL)], True))
-    plain = oval * (lips < 0.1) * (eyes < 0.06) * (soften(fill(shape, *brows), 0.15 * fine) < 0.1)
+    bare = (lips < 0.1) & (eyes < 0.06) & (soften(fill(shape, *brows), 0.15 * fine) < 0.1)
+    plain = np.asarray(oval * bare, np.float32)
     coloured, all_of_it = unlike(lab, skin, lips)
     at_eyes = smoothstep(eyes, 0.02, 0.1)
     covered = np.zeros(shape, np.float32)
@@ -154,7 +155,9 @@ def find_things(
     near = np.ones((side, side), np.uint8)
     for other, reach, least in ((coloured, _REACH, _SHARE), (all_of_it, _PALE_REACH, _PALE_SHARE)):
         asked = soften(plain, reach * fine)
-        share = soften(other * plain, reach * fine) / np.maximum(asked, 1e-3)
+        share = np.asarray(
+            soften(other * plain, reach * fine) / np.maximum(asked, 1e-3), np.float32
+        )
         most = smoothstep(share, *least) * (1 - at_eyes)
         np.maximum(most, smoothstep(share, *_SHARE_EYES), out=most)
         # Up to the thing's edges, where half of what is round is the face.

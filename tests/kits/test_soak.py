@@ -27,6 +27,9 @@ WARM_UP, WARM_UP_OF = 60, {"try_on": 252}
 # What the allocator may keep at hand; a leak of one frame in a hundred would be 10 MB in 1000.
 MOST_GROWTH_BYTES = 3_000_000
 
+# Every effect at once.
+LOOK = kits.Look.load("evening").adding(iris="green", hair="violet", glasses="gold_aviator")
+
 # By the name of the kit's model, or of the kit: the kit, its method, and whether a result holds
 # anything.
 KITS: dict[str, tuple[Callable[[], Any], str, Callable[[Any], bool]]] = {
@@ -46,8 +49,6 @@ KITS: dict[str, tuple[Callable[[], Any], str, Callable[[Any], bool]]] = {
     ),
 }
 MODELS = {"try_on": ("face_mesh", "hair", "hand_landmarks")}
-# Every effect at once.
-LOOK = kits.Look.load("evening").adding(iris="green", hair="violet", glasses="gold_aviator")
 
 
 def clip(frames: int) -> Iterator[Image]:

@@ -110,7 +110,7 @@ def test_skin_of_any_tone_in_shade_and_light_is_skin() -> None:
     for mean in ((75, 12, 18), (50, 16, 22), (28, 9, 13)):
         skin = Skin(
             np.array(mean, np.float32),
-            np.array(mean[1:], np.float32) / mean[0],
+            np.array([mean[1] / mean[0], mean[2] / mean[0]], np.float32),
             np.array([2, 2], np.float32),
         )
         own = np.array(mean, np.float32)
