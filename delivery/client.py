@@ -33,6 +33,7 @@ from palmkit.engine.errors import DeliveryError
 if TYPE_CHECKING:
     from palmkit.delivery.clock import Clock
     from palmkit.delivery.http import Http
+    from palmkit.delivery.manifest import Manifest
     from palmkit.delivery.trust import Remote
 
 Mode: TypeAlias = Literal["local", "local_update_in_background", "latest"]
@@ -179,6 +180,15 @@ class Client:
         """
         slots = self._slots() if name is None else [self._split(name)]
         self._updates.refresh(slots, WAIT_S, on_progress)
+
+    def offered(self, channel: str | None = None) -> dict[str, Manifest]:
+        """Ask what the repository offers now: by name the release that this device would take.
+
+        Models and data files, also such as nobody asked for here; `refresh` fetches one of them.
+        channel: None: the client's own.
+        Raises DeliveryError that says what went wrong.
+        """
+        return self._updates.offered(channel or self._channel, WAIT_S)
 
     def hint(self, number: int) -> None:
         """Something may be new: asks the server soon, in the background.

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import IO, NamedTuple, TypeVar
 
 from tuf.api import exceptions
-from tuf.api.metadata import TargetFile, Timestamp
+from tuf.api.metadata import TargetFile, Targets, Timestamp
 from tuf.ngclient.fetcher import FetcherInterface
 from tuf.ngclient.updater import Updater
 
@@ -105,6 +105,13 @@ class Remote:
         Raises DeliveryError as info does.
         """
         return self._ask(lambda updater: updater.keys_of(path))
+
+    def below(self, folder: str) -> list[str]:
+        """The targets in a folder that the role of the folder signs, in order.
+
+        Raises DeliveryError as refresh does.
+        """
+        return self._ask(lambda updater: updater.below(folder))
 
     def target(self, path: str) -> bytes:
         """The verified content of a small target, 1 MiB at most; kept for the next time.
@@ -202,6 +209,14 @@ class _Updater(Updater):
         if target is None:
             raise Missing("download_fail", f"{path}: expected a signed target, got none")
         return target
+
+    def below(self, folder: str) -> list[str]:
+        delegations = self._trusted_set.targets.delegations
+        start = f"{folder}/"
+        for role, _ in delegations.get_roles_for_target(f"{start}any.json") if delegations else ():
+            signed = self._load_targets(role, Targets.type).targets
+            return sorted(path for path in signed if path.startswith(start))
+        return []
 
     def keys_of(self, path: str) -> str:
         delegations = self._trusted_set.targets.delegations

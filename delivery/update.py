@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 FAILED, ASKED, STALE = "failed", "asked_not_before", "stale_since"
 CHECKED, LAST_ERROR = "checked", "last_error"
 ROLLOUT_KEYS = "rollout_keys"
+# Where the policies of models are in the repository.
+ROLLOUT = "rollout"
 Progress: TypeAlias = Callable[[str, int, int], None]
 Prove: TypeAlias = Callable[[golden.Question], golden.Answer]
 
@@ -103,6 +105,30 @@ class Updates:
         if errors:
             raise errors[0]
 
+    def offered(self, channel: str, wait_s: float) -> dict[str, Manifest]:
+        """By name the release of each model or data file that this device would take now.
+
+        Nothing is fetched but what says so. wait_s: as for refresh.
+        Raises DeliveryError if the repository cannot be asked.
+        """
+        found: dict[str, Manifest] = {}
+        with self._alone(wait_s):
+            self._remote.refresh()
+            for path in self._remote.below(ROLLOUT):
+                try:
+                    policy = parse_policy(self._remote.target(path))
+                    choice = self._chooser.choose(policy, channel)
+                except Refused:
+                    continue
+                except DeliveryError as error:
+                    if error.code != "policy_invalid":
+                        raise
+                    log.warning("%s", error)
+                    continue
+                if isinstance(choice, Choice) and path == f"{ROLLOUT}/{policy.model}.json":
+                    found[policy.model] = choice.manifest
+        return found
+
     @contextmanager
     def _alone(self, wait_s: float) -> Generator[None]:
         from filelock import FileLock, Timeout
@@ -151,7 +177,7 @@ class Updates:
 
     def _update(self, model: str, channel: str, on_progress: Progress | None) -> None:
         document = self._policy(model)
-        keys = self._remote.keys_of(f"rollout/{model}.json")
+        keys = self._remote.keys_of(f"{ROLLOUT}/{model}.json")
         if self._state.fact(ROLLOUT_KEYS) != keys:
             # A thief of the old key may have signed an epoch that nobody can come after.
             with self._state.transaction():
@@ -196,7 +222,7 @@ class Updates:
         from palmkit.delivery.trust import Missing
 
         try:
-            return self._remote.target(f"rollout/{model}.json")
+            return self._remote.target(f"{ROLLOUT}/{model}.json")
         except Missing:
             raise Absent(model) from None
 

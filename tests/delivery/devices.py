@@ -131,6 +131,9 @@ class Published:
             raise Missing("download_fail", f"{path}: nobody signs such a target")
         return self.targets[path]
 
+    def below(self, folder: str) -> list[str]:
+        return sorted(path for path in self.targets if path.startswith(f"{folder}/"))
+
     def keys_of(self, path: str) -> str:
         return self.keys
 

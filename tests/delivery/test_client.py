@@ -372,3 +372,27 @@ def test_what_fails_in_one_process_is_not_run_by_another(devices: Devices) -> No
     assert one.get(MODEL, "local").source == "embedded"
     one.mark_ok(MODEL)
     assert one.get(MODEL, "local").source == "embedded"
+
+
+def test_what_is_offered_is_known_without_fetching_it(devices: Devices) -> None:
+    published = devices.published
+    for name, releases in (("cat", ("1.0", "1.1")), ("dog", ("2.0",)), ("eel", ("1.0",))):
+        for release in releases:
+            published.publish(release, devices.content(2), name)
+        published.offer(Candidate(releases[-1], 100), model=name)
+    published.offer(Candidate("1.0", 0), model="eel")
+    # Of another model than it says, no policy at all, and one of a channel that is not followed.
+    published.targets["rollout/fox.json"] = published.targets["rollout/dog.json"]
+    published.targets["rollout/gnu.json"] = b"{}"
+    published.offer(model="hen", channels={"beta": (Candidate("2.0", 100),)})
+    client = devices.client()
+    offered = client.offered()
+    assert {name: each.release for name, each in offered.items()} == {"cat": "1.1", "dog": "2.0"}
+    assert offered["dog"].main == "dog-2.0.palm"
+    assert not published.fetched and not client.status()["models"]
+    client.refresh("dog")
+    assert client.get("dog").version == "2.0"
+    assert set(client.offered()) == {"cat", "dog"}
+    published.fault = DeliveryError("check_fail_dns", "no such host")
+    with pytest.raises(DeliveryError, match="no such host"):
+        client.offered()

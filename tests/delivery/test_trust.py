@@ -116,6 +116,9 @@ def test_a_role_may_only_sign_for_its_model(remote: Remote, repository: TufRepos
     assert remote.target("rollout/face.json") == b"policy"
     with pytest.raises(DeliveryError, match="signed target"):
         remote.target("models/face/evil.json")
+    assert remote.below("rollout") == ["rollout/face.json"]
+    assert remote.below("models/face") == [MANIFEST]
+    assert remote.below("models/other") == remote.below("") == []
 
 
 def test_a_target_that_is_not_what_was_signed(
