@@ -7,6 +7,8 @@ import os
 import sys
 from collections.abc import Sequence
 
+from palmkit.demos.app.screen import INSTALL, has_screen, problem
+
 PAGES = ("face", "portrait", "gesture", "try_on", "feed", "benchmark", "updates")
 NEEDED = 'palmkit-demo needs the extra [demos]: pip install "palmkit[demos]"'
 
@@ -43,14 +45,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if (error.name or "").partition(".")[0] not in ("PySide6", "shiboken6"):
             raise
         is_missing = isinstance(error, ModuleNotFoundError)
-        print(NEEDED if is_missing else f"Qt cannot be loaded: {error}", file=sys.stderr)
+        text = NEEDED if is_missing else f"Qt cannot be loaded: {error}; {INSTALL}"
+        print(text, file=sys.stderr)
+        return 1
+    if not options.headless and (why := problem()):
+        print(f"palmkit-demo cannot open a window: {why}", file=sys.stderr)
         return 1
     return run(options)
-
-
-def has_screen() -> bool:
-    """Whether a window can be opened; without one Qt would end the process."""
-    if not sys.platform.startswith("linux"):
-        return True
-    known = ("DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM")
-    return any(os.environ.get(name) for name in known)

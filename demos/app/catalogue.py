@@ -17,10 +17,12 @@ class Catalogue(QObject):
     """The models of the session: those shipped, until a repository is connected.
 
     changed: kits are to be made anew. generation: counts that. client: of the repository connected,
-    or None. url, channel: its address, and what of it is followed.
+    or None. url, channel: its address, and what of it is followed. looks: for try-on that were
+    delivered and are here, by name their versions; looks_changed: others than before.
     """
 
     changed = Signal()
+    looks_changed = Signal()
 
     def __init__(self) -> None:
         """Use what came with PalmKit."""
@@ -29,6 +31,7 @@ class Catalogue(QObject):
         self.client: Client | None = None
         self.url = ""
         self.channel = "stable"
+        self.looks: Mapping[str, str] = {}
 
     def connect_to(self, url: str, root: Path, channel: str) -> None:
         """Have kits follow a channel of a repository from now on; nothing is asked yet.
@@ -49,7 +52,14 @@ class Catalogue(QObject):
             self.client, self.url = None, ""
             self._change()
 
+    def show_looks(self, looks: Mapping[str, str]) -> None:
+        """These are here from now on."""
+        if looks != self.looks:
+            self.looks = dict(looks)
+            self.looks_changed.emit()
+
     def _change(self) -> None:
+        self.show_looks({})
         self.generation += 1
         self.changed.emit()
 

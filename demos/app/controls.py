@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 
 from PySide6.QtCore import QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPixmap
 from PySide6.QtWidgets import (
     QAbstractButton,
     QButtonGroup,
@@ -37,17 +37,43 @@ def label(text: str, role: str = "", wraps: bool = False) -> QLabel:
     return made
 
 
+def head(column: QVBoxLayout, title: str, hint: str) -> None:
+    """Put a title, and what it is for, at the end of a column."""
+    column.addWidget(label(title, "title"))
+    column.addWidget(label(hint, "hint", wraps=True))
+
+
+class Drawing(QLabel):
+    """What we draw ourselves: screen readers know it as a picture with a name."""
+
+    def __init__(self) -> None:
+        """Draw nothing yet."""
+        super().__init__()
+        nothing = QPixmap(1, 1)
+        nothing.fill(Qt.GlobalColor.transparent)
+        self.setPixmap(nothing)
+
+
 class Line(QLabel):
     """A text of one line, which ends in dots where there is no room for it."""
 
     def __init__(self, name: str, says: str = "", tip: str = "") -> None:
-        """name: of the object. says: what it is, for screen readers."""
+        """name: of the object. says: what it is, which screen readers say before the text."""
         super().__init__()
+        self._says, self._tip = says, tip
         self.setObjectName(name)
         self.setTextFormat(Qt.TextFormat.PlainText)
         self.setMinimumWidth(24)
-        self.setAccessibleName(says)
-        self.setToolTip(tip)
+        self.say("")
+
+    def say(self, text: str) -> None:
+        """Show a text from now on."""
+        name = f"{self._says}: {text or 'nothing'}"
+        # Whoever listens is told of each change, so only of changes.
+        if name != self.accessibleName():
+            self.setText(text)
+            self.setAccessibleName(name)
+            self.setToolTip(self._tip or text)
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw as much as there is room for."""
@@ -69,8 +95,7 @@ class Panel(QWidget):
         self.column = QVBoxLayout(inner)
         self.column.setContentsMargins(MARGIN, MARGIN, MARGIN, MARGIN)
         self.column.setSpacing(GAP)
-        self.column.addWidget(label(title, "title"))
-        self.column.addWidget(label(hint, "hint", wraps=True))
+        head(self.column, title, hint)
         self.column.addStretch(1)
         area = QScrollArea()
         area.setWidgetResizable(True)
@@ -108,15 +133,22 @@ class Slider(QWidget):
     ) -> None:
         """act: called with each change. show: writes the number; percents where left out."""
         super().__init__()
-        self._low, self._step, self._act = low, step, act
+        self._act = act
         self._show = show or percent
+        # Screen readers say the numbers of the line: percents, or so many steps.
+        self._step = step if show else step / round(step * 100)
+        self._stride = 1 if show else round(step * 100)
         name = label(text)
         self._value = label("", "value")
         self._line = QSlider(Qt.Orientation.Horizontal)
-        self._line.setRange(0, round((high - low) / step))
-        self._line.setPageStep(max(1, self._line.maximum() // 10))
+        # Numbers grow to the right also where words run to the left.
+        self._line.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
+        self._line.setRange(round(low / self._step), round(high / self._step))
+        tenth = (self._line.maximum() - self._line.minimum()) // (10 * self._stride)
+        self._line.setSingleStep(self._stride)
+        self._line.setPageStep(max(1, tenth) * self._stride)
         self._line.setAccessibleName(text)
-        self._line.setAccessibleDescription(tip)
+        self._tip = tip
         self.setToolTip(tip)
         name.setBuddy(self._line)
         self.setFocusProxy(self._line)
@@ -136,16 +168,21 @@ class Slider(QWidget):
     @property
     def value(self) -> float:
         """The number."""
-        return self._low + self._line.value() * self._step
+        return self._line.value() * self._step
 
     def set_value(self, value: float) -> None:
         """Move it, without a call of `act`."""
         self._line.blockSignals(True)
-        self._line.setValue(round((value - self._low) / self._step))
+        self._line.setValue(round(value / self._step))
         self._line.blockSignals(False)
         self._write()
 
-    def _moved(self) -> None:
+    def _moved(self, place: int) -> None:
+        least = self._line.minimum()
+        on_step = least + round((place - least) / self._stride) * self._stride
+        if on_step != place:
+            self._line.setValue(on_step)
+            return
         self._write()
         self._act(self.value)
 
@@ -153,6 +190,7 @@ class Slider(QWidget):
         text = self._show(self.value)
         self._value.setText(text)
         self._line.setToolTip(f"{self._line.accessibleName()}: {text}")
+        self._line.setAccessibleDescription(f"{text}. {self._tip}" if self._tip else text)
 
 
 def check(text: str, is_on: bool, act: Callable[[bool], None], tip: str = "") -> QCheckBox:
@@ -177,7 +215,9 @@ class Box(QComboBox):
         """Draw the box, and a sign on it."""
         super().paintEvent(event)
         colour = self.palette().text().color().name()
-        place = QRectF(self.width() - 28, self.height() / 2 - 8, 16, 16)
+        is_mirrored = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
+        left = 12 if is_mirrored else self.width() - 28
+        place = QRectF(left, self.height() / 2 - 8, 16, 16)
         painter = QPainter(self)
         paint(painter, "chevron", colour, place)
 
@@ -296,6 +336,8 @@ class Swatches(QWidget):
             colour, finish = shades[name] if name else (None, "")
             swatch = Swatch(spoken(name) if name else f"no {text}", colour, finish)
             swatch.setObjectName(f"swatch_{name or 'none'}")
+            # Only for its role: the group has the last word.
+            swatch.setAutoExclusive(True)
             self._group.addButton(swatch, index)
             grid.addWidget(swatch, index // columns, index % columns)
         grid.setColumnStretch(columns, 1)

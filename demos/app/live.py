@@ -42,6 +42,8 @@ from palmkit.kits.video import SUFFIXES as VIDEO_SUFFIXES
 
 # The frame rate is of the frames of so long.
 RATE_S = 1.0
+# How long a source may take until its first frame before that is said.
+PATIENCE_MS = 5000
 
 
 class Live(QWidget):
@@ -77,6 +79,9 @@ class Live(QWidget):
         context.refresh.connect(self.worker.refresh)
         context.pause_live.connect(self._hold)
         theme.changed.connect(self._dress)
+        self._patience = QTimer(self)
+        self._patience.setSingleShot(True)
+        self._patience.timeout.connect(self._complain_of_waiting)
         self._ticks = QTimer(self)
         self._ticks.setInterval(500)
         self._ticks.timeout.connect(self._tick)
@@ -177,12 +182,13 @@ class Live(QWidget):
         self.source_button.setText(source.title)
         self.source_changed.emit(source.title)
         self._dress()
+        self._patience.start(PATIENCE_MS)
         self.worker.open(source)
 
     def show_page(self, page: LivePage | None) -> None:
         """Work for a page; None: for none."""
         self._page = page
-        self.summary.clear()
+        self.summary.say("")
         if self._last is not None:
             # Until the page's first picture comes.
             self.view.show_pictures(self._last.shot.image, None)
@@ -198,6 +204,7 @@ class Live(QWidget):
     def stop(self) -> None:
         """End the threads."""
         self._ticks.stop()
+        self._patience.stop()
         self.saving.stop()
         self.worker.stop()
 
@@ -216,12 +223,20 @@ class Live(QWidget):
 
     def _opened(self, source: Source) -> None:
         if source == self._source:
-            self.view.empty_text = "Waiting for the first frame"
+            self._patience.stop()
+
+    def _complain_of_waiting(self) -> None:
+        self._context.say(
+            f"{self._source.title} gives no picture yet",
+            "warning",
+            ("Show the sample", partial(self.open, self._sample())),
+        )
 
     def _replace(self, source: Source | None, error: SourceError) -> None:
         """The source has no frames (any more): say so, and show the sample."""
         if source is not None and source != self._source:
             return
+        self._patience.stop()
         if isinstance(source, Sample):
             self._context.say(f"the sample cannot be shown: {error}", "error")
             return
@@ -244,8 +259,9 @@ class Live(QWidget):
         self._last = shown
         outcome = shown.outcome
         self.view.show_pictures(outcome.picture, outcome.before if shown.page.has_before else None)
-        self.summary.setText(outcome.summary)
-        self.saving.add(outcome.picture, shown.shot.timestamp_ms)
+        self.summary.say(outcome.summary)
+        if self.saving.is_recording and (seen := self.shown_picture()) is not None:
+            self.saving.add(seen)
         shown.page.show_outcome(outcome)
         self._times.append(time.perf_counter())
         self.shown.emit(shown)
@@ -253,7 +269,9 @@ class Live(QWidget):
     def _tick(self) -> None:
         now = time.perf_counter()
         self._times = [at for at in self._times if now - at < RATE_S]
-        self.rate_changed.emit(0.0 if self.worker.is_paused else len(self._times) / RATE_S)
+        is_still = self._last is not None and self._last.shot.is_still
+        is_held = self.worker.is_paused or is_still
+        self.rate_changed.emit(0.0 if is_held else len(self._times) / RATE_S)
 
     def _pause(self, is_on: bool) -> None:
         self.worker.pause(is_on)
@@ -285,7 +303,7 @@ class Live(QWidget):
         return both
 
     def _record(self) -> None:
-        self.saving.toggle_clip(self)
+        self.saving.toggle_clip(self, self.shown_picture())
 
     def _show_recording(self, is_on: bool) -> None:
         self.record_button.setChecked(is_on)
@@ -312,7 +330,7 @@ class Live(QWidget):
         else:
             self.menu.addAction("No camera found").setEnabled(False)
         self.menu.addSeparator()
-        add("open", "Open a picture or video...", self._choose_file)
+        add("open", "Open a picture or video…", self._choose_file)
         self.menu.addSeparator()
         add("sample", "Sample photograph", partial(self.open, Sample()))
         add("sample", "Drawn sample", partial(self.open, Sample("drawing")))

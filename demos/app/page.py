@@ -28,12 +28,15 @@ class Context(QObject):
     """What pages share.
 
     said: level, text and action of a message. refresh: settings changed, work on the held frame
-    again. pause_live: True while something needs the whole machine.
+    again. pause_live: True while something needs the whole machine. check_wanted: ask the
+    repository for what is new. page_wanted: show the page of this name.
     """
 
     said = Signal(str, str, object)
     refresh = Signal()
     pause_live = Signal(bool)
+    check_wanted = Signal()
+    page_wanted = Signal(str)
 
     def __init__(
         self, options: argparse.Namespace, settings: QSettings, catalogue: Catalogue
@@ -138,36 +141,6 @@ class LivePage(Page):
         """Give back the kits; called in the worker's thread. They may be needed again later."""
 
 
-class Kept(Generic[AnyKit]):
-    """A kit made where it is first needed, and anew when what it is made of changes.
-
-    It belongs to the worker's thread.
-    """
-
-    def __init__(self) -> None:
-        """Nothing is made yet."""
-        self._kit: AnyKit | None = None
-        self._key: Hashable = None
-
-    def get(self, key: Hashable, make: Callable[[], AnyKit]) -> AnyKit:
-        """The kit for this key; raises what `make` does, and then tries again at the next call."""
-        if self._kit is None or key != self._key:
-            self.close()
-            self._kit, self._key = make(), key
-        return self._kit
-
-    def reset(self) -> None:
-        """The next frame is the first of another video."""
-        if self._kit is not None:
-            self._kit.reset()
-
-    def close(self) -> None:
-        """Give it back."""
-        kit, self._kit = self._kit, None
-        if kit is not None:
-            kit.close()
-
-
 class Stopwatch:
     """Times the stages of a frame."""
 
@@ -184,3 +157,34 @@ class Stopwatch:
         finally:
             passed_ms = (time.perf_counter() - start) * 1e3
             self.stages_ms[name] = self.stages_ms.get(name, 0.0) + passed_ms
+
+
+class Kept(Generic[AnyKit]):
+    """A kit made where it is first needed, and anew when what it is made of changes.
+
+    It belongs to the worker's thread.
+    """
+
+    def __init__(self) -> None:
+        """Nothing is made yet."""
+        self._kit: AnyKit | None = None
+        self._key: Hashable = None
+
+    def get(self, watch: Stopwatch, key: Hashable, make: Callable[[], AnyKit]) -> AnyKit:
+        """The kit for this key; raises what `make` does, and then tries again at the next call."""
+        if self._kit is None or key != self._key:
+            self.close()
+            with watch.stage("open models"):
+                self._kit, self._key = make(), key
+        return self._kit
+
+    def reset(self) -> None:
+        """The next frame is the first of another video."""
+        if self._kit is not None:
+            self._kit.reset()
+
+    def close(self) -> None:
+        """Give it back."""
+        kit, self._kit = self._kit, None
+        if kit is not None:
+            kit.close()

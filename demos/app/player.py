@@ -16,8 +16,9 @@ from PySide6.QtGui import (
     QPen,
     QPolygonF,
 )
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
+from palmkit.demos.app.controls import Drawing
 from palmkit.demos.app.icons import paint
 
 SLIDES = ("Dawn", "Sea", "Dunes", "Forest", "Night")
@@ -81,7 +82,7 @@ class Holding:
         return command.act
 
 
-class Player(QWidget):
+class Player(Drawing):
     """Shows slides, and a volume."""
 
     def __init__(self) -> None:
@@ -142,6 +143,7 @@ class Player(QWidget):
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw the slide and the volume."""
         painter = QPainter(self)
+        painter.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
         place = QRectF(0, 0, self.width(), self.height() - 42)
         card = QPainterPath()

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from dataclasses import asdict, fields, is_dataclass, replace
-from typing import TYPE_CHECKING, Any, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Generic, TypeVar, cast
 
 from PySide6.QtCore import QSettings
 
@@ -14,16 +15,30 @@ if TYPE_CHECKING:
 AnySettings = TypeVar("AnySettings", bound="DataclassInstance")
 
 
-def remember(kept: QSettings, name: str, settings: DataclassInstance) -> None:
-    """Keep a dataclass of numbers and texts under a name."""
-    kept.setValue(f"page/{name}", json.dumps(asdict(settings)))
+class Remembered(Generic[AnySettings]):
+    """A frozen dataclass of numbers and texts; any thread may read `now`, which changes whole."""
+
+    def __init__(
+        self, kept: QSettings, name: str, default: AnySettings, changed: Callable[[], None]
+    ) -> None:
+        """name: under which it is kept. What is kept of another type is as in the default.
+
+        changed: called after each change.
+        """
+        self._kept, self._name, self._changed = kept, f"page/{name}", changed
+        self.now = _restored(kept.value(self._name, "{}"), default)
+
+    def set(self, **changes: Any) -> None:
+        """Change some of it."""
+        self.now = replace(self.now, **changes)
+        self._kept.setValue(self._name, json.dumps(asdict(self.now)))
+        self._changed()
 
 
-def restore(kept: QSettings, name: str, default: AnySettings) -> AnySettings:
-    """What was kept under a name; whatever is not of the default's type is as in the default."""
+def _restored(kept: object, default: AnySettings) -> AnySettings:
     assert is_dataclass(default)
     try:
-        found: Any = json.loads(str(kept.value(f"page/{name}", "{}")))
+        found: Any = json.loads(str(kept))
     except ValueError:
         return default
     if not isinstance(found, dict):

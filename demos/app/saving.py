@@ -8,6 +8,7 @@ from collections.abc import Callable
 from pathlib import Path
 from queue import Empty, Full, Queue
 
+import numpy as np
 from PySide6.QtCore import QObject, QStandardPaths, Signal
 from PySide6.QtWidgets import QFileDialog, QWidget
 
@@ -36,6 +37,11 @@ class Saving(QObject):
         self._threads: list[threading.Thread] = []
         self._done.connect(self._say)
 
+    @property
+    def is_recording(self) -> bool:
+        """Whether a clip is under way."""
+        return self._clip is not None
+
     def save_picture(self, parent: QWidget, picture: Image) -> None:
         """Ask where, and write a picture."""
         start = str(self._folder() / f"palmkit {time.strftime('%Y-%m-%d %H-%M-%S')}.png")
@@ -61,8 +67,8 @@ class Saving(QObject):
 
         self._run(work)
 
-    def toggle_clip(self, parent: QWidget) -> None:
-        """Ask where and begin a clip, or end the one under way."""
+    def toggle_clip(self, parent: QWidget, shown: Image | None) -> None:
+        """Ask where and begin a clip with what is shown, or end the one under way."""
         if self._clip is not None:
             self.end_clip()
             return
@@ -71,16 +77,18 @@ class Saving(QObject):
             parent, "Record a clip", start, "Videos (*.mp4 *.mkv *.avi)"
         )
         if name:
-            self.begin_clip(Path(name))
+            self.begin_clip(Path(name), shown)
         else:
             self.recording.emit(False)
 
-    def begin_clip(self, path: Path) -> None:
-        """Write what is shown from now on."""
+    def begin_clip(self, path: Path, shown: Image | None = None) -> None:
+        """Write what is shown from now on; shown: already."""
         if not path.suffix:
             path = path.with_suffix(".mp4")
         self._keep_folder(path)
         self._clip = _Clip(self, path)
+        if shown is not None:
+            self._clip.add(shown)
         self._run(self._clip.work)
         self.recording.emit(True)
 
@@ -88,13 +96,13 @@ class Saving(QObject):
         """Finish the clip under way; the file is there when that is said."""
         clip, self._clip = self._clip, None
         if clip is not None:
-            clip.is_over.set()
+            clip.end()
         self.recording.emit(False)
 
-    def add(self, picture: Image, timestamp_ms: float) -> None:
+    def add(self, picture: Image) -> None:
         """A frame that is shown."""
         if self._clip is not None:
-            self._clip.add(picture, timestamp_ms)
+            self._clip.add(picture)
 
     def stop(self) -> None:
         """Finish what is under way, and wait for it."""
@@ -130,15 +138,18 @@ class Saving(QObject):
 class _Clip:
     def __init__(self, saving: Saving, path: Path) -> None:
         self.path = path
-        self.is_over = threading.Event()
         self._saving = saving
         self._frames: Queue[tuple[Image, float]] = Queue(WAITING)
+        self._ended: float | None = None
 
-    def add(self, picture: Image, timestamp_ms: float) -> None:
+    def add(self, picture: Image) -> None:
         try:
             self._frames.put_nowait((picture, time.perf_counter()))
         except Full:
             return
+
+    def end(self) -> None:
+        self._ended = time.perf_counter()
 
     def work(self) -> None:
         try:
@@ -152,21 +163,38 @@ class _Clip:
                 self._saving.tell("nothing was shown meanwhile: no clip was saved", "warning")
 
     def _write(self) -> int:
-        """Write frames at a steady rate, each as often as it was seen; how many were written."""
+        """Write frames at a steady rate, each until the next one; how many were written."""
         count, began = 0, 0.0
-        size: tuple[int, ...] = ()
+        held: Image | None = None
         with VideoWriter(self.path, FRAMES_PER_S) as writer:
-            while not (self.is_over.is_set() and self._frames.empty()):
+            while self._ended is None or not self._frames.empty():
                 try:
                     picture, at = self._frames.get(timeout=0.1)
                 except Empty:
                     continue
-                if count == 0:
-                    began, size = at, picture.shape
-                if picture.shape != size:
-                    continue
-                wanted = round((at - began) * FRAMES_PER_S) + 1
-                while count < max(wanted, 1):
-                    writer.write(picture)
+                if held is None:
+                    began, held = at, picture
+                while count < round((at - began) * FRAMES_PER_S):
+                    writer.write(held)
                     count += 1
+                held = fitted(picture, held)
+            while held is not None and count <= round((self._ended - began) * FRAMES_PER_S):
+                writer.write(held)
+                count += 1
         return count
+
+
+def fitted(picture: Image, other: Image) -> Image:
+    """A picture in the size of another one, its proportions kept, black round it."""
+    if picture.shape == other.shape:
+        return picture
+    import cv2
+
+    height, width = other.shape[:2]
+    ratio = min(height / picture.shape[0], width / picture.shape[1])
+    size = [max(1, round(side * ratio)) for side in picture.shape[1::-1]]
+    smaller = cv2.resize(picture, size, interpolation=cv2.INTER_AREA)
+    whole = np.zeros_like(other)
+    top, left = (height - size[1]) // 2, (width - size[0]) // 2
+    whole[top : top + size[1], left : left + size[0]] = smaller
+    return whole

@@ -11,6 +11,7 @@ from palmkit.demos.app.worker import Shown
 
 # Of each new frame in the times that are shown, and how many frames pass before they are.
 SHARE, EVERY = 0.15, 8
+MODELS = "Models in use, and where they are from"
 
 
 class Status(QStatusBar):
@@ -28,7 +29,7 @@ class Status(QStatusBar):
         self.setSizeGripEnabled(False)
         self._rate = Line("status_rate", "Frame rate", "Frames shown in a second")
         self._times = Line("status_stages", "Time per stage", "Milliseconds a frame, by stage")
-        self._models = Line("status_models", "Models", "Models in use, and where they are from")
+        self._models = Line("status_models", "Models", MODELS)
         self._source = Line("status_source", "Source", "What is shown")
         self._rate.setMinimumWidth(72)
         self.addWidget(self._rate)
@@ -46,17 +47,18 @@ class Status(QStatusBar):
         """Another page is shown."""
         self._page, self._stages, self._releases, self._used, self._count = page, {}, {}, (), 0
         for each in (self._rate, self._times, self._models):
-            each.clear()
+            each.say("")
+        self._models.setToolTip(MODELS)
         self._source.setVisible(isinstance(page, LivePage))
 
     def show_source(self, title: str) -> None:
         """What the frames are from."""
-        self._source.setText(title)
+        self._source.say(title)
 
     def show_rate(self, frames_per_s: float) -> None:
         """How many are shown; 0: none."""
         is_live = isinstance(self._page, LivePage) and frames_per_s > 0
-        self._rate.setText(f"{frames_per_s:.0f} fps" if is_live else "")
+        self._rate.say(f"{frames_per_s:.0f} fps" if is_live else "")
 
     def show_outcome(self, shown: Shown) -> None:
         """What a frame cost, and by which models."""
@@ -69,7 +71,7 @@ class Status(QStatusBar):
         releases, used = dict(shown.outcome.releases), shown.outcome.models or shown.page.models
         if self._count % EVERY == 0 or shown.shot.is_still:
             times = "   ".join(f"{name} {ms:.1f} ms" for name, ms in self._stages.items())
-            self._times.setText(times)
+            self._times.say(times)
         if (releases, used) != (self._releases, self._used):
             self._releases, self._used = releases, used
             self._show_models()
@@ -80,5 +82,5 @@ class Status(QStatusBar):
             f"{spoken(model)} {self._catalogue.version(model, self._releases)}"
             for model in self._used
         ]
-        self._models.setText("   ".join(words))
-        self._models.setToolTip("Models in use, and where they are from:\n" + "\n".join(words))
+        self._models.say("   ".join(words))
+        self._models.setToolTip("\n".join((f"{MODELS}:", *words)))

@@ -93,6 +93,7 @@ class Theme(QObject):
         )
         QGuiApplication.styleHints().colorSchemeChanged.connect(self._follow)
         self.colours = LIGHT
+        self._ask_for_frames()
         self._apply()
 
     @property
@@ -105,7 +106,17 @@ class Theme(QObject):
         self._choice = choice
         if keep:
             self._settings.setValue("theme", choice)
+        self._ask_for_frames()
         self._apply()
+
+    def _ask_for_frames(self) -> None:
+        """Have what the system draws, such as title bars, look alike where it can."""
+        hints = QGuiApplication.styleHints()
+        if self._choice == "system":
+            hints.unsetColorScheme()
+        else:
+            is_dark = self._choice == "dark"
+            hints.setColorScheme(Qt.ColorScheme.Dark if is_dark else Qt.ColorScheme.Light)
 
     def _follow(self) -> None:
         if self._choice == "system":

@@ -1,4 +1,4 @@
-"""Asks a repository for newer models, one after another, and says what came of each."""
+"""Asks a repository for newer models and looks, one after another, and says what came of each."""
 
 from __future__ import annotations
 
@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, TypeAlias
 
 from palmkit.delivery.client import Client
+from palmkit.delivery.data_files import is_data_file
+from palmkit.delivery.embedded import shipped
 from palmkit.delivery.update import Absent, Progress
 from palmkit.engine.errors import DeliveryError
 
@@ -15,10 +17,11 @@ Outcome: TypeAlias = Literal["new", "same", "absent", "failed"]
 
 @dataclass(frozen=True)
 class Standing:
-    """How a model stands on this device.
+    """How a model or look stands on this device.
 
-    version: that runs, or is to run from the next frame on. source: "shipped", or the channel.
-    state: as in palmkit.delivery's README. refused: releases that failed here, and their codes.
+    version: that runs, or is to run from the next frame on; "": none. source: "shipped", or the
+    channel. state: as in palmkit.delivery's README. refused: releases that failed here, and their
+    codes.
     """
 
     model: str
@@ -47,13 +50,36 @@ def standing(client: Client, model: str) -> Standing:
     # A candidate on trial is what runs; one that is not there yet is not.
     on_trial = said["candidate"] if said["state"] == "TRIAL" else None
     delivered = on_trial or said["active"]
+    if not said["embedded"] and said["state"] == "STAGED":
+        # A look that nobody has worn yet is taken at once by who does.
+        delivered = said["candidate"]
     return Standing(
         model,
         delivered or said["embedded"] or "",
-        said["channel"] if delivered else "shipped",
+        said["channel"] if delivered else "shipped" if said["embedded"] else "",
         said["state"],
         tuple((each["release"], each["code"]) for each in said["quarantine"]),
     )
+
+
+def delivered_looks(client: Client, channel: str) -> list[str]:
+    """The names of what was delivered for a channel and did not come with PalmKit."""
+    found: list[dict[str, Any]] = client.status()["models"]
+    models = shipped()
+    return [
+        each["model"]
+        for each in found
+        if each["channel"] == channel and each["model"] not in models
+    ]
+
+
+def offered_looks(client: Client, channel: str) -> list[str]:
+    """The names of the looks that a repository offers, or that are here; the repository is asked.
+
+    Raises DeliveryError if it cannot be.
+    """
+    offered = {name for name, each in client.offered().items() if is_data_file(each.main)}
+    return sorted(offered.union(delivered_looks(client, channel)).difference(shipped()))
 
 
 def check(
@@ -104,11 +130,14 @@ def told(before: Sequence[Standing], after: Sequence[Standing]) -> list[tuple[st
     for now in after:
         then = known.get(now.model)
         if then is None:
-            continue
+            # Of what came with PalmKit all is known; this was delivered just now.
+            then = Standing(now.model, "", "", "") if before else now
         new = [each for each in now.refused if each not in then.refused]
         for release, code in new:
-            words = f"{now.model} {release} failed here ({code}): going on with {now.version}"
-            found.append((words, True))
+            rest = f": going on with {now.version}" if now.version else ""
+            found.append((f"{now.model} {release} failed here ({code}){rest}", True))
         if not new and (now.version, now.source) != (then.version, then.source):
-            found.append((f"{now.model}: {then.version} → {now.version} ({now.source})", False))
+            was = f"{then.version} → " if then.version else ""
+            is_now = f"{now.version} ({now.source})" if now.version else "taken back"
+            found.append((f"{now.model}: {was}{is_now}", False))
     return found

@@ -7,8 +7,6 @@ from typing import Final
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, QSize, Qt, Signal
 from PySide6.QtGui import (
-    QAccessible,
-    QAccessibleValueChangeEvent,
     QColor,
     QImage,
     QKeyEvent,
@@ -17,8 +15,9 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPen,
 )
-from PySide6.QtWidgets import QSizePolicy, QWidget
+from PySide6.QtWidgets import QSizePolicy
 
+from palmkit.demos.app.controls import Drawing
 from palmkit.demos.app.theme import Theme
 from palmkit.kits.image import Image
 
@@ -27,7 +26,7 @@ GRIP: Final = 22.0
 ROUND: Final = 12.0
 
 
-class View(QWidget):
+class View(Drawing):
     """Shows the newest picture. moved: the handle's place, 0..1 of the width."""
 
     moved = Signal(float)
@@ -37,9 +36,6 @@ class View(QWidget):
         super().__init__()
         self.setObjectName("view")
         self.setAccessibleName("Live picture")
-        self.setAccessibleDescription(
-            "While before and after are compared, left and right arrows move the handle"
-        )
         self.setMinimumSize(160, 120)
         self.setSizePolicy(QSizePolicy.Policy.Expanding, QSizePolicy.Policy.Expanding)
         self.setMouseTracking(True)
@@ -51,6 +47,7 @@ class View(QWidget):
         self._position = 0.5
         self._is_dragged = False
         self.empty_text = "Waiting for the first frame"
+        self._describe()
         theme.changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
@@ -66,6 +63,7 @@ class View(QWidget):
     def compare(self, is_on: bool) -> None:
         """Show the frame before on the left of the handle."""
         self._split = self._position if is_on else None
+        self._describe()
         self.setCursor(Qt.CursorShape.SplitHCursor if is_on else Qt.CursorShape.ArrowCursor)
         self.update()
 
@@ -155,6 +153,12 @@ class View(QWidget):
             return
         self.set_split(self._split + step)
 
+    def _describe(self) -> None:
+        words = "Before and after can be compared"
+        if self._split is not None:
+            words = f"Before on the left of {self._split:.0%} of the width; arrows move that"
+        self.setAccessibleDescription(words)
+
     def _move_to(self, x: float) -> None:
         place = self.place()
         if not place.isEmpty():
@@ -163,7 +167,7 @@ class View(QWidget):
     def set_split(self, position: float) -> None:
         """Put the handle somewhere, 0..1 of the width."""
         self._position = self._split = min(max(position, 0.0), 1.0)
-        QAccessible.updateAccessibility(QAccessibleValueChangeEvent(self, round(100 * self._split)))
+        self._describe()
         self.moved.emit(self._split)
         self.update()
 

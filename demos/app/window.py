@@ -78,6 +78,7 @@ class Window(QMainWindow):
         self._frames = 0
         self._build()
         self.context.said.connect(self.banner.say)
+        self.context.page_wanted.connect(self.select)
         self.live.shown.connect(self._count)
         self.live.source_changed.connect(self.status.show_source)
         self.live.rate_changed.connect(self.status.show_rate)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from PySide6.QtCore import QObject, Signal
 
 from palmkit.demos.app.page import LivePage, Outcome
-from palmkit.demos.app.source import Shot, Source, SourceError, frames
+from palmkit.demos.app.source import Camera, Shot, Source, SourceError, frames
 from palmkit.kits.stream import Stream
 
 # A reader that hangs in a driver is left behind after this.
@@ -58,14 +58,16 @@ class Worker(QObject):
         self._stream: Stream[Shot] = Stream(self._work, self._report)
 
     def open(self, source: Source) -> None:
-        """Read another source from now on."""
-        self.close_source()
+        """Read another source from now on; nothing is waited for here."""
+        before = self._reader
+        if before is not None:
+            before.over.set()
         with self._lock:
             self._last = None
             page = self._page
         if page is not None:
             self._jobs.append(page.forget)
-        reader = self._reader = _Reader(self, source)
+        reader = self._reader = _Reader(self, source, before)
         reader.start()
 
     def close_source(self) -> None:
@@ -164,14 +166,26 @@ class Worker(QObject):
         self.failed.emit(str(error) or type(error).__name__)
 
 
+def is_same_camera(one: Source, other: Source) -> bool:
+    """Whether both are one camera, mirrored or not."""
+    if not isinstance(one, Camera) or not isinstance(other, Camera):
+        return False
+    return one.number == other.number
+
+
 class _Reader(threading.Thread):
-    def __init__(self, worker: Worker, source: Source) -> None:
+    def __init__(self, worker: Worker, source: Source, before: _Reader | None) -> None:
         super().__init__(name="palmkit demo source", daemon=True)
         self.source = source
         self.over = threading.Event()
         self._worker = worker
+        self._before = before
 
     def run(self) -> None:
+        before, self._before = self._before, None
+        if before is not None and is_same_camera(before.source, self.source):
+            # It can be opened once it was let go of.
+            before.join(LEAVE_S)
         is_first = True
         try:
             for shot in frames(self.source, self.over.is_set):

@@ -13,6 +13,8 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import pytest
 
+from palmkit.demos.app.screen import INSTALL
+
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
     from PySide6.QtWidgets import QApplication
@@ -21,7 +23,6 @@ if TYPE_CHECKING:
     from palmkit.demos.app.window import Window
 
 Wait: TypeAlias = Callable[..., None]
-LIBRARIES = "libegl1 libxcb-cursor0 libxcb-icccm4 libxcb-keysyms1 libxkbcommon-x11-0"
 SCREEN = "1400x1000x24"
 SIZE = (1180, 760)
 # What Qt says of itself under a server without a window manager, and of fonts that are not there.
@@ -80,7 +81,7 @@ def _problem(environment: dict[str, str]) -> str:
     if not done.returncode:
         return ""
     first = (done.stderr.strip().splitlines() or ["?"])[0]
-    return f"apt-get install {LIBRARIES} ({first:.100})"
+    return f"{INSTALL} ({first:.100})"
 
 
 @pytest.fixture

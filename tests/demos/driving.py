@@ -56,3 +56,17 @@ def press(widget: QWidget, key: Qt.Key) -> None:
 
     assert widget.isVisible() and widget.isEnabled(), widget.objectName()
     QTest.keyClick(widget, key)
+
+
+def tab_order(first: QWidget) -> list[QWidget]:
+    """What Tab reaches from a control on, until it comes to one again."""
+    from PySide6.QtCore import Qt
+    from PySide6.QtWidgets import QApplication
+
+    first.setFocus()
+    reached: list[QWidget] = []
+    while (here := QApplication.focusWidget()) is not None and here not in reached:
+        reached.append(here)
+        assert len(reached) < 300
+        press(here, Qt.Key.Key_Tab)
+    return reached

@@ -110,6 +110,8 @@ def play(window: Window, scene: Scene, wait: Wait) -> Image:
     window.theme.choose("dark" if scene.theme == "dark" else "light", keep=False)
     if scene.source:
         wait(lambda: window.live.shown_picture() is not None, "the first frame", limit_s=60)
+        # At the first one models are opened; its times say nothing.
+        _look_again(window, wait)
     scene.act(window, wait)
     window.banner.close_message()
     end = time.monotonic() + 0.4

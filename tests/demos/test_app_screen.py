@@ -186,38 +186,6 @@ def test_keys_hold_compare_and_go_on(open_window: OpenWindow, wait: Wait) -> Non
     wait(lambda: not np.array_equal(held, picture_of(view)), "other frames")
 
 
-def test_every_control_can_be_reached_and_has_a_name(open_window: OpenWindow, wait: Wait) -> None:
-    from PySide6.QtCore import Qt
-    from PySide6.QtWidgets import QAbstractButton, QAbstractSlider, QComboBox, QLineEdit, QWidget
-
-    window = open_window("--page", "face", "--source", "drawing")
-    for name in PAGES:
-        window.select(name)
-        page: Any = window.pages[name]
-        if name == "feed":
-            wait(lambda: len(page.grid.order) == 60 and not page.is_busy, "the feed")  # noqa: B023
-        for kind in (QAbstractButton, QAbstractSlider, QComboBox, QLineEdit):
-            for widget in page.findChildren(kind):
-                if not widget.isVisible() or widget.objectName().startswith("qt_"):
-                    continue
-                if isinstance(widget.parent(), QComboBox) or "ScrollBar" in type(widget).__name__:
-                    continue
-                words = widget.accessibleName() or getattr(widget, "text", str)()
-                assert words.strip(), f"{name}: {type(widget).__name__} {widget.objectName()}"
-        # Tab leads through all of it, and back to where it began.
-        window.navigation.setFocus()
-        reached: list[QWidget] = []
-        for _ in range(300):
-            here = window.focusWidget()
-            assert here is not None
-            if here in reached:
-                break
-            reached.append(here)
-            press(here, Qt.Key.Key_Tab)
-        assert len(reached) >= 5, name
-        assert any(page.isAncestorOf(widget) for widget in reached), name
-
-
 def test_clicks_of_the_x_server(open_window: OpenWindow, real_screen: str, wait: Wait) -> None:
     """The pointer and the keys of the screen itself, by xdotool."""
     if shutil.which("xdotool") is None:

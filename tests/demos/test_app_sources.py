@@ -154,6 +154,68 @@ def test_a_camera_that_is_unplugged(monkeypatch: pytest.MonkeyPatch) -> None:
     assert caught.value.problem == "unplugged"
 
 
+class FakeCapture:
+    """cv2.VideoCapture of a camera: what its driver answers, one after another; None: no frame."""
+
+    answers: list[Any]
+    opened: int
+    released: int
+
+    def __init__(self, source: object) -> None:
+        """A camera's number."""
+
+    def isOpened(self) -> bool:
+        type(self).opened += bool(self.answers)
+        return bool(self.answers)
+
+    def read(self) -> tuple[bool, Any]:
+        answer = type(self).answers.pop(0) if self.answers else None
+        return answer is not None, answer
+
+    def get(self, what: int) -> float:
+        return 0.0
+
+    def release(self) -> None:
+        type(self).released += 1
+
+
+@pytest.mark.parametrize(
+    ("answers", "is_there", "shown", "problem"),
+    [
+        ([], True, 0, "in use"),
+        ([], False, 0, "missing"),
+        ([None], True, 0, "in use"),
+        ([1, 1, None], False, 2, "unplugged"),
+        # A hub that stumbles: it is opened again, and its time goes on.
+        ([1, None, 1, 1, None], True, 3, "unplugged"),
+    ],
+)
+def test_what_a_driver_may_answer(
+    monkeypatch: pytest.MonkeyPatch, answers: list[Any], is_there: bool, shown: int, problem: str
+) -> None:
+    """Through OpenCV's interface and our reader; no camera is needed."""
+    import cv2
+
+    frame = np.full((4, 6, 3), 70, np.uint8)
+    script = [None if each is None else frame for each in answers]
+    capture: Any = type("Capture", (FakeCapture,), {"answers": script, "opened": 0, "released": 0})
+    monkeypatch.setattr(cv2, "VideoCapture", capture)
+
+    def answer(number: int) -> bool:
+        return is_there
+
+    monkeypatch.setattr(sources, "_is_there", answer)
+    found: list[Shot] = []
+    with pytest.raises(SourceError) as caught:
+        for shot in frames(Camera(0), never):
+            found.append(shot)
+    assert (len(found), caught.value.problem) == (shown, problem)
+    # The driver is let go of each time that it opened.
+    assert capture.released == capture.opened
+    times = [shot.timestamp_ms for shot in found]
+    assert times == sorted(times)
+
+
 @needs_models
 def test_the_kits_see_the_drawn_figure() -> None:
     seen: dict[str, set[tuple[str, ...]]] = {gesture: set() for gesture in GESTURES}

@@ -13,12 +13,24 @@ from palmkit.kits.kit import shipped_model
 
 # Neither a screen nor the user's settings.
 BARE = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
+on_linux = pytest.mark.skipif(
+    not sys.platform.startswith("linux"), reason="elsewhere there is a screen"
+)
 
 
-def start(folder: Path, *arguments: str, before: str = "") -> subprocess.CompletedProcess[str]:
+def needs_qt() -> None:
+    pytest.importorskip(
+        "PySide6.QtWidgets", reason="PySide6 is not here, or cannot be loaded", exc_type=ImportError
+    )
+
+
+def start(
+    folder: Path, *arguments: str, before: str = "", **more: str
+) -> subprocess.CompletedProcess[str]:
+    """more: variables of the environment."""
     program = f"{before}\nimport sys\nfrom palmkit.demos.app import main\nsys.exit(main())"
     environment = {name: value for name, value in os.environ.items() if name not in BARE}
-    environment["XDG_CONFIG_HOME"] = str(folder)
+    environment |= {"XDG_CONFIG_HOME": str(folder), **more}
     command = [sys.executable, "-W", "error", "-c", program, *arguments]
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
 
@@ -39,11 +51,41 @@ def test_an_error_of_ours_is_not_taken_for_missing_qt(tmp_path: Path) -> None:
     assert done.returncode == 1 and "extra [demos]" not in done.stderr
 
 
-@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="elsewhere there is a screen")
+@on_linux
 def test_without_a_screen_it_says_so(tmp_path: Path) -> None:
     done = start(tmp_path)
     assert done.returncode == 1 and "needs a screen" in done.stderr
     assert len(done.stderr.splitlines()) == 1
+
+
+@on_linux
+def test_a_library_of_the_screen_that_is_missing_is_named(tmp_path: Path, screen: str) -> None:
+    """Qt itself would end the process."""
+    needs_qt()
+    (tmp_path / "libxcb-cursor.so.0").touch()
+    display = screen if screen.startswith(":") else ":0"
+    done = start(tmp_path, LD_LIBRARY_PATH=str(tmp_path), DISPLAY=display)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert "cannot open a window" in done.stderr and "libxcb-cursor.so.0" in done.stderr
+    assert "apt-get install libegl1" in done.stderr
+
+
+@on_linux
+@pytest.mark.parametrize(
+    ("variables", "words"),
+    [
+        ({"DISPLAY": ":54321"}, "no screen answers: DISPLAY=:54321"),
+        ({"WAYLAND_DISPLAY": "none"}, "no screen answers: WAYLAND_DISPLAY=none"),
+        ({"QT_QPA_PLATFORM": "abacus"}, "Qt has no platform 'abacus'"),
+    ],
+)
+def test_a_screen_that_is_not_there_is_said(
+    tmp_path: Path, screen: str, variables: dict[str, str], words: str
+) -> None:
+    needs_qt()
+    done = start(tmp_path, XDG_RUNTIME_DIR=str(tmp_path), **variables)
+    assert done.returncode == 1 and len(done.stderr.splitlines()) == 1
+    assert words in done.stderr or "apt-get install" in done.stderr
 
 
 @pytest.mark.skipif(
@@ -51,8 +93,6 @@ def test_without_a_screen_it_says_so(tmp_path: Path) -> None:
 )
 @pytest.mark.parametrize("page", ["face", "portrait", "gesture", "try_on"])
 def test_some_frames_of_each_page_without_a_screen(tmp_path: Path, page: str) -> None:
-    pytest.importorskip(
-        "PySide6.QtWidgets", reason="PySide6 is not here, or cannot be loaded", exc_type=ImportError
-    )
+    needs_qt()
     done = start(tmp_path, "--headless", "--frames", "3", "--page", page, "--source", "sample")
     assert done.returncode == 0, done.stderr

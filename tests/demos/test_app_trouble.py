@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
@@ -86,6 +88,42 @@ def test_a_camera_that_is_unplugged_while_it_is_shown(
     click(window.banner.action)
     wait(lambda: isinstance(window.live.source, source.Camera), "the camera again")
     goes_on(window, wait)
+
+
+def test_a_camera_that_hangs(
+    open_window: OpenWindow, wait: Wait, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its driver answers neither to be opened nor with a frame: the window goes on meanwhile."""
+    from palmkit.demos.app import live, source
+
+    over = threading.Event()
+
+    class Reader:
+        """A camera whose driver hangs."""
+
+        def __init__(self, number: object) -> None:
+            over.wait(20)
+            raise kits.ImageError("camera cannot be opened")
+
+    monkeypatch.setattr(source, "VideoReader", Reader)
+    monkeypatch.setattr(live, "PATIENCE_MS", 300)
+    window = open_window("--page", "face", "--source", "drawing")
+    said = Said(window.context)
+    goes_on(window, wait)
+    for number in (3, 4):
+        start = time.monotonic()
+        window.live.open(source.Camera(number))
+        assert time.monotonic() - start < 0.5
+    wait(lambda: said.all, "that it hangs")
+    assert said.of("warning") == ["Camera 4 gives no picture yet"]
+    start = time.monotonic()
+    click(window.banner.action)
+    assert time.monotonic() - start < 0.5
+    goes_on(window, wait)
+    assert isinstance(window.live.source, source.Sample)
+    over.set()
+    goes_on(window, wait)
+    assert len(said.all) == 1
 
 
 NO_LOOKS = (

@@ -205,6 +205,35 @@ def test_a_picture_and_a_clip_are_saved(make: Make, wait: Wait, tmp_path: Path) 
     ]
 
 
+def test_a_clip_goes_on_over_other_sources(make: Make, wait: Wait, tmp_path: Path) -> None:
+    """A still picture lasts as long as it was recorded; others are put into its size."""
+    green, red = (np.full((60, 80, 3), colour, np.uint8) for colour in ((0, 255, 0), (255, 0, 0)))
+    kits.write_image(tmp_path / "green.png", green)
+    kits.write_image(tmp_path / "red.png", np.concatenate([red, red], axis=1))
+    window = make("--source", str(tmp_path / "green.png"), "--page", "face")
+    said = Said(window.context)
+    shows(window, wait, "face")
+
+    def pause(seconds: float) -> None:
+        end = time.monotonic() + seconds
+        wait(lambda: time.monotonic() > end)
+
+    window.live.saving.begin_clip(tmp_path / "a.mp4", window.live.shown_picture())
+    pause(0.6)
+    window.take_file(tmp_path / "red.png")
+    shows(window, wait, "face")
+    pause(0.3)
+    click(window.live.record_button)
+    wait(lambda: said.of("info"), "saved")
+    with VideoReader(tmp_path / "a.mp4") as video:
+        seen = [frame for frame, _ in video]
+    assert len(seen) >= 27 and {frame.shape for frame in seen} == {(60, 80, 3)}
+    middles = [frame[30, 40].argmax() for frame in seen]
+    assert middles[:18] == [1] * 18 and middles[-9:] == [0] * 9 and middles == sorted(middles)[::-1]
+    # The wide picture leaves bars above and below.
+    assert seen[-1][3, 40].max() < 40
+
+
 def test_files_that_are_dropped(make: Make, wait: Wait, tmp_path: Path) -> None:
     from palmkit.demos.app.pages.try_on import TryOnPage
     from palmkit.demos.app.source import Picture
@@ -284,44 +313,6 @@ def test_damaged_settings_are_left_out(make: Make, settings: QSettings) -> None:
         settings.setValue("theme", "purple")
         settings.setValue("geometry", "nonsense")
         make("--source", "drawing").close()
-
-
-def test_every_control_has_a_name_for_screen_readers(make: Make) -> None:
-    from PySide6.QtGui import QAccessible
-    from PySide6.QtWidgets import QAbstractButton, QComboBox, QListWidget, QSlider
-
-    window = make("--source", "drawing", "--page", "face")
-    window.worker.pause(True)
-    nameless: list[str] = []
-    for kind in (QAbstractButton, QComboBox, QListWidget, QSlider):
-        for control in window.findChildren(kind):
-            known = QAccessible.queryAccessibleInterface(control)
-            text = known.text(QAccessible.Text.Name) if known else ""
-            is_inside = "qt_" in control.objectName() or control.parent() is None
-            if not text and not is_inside:
-                nameless.append(f"{type(control).__name__} {control.objectName()}")
-    assert not nameless
-
-
-def test_tab_goes_from_the_pages_over_the_tools_to_the_settings(make: Make, wait: Wait) -> None:
-    from PySide6.QtCore import Qt
-    from PySide6.QtWidgets import QApplication, QWidget
-
-    window = make("--source", "drawing", "--page", "face")
-    window.navigation.setFocus()
-    order: list[QWidget] = []
-    for _ in range(40):
-        focused = QApplication.focusWidget()
-        assert focused is not None
-        if focused in order:
-            break
-        order.append(focused)
-        press(focused, Qt.Key.Key_Tab)
-    names = [each.objectName() for each in order]
-    assert names[:7] == ["navigation", "source", "pause", "compare", "save", "record", "view"]
-    assert names[-1] == "theme"
-    page = window.pages["face"]
-    assert len(order) > 11 and all(page.isAncestorOf(each) for each in order[7:-1])
 
 
 def test_effects_are_chosen_by_clicks(make: Make, wait: Wait) -> None:

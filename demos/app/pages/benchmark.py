@@ -26,13 +26,13 @@ from PySide6.QtWidgets import (
     QVBoxLayout,
 )
 
-from palmkit.demos.app.controls import Box, label
+from palmkit.demos.app.controls import Box, head, label
 from palmkit.demos.app.page import Context, Page
 from palmkit.engine.bench.measurement import processor
 from palmkit.engine.replacing import replacing
 
 Row: TypeAlias = Mapping[str, Any]
-COLUMNS = ("What", "Kind", "Median ms", "95 % ms", "Best ms", "Runs", "")
+COLUMNS = ("What", "Kind", "Median ms", "95 % ms", "Best ms", "Runs", "Compared")
 _MEDIAN, _BAR = 2, 6
 _SECONDS = 1.0
 _END_MS = 1500
@@ -123,8 +123,7 @@ class BenchmarkPage(Page):
         bar.addWidget(self._save)
         column = QVBoxLayout(self)
         column.setContentsMargins(18, 18, 18, 18)
-        column.addWidget(label(self.title, "title"))
-        column.addWidget(label(f"{self.hint} {processor()}.", "hint", wraps=True))
+        head(column, self.title, f"{self.hint} {processor()}.")
         column.addLayout(bar)
         column.addWidget(self._progress)
         column.addWidget(self._said)

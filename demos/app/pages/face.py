@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from PySide6.QtWidgets import QFrame, QGridLayout
 
 from palmkit import kits
-from palmkit.demos.app.controls import Slider, check, choice, label
+from palmkit.demos.app.controls import Line, Slider, check, choice, label
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
-from palmkit.demos.app.remembered import remember, restore
+from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import Shot
 from palmkit.kits.kit import Mode
 from palmkit.kits.results import ACTIONS, POSE, Faces
@@ -42,17 +42,20 @@ class FacePage(LivePage):
     def __init__(self, context: Context) -> None:
         """Build the panel."""
         super().__init__(context)
-        self._settings = settings = restore(context.settings, self.name, Settings())
+        self._settings = Remembered(context.settings, self.name, Settings(), context.refresh.emit)
+        settings = self._settings.now
         self._detector: Kept[kits.FaceDetector] = Kept()
         self._mesh: Kept[kits.FaceMesh] = Kept()
         panel = self.panel
-        whole, _ = choice("Show", SHOWN, settings.shows, lambda value: self._set(shows=value))
+        whole, _ = choice(
+            "Show", SHOWN, settings.shows, lambda value: self._settings.set(shows=value)
+        )
         panel.add(whole)
         panel.add(
             Slider(
                 "Most faces",
                 settings.max_faces,
-                lambda value: self._set(max_faces=round(value)),
+                lambda value: self._settings.set(max_faces=round(value)),
                 1,
                 10,
                 1,
@@ -64,19 +67,19 @@ class FacePage(LivePage):
             Slider(
                 "Least score",
                 settings.min_score,
-                lambda value: self._set(min_score=round(value, 2)),
+                lambda value: self._settings.set(min_score=round(value, 2)),
                 0.1,
                 0.95,
                 0.05,
                 tip="How certain the detector must be that there is a face",
             )
         )
-        panel.add(check("Labels", settings.labels, lambda on: self._set(labels=on)))
+        panel.add(check("Labels", settings.labels, lambda on: self._settings.set(labels=on)))
         panel.add(
             check(
                 "Head axes",
                 settings.axes,
-                lambda on: self._set(axes=on),
+                lambda on: self._settings.set(axes=on),
                 "To the face's left red, up green, forward blue",
             )
         )
@@ -89,26 +92,20 @@ class FacePage(LivePage):
         grid = QGridLayout(card)
         grid.setContentsMargins(14, 12, 14, 12)
         grid.setHorizontalSpacing(8)
-        self._angles = [label("-", "value") for _ in POSE]
+        self._angles = [Line(f"face_{name}", name) for name in POSE]
         for column, (name, value) in enumerate(zip(POSE, self._angles, strict=True)):
             grid.addWidget(label(name.capitalize(), "hint"), 0, column)
             grid.addWidget(value, 1, column)
-            value.setAccessibleName(f"{name} in degrees")
-            value.setProperty("role", "number")
+            value.say("-")
         self._does = label("", "hint", wraps=True)
         self._does.setMinimumHeight(2 * self._does.fontMetrics().lineSpacing() + 4)
         grid.addWidget(self._does, 2, 0, 1, len(POSE))
         return card
 
-    def _set(self, **changes: Any) -> None:
-        self._settings = replace(self._settings, **changes)
-        remember(self.context.settings, self.name, self._settings)
-        self.context.refresh.emit()
-
     def look(self, shot: Shot) -> Outcome:
         """Find the faces and draw them."""
-        settings, watch = self._settings, Stopwatch()
-        kit = self._kit(settings, "image" if shot.is_still else "video")
+        settings, watch = self._settings.now, Stopwatch()
+        kit = self._kit(watch, settings, "image" if shot.is_still else "video")
         with watch.stage("find"):
             found = kit.detect(shot.image, shot.timestamp_ms)
         with watch.stage("draw"):
@@ -127,11 +124,14 @@ class FacePage(LivePage):
         models = self.models[:1] if settings.shows == "boxes" else self.models
         return Outcome(picture, shot.image, watch.stages_ms, summary, kit.releases, found, models)
 
-    def _kit(self, settings: Settings, mode: Mode) -> kits.FaceDetector | kits.FaceMesh:
+    def _kit(
+        self, watch: Stopwatch, settings: Settings, mode: Mode
+    ) -> kits.FaceDetector | kits.FaceMesh:
         catalogue = self.context.catalogue
         key = (catalogue.generation, mode, settings.max_faces, settings.min_score)
         if settings.shows == "boxes":
             return self._detector.get(
+                watch,
                 key,
                 lambda: kits.FaceDetector(
                     mode,
@@ -141,6 +141,7 @@ class FacePage(LivePage):
                 ),
             )
         return self._mesh.get(
+            watch,
             key,
             lambda: kits.FaceMesh(
                 mode,
@@ -156,13 +157,13 @@ class FacePage(LivePage):
         found = outcome.found
         if not isinstance(found, Faces) or not len(found) or found.pose is None:
             for value in self._angles:
-                value.setText("-")
+                value.say("-")
             self._does.clear()
             return
         face = found[int(np.argmax(found.boxes[:, 2] * found.boxes[:, 3]))]
         assert face.pose is not None and face.actions is not None
         for value, angle in zip(self._angles, face.pose.tolist(), strict=True):
-            value.setText(f"{angle:+.0f}°")
+            value.say(f"{round(angle):+d}°")
         done = [
             name.replace("_", " ") for name, on in zip(ACTIONS, face.actions, strict=True) if on
         ]

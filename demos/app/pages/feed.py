@@ -26,7 +26,7 @@ from PySide6.QtWidgets import (
 )
 
 from palmkit.demos.app.background import Background
-from palmkit.demos.app.controls import label
+from palmkit.demos.app.controls import Drawing, Line, head, label
 from palmkit.demos.app.page import Context, Page
 from palmkit.demos.app.pages.feed_drawing import draw_good
 from palmkit.demos.app.pages.feed_goods import Good
@@ -38,7 +38,7 @@ _PANEL_WIDTH = 300
 _LISTED = 30
 
 
-class Reasons(QWidget):
+class Reasons(Drawing):
     """Bars of what a score owes to what: to the right for, to the left against."""
 
     _LINE = 34
@@ -113,8 +113,9 @@ class FeedPage(Page):
         self.grid.setObjectName("grid")
         self.grid.done.connect(self._do)
         self.grid.pointed_at.connect(self._point_at)
-        self._status = label("The model is being opened.", "hint")
-        self._status.setObjectName("feed_status")
+        self._status = Line("feed_status", "Order")
+        self._status.setProperty("role", "hint")
+        self._status.say("The model is being opened.")
         panel = QFrame()
         panel.setProperty("card", True)
         panel.setFixedWidth(_PANEL_WIDTH)
@@ -130,6 +131,7 @@ class FeedPage(Page):
         top.addWidget(self._details, 1)
         inside.addLayout(top)
         self._like = self._button("&Like", "feed_like", lambda: self._judge("like"))
+        self.grid.followed_by = self._like
         self._skip = self._button("Not for &me", "feed_skip", lambda: self._judge("skip"))
         judged = QHBoxLayout()
         judged.addWidget(self._like)
@@ -165,8 +167,7 @@ class FeedPage(Page):
             buttons.addWidget(button, at // 2, at % 2)
         inside.addLayout(buttons)
         left = QVBoxLayout()
-        left.addWidget(label(self.title, "title"))
-        left.addWidget(label(self.hint, "hint", wraps=True))
+        head(left, self.title, self.hint)
         left.addWidget(self.grid, 1)
         left.addWidget(self._status)
         layout = QHBoxLayout(self)
@@ -223,7 +224,7 @@ class FeedPage(Page):
 
         def failed(error: Exception) -> None:
             self._is_opening, self._generation = False, generation
-            self._status.setText(f"The model could not be opened: {error}")
+            self._status.say(f"The model could not be opened: {error}")
             self.context.say(f"feed: {error}", "error", ("Try again", self._try_again))
 
         self._background.run(lambda: Visit(source), opened, failed)
@@ -271,7 +272,7 @@ class FeedPage(Page):
         version = self.context.catalogue.version("reranker", shown.version)
         order = "in the shop's order" if shown.cold else "re-ordered"
         reasons = "" if shown.why is None else " with reasons"
-        self._status.setText(
+        self._status.say(
             f"{len(shown.goods)} goods {order} in {shown.milliseconds:.1f} ms{reasons}; "
             f"{shown.events} events known; model {version}"
         )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from itertools import pairwise
 from typing import TYPE_CHECKING
 
 from PySide6.QtCore import (
@@ -187,7 +188,10 @@ class Card(QAbstractButton):
 
 
 class Grid(QScrollArea):
-    """All cards in their order. done, pointed_at: of its cards."""
+    """All cards in their order. done, pointed_at: of its cards.
+
+    followed_by: the control that Tab reaches after the last card.
+    """
 
     done = Signal(str, str, float)
     pointed_at = Signal(str)
@@ -205,6 +209,7 @@ class Grid(QScrollArea):
         self._cards: dict[str, Card] = {}
         self._order: list[str] = []
         self._columns = 1
+        self.followed_by: QWidget | None = None
         self._glide: QParallelAnimationGroup | None = None
 
     @property
@@ -241,11 +246,21 @@ class Grid(QScrollArea):
                     (words for words, value in told_why(shown.why[place]) if value > 0), ""
                 )
             self._cards[id].put(place + 1, len(ids), reason)
-        for before, after in zip(ids, ids[1:], strict=False):
-            QWidget.setTabOrder(self._cards[before], self._cards[after])
+        self._order_tabs()
         self._lay_out(animated=not is_new)
         if is_new:
             self.verticalScrollBar().setValue(0)
+
+    def _order_tabs(self) -> None:
+        """From what comes before the goods through all of them to what comes after."""
+        if self.followed_by is None:
+            return
+        before = self.followed_by.previousInFocusChain()
+        while isinstance(before, Card):
+            before = before.previousInFocusChain()
+        chain = [*filter(None, [before]), *(self._cards[id] for id in self._order)]
+        for one, next_one in pairwise(chain):
+            QWidget.setTabOrder(one, next_one)
 
     def _made(self, good: Good) -> Card:
         card = Card(good, self._inside)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from dataclasses import dataclass
+from typing import ClassVar
 
 import numpy as np
 from PySide6.QtCore import QRectF, QSize, Qt
@@ -14,7 +14,7 @@ from palmkit import kits
 from palmkit.demos.app.controls import Slider, check, label, spoken
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
 from palmkit.demos.app.player import COMMANDS, Holding, Player
-from palmkit.demos.app.remembered import remember, restore
+from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import SampleKind, Shot
 from palmkit.kits.kit import Mode
 from palmkit.kits.results import Hands
@@ -51,7 +51,8 @@ class GesturePage(LivePage):
     def __init__(self, context: Context) -> None:
         """Build the panel."""
         super().__init__(context)
-        self._settings = settings = restore(context.settings, self.name, Settings())
+        self._settings = Remembered(context.settings, self.name, Settings(), context.refresh.emit)
+        settings = self._settings.now
         self._recognizer: Kept[kits.GestureRecognizer] = Kept()
         self._holding = Holding()
         self.player = Player()
@@ -68,7 +69,7 @@ class GesturePage(LivePage):
             Slider(
                 "Hold for",
                 settings.hold_s,
-                lambda value: self._set(hold_s=round(value, 2)),
+                lambda value: self._settings.set(hold_s=round(value, 2)),
                 0.2,
                 2.0,
                 0.1,
@@ -80,14 +81,14 @@ class GesturePage(LivePage):
             Slider(
                 "Most hands",
                 settings.max_hands,
-                lambda value: self._set(max_hands=round(value)),
+                lambda value: self._settings.set(max_hands=round(value)),
                 1,
                 6,
                 1,
                 lambda value: f"{value:.0f}",
             )
         )
-        panel.add(check("Draw hands", settings.draws, lambda on: self._set(draws=on)))
+        panel.add(check("Draw hands", settings.draws, lambda on: self._settings.set(draws=on)))
 
     def _table(self) -> QWidget:
         whole = QWidget()
@@ -104,11 +105,6 @@ class GesturePage(LivePage):
             grid.addWidget(words, row, 1)
         return whole
 
-    def _set(self, **changes: Any) -> None:
-        self._settings = replace(self._settings, **changes)
-        remember(self.context.settings, self.name, self._settings)
-        self.context.refresh.emit()
-
     def entered(self) -> None:
         """Let the slides change."""
         self.player.run(True)
@@ -119,9 +115,10 @@ class GesturePage(LivePage):
 
     def look(self, shot: Shot) -> Outcome:
         """Find the hands and draw them."""
-        settings, watch, catalogue = self._settings, Stopwatch(), self.context.catalogue
+        settings, watch, catalogue = self._settings.now, Stopwatch(), self.context.catalogue
         mode: Mode = "image" if shot.is_still else "video"
         kit = self._recognizer.get(
+            watch,
             (catalogue.generation, mode, settings.max_hands),
             lambda: kits.GestureRecognizer(
                 mode,
@@ -150,7 +147,7 @@ class GesturePage(LivePage):
         seen = outcome.found
         if not isinstance(seen, Seen):
             return
-        act = self._holding.update(seen.gesture, seen.at_ms, self._settings.hold_s * 1e3)
+        act = self._holding.update(seen.gesture, seen.at_ms, self._settings.now.hold_s * 1e3)
         for gesture, ring in self._rings.items():
             ring.show_share(self._holding.share if gesture == self._holding.gesture else 0.0)
         if act:

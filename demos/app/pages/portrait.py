@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import ClassVar
 
 from PySide6.QtWidgets import QFileDialog, QPushButton, QStackedWidget, QVBoxLayout, QWidget
 
 from palmkit import kits
 from palmkit.demos.app.controls import Slider, Swatches, check, choice, label
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
-from palmkit.demos.app.remembered import remember, restore
+from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import Shot
 from palmkit.engine.errors import ImageError
 from palmkit.kits.image import SUFFIXES as PICTURE_SUFFIXES
@@ -63,11 +63,11 @@ class PortraitPage(LivePage):
     def __init__(self, context: Context) -> None:
         """Build the panel."""
         super().__init__(context)
-        self._settings = restore(context.settings, self.name, Settings())
+        self._settings = Remembered(context.settings, self.name, Settings(), context.refresh.emit)
         self._person: Kept[kits.PortraitSegmenter] = Kept()
         self._hair: Kept[kits.HairSegmenter] = Kept()
         self._backdrop: tuple[object, Backdrop] | None = None
-        settings, panel = self._settings, self.panel
+        settings, panel = self._settings.now, self.panel
         whole, self._box = choice("Show", SHOWN, settings.shows, self._show)
         panel.add(whole)
         self._options = QStackedWidget()
@@ -79,14 +79,14 @@ class PortraitPage(LivePage):
             check(
                 "Steady in videos",
                 settings.is_steady,
-                lambda on: self._set(is_steady=on),
+                lambda on: self._settings.set(is_steady=on),
                 "Hold the mask still where the picture is still",
             )
         )
         self._show(settings.shows if settings.shows in SHOWN else "blur")
 
     def _option(self, name: str) -> QWidget:
-        settings = self._settings
+        settings = self._settings.now
         whole = QWidget()
         column = QVBoxLayout(whole)
         column.setContentsMargins(0, 0, 0, 0)
@@ -95,7 +95,7 @@ class PortraitPage(LivePage):
                 Slider(
                     "Strength",
                     settings.blur,
-                    lambda value: self._set(blur=value),
+                    lambda value: self._settings.set(blur=value),
                     2,
                     60,
                     1,
@@ -107,14 +107,14 @@ class PortraitPage(LivePage):
             swatches = Swatches(
                 "background colour",
                 {words: (colour, "") for words, colour in COLOURS.items()},
-                lambda words: self._set(colour=COLOURS[words]),
+                lambda words: self._settings.set(colour=COLOURS[words]),
                 none=False,
             )
             chosen = [words for words, colour in COLOURS.items() if colour == settings.colour]
             swatches.select(chosen[0] if chosen else None)
             column.addWidget(swatches)
         elif name == "picture":
-            button = QPushButton("Choose a picture...")
+            button = QPushButton("Choose a picture…")
             button.setObjectName("choose_background")
             button.setToolTip("Or drop one on the window")
             button.clicked.connect(self._choose)
@@ -127,12 +127,7 @@ class PortraitPage(LivePage):
     def _show(self, shows: str) -> None:
         self._options.setCurrentIndex(list(SHOWN).index(shows))
         self._options.setMaximumHeight(self._parts[shows].sizeHint().height())
-        self._set(shows=shows)
-
-    def _set(self, **changes: Any) -> None:
-        self._settings = replace(self._settings, **changes)
-        remember(self.context.settings, self.name, self._settings)
-        self.context.refresh.emit()
+        self._settings.set(shows=shows)
 
     def _choose(self) -> None:
         suffixes = " ".join(f"*{each}" for each in sorted(PICTURE_SUFFIXES))
@@ -150,13 +145,13 @@ class PortraitPage(LivePage):
             self.context.say(f"the background cannot be used: {error}", "error")
             return
         self._file.setText(path.name)
-        self._settings = replace(self._settings, picture=str(path))
+        self._settings.set(picture=str(path))
         self._box.setCurrentIndex(self._box.findData("picture"))
         self._show("picture")
 
     def drop(self, path: Path) -> bool:
         """A picture is a background while one is asked for."""
-        is_wanted = self.isVisible() and self._settings.shows == "picture"
+        is_wanted = self.isVisible() and self._settings.now.shows == "picture"
         if not is_wanted or path.suffix.lower() not in PICTURE_SUFFIXES:
             return False
         self.use_picture(path)
@@ -164,9 +159,9 @@ class PortraitPage(LivePage):
 
     def look(self, shot: Shot) -> Outcome:
         """Find the people, and draw what is wanted."""
-        settings, watch = self._settings, Stopwatch()
+        settings, watch = self._settings.now, Stopwatch()
         mode: Mode = "image" if shot.is_still else "video"
-        kit = self._segmenter(settings, mode)
+        kit = self._segmenter(watch, settings, mode)
         with watch.stage("mask"):
             found = kit.segment(shot.image, shot.timestamp_ms)
         with watch.stage("draw"):
@@ -180,12 +175,13 @@ class PortraitPage(LivePage):
         return Outcome(picture, shot.image, watch.stages_ms, summary, kit.releases, found, models)
 
     def _segmenter(
-        self, settings: Settings, mode: Mode
+        self, watch: Stopwatch, settings: Settings, mode: Mode
     ) -> kits.PortraitSegmenter | kits.HairSegmenter:
         catalogue = self.context.catalogue
         key = (catalogue.generation, mode, settings.is_steady)
         if settings.shows == "hair":
             return self._hair.get(
+                watch,
                 key,
                 lambda: kits.HairSegmenter(
                     mode,
@@ -195,6 +191,7 @@ class PortraitPage(LivePage):
                 ),
             )
         return self._person.get(
+            watch,
             key,
             lambda: kits.PortraitSegmenter(
                 mode, smoothing=settings.is_steady, model=catalogue.source("portrait")

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
+from PySide6.QtCore import Signal
 from PySide6.QtWidgets import (
     QButtonGroup,
     QFileDialog,
@@ -19,13 +20,13 @@ from PySide6.QtWidgets import (
 )
 
 from palmkit import kits
-from palmkit.demos.app.controls import check, row, spoken
+from palmkit.demos.app.controls import check, row
 from palmkit.demos.app.editor import Editor
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
+from palmkit.demos.app.shelf import Shelf
 from palmkit.demos.app.source import Shot
-from palmkit.engine.errors import LookError, PalmError
+from palmkit.engine.errors import DeliveryError, LookError, PalmError
 from palmkit.kits.kit import Mode
-from palmkit.kits.tryon import palettes
 from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.look import Look
 
@@ -42,6 +43,14 @@ KINDS = {
 FILES = "Looks (*.json)"
 
 
+@dataclass(frozen=True)
+class Worn:
+    """What is worn now. followed: the name of the look that is delivered, "" for one's own."""
+
+    look: Look
+    followed: str = ""
+
+
 class TryOnPage(LivePage):
     """Shows faces with a look."""
 
@@ -51,15 +60,33 @@ class TryOnPage(LivePage):
     hint: ClassVar[str] = "Make-up, hair colours and glasses, worn in the mirror."
     models: ClassVar[tuple[str, ...]] = ("face_detector", "face_mesh")
 
+    # The name of a look that was delivered and cannot be worn.
+    lost = Signal(str)
+
     def __init__(self, context: Context) -> None:
         """Build the panel."""
         super().__init__(context)
         self._kit: Kept[kits.TryOn] = Kept()
         self._behind_hair = True
-        self.worn = self._kept_look()
+        self._now = Worn(self._kept_look())
         panel = self.panel
         panel.section("Looks")
-        panel.add(self._look_buttons())
+        self._shelf = Shelf(context.settings, self.use, self.load_look, self.follow)
+        panel.add(self._shelf)
+        panel.add(
+            row(
+                (
+                    self._button("Open…", "load_look", self._load, "Or drop one on the window"),
+                    self._button("Save…", "save_look", self._save, "As a small JSON file"),
+                    self._button(
+                        "Update",
+                        "check_looks",
+                        context.check_wanted.emit,
+                        "Ask the server of the page Models for newer looks",
+                    ),
+                )
+            )
+        )
         panel.section("Effects")
         panel.add(self._tabs())
         self._stack = QStackedWidget()
@@ -78,26 +105,15 @@ class TryOnPage(LivePage):
                 "Slower, but make-up does not cover hair over the face",
             )
         )
-        save = self._button("Save look...", "save_look", self._save, "As a small JSON file")
-        load = self._button("Load look...", "load_look", self._load, "Or drop one on the window")
-        panel.add(row((save, load)))
         self._select_kind("lipstick")
         self.show_look(self.worn)
+        self.lost.connect(self._go_on_without)
+        context.catalogue.looks_changed.connect(self._show_delivered)
 
-    def _look_buttons(self) -> QWidget:
-        whole = QWidget()
-        grid = QGridLayout(whole)
-        grid.setContentsMargins(0, 0, 0, 0)
-        grid.setSpacing(6)
-        self._looks = QButtonGroup(self)
-        for index, name in enumerate(("", *palettes.presets())):
-            words = spoken(name).capitalize() if name else "Nothing"
-            tip = f"Wear the look {words.lower()}" if name else "Take everything off"
-            button = self._button(words, f"look_{name or 'none'}", partial(self.use, name), tip)
-            button.setCheckable(True)
-            self._looks.addButton(button)
-            grid.addWidget(button, index // 3, index % 3)
-        return whole
+    @property
+    def worn(self) -> Look:
+        """What is worn now."""
+        return self._now.look
 
     def _tabs(self) -> QWidget:
         whole = QWidget()
@@ -111,6 +127,7 @@ class TryOnPage(LivePage):
                 words, f"effect_{name}", partial(self._select_kind, name), f"Change {words.lower()}"
             )
             button.setCheckable(True)
+            button.setAutoExclusive(True)
             group.addButton(button)
             self._kinds[name] = button
             grid.addWidget(button, index // 3, index % 3)
@@ -134,13 +151,37 @@ class TryOnPage(LivePage):
         """Wear a look of the palette, or nothing: ""."""
         self.show_look(Look.load(name) if name else Look())
 
+    def follow(self, name: str) -> None:
+        """Wear a look that is delivered, and each newer one as it comes."""
+        try:
+            look = Look.load(self._delivered_name(name))
+        except PalmError as error:
+            self.context.say(f"this look cannot be worn, nothing has changed: {error}", "error")
+            self._shelf.show_worn(self.worn, self._now.followed)
+            return
+        self.show_look(look, name)
+
+    def _delivered_name(self, name: str) -> str:
+        return f"{name}@{self.context.catalogue.channel}"
+
+    def _show_delivered(self) -> None:
+        looks = self.context.catalogue.looks
+        self._shelf.show_delivered(looks)
+        if self._now.followed and self._now.followed not in looks:
+            self.show_look(self.worn)
+
+    def _go_on_without(self, followed: str) -> None:
+        """A look that is delivered cannot be worn: what was worn stays, as one's own."""
+        if self._now.followed == followed:
+            self.show_look(self.worn)
+
     def _wear(self, name: str, effect: Effect | None) -> None:
         changes: dict[str, Any] = {name: effect}
         self.show_look(replace(self.worn, **changes))
 
-    def show_look(self, look: Look) -> None:
-        """Wear a look from now on."""
-        self.worn = look
+    def show_look(self, look: Look, followed: str = "") -> None:
+        """Wear a look from now on; followed: the name under which newer ones are delivered."""
+        self._now = Worn(look, followed)
         self.context.settings.setValue("page/try_on", json.dumps(look.to_dict()))
         for name, editor in self._editors.items():
             worn = getattr(look, name)
@@ -149,12 +190,7 @@ class TryOnPage(LivePage):
             self._kinds[name].setText(KINDS[name] + mark)
             state = "worn" if worn is not None else "not worn"
             self._kinds[name].setAccessibleName(f"{KINDS[name]}, {state}")
-        names = {"": Look(), **{name: Look.load(name) for name in palettes.presets()}}
-        is_preset = dict(zip(names, (each == look for each in names.values()), strict=True))
-        self._looks.setExclusive(False)
-        for button, name in zip(self._looks.buttons(), names, strict=True):
-            button.setChecked(is_preset[name])
-        self._looks.setExclusive(True)
+        self._shelf.show_worn(look, followed)
         self.context.refresh.emit()
 
     def _kept_look(self) -> Look:
@@ -194,38 +230,50 @@ class TryOnPage(LivePage):
     def load_look(self, path: Path) -> None:
         """Wear the look in a file; a file that holds none changes nothing."""
         try:
-            look = Look.load(path)
-        except (PalmError, OSError) as error:
+            look = Look.read(path)
+        except PalmError as error:
+            self._shelf.forget_file(path)
+            self._shelf.show_worn(self.worn, self._now.followed)
             self.context.say(f"this is no look, nothing has changed: {error}", "error")
             return
+        self._shelf.add_file(path, look)
         self.show_look(look)
         self.context.say(f"wearing {path.name}")
 
     def drop(self, path: Path) -> bool:
-        """A JSON file is a look."""
-        if path.suffix.lower() != ".json":
+        """A JSON file is a look, but for a server's root."""
+        if path.suffix.lower() != ".json" or path.name == "root.json":
             return False
         self.load_look(path)
         return True
 
     def look(self, shot: Shot) -> Outcome:
         """Put the look on every face."""
-        worn, watch, catalogue = self.worn, Stopwatch(), self.context.catalogue
+        now, watch, catalogue = self._now, Stopwatch(), self.context.catalogue
         mode: Mode = "image" if shot.is_still else "video"
-        behind_hair = self._behind_hair
-        kit = self._kit.get(
-            (catalogue.generation, mode, behind_hair),
-            lambda: kits.TryOn(
-                mode,
-                behind_hair=behind_hair,
-                model=catalogue.source("face_mesh"),
-                detector=catalogue.source("face_detector"),
-                hair_model=catalogue.source("hair"),
-            ),
-        )
-        kit.look = worn
-        with watch.stage("try on"):
-            found = kit.wear(shot.image, shot.timestamp_ms)
+        behind_hair, followed = self._behind_hair, now.followed
+        try:
+            kit = self._kit.get(
+                watch,
+                (catalogue.generation, mode, behind_hair, followed),
+                lambda: kits.TryOn(
+                    mode,
+                    look=self._delivered_name(followed) if followed else None,
+                    behind_hair=behind_hair,
+                    model=catalogue.source("face_mesh"),
+                    detector=catalogue.source("face_detector"),
+                    hair_model=catalogue.source("hair"),
+                ),
+            )
+            if not followed:
+                kit.look = now.look
+            with watch.stage("try on"):
+                found = kit.wear(shot.image, shot.timestamp_ms)
+        except (DeliveryError, LookError):
+            if followed:
+                self.lost.emit(followed)
+            raise
+        worn = found.look
         count = len(found.faces)
         summary = "No face" if not count else "1 face" if count == 1 else f"{count} faces"
         effects = sum(1 for _ in worn)
@@ -234,9 +282,19 @@ class TryOnPage(LivePage):
         models = self.models
         if worn.hair is not None or (behind_hair and worn):
             models = (*models, "hair")
+        if followed:
+            models = (*models, followed)
+        seen = Worn(worn, followed)
         return Outcome(
-            found.picture, shot.image, watch.stages_ms, summary, kit.releases, found, models
+            found.picture, shot.image, watch.stages_ms, summary, kit.releases, seen, models
         )
+
+    def show_outcome(self, outcome: Outcome) -> None:
+        """Show the look that was delivered meanwhile."""
+        seen = outcome.found
+        is_followed = isinstance(seen, Worn) and seen.followed and seen != self._now
+        if is_followed and seen.followed == self._now.followed:
+            self.show_look(seen.look, seen.followed)
 
     def forget(self) -> None:
         """Another video follows."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,9 +27,17 @@ from PySide6.QtWidgets import (
 from palmkit.delivery.client import Client
 from palmkit.delivery.embedded import shipped
 from palmkit.demos.app.background import Background
-from palmkit.demos.app.controls import label
+from palmkit.demos.app.controls import Box, head, label
 from palmkit.demos.app.page import Context, Page
-from palmkit.demos.app.updates import Checked, Standing, check, standing, told
+from palmkit.demos.app.updates import (
+    Checked,
+    Standing,
+    check,
+    delivered_looks,
+    offered_looks,
+    standing,
+    told,
+)
 
 COLUMNS = ("Model", "Version", "From", "State", "Last check")
 CHANNELS = ("stable", "beta", "canary")
@@ -40,7 +48,12 @@ _OUTCOMES = {
     "same": "up to date",
     "absent": "not in the repository",
 }
-_STATES = {"EMBEDDED": "came with PalmKit", "ACTIVE": "proved", "TRIAL": "on trial"}
+_STATES = {
+    "EMBEDDED": "came with PalmKit",
+    "ACTIVE": "proved",
+    "TRIAL": "on trial",
+    "STAGED": "ready",
+}
 
 
 class UpdatesPage(Page):
@@ -50,7 +63,8 @@ class UpdatesPage(Page):
     title: ClassVar[str] = "Models"
     icon: ClassVar[str] = "updates"
     hint: ClassVar[str] = (
-        "Which models run. A repository of palmkit serve may bring newer ones while all goes on."
+        "Which models run. A repository of palmkit serve may bring newer ones, and looks for "
+        "try-on, while all goes on."
     )
 
     def __init__(self, context: Context) -> None:
@@ -68,6 +82,7 @@ class UpdatesPage(Page):
         self._again.timeout.connect(lambda: self.check() if self._is_idle else None)
         self._build()
         self._show(self._shipped())
+        context.check_wanted.connect(self._check_for_others)
         self._begin(context)
 
     def _build(self) -> None:
@@ -77,7 +92,7 @@ class UpdatesPage(Page):
         self._root = QLineEdit(str(settings.value("updates/root", "")))
         self._root.setObjectName("updates_root")
         self._root.setPlaceholderText("root.json, from who runs the server")
-        self._channel = QComboBox()
+        self._channel = Box()
         self._channel.setObjectName("updates_channel")
         self._channel.setEditable(True)
         self._channel.addItems(CHANNELS)
@@ -98,7 +113,10 @@ class UpdatesPage(Page):
         for row, (text, field) in enumerate(fields):
             name = QLabel(text)
             name.setBuddy(field)
+            name.setContentsMargins(0, 0, 8, 0)
             field.setAccessibleName(text.replace("&", ""))
+            if isinstance(field, QComboBox) and (line := field.lineEdit()) is not None:
+                line.setAccessibleName(text.replace("&", ""))
             form.addWidget(name, row, 0)
             form.addWidget(field, row, 1)
         form.addWidget(browse, 1, 2)
@@ -128,8 +146,7 @@ class UpdatesPage(Page):
         column = QVBoxLayout(self)
         column.setContentsMargins(18, 18, 18, 18)
         column.setSpacing(10)
-        column.addWidget(label(self.title, "title"))
-        column.addWidget(label(self.hint, "hint", wraps=True))
+        head(column, self.title, self.hint)
         column.addLayout(form)
         column.addLayout(asks)
         column.addWidget(self._progress)
@@ -231,8 +248,19 @@ class UpdatesPage(Page):
         else:
             self._again.stop()
 
+    def _check_for_others(self) -> None:
+        """Another page asks."""
+        if self.context.catalogue.client is None:
+            self.context.say(
+                "newer looks and models come from a server: connect to one first",
+                "info",
+                ("Connect…", lambda: self.context.page_wanted.emit(self.name)),
+            )
+        elif self._is_idle:
+            self.check()
+
     def check(self) -> None:
-        """Ask for all models now, beside the window."""
+        """Ask for all models and looks now, beside the window."""
         client = self.context.catalogue.client
         if client is None:
             return
@@ -247,11 +275,17 @@ class UpdatesPage(Page):
         def on_checked(checked: Checked) -> None:
             self._background.report(lambda: self._show_checked(checked))
 
-        self._background.run(
-            lambda: check(client, shipped(), on_progress, on_checked, lambda: self._is_over),
-            self._finish,
-            self._fail,
-        )
+        channel = self.context.catalogue.channel
+
+        def ask(names: Iterable[str]) -> list[Checked]:
+            return check(client, names, on_progress, on_checked, lambda: self._is_over)
+
+        def job() -> list[Checked]:
+            found = ask(shipped())
+            is_reached = not any(each.code.startswith("check_fail") for each in found)
+            return found + ask(offered_looks(client, channel)) if is_reached else found
+
+        self._background.run(job, self._finish, self._fail)
 
     def _show_progress(self, name: str, have: int, size: int) -> None:
         self._progress.setRange(0, max(1, size))
@@ -277,6 +311,8 @@ class UpdatesPage(Page):
             )
         else:
             self._said.setText(f"New: {', '.join(new)}." if new else "Nothing new.")
+            if not new and not self.isVisible():
+                self.context.say("nothing new")
         self._look()
 
     def _fail(self, error: Exception) -> None:
@@ -290,8 +326,11 @@ class UpdatesPage(Page):
         if client is None or self._background.is_busy:
             return
 
+        channel = self.context.catalogue.channel
+
         def job() -> tuple[Client, list[Standing]]:
-            return client, [standing(client, name) for name in shipped()]
+            names = (*shipped(), *delivered_looks(client, channel))
+            return client, [standing(client, name) for name in names]
 
         self._background.run(job, self._see, lambda error: self._said.setText(str(error)))
 
@@ -305,9 +344,11 @@ class UpdatesPage(Page):
 
     def _show(self, found: list[Standing]) -> None:
         self._standings = found
+        looks = [each for each in found if each.model not in shipped() and each.version]
+        self.context.catalogue.show_looks({each.model: each.version for each in looks})
         self.table.setRowCount(len(found))
         for row, each in enumerate(found):
-            state = _STATES.get(each.state, each.state.lower())
+            state = _STATES.get(each.state, each.state.lower()) if each.version else "not here"
             refused = ", ".join(f"{release} refused ({code})" for release, code in each.refused)
             last = "; ".join(
                 words for words in (self._outcomes.get(each.model, ""), refused) if words

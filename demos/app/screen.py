@@ -1,0 +1,74 @@
+"""Whether Qt can open a window here: where it cannot, it would end the process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import sys
+from pathlib import Path
+
+# What Qt's wheels expect of Linux.
+LIBRARIES = (
+    "libegl1 libgl1 libfontconfig1 libdbus-1-3 libglib2.0-0 libxkbcommon-x11-0 libxcb-cursor0 "
+    "libxcb-icccm4 libxcb-keysyms1 libxcb-shape0"
+)
+INSTALL = f"on Debian and Ubuntu: apt-get install {LIBRARIES}"
+_VARIABLES = {"xcb": "DISPLAY", "wayland": "WAYLAND_DISPLAY"}
+# Of the library of each: its file, and what connects, tells of an error, and disconnects.
+_SERVERS = {
+    "xcb": ("libxcb.so.1", "xcb_connect", "xcb_connection_has_error", "xcb_disconnect"),
+    "wayland": ("libwayland-client.so.0", "wl_display_connect", "", "wl_display_disconnect"),
+}
+
+
+def has_screen() -> bool:
+    """Whether there may be a screen at all."""
+    if not sys.platform.startswith("linux"):
+        return True
+    return any(os.environ.get(name) for name in ("QT_QPA_PLATFORM", *_VARIABLES.values()))
+
+
+def problem() -> str:
+    """Why no window can be opened, in a line; "" if one can."""
+    if not sys.platform.startswith("linux"):
+        return ""
+    told = os.environ.get("QT_QPA_PLATFORM", "")
+    platforms = [each.partition(":")[0] for each in told.split(";") if each]
+    platforms = platforms or [
+        name for name, variable in _VARIABLES.items() if os.environ.get(variable)
+    ]
+    # Qt takes the first one that works.
+    problems = [_problem_of(name) for name in platforms]
+    return "" if "" in problems else problems[0] if problems else "no screen is here"
+
+
+def _problem_of(platform: str) -> str:
+    from PySide6.QtCore import QLibraryInfo
+
+    plugins = Path(QLibraryInfo.path(QLibraryInfo.LibraryPath.PluginsPath)) / "platforms"
+    found = sorted(plugins.glob(f"libq{platform}*.so"))
+    if not found:
+        return f"QT_QPA_PLATFORM: Qt has no platform {platform!r} here"
+    for plugin in found:
+        try:
+            ctypes.CDLL(str(plugin))
+        except OSError as error:
+            return f"{error}; {INSTALL}"
+    if platform in _SERVERS and not _answers(platform):
+        variable = _VARIABLES[platform]
+        return f"no screen answers: {variable}={os.environ.get(variable, '')}"
+    return ""
+
+
+def _answers(platform: str) -> bool:
+    """Whether the server of a platform takes a connection."""
+    library, connect, is_failed, disconnect = _SERVERS[platform]
+    server = ctypes.CDLL(library)
+    opening = server[connect]
+    opening.restype = ctypes.c_void_p
+    found = ctypes.c_void_p(opening(None, None))
+    if not found.value:
+        return False
+    answers = not (is_failed and server[is_failed](found))
+    server[disconnect](found)
+    return answers
