@@ -107,14 +107,15 @@ def test_a_camera_in_use_is_said_and_the_sample_shown(
 
     monkeypatch.setattr(source, "_is_there", is_there)
     window = make("--page", "face", "--source", "7")
-    said = Said(window.context)
-    wait(lambda: said.all, "a message")
-    (text,) = said.of("warning")
-    assert "camera 7" in text and "another program" in text and "sample" in text
+    # It may have been said before the window was there: the banner keeps it.
+    wait(window.banner.isVisible, "a message")
+    text = window.banner.text.text()
+    assert "Camera 7" in text and "another program" in text and "sample" in text
+    assert window.banner.property("level") == "warning"
     assert window.banner.action.text() == "Try again"
     shows(window, wait, "face")
     click(window.banner.action)
-    wait(lambda: len(said.all) == 2, "the second attempt")
+    wait(window.banner.isVisible, "the second attempt")
     window.banner.close_message()
     assert not window.banner.isVisible()
 
