@@ -142,7 +142,8 @@ def measure(kit: TryOn, face: Image, look: Look) -> dict[str, float]:
         part = strong.astype(np.float32)
         own = mean_of(before, part)
         share = effect.opacity * float(weight[strong].mean())
-        off.append(ciede2000(mean_of(after, part), own + share * (effect.aim(own) - own)))
+        goal = np.asarray(own + share * (effect.aim(own) - own), np.float32)
+        off.append(ciede2000(mean_of(after, part), goal))
         # Behind a lens everything is as it was; frames and lines cover.
         is_seen = (weight > 0.02) & (weight < 0.5) if effect.name == "glasses" else strong
         kept |= is_seen & (effect.name != "eyeliner" or len(worn) == 1)

@@ -98,14 +98,17 @@ def unlike(lab: Floats, skin: Skin, lips: Floats) -> tuple[Floats, Floats]:
     shape = lab.shape[:2]
     coloured, all_of_it = np.zeros(shape, np.float32), np.zeros(shape, np.float32)
     for axis, (less, more) in ((1, _LIP_A), (2, _LIP_B)):
-        usual = skin.mean[axis] + skin.slope[axis - 1] * light
-        off = lab[..., axis] - usual
-        off = np.where(lips > 0.5, off - np.clip(off, less, more), off)
+        usual = np.asarray(skin.mean[axis] + skin.slope[axis - 1] * light, np.float32)
+        off = np.asarray(lab[..., axis] - usual, np.float32)
+        allowed = np.asarray(np.clip(off, less, more), np.float32)
+        off = np.asarray(off - allowed * (lips > 0.5), np.float32)
         spread = max(float(skin.spread[axis - 1]), _LEAST_SPREAD)
-        all_of_it += (off / spread) ** 2
+        all_of_it += np.square(off / np.float32(spread))
         # A highlight is on the way from the skin's colour to white.
-        pale = np.clip(-off * np.sign(usual), 0, np.abs(usual)) * smoothstep(light, 0.0, 8.0)
-        coloured += ((np.abs(off) - pale).clip(0) / spread) ** 2
+        back = np.asarray(np.maximum(-off * np.sign(usual), 0), np.float32)
+        pale = np.minimum(back, np.abs(usual)) * smoothstep(light, 0.0, 8.0)
+        beyond = np.asarray(np.maximum(np.abs(off) - pale, 0), np.float32)
+        coloured += np.square(beyond / np.float32(spread))
     own = max(float(skin.mean[0]), 1.0)
     dark = smoothstep(lab[..., 0], _BLACK[1] * own, _BLACK[0] * own)
     first, second = (
