@@ -423,9 +423,17 @@ def test_the_sheet_is_made_and_its_table_says_what_changed(
 
 # The colour's error (CIEDE2000) and how far gradients agree; kits/tryon/README.md has the means
 # over many faces. Lips that are painted dark between teeth and skin keep the least.
-STATED = {"lipstick satin": (2, 0.4), "lipstick matte": (2, 0.25), "lipstick gloss": (5, 0.5)}
-STATED |= {"eye shadow shimmer": (6, 0.7), "eyeliner": (2, 0.5), "iris": (4, 0.7)}
-STATED |= {"hair platinum": (6, 0.6), "glasses": (5, 0.5), "sunglasses": (5, 0.3)}
+STATED = {
+    "lipstick satin": (2, 0.4),
+    "lipstick matte": (2, 0.25),
+    "lipstick gloss": (5, 0.5),
+    "eye shadow shimmer": (6, 0.7),
+    "eyeliner": (2, 0.5),
+    "iris": (4, 0.7),
+    "hair platinum": (6, 0.6),
+    "glasses": (5, 0.5),
+    "sunglasses": (5, 0.3),
+}
 
 
 @pytest.mark.parametrize("name", EFFECTS)

@@ -41,7 +41,9 @@ def points(face: Image) -> Loop:
     return np.asarray(mesh[0][:, :2], np.float32)
 
 
-def laid_over(face: Image, loops: list[Loop], colour: tuple[int, int, int]) -> tuple[Image, Image]:
+def laid_over(
+    face: Image, loops: list[Loop], colour: tuple[int, int, int]
+) -> tuple[Image, NDArray[np.bool_]]:
     """The face with something of one colour and a camera's noise before it, and its inside."""
     mask = np.zeros(face.shape[:2], np.uint8)
     cv2.fillPoly(mask, [np.rint(loop).astype(np.int32) for loop in loops], 255, cv2.LINE_AA)
