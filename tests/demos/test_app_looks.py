@@ -91,6 +91,11 @@ def test_looks_are_delivered_and_changed_while_they_are_worn(
         click(button(window, "check_looks"))
         wait(lambda: not updates.is_busy, "the end of a check", limit_s=60)
 
+    def proved(version: str) -> bool:
+        client = window.context.catalogue.client
+        assert client is not None
+        return bool(client.status("summer")["models"][0]["active"] == version)
+
     assert not buttons(window, "delivered_")
     update()
     wait(lambda: buttons(window, "delivered_") == ["delivered_summer"], "the look")
@@ -99,11 +104,14 @@ def test_looks_are_delivered_and_changed_while_they_are_worn(
     assert page.worn == red and button(window, "delivered_summer").isChecked()
     models = window.status
     wait(lambda: "summer 1.0.0 (stable)" in models.text("status_models"), "its version")
+    # A release that is yet to prove itself gives way to a newer one, whatever becomes of that.
+    wait(lambda: proved("1.0.0"), "the end of its trial", limit_s=60)
     publish(folder, "1.1.0", content(plum))
     update()
     wait(lambda: page.worn == plum, "the newer look", limit_s=60)
     assert button(window, "delivered_summer").isChecked()
     wait(lambda: "summer 1.1.0 (stable)" in models.text("status_models"), "its version")
+    wait(lambda: proved("1.1.0"), "the end of its trial", limit_s=60)
     # What is no look, published by a tool that did not check it.
     with monkeypatch.context() as unchecked:
         unchecked.setattr(data_files, "check", lambda path: None)  # pyright: ignore
