@@ -3,20 +3,31 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
 import pytest
+
+from palmkit.delivery.embedded import shipped
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QObject, Qt
     from PySide6.QtWidgets import QWidget
 
     from palmkit.demos.app.page import Context
+    from palmkit.demos.app.window import Window
 
+Wait: TypeAlias = Callable[..., None]
+OpenWindow: TypeAlias = Callable[..., "Window"]
 Kind = TypeVar("Kind", bound="QObject")
 # What takes minutes together, so that the whole suite stays short.
 LONG = pytest.mark.skipif(
     os.environ.get("APP_TESTS") != "all", reason="make test-app runs it (APP_TESTS=all)"
+)
+
+NEEDS_MODELS = pytest.mark.skipif(
+    not all(model.path.is_file() for model in shipped().values()),
+    reason="the models have not been made here",
 )
 
 

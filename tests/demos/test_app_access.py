@@ -7,15 +7,12 @@ import re
 import subprocess
 import sys
 import textwrap
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
-import pytest
-
-from palmkit.delivery.embedded import shipped
 from palmkit.demos.app import PAGES
-from tests.demos.driving import find, press, tab_order
+from tests.demos.driving import NEEDS_MODELS, OpenWindow, Wait, find, press, tab_order
 
 if TYPE_CHECKING:
     from PySide6.QtGui import QAccessibleInterface
@@ -23,13 +20,7 @@ if TYPE_CHECKING:
 
     from palmkit.demos.app.window import Window
 
-Wait: TypeAlias = Callable[..., None]
-OpenWindow: TypeAlias = Callable[..., "Window"]
-
-pytestmark = pytest.mark.skipif(
-    not all(model.path.is_file() for model in shipped().values()),
-    reason="the models have not been made here",
-)
+pytestmark = NEEDS_MODELS
 
 
 def seen(top: QAccessibleInterface) -> Iterator[QAccessibleInterface]:

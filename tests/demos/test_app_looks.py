@@ -3,18 +3,17 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 from palmkit.delivery import app, data_files
 from palmkit.delivery.client import Client
-from palmkit.delivery.embedded import shipped
 from palmkit.delivery.repository import Repository
 from palmkit.kits import Look, delivered
-from tests.demos.driving import Said, click, find
+from tests.demos.driving import NEEDS_MODELS, OpenWindow, Said, Wait, click, find
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
@@ -22,13 +21,7 @@ if TYPE_CHECKING:
 
     from palmkit.demos.app.window import Window
 
-Wait: TypeAlias = Callable[..., None]
-OpenWindow: TypeAlias = Callable[..., "Window"]
-
-pytestmark = pytest.mark.skipif(
-    not all(model.path.is_file() for model in shipped().values()),
-    reason="the models have not been made here",
-)
+pytestmark = NEEDS_MODELS
 
 
 def button(window: Window, name: str) -> QPushButton:

@@ -5,31 +5,23 @@ from __future__ import annotations
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from itertools import pairwise
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
 
-from palmkit.delivery.embedded import shipped
 from palmkit.demos.app import PAGES
 from palmkit.kits import read_image
 from palmkit.kits.image import Image
-from tests.demos.driving import LONG, find, press
+from tests.demos.driving import LONG, NEEDS_MODELS, OpenWindow, Wait, find, press
 from tests.demos.scenes import FOLDER, MOST_BYTES, SCENES, Scene, alike, picture_of, play, source_of
 
 if TYPE_CHECKING:
     from palmkit.demos.app.window import Window
 
-Wait: TypeAlias = Callable[..., None]
-OpenWindow: TypeAlias = Callable[..., "Window"]
-
-pytestmark = pytest.mark.skipif(
-    not all(model.path.is_file() for model in shipped().values()),
-    reason="the models have not been made here",
-)
+pytestmark = NEEDS_MODELS
 COMPARED = [scene for scene in SCENES if scene.is_compared]
 # Of two pictures of one scene; of two scenes it is below .8.
 LEAST_ALIKE = 0.9

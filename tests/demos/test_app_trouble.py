@@ -5,9 +5,9 @@ from __future__ import annotations
 import json
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -19,19 +19,13 @@ from palmkit.delivery.repository import Options, Repository
 from palmkit.kits import delivered
 from palmkit.kits.image import Image
 from palmkit.kits.tryon.look import Look
-from tests.demos.driving import LONG, Said, click, find
+from tests.demos.driving import LONG, NEEDS_MODELS, OpenWindow, Said, Wait, click, find
 from tests.demos.test_app_updates import broken_model
 
 if TYPE_CHECKING:
     from palmkit.demos.app.window import Window
 
-Wait: TypeAlias = Callable[..., None]
-OpenWindow: TypeAlias = Callable[..., "Window"]
-
-pytestmark = pytest.mark.skipif(
-    not all(model.path.is_file() for model in shipped().values()),
-    reason="the models have not been made here",
-)
+pytestmark = NEEDS_MODELS
 
 
 def goes_on(window: Window, wait: Wait, count: int = 3) -> None:
