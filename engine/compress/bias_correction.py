@@ -14,12 +14,23 @@ import numpy as np
 
 from palmkit.engine.compress.observe import Observation
 from palmkit.engine.compress.placement import LAYERS, Placement
-from palmkit.engine.compress.weights import as_rows, levels_of, output_axis, weight_scales
+from palmkit.engine.compress.weights import (
+    BITS,
+    as_rows,
+    levels_of,
+    most_level,
+    output_axis,
+    weight_scales,
+)
 from palmkit.engine.ir import Graph, Node, fresh_name, value_names
 
 
 def correct_biases(
-    graph: Graph, placement: Placement, seen: Mapping[str, Observation], weights: str = "max"
+    graph: Graph,
+    placement: Placement,
+    seen: Mapping[str, Observation],
+    weights: str = "max",
+    weight_bits: int = BITS,
 ) -> Graph:
     """A prepared graph whose integer layers keep the means of their sums.
 
@@ -37,8 +48,9 @@ def correct_biases(
             nodes.append(node)
             continue
         rows = as_rows(graph.constants[weights_name], output_axis(node))
-        scales = weight_scales(rows, None, 1.0, weights)
-        error = levels_of(rows, scales) * scales.astype(np.float64)[:, None] - rows
+        most = most_level(rows.shape[1], weight_bits)
+        scales = weight_scales(rows, None, 1.0, weights, most)
+        error = levels_of(rows, scales, most) * scales.astype(np.float64)[:, None] - rows
         # Each group of outputs reads channels of its own.
         groups: object = node.attrs.get("group", 1)
         assert isinstance(groups, int)

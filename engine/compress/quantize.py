@@ -14,11 +14,13 @@ from palmkit.engine.compress.observe import checked_samples, observe
 from palmkit.engine.compress.placement import Placement, data_inputs, place
 from palmkit.engine.compress.ranges import METHODS, Range, ranges_of
 from palmkit.engine.compress.weights import (
+    BITS,
     WEIGHT_METHODS,
     as_rows,
     bias_levels,
     check_finite,
     levels_of,
+    most_level,
     output_axis,
     weight_scales,
 )
@@ -34,13 +36,16 @@ class Settings:
 
     method: how the range of an activation is chosen, one of ranges.METHODS; graph inputs keep all
     of their range. weights: how the scale of weights is, one of weights.WEIGHT_METHODS.
+    weight_bits: 2..8; fewer levels run no faster, but an entropy-coded file of them is smaller.
+    Outputs of few weights (depthwise convolutions) keep 8.
     equalised: channels get like ranges first (equalise). corrected: biases make up for the mean
     error of the rounded weights (bias_correction).
-    Raises ValueError for an unknown method.
+    Raises ValueError for an unknown method or bits out of range.
     """
 
     method: str = "percentile"
     weights: str = "max"
+    weight_bits: int = BITS
     equalised: bool = True
     corrected: bool = True
 
@@ -52,6 +57,8 @@ class Settings:
         ):
             if got not in known:
                 raise ValueError(f"{what}: expected one of {', '.join(known)}, got {got!r}")
+        if not 2 <= self.weight_bits <= BITS:
+            raise ValueError(f"weight_bits: expected 2..{BITS}, got {self.weight_bits}")
 
 
 def quantize(
@@ -84,8 +91,9 @@ def quantize(
         plain = equalise(plain, seen)
         seen = observe(plain, found, placement.values)
     if how.corrected:
-        plain = correct_biases(plain, placement, seen, how.weights)
-    return write(plain, placement, ranges_of(placement, seen, how.method), how.weights)
+        plain = correct_biases(plain, placement, seen, how.weights, how.weight_bits)
+    ranges = ranges_of(placement, seen, how.method)
+    return write(plain, placement, ranges, how.weights, how.weight_bits)
 
 
 def prepare(graph: Graph) -> Graph:
@@ -140,11 +148,15 @@ class Levels:
 
 
 def write(
-    graph: Graph, placement: Placement, ranges: Mapping[str, Range], weights: str = "max"
+    graph: Graph,
+    placement: Placement,
+    ranges: Mapping[str, Range],
+    weights: str = "max",
+    weight_bits: int = BITS,
 ) -> Graph:
     """A prepared graph with its chosen values rounded to levels over these ranges."""
     levels = {name: Levels.over(*ranges[owner]) for name, owner in placement.values.items()}
-    writer = _Writer(graph, levels, weights)
+    writer = _Writer(graph, levels, weights, weight_bits)
     for name in graph.inputs:
         writer.round(name)
     for node in graph.nodes:
@@ -159,6 +171,7 @@ class _Writer:
     graph: Graph
     levels: Mapping[str, Levels]
     weights: str
+    weight_bits: int
     nodes: list[Node] = field(default_factory=list[Node])
     constants: dict[str, Array] = field(default_factory=dict[str, Array])
     rounded: dict[str, str] = field(default_factory=dict[str, str])
@@ -218,9 +231,10 @@ class _Writer:
         axis = output_axis(node)
         rows = as_rows(value, axis)
         unit = self.levels[node.inputs[0]].scale
-        scales = weight_scales(rows, bias, float(unit), self.weights)
+        most = most_level(rows.shape[1], self.weight_bits)
+        scales = weight_scales(rows, bias, float(unit), self.weights, most)
         levels = np.moveaxis(
-            levels_of(rows, scales).reshape(np.moveaxis(value, axis, 0).shape), 0, axis
+            levels_of(rows, scales, most).reshape(np.moveaxis(value, axis, 0).shape), 0, axis
         )
         inputs[1] = self._dequantized(name, levels.astype(np.int8), scales, axis)
         if bias is not None:

@@ -11,6 +11,9 @@ from palmkit.engine.errors import QuantizationError
 from palmkit.engine.ir import Array, Graph, Node
 
 MOST = 127
+BITS = 8
+# Outputs with fewer weights than this keep all levels: they cost little, and are worn the most.
+FEW = 32
 # Far enough from the end of int32 for what is added up with the bias.
 MOST_BIAS = float(1 << 29)
 Scales = Callable[[Array, int], Array]
@@ -23,6 +26,11 @@ def greatest(rows: Array, most: int) -> Array:
 
 
 WEIGHT_METHODS: Mapping[str, Scales] = {"max": greatest, "admm": projected_scales}
+
+
+def most_level(count: int, bits: int) -> int:
+    """The largest level of outputs with `count` weights each, rounded to so many bits, 2..8."""
+    return MOST if count < FEW else (1 << (bits - 1)) - 1
 
 
 def output_axis(node: Node) -> int:

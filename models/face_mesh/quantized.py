@@ -91,7 +91,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     def draw(count: int) -> Tensor:
         return Composer(bank, size).compose(count, EASE).images
 
-    trainer = QuantizedMeshTrainer(recipe, bank, QuantizedMesh(start(options.model, draw)))
+    trainer = QuantizedMeshTrainer(recipe, bank, QuantizedMesh(start(options, draw)))
     averaged = trainer.averaged
     assert isinstance(averaged, QuantizedMesh)
     print(finish(trainer, averaged.levels, options))

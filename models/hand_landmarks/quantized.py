@@ -15,6 +15,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
+from palmkit.engine.compress.weights import BITS
 from palmkit.engine.ir import Graph
 from palmkit.models.hand_landmarks.compose import Composer
 from palmkit.models.hand_landmarks.dataset import HandBank
@@ -112,32 +113,37 @@ class QuantizedHandTrainer(Trainer):
         return apart(self.network(images), said)
 
 
-def with_up(graph: Graph, composer: Composer) -> FakeQuantized:
+def with_up(graph: Graph, composer: Composer, weight_bits: int = BITS) -> FakeQuantized:
     """Calibrated on crops; which way is up in the picture changes no layer."""
 
     def draw(count: int) -> Tensor:
         return composer.compose(count).images
 
     up = torch.tensor([[0.0, -1.0]]).numpy()
-    return calibrated(graph, [{**each, "up": up} for each in calibration(draw)], "min_max")
+    samples = [{**each, "up": up} for each in calibration(draw)]
+    return calibrated(graph, samples, "min_max", weight_bits)
 
 
 def trainer(
-    pack: Path, model: Path, recipe: QuantizedRecipe, device: torch.device
+    pack: Path,
+    model: Path,
+    recipe: QuantizedRecipe,
+    device: torch.device,
+    weight_bits: int = BITS,
 ) -> QuantizedHandTrainer:
     """What trains a float model on."""
     from palmkit.engine import load
 
     packs = [read_pack(folder) for folder in sorted(pack.iterdir())]
     composer = Composer(HandBank(packs, device))
-    levels = with_up(load(model).graph, composer)
+    levels = with_up(load(model).graph, composer, weight_bits)
     return QuantizedHandTrainer(recipe, composer, QuantizedHand(levels))
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Command line."""
     options, recipe, device = read_quantized_options("train the hand landmarks as int8", arguments)
-    training = trainer(options.pack, options.model, recipe, device)
+    training = trainer(options.pack, options.model, recipe, device, options.weight_bits)
     averaged = training.averaged
     assert isinstance(averaged, QuantizedHand)
     print(finish(training, averaged.levels, options))

@@ -95,7 +95,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     def draw(count: int) -> Tensor:
         return Composer(bank, task, SIZE).compose(count, ease).images
 
-    network = QuantizedMask(start(options.model, draw))
+    network = QuantizedMask(start(options, draw))
     trainer = QuantizedMaskTrainer(recipe, task, bank, network)
     averaged = trainer.averaged
     assert isinstance(averaged, QuantizedMask)

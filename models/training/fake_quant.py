@@ -27,7 +27,7 @@ from torch.nn import functional
 from palmkit.engine.compress.placement import CLAMPS, LAYERS, MOVING, Placement, data_inputs
 from palmkit.engine.compress.quantize import Levels, write
 from palmkit.engine.compress.ranges import Range
-from palmkit.engine.compress.weights import MOST, MOST_BIAS, output_axis
+from palmkit.engine.compress.weights import BITS, MOST_BIAS, most_level, output_axis
 from palmkit.engine.ir import Array, Graph, Node, consumers
 from palmkit.models.training.float_ops import activate, convolve, ints, run_float
 
@@ -80,10 +80,17 @@ class FakeQuantized(nn.Module):
     ends: Tensor
     free: Tensor
 
-    def __init__(self, graph: Graph, placement: Placement, ranges: Mapping[str, Range]) -> None:
-        """graph: as `prepare` gives it; ranges: of the values of the placement."""
+    def __init__(
+        self,
+        graph: Graph,
+        placement: Placement,
+        ranges: Mapping[str, Range],
+        weight_bits: int = BITS,
+    ) -> None:
+        """graph: as `prepare` gives it; ranges: of the values of the placement; weight_bits: as
+        `quantize` has it."""
         super().__init__()
-        self.graph, self.placement = graph, placement
+        self.graph, self.placement, self.weight_bits = graph, placement, weight_bits
         self.names = list(dict.fromkeys(_trained(graph)))
         given = [torch.from_numpy(graph.constants[name].copy()) for name in self.names]
         # Powers of two, so that dividing by them loses nothing: one rate then suits all.
@@ -156,7 +163,8 @@ class FakeQuantized(nn.Module):
 
     def quantized(self) -> Graph:
         """The graph of integer layers that computes what this does."""
-        return write(self.plain(), self.placement, self.ranges())
+        ranges = self.ranges()
+        return write(self.plain(), self.placement, ranges, weight_bits=self.weight_bits)
 
     def _ends(self) -> Tensor:
         return self.ends * (self.stretch * self.free).exp()[:, None]
@@ -233,7 +241,7 @@ class FakeQuantized(nn.Module):
         assert not isinstance(weights, Stepped) and not isinstance(bias, Stepped)
         if node.op in ("gemm", "matmul") and output_axis(node) == 1:
             weights = weights.T
-        levels, scales = weight_levels(weights, bias, x.scale)
+        levels, scales = weight_levels(weights, bias, x.scale, self.weight_bits)
         whole_bias = None
         if bias is not None:
             unit = (x.scale * scales).double()
@@ -256,7 +264,10 @@ class FakeQuantized(nn.Module):
 
 
 def calibrated(
-    graph: Graph, samples: Iterable[Mapping[str, Array]], method: str = "kl"
+    graph: Graph,
+    samples: Iterable[Mapping[str, Array]],
+    method: str = "kl",
+    weight_bits: int = BITS,
 ) -> FakeQuantized:
     """A float graph with the ranges of `quantize`; arguments and errors as there."""
     from palmkit.engine.compress.equalise import equalise
@@ -270,26 +281,27 @@ def calibrated(
     placement = place(plain)
     plain = equalise(plain, observe(plain, found, placement.values))
     seen = observe(plain, found, placement.values)
-    return FakeQuantized(plain, placement, ranges_of(placement, seen, method))
+    return FakeQuantized(plain, placement, ranges_of(placement, seen, method), weight_bits)
 
 
 def weight_levels(
-    weights: Tensor, bias: Tensor | None, input_scale: Tensor
+    weights: Tensor, bias: Tensor | None, input_scale: Tensor, weight_bits: int = BITS
 ) -> tuple[Tensor, Tensor]:
     """float64[m, ...] whole numbers and float32[m] scales, as compress.weights has them.
 
     The scales follow the largest weights and have no gradient of their own.
     """
     wide = weights.double()
+    most = most_level(wide[0].numel(), weight_bits)
     with torch.no_grad():
         ends = wide.abs().flatten(1).amax(1)
-        scales = torch.where(ends > 0, ends, torch.ones_like(ends)) / MOST
+        scales = torch.where(ends > 0, ends, torch.ones_like(ends)) / most
         if bias is not None:
             needed = bias.reshape(-1).double().abs() / (input_scale.double() * MOST_BIAS)
             scales = torch.maximum(scales, needed)
         scales = scales.clamp(min=_TINY).float()
     rows = scales.double().reshape(-1, *[1] * (weights.dim() - 1))
-    return whole(wide / rows).clamp(-MOST, MOST), scales
+    return whole(wide / rows).clamp(-most, most), scales
 
 
 def _size(value: Tensor) -> float:

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
+from palmkit.engine.compress.weights import BITS
 from palmkit.engine.ir import Array, Graph, producers
 from palmkit.models.training.fake_quant import FakeQuantized, calibrated
 from palmkit.models.training.loop import Recipe, Trainer, train
@@ -64,6 +65,7 @@ def read_quantized_options(
     parser.add_argument("out", type=Path, help="folder of checkpoint.pt and of the int8 model")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long")
+    parser.add_argument("--weight-bits", type=int, default=BITS, help="as in quantize")
     default = QuantizedRecipe()
     for name in ("steps", "batch", "learning_rate", "average", "seed"):
         value = getattr(default, name)
@@ -74,11 +76,12 @@ def read_quantized_options(
     return options, recipe, torch.device(options.device)
 
 
-def start(model: Path, draw: Callable[[int], Tensor]) -> FakeQuantized:
-    """The float model of a file, with ranges by the crops that `draw` gives."""
+def start(options: argparse.Namespace, draw: Callable[[int], Tensor]) -> FakeQuantized:
+    """The float model of the options, with ranges by the crops that `draw` gives."""
     from palmkit.engine import load
 
-    return calibrated(load(model).graph, calibration(draw))
+    graph = load(options.model).graph
+    return calibrated(graph, calibration(draw), weight_bits=options.weight_bits)
 
 
 def finish(trainer: Trainer, network: FakeQuantized, options: argparse.Namespace) -> Path:

@@ -61,15 +61,23 @@ def disturbed(network: FakeQuantized) -> None:
 
 
 @pytest.mark.parametrize("mode", [True, False])
-@pytest.mark.parametrize("activation", ["relu", "hard_swish"])
-def test_levels_are_those_of_the_exported_graph(activation: str, mode: bool) -> None:
+@pytest.mark.parametrize(
+    ("activation", "weight_bits"), [("relu", 8), ("hard_swish", 8), ("relu", 3)]
+)
+def test_levels_are_those_of_the_exported_graph(
+    monkeypatch: pytest.MonkeyPatch, activation: str, weight_bits: int, mode: bool
+) -> None:
+    # The layers of this network have few weights.
+    monkeypatch.setattr("palmkit.engine.compress.weights.FEW", 2)
     torch.manual_seed(3)
     samples = made_samples(12)
     graph = exposed(with_more(made_network(activation=activation)), NAMES)
-    network = calibrated(graph, samples)
+    network = calibrated(graph, samples, weight_bits=weight_bits)
     disturbed(network)
     network.train(mode)
     exported = network.quantized()
+    kept = [each for each in exported.constants.values() if each.dtype == np.int8]
+    assert max(np.abs(each.astype(int)).max() for each in kept) == 2 ** (weight_bits - 1) - 1
     model = Model(exported, backend="reference")
     integer = specialise(exported, dict(exported.inputs))
     layers = [node.op for node in integer.nodes]

@@ -69,6 +69,30 @@ def test_layers_read_int8_weights_int32_biases_and_uint8_activations(
         )
 
 
+def test_fewer_weight_bits_leave_outputs_of_few_weights_alone(samples: Samples) -> None:
+    random = np.random.default_rng(2)
+    constants = {"w": (4, 3, 5, 5), "d": (4, 1, 3, 3), "b": (4,)}
+    graph = Graph(
+        {"image": Type("float32", (1, 12, 12, 3))},
+        {"y": Type("float32", (1, 4, 12, 12))},
+        (
+            Node("transpose", ("image",), ("x",), {"perm": (0, 3, 1, 2)}),
+            Node("conv", ("x", "w", "b"), ("c",), {"pads": (2, 2, 2, 2)}),
+            Node("conv", ("c", "d", "b"), ("y",), {"pads": (1, 1, 1, 1), "group": 4}),
+        ),
+        {n: random.normal(0, 0.3, shape).astype(np.float32) for n, shape in constants.items()},
+    )
+    coarse = quantize(graph, samples, weight_bits=4)
+    most = {
+        value.shape: int(np.abs(value.astype(int)).max())
+        for value in coarse.constants.values()
+        if value.dtype == np.int8
+    }
+    assert most == {(4, 3, 5, 5): 7, (4, 1, 3, 3): 127}
+    fine = noise_ratio(graph, quantize(graph, samples), samples, "y")
+    assert fine < noise_ratio(graph, coarse, samples, "y") < 0.2
+
+
 def test_what_follows_the_last_layer_stays_float(network: Graph, samples: Samples) -> None:
     quantized = quantize(network, samples)
     written = producers(quantized)
@@ -202,3 +226,5 @@ def test_unknown_methods_are_refused(network: Graph, samples: Samples) -> None:
         quantize(network, samples, method="magic")
     with pytest.raises(ValueError, match="weights: expected one of max"):
         quantize(network, samples, weights="magic")
+    with pytest.raises(ValueError, match="weight_bits: expected 2..8, got 9"):
+        quantize(network, samples, weight_bits=9)
