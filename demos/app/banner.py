@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from PySide6.QtCore import QEvent, QObject, QPoint, QTimer
+from PySide6.QtCore import QEvent, QObject, QPoint, QSize, QTimer
 from PySide6.QtGui import QAccessible, QAccessibleEvent
 from PySide6.QtWidgets import (
     QFrame,
@@ -17,7 +17,7 @@ from PySide6.QtWidgets import (
 )
 
 from palmkit.demos.app.controls import label
-from palmkit.demos.app.icons import icon, pixmap
+from palmkit.demos.app.icons import icon
 from palmkit.demos.app.theme import Theme
 
 INFO_MS = 6000
@@ -122,9 +122,8 @@ class Banner(QFrame):
         colour = {"warning": colours.warning, "error": colours.error}.get(
             self._level, colours.accent
         )
-        picture = pixmap(self._level, colour, 44)
-        picture.setDevicePixelRatio(2)
-        self._sign.setPixmap(picture)
+        sign = icon(self._level, colour)
+        self._sign.setPixmap(sign.pixmap(QSize(24, 24), self.devicePixelRatioF()))
         self._close.setIcon(icon("close", colours.soft))
         self.setProperty("level", self._level)
         self.style().unpolish(self)

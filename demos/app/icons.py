@@ -78,19 +78,24 @@ STROKES: dict[str, tuple[str, ...]] = {
 }
 
 
+# Qt keeps pictures of every icon that was shown, also of those that are gone, up to some megabytes.
+@lru_cache(maxsize=128)
 def icon(name: str, colour: str, chosen: str | None = None) -> QIcon:
-    """An icon in a colour, "#rrggbb"; chosen: its colour where it is selected or checked."""
+    """An icon in a colour, "#rrggbb"; chosen: its colour where it is selected or checked.
+
+    The same one for the same arguments: a copy of it before it is changed.
+    """
     made = QIcon()
     for size in SIZES:
-        made.addPixmap(pixmap(name, colour, size))
+        made.addPixmap(_pixmap(name, colour, size))
         if chosen is not None:
-            bright = pixmap(name, chosen, size)
+            bright = _pixmap(name, chosen, size)
             made.addPixmap(bright, QIcon.Mode.Selected)
             made.addPixmap(bright, QIcon.Mode.Normal, QIcon.State.On)
     return made
 
 
-def pixmap(name: str, colour: str, size: int) -> QPixmap:
+def _pixmap(name: str, colour: str, size: int) -> QPixmap:
     """An icon as so many pixels each way."""
     canvas = QPixmap(QSize(size, size))
     canvas.fill(Qt.GlobalColor.transparent)

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import gc
 import time
+import weakref
 from collections.abc import Callable, Iterator
 from itertools import count
 from pathlib import Path
@@ -44,7 +46,7 @@ def open_some(visit: Visit, category: str, times: int, pages: int = 1) -> Shown:
     for _ in range(pages):
         for number in range(times):
             some = [good for good in shown.goods if good.category == category]
-            visit.did("click", [some[number].id])
+            visit.did("click", [some[number]])
             shown = visit.show(False)
         visit.turn_page()
         shown = visit.show(False)
@@ -64,7 +66,7 @@ def test_what_is_opened_brings_its_like_to_the_top(visit: Visit, category: str) 
     assert first.cold and first.goods == visit.goods
     before = share(first.goods, category)
     for good in [good for good in first.goods if good.category == category][:2]:
-        visit.did("click", [good.id])
+        visit.did("click", [good])
     after = visit.show(True)
     assert not after.cold and share(after.goods, category) >= max(4, before + 1)
     assert after.milliseconds > 0 and after.why is not None
@@ -82,17 +84,17 @@ def test_what_is_not_wanted_goes_down(visit: Visit) -> None:
         shown.goods[0],
         next(good for good in shown.goods if good.category != shown.goods[0].category),
     )
-    visit.did("like", [liked.id])
+    visit.did("like", [liked])
     place = [good.id for good in visit.show(False).goods].index(not_wanted.id)
     for good in [good for good in shown.goods if good.category == not_wanted.category][:3]:
-        visit.did("skip", [good.id])
+        visit.did("skip", [good])
     assert [good.id for good in visit.show(False).goods].index(not_wanted.id) > place
 
 
 def test_a_good_can_keep_its_place(visit: Visit) -> None:
     shown = visit.show(False)
     kept = shown.goods[6]
-    visit.did("click", [kept.id])
+    visit.did("click", [kept])
     after = visit.show(False, (kept.id, 7))
     assert after.goods[6] == kept
     assert sorted(good.id for good in after.goods) == sorted(good.id for good in shown.goods)
@@ -237,6 +239,45 @@ def test_looking_counts_when_it_lasts(
     other.clearFocus()
     wait(lambda: not page.is_busy)
     assert len([words for words in deeds(page) if words.startswith("looked")]) == 1
+
+
+@pytest.mark.parametrize("button", ["more", "reset"])
+def test_a_look_ends_with_its_card(
+    page: FeedPage, wait: Wait, monkeypatch: pytest.MonkeyPatch, button: str
+) -> None:
+    """Also where the focus stays on it, as where the button is reached by Alt and its letter."""
+    from PySide6.QtCore import Qt
+    from PySide6.QtWidgets import QPushButton
+
+    from palmkit.demos.app.pages import feed_grid
+
+    wait(page.isActiveWindow, "the focus")
+    find(page, QPushButton, "feed_more").click()
+    wait(lambda: page.grid.order[0].startswith("1-") and not page.is_busy, "other goods")
+    monkeypatch.setattr(feed_grid, "LEAST_DWELL_S", 0.2)
+    looked_at = cards(page)[0]
+    title = looked_at.good.title
+    looked_at.setFocus(Qt.FocusReason.TabFocusReason)
+    end = time.monotonic() + 0.3
+    wait(lambda: time.monotonic() > end)
+    assert looked_at.hasFocus()
+    find(page, QPushButton, f"feed_{button}").click()
+    number = {"more": "2-", "reset": "0-"}[button]
+    wait(lambda: page.grid.order[0].startswith(number) and not page.is_busy, "other goods")
+    looks = [words for words in deeds(page) if words.startswith(f"looked at the {title} for ")]
+    assert len(looks) == (button == "more")
+
+
+def test_goods_that_went_are_not_kept(page: FeedPage, wait: Wait) -> None:
+    from PySide6.QtWidgets import QPushButton
+
+    goods = [weakref.ref(card.good) for card in cards(page)]
+    assert page.grid.seen()
+    for number in (1, 2):
+        find(page, QPushButton, "feed_more").click()
+        wait(lambda: page.grid.order[0].startswith(f"{number}-") and not page.is_busy, "goods")  # noqa: B023
+    gc.collect()
+    assert not [good for each in goods if (good := each()) is not None]
 
 
 def test_learning_says_what_came_of_it(page: FeedPage, wait: Wait) -> None:

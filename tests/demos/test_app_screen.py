@@ -146,6 +146,26 @@ def test_dark_and_light(open_window: OpenWindow, wait: Wait) -> None:
                 assert contrast(text, ground) >= 4.5, (text, ground)
 
 
+def test_a_theme_seen_before_makes_no_pictures(open_window: OpenWindow) -> None:
+    from PySide6.QtWidgets import QAbstractButton, QLabel
+
+    window = open_window("--page", "updates", "--source", "drawing", "--theme", "dark")
+
+    def pictures(is_dark: bool) -> list[int]:
+        """A number for each; a picture made anew has another."""
+        window.theme.choose("dark" if is_dark else "light", keep=False)
+        rows = (window.navigation.item(row) for row in range(window.navigation.count()))
+        icons = [window.windowIcon(), *(row.icon() for row in rows)]
+        icons += [button.icon() for button in window.findChildren(QAbstractButton)]
+        keys = [each.cacheKey() for each in icons]
+        keys += [label.pixmap().cacheKey() for label in window.findChildren(QLabel)]
+        return [key for key in keys if key]
+
+    light, dark = pictures(False), pictures(True)
+    assert len(dark) == len(light) > 10 and dark != light
+    assert (pictures(False), pictures(True)) == (light, dark)
+
+
 def contrast(one: str, other: str) -> float:
     def light(name: str) -> float:
         parts = np.array([int(name[at : at + 2], 16) for at in (1, 3, 5)]) / 255

@@ -233,17 +233,18 @@ class FeedPage(Page):
         self._generation = -1
         self._open()
 
-    def _do(self, kind: str, id: str, seconds: float) -> None:
+    def _do(self, kind: str, good: Good, seconds: float) -> None:
         """Note what was done, and re-rank."""
-        seen = [each for each in self.grid.seen() if each != id and each not in self._exposed]
-        self._exposed.update(seen)
-        if kind == "click" and self._shown is not None:
-            self._show_opened(next(good for good in self._shown.goods if good.id == id))
-            self._pointed = id
+        new = (each for each in self.grid.seen() if each.id not in self._exposed)
+        seen = [each for each in new if each != good]
+        self._exposed.update(each.id for each in seen)
+        if kind == "click":
+            self._show_opened(good)
+            self._pointed = good.id
 
         def note(visit: Visit) -> None:
             visit.did("exposure", seen)
-            visit.did(kind, [id], seconds)
+            visit.did(kind, [good], seconds)
 
         self._rerank(note)
 
@@ -315,7 +316,7 @@ class FeedPage(Page):
 
     def _judge(self, kind: str) -> None:
         if self._opened is not None:
-            self._do(kind, self._opened.id, 0.0)
+            self._do(kind, self._opened, 0.0)
 
     def _turn_page(self) -> None:
         self._exposed.clear()
@@ -323,6 +324,8 @@ class FeedPage(Page):
         self._rerank(Visit.turn_page)
 
     def _forget(self) -> None:
+        # What is looked at now is forgotten, too.
+        self.grid.end_look()
         self._rerank(Visit.reset)
         self._start_over()
 

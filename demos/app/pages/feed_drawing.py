@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 
 import numpy as np
 from PySide6.QtCore import QPointF, QRectF, Qt
@@ -199,7 +198,6 @@ DRAWINGS: dict[str, Callable[[Brush], None]] = {
 }
 
 
-@lru_cache(maxsize=128)
 def draw_good(good: Good, side: int, ratio: float = 1.0) -> QPixmap:
     """The picture of a good on a soft ground.
 

@@ -25,6 +25,7 @@ from PySide6.QtGui import (
     QPaintEvent,
     QPalette,
     QPen,
+    QPixmap,
     QResizeEvent,
 )
 from PySide6.QtWidgets import QAbstractButton, QScrollArea, QStyle, QWidget
@@ -48,11 +49,11 @@ MOST_DWELL_S = 60.0
 class Card(QAbstractButton):
     """One good.
 
-    done: what was done (as for Visit.did), the good's id, for how many seconds. pointed_at: by the
-    pointer or a key. stepped: the focus is to go so many columns and rows on.
+    done: what was done (as for Visit.did), with which Good, for how many seconds. pointed_at: its
+    id, by the pointer or a key. stepped: the focus is to go so many columns and rows on.
     """
 
-    done = Signal(str, str, float)
+    done = Signal(str, object, float)
     pointed_at = Signal(str)
     stepped = Signal(str, int, int)
 
@@ -64,12 +65,13 @@ class Card(QAbstractButton):
         self._before: int | None = None
         self._reason = ""
         self._since: float | None = None
+        self._picture: QPixmap | None = None
         self.setObjectName(f"good {good.id}")
         self.setFixedSize(CARD)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
-        self.clicked.connect(lambda: self.done.emit("click", good.id, 0.0))
+        self.clicked.connect(lambda: self.done.emit("click", good, 0.0))
 
     def put(self, place: int, count: int, reason: str) -> None:
         """Its place from 1 of so many, and why."""
@@ -90,7 +92,7 @@ class Card(QAbstractButton):
         if since is not None:
             seconds = time.monotonic() - since
             if seconds >= LEAST_DWELL_S:
-                self.done.emit("dwell", self.good.id, min(seconds, MOST_DWELL_S))
+                self.done.emit("dwell", self.good, min(seconds, MOST_DWELL_S))
 
     def _begin_look(self) -> None:
         if self._since is None:
@@ -129,9 +131,9 @@ class Card(QAbstractButton):
         elif key in (Qt.Key.Key_Return, Qt.Key.Key_Enter):
             self.click()
         elif key == Qt.Key.Key_L:
-            self.done.emit("like", self.good.id, 0.0)
+            self.done.emit("like", self.good, 0.0)
         elif key in (Qt.Key.Key_X, Qt.Key.Key_Delete):
-            self.done.emit("skip", self.good.id, 0.0)
+            self.done.emit("skip", self.good, 0.0)
         else:
             super().keyPressEvent(event)
 
@@ -150,8 +152,10 @@ class Card(QAbstractButton):
         painter.setPen(QPen(edge, 3 if self.hasFocus() else 1))
         painter.setBrush(colours.color(QPalette.ColorRole.AlternateBase))
         painter.drawRoundedRect(box, 10, 10)
-        side = self.width() - 20
-        painter.drawPixmap(10, 10, draw_good(good, side, self.devicePixelRatioF()))
+        side, ratio = self.width() - 20, self.devicePixelRatioF()
+        if self._picture is None or self._picture.devicePixelRatio() != ratio:
+            self._picture = draw_good(good, side, ratio)
+        painter.drawPixmap(10, 10, self._picture)
         text = colours.color(QPalette.ColorRole.Text)
         painter.setPen(text)
         font = painter.font()
@@ -193,7 +197,7 @@ class Grid(QScrollArea):
     followed_by: the control that Tab reaches after the last card.
     """
 
-    done = Signal(str, str, float)
+    done = Signal(str, object, float)
     pointed_at = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
@@ -221,19 +225,17 @@ class Grid(QScrollArea):
         """That of a good, if it is here."""
         return self._cards.get(id)
 
-    def seen(self) -> list[str]:
-        """The ids of the goods that are in sight."""
+    def seen(self) -> list[Good]:
+        """The goods that are in sight."""
         window = self.viewport().rect()
         inside = window.translated(-self._inside.pos())
-        return [id for id in self._order if inside.contains(self._cards[id].geometry().center())]
+        cards = [self._cards[id] for id in self._order]
+        return [card.good for card in cards if inside.contains(card.geometry().center())]
 
     def show_goods(self, shown: Shown) -> None:
         """Take an order: cards that stay glide, others appear and go."""
         ids = [good.id for good in shown.goods]
-        for id in set(self._cards) - set(ids):
-            card = self._cards.pop(id)
-            card.hide()
-            card.deleteLater()
+        gone = [self._cards.pop(id) for id in set(self._cards) - set(ids)]
         for good in shown.goods:
             if good.id not in self._cards:
                 self._cards[good.id] = self._made(good)
@@ -250,6 +252,10 @@ class Grid(QScrollArea):
         self._lay_out(animated=not is_new)
         if is_new:
             self.verticalScrollBar().setValue(0)
+        # The last of all: one that was looked at says so, and then the others must be in order.
+        for card in gone:
+            card.hide()
+            card.deleteLater()
 
     def _order_tabs(self) -> None:
         """From what comes before the goods through all of them to what comes after."""

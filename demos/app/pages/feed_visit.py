@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import perf_counter
 from typing import Any
@@ -98,20 +98,17 @@ class Visit:
         self.is_learned = False
         self.number = 0
         self.goods = make_goods(GOODS, self.number)
-        self._by_id = {good.id: good for good in self.goods}
 
     def turn_page(self) -> None:
         """Other goods are on offer from now on; what was done counts for them, too."""
         self.number += 1
         self.goods = make_goods(GOODS, self.number)
-        self._by_id |= {good.id: good for good in self.goods}
 
-    def did(self, kind: str, ids: Iterable[str], seconds: float = 0.0) -> None:
-        """Observe what was done with goods; ids that are none are left out.
+    def did(self, kind: str, goods: Sequence[Good], seconds: float = 0.0) -> None:
+        """Observe what was done with goods, of this page or one before; none: nothing was.
 
         kind: "click", "dwell" (for so many seconds), "like", "skip" or "exposure".
         """
-        goods = tuple(self._by_id[id] for id in ids if id in self._by_id)
         if not goods:
             return
         now = self._now()
@@ -120,7 +117,7 @@ class Visit:
         ]
         self._session.observe(rows)
         self._rows = (self._rows + rows)[-REMEMBERED:]
-        self._deeds.append(Deed(kind, goods, seconds))
+        self._deeds.append(Deed(kind, tuple(goods), seconds))
 
     def show(self, why: bool, keep: tuple[str, int] | None = None) -> Shown:
         """The goods in the order for this visitor.
