@@ -113,7 +113,7 @@ def rounded(
         weight = graph.constants[layer.weight]
         groups = layer.as_groups(weight)
         units = _grid(groups, min(steps[layer.weight], _WIDEST))
-        if (np.abs(groups) > MOST_LEVEL * units).any():
+        if not _fits(groups, units):
             continue
         # Rounding gives -0.0, too, which is no zero to who stores it.
         levels = _levels(groups / units, seen[layer.weight]) + 0.0
@@ -122,6 +122,23 @@ def rounded(
             np.broadcast_to(units, levels.shape), weight.shape
         ).astype(np.float32)
     return replace(graph, constants=constants)
+
+
+def grids(graph: Graph, layers: Sequence[Layer], steps: Mapping[str, float]) -> dict[str, Array]:
+    """Of each weight that `rounded` rounds: float32, what its numbers become multiples of."""
+    found: dict[str, Array] = {}
+    for layer in layers:
+        weight = graph.constants[layer.weight]
+        groups = layer.as_groups(weight)
+        units = _grid(groups, min(steps[layer.weight], _WIDEST))
+        if _fits(groups, units):
+            wide = np.broadcast_to(units, groups.shape)
+            found[layer.weight] = layer.from_groups(wide, weight.shape).astype(np.float32)
+    return found
+
+
+def _fits(groups: Array, units: Array) -> bool:
+    return not bool((np.abs(groups) > MOST_LEVEL * units).any())
 
 
 def _grid(groups: Array, step: float) -> Array:

@@ -7,19 +7,18 @@ float network alone teaches, its heat maps, too.
 
 from __future__ import annotations
 
+import argparse
 from collections.abc import Iterable
-from pathlib import Path
 from typing import ClassVar, NamedTuple
 
 import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from palmkit.engine.compress.weights import BITS
-from palmkit.engine.ir import Graph
+from palmkit.engine.ir import Array
 from palmkit.models.hand_landmarks.compose import Composer
 from palmkit.models.hand_landmarks.dataset import HandBank
-from palmkit.models.training.fake_quant import FakeQuantized, calibrated
+from palmkit.models.training.fake_quant import FakeQuantized
 from palmkit.models.training.loop import Trainer
 from palmkit.models.training.pack import read_pack
 from palmkit.models.training.quantized import (
@@ -29,6 +28,7 @@ from palmkit.models.training.quantized import (
     finish,
     logits_of,
     read_quantized_options,
+    rounding,
 )
 
 
@@ -113,37 +113,30 @@ class QuantizedHandTrainer(Trainer):
         return apart(self.network(images), said)
 
 
-def with_up(graph: Graph, composer: Composer, weight_bits: int = BITS) -> FakeQuantized:
-    """Calibrated on crops; which way is up in the picture changes no layer."""
+def with_up(composer: Composer) -> list[dict[str, Array]]:
+    """Samples of crops; which way is up in the picture changes no layer."""
 
     def draw(count: int) -> Tensor:
         return composer.compose(count).images
 
     up = torch.tensor([[0.0, -1.0]]).numpy()
-    samples = [{**each, "up": up} for each in calibration(draw)]
-    return calibrated(graph, samples, "min_max", weight_bits)
+    return [{**each, "up": up} for each in calibration(draw)]
 
 
 def trainer(
-    pack: Path,
-    model: Path,
-    recipe: QuantizedRecipe,
-    device: torch.device,
-    weight_bits: int = BITS,
+    options: argparse.Namespace, recipe: QuantizedRecipe, device: torch.device
 ) -> QuantizedHandTrainer:
-    """What trains a float model on."""
-    from palmkit.engine import load
-
-    packs = [read_pack(folder) for folder in sorted(pack.iterdir())]
+    """What trains the float model of the options on."""
+    packs = [read_pack(folder) for folder in sorted(options.pack.iterdir())]
     composer = Composer(HandBank(packs, device))
-    levels = with_up(load(model).graph, composer, weight_bits)
+    levels = rounding(options, with_up(composer), "min_max")
     return QuantizedHandTrainer(recipe, composer, QuantizedHand(levels))
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
     """Command line."""
     options, recipe, device = read_quantized_options("train the hand landmarks as int8", arguments)
-    training = trainer(options.pack, options.model, recipe, device, options.weight_bits)
+    training = trainer(options, recipe, device)
     averaged = training.averaged
     assert isinstance(averaged, QuantizedHand)
     print(finish(training, averaged.levels, options))

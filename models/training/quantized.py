@@ -1,16 +1,18 @@
 """What the recipes' quantization-aware trainings share: the start, the step and the file.
 
 A trained float model is calibrated, then trained on with the recipe's own batches and loss, in
-the arithmetic of the integer ops (fake_quant), at a small rate.
+the arithmetic of the integer ops (fake_quant), at a small rate. With `--grid` it stays float, its
+weights rounded (on_grid).
 """
 
 from __future__ import annotations
 
 import argparse
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Literal
 
 import torch
 from torch import Tensor
@@ -19,6 +21,7 @@ from palmkit.engine.compress.weights import BITS
 from palmkit.engine.ir import Array, Graph, producers
 from palmkit.models.training.fake_quant import FakeQuantized, calibrated
 from palmkit.models.training.loop import Recipe, Trainer, train
+from palmkit.models.training.on_grid import on_grid
 
 CALIBRATION_PICTURES = 100
 
@@ -62,10 +65,13 @@ def read_quantized_options(
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("pack", type=Path, help="folder written by dataset.py")
     parser.add_argument("model", type=Path, help="the float model")
-    parser.add_argument("out", type=Path, help="folder of checkpoint.pt and of the int8 model")
+    parser.add_argument("out", type=Path, help="folder of checkpoint.pt and of the model")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long")
     parser.add_argument("--weight-bits", type=int, default=BITS, help="as in quantize")
+    parser.add_argument(
+        "--grid", type=float, help="no int8: float32 with rounded weights, steps so wide"
+    )
     default = QuantizedRecipe()
     for name in ("steps", "batch", "learning_rate", "average", "seed"):
         value = getattr(default, name)
@@ -77,15 +83,24 @@ def read_quantized_options(
 
 
 def start(options: argparse.Namespace, draw: Callable[[int], Tensor]) -> FakeQuantized:
-    """The float model of the options, with ranges by the crops that `draw` gives."""
+    """The float model of the options, with ranges or a grid by the crops that `draw` gives."""
+    return rounding(options, calibration(draw))
+
+
+def rounding(
+    options: argparse.Namespace, samples: Sequence[Mapping[str, Array]], method: str = "kl"
+) -> FakeQuantized:
+    """The float model of the options, to be trained as int8 or on a grid; method: of ranges."""
     from palmkit.engine import load
 
     graph = load(options.model).graph
-    return calibrated(graph, calibration(draw), weight_bits=options.weight_bits)
+    if options.grid:
+        return on_grid(graph, samples, options.grid)
+    return calibrated(graph, samples, method, options.weight_bits)
 
 
 def finish(trainer: Trainer, network: FakeQuantized, options: argparse.Namespace) -> Path:
-    """Train and write the int8 model under the float model's name; returns its path.
+    """Train and write the rounded model under the float model's name; returns its path.
 
     network: the one in the trainer's averaged weights.
     """
@@ -93,5 +108,6 @@ def finish(trainer: Trainer, network: FakeQuantized, options: argparse.Namespace
 
     train(trainer, options.out, options.minutes)
     path: Path = options.out / options.model.name
-    save(network.eval().quantized(), path, shapes=[])
+    weights: Literal["smallest", "auto"] = "smallest" if options.grid else "auto"
+    save(network.eval().quantized(), path, weights=weights, shapes=[])
     return path

@@ -1,3 +1,4 @@
+import argparse
 import json
 from pathlib import Path
 from typing import Any
@@ -176,7 +177,10 @@ def test_training_runs_and_resumes(tmp_path: Path) -> None:
             assert all(value.isfinite().all() for value in state["averaged"].values())
 
 
-def test_int8_training_has_the_float_networks_word(tmp_path: Path) -> None:
+@pytest.mark.parametrize("grid", [None, 0.5])
+def test_training_as_rounded_has_the_float_networks_word(
+    tmp_path: Path, grid: float | None
+) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
     pytest.importorskip("onnx", reason="the extra [onnx] is not installed")
     from palmkit.models.hand_landmarks import export, quantized
@@ -193,7 +197,8 @@ def test_int8_training_has_the_float_networks_word(tmp_path: Path) -> None:
     model = tmp_path / "float.onnx"
     export.export_onnx(tmp_path / "float.pt", model)
     recipe = QuantizedRecipe(steps=1, batch=6, warm_up=1)
-    trainer = quantized.trainer(tmp_path / "pack", model, recipe, torch.device("cpu"))
+    options = argparse.Namespace(pack=tmp_path / "pack", model=model, grid=grid, weight_bits=8)
+    trainer = quantized.trainer(options, recipe, torch.device("cpu"))
     crops = trainer.composer.compose(12).images
     with torch.no_grad():
         said = trainer.teacher(crops)

@@ -1,0 +1,89 @@
+"""Training with weights on a grid, so that a float network keeps its worth in fewer bytes.
+
+`palmkit.engine.compress.rounding` puts weights on grids without training. Here they stay on the
+same grids and move from point to point: rounding passes gradients straight through (Bengio et al.
+2013, Estimating or Propagating Gradients Through Stochastic Neurons).
+
+    network = on_grid(graph, samples, width=1.0)
+    outputs = network({"image": images}, ["points"])   # train as any other module
+    graph = network.quantized()
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from palmkit.engine.compress.layers import find_layers, moments
+from palmkit.engine.compress.placement import Placement
+from palmkit.engine.compress.rounding import MOST_LEVEL, grids, layer_steps, rounded
+from palmkit.engine.ir import Array, Graph
+from palmkit.models.training.fake_quant import FakeQuantized, whole
+
+# Samples that say how much each layer's rounding does.
+PROBED = 12
+NOTHING = Placement(frozenset(), {}, frozenset())
+
+
+class OnGrid(FakeQuantized):
+    """A float graph, some of its weights multiples of given units; biases and the rest are free."""
+
+    def __init__(self, graph: Graph, started: Graph, grids: Mapping[str, Array]) -> None:
+        """graph: the float one, which teaches; started: its weights on the grids, where training
+        begins; grids: of the weights' names, arrays that broadcast to them."""
+        constants = dict(graph.constants)
+        for name, unit in grids.items():
+            # In the cells where rounding put them, on the side that they come from.
+            level = started.constants[name] / unit
+            off = np.clip(constants[name] / unit - level, -0.4, 0.4)
+            constants[name] = ((level + off) * unit).astype(np.float32)
+        super().__init__(graph.with_nodes(graph.nodes, constants), NOTHING, {})
+        self.original = graph
+        self.on_grid = [name in grids for name in self.names]
+        for number, name in enumerate(self.names):
+            unit = torch.from_numpy(np.array(grids.get(name, 1.0), np.float32))
+            self.register_buffer(f"unit_{number}", unit)
+
+    def _weights(self) -> Iterable[tuple[str, Tensor]]:
+        for number, (name, value) in enumerate(super()._weights()):
+            unit = getattr(self, f"unit_{number}")
+            if self.on_grid[number]:
+                value = whole(value / unit).clamp(-MOST_LEVEL, MOST_LEVEL) * unit
+            yield name, value
+
+    def float_network(self) -> FakeQuantized:
+        """The network before any rounding, frozen: it can teach."""
+        network = FakeQuantized(self.original, NOTHING, {})
+        frozen: FakeQuantized = network.to(self.stretch.device).requires_grad_(False)
+        return frozen
+
+    def quantized(self) -> Graph:
+        """The graph as trained: float32, to be saved with weights="smallest".
+
+        What is on no grid, as biases, is rounded to float16.
+        """
+        graph = self.plain()
+        constants = dict(graph.constants)
+        for name, is_on_grid in zip(self.names, self.on_grid, strict=True):
+            value = constants[name]
+            if not is_on_grid:
+                value = value.astype(np.float16).astype(np.float32)
+            # -0.0 is no zero to who stores it.
+            constants[name] = value + 0
+        return graph.with_nodes(graph.nodes, constants)
+
+
+def on_grid(graph: Graph, samples: Sequence[Mapping[str, Array]], width: float) -> OnGrid:
+    """The graph with each layer's steps `width` times those that `layer_steps` advises."""
+    from palmkit.engine.passes import optimise
+
+    plain = optimise(graph)
+    layers = find_layers(plain)
+    seen = moments(plain, layers, samples)
+    steps = layer_steps(plain, layers, samples[:PROBED], seen, lambda share, what: None)
+    steps = {name: step * width for name, step in steps.items()}
+    started = rounded(plain, layers, steps, seen)
+    return OnGrid(plain, started, grids(plain, layers, steps))
