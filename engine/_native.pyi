@@ -40,6 +40,12 @@ def decode(recipe: bytes, data: _Array, to: _Array) -> None:
     recipe: native/entropy/stored.h has the layout; data: uint8[size], the data section.
     """
 
+def guided_upsample(offset: _Array, slopes: Sequence[_Array], image: _Array, to: _Array) -> None:
+    """Enlarge a linear function of colour; palmkit.engine.guided says what of each.
+
+    Raises TypeError for arrays of other dtypes or numbers of dims, ShapeError for other shapes.
+    """
+
 def conv_algorithms(
     tensors: Sequence[_Tensor],
     steps: Sequence[_Step],

@@ -15,6 +15,7 @@
 #include "base/crc32.h"
 #include "entropy/stored.h"
 #include "kernels/conv/conv.h"
+#include "kernels/guided/guided.h"
 #include "kernels/peak/peak.h"
 #include "plans.h"
 #include "program.h"
@@ -293,6 +294,42 @@ void decode(const nb::bytes& recipe, const ReadArray& data, const WriteArray& to
   stored->decode(to.data());
 }
 
+template <class T>
+using Grid = nb::ndarray<T, nb::ndim<2>, nb::device::cpu>;
+using Pixels = nb::ndarray<const uint8_t, nb::shape<-1, -1, 3>, nb::device::cpu>;
+
+// The rows of an array whose pixels lie one behind the other. How far one is from the next says
+// nothing where there is one alone.
+template <class T, class NdArray>
+palm::Rows<T> rows_of(const NdArray& array, int64_t pixel, const char* what) {
+  const size_t height = array.shape(0), width = array.shape(1);
+  const bool dense =
+      (width == 1 || array.stride(1) == pixel) && (pixel == 1 || array.stride(2) == 1);
+  if (!height || !width || !dense || (height > 1 && array.stride(0) < 0))
+    palm::fail(Fault::kShape, "%s: expected rows of at least one pixel without gaps", what);
+  return {array.data(), height, width, height > 1 ? static_cast<size_t>(array.stride(0)) : 0};
+}
+
+void guided_upsample(const Grid<const float>& offset, const std::vector<Grid<const float>>& slopes,
+                     const Pixels& image, const Grid<float>& to) {
+  palm::Guided guided{};
+  guided.planes = slopes.size();
+  if (guided.planes != 1 && guided.planes != 3)
+    palm::fail(Fault::kShape, "slopes: expected 1 or 3, got %zu", guided.planes);
+  guided.offset = rows_of<const float>(offset, 1, "offset");
+  for (size_t k = 0; k < guided.planes; ++k) {
+    guided.slopes[k] = rows_of<const float>(slopes[k], 1, "slopes");
+    if (slopes[k].shape(0) != slopes[0].shape(0) || slopes[k].shape(1) != slopes[0].shape(1))
+      palm::fail(Fault::kShape, "slopes: expected arrays of one size");
+  }
+  guided.image = rows_of<const uint8_t>(image, 3, "image");
+  guided.y = rows_of<float>(to, 1, "to");
+  if (guided.y.height != guided.image.height || guided.y.width != guided.image.width)
+    palm::fail(Fault::kShape, "to: expected the size of the image");
+  const nb::gil_scoped_release nogil;
+  palm::guided_upsample(palm::host_isa(), guided);
+}
+
 struct Session {
   Session(const Program& program, int threads, bool eager)
       : session(program.program, threads, eager) {}
@@ -355,6 +392,8 @@ NB_MODULE(_native, m) {
       nb::arg("data"));
   m.def("encode", &encode, nb::arg("coding"), nb::arg("data"), nb::arg("planes") = 1);
   m.def("decode", &decode, nb::arg("recipe"), nb::arg("data"), nb::arg("to"));
+  m.def("guided_upsample", &guided_upsample, nb::arg("offset").noconvert(),
+        nb::arg("slopes").noconvert(), nb::arg("image").noconvert(), nb::arg("to").noconvert());
   m.def("conv_algorithms", &conv_algorithms, nb::arg("tensors"), nb::arg("steps"),
         nb::arg("isa") = "", nb::arg("constants") = nb::tuple());
   nb::class_<Session>(m, "Session")

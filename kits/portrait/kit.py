@@ -125,10 +125,12 @@ class Segmenter(Kit[Mask]):
             mask = np.clip(np.nan_to_num(mask), 0, 1)
         return mask
 
-    def _enlarge(self, crop: Image, coarse: refine.Mask, small: Image) -> refine.Mask:
+    def _enlarge(
+        self, crop: Image, coarse: refine.Mask, small: Image, to: refine.Mask | None = None
+    ) -> refine.Mask:
         if not self._refine:
-            return refine.enlarge(coarse, crop)
-        return refine.refine(crop, coarse, small)
+            return refine.enlarge(coarse, crop, to)
+        return refine.refine(crop, coarse, small, to)
 
 
 class PortraitSegmenter(Segmenter):
@@ -225,11 +227,11 @@ class PortraitSegmenter(Segmenter):
         again = self._run(cast(Image, cv2.flip(view, 1)))
         share = SECOND_SHARE
         both = cast(refine.Mask, cv2.addWeighted(part, 1 - share, cv2.flip(again, 1), share, 0))
-        found = self._enlarge(crop, refine.without_specks(both), view)
+        both = refine.without_specks(both)
         if crop.shape == image.shape:
-            return found
+            return self._enlarge(crop, both, view)
         mask = refine.enlarge(coarse, image)
-        mask[top:bottom, left:right] = found
+        self._enlarge(crop, both, view, mask[top:bottom, left:right])
         return mask
 
 

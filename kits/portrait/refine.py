@@ -17,6 +17,7 @@ from typing import TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.engine.guided import guided_upsample
 from palmkit.kits.image import Image, resize
 
 Mask: TypeAlias = NDArray[np.float32]
@@ -56,17 +57,18 @@ MASK_TRUST = Trust(2.0, 2.0)
 ALPHA_TRUST = Trust(3.0, 4.0)
 
 
-def refine(image: Image, coarse: Mask, small: Image | None = None) -> Mask:
+def refine(image: Image, coarse: Mask, small: Image | None = None, to: Mask | None = None) -> Mask:
     """The mask at the size of the picture; by brightness alone, which is fast.
 
     image: uint8[h, w, 3].
     coarse: float32[n, m] of 0..1, of the same view.
     small: the picture as uint8[n, m, 3], if there is one.
+    to: float32[h, w] that takes the mask; None: a new one.
     Returns float32[h, w], 0..1.
     """
     if small is None:
         small = resize(image, *coarse.shape)
-    return _judge(image, _brightness, coarse, small, MASK_TRUST)
+    return _judge(image, _brightness, coarse, small, MASK_TRUST, to)
 
 
 def opacity(image: Image, mask: Mask) -> Mask:
@@ -119,7 +121,7 @@ def without_specks(coarse: Mask) -> Mask:
     import cv2
 
     # Half the resolution holds all that matters, in a quarter of the time.
-    inside = (_half(coarse) > 0.5).view(np.uint8)
+    inside = (half(coarse) > 0.5).view(np.uint8)
     count, parts = cv2.connectedComponents(inside, connectivity=8)
     if count < 3:
         return coarse
@@ -128,21 +130,30 @@ def without_specks(coarse: Mask) -> Mask:
     speck[0] = False
     if not speck.any():
         return coarse
-    specks = speck[parts].view(np.uint8)
+    specks = np.take(speck.view(np.uint8), np.asarray(parts, np.int32))
+    left, top, width, height = cv2.boundingRect(specks)
+    # As far as a speck's surroundings reach, and the zeros behind them.
+    rows = slice(max(top - 6, 0), top + height + 6)
+    columns = slice(max(left - 6, 0), left + width + 6)
+    specks, inside = specks[rows, columns], inside[rows, columns]
     # What surrounds a speck fades with it, and nobody else does.
     around = cv2.blur(cv2.dilate(specks, np.ones((7, 7), np.uint8)).astype(np.float32), (5, 5))
-    around[(specks == 0) & (inside > 0)] = 0
+    around[inside > specks] = 0
     factor = np.float32(1) - np.float32(0.8) * around
-    size = coarse.shape[::-1]
-    return cast(Mask, coarse * cv2.resize(factor, size, interpolation=cv2.INTER_LINEAR))
+    size = (2 * factor.shape[1], 2 * factor.shape[0])
+    factor = np.asarray(cv2.resize(factor, size, interpolation=cv2.INTER_LINEAR), np.float32)
+    faded = coarse.copy()
+    part = faded[2 * rows.start : 2 * rows.stop, 2 * columns.start : 2 * columns.stop]
+    part *= factor[: part.shape[0], : part.shape[1]]
+    return faded
 
 
-def enlarge(coarse: Mask, image: Image) -> Mask:
-    """The mask at the size of the picture, bilinear."""
+def enlarge(coarse: Mask, image: Image, to: Mask | None = None) -> Mask:
+    """The mask at the size of the picture, bilinear; `to` takes it if it is given."""
     import cv2
 
     size = (image.shape[1], image.shape[0])
-    return cast(Mask, cv2.resize(coarse, size, interpolation=cv2.INTER_LINEAR))
+    return cast(Mask, cv2.resize(coarse, size, dst=to, interpolation=cv2.INTER_LINEAR))
 
 
 def _brightness(image: Image) -> list[Plane]:
@@ -157,80 +168,59 @@ def _channels(image: Image) -> list[Plane]:
     return [cast(Plane, cv2.extractChannel(image, channel)) for channel in range(3)]
 
 
-def _judge(image: Image, planes: Planes, coarse: Mask, small: Image, trust: Trust) -> Mask:
+def _judge(
+    image: Image, planes: Planes, coarse: Mask, small: Image, trust: Trust, to: Mask | None = None
+) -> Mask:
     """What the small mask and the colours of the picture say together.
 
     image: uint8[h, w, 3]; small: the same as uint8[n, m, 3]; planes: what of them is looked at.
+    to: float32[h, w] that takes the mask; None: a new one.
     Returns float32[h, w], 0..1.
     """
-    import cv2
-
-    slopes, offset = _lines(planes(small), coarse, trust)
-    mask = cast(Mask, cv2.resize(offset, image.shape[1::-1]))
-    # Colours count in a part of the picture alone, and the rest is as the network said.
-    rows, full_rows = _span(slopes, 0, mask.shape[0])
-    columns, full_columns = _span(slopes, 1, mask.shape[1])
-    part = mask[full_rows, full_columns]
-    if not part.size:
-        return mask
-    for plane, slope in zip(planes(image[full_rows, full_columns]), slopes, strict=True):
-        term = cv2.resize(slope[rows, columns], part.shape[::-1])
-        cv2.multiply(plane, term, dst=term, dtype=cv2.CV_32F)
-        part += term
-    np.clip(part, 0, 1, out=part)
+    # Neighbourhoods are smooth: half the resolution holds them.
+    slopes, offset = _lines(planes(half(small)), coarse, trust)
+    mask = np.empty(image.shape[:2], np.float32) if to is None else to
+    guided_upsample(offset, slopes, image, mask)
     return mask
-
-
-def _span(slopes: list[Mask], axis: int, full: int) -> tuple[slice, slice]:
-    """From the first to the last place along `axis` that is not 0, and the same of `full` places.
-
-    Both begin and end where the two grids meet, with a 0 on either side, so that the part is
-    enlarged as the whole would be.
-    """
-    length = slopes[0].shape[axis]
-    used = sum(np.count_nonzero(slope, axis=1 - axis) for slope in slopes)
-    places = np.flatnonzero(used)
-    if not len(places):
-        return slice(0), slice(0)
-    step = length // math.gcd(length, full)
-    start = max(int(places.min()) - 1, 0) // step * step
-    stop = min(-(-(int(places.max()) + 2) // step) * step, length)
-    return slice(start, stop), slice(start * full // length, stop * full // length)
 
 
 def _lines(planes: list[Plane], coarse: Mask, trust: Trust) -> tuple[list[Mask], Mask]:
     """What each place becomes as a linear function of colour.
 
+    planes: uint8[n / 2, m / 2] each, rounded up; coarse: float32[n, m].
     Returns a slope for each plane, float32[n / 2, m / 2], and an offset, float32[n, m].
     """
     import cv2
 
-    # Neighbourhoods are smooth: half the resolution holds them.
-    even = _half(coarse)
-    scaled = [cast(Mask, _half(each) * np.float32(1 / 255)) for each in planes]
+    even = half(coarse)
     lead: Mask = np.asarray(2 * even - 1, np.float32)
+    ahead = np.maximum(lead, np.float32(0))
+    scaled = [cast(Mask, each * np.float32(1 / 255)) for each in planes]
     ours, theirs = (
-        _means(scaled, np.maximum(certainty, 0, dtype=np.float32), trust.reach / 2)
-        for certainty in (lead, np.asarray(-lead, np.float32))
+        _means(scaled, certainty, trust.reach / 2) for certainty in (ahead, ahead - lead)
     )
     towards = [a - b for a, b in zip(ours, theirs, strict=True)]
     length = _dot(towards, towards)
-    said = even * (1 - even) * length * np.float32(4 * trust.weight)
+    said = even - even * even
+    said *= length
+    said *= np.float32(4 * trust.weight)
     # Next to nothing is nothing: denormal numbers would make all that follows slow.
     cv2.threshold(said, NOTHING, 0, cv2.THRESH_TOZERO, dst=said)
     gain = cast(Mask, said / (said + 1))
-    scale = gain / (length + np.float32(1e-6))
+    length += np.float32(1e-6)
+    scale = gain / length
     slopes = [cast(Mask, each * scale) for each in towards]
     change = _dot(slopes, theirs) + gain * even
-    offset = coarse - cv2.resize(change, coarse.shape[::-1])
-    return [each * np.float32(1 / 255) for each in slopes], np.asarray(offset, np.float32)
+    offset = cast(Mask, cv2.resize(change, coarse.shape[::-1]))
+    np.subtract(coarse, offset, out=offset)
+    return [each * np.float32(1 / 255) for each in slopes], offset
 
 
 def _means(planes: list[Mask], certainty: Mask, reach: float) -> list[Mask]:
     """The mean of each plane round each pixel, weighted by how certain a side is."""
     import cv2
 
-    weight = np.asarray(certainty * certainty + np.float32(1e-4), np.float32)
+    weight: Mask = np.asarray(certainty * certainty + np.float32(1e-4), np.float32)
     side = 2 * math.ceil(2 * reach) + 1
 
     def blur(values: Mask) -> Mask:
@@ -240,7 +230,8 @@ def _means(planes: list[Mask], certainty: Mask, reach: float) -> list[Mask]:
     return [cast(Mask, blur(each * weight) / total) for each in planes]
 
 
-def _half(plane: AnyPlane) -> AnyPlane:
+def half(plane: AnyPlane) -> AnyPlane:
+    """A mask or a picture in half as many rows and columns, rounded up; by areas."""
     import cv2
 
     size = ((plane.shape[1] + 1) // 2, (plane.shape[0] + 1) // 2)

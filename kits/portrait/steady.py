@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.image import Image
-from palmkit.kits.portrait.refine import Mask
+from palmkit.kits.portrait.refine import Mask, half
 
 Values = TypeVar("Values", bound=NDArray[Any])
 
 # Where nothing moves a mask takes so long to become what the network says.
 SETTLE_S = 0.2
 # Mean difference of colours in 0..255, over a few pixels, that is noise; and that is motion.
-STILL, MOVED = 3.0, 12.0
+STILL, MOVED = 3.0, 9.0
 # Mean difference of two whole frames that makes them two scenes.
 CUT = 48.0
 
@@ -26,7 +26,7 @@ CUT = 48.0
 class _Frame:
     mask: Mask
     colours: Image
-    view: NDArray[np.float64]
+    view: tuple[float, ...]
     time_s: float
 
 
@@ -50,20 +50,23 @@ class Steady:
         """
         import cv2
 
-        colours = cast(Image, cv2.blur(small, (5, 5)))
-        here = np.array(view, np.float64)
+        # A mean over six by six pixels, of every other place.
+        colours = cast(Image, cv2.blur(half(small), (3, 3)))
         last, result = self._last, mask
         if last is not None:
             before, seen = last.mask, last.colours
-            if before.shape != mask.shape or (last.view != here).any():
-                before = _moved(before, last.view, here, mask.shape)
-                seen = _moved(seen, last.view, here, mask.shape)
+            if before.shape != mask.shape or last.view != view:
+                before = _moved(before, last.view, view, mask.shape)
+                seen = _moved(seen, last.view, view, colours.shape)
             red, green, blue = cv2.split(cv2.absdiff(colours, seen))
             change = cv2.max(cv2.max(red, green), blue)
             if cv2.mean(change)[0] < CUT:
                 weight = cv2.LUT(change, _weights(time_s - last.time_s))
-                result = np.asarray(before + weight * (mask - before), np.float32)
-        self._last = _Frame(result, colours, here, time_s)
+                weight = cv2.resize(weight, mask.shape[::-1])
+                result = mask - before
+                result *= weight
+                result += before
+        self._last = _Frame(result, colours, view, time_s)
         return result
 
 
@@ -75,7 +78,7 @@ def _weights(step_s: float) -> Mask:
 
 
 def _moved(
-    values: Values, view: NDArray[np.float64], here: NDArray[np.float64], shape: tuple[int, ...]
+    values: Values, view: tuple[float, ...], here: tuple[float, ...], shape: tuple[int, ...]
 ) -> Values:
     """What was seen in one view, as it lies in another; what was not seen is as at the border."""
     import cv2

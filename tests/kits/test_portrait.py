@@ -11,7 +11,7 @@ from palmkit import engine, kits
 from palmkit.engine.errors import ImageError, ModelError
 from palmkit.engine.ir import Node, Type
 from palmkit.kits import HairSegmenter, Mask, PortraitSegmenter
-from palmkit.kits.image import Image
+from palmkit.kits.image import Image, resize
 from palmkit.kits.kit import shipped_model
 from palmkit.kits.portrait.compose import Backdrop, composite, cover, cutout, foreground
 from palmkit.kits.portrait.refine import enlarge, opacity, refine, without_specks
@@ -142,6 +142,14 @@ def test_any_part_of_any_picture_is_looked_at_again(reds: Reds, size: tuple[int,
         assert mask.shape == size and mask.min() >= 0 and mask.max() <= 1
 
 
+@pytest.mark.parametrize("size", [(1, 90), (90, 1)])
+def test_a_mirrored_line_is_a_picture_too(reds: Reds, size: tuple[int, int]) -> None:
+    line = scene(*size)[0]
+    for mirrored in (line[::-1], line[:, ::-1]):
+        found = PortraitSegmenter(model=reds).segment(mirrored).mask
+        assert (found == PortraitSegmenter(model=reds).segment(mirrored.copy()).mask).all()
+
+
 def test_where_colours_say_nothing_the_network_stands() -> None:
     random = np.random.default_rng(1)
     image = random.integers(90, 110, (120, 160, 3)).astype(np.uint8)
@@ -158,9 +166,7 @@ def test_certain_masks_stay_certain() -> None:
 
 
 @pytest.mark.parametrize("size", [(480, 640), (256, 256), (481, 333), (70, 1000)])
-def test_only_a_part_is_looked_at_and_none_is_missed(
-    size: tuple[int, int], monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_only_a_part_is_looked_at_and_none_is_missed(size: tuple[int, int]) -> None:
     import cv2
 
     from palmkit.kits.portrait import refine as module
@@ -171,13 +177,41 @@ def test_only_a_part_is_looked_at_and_none_is_missed(
     rows, columns = np.mgrid[:256, :256]
     distance = np.hypot(rows - 130, columns - 90)
     coarse = (1 / (1 + np.exp((distance - 50) / 2))).astype(np.float32)
-    part: Any = refine(image, coarse)
+    seen: list[NDArray[np.float32]] = []
 
-    def whole(slopes: list[Any], axis: int, full: int) -> tuple[slice, slice]:
-        return slice(0, slopes[0].shape[axis]), slice(0, full)
+    def whole(
+        offset: NDArray[np.float32],
+        slopes: list[NDArray[np.float32]],
+        image: Image,
+        to: NDArray[np.float32],
+    ) -> None:
+        seen.extend(slopes)
+        gray = np.asarray(cv2.cvtColor(image, cv2.COLOR_RGB2GRAY), np.uint8)
+        term = np.asarray(cv2.resize(slopes[0], size[::-1]), np.float32) * gray
+        to[:] = np.asarray(cv2.resize(offset, size[::-1]), np.float32) + term
+        np.clip(to, 0, 1, out=to)
 
-    monkeypatch.setattr(module, "_span", whole)
-    assert np.abs(part - refine(image, coarse)).max() < 1e-5
+    part = refine(image, coarse)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "guided_upsample", whole)
+        assert np.abs(part - refine(image, coarse)).max() < 1e-5
+    assert len(seen) == 1 and 0.02 < np.count_nonzero(seen[0]) / seen[0].size < 0.5
+
+
+@pytest.mark.parametrize("size", [(480, 640), (300, 211), (20, 30)])
+def test_a_mask_may_be_written_into_a_part_of_another(size: tuple[int, int]) -> None:
+    image, inside = scene(*size)
+    filled = inside.astype(np.uint8)[..., None].repeat(3, axis=2)
+    coarse = resize(filled, 64, 64)[..., 0].astype(np.float32)
+    for refined in (True, False):
+        whole = np.full((size[0] + 4, size[1] + 6), 7, np.float32)
+        to = whole[1:-3, 2:-4]
+        if refined:
+            made, alone = refine(image, coarse, None, to), refine(image, coarse)
+        else:
+            made, alone = enlarge(coarse, image, to), enlarge(coarse, image)
+        assert (to == alone).all() and (made == alone).all()
+        assert (whole == 7).sum() == whole.size - to.size
 
 
 def test_specks_are_left_out_and_further_people_are_not() -> None:
@@ -191,6 +225,21 @@ def test_specks_are_left_out_and_further_people_are_not() -> None:
     assert (without_specks(mask[:50]) == mask[:50]).all()
     nothing = np.zeros((10, 10), np.float32)
     assert (without_specks(nothing) == 0).all()
+
+
+@pytest.mark.parametrize("side", [100, 101])
+def test_what_surrounds_a_speck_fades_with_it(side: int) -> None:
+    """As far as three pixels of half the resolution, and more softly to the fifth."""
+    mask = np.full((side, side), 0.4, np.float32)
+    mask[20:80, 20:60] = 0.9
+    mask[60:64, 80:84] = 0.8
+    found = without_specks(mask)
+    assert found is not mask and mask[62, 82] == np.float32(0.8)
+    assert found[60:64, 80:84].max() < 0.2 and found[58:66, 78:86].max() < 0.2
+    far = np.ones(mask.shape, bool)
+    far[47:78, 67:98] = False
+    assert (found[far] == mask[far]).all()
+    assert (found <= mask).all()
 
 
 def test_opacity_of_fine_hair() -> None:

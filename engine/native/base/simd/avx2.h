@@ -33,6 +33,11 @@ struct F32 {
     if (n & 1) _mm_store_ss(p, a);
   }
   static F32 set(float x) { return {_mm256_set1_ps(x)}; }
+  static F32 pick(const float* p, const int32_t* i, int32_t first) {
+    const __m256i from = _mm256_sub_epi32(
+        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(i)), _mm256_set1_epi32(first));
+    return {_mm256_permutevar8x32_ps(_mm256_loadu_ps(p), from)};
+  }
   float sum() const {
     __m128 a = _mm_add_ps(_mm256_castps256_ps128(v), _mm256_extractf128_ps(v, 1));
     a = _mm_add_ps(a, _mm_movehl_ps(a, a));

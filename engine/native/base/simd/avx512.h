@@ -15,6 +15,10 @@ struct F32 {
   void store(float* p) const { _mm512_storeu_ps(p, v); }
   void store(float* p, size_t n) const { _mm512_mask_storeu_ps(p, mask(n), v); }
   static F32 set(float x) { return {_mm512_set1_ps(x)}; }
+  static F32 pick(const float* p, const int32_t* i, int32_t first) {
+    const __m512i from = _mm512_sub_epi32(_mm512_loadu_si512(i), _mm512_set1_epi32(first));
+    return {_mm512_permutexvar_ps(from, _mm512_loadu_ps(p))};
+  }
   float sum() const { return _mm512_reduce_add_ps(v); }
   friend F32 operator+(F32 a, F32 b) { return {_mm512_add_ps(a.v, b.v)}; }
   friend F32 operator-(F32 a, F32 b) { return {_mm512_sub_ps(a.v, b.v)}; }

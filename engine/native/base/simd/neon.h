@@ -28,6 +28,10 @@ struct F32 {
     if (n & 1) vst1_lane_f32(p, a, 0);
   }
   static F32 set(float x) { return {vdupq_n_f32(x)}; }
+  static F32 pick(const float* p, const int32_t* i, int32_t first) {
+    const float all[lanes] = {p[i[0] - first], p[i[1] - first], p[i[2] - first], p[i[3] - first]};
+    return load(all);
+  }
   float sum() const {
     const float32x2_t a = vadd_f32(vget_low_f32(v), vget_high_f32(v));
     return vget_lane_f32(vpadd_f32(a, a), 0);

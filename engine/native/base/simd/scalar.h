@@ -25,6 +25,10 @@ struct F32 {
     for (size_t i = 0; i < n; ++i) p[i] = v[i];
   }
   static F32 set(float x) { return {V{x, x, x, x}}; }
+  static F32 pick(const float* p, const int32_t* i, int32_t first) {
+    const float all[lanes] = {p[i[0] - first], p[i[1] - first], p[i[2] - first], p[i[3] - first]};
+    return load(all);
+  }
   float sum() const { return (v[0] + v[2]) + (v[1] + v[3]); }
   friend F32 operator+(F32 a, F32 b) { return {a.v + b.v}; }
   friend F32 operator-(F32 a, F32 b) { return {a.v - b.v}; }

@@ -1,0 +1,106 @@
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from palmkit.engine.errors import ShapeError
+from palmkit.engine.guided import guided_upsample
+
+Grid = NDArray[np.float32]
+
+
+def grids(count: int, height: int, width: int, scale: float) -> list[Grid]:
+    random = np.random.default_rng(count)
+    made = [random.uniform(-scale, scale, (height, width)) for _ in range(count)]
+    return [each.astype(np.float32) for each in made]
+
+
+def enlarged(grid: Grid, height: int, width: int) -> Grid:
+    import cv2
+
+    return np.asarray(cv2.resize(grid, (width, height)), np.float32)
+
+
+@pytest.mark.parametrize("size", [(480, 640), (31, 17), (1, 1), (3, 1000), (256, 256), (100, 90)])
+@pytest.mark.parametrize("planes", [1, 3])
+def test_it_is_what_enlarging_everything_gives(size: tuple[int, int], planes: int) -> None:
+    import cv2
+
+    (offset,), slopes = grids(1, 128, 120, 1), grids(planes, 64, 60, 0.01)
+    for slope in slopes:
+        slope[:, 20:] = 0
+    image = np.random.default_rng(9).integers(0, 256, (*size, 3), np.uint8)
+    colours = (
+        [cv2.cvtColor(image, cv2.COLOR_RGB2GRAY)] if planes == 1 else list(np.moveaxis(image, 2, 0))
+    )
+    expected = enlarged(offset, *size)
+    for slope, colour in zip(slopes, colours, strict=True):
+        expected += enlarged(slope, *size) * colour
+    to = np.full(size, 9, np.float32)
+    guided_upsample(offset, slopes, image, to)
+    np.testing.assert_allclose(to, expected.clip(0, 1), atol=1e-5)
+
+
+def test_parts_of_arrays() -> None:
+    (offset,), slopes = grids(1, 16, 16, 1), grids(1, 8, 8, 0.01)
+    image = np.random.default_rng(2).integers(0, 256, (50, 60, 3), np.uint8)
+    whole = np.full((50, 60), 9, np.float32)
+    guided_upsample(offset[2:9], [slopes[0][:, 1:6]], image[4:20, 5:25], whole[4:20, 5:25])
+    part = np.empty((16, 20), np.float32)
+    crop, slope = np.ascontiguousarray(image[4:20, 5:25]), np.ascontiguousarray(slopes[0][:, 1:6])
+    guided_upsample(np.ascontiguousarray(offset[2:9]), [slope], crop, part)
+    assert (whole[4:20, 5:25] == part).all()
+    assert (whole == 9).sum() == whole.size - part.size
+
+
+@pytest.mark.parametrize(("height", "width"), [(1, 9), (9, 1), (1, 1)])
+def test_how_far_a_single_row_or_pixel_is_from_the_next_does_not_matter(
+    height: int, width: int
+) -> None:
+    (offset,), slopes = grids(1, 4, 4, 1), grids(1, 4, 4, 0.01)
+    image = np.random.default_rng(3).integers(0, 256, (height, width, 3), np.uint8)
+    plain, turned = np.empty((2, height, width), np.float32)
+    guided_upsample(offset, slopes, image, plain)
+    mirrored = np.s_[:: -1 if height == 1 else 1, :: -1 if width == 1 else 1]
+    guided_upsample(offset, slopes, image[mirrored], turned[mirrored])
+    assert (plain == turned).all()
+
+
+@pytest.mark.parametrize(
+    ("change", "error", "message"),
+    [
+        ({"slopes": grids(2, 4, 4, 1)}, ShapeError, "slopes: expected 1 or 3, got 2"),
+        (
+            {"slopes": [*grids(2, 4, 4, 1), *grids(1, 4, 5, 1)]},
+            ShapeError,
+            "slopes: expected arrays of one size",
+        ),
+        ({"to": np.zeros((8, 9), np.float32)}, ShapeError, "to: expected the size of the image"),
+        ({"to": np.zeros((8, 16), np.float32)[:, ::2]}, ShapeError, "to: expected rows"),
+        ({"to": np.zeros((8, 8), np.float32)[::-1]}, ShapeError, "to: expected rows"),
+        ({"offset": np.zeros((0, 4), np.float32)}, ShapeError, "offset: expected rows"),
+        ({"image": np.zeros((8, 8, 3), np.uint8)[..., ::-1]}, ShapeError, "image: expected rows"),
+        ({"image": np.zeros((8, 8, 4), np.uint8)}, TypeError, "incompatible"),
+        ({"image": np.zeros((8, 8, 3), np.float32)}, TypeError, "incompatible"),
+        ({"offset": np.zeros((4, 4))}, TypeError, "incompatible"),
+        ({"to": np.zeros(8, np.float32)}, TypeError, "incompatible"),
+    ],
+)
+def test_what_does_not_fit(change: dict[str, Any], error: type[Exception], message: str) -> None:
+    arguments: dict[str, Any] = {
+        "offset": np.zeros((4, 4), np.float32),
+        "slopes": grids(1, 4, 4, 1),
+        "image": np.zeros((8, 8, 3), np.uint8),
+        "to": np.zeros((8, 8), np.float32),
+    }
+    guided_upsample(**arguments)
+    with pytest.raises(error, match=message):
+        guided_upsample(**(arguments | change))
+
+
+def test_a_target_that_may_not_be_written() -> None:
+    to = np.zeros((8, 8), np.float32)
+    to.flags.writeable = False
+    with pytest.raises(TypeError, match="incompatible"):
+        guided_upsample(to[:4], grids(1, 4, 4, 1), np.zeros((8, 8, 3), np.uint8), to)
