@@ -37,7 +37,7 @@ def test_weights_stay_on_their_grid_and_come_nearer_to_the_float_network() -> No
     before = outputs()
     with torch.no_grad():
         found = network(batch, ["logits"])["logits"].numpy()
-    # The file's biases are float16: half of 2^-10 of themselves off, in two layers one behind another.
+    # The file has its biases as float16: off by half of 2^-10 of themselves, layer behind layer.
     np.testing.assert_allclose(found, before, rtol=0, atol=2**-10 * np.abs(before).max())
     optimiser = torch.optim.Adam(network.parameters(), 1e-2)
     for _ in range(60):
