@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from palmkit import kits
 from palmkit.kits.image import Image
+from tests.demos.driving import Wait
 
 if TYPE_CHECKING:
     from palmkit.demos.app.window import Window
@@ -28,8 +29,6 @@ FOLDER = Path(__file__).parents[2] / "demos" / "app"
 SIZE = (1180, 760)
 QUALITY = 86
 MOST_BYTES = 150_000
-
-Wait: TypeAlias = Callable[..., None]
 
 
 @dataclass(frozen=True)

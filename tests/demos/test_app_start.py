@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from palmkit.kits.kit import shipped_model
+from tests.demos.driving import NEEDS_MODELS
 
 # Neither a screen nor the user's settings.
 BARE = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
@@ -88,9 +88,7 @@ def test_a_screen_that_is_not_there_is_said(
     assert words in done.stderr or "apt-get install" in done.stderr
 
 
-@pytest.mark.skipif(
-    not shipped_model("face_mesh").is_file(), reason="the models have not been made here"
-)
+@NEEDS_MODELS
 @pytest.mark.parametrize("page", ["face", "portrait", "gesture", "try_on"])
 def test_some_frames_of_each_page_without_a_screen(tmp_path: Path, page: str) -> None:
     needs_qt()
