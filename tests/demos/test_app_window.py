@@ -36,11 +36,14 @@ def test_every_page_shows_something(open_window: OpenWindow, wait: Wait) -> None
     from PySide6.QtTest import QTest
 
     window = open_window("--source", "drawing", "--page", "face")
-    for number, page in enumerate(("face", "portrait", "gesture", "try_on"), start=1):
+    stages = {"face": "find", "portrait": "mask", "gesture": "hands", "try_on": "things"}
+    for number, (page, stage) in enumerate(stages.items(), start=1):
         key = Qt.Key(Qt.Key.Key_0.value + number)
         QTest.keyClick(window, key, Qt.KeyboardModifier.ControlModifier)
         assert window.current is window.pages[page]
         shows(window, wait, page)
+        for name in (stage, "draw"):
+            wait(lambda: f"{name} " in window.status.text("status_stages"), name)  # noqa: B023
         assert not window.banner.isVisible()
         assert "1 " in window.live.summary.text() or "%" in window.live.summary.text()
     for name in window.pages:
@@ -49,7 +52,6 @@ def test_every_page_shows_something(open_window: OpenWindow, wait: Wait) -> None
     window.select("face")
     shows(window, wait, "face")
     wait(lambda: "fps" in window.status.text("status_rate"), "a frame rate")
-    assert "find" in window.status.text("status_stages")
     assert "shipped" in window.status.text("status_models")
     assert window.status.text("status_source") == "Drawn sample"
 
