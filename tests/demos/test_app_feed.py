@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from palmkit.demos.app.pages import feed_visit
 from palmkit.demos.app.pages.feed_goods import Good, make_goods
 from palmkit.demos.app.pages.feed_visit import Shown, Visit, told_why
 from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, find, press
@@ -23,6 +24,12 @@ if TYPE_CHECKING:
 
 pytestmark = NEEDS_MODELS
 TOP = 8
+
+
+@pytest.fixture(autouse=True)
+def time_to_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a machine that is busy."""
+    monkeypatch.setattr(feed_visit, "LEARN_S", 30.0)
 
 
 @pytest.fixture

@@ -45,6 +45,12 @@ def test_without_qt_it_says_what_to_install(tmp_path: Path) -> None:
     assert start(tmp_path, "--help", before=hide).returncode == 0
 
 
+@pytest.mark.parametrize("frames", ["0", "-3", "many"])
+def test_no_frames_is_no_number_of_them(tmp_path: Path, frames: str) -> None:
+    done = start(tmp_path, "--headless", f"--frames={frames}")
+    assert done.returncode == 2 and "--frames: expected a number of frames" in done.stderr
+
+
 def test_an_error_of_ours_is_not_taken_for_missing_qt(tmp_path: Path) -> None:
     pytest.importorskip("PySide6", reason="PySide6 is not here")
     done = start(tmp_path, "--headless", before="import sys; sys.modules['palmkit.kits'] = None")
