@@ -20,7 +20,7 @@ from palmkit.kits.boxes import Floats, iou
 from palmkit.kits.crop import Crop
 from palmkit.kits.image import Image, Part
 from palmkit.kits.kit import Kit, Result
-from palmkit.kits.tracks import Tracker
+from palmkit.kits.tracks import LOST_S, Tracker
 
 # What is already tracked may be this much less certain than something new before it is gone.
 KEEP_PRESENCE = 0.6
@@ -193,7 +193,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
                 self._tracks[id] = self._new_track(sight, time_s)
             self._tracks[id].take(sight, time_s)
             tracks.append(self._tracks[id])
-        gone = [id for id, track in self._tracks.items() if time_s - track.seen_s > 1]
+        gone = [id for id, track in self._tracks.items() if time_s - track.seen_s > LOST_S]
         for id in gone:
             del self._tracks[id]
         self._time_s = time_s

@@ -69,7 +69,7 @@ def parser(description: str | None, source: str = "face") -> argparse.ArgumentPa
         help="a camera's number, a video, a picture, or a moving sample: face (a photograph, "
         f"extra 'demos') or hands (drawn); ({source})",
     )
-    made.add_argument("--frames", type=_positive, metavar="N", help="stop after N frames")
+    made.add_argument("--frames", type=frame_count, metavar="N", help="stop after N frames")
     made.add_argument(
         "-o",
         "--output",
@@ -306,7 +306,11 @@ def _still(picture: Image) -> Iterator[tuple[Image, float]]:
     return ((picture, index * 1e3 / FRAMES_PER_S) for index in count())
 
 
-def _positive(text: str) -> int:
+def frame_count(text: str) -> int:
+    """The number of frames, at least 1, that an argument of a command line says.
+
+    Raises argparse.ArgumentTypeError if it says none.
+    """
     if not text.isdecimal() or int(text) == 0:
         raise argparse.ArgumentTypeError(f"expected a number of frames, at least 1: {text!r}")
     return int(text)

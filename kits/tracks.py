@@ -18,6 +18,8 @@ from palmkit.kits.boxes import Boxes, Floats, distance_iou
 Values: TypeAlias = NDArray[np.float64]
 
 FRAME_S = 1 / 30
+# So long a track waits for its thing to be seen again, then its id ends.
+LOST_S = 1.0
 SPEED_CUTOFF_HZ = 3.0
 # A box that has shrunk so much, beside what it was this long to this long before it was last seen,
 # is of the visible part of something hidden: where that goes is told from then.
@@ -148,7 +150,7 @@ class Tracker:
     GOOD_FIT = 0.5
     MAX_SIZE_RATIO = 2.5
 
-    def __init__(self, max_lost_s: float = 1.0) -> None:
+    def __init__(self, max_lost_s: float = LOST_S) -> None:
         """Start without tracks.
 
         max_lost_s: how long a track waits for its thing to be seen again.

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Sequence
 
 from palmkit.demos.app.screen import INSTALL, has_screen, problem
+from palmkit.kits.live import frame_count
 
 PAGES = ("face", "portrait", "gesture", "try_on", "feed", "benchmark", "updates")
 NEEDED = 'palmkit-demo needs the extra [demos]: pip install "palmkit[demos]"'
@@ -26,7 +27,7 @@ def parser() -> argparse.ArgumentParser:
     made.add_argument("--theme", choices=("system", "dark", "light"), help="(the last one)")
     made.add_argument("--repository", metavar="URL", help="of models, such as a palmkit serve")
     made.add_argument("--root", metavar="FILE", help="the repository's root.json")
-    made.add_argument("--frames", type=int, metavar="N", help="end after N frames")
+    made.add_argument("--frames", type=frame_count, metavar="N", help="end after N frames")
     made.add_argument("--headless", action="store_true", help="without a screen")
     return made
 

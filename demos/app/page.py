@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import argparse
-import time
-from collections.abc import Callable, Generator, Hashable, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Hashable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Generic, Literal, TypeAlias, TypeVar
@@ -18,6 +16,7 @@ from palmkit.demos.app.controls import Panel
 from palmkit.demos.app.source import SampleKind, Shot
 from palmkit.kits.image import Image
 from palmkit.kits.kit import Kit
+from palmkit.kits.stopwatch import Stopwatch
 
 Level: TypeAlias = Literal["info", "warning", "error"]
 Action: TypeAlias = "tuple[str, Callable[[], None]]"
@@ -139,24 +138,6 @@ class LivePage(Page):
 
     def release(self) -> None:
         """Give back the kits; called in the worker's thread. They may be needed again later."""
-
-
-class Stopwatch:
-    """Times the stages of a frame."""
-
-    def __init__(self) -> None:
-        """Nothing is timed yet."""
-        self.stages_ms: dict[str, float] = {}
-
-    @contextmanager
-    def stage(self, name: str) -> Generator[None]:
-        """Time what happens inside."""
-        start = time.perf_counter()
-        try:
-            yield
-        finally:
-            passed_ms = (time.perf_counter() - start) * 1e3
-            self.stages_ms[name] = self.stages_ms.get(name, 0.0) + passed_ms
 
 
 class Kept(Generic[AnyKit]):

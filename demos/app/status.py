@@ -64,10 +64,13 @@ class Status(QStatusBar):
         """What a frame cost, and by which models."""
         if shown.page is not self._page:
             return
+        # At the first frame models are opened: it counts for no other. A still picture is one.
+        is_alone = self._count < 2 or shown.shot.is_still
+        means = {} if is_alone else self._stages
+        self._stages = {}
         for name, spent_ms in shown.outcome.stages_ms.items():
-            before = self._stages.get(name, spent_ms)
+            before = means.get(name, spent_ms)
             self._stages[name] = before + SHARE * (spent_ms - before)
-        self._stages = {name: self._stages[name] for name in shown.outcome.stages_ms}
         releases, used = dict(shown.outcome.releases), shown.outcome.models or shown.page.models
         if self._count % EVERY == 0 or shown.shot.is_still:
             times = "   ".join(f"{name} {ms:.1f} ms" for name, ms in self._stages.items())

@@ -26,6 +26,8 @@ from palmkit.kits.tryon.look import Look
 
 WIDTH, HEIGHT = 1280, 720
 NOISE = 3.0
+# The first frames make plans and caches.
+SETTLED = 5
 LOOKS: dict[str, Any] = {
     "lipstick": {"lipstick": "classic_red"},
     "lipstick gloss": {"lipstick": "cherry"},
@@ -53,6 +55,8 @@ def main(arguments: list[str] | None = None) -> int:
     clip = swaying(picture, options.frames)
     for name, median, least in times(clip, options.threads):
         print(f"  {name:18} {median:6.2f} {least:6.2f}")
+    parts = stages(clip, options.threads, Look.load("party"))
+    print(f"  of party: {', '.join(f'{name} {ms:.1f}' for name, ms in parts.items())} (medians)")
     print("on a still face: jitter in pixels RMS, flicker, noise")
     for name, found in unrest(noisy(picture, options.frames)):
         print(f"  {name:18} {found.jitter:6.3f} {found.flicker:6.3f} {found.noise:6.2f}")
@@ -94,14 +98,23 @@ def times(clip: list[Image], threads: int) -> list[tuple[str, float, float]]:
     return found
 
 
+def stages(clip: list[Image], threads: int, look: Look) -> dict[str, float]:
+    """Milliseconds a frame by stage, the median of each."""
+    with TryOn("video", look=look, threads=threads) as kit:
+        found = [kit.wear(frame, row * 1e3 / 30).stages_ms for row, frame in enumerate(clip)]
+    settled = found[SETTLED:]
+    return {
+        name: float(np.median([each.get(name, 0.0) for each in settled])) for name in settled[-1]
+    }
+
+
 def _each(clip: list[Image], look: Callable[[Image, float], object]) -> tuple[float, float]:
     passed: list[float] = []
     for row, frame in enumerate(clip):
         start = perf_counter()
         look(frame, row * 1e3 / 30)
         passed.append((perf_counter() - start) * 1e3)
-    # The first frames make plans and caches.
-    settled = np.array(passed[5:])
+    settled = np.array(passed[SETTLED:])
     return float(np.median(settled)), float(settled.min())
 
 
@@ -120,7 +133,7 @@ def unrest(clip: list[Image]) -> list[tuple[str, Unrest]]:
     return [(name, unrest_of(look, clip)) for name, look in looks.items()]
 
 
-def unrest_of(look: Look, clip: list[Image], settled: int = 5) -> Unrest:
+def unrest_of(look: Look, clip: list[Image], settled: int = SETTLED) -> Unrest:
     """How restless a look is on a clip; the first frames do not count."""
     with TryOn("video", look=look) as kit:
         worn = [kit.wear(frame, row * 1e3 / 30).picture for row, frame in enumerate(clip)]

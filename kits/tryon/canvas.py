@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from palmkit.kits.face import topology
 from palmkit.kits.face.pose import RIGID, fit_similarity
 from palmkit.kits.image import Image
+from palmkit.kits.stopwatch import Stopwatch
 from palmkit.kits.tryon.colour import Floats, mean_of, to_lab, to_rgb
 from palmkit.kits.tryon.regions import fixed, soften
 from palmkit.kits.tryon.things import find_things
@@ -71,14 +72,16 @@ class Canvas:
         time_s: float | None,
         hands: Floats | None = None,
         behind_things: bool = True,
+        watch: Stopwatch | None = None,
     ) -> None:
         """Cut a face out.
 
         picture: uint8[h, w, 3]. mesh: float32[478, 3] in its pixels. hair, hands: float32[h, w],
         0..1, which are in front of the face; None: nowhere. behind_things: so is what has another
-        colour than the skin.
+        colour than the skin. watch: is told how long looking for things takes.
         """
         self._behind_things = behind_things
+        self._watch = Stopwatch() if watch is None else watch
         rows = np.array(RIGID, np.intp)
         trust = np.maximum(visibility[rows].astype(np.float64), 1e-2)
         canonical = topology.canonical_face()[rows].astype(np.float64)
@@ -136,7 +139,8 @@ class Canvas:
 
         if not self._behind_things:
             return None
-        return find_things(self._before, self.points, self.visibility, self.per_cm, settle)
+        with self._watch.stage("things"):
+            return find_things(self._before, self.points, self.visibility, self.per_cm, settle)
 
     @cached_property
     def free(self) -> Floats:

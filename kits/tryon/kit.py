@@ -16,6 +16,8 @@ from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip
 from palmkit.kits.kit import Kit, Mode, ModelSource, Precision
 from palmkit.kits.portrait.kit import HairSegmenter
 from palmkit.kits.results import Faces
+from palmkit.kits.stopwatch import Stopwatch
+from palmkit.kits.tracks import LOST_S
 from palmkit.kits.tryon.canvas import Canvas, Memory
 from palmkit.kits.tryon.colour import Floats
 from palmkit.kits.tryon.effect import Effect
@@ -170,15 +172,22 @@ class TryOn(Kit[TriedOn]):
         """
         height, width = image.shape[:2]
         at_ms = None if time_s is None else time_s * 1e3
-        faces = self._mesh.detect(image, at_ms, roi=roi)
+        watch = Stopwatch()
+        with watch.stage("mesh"):
+            faces = self._mesh.detect(image, at_ms, roi=roi)
         if not look or not len(faces):
-            return TriedOn(width, height, image, image, faces, look)
+            return TriedOn(width, height, image, image, faces, look, watch.stages_ms)
         picture = image.copy()
-        hair = self._hair_of(image, roi, faces, look, time_s)
-        hands = None if self._hands is None else self._hands.over(image, faces, roi, time_s)
+        hair = hands = None
+        if self._needs_hair(look):
+            with watch.stage("hair"):
+                hair = self._hair_of(image, roi, faces, look, time_s)
+        if self._hands is not None:
+            with watch.stage("hands"):
+                hands = self._hands.over(image, faces, roi, time_s)
 
         def lay(effects: Sequence[Effect]) -> None:
-            for canvas in self._canvases(picture, faces, hair, hands, time_s):
+            for canvas in self._canvases(picture, faces, hair, hands, time_s, watch):
                 for effect in effects:
                     effect.lay(canvas)
                 canvas.write(picture)
@@ -197,15 +206,19 @@ class TryOn(Kit[TriedOn]):
                 np.maximum(covered, look.hair.weight(hair), out=covered)
         if look.glasses is not None:
             lay([look.glasses])
-        return TriedOn(width, height, picture, image, faces, look)
+        self._forget_the_gone(time_s)
+        watch.rest("draw")
+        return TriedOn(width, height, picture, image, faces, look, watch.stages_ms)
+
+    def _needs_hair(self, look: Look) -> bool:
+        """Whether anything worn depends on where hair is."""
+        under = self._behind_hair and any(each.name in _UNDER_HAIR for each in look)
+        return look.hair is not None or under
 
     def _hair_of(
         self, image: Image, roi: Part | None, faces: Faces, look: Look, time_s: float | None
-    ) -> Floats | None:
-        """Where hair is, if anything worn depends on it."""
-        under = self._behind_hair and any(each.name in _UNDER_HAIR for each in look)
-        if look.hair is None and not under:
-            return None
+    ) -> Floats:
+        """Where hair is."""
         boxes = faces.boxes.copy()
         boxes[:, :2] -= boxes[:, 2:] * ((BOX_RATIO - 1) / 2)
         boxes[:, 2:] *= BOX_RATIO
@@ -219,6 +232,15 @@ class TryOn(Kit[TriedOn]):
             return Memory()
         return self._memories.setdefault(face, Memory())
 
+    def _forget_the_gone(self, time_s: float | None) -> None:
+        """Drop what is remembered of faces whose ids have ended."""
+        if time_s is not None:
+            self._memories = {
+                face: memory
+                for face, memory in self._memories.items()
+                if memory.seen_s is not None and time_s - memory.seen_s <= LOST_S
+            }
+
     def _canvases(
         self,
         picture: Image,
@@ -226,6 +248,7 @@ class TryOn(Kit[TriedOn]):
         hair: Floats | None,
         hands: Floats | None,
         time_s: float | None,
+        watch: Stopwatch,
     ) -> Iterator[Canvas]:
         """A canvas for every face that can be seen, those further away first."""
         assert faces.mesh is not None and faces.visibility is not None
@@ -235,7 +258,7 @@ class TryOn(Kit[TriedOn]):
             memory = self._memory(key, time_s)
             mesh, visibility = faces.mesh[row], faces.visibility[row]
             canvas = Canvas(
-                picture, mesh, visibility, hair, memory, time_s, hands, self._behind_things
+                picture, mesh, visibility, hair, memory, time_s, hands, self._behind_things, watch
             )
             if not canvas.is_empty:
                 yield canvas

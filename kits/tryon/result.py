@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,8 @@ class TriedOn:
     picture: uint8[h, w, 3], RGB: the look worn. image: the picture before; both may be one array
     if there was nothing to do.
     faces: with their meshes. look: what they wear.
+    stages_ms: what each stage took that was needed, in milliseconds: mesh, hair, hands and things
+    (where those are in front of faces), and draw, the rest.
     """
 
     width: int
@@ -31,6 +34,7 @@ class TriedOn:
     image: Image = field(repr=False)
     faces: Faces
     look: Look
+    stages_ms: Mapping[str, float] = field(default_factory=dict[str, float], repr=False)
 
     def before_after(self) -> Image:
         """Both side by side: uint8[h, 2 w, 3]."""

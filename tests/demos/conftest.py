@@ -9,11 +9,12 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pytest
 
 from palmkit.demos.app.screen import INSTALL
+from tests.demos.driving import OpenWindow, Wait
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from palmkit.demos.app.page import Context
     from palmkit.demos.app.window import Window
 
-Wait: TypeAlias = Callable[..., None]
 SCREEN = "1400x1000x24"
 SIZE = (1180, 760)
 # What Qt says of itself under a server without a window manager, and of fonts that are not there.
@@ -139,7 +139,7 @@ def context(settings: QSettings) -> Context:
 @pytest.fixture
 def open_window(
     application: QApplication, settings: QSettings, complaints: list[str], wait: Wait
-) -> Iterator[Callable[..., Window]]:
+) -> Iterator[OpenWindow]:
     """open_window("--page", "feed", ...): the application's window, as its command opens it."""
     from palmkit.demos.app import parser
     from palmkit.demos.app.application import make

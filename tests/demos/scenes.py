@@ -14,12 +14,13 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from palmkit import kits
 from palmkit.kits.image import Image
+from tests.demos.driving import Wait
 
 if TYPE_CHECKING:
     from palmkit.demos.app.window import Window
@@ -28,8 +29,6 @@ FOLDER = Path(__file__).parents[2] / "demos" / "app"
 SIZE = (1180, 760)
 QUALITY = 86
 MOST_BYTES = 150_000
-
-Wait: TypeAlias = Callable[..., None]
 
 
 @dataclass(frozen=True)
@@ -51,10 +50,18 @@ def _wear(window: Window, wait: Wait) -> None:
 
 
 def _look_again(window: Window, wait: Wait) -> None:
+    """The times are then those of a frame for which nothing is opened, and the window at rest."""
     seen: list[object] = []
     window.live.shown.connect(seen.append)
-    window.context.refresh.emit()
-    wait(lambda: len(seen) >= 1, "a frame")
+    for count in range(2):
+        _rest(wait)
+        window.context.refresh.emit()
+        wait(lambda: len(seen) > count, "a frame")  # noqa: B023
+
+
+def _rest(wait: Wait) -> None:
+    end = time.monotonic() + 0.4
+    wait(lambda: time.monotonic() > end)
 
 
 def _open_lamps(window: Window, wait: Wait) -> None:
@@ -110,12 +117,10 @@ def play(window: Window, scene: Scene, wait: Wait) -> Image:
     window.theme.choose("dark" if scene.theme == "dark" else "light", keep=False)
     if scene.source:
         wait(lambda: window.live.shown_picture() is not None, "the first frame", limit_s=60)
-        # At the first one models are opened; its times say nothing.
         _look_again(window, wait)
     scene.act(window, wait)
     window.banner.close_message()
-    end = time.monotonic() + 0.4
-    wait(lambda: time.monotonic() > end)
+    _rest(wait)
     return picture_of(window)
 
 

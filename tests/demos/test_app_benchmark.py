@@ -5,25 +5,20 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 import pytest
 
 from palmkit.delivery.embedded import shipped
-from tests.demos.driving import Said, click, find, press
+from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, find, press
 
 if TYPE_CHECKING:
     from palmkit.demos.app.page import Context
     from palmkit.demos.app.pages.benchmark import BenchmarkPage
 
-Wait: TypeAlias = Callable[..., None]
-
-pytestmark = pytest.mark.skipif(
-    not all(model.path.is_file() for model in shipped().values()),
-    reason="the models have not been made here",
-)
+pytestmark = NEEDS_MODELS
 
 
 def test_every_model_and_kit_is_timed() -> None:

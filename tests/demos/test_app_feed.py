@@ -5,30 +5,31 @@ from __future__ import annotations
 import gc
 import time
 import weakref
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import count
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from palmkit.demos.app.pages import feed_visit
 from palmkit.demos.app.pages.feed_goods import Good, make_goods
 from palmkit.demos.app.pages.feed_visit import Shown, Visit, told_why
-from palmkit.kits.kit import shipped_model
-from tests.demos.driving import Said, click, find, press
+from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, find, press
 
 if TYPE_CHECKING:
     from palmkit.demos.app.page import Context
     from palmkit.demos.app.pages.feed import FeedPage
     from palmkit.demos.app.pages.feed_grid import Card
 
-Wait: TypeAlias = Callable[..., None]
-
-pytestmark = pytest.mark.skipif(
-    not shipped_model("reranker").is_file(),
-    reason="models/reranker/reranker.palm has not been made here",
-)
+pytestmark = NEEDS_MODELS
 TOP = 8
+
+
+@pytest.fixture(autouse=True)
+def time_to_learn(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Also on a machine that is busy."""
+    monkeypatch.setattr(feed_visit, "LEARN_S", 30.0)
 
 
 @pytest.fixture

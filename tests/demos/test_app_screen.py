@@ -184,8 +184,13 @@ def test_keys_hold_compare_and_go_on(open_window: OpenWindow, wait: Wait) -> Non
     view = window.live.view
     press(view, Qt.Key.Key_Space)
     assert window.live.pause_button.isChecked() and window.worker.is_paused
-    end = time.monotonic() + 0.4
-    wait(lambda: time.monotonic() > end)
+
+    def is_last_shown() -> bool:
+        """Frames that were under way have been shown."""
+        last = window.worker._last  # pyright: ignore[reportPrivateUsage]
+        return window.live.last is not None and window.live.last.shot is last
+
+    wait(is_last_shown, "the frame that is held")
     held = picture_of(view)
     end = time.monotonic() + 0.4
     wait(lambda: time.monotonic() > end)

@@ -9,24 +9,17 @@ import gc
 import os
 import sys
 import time
-from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 import pytest
 
-from palmkit.delivery.embedded import shipped
 from palmkit.engine.bench.measurement import memory_in_use
 from palmkit.kits.video import VideoWriter
-from tests.demos.driving import Said, find
+from tests.demos.driving import NEEDS_MODELS, OpenWindow, Said, Wait, find
 
-if TYPE_CHECKING:
-    from palmkit.demos.app.window import Window
-
-Wait: TypeAlias = Callable[..., None]
-OpenWindow: TypeAlias = Callable[..., "Window"]
-
+pytestmark = NEEDS_MODELS
 SECONDS = 60 * float(os.environ.get("SOAK_MINUTES", "0.15"))
 LIVE = ("face", "portrait", "gesture", "try_on")
 WARM_UP_TURNS = 2
@@ -55,10 +48,6 @@ def make_clip(path: Path) -> Path:
     reason="make test-app or make soak-app runs it",
 )
 @pytest.mark.skipif(sys.platform != "linux", reason="memory is read from /proc")
-@pytest.mark.skipif(
-    not all(model.path.is_file() for model in shipped().values()),
-    reason="the models have not been made here",
-)
 def test_memory_stays_the_same(open_window: OpenWindow, wait: Wait, tmp_path: Path) -> None:
     from PySide6.QtWidgets import QPushButton
 

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 
 from palmkit import kits
-from palmkit.kits.kit import shipped_model
 from palmkit.kits.video import VideoWriter
+from tests.demos.driving import NEEDS_MODELS
 
 pytest.importorskip("PySide6.QtGui", reason="PySide6 is not here", exc_type=ImportError)
 
@@ -28,10 +28,6 @@ from palmkit.demos.app.source import (  # noqa: E402
     Video,
     frames,
     read_source,
-)
-
-needs_models = pytest.mark.skipif(
-    not shipped_model("hand_landmarks").is_file(), reason="the models have not been made here"
 )
 
 
@@ -216,7 +212,7 @@ def test_what_a_driver_may_answer(
     assert times == sorted(times)
 
 
-@needs_models
+@NEEDS_MODELS
 def test_the_kits_see_the_drawn_figure() -> None:
     seen: dict[str, set[tuple[str, ...]]] = {gesture: set() for gesture in GESTURES}
     with kits.GestureRecognizer("video") as recognizer:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from palmkit.kits.kit import shipped_model
+from tests.demos.driving import NEEDS_MODELS
 
 # Neither a screen nor the user's settings.
 BARE = {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}
@@ -43,6 +43,12 @@ def test_without_qt_it_says_what_to_install(tmp_path: Path) -> None:
         'palmkit-demo needs the extra [demos]: pip install "palmkit[demos]"'
     )
     assert start(tmp_path, "--help", before=hide).returncode == 0
+
+
+@pytest.mark.parametrize("frames", ["0", "-3", "many"])
+def test_no_frames_is_no_number_of_them(tmp_path: Path, frames: str) -> None:
+    done = start(tmp_path, "--headless", f"--frames={frames}")
+    assert done.returncode == 2 and "--frames: expected a number of frames" in done.stderr
 
 
 def test_an_error_of_ours_is_not_taken_for_missing_qt(tmp_path: Path) -> None:
@@ -88,9 +94,7 @@ def test_a_screen_that_is_not_there_is_said(
     assert words in done.stderr or "apt-get install" in done.stderr
 
 
-@pytest.mark.skipif(
-    not shipped_model("face_mesh").is_file(), reason="the models have not been made here"
-)
+@NEEDS_MODELS
 @pytest.mark.parametrize("page", ["face", "portrait", "gesture", "try_on"])
 def test_some_frames_of_each_page_without_a_screen(tmp_path: Path, page: str) -> None:
     needs_qt()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -88,7 +88,7 @@ def test_a_camera_that_hangs(
     open_window: OpenWindow, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Its driver answers neither to be opened nor with a frame: the window goes on meanwhile."""
-    from palmkit.demos.app import live, source
+    from palmkit.demos.app import live, source, worker
 
     over = threading.Event()
 
@@ -96,23 +96,31 @@ def test_a_camera_that_hangs(
         """A camera whose driver hangs."""
 
         def __init__(self, number: object) -> None:
-            over.wait(20)
+            over.wait()
             raise kits.ImageError("camera cannot be opened")
 
+    def at_once(act: Callable[[], None]) -> None:
+        """Whoever waits for the driver finds it over."""
+        watchdog = threading.Timer(30, over.set)
+        watchdog.start()
+        act()
+        watchdog.cancel()
+        assert not over.is_set()
+
     monkeypatch.setattr(source, "VideoReader", Reader)
-    monkeypatch.setattr(live, "PATIENCE_MS", 300)
+    monkeypatch.setattr(worker, "LEAVE_S", 60)
+    # A sample may be slow on a busy machine: that is not what is said here.
+    monkeypatch.setattr(live, "PATIENCE_MS", 600_000)
     window = open_window("--page", "face", "--source", "drawing")
     said = Said(window.context)
     goes_on(window, wait)
+    monkeypatch.setattr(live, "PATIENCE_MS", 300)
     for number in (3, 4):
-        start = time.monotonic()
-        window.live.open(source.Camera(number))
-        assert time.monotonic() - start < 0.5
+        at_once(partial(window.live.open, source.Camera(number)))
     wait(lambda: said.all, "that it hangs")
     assert said.of("warning") == ["Camera 4 gives no picture yet"]
-    start = time.monotonic()
-    click(window.banner.action)
-    assert time.monotonic() - start < 0.5
+    monkeypatch.setattr(live, "PATIENCE_MS", 600_000)
+    at_once(partial(click, window.banner.action))
     goes_on(window, wait)
     assert isinstance(window.live.source, source.Sample)
     over.set()

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pytest
@@ -20,19 +20,15 @@ from palmkit.demos.app.updates import Standing, told
 from palmkit.engine.ir import Node
 from palmkit.kits import delivered
 from palmkit.kits.image import Image
-from tests.demos.driving import Said, click, find
+from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, find
 
 if TYPE_CHECKING:
     from palmkit.demos.app.page import Context
     from palmkit.demos.app.pages.updates import UpdatesPage
 
-Wait: TypeAlias = Callable[..., None]
 MODEL = "face_detector"
 
-pytestmark = pytest.mark.skipif(
-    not shipped()[MODEL].path.is_file(),
-    reason="models/face_detector/face_detector.palm has not been made here",
-)
+pytestmark = NEEDS_MODELS
 
 
 @pytest.fixture(scope="module")

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,47 +11,16 @@ import numpy as np
 import pytest
 
 from palmkit import kits
-from palmkit.kits.kit import shipped_model
 from palmkit.kits.tryon.look import Look
 from palmkit.kits.video import VideoReader
-from tests.demos.driving import LONG, Said, click, find, press
+from tests.demos.driving import LONG, NEEDS_MODELS, OpenWindow, Said, Wait, click, find, press
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
-    from PySide6.QtWidgets import QApplication
 
     from palmkit.demos.app.window import Window
 
-Wait = Callable[..., None]
-Make = Callable[..., "Window"]
-
-pytestmark = pytest.mark.skipif(
-    not shipped_model("face_mesh").is_file(), reason="the models have not been made here"
-)
-
-
-@pytest.fixture
-def make(application: QApplication, settings: QSettings, complaints: list[str]) -> Iterator[Make]:
-    """make(arguments...): a window that is closed at the end."""
-    from PySide6.QtTest import QTest
-
-    from palmkit.demos.app import parser
-    from palmkit.demos.app.application import make as make_window
-
-    made: list[object] = []
-
-    def build(*arguments: str) -> Window:
-        theme, window = make_window(parser().parse_args(arguments), settings)
-        made.extend((theme, window))
-        window.show()
-        window.start()
-        window.activateWindow()
-        assert QTest.qWaitForWindowActive(window)
-        return window
-
-    yield build
-    for each in made[1::2]:
-        each.close()  # type: ignore[attr-defined]
+pytestmark = NEEDS_MODELS
 
 
 def shows(window: Window, wait: Wait, page: str) -> None:
@@ -63,16 +31,19 @@ def shows(window: Window, wait: Wait, page: str) -> None:
     window.live.shown.disconnect(seen.append)
 
 
-def test_every_page_shows_something(make: Make, wait: Wait) -> None:
+def test_every_page_shows_something(open_window: OpenWindow, wait: Wait) -> None:
     from PySide6.QtCore import Qt
     from PySide6.QtTest import QTest
 
-    window = make("--source", "drawing", "--page", "face")
-    for number, page in enumerate(("face", "portrait", "gesture", "try_on"), start=1):
+    window = open_window("--source", "drawing", "--page", "face")
+    stages = {"face": "find", "portrait": "mask", "gesture": "hands", "try_on": "things"}
+    for number, (page, stage) in enumerate(stages.items(), start=1):
         key = Qt.Key(Qt.Key.Key_0.value + number)
         QTest.keyClick(window, key, Qt.KeyboardModifier.ControlModifier)
         assert window.current is window.pages[page]
         shows(window, wait, page)
+        for name in (stage, "draw"):
+            wait(lambda: f"{name} " in window.status.text("status_stages"), name)  # noqa: B023
         assert not window.banner.isVisible()
         assert "1 " in window.live.summary.text() or "%" in window.live.summary.text()
     for name in window.pages:
@@ -81,24 +52,23 @@ def test_every_page_shows_something(make: Make, wait: Wait) -> None:
     window.select("face")
     shows(window, wait, "face")
     wait(lambda: "fps" in window.status.text("status_rate"), "a frame rate")
-    assert "find" in window.status.text("status_stages")
     assert "shipped" in window.status.text("status_models")
     assert window.status.text("status_source") == "Drawn sample"
 
 
 def test_without_a_camera_there_is_the_sample_and_no_error(
-    make: Make, wait: Wait, monkeypatch: pytest.MonkeyPatch
+    open_window: OpenWindow, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from palmkit.demos.app import live, source
 
     monkeypatch.setattr(live, "cameras", list)
-    window = make("--page", "face")
+    window = open_window("--page", "face")
     shows(window, wait, "face")
     assert isinstance(window.live.source, source.Sample) and not window.banner.isVisible()
 
 
 def test_a_camera_in_use_is_said_and_the_sample_shown(
-    make: Make, wait: Wait, monkeypatch: pytest.MonkeyPatch
+    open_window: OpenWindow, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from palmkit.demos.app import source
 
@@ -106,7 +76,7 @@ def test_a_camera_in_use_is_said_and_the_sample_shown(
         return True
 
     monkeypatch.setattr(source, "_is_there", is_there)
-    window = make("--page", "face", "--source", "7")
+    window = open_window("--page", "face", "--source", "7")
     # It may have been said before the window was there: the banner keeps it.
     wait(window.banner.isVisible, "a message")
     text = window.banner.text.text()
@@ -120,8 +90,10 @@ def test_a_camera_in_use_is_said_and_the_sample_shown(
     assert not window.banner.isVisible()
 
 
-def test_sources_that_cannot_be_read_are_said(make: Make, wait: Wait, tmp_path: Path) -> None:
-    window = make("--page", "face", "--source", str(tmp_path / "gone.mp4"))
+def test_sources_that_cannot_be_read_are_said(
+    open_window: OpenWindow, wait: Wait, tmp_path: Path
+) -> None:
+    window = open_window("--page", "face", "--source", str(tmp_path / "gone.mp4"))
     said = Said(window.context)
     shows(window, wait, "face")
     assert window.banner.isVisible() and "No such file" in window.banner.text.text()
@@ -135,10 +107,10 @@ def test_sources_that_cannot_be_read_are_said(make: Make, wait: Wait, tmp_path: 
     shows(window, wait, "face")
 
 
-def test_space_holds_the_frame_and_settings_still_act(make: Make, wait: Wait) -> None:
+def test_space_holds_the_frame_and_settings_still_act(open_window: OpenWindow, wait: Wait) -> None:
     from PySide6.QtCore import Qt
 
-    window = make("--source", "drawing", "--page", "portrait")
+    window = open_window("--source", "drawing", "--page", "portrait")
     shows(window, wait, "portrait")
     press(window.live.view, Qt.Key.Key_Space)
     assert window.worker.is_paused
@@ -156,11 +128,11 @@ def test_space_holds_the_frame_and_settings_still_act(make: Make, wait: Wait) ->
     assert not window.worker.is_paused
 
 
-def test_before_and_after(make: Make, wait: Wait) -> None:
+def test_before_and_after(open_window: OpenWindow, wait: Wait) -> None:
     from PySide6.QtCore import QPoint, Qt
     from PySide6.QtTest import QTest
 
-    window = make("--source", "drawing", "--page", "try_on")
+    window = open_window("--source", "drawing", "--page", "try_on")
     shows(window, wait, "try_on")
     view = window.live.view
     press(view, Qt.Key.Key_B)
@@ -180,8 +152,10 @@ def test_before_and_after(make: Make, wait: Wait) -> None:
     assert view.split is None
 
 
-def test_a_picture_and_a_clip_are_saved(make: Make, wait: Wait, tmp_path: Path) -> None:
-    window = make("--source", "drawing", "--page", "face")
+def test_a_picture_and_a_clip_are_saved(
+    open_window: OpenWindow, wait: Wait, tmp_path: Path
+) -> None:
+    window = open_window("--source", "drawing", "--page", "face")
     said = Said(window.context)
     shows(window, wait, "face")
     picture = window.live.shown_picture()
@@ -206,12 +180,14 @@ def test_a_picture_and_a_clip_are_saved(make: Make, wait: Wait, tmp_path: Path) 
     ]
 
 
-def test_a_clip_goes_on_over_other_sources(make: Make, wait: Wait, tmp_path: Path) -> None:
+def test_a_clip_goes_on_over_other_sources(
+    open_window: OpenWindow, wait: Wait, tmp_path: Path
+) -> None:
     """A still picture lasts as long as it was recorded; others are put into its size."""
     green, red = (np.full((60, 80, 3), colour, np.uint8) for colour in ((0, 255, 0), (255, 0, 0)))
     kits.write_image(tmp_path / "green.png", green)
     kits.write_image(tmp_path / "red.png", np.concatenate([red, red], axis=1))
-    window = make("--source", str(tmp_path / "green.png"), "--page", "face")
+    window = open_window("--source", str(tmp_path / "green.png"), "--page", "face")
     said = Said(window.context)
     shows(window, wait, "face")
 
@@ -235,11 +211,11 @@ def test_a_clip_goes_on_over_other_sources(make: Make, wait: Wait, tmp_path: Pat
     assert seen[-1][3, 40].max() < 40
 
 
-def test_files_that_are_dropped(make: Make, wait: Wait, tmp_path: Path) -> None:
+def test_files_that_are_dropped(open_window: OpenWindow, wait: Wait, tmp_path: Path) -> None:
     from palmkit.demos.app.pages.try_on import TryOnPage
     from palmkit.demos.app.source import Picture
 
-    window = make("--source", "drawing", "--page", "face")
+    window = open_window("--source", "drawing", "--page", "face")
     said = Said(window.context)
     shows(window, wait, "face")
     Look.of(lipstick="plum").save(tmp_path / "mine.json")
@@ -258,9 +234,9 @@ def test_files_that_are_dropped(make: Make, wait: Wait, tmp_path: Path) -> None:
 
 
 def test_a_page_that_fails_is_said_and_the_rest_goes_on(
-    make: Make, wait: Wait, monkeypatch: pytest.MonkeyPatch
+    open_window: OpenWindow, wait: Wait, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    window = make("--source", "drawing", "--page", "portrait")
+    window = open_window("--source", "drawing", "--page", "portrait")
     said = Said(window.context)
     shows(window, wait, "portrait")
 
@@ -276,8 +252,8 @@ def test_a_page_that_fails_is_said_and_the_rest_goes_on(
     shows(window, wait, "face")
 
 
-def test_no_size_is_too_small(make: Make, wait: Wait) -> None:
-    window = make("--source", "drawing", "--page", "face")
+def test_no_size_is_too_small(open_window: OpenWindow, wait: Wait) -> None:
+    window = open_window("--source", "drawing", "--page", "face")
     shows(window, wait, "face")
     view = window.live.view
     view.setMinimumSize(0, 0)
@@ -290,16 +266,18 @@ def test_no_size_is_too_small(make: Make, wait: Wait) -> None:
     assert view.place().isEmpty() and not view.grab().isNull()
 
 
-def test_what_was_chosen_is_there_again(make: Make, wait: Wait, settings: QSettings) -> None:
+def test_what_was_chosen_is_there_again(
+    open_window: OpenWindow, wait: Wait, settings: QSettings
+) -> None:
     from palmkit.demos.app.pages.try_on import TryOnPage
 
-    window = make("--source", "drawing", "--page", "try_on")
+    window = open_window("--source", "drawing", "--page", "try_on")
     page = window.pages["try_on"]
     assert isinstance(page, TryOnPage)
     page.use("evening")
     window.theme.choose("dark")
     window.close()
-    again = make("--source", "drawing")
+    again = open_window("--source", "drawing")
     page = again.pages["try_on"]
     assert again.current is page and isinstance(page, TryOnPage)
     assert page.worn == Look.load("evening") and again.theme.choice == "dark"
@@ -307,22 +285,22 @@ def test_what_was_chosen_is_there_again(make: Make, wait: Wait, settings: QSetti
 
 
 @LONG
-def test_damaged_settings_are_left_out(make: Make, settings: QSettings) -> None:
+def test_damaged_settings_are_left_out(open_window: OpenWindow, settings: QSettings) -> None:
     for damaged in ("[", json.dumps({"lipstick": {"colour": 4}}), json.dumps([1])):
         for name in ("face", "portrait", "gesture", "try_on"):
             settings.setValue(f"page/{name}", damaged)
         settings.setValue("theme", "purple")
         settings.setValue("geometry", "nonsense")
-        make("--source", "drawing").close()
+        open_window("--source", "drawing").close()
 
 
-def test_effects_are_chosen_by_clicks(make: Make, wait: Wait) -> None:
+def test_effects_are_chosen_by_clicks(open_window: OpenWindow, wait: Wait) -> None:
     from PySide6.QtWidgets import QPushButton
 
     from palmkit.demos.app.controls import Swatch
     from palmkit.demos.app.pages.try_on import TryOnPage
 
-    window = make("--source", "drawing", "--page", "try_on")
+    window = open_window("--source", "drawing", "--page", "try_on")
     page = window.pages["try_on"]
     assert isinstance(page, TryOnPage)
     click(find(page, QPushButton, "look_none"))

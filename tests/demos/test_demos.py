@@ -16,9 +16,9 @@ from palmkit import kits
 from palmkit.engine import load
 from palmkit.kits import live
 from palmkit.kits.image import SUFFIXES as PICTURES
-from palmkit.kits.kit import shipped_model
 from palmkit.kits.video import SUFFIXES as VIDEOS
 from palmkit.kits.video import VideoReader, VideoWriter
+from tests.demos.driving import NEEDS_MODELS
 
 FOLDER = Path(__file__).parents[2] / "demos"
 DEMOS = sorted(path for path in FOLDER.glob("*.py") if path.stem != "__init__")
@@ -28,13 +28,7 @@ WITHOUT_SCREEN = {
     name: value for name, value in os.environ.items() if name not in ("DISPLAY", "WAYLAND_DISPLAY")
 }
 
-pytestmark = pytest.mark.skipif(
-    not all(
-        shipped_model(name).is_file()
-        for name in ("face_detector", "face_mesh", "portrait", "hair", "hand_landmarks", "reranker")
-    ),
-    reason="models have not been made here",
-)
+pytestmark = NEEDS_MODELS
 
 
 def run(demo: str | Path, folder: Path, *arguments: object) -> subprocess.CompletedProcess[str]:

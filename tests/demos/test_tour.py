@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from palmkit import kits
-from palmkit.kits.kit import shipped_model
+from tests.demos.driving import NEEDS_MODELS
 
 TOUR = Path(__file__).parents[2] / "demos" / "tour.ipynb"
 # In a process of its own: what a kernel starts outlives a test, and warns of its own ways.
@@ -35,10 +35,7 @@ def test_nothing_that_was_printed_is_kept() -> None:
     assert not any(cell["outputs"] or cell["execution_count"] for cell in cells(TOUR))
 
 
-@pytest.mark.skipif(
-    not shipped_model("portrait").is_file(),
-    reason="models/portrait/portrait.palm has not been made here",
-)
+@NEEDS_MODELS
 def test_the_tour_runs_and_shows_pictures(tmp_path: Path) -> None:
     pytest.importorskip("nbclient", reason="a notebook needs nbclient and ipykernel (extra dev)")
     folders = {name: str(tmp_path) for name in ("IPYTHONDIR", "JUPYTER_RUNTIME_DIR", "HOME")}

@@ -10,11 +10,12 @@ from PySide6.QtWidgets import QFrame, QGridLayout
 
 from palmkit import kits
 from palmkit.demos.app.controls import Line, Slider, check, choice, label
-from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
+from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import Shot
 from palmkit.kits.kit import Mode
 from palmkit.kits.results import ACTIONS, POSE, Faces
+from palmkit.kits.stopwatch import Stopwatch
 
 SHOWN = {"mesh": "Mesh and pose", "contours": "Contours only", "boxes": "Boxes and key points"}
 

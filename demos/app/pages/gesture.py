@@ -12,12 +12,13 @@ from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QWidget
 
 from palmkit import kits
 from palmkit.demos.app.controls import Slider, check, label, spoken
-from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
+from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.player import COMMANDS, Holding, Player
 from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import SampleKind, Shot
 from palmkit.kits.kit import Mode
 from palmkit.kits.results import Hands
+from palmkit.kits.stopwatch import Stopwatch
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from PySide6.QtWidgets import QFileDialog, QPushButton, QStackedWidget, QVBoxLay
 
 from palmkit import kits
 from palmkit.demos.app.controls import Slider, Swatches, check, choice, label
-from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
+from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import Shot
 from palmkit.engine.errors import ImageError
@@ -18,6 +18,7 @@ from palmkit.kits.image import SUFFIXES as PICTURE_SUFFIXES
 from palmkit.kits.image import Image
 from palmkit.kits.kit import Mode
 from palmkit.kits.portrait.compose import Backdrop
+from palmkit.kits.stopwatch import Stopwatch
 
 SHOWN = {
     "blur": "Blurred background",

@@ -22,11 +22,12 @@ from PySide6.QtWidgets import (
 from palmkit import kits
 from palmkit.demos.app.controls import check, row
 from palmkit.demos.app.editor import Editor
-from palmkit.demos.app.page import Context, Kept, LivePage, Outcome, Stopwatch
+from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.shelf import Shelf
 from palmkit.demos.app.source import Shot
 from palmkit.engine.errors import DeliveryError, LookError, PalmError
 from palmkit.kits.kit import Mode
+from palmkit.kits.stopwatch import Stopwatch
 from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.look import Look
 
@@ -267,8 +268,7 @@ class TryOnPage(LivePage):
             )
             if not followed:
                 kit.look = now.look
-            with watch.stage("try on"):
-                found = kit.wear(shot.image, shot.timestamp_ms)
+            found = kit.wear(shot.image, shot.timestamp_ms)
         except (DeliveryError, LookError):
             if followed:
                 self.lost.emit(followed)
@@ -285,9 +285,8 @@ class TryOnPage(LivePage):
         if followed:
             models = (*models, followed)
         seen = Worn(worn, followed)
-        return Outcome(
-            found.picture, shot.image, watch.stages_ms, summary, kit.releases, seen, models
-        )
+        stages_ms = {**watch.stages_ms, **found.stages_ms}
+        return Outcome(found.picture, shot.image, stages_ms, summary, kit.releases, seen, models)
 
     def show_outcome(self, outcome: Outcome) -> None:
         """Show the look that was delivered meanwhile."""
