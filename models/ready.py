@@ -15,6 +15,7 @@ from pathlib import Path
 
 from palmkit.engine import Graph, convert, save
 from palmkit.kits.face.decode import SIDE_MULTIPLE
+from palmkit.kits.face.search import CLOSER_SIDE
 
 MODELS = Path(__file__).parent
 # The longer side of what detectors see, as their kits ask for it.
@@ -46,7 +47,10 @@ def shapes_of(name: str, graph: Graph) -> list[Shapes] | None:
                 for each, type in graph.inputs.items()
             }
         ]
-    return picture_shapes(SIZES[name]) if name in SIZES else None
+    if name not in SIZES:
+        return None
+    closer = [{"image": (1, CLOSER_SIDE, CLOSER_SIDE, 3)}] if name == "face_detector" else []
+    return [*picture_shapes(SIZES[name]), *closer]
 
 
 def make_ready(name: str, path: Path) -> None:

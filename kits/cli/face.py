@@ -54,7 +54,7 @@ def add(commands: Commands) -> None:
         type=int,
         metavar="P",
         help="longest side that the detector sees; more finds smaller faces, slower (320,"
-        " or 640 where faces are small or in doubt)",
+        " closer at what may be a small face, 640 where there are many)",
     )
     find.add_argument(
         "--tile", type=int, metavar="P", help="also look at overlapping squares of this side"

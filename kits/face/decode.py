@@ -24,6 +24,8 @@ from palmkit.kits.image import Image
 
 STRIDES = (8, 16, 32)
 SIDE_MULTIPLE = 32
+# Left and top lie before the centre.
+ONE_SIDED = np.array([-1, -1, 1, 1], np.float32)
 MAX_IOU = 0.45
 BLEND_IOU = 0.8
 
@@ -69,26 +71,30 @@ def decode(outputs: Mapping[str, NDArray[Any]], min_score: float, keypoints: int
     Cells with values that are not finite, or a box without area, are left out.
     Raises ModelError if an output is missing or has another shape than this file's head says.
     """
-    return Candidates.joined(
-        [_decode_stride(outputs, stride, min_score, keypoints) for stride in STRIDES]
-    )
+    cells = [_decode_stride(outputs, stride, min_score, keypoints) for stride in STRIDES]
+    scores, values = (np.concatenate(each) for each in zip(*cells, strict=True))
+    has_area = (values[:, 0] < values[:, 2]) & (values[:, 1] < values[:, 3])
+    kept = np.flatnonzero(np.isfinite(values).all(axis=1) & has_area)
+    values = values[kept]
+    return Candidates(values[:, :4], scores[kept], values[:, 4:].reshape(-1, keypoints, 2))
 
 
 def _decode_stride(
     outputs: Mapping[str, NDArray[Any]], stride: int, min_score: float, count: int
-) -> Candidates:
+) -> tuple[Floats, Floats]:
+    """Scores[n] of the cells, and corners and points[n, 4 + 2 * count] in pixels."""
     scores = _cells(outputs, f"score_{stride}", 1)[:, :, 0]
     boxes = _cells(outputs, f"box_{stride}", 4)
     points = _cells(outputs, f"points_{stride}", 2 * count)
     rows, columns = np.nonzero(scores >= min_score)
-    centres = (np.stack([columns, rows], axis=1) + 0.5).astype(np.float32)
-    sides = boxes[rows, columns]
-    corners = np.concatenate([centres - sides[:, :2], centres + sides[:, 2:]], axis=1)
-    keypoints = centres[:, None] + points[rows, columns].reshape(-1, count, 2)
-    found = Candidates(corners * stride, scores[rows, columns], keypoints * stride)
-    values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 2 * count)], axis=1)
-    has_area = (found.boxes[:, :2] < found.boxes[:, 2:]).all(axis=1)
-    return found.take(np.flatnonzero(np.isfinite(values).all(axis=1) & has_area))
+    values = np.empty((len(rows), 4 + 2 * count), np.float32)
+    if len(rows):
+        values[:, :4] = boxes[rows, columns] * ONE_SIDED
+        values[:, 4:] = points[rows, columns]
+        values[:, ::2] += columns[:, None] + np.float32(0.5)
+        values[:, 1::2] += rows[:, None] + np.float32(0.5)
+        values *= stride
+    return scores[rows, columns], values
 
 
 def _cells(outputs: Mapping[str, NDArray[Any]], name: str, channels: int) -> Floats:

@@ -78,8 +78,8 @@ class FaceDetector(Kit[Faces]):
         min_face: leave out faces whose shorter side is less, in pixels; less than 1: as a
         fraction of the picture's shorter side.
         size: longest side of what the network sees, in pixels, 32..4096; smaller pictures are
-        enlarged to it, at most twice. More finds smaller faces and takes longer. None: 320, then
-        640 if no face, a small one or what may be one shows.
+        enlarged to it, at most twice. More finds smaller faces and takes longer. None: 320, and
+        closer at what may be a small face, in 640 where there are many.
         tile: look at large pictures also in overlapping squares of this side, in pixels, at full
         resolution, for small faces; None: only at the whole. Not in tracking between detections.
         detect_every: video and stream: look at the whole frame every so many frames, and whenever

@@ -76,8 +76,8 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         as in FaceDetector.
         min_presence: 0..1, how certain the mesh must be that it is on a face; None: the threshold
         that the model was measured at.
-        size: longest side of what the detector sees, in pixels; None: 320, then 640 if no face, a
-        small one or what may be one shows; with max_faces 160 at first, as long as there are fewer.
+        size: longest side of what the detector sees, in pixels; None: 320, and
+        closer at what may be a small face; with max_faces 160 at first, as long as there are fewer.
         second_look: image mode: look at each face twice, which is better and takes longer.
         detect_every: video and stream: look for new faces every so many frames, and whenever one
         is lost or there is none; between, each face is only followed.

@@ -1,0 +1,194 @@
+"""How a picture's faces are looked for, with networks that find what shines in it."""
+
+from collections.abc import Callable, Mapping
+from typing import Any, cast
+
+import cv2
+import numpy as np
+import pytest
+import skimage.data
+from numpy.typing import NDArray
+
+from palmkit import kits
+from palmkit.kits import FaceDetector
+from palmkit.kits.detector import Detector
+from palmkit.kits.face.search import FaceSearch
+from palmkit.kits.image import Image, resize
+from palmkit.kits.kit import shipped_model
+from tests.kits.conftest import picture
+
+WHOLE = (1, 256, 320, 3)
+
+
+class Spots:
+    """Finds each spot that shines; the score is what `score` says of its longer side as seen.
+
+    runs: the input shapes it saw.
+    """
+
+    def __init__(self, score: Callable[[float], float] = lambda side: 0.9) -> None:
+        self.metadata = {"threshold": "0.6"}
+        self.runs: list[tuple[int, ...]] = []
+        self._score = score
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        image = inputs["image"][0]
+        self.runs.append((1, *image.shape))
+        outputs = {
+            f"{name}_{stride}": np.zeros(
+                (1, image.shape[0] // stride, image.shape[1] // stride, channels), np.float32
+            )
+            for stride in (8, 16, 32)
+            for name, channels in (("score", 1), ("box", 4), ("points", 10))
+        }
+        lit = (image.max(axis=2) > 100).astype(np.uint8)
+        stats = cast("NDArray[np.int32]", cv2.connectedComponentsWithStats(lit)[2])
+        for x, y, width, height in stats[1:, :4]:
+            column, row = int((x + width / 2) // 8), int((y + height / 2) // 8)
+            outputs["score_8"][0, row, column] = self._score(max(width, height))
+            centre = np.array([column + 0.5, row + 0.5]) * 8
+            before, after = centre - [x, y], np.array([x + width, y + height]) - centre
+            outputs["box_8"][0, row, column] = np.concatenate([before, after]) / 8
+        return outputs
+
+
+def spots(*squares: tuple[float, float, float]) -> Image:
+    """A picture of 640x480 with white squares: x, y, side."""
+    image = picture(480, 640, *[(0, *square) for square in squares])
+    image[:] = image[:, :, :1]
+    return image
+
+
+def found_by(network: Spots, image: Image, **options: Any) -> list[list[float]]:
+    """The boxes, from left to right."""
+    return sorted(FaceDetector(model=network, **options).detect(image).boxes.tolist())
+
+
+LARGE = (40, 200, 160)
+FAR = [(281, 21, 22), (421, 31, 18), (571, 51, 30), (283, 333, 21), (435, 371, 25), (561, 401, 19)]
+
+
+def test_a_small_face_is_seen_closer_alone() -> None:
+    network = Spots()
+    found = found_by(network, spots(LARGE, FAR[0]))
+    assert network.runs == [WHOLE, (1, 128, 128, 3)]
+    np.testing.assert_allclose(found[0], [*LARGE, LARGE[2]], atol=2)
+    np.testing.assert_allclose(found[1], [*FAR[0], FAR[0][2]], atol=0.8)
+
+
+@pytest.mark.parametrize("count", range(2, 7))
+def test_small_faces_are_seen_closer_side_by_side(count: int) -> None:
+    network = Spots()
+    found = found_by(network, spots(LARGE, *FAR[:count]))
+    others = count - 1
+    sheet = (1, 128 * -(-others // 4), 128 * min(others, 4), 3)
+    assert network.runs == [WHOLE, (1, 128, 128, 3), sheet]
+    expected = sorted([[*square, square[2]] for square in (LARGE, *FAR[:count])])
+    np.testing.assert_allclose(found[1:], expected[1:], atol=0.8)
+
+
+@pytest.mark.parametrize("x", [0, 3, 30, 320, 601, 614])
+@pytest.mark.parametrize("gap", [4, 8, 40, 90])
+def test_neighbours_and_borders_do_not_cut_or_double(x: float, gap: float) -> None:
+    squares = [(x, 2, 20), (x, 22 + gap, 26)]
+    found = found_by(Spots(), spots(*squares))
+    assert len(found) == 2
+    np.testing.assert_allclose(
+        sorted(found, key=lambda box: box[1]), [[*s, s[2]] for s in squares], atol=1.5
+    )
+
+
+def test_a_crowd_is_seen_whole() -> None:
+    squares = [(40 + 70 * (i % 8), 40 + 90 * (i // 8), 24) for i in range(16)]
+    network = Spots()
+    found = found_by(network, spots(*squares))
+    assert network.runs == [WHOLE, (1, 128, 128, 3), (1, 480, 640, 3)]
+    np.testing.assert_allclose(found, sorted([*s, s[2]] for s in squares), atol=0.6)
+
+
+def test_if_the_likeliest_is_no_face_no_other_is_looked_at() -> None:
+    network = Spots(lambda side: 0.3 if side < 24 else 0.6 if side < 60 else 0.9)
+    found = found_by(network, spots(LARGE, *FAR))
+    assert network.runs == [WHOLE, (1, 128, 128, 3)]
+    np.testing.assert_allclose(found, [[*LARGE, LARGE[2]]], atol=2)
+
+
+def test_what_is_seen_closer_has_to_score_more() -> None:
+    """The threshold is 0.6: an eighth of what is left to 1 is added."""
+    assert len(found_by(Spots(lambda side: 0.64), spots(FAR[2]))) == 0
+    assert len(found_by(Spots(lambda side: 0.66), spots(FAR[2]))) == 1
+    assert len(found_by(Spots(lambda side: 0.61), spots(LARGE))) == 1
+
+
+def test_what_is_looked_at_closer() -> None:
+    def runs(score: float, *squares: tuple[float, float, float], **options: Any) -> int:
+        network = Spots(lambda side: 0.9 if side > 70 else score)
+        found_by(network, spots(*squares), **options)
+        return len(network.runs)
+
+    small, tiny, middling = (300, 20, 30), (300, 20, 16), (300, 20, 60)
+    assert runs(0.25, LARGE, small) == runs(0.25, small) == 2
+    assert runs(0.15, LARGE, small) == runs(0.15, small) == 1
+    # The least certain of the smallest only count where there is nothing else.
+    assert runs(0.25, LARGE, tiny) == runs(0.15, tiny) == 2
+    assert runs(0.15, LARGE, tiny) == runs(0.04, tiny) == 1
+    # Large ones look alike in more pixels.
+    assert runs(0.55, LARGE, middling) == runs(0.55, middling) == 1
+
+
+def test_a_picture_that_is_enlarged_as_far_as_can_be_is_seen_once() -> None:
+    network = Spots()
+    found = found_by(network, picture(120, 160, (0, 30, 30, 9), (0, 100, 60, 60)))
+    assert network.runs == [(1, 256, 320, 3)]
+    np.testing.assert_allclose(found, [[30, 30, 9, 9], [100, 60, 60, 60]], atol=0.5)
+
+
+def test_only_the_roi_is_seen_closer() -> None:
+    """A face that lies half outside it is as in the whole: what is in it."""
+    faces = FaceDetector(model=Spots()).detect(
+        spots((300, 100, 30), (390, 220, 20)), roi=(0, 0, 400, 400)
+    )
+    np.testing.assert_allclose(
+        sorted(faces.boxes.tolist()), [[300, 100, 30, 30], [390, 220, 10, 20]], atol=1
+    )
+
+
+def test_as_many_faces_as_wanted_are_enough() -> None:
+    network = Spots()
+    search = FaceSearch(network, None, None)
+    assert len(search.find(spots(FAR[2]), None, 0.6, enough=1)) == 1
+    assert network.runs == [(1, 128, 160, 3)]
+    network.runs.clear()
+    assert len(search.find(spots(FAR[2]), None, 0.6, enough=2)) == 1
+    assert network.runs == [(1, 128, 160, 3), WHOLE, (1, 128, 128, 3)]
+
+
+def test_parts_are_seen_in_rows_and_what_they_cut_is_left_out() -> None:
+    network = Spots()
+    detector = Detector(network, 5, 2.0)
+    image = spots(*FAR)
+    parts = [(x - 20, y - 20, 64, 64) for x, y, _ in FAR[:5]] + [(FAR[5][0] + 5, 380, 64, 64)]
+    found = detector.look_closer(image, (0, 0, 640, 480), parts, 128, 0.5)
+    assert network.runs == [(1, 256, 512, 3)]
+    assert len(found) == 5 and found.keypoints.shape == (5, 5, 2)
+    expected = [[x, y, x + side, y + side] for x, y, side in FAR[:5]]
+    np.testing.assert_allclose(found.boxes, expected, atol=0.8)
+
+
+@pytest.mark.skipif(
+    not shipped_model("face_detector").is_file(),
+    reason="models/face_detector/face_detector.palm has not been made here",
+)
+def test_small_real_faces_beside_a_large_one() -> None:
+    image = kits.read_image(skimage.data.astronaut())  # type: ignore[no-untyped-call]
+    x, y, width, height = kits.detect_faces(image).boxes[0].round().astype(int).tolist()
+    face = image[y - 30 : y + height + 20, x - 30 : x + width + 30]
+    places = [(20, 30, 30), (30, 440, 26), (430, 20, 22)]
+    for left, top, side in places:
+        image[top : top + side * len(face) // face.shape[1], left : left + side] = resize(
+            face, side * len(face) // face.shape[1], side
+        )
+    centres = [box[:2] + box[2:] / 2 for box in kits.detect_faces(image).boxes]
+    for left, top, side in places:
+        middle = np.array([left + side / 2, top + side * 0.65])
+        assert min(np.abs(centre - middle).max() for centre in centres) < side / 4
