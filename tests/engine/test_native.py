@@ -32,7 +32,7 @@ def test_kernel(test: Path) -> None:
     "isa",
     [
         *("scalar", "neon", "avx2", "avx512", "avx512bf16", "neon_fp16"),
-        *("avx512vnni", "neon_dotprod"),
+        *("avx512vnni", "neon_dotprod", "amx_bf16", "amx_int8"),
     ],
 )
 def test_instruction_sets_share_no_symbols(isa: str) -> None:
@@ -45,11 +45,14 @@ def test_instruction_sets_share_no_symbols(isa: str) -> None:
         lines = subprocess.run(nm, capture_output=True, text=True, check=True).stdout.splitlines()
         symbols = [line.split(maxsplit=2)[1:] for line in lines if line]
         stem = each.name.split(".")[0]
-        numbers = ("f32", "int8", "bytes") if stem == "simd" else (stem,)
+        ends: tuple[str, ...] = (f"_{stem}_{isa}",)
+        if stem == "simd":
+            ends = tuple(f"_{number}_{isa}" for number in ("f32", "int8", "bytes"))
+        elif stem == isa:
+            ends = (f"_{isa}",)
         assert symbols, each
         for kind, name in symbols:
             assert kind == "T", (each, kind, name)
-            ends = tuple(f"_{number}_{isa}" for number in numbers)
             assert name.split("(")[0].endswith(ends), (each, name)
 
 

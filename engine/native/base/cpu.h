@@ -11,9 +11,13 @@ enum Isa : uint32_t {
   kAvx512Bf16 = kAvx512 | 1u << 2,
   kNeonFp16 = 1u << 3,  // with FMLAL (FEAT_FHM)
   kAvx512Vnni = kAvx512 | 1u << 4,
-  kNeonDotProd = 1u << 5
+  kNeonDotProd = 1u << 5,
+  kAmxInt8 = kAvx512Vnni | 1u << 6,
+  kAmxBf16 = kAvx512Bf16 | 1u << 7
 };
 
+// Of this machine and process. The first call asks Linux for the registers of AMX, which a process
+// has to; where it does not get them, the machine counts as one without.
 uint32_t host_isa();
 
 // The bits that the set called `name` needs; false if there is none of that name.

@@ -1,5 +1,6 @@
 """precision="low": products of bfloat16 or float16 where the CPU has them, float32 elsewhere."""
 
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +13,7 @@ from palmkit.engine.backends.cpu import CpuProgram, narrow_dtype, plan
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.ops import Case, find, infer_types
+from palmkit.engine.steps import plan_summaries
 
 _native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 NARROW = narrow_dtype(_native.isas())
@@ -258,6 +260,13 @@ def test_what_is_moved_between_convolutions_is_narrow(name: str) -> None:
     np.testing.assert_array_equal(low(graph, 3).run(feed)["y"], got)
 
 
+@pytest.fixture
+def _no_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Plans as on CPUs without AMX: with its tiles bfloat16 is faster wherever tests look."""
+    priced = partial(_native.conv_algorithms, isa="avx512bf16")
+    monkeypatch.setattr(_native, "conv_algorithms", priced)
+
+
 def large_windows() -> tuple[Graph, dict[str, Array]]:
     """A ResNet's head: Winograd's way is far cheaper, and is there for float32 alone."""
     rng = np.random.default_rng(4)
@@ -277,6 +286,7 @@ def large_windows() -> tuple[Graph, dict[str, Array]]:
 
 
 @pytest.mark.skipif(NARROW != "bfloat16", reason="prices are of bfloat16")
+@pytest.mark.usefixtures("_no_tiles")
 def test_what_is_faster_in_float32_stays_so_and_is_cast_when_it_is_small() -> None:
     graph, feed = large_windows()
     program = low(graph)
@@ -289,7 +299,19 @@ def test_what_is_faster_in_float32_stays_so_and_is_cast_when_it_is_small() -> No
     assert np.abs(got - expected).max() <= 0.02 * np.ptp(expected)
 
 
+@pytest.mark.skipif("amx_bf16" not in _native.isas(), reason="this CPU has no AMX")
+def test_large_windows_are_of_tiles_where_there_are_some() -> None:
+    graph, feed = large_windows()
+    (summary,) = plan_summaries(graph, Options(1, "low"))
+    assert [step.algorithm for step in summary.steps if step.algorithm] == ["amx_rows"] * 2
+    got = low(graph).run(feed)["y"]
+    expected = BACKENDS["reference"].compile(graph).run(feed)["y"]
+    assert np.abs(got - expected).max() <= 0.02 * np.ptp(expected)
+    np.testing.assert_array_equal(low(graph, 3).run(feed)["y"], got)
+
+
 @pytest.mark.skipif(NARROW != "bfloat16", reason="prices are of bfloat16")
+@pytest.mark.usefixtures("_no_tiles")
 @pytest.mark.parametrize("zeros", [0.0, 0.97])
 def test_many_zeros_are_skipped_rather_than_multiplied_in_bfloat16(zeros: float) -> None:
     rng = np.random.default_rng(5)

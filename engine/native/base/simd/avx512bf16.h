@@ -22,6 +22,9 @@ inline F32Half load(const Bf16* p, F32Half*) {
 inline void store(F32 x, Bf16* p) {
   _mm256_storeu_si256(reinterpret_cast<__m256i*>(p), (__m256i)_mm512_cvtneps_pbh(x.v));
 }
+inline void store_both(F32 x, F32 next, Bf16* p) {
+  _mm512_storeu_si512(p, (__m512i)_mm512_cvtne2ps_pbh(next.v, x.v));
+}
 // Zen 4 takes 20 cycles for a masked store of words, so these go in pairs.
 inline void store(F32 x, Bf16* p, size_t n) {
   const auto halves = (__m256i)_mm512_cvtneps_pbh(x.v);

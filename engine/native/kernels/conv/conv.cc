@@ -111,8 +111,10 @@ struct Algorithm {
   bool exact;  // to what precision="high" promises
   CostTerms (*terms)(const ConvShape& shape, const ConvCosts& costs);
   CostTerms ConvPrices::* prices;
+  // Null: there is none.
   StepPtr (*make)(const Node& node, const ConvShape& shape);
-  StepPtr (*make_bf16)(const Node& node, const ConvShape& shape);  // null: there is none
+  StepPtr (*make_bf16)(const Node& node, const ConvShape& shape);
+  bool by_tiles = false;  // of AMX
 };
 
 bool always(const ConvShape&) { return true; }
@@ -146,11 +148,19 @@ constexpr Algorithm kAlgorithms[] = {
      make_winograd_conv_bf16},
     {"winograd_6", suits_tile<6>, false, tile_terms<6>, &ConvPrices::winograd_6, make_tiles<6>,
      nullptr},
+    {"amx_gemm", always, true, amx_gemm_terms, &ConvPrices::amx_gemm, nullptr, make_gemm_conv_bf16,
+     true},
+    {"amx_rows", suits_rows, true, amx_row_terms, &ConvPrices::amx_rows, nullptr,
+     make_row_conv_bf16, true},
 };
 
-bool suits_bf16(const Algorithm& algorithm, const ConvShape& shape) {
+bool has_tiles(uint32_t isa) { return (isa & kAmxBf16) == kAmxBf16; }
+
+bool suits(const Algorithm& algorithm, const ConvShape& shape, uint32_t isa, bool bf16) {
+  if (!algorithm.suits(shape)) return false;
+  if (!bf16) return algorithm.make != nullptr;
   if (algorithm.make_bf16 == make_winograd_conv_bf16) return suits_winograd_bf16(shape);
-  return algorithm.make_bf16 != nullptr;
+  return algorithm.make_bf16 && (!algorithm.by_tiles || has_tiles(isa));
 }
 
 struct Ranked {
@@ -165,8 +175,7 @@ struct Ranking {
     const ConvCosts costs(isa, bf16);
     for (const Algorithm& each : kAlgorithms) {
       const bool is_gemm = each.make == make_gemm_conv || each.make == make_row_conv;
-      if (!each.suits(shape) || (bf16 && !suits_bf16(each, shape))) continue;
-      if (shape.outputs_last && !is_gemm) continue;
+      if (!suits(each, shape, isa, bf16) || (shape.outputs_last && !is_gemm)) continue;
       const CostTerms terms = each.terms(shape, costs), &prices = costs.prices.*each.prices;
       const double sum = std::inner_product(terms.begin(), terms.end(), prices.begin(), 0.0);
       const Ranked ranked{&each, terms, sum * costs.scale * 1e-9};
@@ -205,8 +214,11 @@ StepPtr make_conv(const Node& node) {
   const bool bf16 = Conv::is_bf16(node);
   for (const Ranked& each : Ranking(shape, node.isa, bf16)) {
     const Algorithm& algorithm = *each.algorithm;
-    if (asked.empty() ? algorithm.exact || !exact : asked == algorithm.name)
-      return (bf16 ? algorithm.make_bf16 : algorithm.make)(node, shape);
+    if (asked.empty() ? algorithm.exact || !exact : asked == algorithm.name) {
+      Node limited = node;
+      if (has_tiles(node.isa) && !algorithm.by_tiles) limited.isa &= ~kAmxBf16 | kAvx512Bf16;
+      return (bf16 ? algorithm.make_bf16 : algorithm.make)(limited, shape);
+    }
     known += std::string(known.empty() ? "" : ", ") + algorithm.name;
   }
   fail(Fault::kModel, "attribute algorithm: expected one of %s, got %.40s", known.c_str(),

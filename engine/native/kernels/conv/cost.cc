@@ -6,6 +6,8 @@
 
 #include <algorithm>
 
+#include "kernels/gemm_bf16/gemm_bf16.h"
+
 namespace palm {
 namespace {
 
@@ -29,6 +31,17 @@ constexpr ConvPrices kPricesAvx2 = {
     {0.0248, 0.118, 0.195, 1.5},                      // sparse
 };
 
+// One core of a Xeon with AMX at about 3.8 GHz; sparse, which was not measured, as on Zen 4.
+constexpr ConvPrices kPricesAmx = {
+    {0.0159, 0.372, 0.0359, 0.175, 1.62e+03},         // depthwise
+    {0.00793, 0.249, 0.179, 0.0969, 0.2, 1.38e+03},   // winograd_2
+    {0.00777, 0.321, 0.213, 0.1, 0.113, 3.35e+03},    // winograd_4
+    {0.0103, 0.359, 0.233, 0.101, 0.17, 3.71e+03},    // winograd_6
+    {0.0117, 0.0571, 0.104, 0.11, 0.0178, 1.95e+03},  // rows
+    {0.0108, 0.133, 2.69, 0.126, 0, 0.00659},         // gemm
+    {0.0248, 0.119, 0.162, 1.26},                     // sparse
+};
+
 // With products of bfloat16.
 constexpr ConvPrices kPricesBf16 = {
     {0.0108, 2.49, 0.11, 0.0683},                    // depthwise
@@ -40,7 +53,21 @@ constexpr ConvPrices kPricesBf16 = {
     {},                                              // sparse
 };
 
+// The same on the Xeon.
+constexpr ConvPrices kPricesAmxBf16 = {
+    {0.0305, 3.11, 0.129, 0.00187, 557},          // depthwise
+    {},                                           // winograd_2
+    {0.0192, 0.247, 0.14, 0.00494, 0, 6.18e+03},  // winograd_4
+    {},                                           // winograd_6
+    {0.0187, 0.0703, 0.214, 0, 0, 1.08e+03},      // rows
+    {0.0181, 0.199, 3.64, 0.14},                  // gemm
+    {},                                           // sparse
+    {0.164, 0.187, 3.6, 0.0576, 10.7, 0.00979},   // amx_gemm
+    {0.0996, 0.0649, 0.114, 11.7, 0.0293, 200},   // amx_rows
+};
+
 const ConvPrices& prices_of(uint32_t isa, bool bf16) {
+  if ((isa & kAmxBf16) == kAmxBf16) return bf16 ? kPricesAmxBf16 : kPricesAmx;
   // Those of float16 were not measured.
   if (bf16 && (isa & kAvx512Bf16) == kAvx512Bf16) return kPricesBf16;
   return isa & kAvx512 ? kPricesAvx512 : kPricesAvx2;
@@ -60,6 +87,19 @@ double far_numbers(const ConvShape& s, const ConvCosts& costs) {
       static_cast<double>(s.images * s.height * s.width * s.channels + s.pixels * s.out_channels);
   return std::max(0.0, all - near);
 }
+
+// What a product of m rows by n columns takes of tiles (gemm_bf16/amx_bf16.cc).
+struct TileCounts {
+  TileCounts(size_t m, size_t n, size_t k, size_t segments) {
+    const size_t down = std::max<size_t>(1, (m + 15) / 16), across = (n + 15) / 16, pairs = k / 2;
+    const double steps =
+        static_cast<double>(pairs / tile_words(pairs) * segments) * static_cast<double>(across);
+    products = static_cast<double>((m + down - 1) / down * down) * steps;
+    loads = static_cast<double>((down + 1) / 2) * steps;
+  }
+  double products;  // rows of 16 columns and up to 32 numbers each
+  double loads;     // of weights' tiles
+};
 
 }  // namespace
 
@@ -144,6 +184,38 @@ CostTerms sparse_terms(const ConvShape& s, const ConvCosts& costs) {
   return {ceil_to(s.pixels, costs.lanes * 2) * weights, pixels * channels,
           pixels * static_cast<double>(s.out_channels),
           blocks * weights * std::max(0., 1 - kNear / channels)};
+}
+
+// Rows of tiles' products; outputs; patches' pieces, and their numbers; tiles of weights loaded;
+// far numbers.
+CostTerms amx_gemm_terms(const ConvShape& s, const ConvCosts& costs) {
+  const double pixels = static_cast<double>(s.pixels), groups = static_cast<double>(s.groups);
+  const size_t depth = s.taps() * s.group_channels + s.taps() * s.group_channels % 2;
+  const bool moved = !s.is_matrix() || depth != s.group_channels;
+  const TileCounts tiles(s.pixels, s.group_out, depth, 1);
+  return {tiles.products * groups,
+          pixels * static_cast<double>(s.out_channels),
+          moved ? pixels * static_cast<double>(s.taps()) * groups : 0,
+          moved ? pixels * static_cast<double>(depth) * groups : 0,
+          tiles.loads * groups,
+          far_numbers(s, costs)};
+}
+
+// Rows of tiles' products; outputs; numbers put into lines; tiles of weights loaded; far numbers;
+// rows.
+CostTerms amx_row_terms(const ConvShape& s, const ConvCosts& costs) {
+  const double rows = static_cast<double>(s.images * s.out_height);
+  const size_t channels = s.channels + s.kernel_width * s.channels % 2;
+  const TileCounts tiles(s.out_width, s.out_channels, s.kernel_width * channels, s.kernel_height);
+  const double line =
+      static_cast<double>(((s.out_width - 1) * s.stride_x + s.kernel_width) * channels);
+  const double fresh = static_cast<double>(std::min(s.stride_y, s.kernel_height));
+  return {rows * tiles.products,
+          static_cast<double>(s.pixels * s.out_channels),
+          rows * line * fresh,
+          rows * tiles.loads,
+          far_numbers(s, costs),
+          rows};
 }
 
 }  // namespace palm

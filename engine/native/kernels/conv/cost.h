@@ -13,6 +13,7 @@ using CostTerms = std::array<double, 6>;
 // Nanoseconds for one of each term.
 struct ConvPrices {
   CostTerms depthwise, winograd_2, winograd_4, winograd_6, rows, gemm, sparse;
+  CostTerms amx_gemm{}, amx_rows{};
 };
 
 // Of one core of the machine they were measured on. Elsewhere they say what is faster, not by how
@@ -32,5 +33,7 @@ CostTerms winograd_terms(const ConvShape& shape, const ConvCosts& costs, size_t 
 CostTerms row_terms(const ConvShape& shape, const ConvCosts& costs);
 CostTerms gemm_terms(const ConvShape& shape, const ConvCosts& costs);
 CostTerms sparse_terms(const ConvShape& shape, const ConvCosts& costs);
+CostTerms amx_gemm_terms(const ConvShape& shape, const ConvCosts& costs);
+CostTerms amx_row_terms(const ConvShape& shape, const ConvCosts& costs);
 
 }  // namespace palm

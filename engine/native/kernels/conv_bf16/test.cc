@@ -231,9 +231,9 @@ void check(const char* isa_name, uint32_t isa) {
 }  // namespace
 
 int main() {
-#define PALM_BF16_ISA(isa, need)          \
-  if (runs_here(need)) check(#isa, need); \
-  else std::printf("skip %s\n", #isa);
-#include "base/bf16_isas.inc"
-#undef PALM_BF16_ISA
+#define PALM_KERNEL(need, name)            \
+  if (runs_here(need)) check(#name, need); \
+  else std::printf("skip %s\n", #name);
+#include "kernels/gemm_bf16/kernels.inc"
+#undef PALM_KERNEL
 }

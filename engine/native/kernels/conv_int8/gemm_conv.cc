@@ -139,7 +139,8 @@ class GemmConv : public ConvInt8 {
 }  // namespace
 
 StepPtr make_gemm_conv_int8(const Node& node, const ConvShape& shape) {
-  return std::make_unique<GemmConv>(node, shape, find_gemm_int8(node.isa));
+  return std::make_unique<GemmConv>(
+      node, shape, find_gemm_int8(node.isa, 1, shape.taps() * shape.group_channels));
 }
 
 }  // namespace palm

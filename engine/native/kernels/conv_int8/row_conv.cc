@@ -51,7 +51,9 @@ class RowConv : public ConvInt8 {
 }  // namespace
 
 StepPtr make_row_conv_int8(const Node& node, const ConvShape& shape) {
-  return std::make_unique<RowConv>(node, shape, find_gemm_int8(node.isa));
+  return std::make_unique<RowConv>(
+      node, shape,
+      find_gemm_int8(node.isa, shape.kernel_height, shape.kernel_width * shape.channels));
 }
 
 // In narrow images tiles would be cut short, and weights read too often.

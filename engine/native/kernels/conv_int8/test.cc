@@ -218,6 +218,9 @@ void check(const char* isa_name, uint32_t isa) {
 int main() {
 #define PALM_INT8_ISA(isa, need) \
   if (runs_here(need)) check(#isa, need);
+#define PALM_AMX_ISA(isa, need) PALM_INT8_ISA(isa, need)
+#include "base/amx_isas.inc"
 #include "base/int8_isas.inc"
+#undef PALM_AMX_ISA
 #undef PALM_INT8_ISA
 }

@@ -41,6 +41,14 @@ struct GemmBf16Kernel {
 #include "kernels/gemm_bf16/kernels.inc"
 #undef PALM_KERNEL
 
+// Pairs of numbers that tiles multiply at once: as many as leave no rest of a row of a.
+static inline size_t tile_words(size_t pairs) {
+  constexpr size_t kMost = 16;
+  size_t words = pairs < kMost ? pairs : kMost;
+  while (pairs % words) --words;
+  return words;
+}
+
 // Throws Error if the set has none.
 GemmBf16Kernel find_gemm_bf16(uint32_t isa);
 

@@ -44,7 +44,11 @@ struct GemmInt8Kernel {
 #include "kernels/gemm_int8/kernels.inc"
 #undef PALM_KERNEL
 
+// The best of `isa`.
 GemmInt8Kernel find_gemm_int8(uint32_t isa);
+
+// The fastest of `isa` for so many segments of k.
+GemmInt8Kernel find_gemm_int8(uint32_t isa, size_t segments, size_t k);
 
 // All of `gemm`, of one segment and every panel, its tiles shared out to the pool.
 void run_gemm(const GemmInt8Kernel& kernel, const GemmInt8& gemm, Pool& pool);

@@ -1,0 +1,3 @@
+#pragma once
+#include "base/simd/amx.h"
+#include "base/simd/avx512bf16.h"

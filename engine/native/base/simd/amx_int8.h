@@ -1,0 +1,3 @@
+#pragma once
+#include "base/simd/amx.h"
+#include "base/simd/avx512vnni.h"
