@@ -30,7 +30,7 @@ def write_video(path: Path, frames: int = 12) -> Path:
 
 @pytest.fixture
 def face(run: Any, red_model: Path) -> Any:
-    return partial(run, "face", "--model", red_model)
+    return partial(run, "face", "--size", 640, "--model", red_model)
 
 
 def test_one_picture_gives_one_object(face: Any, tmp_path: Path) -> None:
@@ -192,7 +192,7 @@ def test_usage_errors(
     monkeypatch.chdir(tmp_path)
     write_picture(tmp_path / "a.png")
     if arguments[:1] == ["face"] and len(arguments) > 1:
-        arguments = [*arguments, "--model", str(red_model)]
+        arguments = [*arguments, "--size", "640", "--model", str(red_model)]
     result = run(*arguments)
     assert (result.code, result.out) == (2, "")
     assert "usage: palmkit" in result.err and "error: " in result.err
@@ -292,7 +292,9 @@ def test_as_a_process(red_model: Path, tmp_path: Path) -> None:
     # FFmpeg, too, would like to say something of this one.
     text = tmp_path / "text.mp4"
     text.write_text("not a video")
-    process = spawn("face", source, tmp_path / "none.png", text, "--json", "--model", red_model)
+    process = spawn(
+        "face", source, tmp_path / "none.png", text, "--json", "--size", 640, "--model", red_model
+    )
     out, err = process.communicate()
     assert process.returncode == 1
     assert [json.loads(line)["file"] for line in out.splitlines()] == [str(source)]
@@ -305,7 +307,9 @@ def test_as_a_process(red_model: Path, tmp_path: Path) -> None:
 
 def test_a_reader_that_goes_away(red_model: Path, tmp_path: Path) -> None:
     source = write_video(tmp_path / "clip.avi", 300)
-    process = spawn("face", source, "--json", "--model", red_model, "-o", tmp_path / "out.mp4")
+    process = spawn(
+        "face", source, "--json", "--size", 640, "--model", red_model, "-o", tmp_path / "out.mp4"
+    )
     assert process.stdout is not None and process.stderr is not None
     json.loads(process.stdout.readline())
     process.stdout.close()
@@ -317,7 +321,9 @@ def test_a_reader_that_goes_away(red_model: Path, tmp_path: Path) -> None:
 
 def test_interrupted(red_model: Path, tmp_path: Path) -> None:
     source = write_video(tmp_path / "clip.avi", 1000)
-    process = spawn("face", source, "--json", "--model", red_model, "-o", tmp_path / "out.mp4")
+    process = spawn(
+        "face", source, "--json", "--size", 640, "--model", red_model, "-o", tmp_path / "out.mp4"
+    )
     assert process.stdout is not None
     json.loads(process.stdout.readline())
     process.send_signal(signal.SIGINT)
@@ -331,7 +337,7 @@ def test_progress_is_shown_on_a_terminal_and_not_in_the_output(
 ) -> None:
     for index in range(3):
         write_picture(tmp_path / f"{index}.png")
-    out, shown = on_a_terminal("face", tmp_path, "--json", "--model", red_model)
+    out, shown = on_a_terminal("face", tmp_path, "--json", "--size", 640, "--model", red_model)
     assert "3" in shown and "file" in shown
     assert len([json.loads(line) for line in out.splitlines()]) == 3
 
