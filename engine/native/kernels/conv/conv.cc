@@ -9,6 +9,7 @@
 
 #include "base/bf16.h"
 #include "kernels/conv/cost.h"
+#include "kernels/winograd/winograd.h"
 
 namespace palm {
 namespace {
@@ -107,7 +108,7 @@ namespace {
 
 struct Algorithm {
   const char* name;
-  bool (*suits)(const ConvShape& shape);
+  bool (*suits)(const ConvShape& shape, uint32_t isa);
   bool exact;  // to what precision="high" promises
   CostTerms (*terms)(const ConvShape& shape, const ConvCosts& costs);
   CostTerms ConvPrices::* prices;
@@ -117,11 +118,16 @@ struct Algorithm {
   bool by_tiles = false;  // of AMX
 };
 
-bool always(const ConvShape&) { return true; }
+bool always(const ConvShape&, uint32_t) { return true; }
+
+template <bool (*kSuits)(const ConvShape& shape)>
+bool if_it(const ConvShape& shape, uint32_t) {
+  return kSuits(shape);
+}
 
 template <size_t kTile>
-bool suits_tile(const ConvShape& shape) {
-  return suits_winograd(shape, kTile);
+bool suits_tile(const ConvShape& shape, uint32_t isa) {
+  return suits_winograd(shape, kTile) && find_winograd(isa, kTile, shape.kernel_height).gather;
 }
 
 template <size_t kTile>
@@ -137,11 +143,11 @@ StepPtr make_tiles(const Node& node, const ConvShape& shape) {
 // Where two cost the same the first one is taken. Winograd: Lavin and Gray, Fast Algorithms for
 // Convolutional Neural Networks, arXiv 1509.09308.
 constexpr Algorithm kAlgorithms[] = {
-    {"depthwise", suits_depthwise, true, depthwise_terms, &ConvPrices::depthwise,
+    {"depthwise", if_it<suits_depthwise>, true, depthwise_terms, &ConvPrices::depthwise,
      make_depthwise_conv, make_depthwise_conv_bf16},
     {"gemm", always, true, gemm_terms, &ConvPrices::gemm, make_gemm_conv, make_gemm_conv_bf16},
-    {"sparse", suits_sparse, true, sparse_terms, &ConvPrices::sparse, make_sparse_conv, nullptr},
-    {"rows", suits_rows, true, row_terms, &ConvPrices::rows, make_row_conv, make_row_conv_bf16},
+    {"sparse", if_it<suits_sparse>, true, sparse_terms, &ConvPrices::sparse, make_sparse_conv, nullptr},
+    {"rows", if_it<suits_rows>, true, row_terms, &ConvPrices::rows, make_row_conv, make_row_conv_bf16},
     {"winograd_2", suits_tile<2>, true, tile_terms<2>, &ConvPrices::winograd_2, make_tiles<2>,
      nullptr},
     {"winograd_4", suits_tile<4>, true, tile_terms<4>, &ConvPrices::winograd_4, make_tiles<4>,
@@ -150,14 +156,14 @@ constexpr Algorithm kAlgorithms[] = {
      nullptr},
     {"amx_gemm", always, true, amx_gemm_terms, &ConvPrices::amx_gemm, nullptr, make_gemm_conv_bf16,
      true},
-    {"amx_rows", suits_rows, true, amx_row_terms, &ConvPrices::amx_rows, nullptr,
+    {"amx_rows", if_it<suits_rows>, true, amx_row_terms, &ConvPrices::amx_rows, nullptr,
      make_row_conv_bf16, true},
 };
 
 bool has_tiles(uint32_t isa) { return (isa & kAmxBf16) == kAmxBf16; }
 
 bool suits(const Algorithm& algorithm, const ConvShape& shape, uint32_t isa, bool bf16) {
-  if (!algorithm.suits(shape)) return false;
+  if (!algorithm.suits(shape, isa)) return false;
   if (!bf16) return algorithm.make != nullptr;
   if (algorithm.make_bf16 == make_winograd_conv_bf16) return suits_winograd_bf16(shape);
   return algorithm.make_bf16 && (!algorithm.by_tiles || has_tiles(isa));

@@ -7,6 +7,7 @@ WinogradKernel find_winograd(uint32_t isa, size_t tile, size_t taps) {
   if ((isa & (need)) == (need)) return find_##name(tile, taps);
 #include "kernels/winograd/kernels.inc"
 #undef PALM_KERNEL
+  return {};
 }
 
 }  // namespace palm
