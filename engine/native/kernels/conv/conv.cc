@@ -127,7 +127,8 @@ bool if_it(const ConvShape& shape, uint32_t) {
 
 template <size_t kTile>
 bool suits_tile(const ConvShape& shape, uint32_t isa) {
-  return suits_winograd(shape, kTile) && find_winograd(isa, kTile, shape.kernel_height).gather;
+  constexpr size_t kTaps = 3;  // a set has kernels for these or for none
+  return suits_winograd(shape, kTile) && find_winograd(isa, kTile, kTaps).gather;
 }
 
 template <size_t kTile>
