@@ -61,7 +61,7 @@ def test_fingers_on_the_lips_wear_no_lipstick(
 ) -> None:
     # A drawn hand before a photograph is about as doubtful as the detector allows: what is looked
     # at here is what becomes of a hand that was found.
-    finder = partial(GestureRecognizer, min_score=0.15)
+    finder = partial(GestureRecognizer, min_score=0.1)
     monkeypatch.setattr(hands_module, "GestureRecognizer", finder)
     image, hand = hushed
     with TryOn(mode, look=LOOK, behind_hands=False) as over, TryOn(mode, look=LOOK) as behind:
