@@ -72,8 +72,7 @@ class Detector:
         The network sees them at once, each in a square of `side` pixels, in rows of ROW squares.
         What a part cuts is left out.
         """
-        shape = (math.ceil(len(parts) / ROW) * side, min(len(parts), ROW) * side, 3)
-        sheet = np.zeros(shape, np.uint8)
+        sheet = np.zeros(sheet_shape(len(parts), side), np.uint8)
         corners = [(index % ROW * side, index // ROW * side) for index in range(len(parts))]
         placements: list[Placement] = []
         for part, (x, y) in zip(parts, corners, strict=True):
@@ -114,6 +113,11 @@ def _placed(found: Candidates, placement: Placement, corner: Floats) -> Candidat
     """What lies where a part is placed, in a square from this corner, in pixels of the picture."""
     boxes = placement.to_picture(found.boxes.reshape(-1, 2, 2) - corner).reshape(-1, 4)
     return Candidates(boxes, found.scores, placement.to_picture(found.keypoints - corner))
+
+
+def sheet_shape(count: int, side: int) -> tuple[int, int, int]:
+    """Height, width and channels of so many squares of one side, in rows of ROW."""
+    return math.ceil(count / ROW) * side, min(count, ROW) * side, 3
 
 
 def is_cut(found: Candidates, part: Part, area: Part) -> NDArray[np.bool_]:

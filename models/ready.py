@@ -14,8 +14,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from palmkit.engine import Graph, convert, save
+from palmkit.kits.detector import sheet_shape
 from palmkit.kits.face.decode import SIDE_MULTIPLE
-from palmkit.kits.face.search import CLOSER_SIDE
+from palmkit.kits.face.search import CLOSER_SIDE, MOST_CLOSER
 
 MODELS = Path(__file__).parent
 # The longer side of what detectors see, as their kits ask for it.
@@ -37,6 +38,12 @@ def picture_shapes(longest: Iterable[int]) -> list[Shapes]:
     return [{"image": shape} for shape in shapes]
 
 
+def closer_shapes() -> list[Shapes]:
+    """What the face detector sees of any number of places that it looks closer at."""
+    shapes = {sheet_shape(count + 1, CLOSER_SIDE): None for count in range(MOST_CLOSER)}
+    return [{"image": (1, *shape)} for shape in shapes]
+
+
 def shapes_of(name: str, graph: Graph) -> list[Shapes] | None:
     """What a model is to have plans for; None for its own shapes, if all are known."""
     if name == "reranker":
@@ -49,7 +56,7 @@ def shapes_of(name: str, graph: Graph) -> list[Shapes] | None:
         ]
     if name not in SIZES:
         return None
-    closer = [{"image": (1, CLOSER_SIDE, CLOSER_SIDE, 3)}] if name == "face_detector" else []
+    closer = closer_shapes() if name == "face_detector" else []
     return [*picture_shapes(SIZES[name]), *closer]
 
 
