@@ -44,8 +44,8 @@ class OnGrid(FakeQuantized):
         self.original = graph
         self.on_grid = [name in grids for name in self.names]
         for number, name in enumerate(self.names):
-            unit = torch.from_numpy(np.array(grids.get(name, 1.0), np.float32))
-            self.register_buffer(f"unit_{number}", unit)
+            step = torch.from_numpy(np.array(grids.get(name, 1.0), np.float32))
+            self.register_buffer(f"unit_{number}", step)
 
     def _weights(self) -> Iterable[tuple[str, Tensor]]:
         for number, (name, value) in enumerate(super()._weights()):
