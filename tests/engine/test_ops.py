@@ -1,5 +1,6 @@
 """Every case of every op: each backend against numpy, and numpy against ONNX Runtime."""
 
+import re
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -238,8 +239,10 @@ def onnx_model(op: Op, case: Case, opset: int) -> Any:
         ]
 
     node = graph.nodes[0]
+    least = onnx.defs.get_schema(operator, opset).min_output
+    unused = [f"unused{number}" for number in range(least - len(node.outputs))]
     body = onnx.helper.make_graph(
-        [onnx.helper.make_node(operator, node.inputs, node.outputs, **attrs)],
+        [onnx.helper.make_node(operator, node.inputs, [*node.outputs, *unused], **attrs)],
         "one node",
         infos(graph.inputs),
         infos(graph.outputs),
@@ -278,8 +281,9 @@ def compare_with_runtime(op: Op, case: Case, opset: int) -> None:
     except peer_errors.NotImplemented as error:
         pytest.skip(str(error))
     except peer_errors.InvalidGraph as error:
-        # It has not caught up with the operator's opset.
-        if "Unrecognized attribute" not in str(error):
+        # It has not caught up with the operator's opset, or that one has it for fewer dtypes.
+        dtype = re.search(r"Type 'tensor\(\w+\)' of input parameter .* is invalid", str(error))
+        if dtype is None and "Unrecognized attribute" not in str(error):
             raise
         pytest.skip(str(error))
     except (peer_errors.InvalidArgument, peer_errors.RuntimeException, peer_errors.Fail) as error:

@@ -182,19 +182,22 @@ def test_info_plan(run: Any, network: Path, tmp_path: Path) -> None:
     text = run("info", network, "--plan").out
     assert "MFLOP" in text and "lower bound" in text
     (line,) = (each for each in text.splitlines() if " conv " in each)
-    for expected in ("stem", "rows (cost model)", "1x16x16x3 -> 1x7x7x4", "0.01", "784"):
-        assert expected in line
     facts = json.loads(run("info", network, "--plan", "--json").out)
     (plan,) = facts["plans"]
     assert plan["flop"] == 2 * 7 * 7 * 4 * 27
     assert plan["arena_ratio"] == plan["arena_bytes"] / plan["lower_bound_bytes"]
     stem = next(step for step in plan["steps"] if step["kernel"] == "conv")
-    assert (stem["node"], stem["algorithm"], stem["chosen_by"]) == ("stem", "rows", "cost model")
+    algorithm = stem["algorithm"]
+    # Which of them is the faster one depends on the CPU.
+    assert algorithm in ("rows", "gemm")
+    assert (stem["node"], stem["chosen_by"]) == ("stem", "cost model")
+    for expected in ("stem", f"{algorithm} (cost model)", "1x16x16x3 -> 1x7x7x4", "0.01", "784"):
+        assert expected in line
     assert stem["outputs"][0]["shape"] == [1, 7, 7, 4]
     for ending in ("svg", "html"):
         path = tmp_path / f"plan.{ending}"
         assert str(path) in run("info", network, "--plan", "-o", path).out
-        assert "<title>stem: conv rows" in path.read_text()
+        assert f"<title>stem: conv {algorithm}" in path.read_text()
     # An open batch is planned for one.
     assert run("info", network, "--plan", "--input-shape", "nx3x16x16").out == text
 

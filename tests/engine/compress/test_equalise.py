@@ -89,6 +89,6 @@ def test_corrected_biases_keep_the_means(
     assert errors[1] < 0.5 * errors[0]
 
 
-def _coarse(rows: Array, scales: Array) -> Array:
+def _coarse(rows: Array, scales: Array, most: int) -> Array:
     """Levels in steps of 16."""
-    return np.asarray(np.clip(np.rint(rows / scales[:, None] / 16) * 16, -127, 127))
+    return np.asarray(np.clip(np.rint(rows / scales[:, None] / 16) * 16, -most, most))

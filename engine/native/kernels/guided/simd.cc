@@ -47,7 +47,7 @@ void of_colours(const GuidedRow& d) {
 
 }  // namespace
 
-void PALM_FN(guided_expand)(const float* x, const Places& places, float* y) {
+void PALM_FN(guided_expand_f32)(const float* x, const Places& places, float* y) {
   constexpr auto kLanes = static_cast<int32_t>(F32::lanes);
   const Places d = places;
   const auto step = static_cast<int32_t>(d.step), last = static_cast<int32_t>(d.length) - kLanes;
@@ -70,7 +70,7 @@ void PALM_FN(guided_expand)(const float* x, const Places& places, float* y) {
   for (; i < d.n; ++i) one(i);
 }
 
-void PALM_FN(guided_row)(const GuidedRow& row) {
+void PALM_FN(guided_row_f32)(const GuidedRow& row) {
   if (row.planes == 0) return plain(row);
   if (row.planes == 1) return of_brightness(row);
   of_colours(row);
