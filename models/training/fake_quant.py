@@ -31,6 +31,7 @@ from palmkit.engine.compress.weights import BITS, MOST_BIAS, most_level, output_
 from palmkit.engine.ir import Array, Graph, Node, consumers
 from palmkit.models.training.float_ops import activate, convolve, ints, run_float
 
+NOTHING = Placement(frozenset(), {}, frozenset())
 _TINY = float(np.finfo(np.float32).tiny)
 
 
@@ -142,9 +143,12 @@ class FakeQuantized(nn.Module):
 
     def float_network(self) -> FakeQuantized:
         """The float network as it is now, frozen: it can teach."""
-        nothing = Placement(frozenset(), {}, frozenset())
-        network = FakeQuantized(self.plain(), nothing, {})
-        frozen: FakeQuantized = network.to(self.stretch.device).requires_grad_(False)
+        return self._frozen(self.plain())
+
+    def _frozen(self, graph: Graph) -> FakeQuantized:
+        """A float graph on this network's device."""
+        network: FakeQuantized = FakeQuantized(graph, NOTHING, {}).to(self.stretch.device)
+        frozen: FakeQuantized = network.requires_grad_(False)
         return frozen
 
     def ranges(self) -> dict[str, Range]:

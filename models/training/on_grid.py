@@ -18,14 +18,12 @@ import torch
 from torch import Tensor
 
 from palmkit.engine.compress.layers import find_layers, moments
-from palmkit.engine.compress.placement import Placement
 from palmkit.engine.compress.rounding import MOST_LEVEL, grids, layer_steps, rounded
 from palmkit.engine.ir import Array, Graph
-from palmkit.models.training.fake_quant import FakeQuantized, whole
+from palmkit.models.training.fake_quant import NOTHING, FakeQuantized, whole
 
 # Samples that say how much each layer's rounding does.
 PROBED = 12
-NOTHING = Placement(frozenset(), {}, frozenset())
 
 
 class OnGrid(FakeQuantized):
@@ -56,9 +54,7 @@ class OnGrid(FakeQuantized):
 
     def float_network(self) -> FakeQuantized:
         """The network before any rounding, frozen: it can teach."""
-        network = FakeQuantized(self.original, NOTHING, {})
-        frozen: FakeQuantized = network.to(self.stretch.device).requires_grad_(False)
-        return frozen
+        return self._frozen(self.original)
 
     def quantized(self) -> Graph:
         """The graph as trained: float32, to be saved with weights="smallest".

@@ -68,7 +68,10 @@ def read_quantized_options(
     parser.add_argument("out", type=Path, help="folder of checkpoint.pt and of the model")
     parser.add_argument("--device", default="cuda" if torch.cuda.is_available() else "cpu")
     parser.add_argument("--minutes", type=float, default=math.inf, help="stop after so long")
-    parser.add_argument("--weight-bits", type=int, default=BITS, help="as in quantize")
+    bits = range(2, BITS + 1)
+    parser.add_argument(
+        "--weight-bits", type=int, choices=bits, default=BITS, help="as in quantize"
+    )
     parser.add_argument(
         "--grid", type=float, help="no int8: float32 with rounded weights, steps so wide"
     )
