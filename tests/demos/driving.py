@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING, TypeAlias, TypeVar
 
@@ -52,6 +53,25 @@ def find(parent: QObject, kind: type[Kind], name: str) -> Kind:
     found = parent.findChild(kind, name)
     assert found is not None, f"no {kind.__name__} is called {name}"
     return found
+
+
+def shows(window: Window, wait: Wait, page: str) -> None:
+    """Wait until a page has shown a picture; a still one comes once, maybe it is there."""
+    wait(lambda: getattr(window.live.last, "page", None) is window.pages[page], page)
+
+
+def goes_on(window: Window, wait: Wait, count: int = 3) -> None:
+    """Other frames are shown from now on."""
+    seen: list[object] = []
+    window.live.shown.connect(seen.append)
+    wait(lambda: len(seen) >= count, "other frames", limit_s=60)
+    window.live.shown.disconnect(seen.append)
+
+
+def pause(wait: Wait, seconds: float) -> None:
+    """Let the window live so long."""
+    end = time.monotonic() + seconds
+    wait(lambda: time.monotonic() > end)
 
 
 def click(widget: QWidget) -> None:

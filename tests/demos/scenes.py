@@ -20,7 +20,7 @@ import numpy as np
 
 from palmkit import kits
 from palmkit.kits.image import Image
-from tests.demos.driving import Wait
+from tests.demos.driving import Wait, pause
 
 if TYPE_CHECKING:
     from palmkit.demos.app.window import Window
@@ -54,14 +54,9 @@ def _look_again(window: Window, wait: Wait) -> None:
     seen: list[object] = []
     window.live.shown.connect(seen.append)
     for count in range(2):
-        _rest(wait)
+        pause(wait, 0.4)
         window.context.refresh.emit()
         wait(lambda: len(seen) > count, "a frame")  # noqa: B023
-
-
-def _rest(wait: Wait) -> None:
-    end = time.monotonic() + 0.4
-    wait(lambda: time.monotonic() > end)
 
 
 def _open_lamps(window: Window, wait: Wait) -> None:
@@ -120,7 +115,7 @@ def play(window: Window, scene: Scene, wait: Wait) -> Image:
         _look_again(window, wait)
     scene.act(window, wait)
     window.banner.close_message()
-    _rest(wait)
+    pause(wait, 0.4)
     return picture_of(window)
 
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import gc
-import time
 import weakref
 from collections.abc import Iterator
 from itertools import count
@@ -15,7 +14,7 @@ import pytest
 from palmkit.demos.app.pages import feed_visit
 from palmkit.demos.app.pages.feed_goods import Good, make_goods
 from palmkit.demos.app.pages.feed_visit import Shown, Visit, told_why
-from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, find, press
+from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, find, pause, press
 
 if TYPE_CHECKING:
     from palmkit.demos.app.page import Context
@@ -232,8 +231,7 @@ def test_looking_counts_when_it_lasts(
     monkeypatch.setattr(feed_grid, "LEAST_DWELL_S", 0.2)
     looked_at, other = cards(page)[:2]
     looked_at.setFocus(Qt.FocusReason.TabFocusReason)
-    end = time.monotonic() + 0.3
-    wait(lambda: time.monotonic() > end)
+    pause(wait, 0.3)
     other.setFocus(Qt.FocusReason.TabFocusReason)
     wait(lambda: deeds(page), "an answer to a look")
     assert deeds(page)[-1].startswith(f"looked at the {looked_at.good.title} for 0.")
@@ -259,8 +257,7 @@ def test_a_look_ends_with_its_card(
     looked_at = cards(page)[0]
     title = looked_at.good.title
     looked_at.setFocus(Qt.FocusReason.TabFocusReason)
-    end = time.monotonic() + 0.3
-    wait(lambda: time.monotonic() > end)
+    pause(wait, 0.3)
     assert looked_at.hasFocus()
     find(page, QPushButton, f"feed_{button}").click()
     number = {"more": "2-", "reset": "0-"}[button]

@@ -15,7 +15,7 @@ import pytest
 from palmkit.demos.app import PAGES
 from palmkit.kits import read_image
 from palmkit.kits.image import Image
-from tests.demos.driving import LONG, NEEDS_MODELS, OpenWindow, Wait, find, press
+from tests.demos.driving import LONG, NEEDS_MODELS, OpenWindow, Wait, find, pause, press
 from tests.demos.scenes import FOLDER, MOST_BYTES, SCENES, Scene, alike, picture_of, play, source_of
 
 if TYPE_CHECKING:
@@ -62,8 +62,7 @@ def test_every_page_is_seen_on_a_real_screen(
         wait(lambda: window.live.shown_picture() is not None, "a frame", limit_s=60)
     elif name == "feed":
         wait(lambda: len(page.grid.order) == 60 and not page.is_busy, "the feed")
-    end = time.monotonic() + 0.3
-    wait(lambda: time.monotonic() > end)
+    pause(wait, 0.3)
     screen = window.screen()
     assert screen is not None
     shot = screen.grabWindow(int(window.winId()))
@@ -192,8 +191,7 @@ def test_keys_hold_compare_and_go_on(open_window: OpenWindow, wait: Wait) -> Non
 
     wait(is_last_shown, "the frame that is held")
     held = picture_of(view)
-    end = time.monotonic() + 0.4
-    wait(lambda: time.monotonic() > end)
+    pause(wait, 0.4)
     assert np.array_equal(held, picture_of(view))
     press(view, Qt.Key.Key_B)
     assert window.live.compare_button.isChecked() and view.split is not None

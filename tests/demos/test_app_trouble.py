@@ -19,21 +19,22 @@ from palmkit.delivery.repository import Options, Repository
 from palmkit.kits import delivered
 from palmkit.kits.image import Image
 from palmkit.kits.tryon.look import Look
-from tests.demos.driving import LONG, NEEDS_MODELS, OpenWindow, Said, Wait, click, find
+from tests.demos.driving import (
+    LONG,
+    NEEDS_MODELS,
+    OpenWindow,
+    Said,
+    Wait,
+    click,
+    find,
+    goes_on,
+)
 from tests.demos.test_app_updates import broken_model
 
 if TYPE_CHECKING:
-    from palmkit.demos.app.window import Window
+    pass
 
 pytestmark = NEEDS_MODELS
-
-
-def goes_on(window: Window, wait: Wait, count: int = 3) -> None:
-    """Other frames are shown from now on."""
-    seen: list[object] = []
-    window.live.shown.connect(seen.append)
-    wait(lambda: len(seen) >= count, "other frames", limit_s=60)
-    window.live.shown.disconnect(seen.append)
 
 
 def test_a_camera_that_is_unplugged_while_it_is_shown(

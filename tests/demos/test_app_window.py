@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,22 +12,25 @@ import pytest
 from palmkit import kits
 from palmkit.kits.tryon.look import Look
 from palmkit.kits.video import VideoReader
-from tests.demos.driving import LONG, NEEDS_MODELS, OpenWindow, Said, Wait, click, find, press
+from tests.demos.driving import (
+    LONG,
+    NEEDS_MODELS,
+    OpenWindow,
+    Said,
+    Wait,
+    click,
+    find,
+    goes_on,
+    pause,
+    press,
+    shows,
+)
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
 
-    from palmkit.demos.app.window import Window
 
 pytestmark = NEEDS_MODELS
-
-
-def shows(window: Window, wait: Wait, page: str) -> None:
-    """Wait until a page has shown a picture."""
-    seen: list[object] = []
-    window.live.shown.connect(seen.append)
-    wait(lambda: any(getattr(shown, "page", None) is window.pages[page] for shown in seen), page)
-    window.live.shown.disconnect(seen.append)
 
 
 def test_every_page_shows_something(open_window: OpenWindow, wait: Wait) -> None:
@@ -165,9 +167,7 @@ def test_a_picture_and_a_clip_are_saved(
     assert np.array_equal(kits.read_image(tmp_path / "a.png"), picture)
     window.live.saving.begin_clip(tmp_path / "b.mp4")
     assert window.live.record_button.isChecked()
-    end = time.monotonic() + 0.5
-    while time.monotonic() < end:
-        shows(window, wait, "face")
+    pause(wait, 0.5)
     click(window.live.record_button)
     wait(lambda: len(said.of("info")) == 2, "saved")
     with VideoReader(tmp_path / "b.mp4") as video:
@@ -191,15 +191,11 @@ def test_a_clip_goes_on_over_other_sources(
     said = Said(window.context)
     shows(window, wait, "face")
 
-    def pause(seconds: float) -> None:
-        end = time.monotonic() + seconds
-        wait(lambda: time.monotonic() > end)
-
     window.live.saving.begin_clip(tmp_path / "a.mp4", window.live.shown_picture())
-    pause(0.6)
+    pause(wait, 0.6)
     window.take_file(tmp_path / "red.png")
     shows(window, wait, "face")
-    pause(0.3)
+    pause(wait, 0.3)
     click(window.live.record_button)
     wait(lambda: said.of("info"), "saved")
     with VideoReader(tmp_path / "a.mp4") as video:
@@ -246,7 +242,7 @@ def test_a_page_that_fails_is_said_and_the_rest_goes_on(
     monkeypatch.setattr(window.pages["portrait"], "look", fail)
     wait(lambda: said.of("error"), "an error")
     assert said.of("error")[0] == "the model is damaged"
-    shows(window, wait, "portrait")
+    goes_on(window, wait)
     monkeypatch.undo()
     window.select("face")
     shows(window, wait, "face")
