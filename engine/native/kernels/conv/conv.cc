@@ -106,6 +106,9 @@ const float* Conv::weights(const Node& node, size_t channels, size_t depth,
 
 namespace {
 
+// Whether an algorithm of Bf16 multiplies tiles of AMX. Either: its kernel knows what is best.
+enum class Tiles { kNone, kAll, kEither };
+
 struct Algorithm {
   const char* name;
   bool (*suits)(const ConvShape& shape, uint32_t isa);
@@ -115,7 +118,7 @@ struct Algorithm {
   // Null: there is none.
   StepPtr (*make)(const Node& node, const ConvShape& shape);
   StepPtr (*make_bf16)(const Node& node, const ConvShape& shape);
-  bool by_tiles = false;  // of AMX
+  Tiles tiles = Tiles::kNone;
 };
 
 bool always(const ConvShape&, uint32_t) { return true; }
@@ -145,7 +148,7 @@ StepPtr make_tiles(const Node& node, const ConvShape& shape) {
 // Convolutional Neural Networks, arXiv 1509.09308.
 constexpr Algorithm kAlgorithms[] = {
     {"depthwise", if_it<suits_depthwise>, true, depthwise_terms, &ConvPrices::depthwise,
-     make_depthwise_conv, make_depthwise_conv_bf16},
+     make_depthwise_conv, make_depthwise_conv_bf16, Tiles::kEither},
     {"gemm", always, true, gemm_terms, &ConvPrices::gemm, make_gemm_conv, make_gemm_conv_bf16},
     {"sparse", if_it<suits_sparse>, true, sparse_terms, &ConvPrices::sparse, make_sparse_conv, nullptr},
     {"rows", if_it<suits_rows>, true, row_terms, &ConvPrices::rows, make_row_conv, make_row_conv_bf16},
@@ -156,9 +159,9 @@ constexpr Algorithm kAlgorithms[] = {
     {"winograd_6", suits_tile<6>, false, tile_terms<6>, &ConvPrices::winograd_6, make_tiles<6>,
      nullptr},
     {"amx_gemm", always, true, amx_gemm_terms, &ConvPrices::amx_gemm, nullptr, make_gemm_conv_bf16,
-     true},
+     Tiles::kAll},
     {"amx_rows", if_it<suits_rows>, true, amx_row_terms, &ConvPrices::amx_rows, nullptr,
-     make_row_conv_bf16, true},
+     make_row_conv_bf16, Tiles::kAll},
 };
 
 bool has_tiles(uint32_t isa) { return (isa & kAmxBf16) == kAmxBf16; }
@@ -167,7 +170,7 @@ bool suits(const Algorithm& algorithm, const ConvShape& shape, uint32_t isa, boo
   if (!algorithm.suits(shape, isa)) return false;
   if (!bf16) return algorithm.make != nullptr;
   if (algorithm.make_bf16 == make_winograd_conv_bf16) return suits_winograd_bf16(shape);
-  return algorithm.make_bf16 && (!algorithm.by_tiles || has_tiles(isa));
+  return algorithm.make_bf16 && (algorithm.tiles != Tiles::kAll || has_tiles(isa));
 }
 
 struct Ranked {
@@ -223,7 +226,8 @@ StepPtr make_conv(const Node& node) {
     const Algorithm& algorithm = *each.algorithm;
     if (asked.empty() ? algorithm.exact || !exact : asked == algorithm.name) {
       Node limited = node;
-      if (has_tiles(node.isa) && !algorithm.by_tiles) limited.isa &= ~kAmxBf16 | kAvx512Bf16;
+      if (has_tiles(node.isa) && algorithm.tiles == Tiles::kNone)
+        limited.isa &= ~kAmxBf16 | kAvx512Bf16;
       return (bf16 ? algorithm.make_bf16 : algorithm.make)(limited, shape);
     }
     known += std::string(known.empty() ? "" : ", ") + algorithm.name;

@@ -55,7 +55,7 @@ constexpr ConvPrices kPricesBf16 = {
 
 // The same on the Xeon.
 constexpr ConvPrices kPricesAmxBf16 = {
-    {0.0305, 3.11, 0.129, 0.00187, 557},          // depthwise
+    {0.0128, 3.3, 0.12, 0, 1.09e+03},             // depthwise
     {},                                           // winograd_2
     {0.0192, 0.247, 0.14, 0.00494, 0, 6.18e+03},  // winograd_4
     {},                                           // winograd_6

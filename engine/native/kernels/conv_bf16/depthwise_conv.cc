@@ -10,8 +10,8 @@ class DepthwiseConv : public Bf16Conv {
       : Bf16Conv(node, shape), kernel_(find_depthwise_bf16(node.isa)) {
     const float* w = node.constant(kWeights, node.in(kWeights).count);
     const size_t height = shape.kernel_height, width = shape.kernel_width;
-    weights_ = Arena(kernel_.pack(shape.out_channels, height, width, w, nullptr) * sizeof(Bf16));
-    kernel_.pack(shape.out_channels, height, width, w, reinterpret_cast<Bf16*>(weights_.data()));
+    weights_ = Arena(kernel_.pack(shape.out_channels, height, width, w, nullptr));
+    kernel_.pack(shape.out_channels, height, width, w, weights_.data());
   }
 
   // With more outputs than inputs the image is first repeated that often, channel by channel.
@@ -50,7 +50,7 @@ class DepthwiseConv : public Bf16Conv {
                           static_cast<ptrdiff_t>(s.top),
                           static_cast<ptrdiff_t>(s.left),
                           x.narrow(),
-                          reinterpret_cast<const Bf16*>(weights_.data()),
+                          weights_.data(),
                           y(b),
                           epilogue(b)};
     constexpr size_t kTileRows = 4;

@@ -13,7 +13,7 @@ struct DepthwiseBf16 {
   size_t dilation_y, dilation_x;
   ptrdiff_t top, left;
   const Bf16* x;
-  const Bf16* weights;  // packed
+  const char* weights;  // packed
   EitherOut y;
   EpilogueBf16 epilogue;
 };
@@ -21,16 +21,16 @@ struct DepthwiseBf16 {
 struct DepthwiseBf16Kernel {
   // Rows [begin, end) of y.
   void (*run)(const DepthwiseBf16& d, size_t begin, size_t end);
-  // Packs the nearest of weights[c * kernel_height * kernel_width + t]; returns the numbers that it
+  // Packs the nearest of weights[c * kernel_height * kernel_width + t]; returns the bytes that it
   // takes; `packed` may be null.
   size_t (*pack)(size_t channels, size_t kernel_height, size_t kernel_width, const float* weights,
-                 Bf16* packed);
+                 char* packed);
 };
 
 #define PALM_KERNEL(need, name)                                                  \
   void name(const DepthwiseBf16& d, size_t begin, size_t end);                   \
   size_t pack_##name(size_t channels, size_t kernel_height, size_t kernel_width, \
-                     const float* weights, Bf16* packed);
+                     const float* weights, char* packed);
 #include "kernels/depthwise_bf16/kernels.inc"
 #undef PALM_KERNEL
 
