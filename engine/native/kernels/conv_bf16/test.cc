@@ -211,6 +211,21 @@ void check(const char* isa_name, uint32_t isa) {
             random);
     }
   }
+  // Few columns, whose rows lie without anything between them.
+  for (size_t n : {4, 8}) {
+    for (const char* activation : kActivations) {
+      for (size_t added : {size_t{0}, n / 2, n}) {
+        for (size_t width : {1, 7, 16, 35}) {
+          check(isa_name, isa,
+                {{1, 1, width, 1, 6, n, 1, 1, 1, 1, 1, 1, 0, 0, 0, 0, added, coin(), activation},
+                 true,
+                 coin(),
+                 coin()},
+                random);
+        }
+      }
+    }
+  }
   // Every number of channels of a depthwise one, at the edge and inside.
   for (size_t channels = 2; channels <= 50; ++channels) {
     for (size_t kernel : {3, 5}) {

@@ -58,13 +58,13 @@ void multiply(const GemmBf16& g, const size_t* row, size_t words, const Bf16* b,
   if constexpr (kDown == 2 && kAcross == 2) _tile_stored(3, lower + kTileWords, kStride);
 }
 
-void put(F32 x, EitherOut to, size_t n) {
+PALM_INLINE void put(F32 x, EitherOut to, size_t n) {
   if (!to.is_narrow) x.store(to.floats(), n);
   else if (n == F32::lanes) store(x, to.narrow());
   else store(x, to.narrow(), n);
 }
 
-F32 get(EitherIn from, size_t n) {
+PALM_INLINE F32 get(EitherIn from, size_t n) {
   return from.is_narrow ? load(from.narrow(), n, static_cast<F32*>(nullptr))
                         : F32::load(from.floats(), n);
 }
@@ -74,33 +74,97 @@ struct Block {
   size_t row[2], tiles, rows, column, columns;
 };
 
-// As most are: one or two whole vectors without slopes, all of them narrow.
-template <int kVectors>
+template <bool kSlopes>
+PALM_INLINE F32 activate(F32 x, F32 low_or_slope, F32 high) {
+  const F32 zero = F32::set(0.f);
+  if constexpr (kSlopes) return fma(min(zero, x), low_or_slope, max(zero, x));
+  else return min(high, max(low_or_slope, x));
+}
+
+// As most are: one or two whole vectors, all of them narrow.
+template <int kVectors, bool kAdds, bool kSlopes>
 void finish_whole(const Epilogue& e, size_t column, size_t rows, const float* sums, const Bf16* z,
                   size_t z_stride, Bf16* to, size_t stride) {
-  const F32 low = F32::set(e.low), high = F32::set(e.high);
-  F32 bias[kVectors];
-  for (size_t v = 0; v < kVectors; ++v)
-    bias[v] = e.bias ? F32::load(e.bias + column + v * F32::lanes) : F32::set(0.f);
+  const F32 high = F32::set(e.high);
+  F32 bias[kVectors], low_or_slope[kVectors];
+  for (size_t v = 0; v < kVectors; ++v) {
+    const size_t at = column + v * F32::lanes;
+    bias[v] = e.bias ? F32::load(e.bias + at) : F32::set(0.f);
+    low_or_slope[v] = kSlopes ? F32::load(e.slope + at) : F32::set(e.low);
+  }
   for (size_t i = 0; i < rows; ++i, sums += kPanelColumns, to += stride) {
     F32 x[kVectors];
     PALM_UNROLL for (size_t v = 0; v < kVectors; ++v) {
       x[v] = F32::load(sums + v * F32::lanes) + bias[v];
-      if (z) x[v] = x[v] + load(z + i * z_stride + v * F32::lanes, static_cast<F32*>(nullptr));
-      x[v] = min(high, max(low, x[v]));
+      if (kAdds) x[v] = x[v] + load(z + i * z_stride + v * F32::lanes, static_cast<F32*>(nullptr));
+      x[v] = activate<kSlopes>(x[v], low_or_slope[v], high);
     }
     if constexpr (kVectors == 2) store_both(x[0], x[1], to);
     else store(x[0], to);
   }
 }
 
+template <int kVectors>
+auto find_finish_whole(bool adds, bool slopes) {
+  if (slopes) return adds ? finish_whole<kVectors, true, true> : finish_whole<kVectors, false, true>;
+  return adds ? finish_whole<kVectors, true, false> : finish_whole<kVectors, false, false>;
+}
+
+// 16 / kColumns rows of that many columns, which lie kPanelColumns apart, side by side.
+template <size_t kColumns>
+F32 side_by_side(const float* rows) {
+  if constexpr (kColumns == 8) {
+    const __m256 next = _mm256_loadu_ps(rows + kPanelColumns);
+    return {_mm512_insertf32x8(_mm512_castps256_ps512(_mm256_loadu_ps(rows)), next, 1)};
+  } else {
+    __m512 v = _mm512_castps128_ps512(_mm_loadu_ps(rows));
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(rows + kPanelColumns), 1);
+    v = _mm512_insertf32x4(v, _mm_loadu_ps(rows + kPanelColumns * 2), 2);
+    return {_mm512_insertf32x4(v, _mm_loadu_ps(rows + kPanelColumns * 3), 3)};
+  }
+}
+
+template <size_t kColumns>
+F32 repeated(const float* p) {
+  if (!p) return F32::set(0.f);
+  if constexpr (kColumns == 8) return {_mm512_broadcast_f32x8(_mm256_loadu_ps(p))};
+  else return {_mm512_broadcast_f32x4(_mm_loadu_ps(p))};
+}
+
+// Rows of c without anything between them, from `row` on; the residual's lie so, too.
+template <size_t kColumns>
+void finish_dense(const GemmBf16& g, size_t row, size_t rows, const float* sums) {
+  constexpr size_t kTogether = F32::lanes / kColumns;
+  const Epilogue& e = g.epilogue.plain;
+  const F32 bias = repeated<kColumns>(e.bias), slope = repeated<kColumns>(e.slope);
+  const F32 low = F32::set(e.low), high = F32::set(e.high);
+  const bool adds = g.epilogue.residual.data;
+  const EitherIn z = adds ? g.epilogue.residual + row * kColumns : EitherIn();
+  const EitherOut to = g.c + row * kColumns;
+  for (size_t i = 0; i < rows; i += kTogether, sums += kTogether * kPanelColumns) {
+    const size_t n = min_of(rows - i, kTogether) * kColumns;
+    F32 x = side_by_side<kColumns>(sums) + bias;
+    if (adds) x = x + get(z + i * kColumns, n);
+    x = e.slope ? activate<true>(x, slope, high) : activate<false>(x, low, high);
+    put(x, to + i * kColumns, n);
+  }
+}
+
+bool is_dense(const GemmBf16& g) {
+  const EpilogueBf16& e = g.epilogue;
+  const bool adds_all = e.residual_channels == g.n && e.residual_stride == g.n;
+  return g.ldc == g.n && !e.plain.post && (!e.residual.data || adds_all);
+}
+
 // What becomes of the sums of a tile's rows, kPanelColumns apart.
 void finish(const GemmBf16& g, size_t row, size_t rows, size_t column, size_t columns,
             float* sums) {
+  if (g.n == 8 && is_dense(g)) return finish_dense<8>(g, row, rows, sums);
+  if (g.n == 4 && is_dense(g)) return finish_dense<4>(g, row, rows, sums);
   const Epilogue& e = g.epilogue.plain;
   const size_t channels = g.epilogue.residual.data ? g.epilogue.residual_channels : 0;
   const size_t z_stride = g.epilogue.residual_stride;
-  const F32 zero = F32::set(0.f), low = F32::set(e.low), high = F32::set(e.high);
+  const F32 low = F32::set(e.low), high = F32::set(e.high);
   for (size_t j = 0; j < columns; j += F32::lanes) {
     const size_t n = min_of(columns - j, F32::lanes), at = column + j;
     const size_t added = channels > at ? min_of(channels - at, n) : 0;
@@ -108,22 +172,23 @@ void finish(const GemmBf16& g, size_t row, size_t rows, size_t column, size_t co
     EitherOut to = g.c + (row * g.ldc + at);
     float* from = sums + j;
     const bool is_whole = n == F32::lanes && (!added || (z.is_narrow && added == n));
-    if (is_whole && to.is_narrow && !e.slope && !e.post) {
+    if (is_whole && to.is_narrow && !e.post) {
       const bool both = columns - j == kPanelColumns && (!added || channels >= at + kPanelColumns);
-      (both ? finish_whole<2> : finish_whole<1>)(e, at, rows, from, z.narrow(), z_stride,
-                                                 to.narrow(), g.ldc);
+      const auto run = both ? find_finish_whole<2>(added, e.slope)
+                            : find_finish_whole<1>(added, e.slope);
+      run(e, at, rows, from, z.narrow(), z_stride, to.narrow(), g.ldc);
       if (both) break;
       continue;
     }
-    const F32 bias = e.bias ? F32::load(e.bias + at, n) : zero;
-    const F32 slope = e.slope ? F32::load(e.slope + at, n) : zero;
+    const F32 bias = e.bias ? F32::load(e.bias + at, n) : F32::set(0.f);
+    const F32 slope = e.slope ? F32::load(e.slope + at, n) : F32::set(0.f);
     for (size_t i = 0; i < rows; ++i, from += kPanelColumns, to = to + g.ldc) {
       F32 x = F32::load(from) + bias;
       if (added) {
         x = x + get(z, added);
         z = z + z_stride;
       }
-      x = e.slope ? fma(min(zero, x), slope, max(zero, x)) : min(high, max(low, x));
+      x = e.slope ? activate<true>(x, slope, high) : activate<false>(x, low, high);
       if (e.post) x.store(from);
       else put(x, to, n);
     }
