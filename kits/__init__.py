@@ -14,12 +14,8 @@ if TYPE_CHECKING:
     from palmkit.kits.hands import gestures
     from palmkit.kits.hands.kit import GestureRecognizer, recognize_gestures
     from palmkit.kits.image import read_image, write_image
-    from palmkit.kits.portrait.kit import (
-        HairSegmenter,
-        PortraitSegmenter,
-        segment_hair,
-        segment_portrait,
-    )
+    from palmkit.kits.portrait.hair import HairSegmenter, segment_hair
+    from palmkit.kits.portrait.kit import PortraitSegmenter, segment_portrait
     from palmkit.kits.portrait.result import Mask
     from palmkit.kits.ranking.kit import Reranker, rerank
     from palmkit.kits.ranking.result import Ranking
@@ -66,7 +62,7 @@ _HOMES = {
     "FaceMesh": "palmkit.kits.face.mesh_kit",
     "Faces": "palmkit.kits.results",
     "GestureRecognizer": "palmkit.kits.hands.kit",
-    "HairSegmenter": "palmkit.kits.portrait.kit",
+    "HairSegmenter": "palmkit.kits.portrait.hair",
     "Hand": "palmkit.kits.results",
     "Hands": "palmkit.kits.results",
     "ImageError": "palmkit.engine.errors",
@@ -86,7 +82,7 @@ _HOMES = {
     "read_image": "palmkit.kits.image",
     "recognize_gestures": "palmkit.kits.hands.kit",
     "rerank": "palmkit.kits.ranking.kit",
-    "segment_hair": "palmkit.kits.portrait.kit",
+    "segment_hair": "palmkit.kits.portrait.hair",
     "segment_portrait": "palmkit.kits.portrait.kit",
     "try_on": "palmkit.kits.tryon.kit",
     "write_image": "palmkit.kits.image",

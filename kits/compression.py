@@ -179,7 +179,7 @@ def _portrait(model: Any) -> Callable[[Image], Any]:
 
 
 def _hair(model: Any) -> Callable[[Image], Any]:
-    from palmkit.kits.portrait.kit import HairSegmenter
+    from palmkit.kits.portrait.hair import HairSegmenter
 
     return HairSegmenter(model=model).segment
 

@@ -16,7 +16,6 @@ from __future__ import annotations
 import argparse
 import math
 import os
-import statistics
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -33,6 +32,7 @@ from palmkit.engine.errors import PalmError
 from palmkit.kits import image
 from palmkit.kits.image import Image, read_image, write_image
 from palmkit.kits.kit import one_of
+from palmkit.kits.stopwatch import Times
 from palmkit.kits.video import FRAMES_PER_S, VideoReader, VideoWriter
 
 SAMPLES = ("face", "hands")
@@ -161,7 +161,7 @@ class Live:
         self._output, self._window = output, window
         self._writer: VideoWriter | None = None
         self._shown: Image | None = None
-        self._took_ms: list[float] = []
+        self._took = Times()
         self._began_s = 0.0
         self._is_open, self._is_camera = True, source.isdigit()
         rate = FRAMES_PER_S
@@ -196,7 +196,7 @@ class Live:
 
     def show(self, picture: Image) -> None:
         """Show and write what became of the frame: uint8[h, w, 3]."""
-        self._took_ms.append((time.perf_counter() - self._began_s) * 1e3)
+        self._took.add((time.perf_counter() - self._began_s) * 1e3)
         self._shown = picture
         if self._window is not None:
             self._is_open = self._window.show(picture)
@@ -225,8 +225,8 @@ class Live:
             if self._output is not None and self._writer is None:
                 write_image(self._output, self._shown)
             where = "" if self._output is None else f", in {self._output}"
-            took = f"{statistics.median(self._took_ms):.1f} ms each (median)"
-            print(f"{len(self._took_ms)} frames, {took}{where}")
+            took = f"{self._took.median_ms():.1f} ms each (median)"
+            print(f"{len(self._took)} frames, {took}{where}")
             self._shown = None
 
 

@@ -37,7 +37,7 @@ def add(commands: Commands) -> None:
 
 def run(options: argparse.Namespace) -> int:
     """Find the hair in every input."""
-    from palmkit.kits.portrait.kit import HairSegmenter
+    from palmkit.kits.portrait.hair import HairSegmenter
 
     more = {"max_faces": options.max_faces, "face_model": options.face_model}
     return run_segmenter(options, HairSegmenter, more)

@@ -14,7 +14,7 @@ from palmkit.kits.delivered import is_delivered_name
 from palmkit.kits.face.mesh_kit import FaceMesh
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip_part, read_image
 from palmkit.kits.kit import Kit, Mode, ModelSource, Precision
-from palmkit.kits.portrait.kit import HairSegmenter
+from palmkit.kits.portrait.hair import HairSegmenter
 from palmkit.kits.results import Faces
 from palmkit.kits.stopwatch import Stopwatch
 from palmkit.kits.tracks import LOST_S
