@@ -13,13 +13,17 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Boxes, Floats, distance_iou
+from palmkit.kits.boxes import Boxes, Floats, areas, distance_iou
 
 Values: TypeAlias = NDArray[np.float64]
 
 FRAME_S = 1 / 30
 # So long a track waits for its thing to be seen again, then its id ends.
 LOST_S = 1.0
+# What should be behind something that is seen, with this part of it or more, goes on as it did, and
+# waits so much longer.
+COVERED = 0.5
+BEHIND_S = 3.0
 SPEED_CUTOFF_HZ = 3.0
 # A box that has shrunk so much, beside what it was this long to this long before it was last seen,
 # is of the visible part of something hidden: where that goes is told from then.
@@ -111,17 +115,33 @@ class _Track:
     speed: Values
     smoothing: OneEuroFilter
     places: deque[tuple[float, Values]] = field(default_factory=lambda: deque(maxlen=MAX_PLACES))
+    # When its box was last measured, not only told from how it moved before.
+    placed_s: float = 0.0
+    # How long of the time since it was seen it must have been behind something.
+    behind_s: float = 0.0
+
+    def lost_s(self, time_s: float) -> float:
+        """For how long it should have been seen, and was not."""
+        return time_s - self.seen_s - self.behind_s
 
     def predicted(self, time_s: float) -> Values:
-        """The box at `time_s`, moved on at its last speed, ever less so after half a second."""
-        unseen_s = time_s - self.seen_s
+        """The box at `time_s`, moved on at its last speed.
+
+        Ever less so after half a second in which it should have been seen.
+        """
         box, speed = self._whole()
-        move = speed * 0.5 * (1 - math.exp(-unseen_s / 0.5))
+        move = speed * (self.behind_s + 0.5 * (1 - math.exp(-self.lost_s(time_s) / 0.5)))
         return box + np.tile(move, 2)
+
+    def go_on(self, time_s: float) -> None:
+        """Something is seen of it, but not where it is: it moves as it did."""
+        _, speed = self._whole()
+        self.box, self.speed = self.predicted(time_s), speed
+        self.seen_s, self.behind_s = time_s, 0.0
 
     def _whole(self) -> tuple[Values, Values]:
         """The box when last seen, and its speed; of what is partly hidden as it must have been."""
-        before = [each for each in self.places if each[0] <= self.seen_s - MISLEADING_S]
+        before = [each for each in self.places if each[0] <= self.placed_s - MISLEADING_S]
         if len(before) < MIN_PLACES:
             return self.box, self.speed
         times = np.array([time_s for time_s, _ in before])
@@ -143,7 +163,8 @@ class Tracker:
 
     Boxes go to the tracks whose predicted boxes they fit best, greedily by distance IoU, best
     pair first (with the few boxes of a frame this and the optimal assignment agree but for ties).
-    A track not seen for `max_lost_s` ends; the thing gets a new id if it comes back later.
+    A track not seen for `max_lost_s`, up to BEHIND_S more of them behind another thing, ends; the
+    thing gets a new id if it comes back later.
     """
 
     MIN_FIT = -0.25
@@ -182,16 +203,20 @@ class Tracker:
         ids = np.full(len(boxes), -1, np.int64)
         for index, track, fit in self._pairs(boxes, time_s):
             ids[index] = track.id
-            if sure[index] or fit >= self.GOOD_FIT:
+            # What comes out from behind something is at first seen in part.
+            was_whole = track.placed_s == self._time_s
+            if sure[index] or (fit >= self.GOOD_FIT and was_whole):
                 self._move(track, boxes[index].astype(np.float64), time_s)
             else:
-                track.box, track.seen_s = track.predicted(time_s), time_s
+                track.go_on(time_s)
         for index in np.flatnonzero((ids < 0) & sure).tolist():
             ids[index] = self._next_id
             box = boxes[index].astype(np.float64)
             still = np.zeros(2)
-            self._tracks.append(_Track(self._next_id, box, time_s, still, OneEuroFilter()))
+            track = _Track(self._next_id, box, time_s, still, OneEuroFilter(), placed_s=time_s)
+            self._tracks.append(track)
             self._next_id += 1
+        self._wait(boxes[ids >= 0], time_s)
         self._time_s = time_s
         return ids
 
@@ -208,7 +233,20 @@ class Tracker:
         return np.array(smoothed, np.float32).reshape(values.shape)
 
     def _forget(self, time_s: float) -> None:
-        self._tracks = [t for t in self._tracks if time_s - t.seen_s <= self._max_lost_s]
+        self._tracks = [
+            track
+            for track in self._tracks
+            if track.lost_s(time_s) <= self._max_lost_s and track.behind_s <= BEHIND_S
+        ]
+
+    def _wait(self, seen: Boxes, time_s: float) -> None:
+        """Tell which of the tracks not seen are behind what is seen: corners, [n, 4]."""
+        for track in self._tracks:
+            if track.seen_s < time_s and len(seen):
+                box = track.predicted(time_s)[None]
+                low, high = np.maximum(box[:, :2], seen[:, :2]), np.minimum(box[:, 2:], seen[:, 2:])
+                if areas(np.hstack([low, high])).max() >= COVERED * areas(box)[0]:
+                    track.behind_s += time_s - self._time_s
 
     def _pairs(self, boxes: Boxes, time_s: float) -> list[tuple[int, _Track, float]]:
         if not len(boxes) or not self._tracks:
@@ -228,7 +266,8 @@ class Tracker:
         step_s = time_s - track.seen_s
         moved = (box[:2] + box[2:] - track.box[:2] - track.box[2:]) / 2
         track.speed += _weight(SPEED_CUTOFF_HZ, step_s) * (moved / step_s - track.speed)
-        track.box, track.seen_s = box, time_s
+        track.box, track.behind_s = box, 0.0
+        track.seen_s = track.placed_s = time_s
         track.places.append((time_s, box))
         while track.places[0][0] < time_s - MEMORY_S:
             track.places.popleft()

@@ -70,7 +70,7 @@ def _cut_out(image: Image, width: int) -> tuple[Image, NDArray[np.bool_]]:
     return resize(part, height, width), (across / 0.84) ** 2 + (down / 0.92) ** 2 < 1
 
 
-def faces_that_cross(speed: int) -> Iterator[Image]:
+def faces_that_cross(speed: float) -> Iterator[Image]:
     """A clip of 640x360: a face goes right, `speed` pixels a frame, before one that goes left."""
     import matplotlib
     import skimage.data
@@ -79,9 +79,10 @@ def faces_that_cross(speed: int) -> Iterator[Image]:
     behind = _cut_out(kits.read_image(photo), 160)
     portrait = np.asarray(skimage.data.astronaut(), np.uint8)  # type: ignore[no-untyped-call]
     in_front = _cut_out(portrait, 180)
-    for index in range(440 // speed):
+    for index in range(int(440 / speed)):
         frame = np.full((360, 640, 3), 90, np.uint8)
-        for (image, mask), x in ((behind, 450 - speed * index), (in_front, 10 + speed * index)):
+        moved = round(speed * index)
+        for (image, mask), x in ((behind, 450 - moved), (in_front, 10 + moved)):
             top, (height, width) = 60, mask.shape
             frame[top : top + height, x : x + width][mask] = image[mask]
         yield frame

@@ -471,8 +471,8 @@ def test_a_real_model_through_the_engine(red_model: Path) -> None:
 
 
 @needs_model
-@pytest.mark.parametrize("speed", [4, 5, 8, 20])
-def test_real_faces_that_cross_keep_their_ids(speed: int) -> None:
+@pytest.mark.parametrize("speed", [1.5, 4, 5, 8, 20])
+def test_real_faces_that_cross_keep_their_ids(speed: float) -> None:
     seen: list[dict[int, float]] = []
     with FaceDetector("video") as detector:
         for index, frame in enumerate(faces_that_cross(speed)):

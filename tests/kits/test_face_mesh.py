@@ -465,8 +465,8 @@ def test_the_command(run: Any, tmp_path: Path) -> None:
 
 
 @needs_model
-@pytest.mark.parametrize("speed", [4, 12])
-def test_real_faces_that_cross_keep_their_ids(speed: int) -> None:
+@pytest.mark.parametrize("speed", [1.5, 4, 12])
+def test_real_faces_that_cross_keep_their_ids(speed: float) -> None:
     seen: list[dict[int, float]] = []
     with FaceMesh("video") as kit:
         for index, frame in enumerate(faces_that_cross(speed)):

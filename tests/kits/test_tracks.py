@@ -93,6 +93,25 @@ def test_the_visible_part_of_a_thing_does_not_move_its_track() -> None:
     assert update(tracker, boxes((100 + 5.0 * 45, 100, 60)), 45 * STEP_S) == [0]
 
 
+def hidden(tracker: Tracker, seconds: float) -> list[int]:
+    """Ids of what goes right, 60 pixels a second, when it comes out from behind something large."""
+    for frame in range(1, 30):
+        found = boxes((100 + 2.0 * frame, 100, 60), (300, 120, 160))
+        assert update(tracker, found, frame * STEP_S) == [0, 1]
+    frames = round(seconds / STEP_S)
+    for frame in range(30, 30 + frames):
+        assert update(tracker, boxes((160 + 2.0 * frame, 120, 160)), frame * STEP_S) == [1]
+    end = 30 + frames
+    return update(
+        tracker, boxes((100 + 2.0 * end, 100, 60), (160 + 2.0 * end, 120, 160)), end * STEP_S
+    )
+
+
+def test_what_goes_on_behind_another_keeps_its_id_for_longer() -> None:
+    assert hidden(Tracker(), 2.5) == [0, 1]
+    assert hidden(Tracker(), 3.5) == [2, 1]
+
+
 def test_moving_things_are_predicted() -> None:
     tracker = Tracker()
     for frame in range(1, 30):
