@@ -138,6 +138,11 @@ class Model:
         self, inputs: Mapping[str, Array]
     ) -> tuple[dict[str, Array], tuple[tuple[int, ...], ...]]:
         expected = self._inputs
+        if not isinstance(inputs, Mapping):
+            raise ShapeError(
+                f"expected a dict with an array for each of {', '.join(expected)}, "
+                f"got {inputs.__class__.__name__}"
+            )
         for name in inputs:
             if name not in expected:
                 raise ShapeError(f"no input {name!r}; the model's inputs: {', '.join(expected)}")

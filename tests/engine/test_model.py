@@ -59,6 +59,8 @@ def test_tells_its_inputs_outputs_and_metadata(model: engine.Model) -> None:
     [
         ({}, r"input x: expected float32\[1, 3, height, width\], got nothing"),
         ({"z": np.zeros(1)}, "no input 'z'; the model's inputs: x"),
+        (np.zeros(1), "expected a dict with an array for each of x, got ndarray"),
+        ([np.zeros(1)], "expected a dict with an array for each of x, got list"),
         ({"x": np.zeros((1, 3, 8, 8))}, r"got float64\[1, 3, 8, 8\]"),
         ({"x": np.zeros((1, 4, 8, 8), np.float32)}, r"got float32\[1, 4, 8, 8\]"),
         ({"x": np.zeros((3, 8, 8), np.float32)}, r"got float32\[3, 8, 8\]"),
