@@ -361,12 +361,12 @@ std::vector<std::string> isas() {
 #define PALM_ISA(isa, need) add(palm::need, #isa);
 #define PALM_BF16_ISA(isa, need) PALM_ISA(isa, need)
 #define PALM_INT8_ISA(isa, need) PALM_ISA(isa, need)
-#define PALM_AMX_ISA(isa, need) PALM_ISA(isa, need)
-#include "base/amx_isas.inc"
+#define PALM_FILE_ISA(isa, need) PALM_ISA(isa, need)
+#include "base/file_isas.inc"
 #include "base/bf16_isas.inc"
 #include "base/int8_isas.inc"
 #include "base/isas.inc"
-#undef PALM_AMX_ISA
+#undef PALM_FILE_ISA
 #undef PALM_INT8_ISA
 #undef PALM_BF16_ISA
 #undef PALM_ISA

@@ -167,7 +167,6 @@ def _pools_inside(draft: Draft, node: Node) -> bool:
     undilated = all(each == 1 for each in ints(node, "dilations"))
     pads = ints(node, "pads", (0,) * (2 * rank))
     fits = node.attrs.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
-    fits = fits and not node.attrs.get("ceil_mode", 0)
     alone = len([name for name in node.outputs if name and draft.reads(name)]) == 1
     inside = all(pad < size for pad, size in zip(pads, kernel * 2, strict=True))
     return rank in (1, 2) and undilated and fits and inside and alone and bool(node.outputs[0])

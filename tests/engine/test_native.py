@@ -32,7 +32,7 @@ def test_kernel(test: Path) -> None:
     "isa",
     [
         *("scalar", "neon", "avx2", "avx512", "avx512bf16", "neon_fp16"),
-        *("avx512vnni", "neon_dotprod", "amx_bf16", "amx_int8"),
+        *("avx512vnni", "neon_dotprod", "amx_bf16", "amx_int8", "avx512vbmi"),
     ],
 )
 def test_instruction_sets_share_no_symbols(isa: str) -> None:

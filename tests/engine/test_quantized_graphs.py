@@ -167,6 +167,12 @@ def moved(m: Maker) -> Value:
     return m.rounded(Value(y, m.dims_of(y)), 0.9)
 
 
+def pooled_over_the_edge(m: Maker) -> Value:
+    x = m.input(*square(6))
+    y = m.add("max_pool", x.name, kernel_shape=(3, 3), strides=(2, 3), ceil_mode=1)
+    return m.rounded(Value(y, m.dims_of(y)), 0.9)
+
+
 CASES: dict[Callable[[Maker], Value], tuple[str, ...]] = {
     plain_conv: ("quantized_conv",),
     strided_conv: ("quantized_conv",),
@@ -190,6 +196,7 @@ CASES: dict[Callable[[Maker], Value], tuple[str, ...]] = {
     joined: ("quantized_conv", "lookup", "concat"),
     enlarged: ("quantized_resize",),
     moved: ("max_pool", "pad", "resize", "space_to_depth", "reshape", "lookup"),
+    pooled_over_the_edge: ("max_pool", "lookup"),
 }
 every_case = pytest.mark.parametrize("make", CASES, ids=lambda make: make.__name__)
 every_dtype = pytest.mark.parametrize("dtype", ["uint8", "int8"])

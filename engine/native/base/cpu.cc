@@ -45,6 +45,7 @@ uint32_t find_isa() {
       isa |= kAvx512;
       if (__builtin_cpu_supports("avx512bf16")) isa |= kAvx512Bf16;
       if (__builtin_cpu_supports("avx512vnni")) isa |= kAvx512Vnni;
+      if (__builtin_cpu_supports("avx512vbmi")) isa |= kAvx512Vbmi;
       isa |= amx_of(isa);
     }
   }
@@ -69,12 +70,12 @@ bool isa_by_name(const char* name, uint32_t* isa) {
   if (std::strcmp(name, #set) == 0) return *isa = (need), true;
 #define PALM_BF16_ISA(set, need) PALM_ISA(set, need)
 #define PALM_INT8_ISA(set, need) PALM_ISA(set, need)
-#define PALM_AMX_ISA(set, need) PALM_ISA(set, need)
-#include "base/amx_isas.inc"
+#define PALM_FILE_ISA(set, need) PALM_ISA(set, need)
+#include "base/file_isas.inc"
 #include "base/bf16_isas.inc"
 #include "base/int8_isas.inc"
 #include "base/isas.inc"
-#undef PALM_AMX_ISA
+#undef PALM_FILE_ISA
 #undef PALM_INT8_ISA
 #undef PALM_BF16_ISA
 #undef PALM_ISA

@@ -13,7 +13,8 @@ enum Isa : uint32_t {
   kAvx512Vnni = kAvx512 | 1u << 4,
   kNeonDotProd = 1u << 5,
   kAmxInt8 = kAvx512Vnni | 1u << 6,
-  kAmxBf16 = kAvx512Bf16 | 1u << 7
+  kAmxBf16 = kAvx512Bf16 | 1u << 7,
+  kAvx512Vbmi = kAvx512 | 1u << 8
 };
 
 // Of this machine and process. The first call asks Linux for the registers of AMX, which a process

@@ -31,20 +31,18 @@ class Step8 : public Step {
     if (count == 0) return;
     same_[0] = is_dense(shape_, a_);
     same_[1] = is_dense(shape_, b_);
-    const auto odd = [](const Ints& strides) { return strides.empty() || strides.back() > 1; };
-    // Single elements where the kernel has no such step.
-    if (odd(a_) || odd(b_)) {
+    if (shape_.empty()) {
       shape_.push_back(1);
-      a_.push_back(0);
-      b_.push_back(0);
+      a_.push_back(1);
+      b_.push_back(1);
     }
     columns_ = static_cast<size_t>(shape_.back());
     rows_ = count / columns_;
     // Narrow rows that all meet the same row of b: many at once, with b repeated.
     repeats_ = same_[0] && rows_ > 1 && shape_.size() == 2 && b_[0] == 0 && b_[1] == 1 &&
                columns_ * 2 <= kRepeated;
-    op_.a_step = static_cast<ptrdiff_t>(a_.back());
-    op_.b_step = static_cast<ptrdiff_t>(b_.back());
+    a_step_ = static_cast<ptrdiff_t>(a_.back());
+    b_step_ = static_cast<ptrdiff_t>(b_.back());
     for (Ints* list : {&shape_, &a_, &b_}) list->pop_back();
   }
 
@@ -57,22 +55,39 @@ class Step8 : public Step {
     // Threads share the rows, or the columns of a single one.
     if (rows_ == 1) {
       buffers.pool->parallel(columns_, grain_of(kWork, 64), [&](size_t begin, size_t end, int) {
-        run_(op_, end - begin, a + begin * static_cast<size_t>(op_.a_step),
-             b + begin * static_cast<size_t>(op_.b_step), y + begin);
+        const auto at = static_cast<ptrdiff_t>(begin);
+        row(end - begin, a + at * a_step_, b + at * b_step_, y + begin);
       });
       return;
     }
     buffers.pool->parallel(rows_, grain_of(columns_ * kWork), [&](size_t begin, size_t end, int) {
-      for (size_t row = begin; row < end; ++row) {
-        run_(op_, columns_, a + offset_of(row, shape_, a_), b + offset_of(row, shape_, b_),
-             y + row * columns_);
-      }
+      if (repeats_) return repeated(begin, end, a, b, y);
+      for (size_t i = begin; i < end; ++i)
+        row(columns_, a + offset_of(i, shape_, a_), b + offset_of(i, shape_, b_), y + i * columns_);
     });
   }
 
  private:
   static constexpr size_t kWork = 4, kRepeated = 1024;
 
+  // n elements of a row; those of an operand that do not lie side by side are brought there.
+  void row(size_t n, const uint8_t* a, const uint8_t* b, uint8_t* y) const {
+    if (a_step_ == 1 && b_step_ == 1) return run_(op_, n, a, b, y);
+    uint8_t room[2][kRepeated];
+    const auto beside = [](const uint8_t* x, ptrdiff_t step, size_t count, uint8_t* to) {
+      if (step == 1) return x;
+      for (size_t i = 0; i < count; ++i) to[i] = x[static_cast<ptrdiff_t>(i) * step];
+      return static_cast<const uint8_t*>(to);
+    };
+    for (size_t i = 0; i < n; i += kRepeated) {
+      const size_t count = std::min(n - i, kRepeated);
+      const auto at = static_cast<ptrdiff_t>(i);
+      run_(op_, count, beside(a + at * a_step_, a_step_, count, room[0]),
+           beside(b + at * b_step_, b_step_, count, room[1]), y + i);
+    }
+  }
+
+  // Rows that all meet the same row of b.
   void repeated(size_t begin, size_t end, const uint8_t* a, const uint8_t* b, uint8_t* y) const {
     uint8_t many[kRepeated];
     const size_t most = std::min(kRepeated / columns_, end - begin);
@@ -88,6 +103,7 @@ class Step8 : public Step {
   BinaryInt8 op_{};
   Ints shape_, a_, b_;  // of the rows
   size_t rows_ = 0, columns_ = 0;
+  ptrdiff_t a_step_ = 0, b_step_ = 0;
   bool same_[2] = {true, true}, repeats_ = false;
 };
 

@@ -8,13 +8,12 @@ namespace palm {
 
 // y[i] = to((a[i] - a_zero) * a_scale + (b[i] - b_zero) * b_scale), or, if mul,
 // to((a[i] - a_zero) * (b[i] - b_zero) * a_scale), for i < n, each operation rounded to float32 and
-// the product of integers exact. a_step, b_step: 0 or 1, how far the operand goes with i.
+// the product of integers exact. y may be a or b.
 struct BinaryInt8 {
   bool mul;
   int32_t a_zero, b_zero;
   float a_scale, b_scale;
   ToByte to;
-  ptrdiff_t a_step, b_step;
 };
 using BinaryInt8Fn = void (*)(const BinaryInt8& op, size_t n, const uint8_t* a, const uint8_t* b,
                               uint8_t* y);

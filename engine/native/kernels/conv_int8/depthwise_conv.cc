@@ -8,7 +8,9 @@ namespace {
 class DepthwiseConv : public ConvInt8 {
  public:
   DepthwiseConv(const Node& node, const ConvShape& shape, const DepthwiseInt8Kernel& kernel)
-      : ConvInt8(node, shape, kernel.offset()), kernel_(kernel), rows_(shape_, 0, x_zero_) {
+      : ConvInt8(node, shape, kernel.offset()),
+        kernel_(kernel),
+        rows_(shape_, window().slack(), x_zero_) {
     const EpilogueInt8 e = epilogue();
     weights_ = Arena(kernel_.pack(window(), shape.out_width, nullptr, e, nullptr));
     kernel_.pack(window(), shape.out_width, weights(node), e, weights_.data());

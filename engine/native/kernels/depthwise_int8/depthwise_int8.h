@@ -10,6 +10,8 @@ struct DepthwiseInt8Window {
   size_t kernel_height, kernel_width, stride, dilation, channels;
 
   size_t taps() const { return kernel_height * kernel_width; }
+  // Bytes that are read behind a row, whatever they are.
+  size_t slack() const { return channels < 16 ? 16 - channels : 0; }
 };
 
 // `columns` pixels of one row, each channel convolved by itself: y[x][c] = epilogue(sum over ky, kx

@@ -49,14 +49,15 @@ struct Packed {
   const Number* weights() const { return reinterpret_cast<const Number*>(at + 8 * N); }
 };
 
-// Sums in the order of channels.
+// Sums in the order of channels, of which fours lie side by side.
 template <size_t N>
 __attribute__((noinline)) void order(const typename Channels<N>::Sums* sums, int32_t* to) {
   using C = Channels<N>;
   int32_t room[C::lanes];
   for (size_t v = 0; v < 4; ++v) {
     C::store(sums[v], room);
-    for (size_t i = 0; i < C::lanes; ++i) to[C::channel_of(v, i)] = room[i];
+    for (size_t i = 0; i < C::lanes; i += 4)
+      __builtin_memcpy(to + C::channel_of(v, i), room + i, 4 * sizeof *to);
   }
 }
 
@@ -76,9 +77,13 @@ PALM_INLINE void end_pixel(const DepthwiseInt8& d, const Packed<N>& packed, Byte
                            const typename Channels<N>::Sums* sums) {
   using C = Channels<N>;
   if constexpr (C::kHasBytes) {
-    if (d.epilogue.is_plain && !d.epilogue.residual && count == N) {
+    if (d.epilogue.is_plain && !d.epilogue.residual) {
       uint8_t* const y = d.y.bytes() + x * d.window.channels + first;
-      return C::store_bytes(range, sums, packed.scale(), y);
+      if (count == N) return C::store_bytes(range, sums, packed.scale(), y);
+      uint8_t bytes[N];
+      C::store_bytes(range, sums, packed.scale(), bytes);
+      for (size_t i = 0; i < count; ++i) y[i] = bytes[i];
+      return;
     }
   }
   int32_t all[N];
@@ -87,17 +92,8 @@ PALM_INLINE void end_pixel(const DepthwiseInt8& d, const Packed<N>& packed, Byte
   finish_pixel(d, x, first, count, all);
 }
 
-// The bytes of one pixel, of which `count` are channels.
-template <size_t N, bool kAll>
-PALM_INLINE typename Channels<N>::Bytes load_bytes(const uint8_t* p, size_t count) {
-  if constexpr (kAll) return Channels<N>::load(p);
-  uint8_t bytes[N] = {};
-  for (size_t i = 0; i < count; ++i) bytes[i] = p[i];
-  return Channels<N>::load(bytes);
-}
-
-// Fours of any taps. kFours: so many, if not 0. kAll: there are N channels.
-template <size_t N, size_t kFours, bool kAll>
+// Fours of any taps. kFours: so many, if not 0.
+template <size_t N, size_t kFours>
 void run_taps(const DepthwiseInt8& d, Packed<N> packed, size_t first, size_t count) {
   using C = Channels<N>;
   const DepthwiseInt8Window& w = d.window;
@@ -117,9 +113,9 @@ void run_taps(const DepthwiseInt8& d, Packed<N> packed, size_t first, size_t cou
     const auto* weights = packed.weights();
     const auto add = [&](size_t q) {
       const uint8_t* const* const t = tap + q * 4;
-      C::dot(C::join(load_bytes<N, kAll>(t[0] + at, count), load_bytes<N, kAll>(t[1] + at, count),
-                     load_bytes<N, kAll>(t[2] + at, count), load_bytes<N, kAll>(t[3] + at, count)),
-             weights, sums);
+      C::dot(
+          C::join(C::load(t[0] + at), C::load(t[1] + at), C::load(t[2] + at), C::load(t[3] + at)),
+          weights, sums);
       weights += packed.kFour;
     };
     if constexpr (kFours) {
@@ -172,11 +168,10 @@ template <size_t N>
 size_t run_block(const DepthwiseInt8& d, size_t outputs, const char* packed, size_t first) {
   const DepthwiseInt8Window& w = d.window;
   const size_t fours = fours_of(w, outputs);
-  const auto run = outputs == 2                ? run_shared<N, 3, 2>
-                   : outputs == 4              ? run_shared<N, 5, 4>
-                   : N == 16 && w.channels < N ? run_taps<N, 0, N != 16>
-                   : fours == 3                ? run_taps<N, 3, true>
-                                               : run_taps<N, 0, true>;
+  const auto run = outputs == 2   ? run_shared<N, 3, 2>
+                   : outputs == 4 ? run_shared<N, 5, 4>
+                   : fours == 3   ? run_taps<N, 3>
+                                  : run_taps<N, 0>;
   run(d, Packed<N>{packed}, first, w.channels < N ? w.channels : N);
   return block_bytes<N>(fours);
 }

@@ -1,6 +1,8 @@
 // Each byte's entry of a table of 256, that of the least number first; or of one of as many tables
 // as the axis has elements.
-#include <cstring>
+#include "kernels/lookup/lookup.h"
+
+#include <algorithm>
 #include <vector>
 
 #include "kernels/axis.h"
@@ -10,7 +12,7 @@ namespace {
 
 class Lookup : public Step {
  public:
-  explicit Lookup(const Node& node) : axis_(node) {
+  explicit Lookup(const Node& node) : axis_(node), run_(find_lookup(node.isa)) {
     const Tensor &x = axis_.check(node.any_in(0), axis_.size),
                  &y = axis_.check(node.any_out(), axis_.size);
     const Tensor& table = node.any_in(1);
@@ -36,33 +38,48 @@ class Lookup : public Step {
   void run(const Buffers& b) const override {
     const auto* const x = static_cast<const uint8_t*>(b.inputs[0]);
     auto* const y = static_cast<uint8_t*>(b.outputs[0]);
-    b.pool->parallel(count_, grain_of(kWorkOfTouching, 64), [&](size_t begin, size_t end, int) {
-      if (axis_.inner == 1) return by_channel(x, y, begin, end);
+    const bool by_channel = axis_.inner == 1 && axis_.size > 1;
+    const Grain grain = grain_of(by_channel ? kWorkOfTouching : kWork, 64);
+    b.pool->parallel(count_, grain, [&](size_t begin, size_t end, int) {
       while (begin < end) {
-        const size_t left = axis_.inner - begin % axis_.inner;
-        const size_t stop = end - begin < left ? end : begin + left;
-        const uint8_t* const table = table_.data() + begin / axis_.inner % axis_.size * 256;
-        for (; begin < stop; ++begin) y[begin] = table[x[begin]];
+        const size_t index = begin / axis_.inner, channel = index % axis_.size;
+        const uint8_t* const table = table_.data() + channel * 256;
+        size_t n;
+        if (by_channel) {
+          n = std::min(end - begin, axis_.size - channel);
+          for (size_t i = 0; i < n; ++i) y[begin + i] = table[i * 256 + x[begin + i]];
+        } else {
+          n = std::min(end, (index + 1) * axis_.inner) - begin;
+          run_(table, n, x + begin, y + begin);
+        }
+        begin += n;
       }
     });
   }
 
  private:
-  void by_channel(const uint8_t* x, uint8_t* y, size_t begin, size_t end) const {
-    size_t channel = begin % axis_.size;
-    const uint8_t* const tables = table_.data();
-    for (; begin < end; ++begin) {
-      y[begin] = tables[channel * 256 + x[begin]];
-      channel = channel + 1 == axis_.size ? 0 : channel + 1;
-    }
-  }
+  static constexpr size_t kWork = 1;  // of a byte, where they are looked up by the dozen
 
   Axis axis_;
+  LookupFn run_;
   std::vector<uint8_t> table_;
   size_t tables_, count_;
 };
 
 }  // namespace
+
+#if !defined(__aarch64__)
+void lookup_scalar(const uint8_t* table, size_t n, const uint8_t* x, uint8_t* y) {
+  for (size_t i = 0; i < n; ++i) y[i] = table[x[i]];
+}
+#endif
+
+LookupFn find_lookup(uint32_t isa) {
+#define PALM_KERNEL(need, name) \
+  if ((isa & (need)) == (need)) return &name;
+#include "kernels/lookup/kernels.inc"
+#undef PALM_KERNEL
+}
 
 StepPtr make_lookup(const Node& node) { return std::make_unique<Lookup>(node); }
 

@@ -1,9 +1,26 @@
 #include "base/check.h"
 #include "base/one_step.h"
+#include "kernels/lookup/lookup.h"
 
 namespace {
 
 using namespace palm;
+
+void check_sizes(const char* name, LookupFn run) {
+  Random random;
+  for (size_t n = 0; n <= 400; ++n) {
+    std::vector<uint8_t> table(256), x(n + 1), y(n + 1, 77);
+    for (auto& each : table) each = static_cast<uint8_t>(random.bits());
+    for (size_t i = 0; i <= n; ++i) x[i] = static_cast<uint8_t>(n < 256 ? random.bits() : i);
+    run(table.data(), n, x.data(), y.data());
+    for (size_t i = 0; i < n; ++i)
+      PALM_CHECK(y[i] == table[x[i]], "%s: n=%zu: %d is %d", name, n, x[i], y[i]);
+    PALM_CHECK(y[n] == 77, "%s: wrote past n=%zu", name, n);
+    run(table.data(), n, x.data(), x.data());
+    y[n] = x[n];
+    PALM_CHECK(x == y, "%s: n=%zu in place", name, n);
+  }
+}
 
 template <class T>
 void check(DType dtype, uint32_t isa) {
@@ -39,6 +56,14 @@ void check(DType dtype, uint32_t isa) {
 }  // namespace
 
 int main() {
-  check<uint8_t>(DType::kUint8, palm::kScalar);
-  check<int8_t>(DType::kInt8, palm::kScalar);
+#define PALM_KERNEL(need, name)              \
+  if (runs_here(need)) {                     \
+    check_sizes(#name, name);                \
+    check<uint8_t>(DType::kUint8, need);     \
+    check<int8_t>(DType::kInt8, need);       \
+  } else {                                   \
+    std::printf("skip %s\n", #name);         \
+  }
+#include "kernels/lookup/kernels.inc"
+#undef PALM_KERNEL
 }

@@ -38,52 +38,68 @@ class PoolStep : public Step {
     if (window_.taps() > size_t{1} << 15) fail(Fault::kUnsupported, "a window of 2^15 pixels");
   }
 
-  size_t scratch_bytes(int threads) const override {
-    return checked_product(window_.taps(), static_cast<size_t>(threads) * sizeof(void*));
-  }
-
   void run(const Buffers& b) const override {
-    const size_t work = out_width_ * (channels_ * window_.taps() + 64);
-    b.pool->parallel(
-        images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
-          const auto** const taps = reinterpret_cast<const uint8_t**>(b.scratch) +
-                                    static_cast<size_t>(thread) * window_.taps();
-          for (size_t row = begin; row < end; ++row) {
-            for (size_t ox = 0; ox < out_width_;) {
-              const size_t pixels = std::max<size_t>(1, ox == inside_begin_ ? inside_end_ - ox : 0);
-              pool(b, taps, row, ox, pixels);
-              ox += pixels;
-            }
-          }
-        });
+    // Threads share the rows, or the channels of a single one.
+    const size_t rows = images_ * out_height_, work = out_width_ * (window_.taps() + 1);
+    if (rows == 1) {
+      b.pool->parallel(channels_, grain_of(work, 64),
+                       [&](size_t begin, size_t end, int) { pool_row(b, 0, begin, end); });
+      return;
+    }
+    b.pool->parallel(rows, grain_of(work * channels_), [&](size_t begin, size_t end, int) {
+      for (size_t row = begin; row < end; ++row) pool_row(b, row, 0, channels_);
+    });
   }
 
  private:
-  // `pixels` pixels of a row, all with the same taps.
-  void pool(const Buffers& b, const uint8_t** taps, size_t row, size_t ox, size_t pixels) const {
-    const Window& w = window_;
-    const size_t oy = row % out_height_;
-    const uint8_t* const x =
-        static_cast<const uint8_t*>(b.inputs[0]) + row / out_height_ * height_ * width_ * channels_;
-    uint8_t* const y = static_cast<uint8_t*>(b.outputs[0]) + (row * out_width_ + ox) * channels_;
-    size_t count = 0, in_padding = 0;
-    for (size_t ky = 0; ky < w.kernel_height; ++ky) {
-      const size_t py = oy * w.stride_y + ky * w.dilation_y;
-      for (size_t kx = 0; kx < w.kernel_width; ++kx) {
-        const size_t px = ox * w.stride_x + kx * w.dilation_x;
-        // Wraps round to a large number above and to the left of the image.
-        const size_t iy = py - w.top, ix = px - w.left;
-        if (iy < height_ && ix < width_) taps[count++] = x + (iy * width_ + ix) * channels_;
-        in_padding += py < height_ + w.top + w.bottom && px < width_ + w.left + w.right;
-      }
+  // Channels [begin, end) of a row.
+  void pool_row(const Buffers& b, size_t row, size_t begin, size_t end) const {
+    for (size_t ox = 0; ox < out_width_;) {
+      const size_t pixels = std::max<size_t>(1, ox == inside_begin_ ? inside_end_ - ox : 0);
+      pool(b, row, ox, pixels, begin, end);
+      ox += pixels;
     }
+  }
+
+  // The taps [begin, end) of a window at `at`, less the padding before, that are inside.
+  struct Taps {
+    Taps(size_t at, size_t taps, size_t dilation, size_t padding, size_t size) {
+      begin = at < padding ? std::min(taps, (padding - at + dilation - 1) / dilation) : 0;
+      const size_t stop = size + padding;
+      end = at < stop ? std::min(taps, (stop - at + dilation - 1) / dilation) : 0;
+      end = std::max(end, begin);
+      first = at + begin * dilation - padding;
+    }
+    size_t count() const { return end - begin; }
+
+    size_t begin, end, first;
+  };
+
+  // `pixels` pixels of a row, all with the same taps.
+  void pool(const Buffers& b, size_t row, size_t ox, size_t pixels, size_t begin,
+            size_t end) const {
+    const Window& w = window_;
+    const size_t y_at = row % out_height_ * w.stride_y, x_at = ox * w.stride_x;
+    const Taps down(y_at, w.kernel_height, w.dilation_y, w.top, height_);
+    const Taps along(x_at, w.kernel_width, w.dilation_x, w.left, width_);
+    uint8_t* const y =
+        static_cast<uint8_t*>(b.outputs[0]) + (row * out_width_ + ox) * channels_ + begin;
+    const size_t count = down.count() * along.count();
     if (count == 0) {
       const uint8_t nothing = max_ ? uint8_t{0} : byte_of(0.f, to_);
-      std::fill_n(y, pixels * channels_, nothing);
+      for (size_t i = 0; i < pixels; ++i) std::fill_n(y + i * channels_, end - begin, nothing);
       return;
     }
-    const float factor = scale_ / static_cast<float>(count_pad_ ? in_padding : count);
-    pool_({max_, count, pixels, channels_, taps, w.stride_x * channels_, zero_, factor, to_, y});
+    // With padding, which ends where a window that is rounded up goes on.
+    const Taps padded_down(y_at, w.kernel_height, w.dilation_y, 0, height_ + w.top + w.bottom);
+    const Taps padded_along(x_at, w.kernel_width, w.dilation_x, 0, width_ + w.left + w.right);
+    const size_t padded = padded_down.count() * padded_along.count();
+    const size_t pixel = (row / out_height_ * height_ + down.first) * width_ + along.first;
+    const float factor = scale_ / static_cast<float>(count_pad_ ? padded : count);
+    pool_({max_, down.count(), along.count(), pixels, end - begin,
+           static_cast<const uint8_t*>(b.inputs[0]) + pixel * channels_ + begin,
+           w.dilation_y * width_ * channels_, w.dilation_x * channels_, w.stride_x * channels_,
+           channels_, zero_, factor, to_, y});
   }
 
   Window window_;

@@ -6,17 +6,19 @@
 
 namespace palm {
 
-// y[i * n + c] = the maximum, or to(float(sum - taps * zero) * factor), of x[t][i * step + c] over
-// t < taps, for i < pixels, c < n.
+// y[i * y_step + c] = the maximum, or to(float(sum - taps * zero) * factor), of the taps x[i * step +
+// r * row_step + t * tap_step + c], r < rows and t < columns, for i < pixels, c < n.
 struct PoolInt8 {
   bool max;
-  size_t taps, pixels, n;
-  const uint8_t* const* x;
-  size_t step;
+  size_t rows, columns, pixels, n;
+  const uint8_t* x;
+  size_t row_step, tap_step, step, y_step;
   int32_t zero;
   float factor;
   ToByte to;
   uint8_t* y;
+
+  size_t taps() const { return rows * columns; }
 };
 using PoolInt8Fn = void (*)(const PoolInt8& pool);
 

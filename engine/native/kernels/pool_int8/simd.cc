@@ -5,88 +5,82 @@
 namespace palm {
 namespace {
 
+// The maximum of kBytes channels from x on.
 template <size_t kBytes>
-struct Vectors;
-#define PALM_VECTORS(bytes)                                       \
-  template <>                                                     \
-  struct Vectors<bytes> {                                         \
-    typedef uint8_t Bytes __attribute__((vector_size(bytes)));    \
-    typedef int32_t Sums __attribute__((vector_size(4 * bytes))); \
-    typedef float Floats __attribute__((vector_size(4 * bytes))); \
-  };
-PALM_VECTORS(64)
-PALM_VECTORS(16)
-PALM_VECTORS(4)
-#undef PALM_VECTORS
-
-// kBytes channels from `at` on.
-template <size_t kBytes>
-PALM_INLINE void most(const PoolInt8& p, size_t at, uint8_t* y) {
-  using Bytes = typename Vectors<kBytes>::Bytes;
-  Bytes all, x;
-  std::memcpy(&all, p.x[0] + at, kBytes);
-  for (size_t t = 1; t < p.taps; ++t) {
-    std::memcpy(&x, p.x[t] + at, kBytes);
-    all = x > all ? x : all;
+PALM_INLINE void most(const PoolInt8& p, const uint8_t* x, uint8_t* y) {
+  typedef uint8_t Bytes __attribute__((vector_size(kBytes)));
+  Bytes all = {}, one;
+  for (size_t r = 0; r < p.rows; ++r) {
+    const uint8_t* tap = x + r * p.row_step;
+    for (size_t t = 0; t < p.columns; ++t, tap += p.tap_step) {
+      std::memcpy(&one, tap, kBytes);
+      all = one > all ? one : all;
+    }
   }
   std::memcpy(y, &all, kBytes);
 }
 
-template <size_t kBytes>
-PALM_INLINE void mean(const PoolInt8& p, size_t at, uint8_t* y) {
-  using Bytes = typename Vectors<kBytes>::Bytes;
-  using Sums = typename Vectors<kBytes>::Sums;
-  using Floats = typename Vectors<kBytes>::Floats;
-  Sums sums = Sums{} - static_cast<int32_t>(p.taps) * p.zero;
-  Bytes x;
-  for (size_t t = 0; t < p.taps; ++t) {
-    std::memcpy(&x, p.x[t] + at, kBytes);
-    sums += __builtin_convertvector(x, Sums);
-  }
-  Floats v = __builtin_convertvector(sums, Floats) * p.factor;
-  const Floats low = Floats{} + p.to.low, high = Floats{} + p.to.high;
-  v = v > low ? v : low;
-  v = v < high ? v : high;
-  v += 12582912.f;  // as in byte_of
-  std::memcpy(&sums, &v, sizeof sums);
-  const Bytes bytes = __builtin_convertvector(sums - 0x4b400000 + p.to.zero, Bytes);
-  std::memcpy(y, &bytes, kBytes);
-}
-
-template <size_t kBytes>
-PALM_INLINE void piece(const PoolInt8& p, size_t at, uint8_t* y) {
-  if (p.max) return most<kBytes>(p, at, y);
-  constexpr size_t kPart = kBytes < 16 ? kBytes : 16;
-  for (size_t i = 0; i < kBytes; i += kPart) mean<kPart>(p, at + i, y + i);
-}
-
 // Whole vectors, the last one over the one before it.
 template <size_t kBytes>
-void pixels(const PoolInt8& p) {
-  uint8_t* y = p.y;
-  for (size_t i = 0; i < p.pixels; ++i, y += p.n) {
+void most_of_pixels(const PoolInt8& p) {
+  for (size_t i = 0; i < p.pixels; ++i) {
+    const uint8_t* const x = p.x + i * p.step;
+    uint8_t* const y = p.y + i * p.y_step;
     size_t c = 0;
-    for (; c + kBytes <= p.n; c += kBytes) piece<kBytes>(p, i * p.step + c, y + c);
-    if (c < p.n) piece<kBytes>(p, i * p.step + p.n - kBytes, y + p.n - kBytes);
+    for (; c + kBytes <= p.n; c += kBytes) most<kBytes>(p, x + c, y + c);
+    if (c < p.n) most<kBytes>(p, x + p.n - kBytes, y + p.n - kBytes);
   }
+}
+
+// sums[c] += the bytes of n channels, of four taps at once where there are as many.
+void add(const uint8_t* x, size_t taps, size_t step, size_t n, int32_t* sums) {
+  for (; taps >= 4; taps -= 4, x += 4 * step) {
+    const uint8_t *const a = x, *const b = a + step, *const c = b + step, *const d = c + step;
+    for (size_t i = 0; i < n; ++i) sums[i] += a[i] + b[i] + c[i] + d[i];
+  }
+  for (; taps > 0; --taps, x += step)
+    for (size_t i = 0; i < n; ++i) sums[i] += x[i];
+}
+
+constexpr size_t kSums = 256, kBlock = 16;
+
+// The mean of n <= kSums channels from x on. Of few channels that lie side by side with those of
+// the next taps, many taps are one, and their sums are added up at the end.
+void mean(const PoolInt8& p, const uint8_t* x, size_t n, uint8_t* y) {
+  const size_t beside = p.tap_step == n && p.columns > 1 ? kSums / n : 1;
+  const size_t wide = p.columns / beside, rest = p.columns % beside;
+  int32_t sums[kSums];
+  for (size_t i = 0; i < beside * n; i += kBlock) std::memset(sums + i, 0, kBlock * sizeof *sums);
+  for (size_t r = 0; r < p.rows; ++r) {
+    const uint8_t* const row = x + r * p.row_step;
+    add(row, wide, beside * p.tap_step, beside * n, sums);
+    if (rest) add(row + wide * beside * n, 1, 0, rest * n, sums);
+  }
+  for (size_t i = n; i < beside * n; i += n)
+    for (size_t c = 0; c < n; ++c) sums[c] += sums[i + c];
+  const int32_t zero = static_cast<int32_t>(p.taps()) * p.zero;
+  const float factor = p.factor;
+  const ToByte to = p.to;
+  uint8_t bytes[kSums];
+  for (size_t i = 0; i < n; i += kBlock)
+    for (size_t c = i; c < i + kBlock; ++c)
+      bytes[c] = byte_of(static_cast<float>(sums[c] - zero) * factor, to);
+  std::memcpy(y, bytes, n);
 }
 
 }  // namespace
 
-void PALM_FN(pool_int8)(const PoolInt8& pool) {
-  if (pool.n >= 64) return pixels<64>(pool);
-  if (pool.n >= 16) return pixels<16>(pool);
-  if (pool.n >= 4) return pixels<4>(pool);
-  for (size_t i = 0; i < pool.pixels; ++i) {
-    for (size_t c = 0; c < pool.n; ++c) {
-      int32_t sum = -static_cast<int32_t>(pool.taps) * pool.zero, all = 0;
-      for (size_t t = 0; t < pool.taps; ++t) {
-        const int32_t x = pool.x[t][i * pool.step + c];
-        sum += x;
-        all = x > all ? x : all;
-      }
-      pool.y[i * pool.n + c] = pool.max ? static_cast<uint8_t>(all)
-                                        : byte_of(static_cast<float>(sum) * pool.factor, pool.to);
+void PALM_FN(pool_int8)(const PoolInt8& p) {
+  if (p.max) {
+    if (p.n >= 64) return most_of_pixels<64>(p);
+    if (p.n >= 16) return most_of_pixels<16>(p);
+    if (p.n >= 4) return most_of_pixels<4>(p);
+    return most_of_pixels<1>(p);
+  }
+  for (size_t i = 0; i < p.pixels; ++i) {
+    for (size_t c = 0; c < p.n; c += kSums) {
+      const size_t n = p.n - c < kSums ? p.n - c : kSums;
+      mean(p, p.x + i * p.step + c, n, p.y + i * p.y_step + c);
     }
   }
 }

@@ -9,30 +9,38 @@ namespace {
 
 using namespace palm;
 
+struct Taps {
+  size_t rows, columns, between;  // more bytes from a tap to the next than n
+};
+
 void check_sizes(const char* name, PoolInt8Fn run) {
   Random random;
-  for (size_t n = 0; n <= 140; ++n) {
-    for (size_t taps : {1, 2, 9}) {
-      std::vector<std::vector<uint8_t>> x(taps);
-      std::vector<const uint8_t*> from;
-      for (auto& each : x) {
-        for (size_t i = 0; i <= n; ++i)
-          each.push_back(static_cast<uint8_t>(random.between(0, 255)));
-        from.push_back(each.data());
-      }
+  constexpr size_t kPixels = 3;
+  for (size_t n = 1; n <= 300; n += n < 70 ? 1 : 23) {
+    for (const Taps& taps : {Taps{1, 1, 0}, {1, 2, 0}, {3, 3, 5}, {2, 21, 0}, {5, 70, 0}}) {
+      const size_t tap_step = n + taps.between, row_step = taps.columns * tap_step + 3;
+      std::vector<uint8_t> x;
+      for (size_t i = 0; i < kPixels * (n + 1) + taps.rows * row_step; ++i)
+        x.push_back(static_cast<uint8_t>(random.between(0, 255)));
       for (bool max : {true, false}) {
-        std::vector<uint8_t> y(3 * n + 1, 77);
-        const float factor = 1.3f / static_cast<float>(taps);
-        run({max, taps, 3, n, from.data(), n + 1, 100, factor, {-50.f, 190.f, 60}, y.data()});
-        for (size_t i = 0; i < 3 * n; ++i) {
-          const size_t c = i / n * (n + 1) + i % n;
+        std::vector<uint8_t> y(kPixels * (n + 2), 77);
+        const float factor = 1.3f / static_cast<float>(taps.rows * taps.columns);
+        const ToByte to{-50.f, 190.f, 60};
+        run({max, taps.rows, taps.columns, kPixels, n, x.data(), row_step, tap_step, n + 1, n + 2,
+             100, factor, to, y.data()});
+        for (size_t i = 0; i < y.size(); ++i) {
+          const size_t c = i % (n + 2);
           int sum = 0, most = 0;
-          for (const uint8_t* tap : from) sum += tap[c] - 100, most = std::max<int>(most, tap[c]);
+          for (size_t t = 0; t < taps.rows * taps.columns; ++t) {
+            const int tap = x[i / (n + 2) * (n + 1) + t / taps.columns * row_step +
+                              t % taps.columns * tap_step + (c < n ? c : 0)];
+            sum += tap - 100, most = std::max(most, tap);
+          }
           const float mean = std::min(std::max(static_cast<float>(sum) * factor, -50.f), 190.f);
-          const int wanted = max ? most : static_cast<int>(std::nearbyint(mean)) + 60;
-          PALM_CHECK(y[i] == wanted, "%s: n=%zu: %d, expected %d", name, n, y[i], wanted);
+          const int wanted = c >= n ? 77 : max ? most : static_cast<int>(std::nearbyint(mean)) + 60;
+          PALM_CHECK(y[i] == wanted, "%s: n=%zu, %zux%zu: %d, expected %d", name, n, taps.rows,
+                     taps.columns, y[i], wanted);
         }
-        PALM_CHECK(y[3 * n] == 77, "%s: wrote past n=%zu", name, n);
       }
     }
   }

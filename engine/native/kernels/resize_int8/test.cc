@@ -12,7 +12,7 @@ using namespace palm;
 // Random places and weights; channels around the lengths of vectors.
 void check(const char* name, uint32_t isa) {
   Random random;
-  for (size_t channels : {1, 3, 16, 19, 70}) {
+  for (size_t channels : {1, 2, 3, 4, 5, 15, 16, 17, 24, 31, 70}) {
     const size_t height = 4, width = 5, out_height = 6, out_width = 7;
     std::vector<uint8_t> x, y(out_height * out_width * channels + 1, 77);
     for (size_t i = 0; i < height * width * channels; ++i)
