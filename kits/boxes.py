@@ -17,6 +17,19 @@ def areas(boxes: Boxes) -> Floats:
     return np.asarray(sides[:, 0] * sides[:, 1], np.float32)
 
 
+def box_round(points: Floats) -> Floats:
+    """The box round points[..., n, 2 or more], at least one: corners, float32[..., 4]."""
+    # The least of a row is found several times as fast as that of a column.
+    axes = np.ascontiguousarray(points[..., :2].swapaxes(-1, -2))
+    return np.concatenate([axes.min(axis=-1), axes.max(axis=-1)], axis=-1)
+
+
+def clipped(boxes: Boxes, width: int, height: int) -> Floats:
+    """What of boxes[n, 4] lies in a picture of this size; one beside it has no area."""
+    sides = np.array([width, height, width, height], np.float32)
+    return np.asarray(np.minimum(np.maximum(boxes, 0), sides), np.float32)
+
+
 def iou(a: Boxes, b: Boxes) -> Floats:
     """Intersection over union of every box of a[n, 4] with every one of b[m, 4]: float32[n, m]."""
     low = np.maximum(a[:, None, :2], b[None, :, :2])

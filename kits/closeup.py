@@ -16,7 +16,7 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats, iou
+from palmkit.kits.boxes import Floats, clipped, iou
 from palmkit.kits.crop import Crop
 from palmkit.kits.image import Image, Part
 from palmkit.kits.kit import Kit, Result
@@ -213,8 +213,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
 
         Returns x, y, w, h inside the picture, float32[n, 4], and the rows to show, best first.
         """
-        height, width = image.shape[:2]
-        boxes = np.clip(corners, 0, np.array([width, height] * 2, np.float32))
+        boxes = clipped(corners, image.shape[1], image.shape[0])
         boxes[:, 2:] -= boxes[:, :2]
         order = np.arange(len(boxes))
         if self._max_count is not None and ids is not None:

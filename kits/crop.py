@@ -98,14 +98,19 @@ def sample(image: Image, crop: Crop, size: int) -> Image:
         shrink /= 2
     # OpenCV counts from the middle of a pixel.
     matrix[:, 2] += matrix[:, :2] @ np.array([0.5, 0.5]) - 0.5
+    # It draws four channels, and takes the fourth away again, in half the time of three.
     drawn = cv2.warpAffine(
-        part, matrix, (size, size), flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE
+        cv2.cvtColor(part, cv2.COLOR_RGB2RGBA),
+        matrix,
+        (size, size),
+        flags=cv2.INTER_LINEAR,
+        borderMode=cv2.BORDER_REPLICATE,
     )
-    return cast(Image, drawn)
+    return cast(Image, cv2.cvtColor(drawn, cv2.COLOR_RGBA2RGB))
 
 
 def _mapped(points: NDArray[Any], matrix: NDArray[Any], scale: float) -> NDArray[np.float32]:
-    out = np.asarray(points, np.float64).copy()
-    out[..., :2] = out[..., :2] @ matrix[:, :2].T + matrix[:, 2]
-    out[..., 2:] *= scale
-    return out.astype(np.float32)
+    # One product of whole rows is faster than one of their first columns.
+    axes, shift = np.eye(points.shape[-1]) * scale, np.zeros(points.shape[-1])
+    axes[:2, :2], shift[:2] = matrix[:, :2], matrix[:, 2]
+    return np.asarray(points @ axes.T + shift, np.float32)

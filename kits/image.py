@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import io
+import math
 import os
 import re
 import stat
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast, get_args
 
@@ -270,8 +272,12 @@ class Placement:
 
     def to_picture(self, points: NDArray[Any]) -> Points:
         """Map points[..., 2] from the input to the picture, in pixels."""
-        inverse = np.linalg.inv(self.matrix[:, :2])
-        return ((points - self.matrix[:, 2]) @ inverse.T).astype(np.float32)
+        return ((points - self.matrix[:, 2]) @ self._inverse.T).astype(np.float32)
+
+    @cached_property
+    def _inverse(self) -> NDArray[np.float64]:
+        (a, b), (c, d) = self.matrix[:, :2].tolist()
+        return np.asarray(np.array([[d, -b], [-c, a]]) / (a * d - b * c), np.float64)
 
 
 def resize(image: Image, height: int, width: int) -> Image:
@@ -326,14 +332,13 @@ def clip_part(image: Image, part: Part | None) -> tuple[int, int, int, int]:
     if part is None:
         return 0, 0, width, height
     try:
-        sides = np.array(part, np.float64)
+        x, y, wide, tall = (float(each) for each in part)
     except (TypeError, ValueError):
-        sides = np.zeros(0)
-    if sides.shape != (4,) or not np.isfinite(sides).all() or sides[2:].min() <= 0:
+        x = y = wide = tall = math.nan
+    if not (math.isfinite(x + wide) and math.isfinite(y + tall) and wide > 0 and tall > 0):
         raise ImageError(f"roi: expected x, y, w, h with w and h above 0, got {part!r}")
-    left, top = max(int(np.floor(part[0])), 0), max(int(np.floor(part[1])), 0)
-    right = min(int(np.ceil(part[0] + part[2])), width)
-    bottom = min(int(np.ceil(part[1] + part[3])), height)
+    left, top = max(math.floor(x), 0), max(math.floor(y), 0)
+    right, bottom = min(math.ceil(x + wide), width), min(math.ceil(y + tall), height)
     if left >= right or top >= bottom:
         raise ImageError(f"roi: lies outside the picture of {width}x{height} pixels: {part}")
     return left, top, right, bottom

@@ -52,6 +52,8 @@ class Candidates:
     @staticmethod
     def joined(parts: list[Candidates]) -> Candidates:
         """All of them, in order; at least one part."""
+        if len(parts) == 1:
+            return parts[0]
         return Candidates(
             np.concatenate([part.boxes for part in parts]),
             np.concatenate([part.scores for part in parts]),

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from palmkit.kits.boxes import Floats
+from palmkit.kits.boxes import Floats, box_round
 from palmkit.kits.closeup import Sight
 from palmkit.kits.closeup import Track as AnyTrack
 from palmkit.kits.crop import Crop
@@ -36,8 +36,7 @@ class Mesh(Sight):
     @property
     def box(self) -> Floats:
         """Corners of what the mesh covers, float32[4]."""
-        skin = self.points[:FIRST_IRIS, :2]
-        return np.concatenate([skin.min(axis=0), skin.max(axis=0)])
+        return box_round(self.points[:FIRST_IRIS])
 
 
 @dataclass

@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats
+from palmkit.kits.boxes import Floats, clipped
 from palmkit.kits.delivered import Current
 from palmkit.kits.detector import is_cut
 from palmkit.kits.face.decode import Candidates, merge
@@ -194,8 +194,7 @@ class FaceDetector(Kit[Faces]):
     def _finish(self, image: Image, found: Candidates, ids: NDArray[np.int64] | None) -> Faces:
         """Clip, filter and order; pixels become those that the user gets."""
         height, width = image.shape[:2]
-        size = np.array([width, height] * 2, np.float32)
-        boxes = np.clip(found.boxes, 0, size)
+        boxes = clipped(found.boxes, width, height)
         sides = _shorter_sides(boxes)
         least = self._min_face * min(height, width) if self._min_face < 1 else self._min_face
         kept = np.flatnonzero((sides > 0) & (sides >= least))

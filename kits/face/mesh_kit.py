@@ -11,7 +11,7 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats
+from palmkit.kits.boxes import Floats, box_round, clipped
 from palmkit.kits.closeup import CloseUpKit, mean, settled
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.delivered import Current
@@ -36,7 +36,8 @@ from palmkit.kits.results import ACTIONS, Faces
 
 # No point of a mesh is further from its crop's corner, in sides of the crop.
 FARTHEST = 4.0
-_KEYPOINTS = ((263, 362, 386, 374), (33, 133, 159, 145), (4,), (291,), (61,))
+# Each of results.KEYPOINTS is the mean of four points, or of one alone.
+_KEYPOINTS = ((263, 362, 386, 374), (33, 133, 159, 145), (4,) * 4, (291,) * 4, (61,) * 4)
 
 
 class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
@@ -145,11 +146,12 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
 
     def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop]]:
         found = self._find(image, roi, self._min_score, enough=self._max_count)
-        size = np.array([image.shape[1], image.shape[0]] * 2, np.float32)
-        for corners, keypoints in zip(np.clip(found.boxes, 0, size), found.keypoints, strict=True):
-            box = np.concatenate([corners[:2], corners[2:] - corners[:2]])
-            if (box[2:] > 0).all():
-                yield corners, crop_from_keypoints(keypoints, box)
+        boxes = clipped(found.boxes, image.shape[1], image.shape[0])
+        for box, keypoints in zip(boxes, found.keypoints, strict=True):
+            left, top, right, bottom = box.tolist()
+            if left < right and top < bottom:
+                sides = (left, top, right - left, bottom - top)
+                yield box, crop_from_keypoints(keypoints, sides)
 
     def _look_once(self, image: Image, crop: Crop, mirrored: bool = False) -> Mesh | None:
         drawn = sample(image, crop, self._side)
@@ -222,9 +224,8 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
             else:
                 actions[row] = tracks[row].actions.update(seen, tracks[row].seen_s)
         meshes = np.array(points, np.float32).reshape(-1, POINTS, 3)
-        skin = meshes[:, :FIRST_IRIS, :2]
-        corners = np.concatenate([skin.min(axis=1), skin.max(axis=1)], axis=1)
-        keypoints = np.stack([meshes[:, rows, :2].mean(axis=1) for rows in _KEYPOINTS], axis=1)
+        corners = box_round(meshes[:, :FIRST_IRIS])
+        keypoints = np.asarray(meshes[:, _KEYPOINTS, :2].mean(axis=2), np.float32)
         scores = np.array([mesh.presence for mesh in found], np.float32)
         boxes, order = self._shown(image, corners, scores, ids)
         visibility = np.array([mesh.visibility for mesh in found], np.float32)

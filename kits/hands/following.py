@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats
+from palmkit.kits.boxes import Floats, box_round
 from palmkit.kits.closeup import STILL, Sight, Track
 from palmkit.kits.crop import Crop
 from palmkit.kits.hands.crop import palm_size
@@ -35,8 +35,7 @@ class HandSight(Sight):
     @property
     def box(self) -> Floats:
         """Corners round the landmarks, float32[4]."""
-        flat = self.landmarks[:, :2]
-        return np.concatenate([flat.min(axis=0), flat.max(axis=0)])
+        return box_round(self.landmarks)
 
 
 class GestureFilter:

@@ -11,7 +11,7 @@ from typing import ClassVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats
+from palmkit.kits.boxes import Floats, box_round
 from palmkit.kits.closeup import CloseUpKit, mean, settled
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.delivered import Current
@@ -225,8 +225,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
                 shown = [t.gestures.update(t.sight.gestures, t.seen_s) for t in tracks]
                 landmarks = np.array([track.steady() for track in tracks], np.float32)
         landmarks = landmarks.reshape(-1, LANDMARKS, 3)
-        flat = landmarks[..., :2]
-        corners = np.concatenate([flat.min(axis=1), flat.max(axis=1)], axis=1)
+        corners = box_round(landmarks)
         scores = np.array([hand.presence for hand in found], np.float32)
         boxes, order = self._shown(image, corners, scores, ids)
         rows: list[int] = order.tolist()

@@ -21,6 +21,8 @@ HAIR_DROP = 0.1
 ROOM = 0.15
 STEP = 8
 SECOND_SHARE = 0.6
+# Where they take this part of the picture or more it is looked at whole again: as good and quicker.
+WHOLE = 0.95
 
 
 def shrink(image: Image, side: int) -> Image:
@@ -52,6 +54,8 @@ def box_of_people(coarse: Mask, width: int, height: int) -> tuple[int, int, int,
         return None
     left, right = _stretch(x, wide, coarse.shape[1], width)
     top, bottom = _stretch(y, high, coarse.shape[0], height)
+    if (right - left) * (bottom - top) >= WHOLE * width * height:
+        return 0, 0, width, height
     return left, top, right, bottom
 
 

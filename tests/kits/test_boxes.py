@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from palmkit.kits.boxes import Floats, areas, distance_iou, iou, nms, weighted_nms
+from palmkit.kits.boxes import (
+    Floats,
+    areas,
+    box_round,
+    clipped,
+    distance_iou,
+    iou,
+    nms,
+    weighted_nms,
+)
 
 
 def random_boxes(count: int, seed: int) -> tuple[Floats, Floats]:
@@ -80,3 +89,17 @@ def test_weighted_nms_of_nothing_and_without_scores() -> None:
     boxes = np.array([[0, 0, 10, 10], [2, 0, 12, 10]], np.float32)
     kept, means = weighted_nms(boxes, np.zeros(2, np.float32), boxes, 0.5, 0)
     assert kept.tolist() == [0] and means.tolist() == [[1, 0, 11, 10]]
+
+
+def test_the_box_round_points() -> None:
+    points = np.random.default_rng(4).normal(0, 9, (3, 7, 3)).astype(np.float32)
+    expected = [[*each[:, :2].min(axis=0), *each[:, :2].max(axis=0)] for each in points]
+    assert (box_round(points) == expected).all() and (box_round(points[1]) == expected[1]).all()
+    assert box_round(points[:0]).shape == (0, 4)
+
+
+def test_boxes_are_cut_at_the_sides_of_the_picture() -> None:
+    boxes = np.array([[-5, 2, 7, 90], [3, 4, 5, 6], [200, -9, 300, -1]], np.float32)
+    expected = [[0, 2, 7, 50], [3, 4, 5, 6], [100, 0, 100, 0]]
+    assert (clipped(boxes, 100, 50) == expected).all()
+    assert areas(clipped(boxes, 100, 50))[2] == 0

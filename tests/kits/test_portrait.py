@@ -125,6 +125,18 @@ def test_further_people_are_in_both_looks(reds: Reds) -> None:
     assert iou(mask > 0.5, image[..., 0] == RED[0]) > 0.95
 
 
+def test_people_who_fill_the_picture_are_looked_at_whole_again(reds: Reds) -> None:
+    image = np.full((480, 640, 3), 120, np.uint8)
+    image[75:, :320] = RED
+    image[75:, 320:] = (230, 30, 30)
+    PortraitSegmenter(model=reds).segment(image)
+    image[:130] = 120
+    PortraitSegmenter(model=reds).segment(image)
+    whole, mirrored, all_of_it, part = (view[..., 0] > 150 for view in reds.views)
+    assert (mirrored == whole[:, ::-1]).all()
+    assert part.mean() > 1.05 * all_of_it.mean()
+
+
 def test_frames_of_videos_and_pictures_without_people_are_looked_at_once(reds: Reds) -> None:
     image, _ = small_disc()
     PortraitSegmenter("video", model=reds).segment(image)
