@@ -18,9 +18,13 @@ from palmkit.kits.image import Image
 
 Run = Callable[[Any], Callable[[Image], Any]]
 Agree = Callable[[Any, Any], float]
+# How alike box a of one result and box b of another are in something, 1 at most.
+Part = Callable[[Any, int, Any, int], float]
 Samples = list[dict[str, NDArray[Any]]]
 # Inputs of the model that one picture may give: a kit may look at many parts of it.
 _MOST_OF_ONE = 4
+# Boxes that overlap less are of different things.
+_SAME = 0.3
 
 
 @dataclass(frozen=True)
@@ -102,33 +106,56 @@ class _Recorder:
         return self._model.run(inputs)
 
 
-def _boxes_agree(was: Any, found: Any) -> float:
-    """Overlap of the boxes: intersection over union of each with its best, over all boxes."""
-    count, others = len(was.boxes), _count(found)
-    if not count or not others:
-        return float(count == others)
-    return float(sum(iou for _, _, iou in _pairs(was.boxes, found.boxes))) / max(count, others)
+def _overlap(was: Any, a: int, found: Any, b: int) -> float:
+    """Intersection over union of the boxes."""
+    (x, y, w, h), (u, v, p, q) = was.boxes[a], found.boxes[b]
+    shared = max(min(x + w, u + p) - max(x, u), 0) * max(min(y + h, v + q) - max(y, v), 0)
+    return float(shared / max(w * h + p * q - shared, 1e-9))
 
 
-def _count(found: Any) -> int:
-    return 0 if found is None else len(found.boxes)
+def _points(name: str) -> Part:
+    """1 less the mean distance of the points, z and all, over the box's size."""
+
+    def alike(was: Any, a: int, found: Any, b: int) -> float:
+        size = float(np.sqrt(was.boxes[a][2] * was.boxes[a][3]))
+        difference: NDArray[np.float32] = getattr(was, name)[a] - getattr(found, name)[b]
+        return 1 - float(np.linalg.norm(difference, axis=1).mean()) / size
+
+    return alike
 
 
-def _points_agree(points: str) -> Agree:
-    """1 less the mean distance of points over the box's size, of boxes that are the same."""
+def _shares(name: str) -> Part:
+    """1 less the mean difference of numbers from 0 to 1."""
+
+    def alike(was: Any, a: int, found: Any, b: int) -> float:
+        difference: NDArray[np.float32] = getattr(was, name)[a] - getattr(found, name)[b]
+        return 1 - float(np.abs(difference).mean())
+
+    return alike
+
+
+def _label(name: str) -> Part:
+    """1 where both are called the same."""
+
+    def alike(was: Any, a: int, found: Any, b: int) -> float:
+        return float(getattr(was, name)[a] == getattr(found, name)[b])
+
+    return alike
+
+
+def _agree_in(*parts: Part) -> Agree:
+    """Of boxes that are the same, how alike their least like part is; the mean over all boxes.
+
+    All that a model gives has to be among the parts: compression takes away what nobody measures.
+    """
 
     def agree(was: Any, found: Any) -> float:
-        count, others = len(was.boxes), _count(found)
-        if not count or not others:
+        count, others = len(was.boxes), 0 if found is None else len(found.boxes)
+        if found is None or not count or not others:
             return float(count == others)
-        total = 0.0
-        for a, b, iou in _pairs(was.boxes, found.boxes):
-            if iou < 0.3:
-                continue
-            size = float(np.sqrt(was.boxes[a][2] * was.boxes[a][3]))
-            difference = getattr(was, points)[a][:, :2] - getattr(found, points)[b][:, :2]
-            total += max(0.0, 1 - float(np.linalg.norm(difference, axis=1).mean()) / size)
-        return total / max(count, others)
+        pairs = [pair for pair in _pairs(was.boxes, found.boxes) if pair[2] >= _SAME]
+        least = (min(part(was, a, found, b) for part in parts) for a, b, _ in pairs)
+        return sum(max(0.0, each) for each in least) / max(count, others)
 
     return agree
 
@@ -197,10 +224,25 @@ def _hand(model: Any) -> Callable[[Image], Any]:
 
 
 JOBS: Mapping[str, Job] = {
-    "face": Job("the face detector; overlap of the boxes", _face, _boxes_agree),
-    "mesh": Job("the face mesh; distance of the points", _mesh, _points_agree("mesh")),
+    "face": Job(
+        "the face detector; boxes, points and scores",
+        _face,
+        _agree_in(_overlap, _points("keypoints"), _shares("scores")),
+    ),
+    "mesh": Job(
+        "the face mesh; points and what of them is seen",
+        _mesh,
+        _agree_in(_points("mesh"), _shares("visibility")),
+    ),
     "portrait": Job("the portrait mask; overlap", _portrait, _masks_agree),
     "hair": Job("the hair mask; overlap", _hair, _masks_agree),
-    "hand": Job("the hand detector; overlap of the hands", _hand, _boxes_agree),
-    "gesture": Job("hand landmarks; distance", _gesture, _points_agree("landmarks")),
+    "hand": Job("the hand detector; overlap of the hands", _hand, _agree_in(_overlap)),
+    "gesture": Job(
+        "the hand landmarks; points, hands, gestures and scores",
+        _gesture,
+        _agree_in(
+            *(_points("landmarks"), _label("handedness"), _label("gestures")),
+            *(_shares("gesture_scores"), _shares("scores")),
+        ),
+    ),
 }

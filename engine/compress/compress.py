@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from palmkit.engine.compress.agreement import Agreement
+from palmkit.engine.compress.layers import check_weights
 from palmkit.engine.compress.observe import checked_samples
 from palmkit.engine.compress.pipeline import (
     Evaluate,
@@ -84,10 +85,11 @@ def compress(
     folder: keeps what is needed to go on after being stopped; with the same graph and options the
     steps that are done are not done again.
     progress: called with a step's name, its share that is done, and a few words.
-    Raises CompressionError if the samples cannot calibrate, if the float model's metric is no
-    finite number, and with the best that was reached if `max_bytes` is not. Write the graph by
-    `engine.save(graph, path, weights="smallest")`.
+    Raises CompressionError if weights are not finite, if the samples cannot calibrate, if the float
+    model's metric is no finite number, and with the best that was reached if `max_bytes` is not.
+    Write the graph by `engine.save(graph, path, weights="smallest")`.
     """
+    check_weights(graph)
     found = checked_samples(graph, samples)
     if not 0 <= max_loss < 1:
         raise ValueError(f"max_loss: expected 0 to 1, got {max_loss}")
@@ -139,7 +141,11 @@ def split(samples: Sequence[_Item]) -> tuple[Sequence[_Item], Sequence[_Item]]:
 
 
 def without_data(graph: Graph, steps: Sequence[Step]) -> Compressed:
-    """The graph after steps that need no samples; nothing is measured, and no loss limits them."""
+    """The graph after steps that need no samples; nothing is measured, and no loss limits them.
+
+    Raises CompressionError if weights are not finite, or a step fails.
+    """
+    check_weights(graph)
 
     def unmeasured(graph: Graph) -> float:
         return 1.0

@@ -13,6 +13,7 @@ from palmkit.engine.ir import UNKNOWN, Array, Graph, Node
 from palmkit.engine.model import Model
 
 _CONVOLUTIONS = ("conv", "fused_conv")
+_WEIGHTED = (*_CONVOLUTIONS, "conv_transpose", "gemm", "matmul")
 _FEWEST = 64
 # Rows of inputs that are looked at in one sample.
 _MOST_ROWS = 512
@@ -51,6 +52,19 @@ class Layer:
         return matrix if self.node.attrs.get("transB", 0) else matrix.T
 
 
+def check_weights(graph: Graph) -> None:
+    """CompressionError if a constant has a NaN, or the weights of a layer an infinity."""
+    weights = {node.inputs[1] for node in graph.nodes if node.op in _WEIGHTED}
+    for name, value in graph.constants.items():
+        if value.dtype.kind == "f":
+            bad = ~np.isfinite(value) if name in weights else np.isnan(value)
+            if bad.any():
+                raise CompressionError(
+                    f"weights {name}: expected finite numbers, got {int(bad.sum())} others "
+                    f"among {value.size}"
+                )
+
+
 def find_layers(graph: Graph) -> list[Layer]:
     """Convolutions and matrix products with constant float32 weights that one node alone reads."""
     readers: dict[str, int] = {}
@@ -59,7 +73,7 @@ def find_layers(graph: Graph) -> list[Layer]:
             readers[name] = readers.get(name, 0) + 1
     found: list[Layer] = []
     for node in graph.nodes:
-        if node.op not in (*_CONVOLUTIONS, "conv_transpose", "gemm", "matmul"):
+        if node.op not in _WEIGHTED:
             continue
         name = node.inputs[1]
         weight = graph.constants.get(name)

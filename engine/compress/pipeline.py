@@ -97,6 +97,7 @@ class Stage:
 
     metric, size_bytes: of what was kept; got: the metric that the step's own result had.
     kept: the result was no worse than allowed, and smaller or (target speed) different at all.
+    why: it was not kept, in a few words; error: the step's own, where it failed.
     constants: stored bytes by constant.
     """
 
@@ -108,6 +109,7 @@ class Stage:
     seconds: float
     run_ms: float | None = None
     error: str = ""
+    why: str = ""
     notes: tuple[str, ...] = ()
     constants: Mapping[str, int] = field(default_factory=dict[str, int])
 
@@ -168,15 +170,20 @@ class Pipeline:
         except PalmError as error:
             spent = time.perf_counter() - begin
             failed = replace(before, name=step.name, kept=False, seconds=spent, notes=())
-            return state, replace(failed, error=str(error), got=math.nan)
+            return state, replace(failed, error=str(error), why=str(error), got=math.nan)
         spent = time.perf_counter() - begin
         after = replace(after, metric=got)
-        if changed and got >= state.floor:
+        if not changed:
+            why = "nothing gained"
+        elif got < state.floor:
+            why = f"metric {got:.4f}, at least {state.floor:.4f} is allowed here"
+        else:
             stage = self._stage(step.name, after, got, spent)
             if state.target == "speed" or stage.size_bytes <= before.size_bytes:
                 return after, stage
+            why = f"larger: {stage.size_bytes:,} bytes"
         kept = replace(before, name=step.name, kept=False, got=got, seconds=spent, error="")
-        return state, replace(kept, notes=after.notes)
+        return state, replace(kept, why=why, notes=after.notes)
 
     def _stage(self, name: str, state: State, got: float, seconds: float) -> Stage:
         size_bytes, constants = self.size(state.graph)

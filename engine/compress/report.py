@@ -11,6 +11,7 @@ from palmkit.engine.compress.pipeline import Stage, loss
 from palmkit.engine.replacing import replacing
 
 _MOST_CONSTANTS = 40
+_MOST_OPEN = 6
 
 
 def write(path: Path, title: str, facts: Mapping[str, str], stages: Sequence[Stage]) -> None:
@@ -35,15 +36,16 @@ def page(title: str, facts: Mapping[str, str], stages: Sequence[Stage]) -> str:
     ]
     parts.append(_card("one run, ms, 1 thread", bars(timed, "time after each step")))
     parts.append("</div>")
+    if not all(stage.kept for stage in stages):
+        parts.append("<p>Grey: a step that was not taken.</p>")
     parts.append(_table(stages))
     parts.append("<h2>Where the bytes are</h2><div class='cards'>")
     for heading, stage in (("at first", first), ("at the end", stages[-1])):
         parts.append(_card(f"bytes of constants {heading}", _constants(stage)))
     parts.append("</div>")
-    notes = [(stage.name, note) for stage in stages for note in stage.notes]
-    if notes:
-        items = "".join(f"<li><b>{escape(name)}</b> {escape(note)}</li>" for name, note in notes)
-        parts.append(f"<h2>Notes</h2><ul>{items}</ul>")
+    parts.append(_layers(first, stages[-1]))
+    if any(stage.notes for stage in stages):
+        parts.append(f"<h2>Notes</h2>{''.join(_notes(stage) for stage in stages)}")
     return _PAGE.replace("{title}", escape(title)).replace("{body}", "\n".join(parts))
 
 
@@ -52,7 +54,7 @@ def _table(stages: Sequence[Stage]) -> str:
     head = ["step", "bytes", "times smaller", "metric", "loss", "ms a run", "seconds spent", ""]
     rows = ["".join(f"<th>{escape(each)}</th>" for each in head)]
     for stage in stages:
-        said = "" if stage.kept else "taken back: its metric was " + f"{stage.got:.4f}"
+        said = "" if stage.kept else f"not taken: {stage.why}"
         cells = [
             stage.name,
             f"{stage.size_bytes:,}",
@@ -61,10 +63,41 @@ def _table(stages: Sequence[Stage]) -> str:
             f"{loss(first.metric, stage.metric):.2%}",
             "" if stage.run_ms is None else f"{stage.run_ms:.2f}",
             f"{stage.seconds:.1f}",
-            stage.error or said,
+            said,
         ]
         rows.append("".join(f"<td>{escape(each)}</td>" for each in cells))
     return "<table>" + "".join(f"<tr>{row}</tr>" for row in rows) + "</table>"
+
+
+def _layers(first: Stage, last: Stage) -> str:
+    """Each constant's bytes before and after; a step may have made it or taken it away."""
+    names = sorted(
+        {*first.constants, *last.constants},
+        key=lambda name: -max(first.constants.get(name, 0), last.constants.get(name, 0)),
+    )
+    rows = ["<th>constant</th><th>bytes at first</th><th>at the end</th><th>times smaller</th>"]
+    for name in names:
+        was, now = first.constants.get(name), last.constants.get(name)
+        cells = [
+            name,
+            "" if was is None else f"{was:,}",
+            "" if now is None else f"{now:,}",
+            f"{was / now:.2f}" if was and now else "",
+        ]
+        rows.append("".join(f"<td>{escape(each)}</td>" for each in cells))
+    table = "".join(f"<tr>{row}</tr>" for row in rows)
+    return f"<details><summary>all {len(names)} constants</summary><table>{table}</table></details>"
+
+
+def _notes(stage: Stage) -> str:
+    if not stage.notes:
+        return ""
+    items = "".join(f"<li>{escape(note)}</li>" for note in stage.notes)
+    folded = "" if len(stage.notes) <= _MOST_OPEN else f" ({len(stage.notes)})"
+    state = "" if folded else " open"
+    return (
+        f"<details{state}><summary>{escape(stage.name)}{folded}</summary><ul>{items}</ul></details>"
+    )
 
 
 def _constants(stage: Stage) -> str:
@@ -102,7 +135,8 @@ h1{font-size:1.5rem}h2{font-size:1.15rem;margin-top:2rem}
 table{border-collapse:collapse;font-variant-numeric:tabular-nums}
 th,td{padding:.25rem .8rem;text-align:right;border-bottom:1px solid #e3e8ee}
 th:first-child,td:first-child,td:last-child{text-align:left}
-.facts td{text-align:left}
+.facts td,th:last-child{text-align:left}
+details{margin:.6rem 0}summary{cursor:pointer;font-weight:600}
 .cards{display:flex;flex-wrap:wrap;gap:1.5rem}
 figure{margin:0;padding:1rem;border:1px solid #e3e8ee;border-radius:8px}
 figcaption{font-weight:600;margin-bottom:.5rem}

@@ -50,7 +50,7 @@ class WeightRounding:
         samples = state.samples[: self.most_samples]
         layers = find_layers(state.graph)
         if not layers:
-            raise CompressionError("no layer with constant weights to round")
+            raise CompressionError("no layer has float32 weights to round")
         state.progress(0.0, "what each layer sees")
         seen = moments(state.graph, layers, samples)
         widths = layer_steps(state.graph, layers, samples[:8], seen, state.progress)

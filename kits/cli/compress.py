@@ -43,7 +43,8 @@ in a hurry, one thing alone
 With --max-loss and data these are measured, too, and refused if they lose more.
 
 How to read the report (--report): each step's bytes, metric and time, and which layers the bytes
-are in. If the budget cannot be kept the best that was reached is printed, and nothing is written.
+are in. Bytes of steps are without plans, with which the file that is written is ready to run: these
+add some. If the budget cannot be kept the best that was reached is printed, and nothing is written.
 """
 EXAMPLES = """\
   palmkit compress net.onnx -o small.palm --fp16
@@ -173,9 +174,11 @@ def run(options: argparse.Namespace) -> int:
         )
     before = Path(options.model)
     was = before.stat().st_size if before.is_file() else result.stages[0].size_bytes
+    reached = f"{written:,} bytes with plans, {_compared(was, written)}"
     facts = {
-        "model": options.model,
-        "file": f"{options.output}, {written:,} bytes, {was / written:.2f} times smaller",
+        "model": f"{options.model}, {was:,} bytes",
+        "file": f"{options.output}, {reached}",
+        "steps": "bytes below are without plans, each constant by what takes the fewest bytes",
         "metric": _metric(options),
         "loss": f"{result.loss:.2%} of {result.baseline:.4f}" if options.data else "not measured",
     }
@@ -188,8 +191,14 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({**said, "loss": loss, "stages": stages}, default=str))
     elif not options.quiet:
         _print(result, bool(options.data))
-        print(f"{options.output}: {written:,} bytes, {was / written:.2f} times smaller")
+        print(f"{options.output}: {reached}, {was:,} bytes")
     return 0
+
+
+def _compared(was: int, written: int) -> str:
+    if written >= was:
+        return "not smaller than the model given"
+    return f"{was / written:.2f} times smaller than the model given"
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -287,6 +296,7 @@ def _data(
 ) -> tuple[list[dict[str, Any]], Evaluate | None]:
     """The samples, and what the model is measured by."""
     from palmkit.engine.compress.compress import split
+    from palmkit.engine.errors import CompressionError, PalmError
     from palmkit.kits.cli import calibration
 
     files = calibration.find(Path(options.data), options.pictures, options.seed)
@@ -295,7 +305,15 @@ def _data(
 
         used, held = split(calibration.pictures(files, told))
         job = JOBS[options.kit]
-        return KitAgreement(job, graph, used).samples, KitAgreement(job, graph, held)
+        try:
+            return KitAgreement(job, graph, used).samples, KitAgreement(job, graph, held)
+        except CompressionError:
+            raise
+        except PalmError as error:
+            what = job.title.partition(";")[0]
+            raise CompressionError(
+                f"--kit {options.kit}: the model is not {what}: {error}"
+            ) from error
     found, labels = calibration.samples(files, graph, tuple(options.range), told)
     if len(files.classes) > 1 and len(files.classes) == calibration.classes_of(graph):
         pairs = list(zip(found, labels, strict=True))
@@ -326,8 +344,5 @@ def _print(result: Compressed, measured: bool) -> None:
     for stage in result.stages:
         metric = f"  metric {stage.metric:.4f}" if measured else ""
         ms = f"  {stage.run_ms:.2f} ms" if stage.run_ms is not None else ""
-        why = stage.error or (
-            "nothing gained" if stage.got >= stage.metric else f"metric {stage.got:.4f}"
-        )
-        kept = "" if stage.kept else f"  (not taken: {why})"
+        kept = "" if stage.kept else f"  (not taken: {stage.why})"
         print(f"{stage.name:18} {stage.size_bytes:>12,} bytes{metric}{ms}{kept}")

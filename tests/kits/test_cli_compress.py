@@ -82,6 +82,7 @@ def test_whole_run_keeps_to_the_loss(run: Any, model: Path, data: Path, tmp_path
     assert said["size_bytes"] == out.stat().st_size < model.stat().st_size
     assert [stage["name"] for stage in said["stages"]][0] == "float model"
     assert "entropy coding" in page.read_text()
+    assert f"{model.stat().st_size:,} bytes" in page.read_text()
     assert "first" in page.read_text() or "scores" in page.read_text()
 
 
@@ -180,6 +181,27 @@ def test_data_that_is_of_no_use(run: Any, model: Path, tmp_path: Path, kind: str
     assert not out.exists()
 
 
+@pytest.mark.parametrize("quick", [["--fp16"], ["--bits", "4"], ["--int8"], []])
+def test_weights_that_are_not_finite_are_named(
+    run: Any, model: Path, data: Path, tmp_path: Path, quick: list[str]
+) -> None:
+    graph = engine.convert(model)
+    name = max(graph.constants, key=lambda each: graph.constants[each].size)
+    broken = graph.constants[name].copy()
+    broken.flat[3] = np.nan
+    path, out = tmp_path / "nan.palm", tmp_path / "out.palm"
+    engine.save(replace(graph, constants={**graph.constants, name: broken}), path)
+    found = run("compress", path, "-o", out, "--data", data / "a", *quick)
+    assert found.code == 1 and found.err.count("\n") == 1 and not out.exists()
+    assert f"weights {name}: expected finite numbers, got 1 others" in found.err
+
+
+def test_a_model_of_another_kit_is_refused(run: Any, model: Path, data: Path) -> None:
+    found = run("compress", model, "-o", "out.palm", "--kit", "mesh", "--data", data / "a")
+    assert found.code == 1 and found.err.count("\n") == 1
+    assert "--kit mesh: the model is not the face mesh" in found.err
+
+
 def test_help_teaches(run: Any) -> None:
     found = run("compress", "--help")
     for word in ("network transform", "--max-loss", "entropy coding", "examples:"):
@@ -201,3 +223,30 @@ def test_kit_measures_its_own_results() -> None:
     assert sorted(each["image"][:, :, -1].any() for each in of_two_sizes) == [False, True]
     with pytest.raises(engine.PalmError, match="finds nothing"):
         KitAgreement(JOBS["face"], graph, [np.zeros((64, 64, 3), np.uint8)])
+
+
+def a_hand(**changes: Any) -> kits.Hands:
+    """One hand; changes: what is different of it."""
+    random = np.random.default_rng(0)
+    parts: dict[str, Any] = {
+        "boxes": np.array([[10, 20, 100, 50]], np.float32),
+        "scores": np.array([0.9], np.float32),
+        "landmarks": random.uniform(0, 100, (1, 21, 3)).astype(np.float32),
+        "handedness": ("left",),
+        "gestures": ("fist",),
+        "gesture_scores": np.array([0.8], np.float32),
+    }
+    return kits.Hands(200, 100, **{**parts, **changes})
+
+
+def test_all_that_a_hand_is_counts() -> None:
+    """What nobody measured would be compressed away."""
+    agree, was = JOBS["gesture"].agree, a_hand()
+    assert agree(was, was) == 1 and agree(was, None) == 0
+    deeper = was.landmarks + np.array([0, 0, 7.1], np.float32)
+    assert agree(was, a_hand(landmarks=deeper)) == pytest.approx(0.9, abs=1e-3)
+    assert agree(was, a_hand(handedness=("right",))) == 0
+    assert agree(was, a_hand(gestures=("ok",))) == 0
+    assert agree(was, a_hand(scores=np.array([0.7], np.float32))) == pytest.approx(0.8)
+    assert agree(was, a_hand(gesture_scores=np.array([0.7], np.float32))) == pytest.approx(0.9)
+    assert agree(was, a_hand(boxes=was.boxes + np.float32(90))) == 0

@@ -105,7 +105,9 @@ def test_steps_that_lose_too_much_are_taken_back() -> None:
     graph = network()
     after, stages = Pipeline(steps, stored_sizes).run(state(graph), max_loss=0.02)
     assert [stage.kept for stage in stages] == [True, True, False, False, True]
-    assert stages[3].error == "nothing to do here"
+    assert stages[3].error == stages[3].why == "nothing to do here"
+    assert stages[2].why == f"metric {stages[2].got:.4f}, at least 0.9900 is allowed here"
+    assert not stages[1].why and not stages[4].why
     assert stages[2].metric == stages[1].metric == pytest.approx(0.996, abs=1e-6)
     assert stages[2].got == pytest.approx(2 - 1.004 * 1.5, abs=1e-5)
     assert after.metric == pytest.approx(2 - 1.004**2, abs=1e-5)
@@ -332,3 +334,7 @@ def test_report_says_it_all_and_escapes_names() -> None:
     assert "<w0>" not in page and "&lt;w0&gt;" in page and "small &amp; fast" in page
     for stage in result.stages:
         assert stage.name in page and f"{stage.size_bytes:,}" in page
+    lost = replace(result.stages[1], kept=False, got=1.0, why="nothing gained", notes=("many",) * 9)
+    page = report.page("small", {}, [result.stages[0], lost])
+    assert "not taken: nothing gained" in page
+    assert "<details><summary>network transform (9)</summary>" in page

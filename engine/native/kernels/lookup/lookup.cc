@@ -38,20 +38,16 @@ class Lookup : public Step {
   void run(const Buffers& b) const override {
     const auto* const x = static_cast<const uint8_t*>(b.inputs[0]);
     auto* const y = static_cast<uint8_t*>(b.outputs[0]);
-    const bool by_channel = axis_.inner == 1 && axis_.size > 1;
-    const Grain grain = grain_of(by_channel ? kWorkOfTouching : kWork, 64);
-    b.pool->parallel(count_, grain, [&](size_t begin, size_t end, int) {
+    if (axis_.inner == 1 && axis_.size > 1) {
+      b.pool->parallel(axis_.outer, grain_of(axis_.size * kWorkOfTouching),
+                       [&](size_t begin, size_t end, int) { by_channel(x, y, begin, end); });
+      return;
+    }
+    b.pool->parallel(count_, grain_of(kWork, 64), [&](size_t begin, size_t end, int) {
       while (begin < end) {
-        const size_t index = begin / axis_.inner, channel = index % axis_.size;
-        const uint8_t* const table = table_.data() + channel * 256;
-        size_t n;
-        if (by_channel) {
-          n = std::min(end - begin, axis_.size - channel);
-          for (size_t i = 0; i < n; ++i) y[begin + i] = table[i * 256 + x[begin + i]];
-        } else {
-          n = std::min(end, (index + 1) * axis_.inner) - begin;
-          run_(table, n, x + begin, y + begin);
-        }
+        const size_t index = begin / axis_.inner;
+        const size_t n = std::min(end, (index + 1) * axis_.inner) - begin;
+        run_(table_.data() + index % axis_.size * 256, n, x + begin, y + begin);
         begin += n;
       }
     });
@@ -59,6 +55,20 @@ class Lookup : public Step {
 
  private:
   static constexpr size_t kWork = 1;  // of a byte, where they are looked up by the dozen
+  static constexpr size_t kTables = 64;  // that are used at once: the first cache holds them
+
+  // Rows [begin, end) of elements with a table each.
+  void by_channel(const uint8_t* x, uint8_t* y, size_t begin, size_t end) const {
+    for (size_t channel = 0; channel < axis_.size; channel += kTables) {
+      const size_t n = std::min(kTables, axis_.size - channel);
+      const uint8_t* const tables = table_.data() + channel * 256;
+      for (size_t row = begin; row < end; ++row) {
+        const size_t at = row * axis_.size + channel;
+        _Pragma("GCC unroll 8") for (size_t i = 0; i < n; ++i)
+          y[at + i] = tables[i * 256 + x[at + i]];
+      }
+    }
+  }
 
   Axis axis_;
   LookupFn run_;

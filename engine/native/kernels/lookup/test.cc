@@ -25,7 +25,7 @@ void check_sizes(const char* name, LookupFn run) {
 template <class T>
 void check(DType dtype, uint32_t isa) {
   Random random;
-  for (size_t channels : {1, 3, 17}) {
+  for (size_t channels : {1, 3, 17, 64, 133}) {
     for (bool own : {false, true}) {
       for (bool last : {false, true}) {
         const size_t inner = last ? 1 : 37, outer = last ? 41 : 2;
