@@ -138,7 +138,7 @@ class Model:
         self, inputs: Mapping[str, Array]
     ) -> tuple[dict[str, Array], tuple[tuple[int, ...], ...]]:
         expected = self._inputs
-        if not isinstance(inputs, Mapping):
+        if not isinstance(inputs, Mapping):  # pyright: ignore[reportUnnecessaryIsInstance]
             raise ShapeError(
                 f"expected a dict with an array for each of {', '.join(expected)}, "
                 f"got {inputs.__class__.__name__}"
