@@ -20,10 +20,7 @@ from numpy.typing import NDArray
 from palmkit.kits import FaceDetector, FaceMesh
 from palmkit.kits.crop import sample
 from palmkit.kits.results import Faces
-from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
-from palmkit.models.face_mesh.dataset import read_meshes
-from palmkit.models.face_mesh.evaluate import find_cases
 from palmkit.models.face_mesh.teacher import Picture
 
 Kit: TypeAlias = Callable[[Picture, float], Faces]
@@ -38,6 +35,11 @@ FIRST, MIDDLE, LAST = 10.0, 235.0, 460.0
 
 def cut_outs(data: Path, labels: Path, meshes: Path) -> list[Picture]:
     """Upright faces of different held-out photos, uint8[SIDE, SIDE, 3], the same in every run."""
+    # These need the extra [train], what makes clips of faces does not.
+    from palmkit.models.face_detector.dataset import read_labels
+    from palmkit.models.face_mesh.dataset import read_meshes
+    from palmkit.models.face_mesh.evaluate import find_cases
+
     entries = read_labels(labels)
     cases, _ = find_cases(data, entries, read_meshes(meshes, entries), "validation")
     cases = [case for case in cases if case.group == "frontal" and case.first.side >= SIDE]
