@@ -218,8 +218,9 @@ class Client:
         self._pin(name, release)
 
     def unpin(self, name: str) -> None:
-        """Follow the channel again, from the next refresh on."""
+        """Follow the channel again, from the next refresh on; what it has recalled ends at once."""
         self._pin(name, None)
+        self.device.recall(self._split(name)[0])
 
     def rollback(self, name: str) -> Release:
         """Go back to the release before this one, which is not taken again."""

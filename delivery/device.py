@@ -338,34 +338,50 @@ class Device:
 
         Raises DeliveryError (rollback_attack) if a later one was seen.
         """
-        recalled: list[tuple[str, str]] = []
         with self.state.transaction():
             known = self.state.policy(policy.model)
             if known is not None and known[0] > policy.epoch:
                 message = f"policy of {policy.model}: expected epoch {known[0]}, got {policy.epoch}"
                 raise DeliveryError("rollback_attack", message)
             self.state.save_policy(policy.model, policy.epoch, document, next_check)
-            for slot in self.state.slots(policy.model):
-                called_back = {
-                    each.release for each in policy.channels.get(slot.channel, ()) if each.recall
-                }
-                for digest in slot.digests():
-                    manifest = self.state.manifest(digest)
-                    is_back = manifest is None or manifest.release in called_back
-                    if manifest is None or is_back or forbidden(policy, digest, manifest):
-                        ran = digest == slot.active or slot.stage == "TRIAL"
-                        if manifest is not None:
-                            with suppress(OSError):
-                                self.releases.unmark(manifest, digest)
-                            recalled += [(manifest.release, slot.arm)] if ran else []
-                        slot.forget(digest)
-                self.state.save(slot)
-        for release, arm in recalled:
-            self.count(policy.model, release, arm, "recall", previous=self._name(policy.model))
+            recalled = self._take_away(policy)
+        self._tell_of_recall(policy.model, recalled)
         with suppress(OSError):
             file = self.releases.policy_file(policy.model)
             file.parent.mkdir(parents=True, exist_ok=True)
             durable.write(file, document)
+
+    def recall(self, model: str) -> None:
+        """Take away what the last policy takes away, as when nothing is pinned any more."""
+        policy = self.policy(model)
+        if policy is not None:
+            with self.state.transaction():
+                recalled = self._take_away(policy)
+            self._tell_of_recall(model, recalled)
+
+    def _take_away(self, policy: Policy) -> list[tuple[str, str]]:
+        """Within a transaction; release and arm of each that ran."""
+        recalled: list[tuple[str, str]] = []
+        for slot in self.state.slots(policy.model):
+            called_back = {
+                each.release for each in policy.channels.get(slot.channel, ()) if each.recall
+            }
+            for digest in slot.digests():
+                manifest = self.state.manifest(digest)
+                is_back = manifest is None or manifest.release in called_back
+                if manifest is None or is_back or forbidden(policy, digest, manifest):
+                    ran = digest == slot.active or slot.stage == "TRIAL"
+                    if manifest is not None:
+                        with suppress(OSError):
+                            self.releases.unmark(manifest, digest)
+                        recalled += [(manifest.release, slot.arm)] if ran else []
+                    slot.forget(digest)
+            self.state.save(slot)
+        return recalled
+
+    def _tell_of_recall(self, model: str, recalled: list[tuple[str, str]]) -> None:
+        for release, arm in recalled:
+            self.count(model, release, arm, "recall", previous=self._name(model))
 
     def collect(self) -> int:
         """Remove what no slot and no living process needs; how many bytes that freed."""

@@ -258,6 +258,17 @@ def test_pinned_releases_stay(devices: Devices) -> None:
     assert client.get(MODEL).version == "3.0"
 
 
+def test_what_was_recalled_while_it_was_pinned_ends_with_the_pin(devices: Devices) -> None:
+    released(devices, 2)
+    client = devices.client()
+    client.pin(MODEL, "2.0")
+    devices.published.offer(Candidate("2.0", 100, recall=True))
+    client.refresh(MODEL)
+    assert client.get(MODEL, "local").version == "2.0"
+    client.unpin(MODEL)
+    assert client.get(MODEL, "local").source == "embedded"
+
+
 def test_a_rollback_by_the_user_lasts(devices: Devices) -> None:
     released(devices, 2)
     client = devices.client()

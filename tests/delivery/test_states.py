@@ -45,7 +45,11 @@ class Life(RuleBasedStateMachine):
         self.content: dict[str, bytes] = {}
         self.failing: set[str] = set()
         self.seed = bytes(16)
-        self.seeding = patch.object(State, "seed", lambda _: self.seed)
+
+        def seed(_: State) -> bytes:
+            return self.seed
+
+        self.seeding = patch.object(State, "seed", seed)
         self.seeding.start()
         self.client = self.start()
 
