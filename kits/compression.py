@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from palmkit.engine import Graph, Model
 from palmkit.engine.errors import CompressionError
+from palmkit.kits.boxes import iou
 from palmkit.kits.image import Image
 
 Run = Callable[[Any], Callable[[Image], Any]]
@@ -108,9 +109,7 @@ class _Recorder:
 
 def _overlap(was: Any, a: int, found: Any, b: int) -> float:
     """Intersection over union of the boxes."""
-    (x, y, w, h), (u, v, p, q) = was.boxes[a], found.boxes[b]
-    shared = max(min(x + w, u + p) - max(x, u), 0) * max(min(y + h, v + q) - max(y, v), 0)
-    return float(shared / max(w * h + p * q - shared, 1e-9))
+    return float(_ious(was.boxes[a : a + 1], found.boxes[b : b + 1])[0, 0])
 
 
 def _points(name: str) -> Part:
@@ -168,15 +167,15 @@ def _masks_agree(was: Any, found: Any) -> float:
     return float(np.minimum(a, b).sum()) / union if union > 0 else 1.0
 
 
+def _ious(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
+    """Of boxes of x, y, w, h: float32[n, m]."""
+    a, b = (np.hstack([each[:, :2], each[:, :2] + each[:, 2:]]) for each in (boxes, others))
+    return iou(a, b)
+
+
 def _pairs(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> list[tuple[int, int, float]]:
     """Each box with the one of the others that it overlaps most, none twice."""
-    low = np.maximum(boxes[:, None, :2], others[None, :, :2])
-    high = np.minimum(
-        boxes[:, None, :2] + boxes[:, None, 2:], others[None, :, :2] + others[None, :, 2:]
-    )
-    shared = np.prod(np.maximum(high - low, 0), axis=2)
-    areas = np.prod(boxes[:, 2:], axis=1)[:, None] + np.prod(others[:, 2:], axis=1)[None]
-    ious = shared / np.maximum(areas - shared, 1e-9)
+    ious = _ious(boxes, others)
     found: list[tuple[int, int, float]] = []
     while ious.size and ious.max() > 0:
         a, b = np.unravel_index(int(ious.argmax()), ious.shape)
