@@ -17,6 +17,8 @@ import numpy as np
 from palmkit.engine.ir import Array, numpy_dtype
 
 ALIGNMENT = 64
+# Between the names of the nodes that one step does.
+JOINED = " + "
 _TRIES = 40
 
 StepAttr: TypeAlias = int | float | str | list[int] | list[float]
@@ -47,7 +49,7 @@ class View:
 class Step:
     """One call of a kernel.
 
-    node: name and op of the node it came from; for messages and profiles.
+    node: name of the node it came from, or of all with JOINED between; for messages and profiles.
     outputs: steps that each write a part of a buffer name it by the same view.
     in_place: index of the input that the output may overwrite when nobody reads it later.
     """
@@ -66,7 +68,7 @@ class Plan:
 
     tensors: (place, slot, dtype, dims); slot is a byte offset in the arena, or an index.
     steps: (kernel, input tensors, output tensors, attributes); -1 = an input left out.
-    nodes: for each step the node it came from.
+    nodes: for each step the node it came from, or all with JOINED between.
     lower_bound_bytes: the most bytes that are live at once; no arena can be smaller.
     buffers: (byte offset, bytes, first step, last step) of what lies in the arena; a buffer that is
     written over another's is part of that one.
@@ -87,7 +89,8 @@ class Plan:
 class StepTime:
     """How long one step of a program took.
 
-    node: name of the node in the model; op: what ran it; seconds: one run.
+    node: name of the node in the model, or of all that ran as one with JOINED between; op: what ran
+    it; seconds: one run.
     """
 
     node: str

@@ -143,6 +143,9 @@ def _macs(
     shapes = [x.shape if x else () for x in inputs]
     if kernel in ("conv", "volume_conv"):
         return prod(outputs[0].shape) * prod(shapes[1][1:])
+    if kernel == "separable_conv":
+        # For each pixel all taps of the depthwise convolution, then all weights of the other one.
+        return prod(outputs[0].shape[:3]) * (prod(shapes[1]) + prod(shapes[4]))
     if kernel == "conv_transpose":
         return prod(shapes[0]) * prod(shapes[1][1:])
     if kernel == "matmul" and isinstance(k := attrs.get("k"), int):

@@ -14,6 +14,7 @@ from palmkit.engine.ir import Array, Node, Type
 from palmkit.engine.macs import macs
 from palmkit.engine.model import Model
 from palmkit.engine.ops import infer_types
+from palmkit.engine.plan import JOINED
 
 _PROFILE_RUNS = 10
 BORDER = "border"
@@ -21,10 +22,11 @@ BORDER = "border"
 
 @dataclass(frozen=True)
 class NodeTime:
-    """A node of the model as it runs, after the graph passes.
+    """A node of the model as it runs, after the graph passes, or those that run as one step.
 
-    op: what it is; "border" is a copy of an input or output. kernels: what ran it. share: of the
-    sum over all nodes. macs: multiply-accumulates of a run; None where they are not known.
+    node: its name, or all with JOINED between. op: what it is; "border" is a copy of an input or
+    output. kernels: what ran it. share: of the sum over all nodes. macs: multiply-accumulates of a
+    run; None where they are not known.
     """
 
     node: str
@@ -89,8 +91,9 @@ def _nodes(model: Model, inputs: Mapping[str, Array], runs: int) -> tuple[NodeTi
     total = sum(seconds for each in steps.values() for _, seconds in each)
     found: list[NodeTime] = []
     for name, parts in steps.items():
-        nodes = written.get(name, [])
-        seconds = sum(each for _, each in parts)
+        each = [name] if name in written else name.split(JOINED)
+        nodes = [node for part in each for node in written.get(part, [])]
+        seconds = sum(part for _, part in parts)
         counts = [macs(node, types) for node in nodes]
         found.append(
             NodeTime(

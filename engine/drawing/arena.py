@@ -34,6 +34,7 @@ _OP_OF_KERNEL = {
     "quantize": "quantize_linear",
     "recurrent": "lstm",
     "reduce": "reduce_mean",
+    "separable_conv": "conv",
     "unary": "relu",
     "volume_conv": "conv",
 }

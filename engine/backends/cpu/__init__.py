@@ -62,11 +62,13 @@ def plan(graph: Graph, narrow: str = "", exact: bool = True) -> tuple[Plan, dict
     # A model whose plan is in its file does without all of this.
     import_module("palmkit.engine.backends.cpu.rules")
     from palmkit.engine.backends.cpu.lowering import Lowering
+    from palmkit.engine.backends.cpu.separable import join_separable
     from palmkit.engine.plan import allocate
 
     lowering = Lowering(graph, narrow, exact)
     outputs = {name: lowering.declared[name] for name in graph.outputs}
-    return allocate(lowering.steps, lowering.constants, lowering.borders), outputs
+    steps = join_separable(lowering.steps, lowering.constants)
+    return allocate(steps, lowering.constants, lowering.borders), outputs
 
 
 class Cpu:

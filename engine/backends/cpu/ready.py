@@ -23,6 +23,8 @@ _MOST_OUTPUTS = 256
 # More than that in small pages, as files have them, is read more slowly than in huge ones.
 _MOST_BYTES = 4 << 20
 _VECTOR = 8
+# The 1x1 convolution's, among the inputs of separable_conv.
+_SECOND_WEIGHTS = 4
 
 
 def ready_plan(
@@ -64,14 +66,18 @@ def _read_in_place(plan: Plan, weights: str) -> Plan:
     uses = Counter(tensor for _, inputs, _, _ in plan.steps for tensor in inputs)
     tensors, steps, constants = list(plan.tensors), list(plan.steps), list(plan.constants)
     for index, (kernel, inputs, outputs, attrs) in enumerate(plan.steps):
-        if not algorithms[index] or uses[inputs[1]] > 1 or attrs["group"] != 1:
+        names = {name for name, _, _ in algorithms[index]}
+        if kernel == "separable_conv":
+            read = inputs[_SECOND_WEIGHTS]
+        elif names and names <= {"gemm", "rows"} and attrs["group"] == 1:
+            read = inputs[1]
+        else:
             continue
-        _, slot, dtype, dims = tensors[inputs[1]]
-        others = {name for name, _, _ in algorithms[index]} - {"gemm", "rows"}
-        if others or not _is_worth(constants[slot], weights):
+        _, slot, dtype, dims = tensors[read]
+        if uses[read] > 1 or not _is_worth(constants[slot], weights):
             continue
         constants[slot] = np.ascontiguousarray(np.moveaxis(constants[slot], 0, -1))
-        tensors[inputs[1]] = "constant", slot, dtype, [*dims[1:], dims[0]]
+        tensors[read] = "constant", slot, dtype, [*dims[1:], dims[0]]
         steps[index] = kernel, inputs, outputs, {**attrs, "outputs_last": 1}
     return replace(plan, tensors=tensors, steps=steps, constants=constants)
 

@@ -67,12 +67,12 @@ class OneStep {
   // The step as its kernel sees it.
   Node node(uint32_t isa) const { return node_of(tensors_, step_, isa); }
 
-  // Ready to run() into the outputs.
-  OneStep& make(uint32_t isa, int threads) {
+  // Ready to run() into the outputs. eager: see Pool.
+  OneStep& make(uint32_t isa, int threads, bool eager = false) {
     session_.reset();
     program_ =
         std::make_unique<Program>(tensors_, std::vector<StepSpec>{step_}, constants_, 0, isa);
-    session_ = std::make_unique<Session>(*program_, threads);
+    session_ = std::make_unique<Session>(*program_, threads, eager);
     return *this;
   }
   void run(const std::vector<void*>& outputs) {

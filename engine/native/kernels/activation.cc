@@ -1,5 +1,6 @@
 #include "kernels/activation.h"
 
+#include <algorithm>
 #include <cmath>
 
 namespace palm {
@@ -11,10 +12,11 @@ float param(const Floats& params, size_t i, float missing) {
 
 }  // namespace
 
-Activation::Activation(const Node& node, size_t slope_input, size_t channels)
+Activation::Activation(const Node& node, size_t slope_input, size_t channels, const char* name_,
+                       const char* params_)
     : low_(-INFINITY), high_(INFINITY) {
-  const std::string name = node.attrs.text("activation", "");
-  const Floats params = node.attrs.numbers("activation_params", {});
+  const std::string name = node.attrs.text(name_, "");
+  const Floats params = node.attrs.numbers(params_, {});
   const float* slope = node.input(slope_input) ? node.constant(slope_input, channels) : nullptr;
   if ((slope != nullptr) != (name == "prelu"))
     fail(Fault::kModel, "activation prelu and a slope come together, got %.40s", name.c_str());
@@ -54,6 +56,16 @@ Epilogue Activation::epilogue(const float* bias) const {
     };
   }
   return e;
+}
+
+size_t residual_channels(const Node& node, size_t i) {
+  if (!node.input(i)) return 0;
+  const Tensor &z = node.any_in(i), &y = node.any_out();
+  if (z.rank() != 4 || !std::equal(z.shape.begin(), z.shape.end() - 1, y.shape.begin()) ||
+      z.shape[3] > y.shape[3]) {
+    fail(Fault::kModel, "residual %s for %s", z.text().c_str(), y.text().c_str());
+  }
+  return z.shape[3];
 }
 
 }  // namespace palm

@@ -7,11 +7,13 @@
 
 namespace palm {
 
-// What follows a kernel's own sum, after the attributes activation and activation_params.
+// What follows a kernel's own sum.
 class Activation {
  public:
-  // `slope_input`: the node's input with the slopes of "prelu".
-  Activation(const Node& node, size_t slope_input, size_t channels);
+  // `slope_input`: the node's input with the slopes of "prelu". `name`, `params`: the attributes that
+  // say what it is.
+  Activation(const Node& node, size_t slope_input, size_t channels, const char* name = "activation",
+             const char* params = "activation_params");
 
   // For `times` times the channels, all of them one after another.
   void repeat(size_t times);
@@ -26,5 +28,9 @@ class Activation {
   UnaryOp op_ = UnaryOp::kClip;
   float alpha_ = 0, beta_ = 0;
 };
+
+// The channels of input i, which is added to the first channels of the node's output; 0 if it is left
+// out. Throws Error unless its pixels are the output's.
+size_t residual_channels(const Node& node, size_t i);
 
 }  // namespace palm

@@ -66,21 +66,15 @@ bool Conv::is_bf16(const Node& node) {
 }
 
 Conv::Conv(const Node& node, const ConvShape& shape)
-    : shape_(shape), activation_(node, kSlope, shape.out_channels) {
+    : shape_(shape),
+      activation_(node, kSlope, shape.out_channels),
+      residual_channels_(residual_channels(node, kResidual)) {
   for (const Tensor* t : {node.input(kX), node.input(kResidual), node.outputs[0]}) {
     if (t && t->dtype != DType::kFloat32 && !(is_bf16(node) && t->dtype == kNarrow))
       fail(Fault::kUnsupported, "no convolution of %s", t->text().c_str());
   }
   const float* bias = node.constant(kBias, shape.out_channels);
   if (bias) bias_.assign(bias, bias + shape.out_channels);
-  if (!node.input(kResidual)) return;
-  const Tensor& z = node.any_in(kResidual);
-  const Tensor& y = node.any_out();
-  if (z.rank() != 4 || !std::equal(z.shape.begin(), z.shape.end() - 1, y.shape.begin()) ||
-      z.shape[3] > y.shape[3]) {
-    fail(Fault::kModel, "residual %s for %s", z.text().c_str(), y.text().c_str());
-  }
-  residual_channels_ = z.shape[3];
 }
 
 Epilogue Conv::epilogue(const Buffers& b) const {

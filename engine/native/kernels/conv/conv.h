@@ -57,7 +57,7 @@ class Conv : public Step {
  private:
   Activation activation_;
   std::vector<float> bias_;
-  size_t residual_channels_ = 0;
+  size_t residual_channels_;
 };
 
 // The ways of convolving, and what each can do.

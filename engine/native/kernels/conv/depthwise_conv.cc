@@ -57,26 +57,18 @@ class DepthwiseConv : public Conv {
                       epilogue(b)};
     const size_t rows = s.images * s.out_height, threads = static_cast<size_t>(b.pool->threads());
     const size_t work = s.out_width * s.taps() * 2;
-    if (rows < kTileRows * threads) {
+    if (rows < kDepthwiseRows * threads) {
       b.pool->parallel(s.out_channels, grain_of(work * rows, kFloatsInLine),
                        [&](size_t begin, size_t end, int) { kernel_.run(d, 0, rows, begin, end); });
     } else {
       b.pool->parallel(
-          rows, grain_of(work * s.out_channels, rows_at_once(rows, threads)),
+          rows, grain_of(work * s.out_channels, depthwise_rows_at_once(rows, threads)),
           [&](size_t begin, size_t end, int) { kernel_.run(d, begin, end, 0, s.out_channels); });
     }
   }
 
  private:
-  static constexpr size_t kTileRows = 4, kFloatsInLine = 16;
-
-  // As tall as a tile, less where one thread would have much more to do than another.
-  static size_t rows_at_once(size_t rows, size_t threads) {
-    size_t unit = kTileRows;
-    const auto most = [&] { return (rows + unit * threads - 1) / (unit * threads) * unit; };
-    while (unit > 1 && most() * threads > rows + rows / 8) unit /= 2;
-    return unit;
-  }
+  static constexpr size_t kFloatsInLine = 16;
 
   DepthwiseKernel kernel_;
   Arena weights_;

@@ -43,4 +43,16 @@ struct DepthwiseKernel {
 
 DepthwiseKernel find_depthwise(uint32_t isa);
 
+// The most rows that a kernel makes at once.
+constexpr size_t kDepthwiseRows = 4;
+
+// In how many rows, at least, threads are to share out `rows` of them: as many as a kernel makes at
+// once, less where one thread would have much more to do than another.
+inline size_t depthwise_rows_at_once(size_t rows, size_t threads) {
+  size_t unit = kDepthwiseRows;
+  const auto most = [&] { return (rows + unit * threads - 1) / (unit * threads) * unit; };
+  while (unit > 1 && most() * threads > rows + rows / 8) unit /= 2;
+  return unit;
+}
+
 }  // namespace palm
