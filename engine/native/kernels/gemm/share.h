@@ -17,8 +17,8 @@ class SharedGemm {
     if (gemm_.m == 0) return;
     if (pool.threads() == 1) return kernel_.run(gemm_);
     const GemmPanel panel = kernel_.first_panel(gemm_.n);
-    const size_t tiles = gemm_.m / panel.tile_rows, places = count_places();
-    if (tiles >= kManyTiles * static_cast<size_t>(pool.threads())) {
+    const size_t places = count_places();
+    if (goes_by_rows(panel.tile_rows, static_cast<size_t>(pool.threads()))) {
       pool.parallel(gemm_.m, grain_of(work * places, panel.tile_rows),
                     [&](size_t begin, size_t end, int) { run_rows(gemm_, begin, end); });
     } else {
@@ -31,8 +31,13 @@ class SharedGemm {
   }
 
  private:
-  // Enough tiles a thread that a part of a tile more or less is nothing.
-  static constexpr size_t kManyTiles = 8;
+  // Rows are what most kernels share out, so a thread finds in its cache what it wrote before. But
+  // each part reads all of b, and none should be much larger than the others: parts are whole tiles.
+  bool goes_by_rows(size_t tile_rows, size_t threads) const {
+    constexpr size_t kLeastTiles = 2;
+    const size_t most = (gemm_.m + tile_rows * threads - 1) / (tile_rows * threads) * tile_rows;
+    return gemm_.m >= kLeastTiles * tile_rows * threads && most * threads <= gemm_.m + gemm_.m / 8;
+  }
 
   void run_rows(Product part, size_t begin, size_t end) const {
     const auto* const a = part.a[0] + begin * part.lda;
