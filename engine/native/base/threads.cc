@@ -13,8 +13,10 @@ namespace palm {
 namespace {
 
 constexpr size_t kMaxThreads = 256, kMaxUnits = 0xffff;
-// A piece is worth this many times as much as it takes for a thread to share in a loop at all.
-constexpr size_t kLeastPiece = 5;
+// A piece is worth this many times as much as it takes for a thread to share in a loop at all: who
+// takes a small one from another's share costs that thread more, which finds it in the wrong cache
+// in the loop after.
+constexpr size_t kLeastPiece = 20;
 // How long a worker waits for the next loop with a core of its own, and then with one that others
 // may have, before it sleeps: the steps between two loops and what a caller does between two runs.
 constexpr std::chrono::microseconds kSpin{50}, kYield{1000};
