@@ -140,20 +140,19 @@ def _place(lives: Sequence[_Life], lower_bound_bytes: int) -> int:
     """Give every life an offset; returns the arena's size.
 
     Each life goes into the best gap that those before it leave. In which order they are taken
-    decides: orders are tried until one reaches the lower bound, and the best is kept. Greedy by
-    size and by breadth: Pisarchyk and Lee, Efficient Memory Management for Deep Neural Net
-    Inference, arXiv 2001.03288.
+    decides: orders are tried until one reaches the lower bound, and the best is kept, by middles if
+    that takes no more bytes. Greedy by size and by breadth: Pisarchyk and Lee, Efficient Memory
+    Management for Deep Neural Net Inference, arXiv 2001.03288.
     """
-    best_bytes, best = -1, list[int]()
+    best_bytes, best = -1, lives
     for order in _orders(lives):
         size_bytes = _place_in(order)
         if best_bytes < 0 or size_bytes < best_bytes:
-            best_bytes, best = size_bytes, [life.offset for life in lives]
+            best_bytes, best = size_bytes, order
         if best_bytes <= lower_bound_bytes:
             break
-    for life, offset in zip(lives, best, strict=True):
-        life.offset = offset
-    return max(best_bytes, 0)
+    size_bytes = _place_in(best, by_middles=True)
+    return size_bytes if size_bytes <= best_bytes else _place_in(best)
 
 
 def _orders(lives: Sequence[_Life]) -> Iterator[Sequence[_Life]]:
@@ -180,21 +179,44 @@ def _orders(lives: Sequence[_Life]) -> Iterator[Sequence[_Life]]:
         yield sorted(lives, key=lambda life: ranks[id(life)])
 
 
-def _place_in(order: Sequence[_Life]) -> int:
-    """Give every life an offset, one after the other; returns the arena's size."""
+def _place_in(order: Sequence[_Life], by_middles: bool = False) -> int:
+    """Give every life an offset, one after the other; returns the arena's size.
+
+    by_middles: where a gap has room for it, the middle of a life lies where that of another did.
+    Two threads share out a tensor's rows: each then writes where it wrote before.
+    """
     placed: list[_Life] = []
+    middles: list[int] = []
+    end = 0
     for life in order:
-        end, best, best_gap = 0, -1, -1
-        for other in placed:
-            if other.last < life.first or life.last < other.first:
-                continue
-            gap = other.offset - end
-            if gap >= life.size_bytes and (best < 0 or gap < best_gap):
-                best, best_gap = end, gap
-            end = max(end, other.offset + other.size_bytes)
-        life.offset = end if best < 0 else best
+        gaps = _gaps(placed, life, end)
+        life.offset = _at_middle(middles, life, gaps) if by_middles else gaps[0].start
         insort(placed, life, key=lambda each: each.offset)
-    return max((life.offset + life.size_bytes for life in placed), default=0)
+        end = max(end, life.offset + life.size_bytes)
+    return end
+
+
+def _gaps(placed: Sequence[_Life], life: _Life, end: int) -> list[range]:
+    """Where there is room for a life between those placed, by size; behind them all comes last."""
+    start, gaps = 0, list[range]()
+    for other in placed:
+        if other.last >= life.first and life.last >= other.first:
+            if other.offset - start >= life.size_bytes:
+                gaps.append(range(start, other.offset))
+            start = max(start, other.offset + other.size_bytes)
+    return [*sorted(gaps, key=len), range(start, max(end, start + life.size_bytes))]
+
+
+def _at_middle(middles: list[int], life: _Life, gaps: Sequence[range]) -> int:
+    """The life's offset by the first of the middles that suits a gap, or else by one more."""
+    half = life.size_bytes // 2
+    for gap in gaps:
+        for middle in middles:
+            offset = aligned(middle - half)
+            if gap.start <= offset <= gap.stop - life.size_bytes:
+                return offset
+    middles.append(gaps[0].start + half)
+    return gaps[0].start
 
 
 def last_uses(steps: Sequence[Iterable[str]], kept: Iterable[str]) -> tuple[tuple[str, ...], ...]:

@@ -33,6 +33,28 @@ def test_chain_reuses_two_buffers() -> None:
     assert plan.arena_bytes == plan.lower_bound_bytes == 128
 
 
+def test_middles_lie_where_others_did() -> None:
+    views = [arena(floats) for floats in (128, 128, 64, 96, 32, 64, 32)]
+    steps = [Step("k", "", (a,), (b,)) for a, b in zip(views, views[1:], strict=False)]
+    plan = allocate([Step("k", "", (), (views[0],)), *steps], [])
+    assert plan.arena_bytes == plan.lower_bound_bytes
+    middles = {slot + 2 * dims[0] for _, slot, _, dims in plan.tensors}
+    assert middles == {256, 768}
+
+
+def test_middles_cost_no_bytes() -> None:
+    first, between, kept, last = arena(64), arena(16), arena(32), arena(48)
+    steps = [
+        Step("k", "", (), (first,)),
+        Step("k", "", (first,), (between,)),
+        Step("k", "", (between,), (kept,)),
+        Step("k", "", (kept,), (last,)),
+        Step("k", "", (kept, last), ()),
+    ]
+    plan = allocate(steps, [])
+    assert plan.arena_bytes == plan.lower_bound_bytes
+
+
 def test_in_place_chain_uses_one_buffer() -> None:
     views = [arena(16) for _ in range(5)]
     steps = [Step("k", "", (a,), (b,), in_place=0) for a, b in zip(views, views[1:], strict=False)]
