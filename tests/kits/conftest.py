@@ -20,6 +20,7 @@ from palmkit import engine, kits
 from palmkit.engine.ir import Node, Type
 from palmkit.kits.cli import main
 from palmkit.kits.image import Image, resize
+from tests.kits.drawn_portraits import Reds
 
 
 class Blobs:
@@ -202,3 +203,8 @@ def red_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("model") / "red.palm"
     engine.save(graph, path)
     return path
+
+
+@pytest.fixture
+def reds() -> Reds:
+    return Reds()

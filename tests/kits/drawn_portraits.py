@@ -1,0 +1,48 @@
+"""A scene with a red disc, and a stand-in for the network: what is red is a person."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.ir import Type
+from palmkit.kits.image import Image
+
+SIDE = 64
+RED = (200, 30, 30)
+
+
+class Reds:
+    """Takes for a person what is red; says so at 64 x 64, blurred like a network's edges."""
+
+    metadata: Mapping[str, str] = {}
+
+    def __init__(self, noise: float = 0) -> None:
+        self.inputs = {"image": Type("float32", (1, SIDE, SIDE, 3))}
+        self.views: list[NDArray[np.float32]] = []
+        self._noise = noise
+        self._random = np.random.default_rng(0)
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        import cv2
+
+        image = inputs["image"]
+        assert image.dtype == np.float32 and image.shape == (1, SIDE, SIDE, 3)
+        self.views.append(image[0])
+        red = np.clip((image[0, :, :, 0] - image[0, :, :, 1]) / 170, 0, 1)
+        red = np.asarray(cv2.GaussianBlur(red, (0, 0), 0.8))
+        red = red + self._noise * self._random.standard_normal(red.shape)
+        return {"mask": np.clip(red, 0, 1).astype(np.float32)[None, :, :, None]}
+
+
+def scene(height: int = 240, width: int = 320, shift: int = 0) -> tuple[Image, NDArray[np.bool_]]:
+    """A red disc on a gray ramp, and where it is."""
+    y, x = np.mgrid[:height, :width] + 0.5
+    inside = (x - width / 2 - shift) ** 2 + (y - height / 2) ** 2 < (0.3 * height) ** 2
+    ramp = np.repeat((120 + 100 * x / width)[..., None], 3, axis=2)
+    return np.where(inside[..., None], RED, ramp).astype(np.uint8), inside
+
+
+def iou(a: NDArray[Any], b: NDArray[Any]) -> float:
+    return float((a & b).sum() / (a | b).sum())
