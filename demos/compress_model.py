@@ -11,7 +11,8 @@ from pathlib import Path
 from palmkit import engine, kits
 from palmkit.engine.compress.compress import compress
 from palmkit.engine.compress.pipeline import Step
-from palmkit.engine.compress.steps import Clustering, EntropyCoding, default_steps
+from palmkit.engine.compress.rounding import WeightRounding
+from palmkit.engine.compress.steps import EntropyCoding, default_steps
 from palmkit.kits import live
 from palmkit.kits.compression import JOBS, KitAgreement
 from palmkit.kits.image import SUFFIXES, Image
@@ -32,7 +33,7 @@ def main() -> None:
     parser = live.plain_parser(__doc__)
     parser.add_argument("--source", default="face", help="a folder of pictures, a video (sample)")
     parser.add_argument("--frames", type=int, default=20, metavar="N", help="of these N (20)")
-    parser.add_argument("--kit", choices=MODELS, default="mesh", help="(mesh)")
+    parser.add_argument("--kit", choices=MODELS, default="face", help="(face)")
     parser.add_argument("--model", type=Path, metavar="FILE", help="of the kit (the one shipped)")
     parser.add_argument("--max-loss", type=float, default=0.02, metavar="SHARE", help="(0.02)")
     parser.add_argument("--all", action="store_true", help="all steps, minutes")
@@ -41,7 +42,7 @@ def main() -> None:
     source = options.model or shipped_model(MODELS[options.kit])
     graph = engine.convert(source)
     agreement = KitAgreement(JOBS[options.kit], graph, pictures(options.source, options.frames))
-    quick: list[Step] = [Clustering(6), EntropyCoding()]
+    quick: list[Step] = [WeightRounding(tries=3, most_samples=8), EntropyCoding()]
     steps = default_steps("size") if options.all else quick
     small = compress(graph, agreement.samples, agreement, max_loss=options.max_loss, steps=steps)
     engine.save(small.graph, options.output, weights="smallest")

@@ -1,7 +1,7 @@
 """Ship the models in fewer bytes: weights rounded as far as the task's metric allows.
 
 `python -m palmkit.models.smaller DATA WORK OUT` writes OUT/NAME.palm for each shipped model and
-prints what it is worth. Layers are rounded by `palmkit.engine.compress.rounding` on training
+prints what it is worth. Weights are rounded by `palmkit.engine.compress.rounding` on training
 pictures; how far is decided on the validation part, where no metric may lose more than 1 % of its
 float value, or --most-lost; the table is of the dev part. Computation stays in float32. DATA and
 WORK as `palmkit.models.quantization` has them. `palmkit.models.ready` comes behind it.
@@ -10,19 +10,27 @@ WORK as `palmkit.models.quantization` has them. `palmkit.models.ready` comes beh
 from __future__ import annotations
 
 import argparse
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+import numpy as np
+
+from palmkit.engine.compress.in_turn import rounded_in_turn
 from palmkit.engine.compress.layers import find_layers, moments
 from palmkit.engine.compress.rounding import layer_steps, rounded
+from palmkit.engine.ir import Graph
 from palmkit.models.quantization import MODELS, TASKS, Task
 
 # How wide the steps are, from few bytes to many.
-WIDTHS = (1.4, 1.0, 0.7, 0.5, 0.35, 0.25, 0.18)
+WIDTHS = (2.0, 1.85, 1.7, 1.4, 1.2, 1.0, 0.85, 0.7, 0.6, 0.5, 0.42, 0.35, 0.25, 0.18)
 MOST_LOST = 0.01
-# Samples: for what the layers see, and for how much each matters.
-SEEN, PROBED = 400, 12
+# Samples: all, for what the layers see, for how much each matters, and for rounding in turn.
+SAMPLES, SEEN, PROBED, TURNED = 900, 400, 240, 500
 EVERYTHING = 10**9
+
+
+def quiet(share: float, what: str) -> None:
+    """Progress that is not shown."""
 
 
 def share_lost(was: Mapping[str, float], now: Mapping[str, float]) -> float:
@@ -33,20 +41,34 @@ def share_lost(was: Mapping[str, float], now: Mapping[str, float]) -> float:
     )
 
 
-def make_smaller(source: Path, out: Path, task: Task, most_lost: float = MOST_LOST) -> float:
+def make_smaller(
+    source: Path,
+    out: Path,
+    task: Task,
+    most_lost: float = MOST_LOST,
+    widths: Sequence[float] = WIDTHS,
+    in_turn: bool = False,
+) -> float:
     """Write the smallest file that loses no more than is allowed; returns its width.
 
+    in_turn: layers make good what the rounding of others does, which takes minutes a width.
     Raises ValueError if even the finest steps lose more.
     """
     from palmkit.engine import load, save
 
     graph = load(source).graph
     layers = find_layers(graph)
-    seen = moments(graph, layers, task.samples)
-    steps = layer_steps(graph, layers, task.samples[:PROBED], seen, lambda share, what: None)
+    seen = moments(graph, layers, task.samples[:SEEN])
+    probed, turned = task.samples[:PROBED], task.samples[:TURNED]
+    steps = layer_steps(graph, layers, probed, seen, quiet, task.matters)
     was = task.measure(source)
-    for width in WIDTHS:
-        small = rounded(graph, layers, {name: step * width for name, step in steps.items()}, seen)
+    for width in widths:
+        wide = {name: step * width for name, step in steps.items()}
+        if in_turn:
+            small = rounded_in_turn(graph, layers, wide, turned, quiet)
+        else:
+            small = rounded(graph, layers, wide, seen)
+        small = in_half(small, without=steps)
         # A name of its own: kits keep models by their paths.
         tried = out / f"{source.stem}-{width:g}.palm"
         save(small, tried, weights="smallest", shapes=())
@@ -57,6 +79,16 @@ def make_smaller(source: Path, out: Path, task: Task, most_lost: float = MOST_LO
             return width
         tried.unlink()
     raise ValueError(f"{source.stem}: every width loses more than {most_lost:.1%}")
+
+
+def in_half(graph: Graph, without: Iterable[str]) -> Graph:
+    """The graph with its float32 constants, biases above all, as float16 has them."""
+    half = {
+        name: value.astype(np.float16).astype(np.float32)
+        for name, value in graph.constants.items()
+        if value.dtype == np.float32 and name not in without
+    }
+    return graph.with_nodes(graph.nodes, {**graph.constants, **half})
 
 
 def row(name: str, path: Path, task: Task) -> str:
@@ -74,13 +106,16 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--models", nargs="*", choices=tuple(TASKS), default=tuple(TASKS))
     parser.add_argument("--originals", type=Path, help="folder of NAME.palm, as export.py writes")
     parser.add_argument("--most-lost", type=float, default=MOST_LOST, help="share of a metric")
+    parser.add_argument("--widths", type=float, nargs="+", default=WIDTHS, help="of the steps")
+    parser.add_argument("--in-turn", action="store_true", help="less lost, in minutes a width")
     options = parser.parse_args(None if arguments is None else list(arguments))
     options.out.mkdir(parents=True, exist_ok=True)
     for name in options.models:
         source = (options.originals or MODELS / name) / f"{name}.palm"
         make = TASKS[name]
-        task = make(name, options.data, options.work, EVERYTHING, SEEN, "validation")
-        make_smaller(source, options.out, task, options.most_lost)
+        task = make(name, options.data, options.work, EVERYTHING, SAMPLES, "validation")
+        how = options.most_lost, options.widths, options.in_turn
+        make_smaller(source, options.out, task, *how)
         task = make(name, options.data, options.work, EVERYTHING, 1, "dev")
         print(row(f"{name}, as it was", source, task))
         print(row(name, options.out / source.name, task), flush=True)

@@ -13,17 +13,27 @@ from palmkit.engine.model import Model
 class Agreement:
     """1 less the relative error of the outputs, on samples; 1 where nothing differs."""
 
-    def __init__(self, source: Graph, samples: Sequence[Mapping[str, Array]]) -> None:
-        """source: the float model, whose outputs are right."""
+    def __init__(
+        self,
+        source: Graph,
+        samples: Sequence[Mapping[str, Array]],
+        matters: Mapping[str, float] | None = None,
+    ) -> None:
+        """source: the float model, whose outputs are right.
+
+        matters: how much outputs count, at least 0; those that are not named, 1.
+        """
         self._samples = samples
         model = Model(source)
         self._expected = [model.run(sample) for sample in samples]
         self._spread = {
             name: _spread([each[name] for each in self._expected]) for name in source.outputs
         }
+        weights = [(matters or {}).get(name, 1.0) for name in self._spread]
+        self._weights = np.array(weights) / sum(weights)
 
     def __call__(self, graph: Graph) -> float:
-        """The mean over the outputs of 1 - rms(difference) / rms(value - its mean), 0 at least."""
+        """1 - rms(difference) / rms(value - its mean), 0 at least, in the outputs' mean."""
         model = Model(graph)
         squares = dict.fromkeys(self._spread, 0.0)
         for sample, expected in zip(self._samples, self._expected, strict=True):
@@ -35,7 +45,7 @@ class Agreement:
             for name, spread in self._spread.items()
         ]
         good = [score if np.isfinite(score) else 0.0 for score in scores]
-        return max(0.0, float(np.mean(good)))
+        return max(0.0, float(self._weights @ good))
 
 
 def _spread(values: Sequence[Array]) -> float:

@@ -105,14 +105,17 @@ def moments(
         values = {**sample, **(model.run(sample) if inside else {})}
         for layer in layers:
             weight = graph.constants[layer.weight]
-            rows = _rows(layer, weight, values[layer.node.inputs[0]], rng)
+            rows = input_rows(layer, weight, values[layer.node.inputs[0]], rng)
             product = np.matmul(rows.transpose(0, 2, 1), rows) / rows.shape[1]
             sums[layer.weight] = sums.get(layer.weight, 0.0) + product / len(samples)
     return sums
 
 
-def _rows(layer: Layer, weight: Array, x: Array, rng: np.random.Generator) -> Array:
-    """float64[groups, n, k]: some of the vectors that an output's weights are multiplied by."""
+def input_rows(layer: Layer, weight: Array, x: Array, rng: np.random.Generator) -> Array:
+    """float64[groups, n, k]: some of the vectors that an output's weights are multiplied by.
+
+    x: a value of the layer's input 0.
+    """
     if layer.node.op in ("gemm", "matmul"):
         flat = x.reshape(-1, x.shape[-1])
         return _some(flat, rng)[None].astype(np.float64)

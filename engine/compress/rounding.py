@@ -79,13 +79,16 @@ def layer_steps(
     samples: Sequence[Mapping[str, Array]],
     seen: Mapping[str, Array],
     progress: Progress,
+    matters: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
     """A step for each layer, such that a bit more or less anywhere costs the same error.
+
+    matters: how much errors of each output count, as Agreement has it.
 
     With an error of s * step^2 in the outputs and n * log2(1 / step) bits the sum of both is least
     where step^2 is in proportion to n / s. s is measured: each layer alone is rounded.
     """
-    agreement = Agreement(graph, samples)
+    agreement = Agreement(graph, samples, matters)
     steps: dict[str, float] = {}
     for number, layer in enumerate(layers):
         progress(0.3 * number / len(layers), f"how much {layer.node.outputs[0]} matters")
@@ -112,15 +115,12 @@ def rounded(
     for layer in layers:
         weight = graph.constants[layer.weight]
         groups = layer.as_groups(weight)
-        units = _grid(groups, min(steps[layer.weight], _WIDEST))
-        if not _fits(groups, units):
+        units = grid_of(groups, steps[layer.weight])
+        if units is None:
             continue
-        # Rounding gives -0.0, too, which is no zero to who stores it.
-        levels = _levels(groups / units, seen[layer.weight]) + 0.0
-        whole = layer.from_groups(levels, weight.shape).astype(np.float32)
-        constants[layer.weight] = whole * layer.from_groups(
-            np.broadcast_to(units, levels.shape), weight.shape
-        ).astype(np.float32)
+        levels = levels_on(units, groups, seen[layer.weight])
+        # Whole numbers below 128 times a float16: exact in float32.
+        constants[layer.weight] = layer.from_groups(levels * units, weight.shape).astype(np.float32)
     return replace(graph, constants=constants)
 
 
@@ -130,30 +130,33 @@ def grids(graph: Graph, layers: Sequence[Layer], steps: Mapping[str, float]) -> 
     for layer in layers:
         weight = graph.constants[layer.weight]
         groups = layer.as_groups(weight)
-        units = _grid(groups, min(steps[layer.weight], _WIDEST))
-        if _fits(groups, units):
+        units = grid_of(groups, steps[layer.weight])
+        if units is not None:
             wide = np.broadcast_to(units, groups.shape)
             found[layer.weight] = layer.from_groups(wide, weight.shape).astype(np.float32)
     return found
 
 
-def _fits(groups: Array, units: Array) -> bool:
-    return not bool((np.abs(groups) > MOST_LEVEL * units).any())
-
-
-def _grid(groups: Array, step: float) -> Array:
+def grid_of(groups: Array, step: float) -> Array | None:
     """float64[g, rows, 1]: the step of each output, `step` times its size, a power of sqrt(2).
 
-    Few different ones, in float16, take hardly any room.
+    groups: float64[g, rows, k]. Few different ones, in float16, take hardly any room. None: some
+    weight would need more than MOST_LEVEL of them.
     """
-    wanted = np.sqrt(np.mean(groups**2, axis=2, keepdims=True)) * step
+    wanted = np.sqrt(np.mean(groups**2, axis=2, keepdims=True)) * min(step, _WIDEST)
     wanted = np.where(wanted > 0, wanted, 1.0)
-    return np.exp2(np.ceil(2 * np.log2(wanted) - 0.5) / 2).astype(np.float16).astype(np.float64)
+    units = np.exp2(np.ceil(2 * np.log2(wanted) - 0.5) / 2).astype(np.float16).astype(np.float64)
+    return None if (np.abs(groups) > MOST_LEVEL * units).any() else units
 
 
-def _levels(groups: Array, hessians: Array) -> Array:
-    """float64[g, rows, k] rounded column by column; hessians: float64[g, k, k]."""
-    return np.stack([_rounded_rows(*each) for each in zip(groups, hessians, strict=True)])
+def levels_on(units: Array, groups: Array, hessians: Array) -> Array:
+    """float64[g, rows, k]: whole numbers of steps, rounded column by column.
+
+    units: of `grid_of`; hessians: float64[g, k, k].
+    """
+    levels = [_rounded_rows(*each) for each in zip(groups / units, hessians, strict=True)]
+    # Rounding gives -0.0, too, which is no zero to who stores it.
+    return np.stack(levels) + 0.0
 
 
 def _rounded_rows(rows: Array, hessian: Array) -> Array:
