@@ -9,7 +9,7 @@ import pytest
 from palmkit.engine import Graph, load, save
 from palmkit.engine.ir import Array, Node, Type
 from palmkit.models.quantization import Task
-from palmkit.models.smaller import make_smaller, share_lost
+from palmkit.models.smaller import in_half, make_smaller, share_lost
 
 
 def test_errors_grow_and_all_else_shrinks() -> None:
@@ -76,3 +76,27 @@ def test_no_file_where_none_holds(model: Path, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="net: every width loses more than 1.0%"):
         make_smaller(model, out, impossible)
     assert not [*out.iterdir()]
+
+
+def test_in_turn_writes_a_smaller_file_too(model: Path, tmp_path: Path) -> None:
+    out = tmp_path / "out"
+    out.mkdir()
+    samples = [
+        {"x": each} for each in np.random.default_rng(3).normal(size=(40, 1, 32)).astype("f4")
+    ]
+    task = Task(samples, lambda path: {"ap": 1.0})
+    assert make_smaller(model, out, task, widths=(1.0,), in_turn=True) == 1.0
+    assert (out / model.name).stat().st_size < 0.5 * model.stat().st_size
+
+
+def test_what_is_not_rounded_is_as_float16_has_it() -> None:
+    constants: dict[str, Array] = {
+        "weight": np.full((2, 2), 0.1, np.float32),
+        "bias": np.full(2, 0.1, np.float32),
+        "axes": np.arange(2),
+    }
+    nodes = (Node("gemm", ("x", "weight", "bias"), ("y",)),)
+    graph = Graph({"x": Type("float32", (1, 2))}, {"y": Type("float32", (1, 2))}, nodes, constants)
+    found = in_half(graph, without=["weight"]).constants
+    assert found["bias"].tolist() == [float(np.float16(0.1))] * 2
+    assert all(np.array_equal(found[name], constants[name]) for name in ("weight", "axes"))
