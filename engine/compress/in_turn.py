@@ -10,7 +10,7 @@ runs of the samples a layer, and loses less than `rounded` in the same bytes.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -66,6 +66,7 @@ def rounded_in_turn(
     return now
 
 
+@dataclass(frozen=True)
 class _Seen:
     """What a layer's weights multiply: x in the graph as it was, y in the graph that is.
 
@@ -73,9 +74,11 @@ class _Seen:
     where the bias takes these. mean_before, mean: float64[groups, k], of x and y. rows: how many.
     """
 
-    def __init__(self, square: Array, cross: Array, mean_before: Array, mean: Array, rows: int):
-        self.square, self.cross = square, cross
-        self.mean_before, self.mean, self.rows = mean_before, mean, rows
+    square: Array
+    cross: Array
+    mean_before: Array
+    mean: Array
+    rows: int
 
     @classmethod
     def of(
@@ -87,23 +90,26 @@ class _Seen:
         centred: bool,
     ) -> _Seen:
         """Measure it on samples."""
-        square, cross, mean_before, mean, count = (0.0,) * 5
         weight = was.constants[layer.weight]
+        groups, _, size = layer.as_groups(weight).shape
+        square, cross = np.zeros((2, groups, size, size))
+        mean_before, mean = np.zeros((2, groups, size))
+        rows = 0
         pairs = zip(_inputs(was, layer, samples), _inputs(now, layer, samples), strict=True)
         for number, values in enumerate(pairs):
             # The same places of both.
             x, y = (input_rows(layer, weight, v, np.random.default_rng(number)) for v in values)
-            square = square + np.matmul(y.transpose(0, 2, 1), y)
-            cross = cross + np.matmul(x.transpose(0, 2, 1), y)
-            mean_before, mean = mean_before + x.sum(axis=1), mean + y.sum(axis=1)
-            count += x.shape[1]
-        square, cross, mean_before, mean = (
-            np.asarray(each / count) for each in (square, cross, mean_before, mean)
-        )
+            square += np.matmul(y.transpose(0, 2, 1), y)
+            cross += np.matmul(x.transpose(0, 2, 1), y)
+            mean_before += x.sum(axis=1)
+            mean += y.sum(axis=1)
+            rows += x.shape[1]
+        for total in (square, cross, mean_before, mean):
+            total /= rows
         if centred:
-            square = square - mean[:, :, None] * mean[:, None]
-            cross = cross - mean_before[:, :, None] * mean[:, None]
-        return cls(square, cross, mean_before, mean, int(count))
+            square -= mean[:, :, None] * mean[:, None]
+            cross -= mean_before[:, :, None] * mean[:, None]
+        return cls(square, cross, mean_before, mean, rows)
 
     def fitted(self, groups: Array) -> Array:
         """float64[groups, rows, k]: weights that give of y most nearly what these give of x."""
@@ -114,7 +120,8 @@ class _Seen:
         for rows, square, cross in zip(groups, self.square, self.cross, strict=True):
             damping = _DAMPING * np.trace(square) / size + 1e-12
             wanted = rows @ (cross + damping * np.eye(size))
-            found.append(np.linalg.solve(square + damping * np.eye(size), wanted.T).T)
+            solved = np.linalg.solve(square + damping * np.eye(size), wanted.T)
+            found.append(np.asarray(solved, np.float64).T)
         return np.stack(found)
 
 

@@ -100,7 +100,7 @@ def test_layers_in_turn_make_good_what_those_before_lost() -> None:
 def test_what_does_not_matter_is_rounded_further() -> None:
     graph = two_layers()
     found = pictures(20, 4)
-    both = graph.outputs | {"a": Type("float32", (1, 24, 8, 8))}
+    both = {**graph.outputs, "a": Type("float32", (1, 24, 8, 8))}
     graph = Graph(graph.inputs, both, graph.nodes, graph.constants)
     layers = find_layers(graph)
     seen = moments(graph, layers, found)
