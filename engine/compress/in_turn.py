@@ -120,8 +120,9 @@ class _Seen:
         for rows, square, cross in zip(groups, self.square, self.cross, strict=True):
             damping = _DAMPING * np.trace(square) / size + 1e-12
             wanted = rows @ (cross + damping * np.eye(size))
-            solved = np.linalg.solve(square + damping * np.eye(size), wanted.T)
-            found.append(np.asarray(solved, np.float64).T)
+            damped = square + damping * np.eye(size)
+            solved: Array = np.asarray(np.linalg.solve(damped, wanted.T), np.float64)
+            found.append(solved.T)
         return np.stack(found)
 
 
