@@ -16,9 +16,9 @@ from pathlib import Path
 import numpy as np
 
 from palmkit.engine.compress.in_turn import rounded_in_turn
-from palmkit.engine.compress.layers import find_layers, moments
+from palmkit.engine.compress.layers import Layer, find_layers, moments
 from palmkit.engine.compress.rounding import layer_steps, rounded
-from palmkit.engine.ir import Graph
+from palmkit.engine.ir import Array, Graph
 from palmkit.models.quantization import MODELS, TASKS, Task
 
 # How wide the steps are, from few bytes to many.
@@ -41,6 +41,15 @@ def share_lost(was: Mapping[str, float], now: Mapping[str, float]) -> float:
     )
 
 
+def steps_of(
+    graph: Graph, layers: Sequence[Layer], task: Task
+) -> tuple[dict[str, float], dict[str, Array]]:
+    """Each layer's step at width 1, and what the layers see, as `moments` has it."""
+    seen = moments(graph, layers, task.samples[:SEEN])
+    steps = layer_steps(graph, layers, task.samples[:PROBED], seen, quiet, task.matters)
+    return steps, seen
+
+
 def make_smaller(
     source: Path,
     out: Path,
@@ -58,14 +67,12 @@ def make_smaller(
 
     graph = load(source).graph
     layers = find_layers(graph)
-    seen = moments(graph, layers, task.samples[:SEEN])
-    probed, turned = task.samples[:PROBED], task.samples[:TURNED]
-    steps = layer_steps(graph, layers, probed, seen, quiet, task.matters)
+    steps, seen = steps_of(graph, layers, task)
     was = task.measure(source)
     for width in widths:
         wide = {name: step * width for name, step in steps.items()}
         if in_turn:
-            small = rounded_in_turn(graph, layers, wide, turned, quiet)
+            small = rounded_in_turn(graph, layers, wide, task.samples[:TURNED], quiet)
         else:
             small = rounded(graph, layers, wide, seen)
         small = in_half(small, without=steps)

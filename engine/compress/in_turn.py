@@ -16,7 +16,7 @@ import numpy as np
 
 from palmkit.engine.compress.layers import Layer, input_rows
 from palmkit.engine.compress.pipeline import Progress
-from palmkit.engine.compress.rounding import grid_of, levels_on
+from palmkit.engine.compress.rounding import grid_of, nearest_on
 from palmkit.engine.ir import UNKNOWN, Array, Graph, consumers
 from palmkit.engine.model import Model
 
@@ -50,15 +50,15 @@ def rounded_in_turn(
             and graph.constants[bias].size == groups.shape[0] * groups.shape[1]
         )
         seen = _Seen.of(graph, now, layer, samples, keeps_mean)
-        levels = levels_on(units, seen.fitted(groups), seen.square)
+        near = nearest_on(units, seen.fitted(groups), seen.square)
         constants = {
             **now.constants,
-            layer.weight: layer.from_groups(levels * units, weight.shape).astype(np.float32),
+            layer.weight: layer.from_groups(near, weight.shape).astype(np.float32),
         }
         if keeps_mean:
             before, after = (
                 np.einsum("gok,gk->go", rows, mean)
-                for rows, mean in ((groups, seen.mean_before), (levels * units, seen.mean))
+                for rows, mean in ((groups, seen.mean_before), (near, seen.mean))
             )
             shift = (before - after).reshape(graph.constants[bias].shape)
             constants[bias] = (graph.constants[bias] + shift).astype(np.float32)

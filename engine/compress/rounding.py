@@ -118,9 +118,8 @@ def rounded(
         units = grid_of(groups, steps[layer.weight])
         if units is None:
             continue
-        levels = levels_on(units, groups, seen[layer.weight])
-        # Whole numbers below 128 times a float16: exact in float32.
-        constants[layer.weight] = layer.from_groups(levels * units, weight.shape).astype(np.float32)
+        near = nearest_on(units, groups, seen[layer.weight])
+        constants[layer.weight] = layer.from_groups(near, weight.shape).astype(np.float32)
     return replace(graph, constants=constants)
 
 
@@ -149,14 +148,14 @@ def grid_of(groups: Array, step: float) -> Array | None:
     return None if (np.abs(groups) > MOST_LEVEL * units).any() else units
 
 
-def levels_on(units: Array, groups: Array, hessians: Array) -> Array:
-    """float64[g, rows, k]: whole numbers of steps, rounded column by column.
+def nearest_on(units: Array, groups: Array, hessians: Array) -> Array:
+    """float64[g, rows, k]: the groups in whole steps, rounded column by column; exact in float32.
 
     units: of `grid_of`; hessians: float64[g, k, k].
     """
     levels = [_rounded_rows(*each) for each in zip(groups / units, hessians, strict=True)]
     # Rounding gives -0.0, too, which is no zero to who stores it.
-    return np.stack(levels) + 0.0
+    return (np.stack(levels) + 0.0) * units
 
 
 def _rounded_rows(rows: Array, hessian: Array) -> Array:

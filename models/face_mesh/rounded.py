@@ -18,14 +18,14 @@ import torch
 
 from palmkit.engine import Graph, Model, load, save
 from palmkit.engine.compress.in_turn import rounded_in_turn
-from palmkit.engine.compress.layers import Layer, find_layers, moments
-from palmkit.engine.compress.rounding import grid_of, layer_steps, levels_on
+from palmkit.engine.compress.layers import Layer, find_layers
+from palmkit.engine.compress.rounding import grid_of, nearest_on
 from palmkit.engine.ir import UNKNOWN, Array
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_mesh.dataset import is_sure, read_meshes
 from palmkit.models.face_mesh.refit import views
 from palmkit.models.quantization import TASKS
-from palmkit.models.smaller import PROBED, SAMPLES, SEEN, TURNED, in_half, quiet
+from palmkit.models.smaller import SAMPLES, TURNED, in_half, quiet, steps_of
 from palmkit.models.training.pixels import disturb, disturbances
 
 LAST = "network.points.weight"
@@ -68,7 +68,7 @@ def round_last(graph: Graph, layer: Layer, step: float, seen: Array) -> Graph:
         raise ValueError(f"{layer.weight}: steps of {step:g} are too narrow")
     mean = seen.mean(axis=0)
     square = (seen - mean).T @ (seen - mean) / len(seen)
-    whole = levels_on(units, groups, square[None]) * units
+    whole = nearest_on(units, groups, square[None])
     shift = ((whole - groups)[0] @ mean).reshape(bias.shape)
     constants = {
         **graph.constants,
@@ -90,9 +90,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     task = TASKS["face_mesh"]("face_mesh", options.data, options.work, 1, SAMPLES, "validation")
     graph = load(options.model).graph
     layers = find_layers(graph)
-    seen = moments(graph, layers, task.samples[:SEEN])
-    probed = task.samples[:PROBED]
-    steps = layer_steps(graph, layers, probed, seen, quiet, task.matters)
+    steps, _ = steps_of(graph, layers, task)
     wide = {name: step * options.width for name, step in steps.items()}
     last = next(layer for layer in layers if layer.weight == LAST)
     others = [layer for layer in layers if layer is not last]
