@@ -4,36 +4,49 @@ What a layer is to give is what it gives in the graph as it was; what it is give
 that are rounded already. Its weights are fitted to that by least squares before they are rounded
 (Y. Li et al.: GPTAQ, asymmetric calibration, 2025), and its bias keeps the mean of its sums (Nagel
 et al. 2019, Data-Free Quantization Through Weight Equalization and Bias Correction). It takes two
-runs of the samples a layer, and loses less than `rounded` in the same bytes.
+runs of the samples a layer, and loses less than `rounded` in the same bytes. Layers of many
+inputs want many samples: what is fitted to few holds on these alone. Where it is known how errors
+of a layer's outputs count together (`curvature`), they are taken up by one another, too.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from palmkit.engine.compress.layers import Layer, input_rows
+from palmkit.engine.compress.agreement import Agreement
+from palmkit.engine.compress.curvature import output_steps
+from palmkit.engine.compress.layers import AT_ONCE, Layer, input_rows
 from palmkit.engine.compress.pipeline import Progress
 from palmkit.engine.compress.rounding import grid_of, nearest_on
 from palmkit.engine.ir import UNKNOWN, Array, Graph, consumers
 from palmkit.engine.model import Model
 
-# Of the mean square of what a layer sees.
-_DAMPING = 0.01
-# Rows for each weight of an output; with fewer it is not fitted: it would learn the samples.
-_ENOUGH = 20
+# Of the mean square of what a layer sees, always and for each weight that a row has to tell of:
+# the fewer rows, the less of what they seem to show is believed.
+_DAMPING, _DOUBT_IN_FIT, _DOUBT_IN_ROUNDING = 0.01, 0.5, 0.1
+# In sizes of an output's weights: where errors are measured, what the middle layer's steps then
+# are, and the most; errors that large do not grow with the step.
+_PROBE, _MIDDLE, _MOST_STEP, _MOST_PROBED = 0.25, 0.05, 1.0, 0.1
+# No more samples are looked at than give so many rows for each weight of an output, and so many.
+_ENOUGH, _LEAST_SAMPLES = 30, 500
 
 
 def rounded_in_turn(
     graph: Graph,
     layers: Sequence[Layer],
-    steps: Mapping[str, float],
+    steps: Mapping[str, float] | Mapping[str, Array],
     samples: Sequence[Mapping[str, Array]],
     progress: Progress,
+    together: Mapping[str, Array] | None = None,
 ) -> Graph:
-    """As `rounding.rounded`, from the first layer to the last."""
+    """As `rounding.rounded`, from the first layer to the last.
+
+    steps: as `rounding.grid_of` takes them, by the names of weights. together: of some weights how
+    errors of their outputs count together, as `curvature.output_moments` gives it.
+    """
     readers = consumers(graph)
     now = graph
     for number, layer in enumerate(layers):
@@ -50,7 +63,9 @@ def rounded_in_turn(
             and graph.constants[bias].size == groups.shape[0] * groups.shape[1]
         )
         seen = _Seen.of(graph, now, layer, samples, keeps_mean)
-        near = nearest_on(units, seen.fitted(groups), seen.square)
+        near = nearest_on(
+            units, seen.fitted(groups), seen.doubted, (together or {}).get(layer.weight)
+        )
         constants = {
             **now.constants,
             layer.weight: layer.from_groups(near, weight.shape).astype(np.float32),
@@ -64,6 +79,43 @@ def rounded_in_turn(
             constants[bias] = (graph.constants[bias] + shift).astype(np.float32)
         now = replace(now, constants=constants)
     return now
+
+
+def steps_in_turn(
+    graph: Graph,
+    layers: Sequence[Layer],
+    samples: Sequence[Mapping[str, Array]],
+    probes: Sequence[Mapping[str, Array]],
+    progress: Progress,
+    together: Mapping[str, Array],
+    matters: Mapping[str, float] | None = None,
+) -> dict[str, Array]:
+    """As `rounding.layer_steps`, for layers rounded as here, and for each output of theirs.
+
+    float64[groups, rows] by the names of the weights. probes: samples on which errors are measured,
+    which have to be others: what a layer is fitted to shows too few of them.
+    """
+    agreement = Agreement(graph, probes, matters)
+    steps: dict[str, Array] = {}
+    units: list[float] = []
+    for number, layer in enumerate(layers):
+        progress(number / len(layers), f"how much {layer.node.outputs[0]} matters")
+        weight = graph.constants[layer.weight]
+        wide = output_steps(layer, weight, together.get(layer.weight))
+        probe, error = 4 * _PROBE, 1.0
+        while error > _MOST_PROBED and probe > _PROBE / 100:
+            probe /= 4
+            tried = {layer.weight: probe * wide}
+            alone = rounded_in_turn(graph, [layer], tried, samples, _unseen, together)
+            error = max(1e-6, 1 - agreement(alone))
+        units.append(probe * float(np.sqrt(weight.size)) / error)
+        steps[layer.weight] = wide * units[-1]
+    middle = float(np.median(units)) / _MIDDLE
+    return {name: np.minimum(step / middle, _MOST_STEP) for name, step in steps.items()}
+
+
+def _unseen(share: float, what: str) -> None:
+    """Progress within what is told."""
 
 
 @dataclass(frozen=True)
@@ -96,9 +148,7 @@ class _Seen:
         mean_before, mean = np.zeros((2, groups, size))
         rows = 0
         pairs = zip(_inputs(was, layer, samples), _inputs(now, layer, samples), strict=True)
-        for number, values in enumerate(pairs):
-            # The same places of both.
-            x, y = (input_rows(layer, weight, v, np.random.default_rng(number)) for v in values)
+        for x, y in _gathered(_rows(layer, weight, pairs)):
             square += np.matmul(y.transpose(0, 2, 1), y)
             cross += np.matmul(x.transpose(0, 2, 1), y)
             mean_before += x.sum(axis=1)
@@ -111,19 +161,55 @@ class _Seen:
             cross -= mean_before[:, :, None] * mean[:, None]
         return cls(square, cross, mean_before, mean, rows)
 
+    @property
+    def doubted(self) -> Array:
+        """float64[groups, k, k]: the square, with what so few rows leave open."""
+        doubts = [self._damping(each, 0.0, _DOUBT_IN_ROUNDING) for each in self.square]
+        found: Array = self.square + np.stack(doubts)
+        return found
+
     def fitted(self, groups: Array) -> Array:
         """float64[groups, rows, k]: weights that give of y most nearly what these give of x."""
-        size = groups.shape[2]
-        if self.rows < _ENOUGH * size:
-            return groups
         found: list[Array] = []
         for rows, square, cross in zip(groups, self.square, self.cross, strict=True):
-            damping = _DAMPING * np.trace(square) / size + 1e-12
-            wanted = rows @ (cross + damping * np.eye(size))
-            damped = square + damping * np.eye(size)
-            solved: Array = np.asarray(np.linalg.solve(damped, wanted.T), np.float64)
+            damping = self._damping(square, _DAMPING, _DOUBT_IN_FIT)
+            wanted = rows @ (cross + damping)
+            solved: Array = np.asarray(np.linalg.solve(square + damping, wanted.T), np.float64)
             found.append(solved.T)
         return np.stack(found)
+
+    def _damping(self, square: Array, always: float, doubt: float) -> Array:
+        size = len(square)
+        share = always + doubt * size / self.rows
+        damped: Array = np.eye(size) * (share * np.trace(square) / size + 1e-12)
+        return damped
+
+
+def _rows(
+    layer: Layer, weight: Array, pairs: Iterable[tuple[Array, Array]]
+) -> Iterator[tuple[Array, Array]]:
+    """Of each pair of values float64[groups, n, k], the same places of both; till it is enough."""
+    rows = 0
+    for number, values in enumerate(pairs):
+        x, y = (input_rows(layer, weight, v, np.random.default_rng(number)) for v in values)
+        yield x, y
+        rows += x.shape[1]
+        if number + 1 >= _LEAST_SAMPLES and rows >= _ENOUGH * x.shape[2]:
+            return
+
+
+def _gathered(pairs: Iterable[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
+    """The same rows, more of them at once."""
+    xs: list[Array] = []
+    ys: list[Array] = []
+    for x, y in pairs:
+        xs.append(x)
+        ys.append(y)
+        if sum(each.shape[1] for each in xs) >= AT_ONCE:
+            yield np.concatenate(xs, axis=1), np.concatenate(ys, axis=1)
+            xs, ys = [], []
+    if xs:
+        yield np.concatenate(xs, axis=1), np.concatenate(ys, axis=1)
 
 
 def _inputs(graph: Graph, layer: Layer, samples: Sequence[Mapping[str, Array]]) -> Iterator[Array]:

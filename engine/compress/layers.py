@@ -17,6 +17,8 @@ _WEIGHTED = (*_CONVOLUTIONS, "conv_transpose", "gemm", "matmul")
 _FEWEST = 64
 # Rows of inputs that are looked at in one sample.
 _MOST_ROWS = 512
+# Rows that are gathered before they are multiplied.
+AT_ONCE = 512
 
 
 @dataclass(frozen=True)
@@ -100,14 +102,20 @@ def moments(
     inside = [name for name in names if name not in graph.inputs]
     model = Model(replace(graph, outputs=dict.fromkeys(inside, UNKNOWN)))
     sums: dict[str, Array] = {}
+    kept: dict[str, list[Array]] = {layer.weight: [] for layer in layers}
     rng = np.random.default_rng(0)
-    for sample in samples:
+    for number, sample in enumerate(samples, 1):
         values = {**sample, **(model.run(sample) if inside else {})}
         for layer in layers:
             weight = graph.constants[layer.weight]
             rows = input_rows(layer, weight, values[layer.node.inputs[0]], rng)
-            product = np.matmul(rows.transpose(0, 2, 1), rows) / rows.shape[1]
-            sums[layer.weight] = sums.get(layer.weight, 0.0) + product / len(samples)
+            some = kept[layer.weight]
+            some.append(rows / np.sqrt(rows.shape[1] * len(samples)))
+            if number == len(samples) or sum(each.shape[1] for each in some) >= AT_ONCE:
+                gathered = np.concatenate(some, axis=1)
+                product = np.matmul(gathered.transpose(0, 2, 1), gathered)
+                sums[layer.weight] = sums.get(layer.weight, 0.0) + product
+                some.clear()
     return sums
 
 

@@ -31,6 +31,8 @@ _MOST_STEP = 0.25
 # Beyond that error grows no more with the step.
 _MOST_PROBED = 0.1
 _DAMPING = 0.01
+# What the nearest power of sqrt(2) may be less by.
+_HALF_A_POWER = 2.0**0.25
 
 
 @dataclass
@@ -136,26 +138,51 @@ def grids(graph: Graph, layers: Sequence[Layer], steps: Mapping[str, float]) -> 
     return found
 
 
-def grid_of(groups: Array, step: float) -> Array | None:
+def grid_of(groups: Array, step: float | Array) -> Array | None:
     """float64[g, rows, 1]: the step of each output, `step` times its size, a power of sqrt(2).
 
-    groups: float64[g, rows, k]. Few different ones, in float16, take hardly any room. None: some
+    groups: float64[g, rows, k]. step: one for all outputs, or float64[g, rows], which is made wider
+    where a row needs that. Few different ones, in float16, take hardly any room. None: some
     weight would need more than MOST_LEVEL of them.
     """
-    wanted = np.sqrt(np.mean(groups**2, axis=2, keepdims=True)) * min(step, _WIDEST)
+    sizes = np.sqrt(np.mean(groups**2, axis=2, keepdims=True))
+    if isinstance(step, np.ndarray):
+        least = np.abs(groups).max(axis=2, keepdims=True) / MOST_LEVEL
+        wanted = np.maximum(sizes * step[:, :, None], least * _HALF_A_POWER)
+    else:
+        wanted = sizes * min(step, _WIDEST)
     wanted = np.where(wanted > 0, wanted, 1.0)
     units = np.exp2(np.ceil(2 * np.log2(wanted) - 0.5) / 2).astype(np.float16).astype(np.float64)
-    return None if (np.abs(groups) > MOST_LEVEL * units).any() else units
+    too_narrow = (np.abs(groups) > (MOST_LEVEL + 0.5) * units).any()
+    return None if too_narrow else units
 
 
-def nearest_on(units: Array, groups: Array, hessians: Array) -> Array:
+def nearest_on(units: Array, groups: Array, hessians: Array, outputs: Array | None = None) -> Array:
     """float64[g, rows, k]: the groups in whole steps, rounded column by column; exact in float32.
 
-    units: of `grid_of`; hessians: float64[g, k, k].
+    units: of `grid_of`; hessians: float64[g, k, k]; outputs: float64[g, rows, rows], how errors of
+    the rows count together, so that later rows take up those of earlier ones.
     """
-    levels = [_rounded_rows(*each) for each in zip(groups / units, hessians, strict=True)]
+    if outputs is None:
+        levels = [_rounded_rows(*each) for each in zip(groups / units, hessians, strict=True)]
+    else:
+        both = zip(groups, units, hessians, outputs, strict=True)
+        levels = [_rounded_both_ways(*each) for each in both]
     # Rounding gives -0.0, too, which is no zero to who stores it.
     return (np.stack(levels) + 0.0) * units
+
+
+def _rounded_both_ways(rows: Array, units: Array, hessian: Array, outputs: Array) -> Array:
+    """float64[n, k] in whole `units`, float64[n, 1]; errors are taken up by columns and rows."""
+    order, upper = _feedback(outputs)
+    left = rows.copy()
+    levels = np.zeros_like(left)
+    columns = _feedback(hessian)
+    for number, row in enumerate(order):
+        levels[row] = _rounded_columns(left[row : row + 1] / units[row], *columns)[0]
+        error = (left[row] - levels[row] * units[row]) / upper[number, number]
+        left[order[number + 1 :]] -= np.outer(upper[number, number + 1 :], error)
+    return levels
 
 
 def _rounded_rows(rows: Array, hessian: Array) -> Array:
@@ -166,18 +193,40 @@ def _rounded_rows(rows: Array, hessian: Array) -> Array:
     mean = float(np.trace(hessian)) / count
     if count == 1 or not mean > 0:
         return levels
-    # The most important first: what comes last has nobody to take up its error.
-    order = np.argsort(-np.diag(hessian), kind="stable")
-    damped = hessian[np.ix_(order, order)] + np.eye(count) * (_DAMPING * mean)
-    inverse: Array = np.asarray(np.linalg.solve(damped, np.eye(count)), np.float64)
-    upper = np.linalg.cholesky(inverse).transpose()
-    left = left[:, order]
-    for column in range(count):
+    return _rounded_columns(left, *_feedback(hessian))
+
+
+def _rounded_columns(rows: Array, order: Array, upper: Array) -> Array:
+    """Of `_rounded_rows`, with the order of the columns and what says how errors are taken up."""
+    left = rows[:, order]
+    levels = np.empty_like(left)
+    for column in range(rows.shape[1]):
         whole = np.clip(np.rint(left[:, column]), -MOST_LEVEL, MOST_LEVEL)
         levels[:, order[column]] = whole
         error = (left[:, column] - whole) / upper[column, column]
         left[:, column + 1 :] -= np.outer(error, upper[column, column + 1 :])
     return levels
+
+
+def _feedback(hessian: Array) -> tuple[Array, Array]:
+    """The order of columns, and float64[k, k]: upper triangular, of the inverse in that order."""
+    count = len(hessian)
+    mean = float(np.trace(hessian)) / count
+    # The most important first: what comes last has nobody to take up its error.
+    order = np.argsort(-np.diag(hessian), kind="stable")
+    damped = hessian[np.ix_(order, order)] + np.eye(count) * (_DAMPING * mean)
+    inverse: Array = np.asarray(np.linalg.solve(damped, np.eye(count)), np.float64)
+    upper: Array = np.linalg.cholesky(inverse).transpose()
+    return order, upper
+
+
+def costs_left(moments: Array) -> Array:
+    """float64[k]: what an error of each costs where the later ones take up what they can of it;
+    moments: float64[k, k], not all zero."""
+    order, upper = _feedback(moments)
+    costs = np.empty(len(moments))
+    costs[order] = np.diag(upper) ** -2.0
+    return costs
 
 
 def _entropy_bits(values: Array) -> float:

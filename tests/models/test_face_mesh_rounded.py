@@ -1,63 +1,44 @@
-"""The face mesh's last layer, rounded by what it sees."""
+"""The views that the face mesh is rounded on."""
+
+from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
 
 pytest.importorskip("torch", reason="the recipes need torch")
 
-from palmkit.engine import Graph, Model
-from palmkit.engine.compress.layers import find_layers
-from palmkit.engine.compress.rounding import grid_of
-from palmkit.engine.ir import Array, Node, Type
-from palmkit.models.face_mesh.rounded import codes, round_last
+from palmkit.models.face_mesh import refit, rounded
+from palmkit.models.face_mesh.rounded import AT_ONCE, Views, read_views
 
-SIZE, CODE, POINTS = 32, 12, 30
+SIZE = 32
 
 
-def mesh() -> Graph:
-    """Means of the channels, a code of them, points of the code."""
-    draw = np.random.default_rng(0)
-    constants: dict[str, Array] = {
-        "encode": draw.normal(size=(CODE, SIZE * SIZE * 3)).astype(np.float32) / 255,
-        "weight": draw.normal(size=(POINTS, CODE)).astype(np.float32),
-        "bias": draw.normal(size=POINTS).astype(np.float32),
-    }
-    nodes = (
-        Node("flatten", ("image",), ("flat",)),
-        Node("gemm", ("flat", "encode"), ("code",), {"transB": 1}),
-        Node("gemm", ("code", "weight", "bias"), ("points",), {"transB": 1}),
-    )
-    inputs = {"image": Type("float32", (1, SIZE, SIZE, 3))}
-    return Graph(inputs, {"points": Type("float32", (1, POINTS))}, nodes, constants)
+def test_views_are_samples_one_by_one() -> None:
+    pictures = np.random.default_rng(0).integers(0, 256, (5, SIZE, SIZE, 3)).astype(np.uint8)
+    views = Views(pictures)
+    assert len(views) == 5
+    assert np.array_equal(views[3]["image"], pictures[3:4].astype(np.float32))
+    assert len(views[1:]) == 4 and np.array_equal(views[-2:].pictures, pictures[3:])
+    assert [each["image"].shape for each in views] == [(1, SIZE, SIZE, 3)] * 5
 
 
-def test_codes_are_of_the_pictures_and_half_of_them_disturbed() -> None:
-    graph = mesh()
-    layer = find_layers(graph)[-1]
+def test_half_of_the_views_are_disturbed_and_all_are_there(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     draw = np.random.default_rng(1)
-    pictures = [draw.random((SIZE, SIZE, 3), np.float32) for _ in range(6)]
-    seen = codes(graph, layer, pictures)
-    expected = np.stack([each.ravel() for each in pictures]) * 255 @ graph.constants["encode"].T
-    assert seen.shape == (6, CODE)
-    assert np.allclose(seen[:3], expected[:3], atol=1e-3)
-    assert (np.abs(seen[3:] - expected[3:]).max(axis=1) > 1e-2).any()
-
-
-def test_the_last_layer_is_on_its_grid_and_keeps_the_mean() -> None:
-    graph = mesh()
-    layer = find_layers(graph)[-1]
-    seen = np.random.default_rng(2).normal(3, 1, size=(200, CODE))
-    small = round_last(graph, layer, 0.4, seen)
-    before, after = (
-        seen @ each.constants["weight"].T + each.constants["bias"] for each in (graph, small)
-    )
-    assert np.abs(after - before).max() > 0
-    assert np.allclose(after.mean(axis=0), before.mean(axis=0), atol=1e-4)
-    units = grid_of(layer.as_groups(graph.constants["weight"]), 0.4)
-    assert units is not None
-    levels = small.constants["weight"].astype(np.float64) / units[0]
-    assert np.array_equal(levels, np.rint(levels))
-    image = np.full((1, SIZE, SIZE, 3), 9, np.float32)
-    assert Model(small).run({"image": image})["points"].shape == (1, POINTS)
-    with pytest.raises(ValueError, match="too narrow"):
-        round_last(graph, layer, 1e-4, seen)
+    count = AT_ONCE + 10
+    crops = draw.integers(0, 256, (count, SIZE, SIZE, 3)).astype(np.float32) / np.float32(255)
+    faces = SimpleNamespace(part=np.array(["train"]), masked=np.array([False]))
+    faces.select = lambda rows: faces
+    monkeypatch.setattr(rounded, "read_labels", lambda path: [])
+    monkeypatch.setattr(rounded, "read_meshes", lambda path, entries: faces)
+    monkeypatch.setattr(rounded, "is_sure", lambda faces: np.array([True]))
+    monkeypatch.setattr(refit, "views", lambda *given: ((crop, crop) for crop in crops))
+    views = read_views(tmp_path, tmp_path)
+    assert len(views) == count and views.pictures.dtype == np.uint8
+    as_they_are = {crop.tobytes() for crop in np.rint(crops * 255).astype(np.uint8)}
+    same = sum(view.tobytes() in as_they_are for view in views.pictures)
+    assert count // 2 <= same < 0.8 * count
+    again = read_views(tmp_path, tmp_path)
+    assert np.array_equal(again.pictures, views.pictures)
