@@ -209,9 +209,14 @@ def _rounded_columns(rows: Array, order: Array, upper: Array) -> Array:
 
 
 def _feedback(hessian: Array) -> tuple[Array, Array]:
-    """The order of columns, and float64[k, k]: upper triangular, of the inverse in that order."""
+    """The order of columns, and float64[k, k]: upper triangular, of the inverse in that order.
+
+    Of zeros, as of what is never seen, it says that nothing takes up any error.
+    """
     count = len(hessian)
     mean = float(np.trace(hessian)) / count
+    if not mean > 0:
+        return np.arange(count), np.eye(count)
     # The most important first: what comes last has nobody to take up its error.
     order = np.argsort(-np.diag(hessian), kind="stable")
     damped = hessian[np.ix_(order, order)] + np.eye(count) * (_DAMPING * mean)
@@ -222,7 +227,7 @@ def _feedback(hessian: Array) -> tuple[Array, Array]:
 
 def costs_left(moments: Array) -> Array:
     """float64[k]: what an error of each costs where the later ones take up what they can of it;
-    moments: float64[k, k], not all zero."""
+    moments: float64[k, k]."""
     order, upper = _feedback(moments)
     costs = np.empty(len(moments))
     costs[order] = np.diag(upper) ** -2.0

@@ -112,6 +112,13 @@ def test_both_ways_gives_whole_steps_too() -> None:
     )
 
 
+def test_what_is_never_seen_is_rounded_to_the_nearest() -> None:
+    groups = np.random.default_rng(11).normal(size=(1, 5, 8))
+    units = np.full((1, 5, 1), 0.3)
+    nothing = np.zeros((1, 8, 8)), np.zeros((1, 5, 5))
+    assert np.allclose(nearest_on(units, groups, *nothing), np.rint(groups / 0.3) * 0.3)
+
+
 def test_steps_of_rows_are_wide_enough_for_all_weights() -> None:
     groups = np.random.default_rng(7).normal(size=(1, 4, 50))
     groups[0, 1, 3] = 1000
