@@ -40,6 +40,11 @@ def decode(recipe: bytes, data: _Array, to: _Array) -> None:
     recipe: native/entropy/stored.h has the layout; data: uint8[size], the data section.
     """
 
+def guided_fit(
+    prior: _Array, colours: Sequence[_Array], reach: float, weight: float, to: _Array
+) -> None:
+    """Coefficients of a mask as a linear function of colour; palmkit.engine.guided has more."""
+
 def guided_upsample(offset: _Array, slopes: Sequence[_Array], image: _Array, to: _Array) -> None:
     """Enlarge a linear function of colour; palmkit.engine.guided says what of each.
 

@@ -1,4 +1,4 @@
-"""The last step of a guided filter: from coefficients on a small grid to every pixel."""
+"""A guided filter: coefficients on a small grid, and from there to every pixel."""
 
 from __future__ import annotations
 
@@ -10,6 +10,32 @@ from numpy.typing import NDArray
 from palmkit.engine import _native
 
 Grid = NDArray[np.float32]
+
+
+def guided_fit(
+    prior: Grid, colours: Sequence[Grid], reach: float, weight: float
+) -> tuple[list[Grid], Grid]:
+    """What each place of a mask becomes as a linear function of its colour.
+
+    Round it each of the two sides has a mean colour; where between them a pixel's colour lies says
+    how much of it is of the first side. This is Bayesian matting (Chuang, Curless, Salesin and
+    Szeliski, CVPR 2001) with one colour a side and the opacity as the only unknown.
+
+    prior: float32[n, m], 0..1, what is known of the opacity, and how certainly.
+    colours: one to three planes, float32[n, m] each, 0..1.
+    reach: of the neighbourhood, a Gaussian's sigma in places; edges are mirrored.
+    weight: how much a colour counts beside the prior where that is even, over the variance of a
+    side's colours.
+    Returns the slopes, float32[n, m] for each plane, and the drop, float32[n, m]: the opacity is
+    prior - drop + the sum of slopes times colours. Where colours say next to nothing all are 0.
+    Rows may lie apart in memory, numbers in a row may not.
+    Raises ShapeError for arrays of other shapes, TypeError for other dtypes.
+    """
+    height, width = prior.shape
+    to = np.empty(((len(colours) + 1) * height, width), np.float32)
+    _native.guided_fit(prior, colours, reach, weight, to)
+    *slopes, drop = to.reshape(-1, height, width)
+    return slopes, drop
 
 
 def guided_upsample(

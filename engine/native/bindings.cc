@@ -330,6 +330,28 @@ void guided_upsample(const Grid<const float>& offset, const std::vector<Grid<con
   palm::guided_upsample(palm::host_isa(), guided);
 }
 
+void guided_fit(const Grid<const float>& prior, const std::vector<Grid<const float>>& colours,
+                float reach, float weight, const Grid<float>& to) {
+  palm::GuidedFit fit{};
+  fit.planes = colours.size(), fit.reach = reach, fit.weight = weight;
+  fit.prior = rows_of<const float>(prior, 1, "prior");
+  const palm::Rows<float> y = rows_of<float>(to, 1, "to");
+  const size_t height = fit.prior.height, width = fit.prior.width;
+  bool fits = fit.planes >= 1 && fit.planes <= 3 && reach > 0 && reach < 100 &&
+              y.height == (fit.planes + 1) * height && y.width == width;
+  for (size_t k = 0; fits && k <= fit.planes; ++k) {
+    fit.y[k] = {y.row(k * height), height, width, y.stride};
+    if (k == fit.planes) continue;
+    fit.colours[k] = rows_of<const float>(colours[k], 1, "colours");
+    fits = fit.colours[k].height == height && fit.colours[k].width == width;
+  }
+  if (!fits)
+    palm::fail(Fault::kShape, "expected 1 to 3 planes, as large as the prior, a reach below 100, "
+                              "and to with the rows of a picture more than there are planes");
+  const nb::gil_scoped_release nogil;
+  palm::guided_fit(palm::host_isa(), fit);
+}
+
 struct Session {
   Session(const Program& program, int threads, bool eager)
       : session(program.program, threads, eager) {}
@@ -397,6 +419,8 @@ NB_MODULE(_native, m) {
   m.def("decode", &decode, nb::arg("recipe"), nb::arg("data"), nb::arg("to"));
   m.def("guided_upsample", &guided_upsample, nb::arg("offset").noconvert(),
         nb::arg("slopes").noconvert(), nb::arg("image").noconvert(), nb::arg("to").noconvert());
+  m.def("guided_fit", &guided_fit, nb::arg("prior").noconvert(), nb::arg("colours").noconvert(),
+        nb::arg("reach"), nb::arg("weight"), nb::arg("to").noconvert());
   m.def("conv_algorithms", &conv_algorithms, nb::arg("tensors"), nb::arg("steps"),
         nb::arg("isa") = "", nb::arg("constants") = nb::tuple());
   nb::class_<Session>(m, "Session")

@@ -2,14 +2,12 @@
 
 Near the edge each pixel is judged by its colour: round it, the person and the background each have
 a mean colour, and where the pixel lies between the two says how much of it is person. What the
-network said is the prior, so that it stands where the two colours are alike. This is Bayesian
-matting (Chuang, Curless, Salesin, Szeliski, CVPR 2001) with one colour a side and the opacity as
-the only unknown. It costs in proportion to the pixels near the edge.
+network said is the prior, so that it stands where the two colours are alike: palmkit.engine.guided.
+It costs in proportion to the pixels near the edge.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TypeAlias, TypeVar, cast
@@ -17,7 +15,7 @@ from typing import TypeAlias, TypeVar, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.guided import guided_upsample
+from palmkit.engine.guided import guided_fit, guided_upsample
 from palmkit.kits.image import Image, resize
 
 Mask: TypeAlias = NDArray[np.float32]
@@ -29,12 +27,12 @@ AnyPlane = TypeVar("AnyPlane", Mask, Plane)
 ALPHA_SIDE = 256
 # What is apart and smaller than this part of all that is person is none.
 SPECK = 0.05
+# Of a byte.
+LEVELS = 256
 # How far from the edge a pixel may be a mixture, in pixels of that mask; how much more certain the
 # others are than the network.
 EDGE = 5
 FIRMNESS = 4.0
-# A pixel's colour that weighs less than this beside the network's word is not looked at.
-NOTHING = 1e-4
 # Opacities below and above are none and all: a hint of the old background is seen on a new one.
 ALPHA_LEVELS = (0.04, 0.96)
 
@@ -120,30 +118,34 @@ def without_specks(coarse: Mask) -> Mask:
     """The mask without what is apart from the rest and small: hardly ever another person."""
     import cv2
 
-    # Half the resolution holds all that matters, in a quarter of the time.
-    inside = (half(coarse) > 0.5).view(np.uint8)
+    # Blocks of four by four hold all that matters: those with any person at all.
+    inside = (coarse > 0.5).view(np.uint8)
+    inside = cv2.dilate(inside, np.ones((4, 4), np.uint8), anchor=(0, 0))[::4, ::4]
+    inside = np.ascontiguousarray(inside)
     count, parts = cv2.connectedComponents(inside, connectivity=8)
-    if count < 3:
+    # Hundreds of parts are noise, none of which is a speck beside the others.
+    if not 3 <= count <= LEVELS:
         return coarse
-    areas = np.bincount(parts.ravel())
+    labels = np.asarray(parts, np.uint8)
+    areas = cv2.calcHist([labels], [0], None, [LEVELS], [0, LEVELS]).ravel()
     speck = areas < SPECK * areas[1:].sum()
     speck[0] = False
-    if not speck.any():
+    if not speck[:count].any():
         return coarse
-    specks = np.take(speck.view(np.uint8), np.asarray(parts, np.int32))
+    specks = np.asarray(cv2.LUT(labels, speck.view(np.uint8)), np.uint8)
     left, top, width, height = cv2.boundingRect(specks)
     # As far as a speck's surroundings reach, and the zeros behind them.
-    rows = slice(max(top - 6, 0), top + height + 6)
-    columns = slice(max(left - 6, 0), left + width + 6)
+    rows = slice(max(top - 4, 0), top + height + 4)
+    columns = slice(max(left - 4, 0), left + width + 4)
     specks, inside = specks[rows, columns], inside[rows, columns]
     # What surrounds a speck fades with it, and nobody else does.
-    around = cv2.blur(cv2.dilate(specks, np.ones((7, 7), np.uint8)).astype(np.float32), (5, 5))
+    around = cv2.blur(cv2.dilate(specks, np.ones((5, 5), np.uint8)).astype(np.float32), (3, 3))
     around[inside > specks] = 0
     factor = np.float32(1) - np.float32(0.8) * around
-    size = (2 * factor.shape[1], 2 * factor.shape[0])
+    size = (4 * factor.shape[1], 4 * factor.shape[0])
     factor = np.asarray(cv2.resize(factor, size, interpolation=cv2.INTER_LINEAR), np.float32)
     faded = coarse.copy()
-    part = faded[2 * rows.start : 2 * rows.stop, 2 * columns.start : 2 * columns.stop]
+    part = faded[4 * rows.start : 4 * rows.stop, 4 * columns.start : 4 * columns.stop]
     part *= factor[: part.shape[0], : part.shape[1]]
     return faded
 
@@ -192,42 +194,11 @@ def _lines(planes: list[Plane], coarse: Mask, trust: Trust) -> tuple[list[Mask],
     """
     import cv2
 
-    even = half(coarse)
-    lead: Mask = np.asarray(2 * even - 1, np.float32)
-    ahead = np.maximum(lead, np.float32(0))
     scaled = [cast(Mask, each * np.float32(1 / 255)) for each in planes]
-    ours, theirs = (
-        _means(scaled, certainty, trust.reach / 2) for certainty in (ahead, ahead - lead)
-    )
-    towards = [a - b for a, b in zip(ours, theirs, strict=True)]
-    length = _dot(towards, towards)
-    said = even - even * even
-    said *= length
-    said *= np.float32(4 * trust.weight)
-    # Next to nothing is nothing: denormal numbers would make all that follows slow.
-    cv2.threshold(said, NOTHING, 0, cv2.THRESH_TOZERO, dst=said)
-    gain = cast(Mask, said / (said + 1))
-    length += np.float32(1e-6)
-    scale = gain / length
-    slopes = [cast(Mask, each * scale) for each in towards]
-    change = _dot(slopes, theirs) + gain * even
-    offset = cast(Mask, cv2.resize(change, coarse.shape[::-1]))
+    slopes, drop = guided_fit(half(coarse), scaled, trust.reach / 2, trust.weight)
+    offset = cast(Mask, cv2.resize(drop, coarse.shape[::-1]))
     np.subtract(coarse, offset, out=offset)
     return [each * np.float32(1 / 255) for each in slopes], offset
-
-
-def _means(planes: list[Mask], certainty: Mask, reach: float) -> list[Mask]:
-    """The mean of each plane round each pixel, weighted by how certain a side is."""
-    import cv2
-
-    weight: Mask = np.asarray(certainty * certainty + np.float32(1e-4), np.float32)
-    side = 2 * math.ceil(2 * reach) + 1
-
-    def blur(values: Mask) -> Mask:
-        return cast(Mask, cv2.GaussianBlur(values, (side, side), reach))
-
-    total = blur(weight)
-    return [cast(Mask, blur(each * weight) / total) for each in planes]
 
 
 def half(plane: AnyPlane) -> AnyPlane:
@@ -236,10 +207,3 @@ def half(plane: AnyPlane) -> AnyPlane:
 
     size = ((plane.shape[1] + 1) // 2, (plane.shape[0] + 1) // 2)
     return cast(AnyPlane, cv2.resize(plane, size, interpolation=cv2.INTER_AREA))
-
-
-def _dot(a: list[Mask], b: list[Mask]) -> Mask:
-    total = a[0] * b[0]
-    for x, y in zip(a[1:], b[1:], strict=True):
-        total += x * y
-    return total

@@ -5,7 +5,7 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ShapeError
-from palmkit.engine.guided import guided_upsample
+from palmkit.engine.guided import guided_fit, guided_upsample
 
 Grid = NDArray[np.float32]
 
@@ -104,3 +104,62 @@ def test_a_target_that_may_not_be_written() -> None:
     to.flags.writeable = False
     with pytest.raises(TypeError, match="incompatible"):
         guided_upsample(to[:4], grids(1, 4, 4, 1), np.zeros((8, 8, 3), np.uint8), to)
+
+
+def fit_by_opencv(prior: Grid, colours: list[Grid], reach: float, weight: float) -> list[Grid]:
+    """The slopes and the drop, by blurring whole planes."""
+    import cv2
+
+    lead = 2 * prior - 1
+    side = 2 * int(np.ceil(2 * reach)) + 1
+    means: list[list[Grid]] = []
+    for ahead in (np.maximum(lead, 0), np.maximum(-lead, 0)):
+        certain = ahead * ahead + np.float32(1e-4)
+        planes = [certain, *(each * certain for each in colours)]
+        total, *rest = (cv2.GaussianBlur(each, (side, side), reach) for each in planes)
+        means.append([each / total for each in rest])
+    towards = [a - b for a, b in zip(*means, strict=True)]
+    length = sum(each * each for each in towards)
+    said = 4 * weight * (prior - prior * prior) * length
+    said = np.where(said > 1e-4, said, 0)
+    gain = said / (said + 1)
+    slopes = [each * gain / (length + 1e-6) for each in towards]
+    parts = [slope * theirs for slope, theirs in zip(slopes, means[1], strict=True)]
+    return [*slopes, gain * prior + sum(parts)]
+
+
+@pytest.mark.parametrize("size", [(128, 128), (7, 33), (2, 5), (1, 1), (90, 1)])
+@pytest.mark.parametrize("planes", [1, 3])
+def test_a_fit_is_what_blurring_gives(size: tuple[int, int], planes: int) -> None:
+    import cv2
+
+    prior, *colours = (abs(each) for each in grids(1 + planes, *size, 1))
+    prior = np.asarray(cv2.GaussianBlur(prior, (9, 9), 2), np.float32).clip(0, 1)
+    slopes, drop = guided_fit(prior, colours, 1.5, 3)
+    assert all(each.shape == size and each.dtype == np.float32 for each in (*slopes, drop))
+    expected = fit_by_opencv(prior, colours, 1.5, 3)
+    for got, wanted in zip([*slopes, drop], expected, strict=True):
+        np.testing.assert_allclose(got, wanted, atol=2e-4)
+
+
+def test_colours_sharpen_a_soft_edge() -> None:
+    inside = np.zeros((40, 40), np.float32)
+    inside[:, 17:] = 1
+    prior = np.clip((np.arange(40, dtype=np.float32) - 12) / 10, 0, 1) * np.ones_like(inside)
+    colour = np.float32(0.2) + np.float32(0.6) * inside
+    (slope,), drop = guided_fit(prior, [colour], 3, 8)
+    opacity = prior - drop + slope * colour
+    wrong = [np.abs(each - inside).mean() for each in (prior, opacity)]
+    assert wrong[1] < 0.4 * wrong[0]
+
+
+def test_a_fit_says_what_does_not_fit() -> None:
+    prior, colour, small = (grids(1, *size, 1)[0] for size in ((8, 9), (8, 9), (7, 9)))
+    for colours in ([], [small], [colour] * 4, [colour, small]):
+        with pytest.raises(ShapeError, match="planes"):
+            guided_fit(prior, colours, 1, 1)
+    for reach in (0, -1, float("nan"), 1e9):
+        with pytest.raises(ShapeError, match="reach"):
+            guided_fit(prior, [colour], reach, 1)
+    with pytest.raises(TypeError):
+        guided_fit(prior, [colour.astype(np.float64)], 1, 1)  # type: ignore[list-item]

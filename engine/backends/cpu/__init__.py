@@ -63,11 +63,12 @@ def plan(graph: Graph, narrow: str = "", exact: bool = True) -> tuple[Plan, dict
     import_module("palmkit.engine.backends.cpu.rules")
     from palmkit.engine.backends.cpu.lowering import Lowering
     from palmkit.engine.backends.cpu.separable import join_separable
+    from palmkit.engine.backends.cpu.sums import join_sums
     from palmkit.engine.plan import allocate
 
     lowering = Lowering(graph, narrow, exact)
     outputs = {name: lowering.declared[name] for name in graph.outputs}
-    steps = join_separable(lowering.steps, lowering.constants)
+    steps = join_sums(join_separable(lowering.steps, lowering.constants))
     return allocate(steps, lowering.constants, lowering.borders), outputs
 
 

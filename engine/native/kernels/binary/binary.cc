@@ -46,7 +46,7 @@ struct Dims {
 class BinaryStep : public Step {
  public:
   BinaryStep(const Node& node, BinaryOp op, const char* a_name, const char* b_name)
-      : run_(find_binary(node.isa)), op_(op) {
+      : run_(find_binary(node.isa)), op_(op), clip_(node.attrs) {
     const Tensor &a = node.in(0), &b = node.in(1), &y = node.out();
     const Ints shape = node.attrs.integers("shape");
     const Ints a_strides = node.attrs.integers(a_name, dense_strides(shape));
@@ -57,15 +57,6 @@ class BinaryStep : public Step {
     if (count != y.count) fail(Fault::kModel, "shape holds %zu elements of %zu", count, y.count);
     if (op == BinaryOp::kMulAdd && node.in(2).count != count)
       fail(Fault::kModel, "%s added to %s", node.in(2).text().c_str(), y.text().c_str());
-    const std::string activation = node.attrs.text("activation", "");
-    const Floats params = node.attrs.numbers("activation_params", {});
-    if (activation == "clip" && params.size() == 2) {
-      low_ = static_cast<float>(params[0]);
-      high_ = static_cast<float>(params[1]);
-    } else if (!activation.empty()) {
-      fail(Fault::kUnsupported, "activation %.40s of %zu params", activation.c_str(),
-           params.size());
-    }
     a_same_ = b_same_ = count == 0;
     if (count == 0) return;
     for (size_t i = 0; i < shape.size(); ++i) dims_.add(shape[i], a_strides[i], b_strides[i]);
@@ -132,7 +123,7 @@ class BinaryStep : public Step {
       const size_t count = std::min(most, end - begin), at = begin * columns_;
       const size_t wide = (end - begin) / count, n = count * columns_;
       run_({op_, wide, n, b.in(0) + at, static_cast<ptrdiff_t>(n), 1, scratch, 0, 1, b.out() + at,
-            low_, high_, op_ == BinaryOp::kMulAdd ? b.in(2) + at : nullptr});
+            clip_.low, clip_.high, op_ == BinaryOp::kMulAdd ? b.in(2) + at : nullptr});
       begin += wide * count;
     }
   }
@@ -164,19 +155,30 @@ class BinaryStep : public Step {
       rest /= size;
     }
     run_({op_, n, columns_, b.in(0) + a, dims_.a[outer - 1], dims_.a[outer], b.in(1) + c,
-          dims_.b[outer - 1], dims_.b[outer], b.out() + row * columns_, low_, high_,
+          dims_.b[outer - 1], dims_.b[outer], b.out() + row * columns_, clip_.low, clip_.high,
           op_ == BinaryOp::kMulAdd ? b.in(2) + row * columns_ : nullptr});
   }
 
   BinaryFn run_;
   BinaryOp op_;
-  float low_ = -INFINITY, high_ = INFINITY;
+  Clip clip_;
   Dims dims_;
   size_t rows_ = 0, columns_ = 0;
   bool a_same_ = false, b_same_ = false, joined_ = false;
 };
 
 }  // namespace
+
+Clip::Clip(const Attrs& attrs) {
+  const std::string activation = attrs.text("activation", "");
+  const Floats params = attrs.numbers("activation_params", {});
+  if (activation == "clip" && params.size() == 2) {
+    low = static_cast<float>(params[0]);
+    high = static_cast<float>(params[1]);
+  } else if (!activation.empty()) {
+    fail(Fault::kUnsupported, "activation %.40s of %zu params", activation.c_str(), params.size());
+  }
+}
 
 BinaryFn find_binary(uint32_t isa) {
 #define PALM_KERNEL(need, name) \

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <limits>
 
 #include "base/cpu.h"
 #include "base/step.h"
@@ -35,6 +36,13 @@ using BinaryFn = void (*)(const Binary& binary);
 void binary_f32_library(const Binary& binary);
 
 BinaryFn find_binary(uint32_t isa);
+
+// The bounds of the attributes activation "clip" and activation_params; none, without them.
+struct Clip {
+  explicit Clip(const Attrs& attrs);
+  float low = -std::numeric_limits<float>::infinity();
+  float high = std::numeric_limits<float>::infinity();
+};
 
 // A step for `op` over the node's first two inputs, with the strides that `b_strides` names.
 StepPtr make_strided_binary(const Node& node, BinaryOp op, const char* a_strides,

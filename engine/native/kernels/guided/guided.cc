@@ -102,11 +102,33 @@ class Lines {
   float weight_ = 0;
 };
 
+// Place i of `length` of them behind `reach` others, which are mirrored at the first and the last.
+size_t mirrored(size_t i, size_t reach, size_t length) {
+  ptrdiff_t at = static_cast<ptrdiff_t>(i) - static_cast<ptrdiff_t>(reach);
+  const ptrdiff_t last = static_cast<ptrdiff_t>(length) - 1;
+  while (last && (at < 0 || at > last)) at = at < 0 ? -at : 2 * last - at;
+  return last ? static_cast<size_t>(at) : 0;
+}
+
+std::vector<float> gaussian(size_t reach, float sigma) {
+  std::vector<float> weights(2 * reach + 1);
+  double total = 0;
+  const auto weight = [&](size_t i) {
+    const double x = (static_cast<double>(i) - static_cast<double>(reach)) / sigma;
+    return std::exp(-0.5 * x * x);
+  };
+  for (size_t i = 0; i < weights.size(); ++i) total += weight(i);
+  for (size_t i = 0; i < weights.size(); ++i) weights[i] = static_cast<float>(weight(i) / total);
+  return weights;
+}
+
 }  // namespace
 
 GuidedFns find_guided(uint32_t isa) {
-#define PALM_KERNEL(need, expand, row) \
-  if ((isa & (need)) == (need)) return {&expand, &row};
+#define PALM_KERNEL(need, isa_)                                                 \
+  if ((isa & (need)) == (need))                                                 \
+    return {&guided_expand_f32_##isa_, &guided_row_f32_##isa_, &guided_weigh_f32_##isa_, \
+            &guided_sum_f32_##isa_, &guided_solve_f32_##isa_};
 #include "kernels/guided/kernels.inc"
 #undef PALM_KERNEL
 }
@@ -140,6 +162,49 @@ void guided_upsample(uint32_t isa, const Guided& g) {
       row.y = g.y.row(y) + x;
       fns.row(row);
     }
+  }
+}
+
+void guided_fit(uint32_t isa, const GuidedFit& f) {
+  constexpr size_t kVector = 16;
+  const GuidedFns fns = find_guided(isa);
+  const size_t height = f.prior.height, width = f.prior.width, maps = 2 + 2 * f.planes;
+  const size_t reach = static_cast<size_t>(std::ceil(2 * f.reach));
+  const size_t line = (width + kVector - 1) / kVector * kVector, map_line = maps * line;
+  const std::vector<float> weights = gaussian(reach, f.reach);
+  const size_t taps = weights.size();
+  // Rows that are summed along already; those that a row of y needs are kept.
+  std::vector<float> kept(taps * map_line), sums(map_line), padded(line + 2 * reach);
+  std::vector<float> given((1 + f.planes) * line), y((1 + f.planes) * line);
+  std::vector<const float*> from(taps);
+  const FitRow row{line, f.planes, f.weight, given.data(), sums.data(), y.data()};
+  const auto load = [&](size_t at) {
+    std::memcpy(given.data(), f.prior.row(at), width * sizeof(float));
+    for (size_t k = 0; k < f.planes; ++k)
+      std::memcpy(&given[(1 + k) * line], f.colours[k].row(at), width * sizeof(float));
+  };
+  for (size_t at = 0, next = 0; at < height; ++at) {
+    for (; next <= at + reach && next < height; ++next) {
+      load(next);
+      fns.weigh(row);
+      for (size_t map = 0; map < maps; ++map) {
+        const float* const own = &sums[map * line];
+        std::memcpy(&padded[reach], own, width * sizeof(float));
+        for (size_t i = 0; i < reach; ++i) {
+          padded[i] = own[mirrored(i, reach, width)];
+          padded[reach + width + i] = own[mirrored(reach + width + i, reach, width)];
+        }
+        for (size_t t = 0; t < taps; ++t) from[t] = padded.data() + t;
+        fns.sum(line, taps, from.data(), weights.data(), &kept[next % taps * map_line + map * line]);
+      }
+    }
+    for (size_t t = 0; t < taps; ++t)
+      from[t] = &kept[mirrored(at + t, reach, height) % taps * map_line];
+    fns.sum(map_line, taps, from.data(), weights.data(), sums.data());
+    load(at);
+    fns.solve(row);
+    for (size_t k = 0; k <= f.planes; ++k)
+      std::memcpy(f.y[k].row(at), &y[k * line], width * sizeof(float));
   }
 }
 

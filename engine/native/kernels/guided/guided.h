@@ -54,14 +54,47 @@ struct GuidedRow {
   float* y;
 };
 
+// The coefficients of Guided by Bayesian matting (Chuang, Curless, Salesin and Szeliski, 2001) with
+// one colour a side and the opacity as the only unknown: round each place the two sides have mean
+// colours, weighted by how certain a side is, and where between them a pixel's colour lies says
+// how much of it is of the first.
+struct GuidedFit {
+  Rows<const float> prior;      // 0..1: how much is of the first side
+  Rows<const float> colours[3]; // of the same size
+  size_t planes;                // 1..3
+  float reach;                  // of the neighbourhood: a Gaussian's sigma, edges mirrored
+  float weight;                 // of a pixel's colour beside the prior
+  Rows<float> y[4];             // a slope for each plane, then what the prior loses
+};
+
+void guided_fit(uint32_t isa, const GuidedFit& fit);
+
+// A row of a fit, in lines of `line` numbers, which whole vectors fill. sums: of the two
+// certainties, then of each plane times the first, and times the second.
+struct FitRow {
+  size_t line, planes;
+  float weight;
+  const float* given;  // the prior, the planes
+  float* sums;
+  float* y;  // as in GuidedFit
+};
+
 struct GuidedFns {
   void (*expand)(const float* x, const Places& places, float* y);
   void (*row)(const GuidedRow& row);
+  void (*weigh)(const FitRow& row);  // writes the sums of single pixels
+  // y[i] = sum of weights[k] * x[k][i]
+  void (*sum)(size_t line, size_t count, const float* const* x, const float* weights, float* y);
+  void (*solve)(const FitRow& row);  // writes y by the sums of neighbourhoods
 };
 
-#define PALM_KERNEL(need, expand, row)                         \
-  void expand(const float* x, const Places& places, float* y); \
-  void row(const GuidedRow& row);
+#define PALM_KERNEL(need, isa)                                                           \
+  void guided_expand_f32_##isa(const float* x, const Places& places, float* y);          \
+  void guided_row_f32_##isa(const GuidedRow& row);                                       \
+  void guided_weigh_f32_##isa(const FitRow& row);                                        \
+  void guided_sum_f32_##isa(size_t line, size_t count, const float* const* x,            \
+                            const float* weights, float* y);                             \
+  void guided_solve_f32_##isa(const FitRow& row);
 #include "kernels/guided/kernels.inc"
 #undef PALM_KERNEL
 

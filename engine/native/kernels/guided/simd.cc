@@ -76,4 +76,60 @@ void PALM_FN(guided_row_f32)(const GuidedRow& row) {
   of_colours(row);
 }
 
+void PALM_FN(guided_weigh_f32)(const FitRow& d) {
+  const F32 zero = F32::set(0.f), one = F32::set(1.f), uncertain = F32::set(1e-4f);
+  for (size_t i = 0; i < d.line; i += F32::lanes) {
+    const F32 prior = F32::load(d.given + i), lead = prior + prior - one, ahead = max(zero, lead);
+    const F32 first = fma(ahead, ahead, uncertain);
+    const F32 second = fma(ahead - lead, ahead - lead, uncertain);
+    float* to = d.sums + i;
+    first.store(to), second.store(to += d.line);
+    for (size_t k = 1; k <= d.planes; ++k) {
+      const F32 value = F32::load(d.given + k * d.line + i);
+      (value * first).store(to + k * d.line);
+      (value * second).store(to + (d.planes + k) * d.line);
+    }
+  }
+}
+
+void PALM_FN(guided_sum_f32)(size_t line, size_t count, const float* const* x,
+                             const float* weights, float* y) {
+  for (size_t i = 0; i < line; i += F32::lanes) {
+    F32 sum = F32::set(0.f);
+    for (size_t k = 0; k < count; ++k) sum = fma(F32::load(x[k] + i), F32::set(weights[k]), sum);
+    sum.store(y + i);
+  }
+}
+
+void PALM_FN(guided_solve_f32)(const FitRow& d) {
+  const F32 zero = F32::set(0.f), one = F32::set(1.f), nothing = F32::set(1e-4f);
+  for (size_t i = 0; i < d.line; i += F32::lanes) {
+    const float* const means = d.sums + d.line + i;
+    // Of certainties, which are 1e-4 and more: one division is enough.
+    const F32 mine = F32::load(means - d.line), other = F32::load(means);
+    const F32 both = one / (mine * other), first = other * both, second = mine * both;
+    float* const y = d.y + i;
+    F32 length = zero;
+    for (size_t k = 1; k <= d.planes; ++k) {
+      const F32 ours = F32::load(means + k * d.line) * first;
+      const F32 towards = ours - F32::load(means + (d.planes + k) * d.line) * second;
+      towards.store(y + (k - 1) * d.line);
+      length = fma(towards, towards, length);
+    }
+    const F32 prior = F32::load(d.given + i);
+    const F32 heard = F32::set(4.f * d.weight) * (prior - prior * prior) * length;
+    // Next to nothing is nothing: the picture is not read there.
+    const F32 said = less(nothing, heard, heard, zero), least = length + F32::set(1e-6f);
+    const F32 scale = said / ((said + one) * least);
+    F32 offset = scale * least * prior;
+    for (size_t k = 1; k <= d.planes; ++k) {
+      const F32 slope = F32::load(y + (k - 1) * d.line) * scale;
+      const F32 theirs = F32::load(means + (d.planes + k) * d.line) * second;
+      offset = fma(slope, theirs, offset);
+      slope.store(y + (k - 1) * d.line);
+    }
+    offset.store(y + d.planes * d.line);
+  }
+}
+
 }  // namespace palm

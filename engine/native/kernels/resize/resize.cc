@@ -3,15 +3,18 @@
 #include <cstring>
 
 #include "base/arena.h"
+#include "kernels/binary/binary.h"
 #include "kernels/window.h"
 
 namespace palm {
 namespace {
 
 // The tables say where each row and column of y comes from, so any rule of coordinates is exact.
+// With attribute adds, a picture behind them is added to what they give, and the sum clamped.
 class Resize : public Step {
  public:
-  explicit Resize(const Node& node) : blend_(find_resize(node.isa)) {
+  explicit Resize(const Node& node)
+      : blend_(find_resize(node.isa)), sum_(find_binary(node.isa)), clip_(node.attrs) {
     const Tensor &x = image(node.in(0)), &y = image(node.out());
     images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
     out_height_ = y.shape[1], out_width_ = y.shape[2];
@@ -31,42 +34,61 @@ class Resize : public Step {
     } else {
       fail(Fault::kModel, "attribute mode: %.40s", mode.c_str());
     }
+    if (node.attrs.integer("adds", 0)) {
+      other_ = fy_.empty() ? 3 : 7;
+      if (node.in(other_).shape != y.shape)
+        fail(Fault::kModel, "%s added to %s", node.in(other_).text().c_str(), y.text().c_str());
+    }
     for (size_t& column : x0_) column *= channels_;
     for (size_t& column : x1_) column *= channels_;
   }
 
   size_t scratch_bytes(int threads) const override {
-    return fy_.empty() ? 0 : static_cast<size_t>(threads) * line_bytes();
+    return static_cast<size_t>(threads) * (line_bytes() + sum_bytes());
   }
+
+  bool in_place(size_t i) const override { return other_ && i == other_; }
 
   void run(const Buffers& b) const override {
     const size_t in_row = width_ * channels_, out_row = out_width_ * channels_;
     const Grain grain = grain_of(out_row * kWorkOfTouching);
     b.pool->parallel(images_ * out_height_, grain, [&](size_t begin, size_t end, int thread) {
-      float* const line =
-          reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * line_bytes());
+      char* const scratch =
+          b.scratch + static_cast<size_t>(thread) * (line_bytes() + sum_bytes());
+      float* const line = reinterpret_cast<float*>(scratch);
       for (size_t row = begin; row < end; ++row) {
         const size_t oy = row % out_height_;
         const float* const x = b.in(0) + row / out_height_ * height_ * in_row;
         const float* upper = x + y0_[oy] * in_row;
-        float* y = b.out() + row * out_row;
+        float* const sum = b.out() + row * out_row;
+        float* const y = other_ ? reinterpret_cast<float*>(scratch + line_bytes()) : sum;
         if (fy_.empty()) {
-          for (size_t ox = 0; ox < out_width_; ++ox, y += channels_)
-            std::memcpy(y, upper + x0_[ox], channels_ * sizeof(float));
-          continue;
+          for (size_t ox = 0; ox < out_width_; ++ox)
+            std::memcpy(y + ox * channels_, upper + x0_[ox], channels_ * sizeof(float));
+        } else {
+          if (fy_[oy] != 0.f) {
+            const size_t lower_row = y1_[oy] * in_row, upper_row = y0_[oy] * in_row;
+            blend_({1, in_row, x, x, &upper_row, &lower_row, &fy_[oy], line});
+            upper = line;
+          }
+          blend_({out_width_, channels_, upper, upper, x0_.data(), x1_.data(), fx_.data(), y});
         }
-        if (fy_[oy] != 0.f) {
-          const size_t lower_row = y1_[oy] * in_row, upper_row = y0_[oy] * in_row;
-          blend_({1, in_row, x, x, &upper_row, &lower_row, &fy_[oy], line});
-          upper = line;
+        if (other_) {
+          sum_({BinaryOp::kAdd, 1, out_row, y, 0, 1, b.in(other_) + row * out_row, 0, 1, sum,
+                clip_.low, clip_.high});
         }
-        blend_({out_width_, channels_, upper, upper, x0_.data(), x1_.data(), fx_.data(), y});
       }
     });
   }
 
  private:
-  size_t line_bytes() const { return round_up(width_ * channels_ * sizeof(float)); }
+  size_t line_bytes() const {
+    return fy_.empty() ? 0 : round_up(width_ * channels_ * sizeof(float));
+  }
+
+  size_t sum_bytes() const {
+    return other_ ? round_up(out_width_ * channels_ * sizeof(float)) : 0;
+  }
 
   static std::vector<size_t> indices(const Node& node, size_t i, size_t count, size_t limit) {
     const Tensor& t = node.in(i, DType::kInt32);
@@ -89,6 +111,9 @@ class Resize : public Step {
   }
 
   ResizeFn blend_;
+  BinaryFn sum_;
+  Clip clip_;
+  size_t other_ = 0;  // the input that is added; 0: none is
   size_t images_, height_, width_, channels_, out_height_, out_width_;
   std::vector<size_t> y0_, y1_;  // rows
   std::vector<size_t> x0_, x1_;  // where the columns begin in a row

@@ -1,3 +1,5 @@
+#include <algorithm>
+
 #include "base/check.h"
 #include "base/one_step.h"
 #include "kernels/resize/resize.h"
@@ -39,7 +41,9 @@ void check_images(const char* name, uint32_t isa) {
       return static_cast<double>(
           x[(row * width + static_cast<size_t>(ix)) * channels + k % channels]);
     };
-    for (bool linear : {false, true}) {
+    const Vector other = random.floats(count);
+    for (int kind = 0; kind < 4; ++kind) {
+      const bool linear = kind % 2, adds = kind > 1;
       OneStep step("resize");
       step.input({2, height, width, channels}, x);
       step.input(DType::kInt32, {oh}, y0, true);
@@ -47,6 +51,10 @@ void check_images(const char* name, uint32_t isa) {
       step.input(DType::kInt32, {ow}, x0, true);
       if (linear) step.input(DType::kInt32, {ow}, x1, true).input({ow}, fx, true);
       step.output({2, oh, ow, channels}).attr("mode", std::string(linear ? "linear" : "nearest"));
+      if (adds) {
+        step.input({2, oh, ow, channels}, other).attr("adds", int64_t{1});
+        step.attr("activation", std::string("clip")).attr("activation_params", Floats{-0.5, 1.0});
+      }
       for (int threads : {1, 3}) {
         Vector y(count + 1, 77.f);
         step.make(isa, threads).run(y.data(), count);
@@ -59,6 +67,7 @@ void check_images(const char* name, uint32_t isa) {
             };
             expected = mix(x0[ox]) * (1 - fx[ox]) + mix(x1[ox]) * fx[ox];
           }
+          if (adds) expected = std::min(std::max(expected + other[k], -0.5), 1.0);
           PALM_CHECK(is_close(y[k], expected, 1e-5), "%s: y[%zu] is %g, expected %g", name, k, y[k],
                      expected);
         }
