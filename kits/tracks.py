@@ -29,6 +29,8 @@ SPEED_CUTOFF_HZ = 3.0
 # is of the visible part of something hidden: where that goes is told from then.
 SHRUNK = 0.93
 MEMORY_S, MISLEADING_S = 1.0, 0.2
+# One whose size has changed by no more than this in that last time is whole.
+STEADY = 0.98
 MIN_PLACES, MAX_PLACES = 3, 128
 
 
@@ -139,18 +141,26 @@ class _Track:
         self.box, self.speed = self.predicted(time_s), speed
         self.seen_s, self.behind_s = time_s, 0.0
 
+    def _is_steady(self) -> bool:
+        """Whether it has kept its size of late, so that nothing is passing before it."""
+        late = [box for time_s, box in self.places if time_s > self.placed_s - MISLEADING_S]
+        areas = (np.array(late)[:, 2:] - np.array(late)[:, :2]).prod(axis=1)
+        return len(late) > MIN_PLACES and float(areas.min()) >= STEADY**2 * float(areas.max())
+
     def _whole(self) -> tuple[Values, Values]:
         """The box when last seen, and its speed; of what is partly hidden as it must have been."""
         before = [each for each in self.places if each[0] <= self.placed_s - MISLEADING_S]
-        if len(before) < MIN_PLACES:
+        if len(before) < MIN_PLACES or self._is_steady():
             return self.box, self.speed
         times = np.array([time_s for time_s, _ in before])
         boxes = np.array([box for _, box in before])
         areas = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
         shown = areas >= SHRUNK**2 * areas.max()
         mean = boxes[shown].mean(axis=0)
-        area = float((self.box[2:] - self.box[:2]).prod())
-        if shown.sum() < MIN_PLACES or area > SHRUNK**2 * float((mean[2:] - mean[:2]).prod()):
+        size = (self.box[2:] - self.box[:2]).prod() / (mean[2:] - mean[:2]).prod()
+        # What is about to vanish behind something may be taken for a part of that.
+        is_whole = size > SHRUNK**2 and self.behind_s == 0
+        if shown.sum() < MIN_PLACES or is_whole:
             return self.box, self.speed
         times, boxes = times[shown], boxes[shown]
         centres, off = (boxes[:, :2] + boxes[:, 2:]) / 2, times - times.mean()

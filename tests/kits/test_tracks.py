@@ -112,6 +112,33 @@ def test_what_goes_on_behind_another_keeps_its_id_for_longer() -> None:
     assert hidden(Tracker(), 3.5) == [2, 1]
 
 
+def test_what_seems_to_leap_as_it_vanishes_goes_on_as_before() -> None:
+    """Its last boxes reach over to what it vanishes behind."""
+    tracker = Tracker()
+    front = (260, 120, 130)
+    for frame in range(1, 40):
+        assert update(tracker, boxes((400 - 3.0 * frame, 100, 60), front), frame * STEP_S) == [0, 1]
+    for frame, leap in ((40, 5), (41, 12)):
+        found = boxes((400 - 3.0 * frame - leap, 100, 62), front)
+        assert update(tracker, found, frame * STEP_S) == [0, 1]
+    for frame in range(42, 95):
+        assert update(tracker, boxes(front), frame * STEP_S) == [1]
+    found = boxes((400 - 3.0 * 95, 100, 60), front)
+    assert update(tracker, found, 95 * STEP_S) == [0, 1]
+
+
+def test_a_box_that_was_too_large_for_a_moment_is_not_gone_back_to() -> None:
+    """It comes out from behind something, is taken for more than it is, then for what it is."""
+    tracker = Tracker()
+    for frame in range(1, 60):
+        side = 85 if 5 < frame < 12 else 60
+        assert update(tracker, boxes((400 - 3.0 * frame, 100, side)), frame * STEP_S) == [0]
+        if frame > 16:
+            (left, _, right, _) = tracker.predict((frame + 1) * STEP_S)[0]
+            assert (left + right) / 2 == pytest.approx(400 - 3 * (frame + 1), abs=3)
+            assert right - left == pytest.approx(60, abs=3)
+
+
 def test_moving_things_are_predicted() -> None:
     tracker = Tracker()
     for frame in range(1, 30):
