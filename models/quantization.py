@@ -24,6 +24,8 @@ from palmkit.kits.crop import Crop, sample
 MODELS = Path(__file__).parent
 # How much likelihoods matter beside points: most of them are near 0 or 1 and stay there.
 SURE = 0.02
+# The side of what mask networks see.
+SIDES = {"portrait": 256, "hair": 256, "person_finder": 128}
 SETTINGS: Mapping[str, Settings] = {
     "min-max alone": Settings("min_max", equalised=False, corrected=False),
     "KL alone": Settings("kl", equalised=False, corrected=False),
@@ -56,15 +58,17 @@ def _some(rows: Iterable[Any], count: int) -> list[Any]:
 def masks(
     name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
 ) -> Task:
-    """portrait and hair."""
+    """portrait, hair and person_finder."""
     from palmkit.models.segmentation import evaluate
     from palmkit.models.segmentation.labels import read_rgba, read_rows
     from palmkit.models.segmentation.teachers import stretched
 
-    cases = _some(evaluate.read_samples(data, work / "masks", name, part), pictures)
+    task = "hair" if name == "hair" else "portrait"
+    cases = _some(evaluate.read_samples(data, work / "masks", task, part), pictures)
     rows = _some((row for row in read_rows(data) if row["split"] != "dev"), calibration)
+    side = SIDES[name]
     samples = [
-        {"image": stretched(read_rgba(data, row["file"])[0], 256).astype(np.float32)[None]}
+        {"image": stretched(read_rgba(data, row["file"])[0], side).astype(np.float32)[None]}
         for row in rows
     ]
 
@@ -170,6 +174,7 @@ def detections(
 
 TASKS: Mapping[str, Callable[[str, Path, Path, int, int, str], Task]] = {
     "portrait": masks,
+    "person_finder": masks,
     "hair": masks,
     "face_detector": detections,
     "face_mesh": mesh,

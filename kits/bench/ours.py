@@ -65,7 +65,7 @@ class FaceMeshVideo(FaceMesh):
 
 
 class Portrait(_Kit):
-    """PortraitSegmenter: the mask at the size of the frame after two looks, edges refined."""
+    """PortraitSegmenter: a glance, then the mask at the size of the frame, edges refined."""
 
     kit = "palmkit.kits:PortraitSegmenter"
     method = "segment"

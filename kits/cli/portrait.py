@@ -46,7 +46,7 @@ def add(commands: Commands) -> None:
         "--no-second-look",
         dest="second_look",
         action="store_false",
-        help="no second look at the people found: faster, less exact",
+        help="look at the whole picture alone, not closer at the people: faster, less exact",
     )
 
 

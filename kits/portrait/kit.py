@@ -17,19 +17,17 @@ from palmkit.kits.kit import (
     Mode,
     ModelSource,
     Precision,
+    Runnable,
     input_side,
+    open_model,
     output,
+    shipped_model,
 )
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.result import Mask
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import (
-    SECOND_SHARE,
-    box_of_people,
-    part_of,
-    shrink,
-)
+from palmkit.kits.portrait.views import Box, Halves, box_of_people
 
 
 class Segmenter(Kit[Mask]):
@@ -151,15 +149,21 @@ class PortraitSegmenter(Segmenter):
         second_look: bool = True,
         smoothing: bool = True,
         model: ModelSource | None = None,
+        finder: ModelSource | None = None,
         on_result: Callable[[Mask, Image, float | None], None] | None = None,
         on_error: Callable[[Exception], None] | None = None,
     ) -> None:
         """Make a segmenter; the arguments are those of Segmenter, and:
 
-        second_look: image mode: look again at the part where the first look finds people, for a
-        better mask in about twice the time.
+        second_look: image mode: after a glance at the picture look at the part where people are,
+        for a better mask in a little more time.
+        finder: for the glance, a path of a model like the one shipped, or an open one.
         """
-        self._second_look = second_look
+        self._finder: Runnable | None = None
+        if mode == "image" and second_look:
+            path = shipped_model("person_finder") if finder is None else finder
+            self._finder = open_model(path, threads, precision)
+            self._glance = input_side(self._finder)
         super().__init__(
             mode,
             threads=threads,
@@ -185,50 +189,47 @@ class PortraitSegmenter(Segmenter):
         self, image: Image, area: tuple[int, int, int, int], time_s: float | None
     ) -> refine.Mask:
         left, top, right, bottom = area
-        crop = image[top:bottom, left:right]
-        view = shrink(crop, self._side)
-        coarse = self._run(view)
-        if time_s is None and self._second_look:
-            found = self._look_again(crop, coarse, view)
+        crop = Halves(image[top:bottom, left:right])
+        whole = (0, 0, right - left, bottom - top)
+        if time_s is None and self._finder is not None:
+            box, view, coarse = self._look_closer(self._finder, crop, whole)
         else:
-            coarse = refine.without_specks(coarse)
-            if time_s is not None and self._smoothing:
-                place = (left, top, right - left, bottom - top)
-                coarse = self._steady.update(coarse, view, place, time_s)
-            found = self._enlarge(crop, coarse, view)
-        if found.shape == image.shape[:2]:
-            return found
+            box, view = whole, crop.part(whole, self._side)
+            coarse = refine.without_specks(self._run(view))
+        if time_s is not None and self._smoothing:
+            place = (left, top, right - left, bottom - top)
+            coarse = self._steady.update(coarse, view, place, time_s)
+        rows, columns = slice(top + box[1], top + box[3]), slice(left + box[0], left + box[2])
+        part = image[rows, columns]
+        if part.shape == image.shape:
+            return self._enlarge(part, coarse, view)
         mask = np.zeros(image.shape[:2], np.float32)
-        mask[top:bottom, left:right] = found
+        self._enlarge(part, coarse, view, mask[rows, columns])
         return mask
 
-    def _look_again(self, image: Image, coarse: refine.Mask, small: Image) -> refine.Mask:
-        """The mask at the size of the picture, after another look at the people in it.
+    def _look_closer(
+        self, finder: Runnable, picture: Halves, whole: Box
+    ) -> tuple[Box, Image, refine.Mask]:
+        """The part of a picture where people are, what the network sees of it, and what it says.
 
-        coarse: what the network says of small, which is the picture; both float32 and uint8 of
-        the network's size.
+        Who is too small for the finder is looked for by the network itself.
         """
-        import cv2
-
-        height, width = image.shape[:2]
-        box = box_of_people(coarse, width, height)
+        box = self._glance_at(finder, picture)
+        view = picture.part(box or whole, self._side)
+        coarse = refine.without_specks(self._run(view))
         if box is None:
-            return self._enlarge(image, coarse, small)
-        left, top, right, bottom = box
-        crop = image[top:bottom, left:right]
-        part, view = coarse, small
-        if crop.shape != image.shape:
-            part, view = part_of(coarse, box, width, height), shrink(crop, self._side)
-        # Mirrored, the network errs in other places.
-        again = self._run(cast(Image, cv2.flip(view, 1)))
-        share = SECOND_SHARE
-        both = cast(refine.Mask, cv2.addWeighted(part, 1 - share, cv2.flip(again, 1), share, 0))
-        both = refine.without_specks(both)
-        if crop.shape == image.shape:
-            return self._enlarge(crop, both, view)
-        mask = refine.enlarge(coarse, image)
-        self._enlarge(crop, both, view, mask[top:bottom, left:right])
-        return mask
+            box = box_of_people(coarse, *picture.size) or whole
+            if box != whole:
+                view = picture.part(box, self._side)
+                coarse = refine.without_specks(self._run(view))
+        return box, view, coarse
+
+    def _glance_at(self, finder: Runnable, picture: Halves) -> Box | None:
+        """Which part of a picture to look at; None where the finder sees nobody."""
+        glance = picture.glance(self._glance)[None].astype(np.float32)
+        shape = (1, self._glance // 2, self._glance // 2, 1)
+        found = output(finder.run({"image": glance}), "mask", shape)
+        return box_of_people(found[0, :, :, 0], *picture.size)
 
 
 @lru_cache(maxsize=4)

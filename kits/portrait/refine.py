@@ -119,9 +119,9 @@ def without_specks(coarse: Mask) -> Mask:
     import cv2
 
     # Blocks of four by four hold all that matters: those with any person at all.
-    inside = (coarse > 0.5).view(np.uint8)
-    inside = cv2.dilate(inside, np.ones((4, 4), np.uint8), anchor=(0, 0))[::4, ::4]
-    inside = np.ascontiguousarray(inside)
+    above = (coarse > 0.5).view(np.uint8)
+    blocks = cv2.dilate(above, np.ones((4, 4), np.uint8), anchor=(0, 0))[::4, ::4]
+    inside = np.ascontiguousarray(blocks, np.uint8)
     count, parts = cv2.connectedComponents(inside, connectivity=8)
     # Hundreds of parts are noise, none of which is a speck beside the others.
     if not 3 <= count <= LEVELS:

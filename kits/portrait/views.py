@@ -3,26 +3,79 @@
 from __future__ import annotations
 
 import math
-from typing import cast
+from typing import TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.image import Image, Part, resize
-from palmkit.kits.portrait.refine import Mask
+from palmkit.kits.portrait.refine import Mask, half
 from palmkit.kits.portrait.result import INSIDE
 
 # The square that the hair network sees round a face: its side, and how far its middle lies below
 # the face's, in the longer side of the face's box.
 HAIR_REACH = 3.5
 HAIR_DROP = 0.1
-# The second look's room on each side of the people, in their width and height; of how many pixels
-# its edges are multiples; how much it counts, where the first counts the rest.
+# The room on each side of the people, in their width and height; of how many pixels the edges of
+# the part looked at are multiples.
 ROOM = 0.15
 STEP = 8
-SECOND_SHARE = 0.6
-# Where they take this part of the picture or more it is looked at whole again: as good and quicker.
+# Where that part is this share of the picture or more it is the whole: as good, and quicker.
 WHOLE = 0.95
+# What is at least so many times as long as the square is halved first.
+LEAST = 1.75
+
+Box: TypeAlias = tuple[int, int, int, int]
+
+
+class Halves:
+    """A picture, its half, the half of that ..., each made when it is first asked for."""
+
+    def __init__(self, image: Image) -> None:
+        """image: uint8[h, w, 3]."""
+        self._levels = [image]
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Width and height."""
+        height, width = self._levels[0].shape[:2]
+        return width, height
+
+    def part(self, box: Box, side: int) -> Image:
+        """A part of the picture as a square; the same as `shrink` of it."""
+        image = self._levels[0]
+        level = 0
+        while min(box[2] - box[0], box[3] - box[1]) >= LEAST * side and not any(
+            length % 2 for length in (*box, *image.shape[:2])
+        ):
+            level += 1
+            image = self._at(level)
+            box = _halved(box)
+        left, top, right, bottom = box
+        return shrink(image[top:bottom, left:right], side)
+
+    def glance(self, side: int) -> Image:
+        """All of it as a square, quickly: at most two pixels a side become one by interpolation."""
+        import cv2
+
+        image = self._levels[0]
+        level = 0
+        while max(image.shape[:2]) > 2 * side:
+            if any(length % 2 for length in image.shape[:2]):
+                return resize(image, side, side)
+            level += 1
+            image = self._at(level)
+        return cast(Image, cv2.resize(image, (side, side), interpolation=cv2.INTER_LINEAR))
+
+    def _at(self, level: int) -> Image:
+        if level == len(self._levels):
+            self._levels.append(half(self._levels[-1]))
+        return self._levels[level]
+
+
+def _halved(box: Box) -> Box:
+    left, top, right, bottom = box
+    return left // 2, top // 2, right // 2, bottom // 2
 
 
 def shrink(image: Image, side: int) -> Image:
@@ -32,7 +85,7 @@ def shrink(image: Image, side: int) -> Image:
     """
     import cv2
 
-    least = 1.75 * side
+    least = LEAST * side
     while True:
         height, width = image.shape[:2]
         down, across = (1 + (length >= least and not length % 2) for length in (height, width))
@@ -66,23 +119,6 @@ def _stretch(start: int, length: int, places: int, pixels: int) -> tuple[int, in
     low = math.floor((start - room) / step) * STEP
     high = math.ceil((start + length + room) / step) * STEP
     return max(low, 0), min(high, pixels)
-
-
-def part_of(coarse: Mask, box: tuple[int, int, int, int], width: int, height: int) -> Mask:
-    """What a mask of the whole picture says of a part of it, in as many values."""
-    import cv2
-
-    rows, columns = coarse.shape
-    left, top, right, bottom = box
-    x, y = (right - left) / width, (bottom - top) / height
-    shift_x = left * columns / width + 0.5 * x - 0.5
-    shift_y = top * rows / height + 0.5 * y - 0.5
-    matrix = np.array([[x, 0, shift_x], [0, y, shift_y]])
-    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
-    part = cv2.warpAffine(
-        coarse, matrix, (columns, rows), flags=flags, borderMode=cv2.BORDER_REPLICATE
-    )
-    return cast(Mask, part)
 
 
 def square_round(box: NDArray[np.float32], width: int, height: int) -> Part:

@@ -113,9 +113,20 @@ def patched(batch: Batch) -> Batch:
 class Composer:
     """Draws batches from a bank."""
 
-    def __init__(self, bank: Bank, task: str, size: int) -> None:
-        """task: "portrait" or "hair"; size: of the square."""
+    def __init__(
+        self,
+        bank: Bank,
+        task: str,
+        size: int,
+        close: float = CLOSE,
+        crowded: float = CROWDED,
+    ) -> None:
+        """task: "portrait" or "hair"; size: of the square.
+
+        close: share of the pictures seen as by a second look. crowded: with someone more in front.
+        """
         self.bank, self.task, self.size = bank, task, size
+        self.close, self.crowded = close, crowded
         self.ease = torch.zeros((), device=bank.device)
 
     def compose(self, count: int, ease: Tensor) -> Batch:
@@ -141,7 +152,7 @@ class Composer:
         target = torch.cat([front.target, plain.target])[order]
         weight = torch.cat([torch.where(far, 1.0, front.weight), plain.weight])[order]
 
-        others = drawn_rows(bank.cut_weights, round(CROWDED * count))
+        others = drawn_rows(bank.cut_weights, round(self.crowded * count))
         above = self.layer(others, self.beside(others))
         alone = len(others)
         share = above.alpha
@@ -165,7 +176,7 @@ class Composer:
             return self.hair_frame(rows)
         plain, close = self.frame(rows, wide), self.close_frame(rows)
         known = self.bank.boxes[rows, 2:].amin(dim=1, keepdim=True) > 0
-        chosen = known & (torch.rand(len(rows), 1, device=self.bank.device) < CLOSE)
+        chosen = known & (torch.rand(len(rows), 1, device=self.bank.device) < self.close)
         return Frame(
             torch.where(chosen, close.centre, plain.centre),
             torch.where(chosen, close.span, plain.span),

@@ -11,6 +11,7 @@ hair: crops round the largest face that the face kit finds, in `crop` rows; in `
 whole picture; islands of fasseg's masks, which are eyebrows, are left out.
 flicker: of still pictures moved, zoomed and with fresh noise in every frame: mean absolute change
 of the mask from frame to frame, carried back along the movement, over the mask's mean.
+person_finder: our mask alone, and in what share of the pictures it sees somebody.
 """
 
 from __future__ import annotations
@@ -51,6 +52,8 @@ MODELS = Path(__file__).parents[1]
 # Of the diagonal: as DAVIS has it, and one pixel of these pictures.
 TOLERANCES = {"boundary": 0.008, "edge": 0.0025}
 FRAMES = 10
+# It is measured on the portrait network's pictures.
+FINDER = "person_finder"
 
 Masker = Callable[[Picture], Array]
 
@@ -78,12 +81,15 @@ class Network:
         self.model = load(path)
         self.size = int(self.model.inputs["image"].dims[1])
 
+    def small(self, picture: Picture) -> Array:
+        """What the network says, 0..1, at its own size."""
+        image = stretched(picture, self.size).astype(np.float32)[None]
+        return np.asarray(self.model.run({"image": image})["mask"][0, ..., 0], np.float32)
+
     def once(self, picture: Picture) -> Array:
         """float32[h, w] 0..1."""
-        image = stretched(picture, self.size).astype(np.float32)[None]
-        mask = self.model.run({"image": image})["mask"][0, ..., 0]
         height, width = picture.shape[:2]
-        return np.asarray(cv2.resize(mask, (width, height)), np.float32)
+        return np.asarray(cv2.resize(self.small(picture), (width, height)), np.float32)
 
 
 def read_samples(data: Path, labels: Path, task: str, part: str) -> Iterator[Sample]:
@@ -209,6 +215,15 @@ def measure(samples: list[Sample], masker: Masker) -> dict[str, dict[str, float]
     return result
 
 
+def sightings(samples: list[Sample], masker: Masker) -> dict[str, dict[str, float]]:
+    """In what share of the pictures with people, and of those without, somebody is seen."""
+    seen: dict[str, list[bool]] = {"people": [], "nobody": []}
+    for sample in samples:
+        where = seen["nobody" if sample.set in EMPTY_SETS else "people"]
+        where.append(bool((masker(sample.picture) > 0.5).any()))
+    return {group: {"seen": round(float(np.mean(each)), 4)} for group, each in seen.items()}
+
+
 class CropRound:
     """Runs a network on the square round the largest face, else on the whole picture."""
 
@@ -236,6 +251,8 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     from palmkit.kits import HairSegmenter, PortraitSegmenter
 
     ours = Network(model)
+    if task == FINDER:
+        return {"palmkit": ours.once}
     if task == "portrait":
         teacher = PersonTeacher(teachers / "selfie_segmentation.tflite")
         person = PortraitSegmenter(model=model)
@@ -271,7 +288,7 @@ def show(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
 def main(arguments: Iterable[str] | None = None) -> None:
     """Command line."""
     parser = argparse.ArgumentParser(description="measure a mask network beside its teacher")
-    parser.add_argument("task", choices=tuple(KINDS))
+    parser.add_argument("task", choices=(*KINDS, FINDER))
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="folder written by labels.py")
     parser.add_argument("teachers", type=Path, help="folder of the published networks")
@@ -281,10 +298,14 @@ def main(arguments: Iterable[str] | None = None) -> None:
     options = parser.parse_args(None if arguments is None else list(arguments))
     task: str = options.task
     model = options.model or MODELS / task / f"{task}.palm"
-    samples = list(read_samples(options.data, options.labels, task, options.part))
+    pictures = "portrait" if task == FINDER else task
+    samples = list(read_samples(options.data, options.labels, pictures, options.part))
     metrics: dict[str, dict[str, dict[str, float]]] = {}
     for name, masker in contenders(task, model, options.teachers).items():
         metrics[name] = measure(samples, masker)
+        if task == FINDER:
+            metrics[name] |= sightings(samples, Network(model).small)
+            continue
         still = [sample.picture for sample in samples if sample.set not in EMPTY_SETS][::8]
         changes = [flicker(masker, picture, seed) for seed, picture in enumerate(still)]
         metrics[name]["clips"] = {"flicker": round(float(np.mean(changes)), 4)}

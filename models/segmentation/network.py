@@ -15,6 +15,8 @@ from torch.nn import functional
 from palmkit.models.training.blocks import Separable, convolve
 
 SIZE = 256
+# Of the views that the finder learns from; export.py has the size that ships.
+FINDER_SIZE = 160
 
 
 class Context(nn.Module):
@@ -68,8 +70,9 @@ class Widths(NamedTuple):
     """How large a network is.
 
     channels: at strides 2 to 32. blocks, kernels: at strides 4 to 32. decoder: channels at
-    strides 16 to 2. light: from this step of the decoder on, depthwise convolutions alone.
-    contexts: stages, from stride 4 on, after which a place hears of the whole map; the last does.
+    strides 16 to 2, or to 4, which makes a mask of half the size. light: from this step of the
+    decoder on, depthwise convolutions alone. contexts: stages, from stride 4 on, after which a
+    place hears of the whole map; the last does.
     """
 
     channels: tuple[int, ...]
@@ -82,14 +85,16 @@ class Widths(NamedTuple):
 
 PORTRAIT = Widths((16, 32, 48, 96, 144), (0, 1, 6, 8), (3, 3, 5, 5), (48, 32, 32, 16), 2, (1, 2))
 HAIR = Widths((16, 32, 64, 112, 144), (1, 2, 4, 4), (3, 3, 5, 5), (64, 48, 32, 16), 3)
-WIDTHS = {"portrait": PORTRAIT, "hair": HAIR}
+FINDER = Widths((16, 32, 48, 80, 112), (0, 1, 6, 8), (3, 3, 5, 5), (48, 32, 32), 2, (1, 2))
+WIDTHS = {"portrait": PORTRAIT, "hair": HAIR, "person_finder": FINDER}
 
 
 class Maps(NamedTuple):
     """What the network says, NCHW.
 
-    logits: float32[n, 1, h, w]; coarse: float32[n, 1, h / 8, w / 8], logits for training alone;
-    features: the encoder's maps at strides 4, 8 and 16, the decoder's at 16, 8, 4 and 2.
+    logits: float32[n, 1, h, w], or of half the size; coarse: float32[n, 1, h / 8, w / 8], logits
+    for training alone; features: the encoder's maps at strides 4, 8 and 16, the decoder's from
+    16 on.
     """
 
     logits: Tensor
@@ -122,7 +127,7 @@ class MaskNetwork(nn.Module):
         self.context = Context(channels[-1])
         merges: list[nn.Module] = []
         above = channels[-1]
-        for step, (width, beside) in enumerate(zip(decoder, channels[-2::-1], strict=True)):
+        for step, (width, beside) in enumerate(zip(decoder, channels[-2::-1], strict=False)):
             merges.append(Merge(above, beside, width, light=step >= widths.light))
             above = width
         self.merges = nn.ModuleList(merges)
@@ -137,7 +142,7 @@ class MaskNetwork(nn.Module):
             x = context(stage(x))
             maps.append(x)
         features = maps[1:4]
-        for merge, beside in zip(self.merges, maps[3::-1], strict=True):
+        for merge, beside in zip(self.merges, maps[3::-1], strict=False):
             x = merge(x, beside)
             features.append(x)
         logits = doubled(self.mask, x) if self.training else self.mask(x)

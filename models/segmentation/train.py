@@ -20,7 +20,7 @@ from palmkit.models.segmentation.compose import Batch, Composer, patched, roughe
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, folded
 from palmkit.models.segmentation.losses import PARTS, mask_loss
-from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork
+from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork, Widths
 from palmkit.models.segmentation.teacher_network import SelfieNetwork
 from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options, train
 
@@ -81,10 +81,14 @@ class Composing(Trainer):
         """How near to pictures as they are."""
         self.ease.fill_(max(0.0, self.progress - EASE_FROM) / (1 - EASE_FROM))
 
-    @torch.no_grad()
-    def compose(self) -> Batch:
+    def drawn(self) -> Batch:
         """Fresh compositions."""
         return self.composer.compose(self.batch, self.ease)
+
+    @torch.no_grad()
+    def compose(self) -> Batch:
+        """The batch of a step."""
+        return self.drawn()
 
     def loss(self) -> tuple[Tensor, Tensor]:
         """Loss of a fresh batch, and what it is made of."""
@@ -95,10 +99,14 @@ class Composing(Trainer):
     def look(self, images: Tensor) -> Maps:
         """What the network says of the images once they are roughened."""
         with torch.no_grad():
-            images = laid_out(roughen(images, self.ease))
+            images = laid_out(self.seen(images))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.fast):
             maps: Maps = self.network(images)
         return maps
+
+    def seen(self, images: Tensor) -> Tensor:
+        """What the network sees of them: a little worse, as pictures of many cameras are."""
+        return roughen(images, self.ease)
 
 
 class GuideTrainer(Composing):
@@ -122,22 +130,29 @@ class MaskTrainer(Composing):
     """
 
     parts: ClassVar[tuple[str, ...]] = PARTS
+    # Whether the guide computes in bfloat16 on a GPU, and is recorded there.
+    half: ClassVar[bool] = True
 
     def __init__(
-        self, recipe: MaskRecipe, bank: Bank, device: torch.device, guide: Guide | None = None
+        self,
+        recipe: MaskRecipe,
+        bank: Bank,
+        device: torch.device,
+        guide: nn.Module | None = None,
+        widths: Widths | None = None,
     ) -> None:
-        """A network of the task's size."""
+        """guide: gives Maps of pictures. widths: of the network; None: the task's."""
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, MaskNetwork(WIDTHS[recipe.task]), bank, device)
+        super().__init__(recipe, MaskNetwork(widths or WIDTHS[recipe.task]), bank, device)
         self.reuse = recipe.reuse
-        self.guide: Guide | None = None
+        self.guide: nn.Module | None = None
         if guide is not None:
-            self.kind = torch.bfloat16 if self.fast else torch.float32
-            self.guide = laid_out(folded(guide)).to(device, self.kind)
+            self.kind = torch.bfloat16 if self.fast and self.half else torch.float32
+            self.guide = laid_out(guide).to(device, self.kind)
             count, stored = recipe.pool * self.batch, torch.float16
             self.pool = torch.zeros(count, 5, SIZE, SIZE, dtype=stored, device=device)
             self.place = torch.arange(self.batch, device=device)
-            self.renewed = Recorded(self.renew, self.captured and self.fast)
+            self.renewed = Recorded(self.renew, self.captured and self.fast and self.half)
             self.filled = False
 
     def advance(self) -> Tensor:
@@ -158,7 +173,7 @@ class MaskTrainer(Composing):
     def renew(self) -> Tensor:
         """Put compositions into the pool, with what the truth and the guide say together."""
         assert self.guide is not None
-        images, target, weight = patched(super().compose())
+        images, target, weight = patched(self.drawn())
         seen = laid_out(images.to(self.kind))
         # Mirrored, the guide errs in other places.
         words = [self.guide(seen).logits, self.guide(seen.flip(3)).logits.flip(3)]
@@ -174,8 +189,7 @@ class MaskTrainer(Composing):
     def compose(self) -> Batch:
         """Fresh compositions, or some of the pool."""
         if self.guide is None:
-            batch: Batch = super().compose()
-            return batch
+            return self.drawn()
         rows = torch.randint(len(self.pool), (self.batch,), device=self.device)
         drawn = self.pool[rows].float()
         mirrored = torch.rand(self.batch, 1, 1, 1, device=self.device) < 0.5
@@ -202,7 +216,7 @@ def read_guide(teacher: Path | None, path: str) -> Guide | None:
         return None
     guide = Guide(SelfieNetwork(teacher))
     guide.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["averaged"])
-    return guide
+    return folded(guide)
 
 
 def adopt(trainer: Trainer, state: Mapping[str, Any]) -> None:

@@ -20,7 +20,15 @@ _BLOCK = re.compile(r"^```(python|console)\n(.*?)^```$", re.MULTILINE | re.DOTAL
 pytestmark = pytest.mark.skipif(
     not all(
         shipped_model(name).is_file()
-        for name in ("face_detector", "face_mesh", "portrait", "hair", "hand_landmarks", "reranker")
+        for name in (
+            "face_detector",
+            "face_mesh",
+            "portrait",
+            "person_finder",
+            "hair",
+            "hand_landmarks",
+            "reranker",
+        )
     ),
     reason="models have not been made here",
 )

@@ -106,26 +106,26 @@ def test_a_target_that_may_not_be_written() -> None:
         guided_upsample(to[:4], grids(1, 4, 4, 1), np.zeros((8, 8, 3), np.uint8), to)
 
 
-def fit_by_opencv(prior: Grid, colours: list[Grid], reach: float, weight: float) -> list[Grid]:
+def fit_by_opencv(prior: Grid, colours: list[Grid], reach: float, weight: float) -> list[Any]:
     """The slopes and the drop, by blurring whole planes."""
     import cv2
 
     lead = 2 * prior - 1
     side = 2 * int(np.ceil(2 * reach)) + 1
-    means: list[list[Grid]] = []
+    means: list[list[Any]] = []
     for ahead in (np.maximum(lead, 0), np.maximum(-lead, 0)):
         certain = ahead * ahead + np.float32(1e-4)
         planes = [certain, *(each * certain for each in colours)]
         total, *rest = (cv2.GaussianBlur(each, (side, side), reach) for each in planes)
         means.append([each / total for each in rest])
-    towards = [a - b for a, b in zip(*means, strict=True)]
-    length = sum(each * each for each in towards)
+    ours, theirs = np.array(means)
+    towards = ours - theirs
+    length = (towards * towards).sum(axis=0)
     said = 4 * weight * (prior - prior * prior) * length
     said = np.where(said > 1e-4, said, 0)
     gain = said / (said + 1)
-    slopes = [each * gain / (length + 1e-6) for each in towards]
-    parts = [slope * theirs for slope, theirs in zip(slopes, means[1], strict=True)]
-    return [*slopes, gain * prior + sum(parts)]
+    slopes = towards * gain / (length + 1e-6)
+    return [*slopes, gain * prior + (slopes * theirs).sum(axis=0)]
 
 
 @pytest.mark.parametrize("size", [(128, 128), (7, 33), (2, 5), (1, 1), (90, 1)])
@@ -145,7 +145,8 @@ def test_a_fit_is_what_blurring_gives(size: tuple[int, int], planes: int) -> Non
 def test_colours_sharpen_a_soft_edge() -> None:
     inside = np.zeros((40, 40), np.float32)
     inside[:, 17:] = 1
-    prior = np.clip((np.arange(40, dtype=np.float32) - 12) / 10, 0, 1) * np.ones_like(inside)
+    ramp = np.clip((np.arange(40) - 12) / 10, 0, 1)
+    prior = np.asarray(np.tile(ramp, (40, 1)), np.float32)
     colour = np.float32(0.2) + np.float32(0.6) * inside
     (slope,), drop = guided_fit(prior, [colour], 3, 8)
     opacity = prior - drop + slope * colour
@@ -162,4 +163,4 @@ def test_a_fit_says_what_does_not_fit() -> None:
         with pytest.raises(ShapeError, match="reach"):
             guided_fit(prior, [colour], reach, 1)
     with pytest.raises(TypeError):
-        guided_fit(prior, [colour.astype(np.float64)], 1, 1)  # type: ignore[list-item]
+        guided_fit(prior, [np.asarray(colour, np.float64)], 1, 1)

@@ -208,3 +208,9 @@ def red_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def reds() -> Reds:
     return Reds()
+
+
+@pytest.fixture
+def finder() -> Reds:
+    """Finds what is red."""
+    return Reds(finds=True)

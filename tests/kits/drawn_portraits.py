@@ -1,4 +1,4 @@
-"""A scene with a red disc, and a stand-in for the network: what is red is a person."""
+"""A scene with a red disc, and a stand-in for the networks: what is red is a person."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -14,14 +14,17 @@ RED = (200, 30, 30)
 
 
 class Reds:
-    """Takes for a person what is red; says so at 64 x 64, blurred like a network's edges."""
+    """Takes for a person what is red; says so at 64 x 64, blurred like a network's edges.
+
+    finds: as the finder, at half the side.
+    """
 
     metadata: Mapping[str, str] = {}
 
-    def __init__(self, noise: float = 0) -> None:
+    def __init__(self, noise: float = 0, finds: bool = False) -> None:
         self.inputs = {"image": Type("float32", (1, SIDE, SIDE, 3))}
         self.views: list[NDArray[np.float32]] = []
-        self._noise = noise
+        self._noise, self._finds = noise, finds
         self._random = np.random.default_rng(0)
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -33,6 +36,8 @@ class Reds:
         red = np.clip((image[0, :, :, 0] - image[0, :, :, 1]) / 170, 0, 1)
         red = np.asarray(cv2.GaussianBlur(red, (0, 0), 0.8))
         red = red + self._noise * self._random.standard_normal(red.shape)
+        if self._finds:
+            red = red.reshape(SIDE // 2, 2, SIDE // 2, 2).mean(axis=(1, 3))
         return {"mask": np.clip(red, 0, 1).astype(np.float32)[None, :, :, None]}
 
 

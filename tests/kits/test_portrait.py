@@ -20,9 +20,11 @@ from tests.kits.drawn_portraits import RED, SIDE, Reds, iou, scene
 @pytest.mark.parametrize(
     ("height", "width"), [(240, 320), (333, 211), (64, 64), (1200, 1600), (40, 30), (1500, 90)]
 )
-def test_the_mask_has_the_size_of_the_picture(reds: Reds, height: int, width: int) -> None:
+def test_the_mask_has_the_size_of_the_picture(
+    reds: Reds, finder: Reds, height: int, width: int
+) -> None:
     image, inside = scene(height, width)
-    found = PortraitSegmenter(model=reds).segment(image)
+    found = PortraitSegmenter(model=reds, finder=finder).segment(image)
     assert (found.width, found.height) == (width, height)
     assert found.mask.shape == (height, width) and found.mask.dtype == np.float32
     assert found.mask.min() >= 0 and found.mask.max() <= 1
@@ -32,11 +34,11 @@ def test_the_mask_has_the_size_of_the_picture(reds: Reds, height: int, width: in
         assert found.coverage == pytest.approx(inside.mean(), rel=0.08)
 
 
-def test_edges_are_those_of_the_picture(reds: Reds) -> None:
+def test_edges_are_those_of_the_picture(reds: Reds, finder: Reds) -> None:
     """From 64 x 64, an edge between colours is found to a pixel of 640 x 480."""
     image, inside = scene(480, 640)
-    plain = PortraitSegmenter(model=reds, refine=False).segment(image)
-    fitted = PortraitSegmenter(model=reds).segment(image)
+    plain = PortraitSegmenter(model=reds, finder=finder, refine=False).segment(image)
+    fitted = PortraitSegmenter(model=reds, finder=finder).segment(image)
     wrong = 1 - iou(plain.mask > 0.5, inside)
     assert 1 - iou(fitted.mask > 0.5, inside) < 0.2 * wrong
     assert 1 - iou(fitted.alpha > 0.5, inside) < 0.2 * wrong
@@ -50,85 +52,114 @@ def small_disc() -> tuple[Image, NDArray[np.bool_]]:
     return np.where(inside[..., None], RED, (120, 120, 120)).astype(np.uint8), inside
 
 
-def test_the_second_look_is_at_the_people_alone_and_mirrored(reds: Reds) -> None:
+def test_the_second_look_is_at_the_people_alone(reds: Reds, finder: Reds) -> None:
     image, inside = small_disc()
     half = image.copy()
     half[150:, 480:] //= 2
-    PortraitSegmenter(model=reds).segment(half)
-    first, second = reds.views
-    seen = [(view[..., 0] - view[..., 1] > 40).mean() for view in (first, second)]
+    PortraitSegmenter(model=reds, finder=finder).segment(half)
+    (glance,), (look,) = finder.views, reds.views
+    seen = [(view[..., 0] - view[..., 1] > 40).mean() for view in (glance, look)]
     assert seen[1] > 10 * seen[0]
-    # The darker quarter, right and low in the picture, lies left and low here.
-    dark = (second[..., 0] > 90) & (second[..., 0] < 110) & (second[..., 1] < 20)
+    # The darker quarter lies right and low here too.
+    dark = (look[..., 0] > 90) & (look[..., 0] < 110) & (look[..., 1] < 20)
     rows, columns = np.nonzero(dark)
-    assert rows.mean() > SIDE / 2 and columns.mean() < SIDE / 2
-    found = PortraitSegmenter(model=reds, refine=False).segment(image).mask
+    assert rows.mean() > SIDE / 2 and columns.mean() > SIDE / 2
+    found = PortraitSegmenter(model=reds, finder=finder, refine=False).segment(image).mask
+    finder.views.clear()
     reds.views.clear()
-    once = PortraitSegmenter(model=reds, refine=False, second_look=False).segment(image).mask
-    assert len(reds.views) == 1
+    one = PortraitSegmenter(model=reds, finder=finder, refine=False, second_look=False)
+    once = one.segment(image).mask
+    assert len(reds.views) == 1 and not finder.views
     assert 1 - iou(found > 0.5, inside) < 0.6 * (1 - iou(once > 0.5, inside))
 
 
-def test_further_people_are_in_both_looks(reds: Reds) -> None:
-    boxes = ((0, 10, 80, 50), (300, 200, 90, 40))
+def test_further_people_are_in_the_box(reds: Reds, finder: Reds) -> None:
+    boxes = ((40, 10, 80, 50), (250, 150, 70, 60))
     image = np.full((300, 400, 3), 120, np.uint8)
     for left, top, width, height in boxes:
         image[top : top + height, left : left + width] = RED
-    mask = PortraitSegmenter(model=reds).segment(image).mask
+    mask = PortraitSegmenter(model=reds, finder=finder).segment(image).mask
     assert iou(mask > 0.5, image[..., 0] == RED[0]) > 0.95
+    (glance,), (look,) = finder.views, reds.views
+    share = [(view[..., 0] > 150).mean() for view in (glance, look)]
+    assert 1.3 * share[0] < share[1] < 2.5 * share[0]
 
 
-def test_people_who_fill_the_picture_are_looked_at_whole_again(reds: Reds) -> None:
+def test_people_who_fill_the_picture_are_looked_at_whole(reds: Reds, finder: Reds) -> None:
     image = np.full((480, 640, 3), 120, np.uint8)
     image[75:, :320] = RED
     image[75:, 320:] = (230, 30, 30)
-    PortraitSegmenter(model=reds).segment(image)
+    PortraitSegmenter(model=reds, finder=finder).segment(image)
+    PortraitSegmenter(model=reds, second_look=False).segment(image)
+    whole, without = reds.views
+    assert (whole == without).all()
     image[:130] = 120
-    PortraitSegmenter(model=reds).segment(image)
-    whole, mirrored, all_of_it, part = (view[..., 0] > 150 for view in reds.views)
-    assert (mirrored == whole[:, ::-1]).all()
-    assert part.mean() > 1.05 * all_of_it.mean()
+    PortraitSegmenter(model=reds, finder=finder).segment(image)
+    glance, part = (view[..., 0] > 150 for view in (finder.views[-1], reds.views[-1]))
+    assert part.mean() > 1.05 * glance.mean()
 
 
-def test_frames_of_videos_and_pictures_without_people_are_looked_at_once(reds: Reds) -> None:
+def test_where_nobody_is_found_the_picture_is_looked_at_whole(reds: Reds, finder: Reds) -> None:
+    """What the finder misses the other network may see, and looks at closer."""
+
+    class Blind(Reds):
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            return {"mask": np.zeros_like(super().run(inputs)["mask"])}
+
+    image, inside = small_disc()
+    mask = PortraitSegmenter(model=reds, finder=Blind(finds=True)).segment(image).mask
+    assert iou(mask > 0.5, inside) > 0.93
+    whole, part = (view[..., 0] > 150 for view in reds.views)
+    assert part.mean() > 10 * whole.mean()
+    reds.views.clear()
+    empty = PortraitSegmenter(model=reds, finder=finder).segment(np.full_like(image, 120))
+    assert len(reds.views) == len(finder.views) == 1 and empty.coverage == 0
+
+
+def test_frames_of_videos_are_looked_at_once(reds: Reds, finder: Reds) -> None:
     image, _ = small_disc()
-    PortraitSegmenter("video", model=reds).segment(image)
-    assert len(reds.views) == 1
-    PortraitSegmenter(model=reds).segment(np.full_like(image, 120))
-    assert len(reds.views) == 2
+    segmenter = PortraitSegmenter("video", model=reds, finder=finder)
+    for number in range(3):
+        segmenter.segment(image)
+        assert len(reds.views) == number + 1
+    assert not finder.views
 
 
 @pytest.mark.parametrize("size", [(1, 1), (1, 300), (700, 3), (899, 1201), (896, 448)])
-def test_any_part_of_any_picture_is_looked_at_again(reds: Reds, size: tuple[int, int]) -> None:
+def test_any_part_of_any_picture_is_looked_at_again(
+    reds: Reds, finder: Reds, size: tuple[int, int]
+) -> None:
     for part in (slice(None), slice(-1, None), slice(0, 1)):
         image = np.full((*size, 3), 120, np.uint8)
         image[part, part] = RED
-        mask = PortraitSegmenter(model=reds).segment(image).mask
+        mask = PortraitSegmenter(model=reds, finder=finder).segment(image).mask
         assert mask.shape == size and mask.min() >= 0 and mask.max() <= 1
 
 
 @pytest.mark.parametrize("size", [(1, 90), (90, 1)])
-def test_a_mirrored_line_is_a_picture_too(reds: Reds, size: tuple[int, int]) -> None:
+def test_a_mirrored_line_is_a_picture_too(reds: Reds, finder: Reds, size: tuple[int, int]) -> None:
     line = scene(*size)[0]
+    segmenter = PortraitSegmenter(model=reds, finder=finder)
     for mirrored in (line[::-1], line[:, ::-1]):
-        found = PortraitSegmenter(model=reds).segment(mirrored).mask
-        assert (found == PortraitSegmenter(model=reds).segment(mirrored.copy()).mask).all()
+        found = segmenter.segment(mirrored).mask
+        assert (found == segmenter.segment(mirrored.copy()).mask).all()
 
 
-def test_nobody_gives_an_empty_mask(reds: Reds) -> None:
-    found = PortraitSegmenter(model=reds, background="blur").segment(picture(120, 160))
+def test_nobody_gives_an_empty_mask(reds: Reds, finder: Reds) -> None:
+    segmenter = PortraitSegmenter(model=reds, finder=finder, background="blur")
+    found = segmenter.segment(picture(120, 160))
     assert found.coverage == 0 and not found.mask.any() and not found.alpha.any()
     assert found.picture is not None and found.picture.shape == (120, 160, 3)
-    grey = PortraitSegmenter(model=reds).segment(np.full((50, 40), 128, np.uint8))
+    grey = segmenter.segment(np.full((50, 40), 128, np.uint8))
     assert grey.coverage == 0
 
 
-def test_what_is_read(reds: Reds, tmp_path: Path) -> None:
+def test_what_is_read(reds: Reds, finder: Reds, tmp_path: Path) -> None:
     """Turned, mirrored, with an alpha channel, and turned by EXIF."""
     import PIL.Image
 
     image, _ = scene(120, 200, shift=-40)
-    segmenter = PortraitSegmenter(model=reds)
+    segmenter = PortraitSegmenter(model=reds, finder=finder)
     upright = segmenter.segment(image).mask
     rotated = segmenter.segment(np.rot90(image), rotation=90)
     assert (rotated.mask == upright).all() and (rotated.image == image).all()
@@ -146,18 +177,18 @@ def test_what_is_read(reds: Reds, tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("source", ["none.jpg", b"", b"text", np.zeros((0, 4, 3), np.uint8), 3])
-def test_what_is_no_picture(reds: Reds, source: Any) -> None:
+def test_what_is_no_picture(reds: Reds, finder: Reds, source: Any) -> None:
     with pytest.raises(ImageError):
-        PortraitSegmenter(model=reds).segment(source)
+        PortraitSegmenter(model=reds, finder=finder).segment(source)
 
 
-def test_roi_is_looked_at_alone(reds: Reds) -> None:
+def test_roi_is_looked_at_alone(reds: Reds, finder: Reds) -> None:
     image = picture(200, 300, (0, 20, 60, 60), (0, 200, 60, 60))
-    found = PortraitSegmenter(model=reds).segment(image, roi=(150, 0, 150, 200)).mask
+    found = PortraitSegmenter(model=reds, finder=finder).segment(image, roi=(150, 0, 150, 200)).mask
     assert not found[:, :150].any()
     assert iou(found[:, 150:] > 0.5, image[:, 150:, 0] > 0) > 0.95
     with pytest.raises(ImageError, match="roi: lies outside"):
-        PortraitSegmenter(model=reds).segment(image, roi=(400, 0, 9, 9))
+        PortraitSegmenter(model=reds, finder=finder).segment(image, roi=(400, 0, 9, 9))
 
 
 @pytest.mark.parametrize(
@@ -174,16 +205,16 @@ def test_roi_is_looked_at_alone(reds: Reds) -> None:
         ({"mode": "stream"}, "on_result: expected in stream mode"),
     ],
 )
-def test_options_that_cannot_be(reds: Reds, options: Any, message: str) -> None:
+def test_options_that_cannot_be(reds: Reds, finder: Reds, options: Any, message: str) -> None:
     before = threading.active_count()
     with pytest.raises(ValueError, match=message):
-        PortraitSegmenter(model=reds, **options)
+        PortraitSegmenter(model=reds, finder=finder, **options)
     assert threading.active_count() == before
 
 
-def test_a_background_that_is_no_picture(reds: Reds) -> None:
+def test_a_background_that_is_no_picture(reds: Reds, finder: Reds) -> None:
     with pytest.raises(ImageError, match="no such file: beach.jpg"):
-        PortraitSegmenter(model=reds, background="beach.jpg")
+        PortraitSegmenter(model=reds, finder=finder, background="beach.jpg")
 
 
 def test_another_model_is_refused() -> None:
@@ -198,6 +229,11 @@ def test_another_model_is_refused() -> None:
 
     with pytest.raises(ModelError, match="output mask: expected"):
         PortraitSegmenter(model=Two()).segment(picture(20, 20))
+    with pytest.raises(ModelError, match="input image: expected"):
+        PortraitSegmenter(model=Reds(), finder=model)
+    # One that draws masks of its whole side is no finder.
+    with pytest.raises(ModelError, match="output mask: expected"):
+        PortraitSegmenter(model=Reds(), finder=Reds()).segment(picture(20, 20))
 
 
 def test_numbers_that_are_none_are_nobody() -> None:
@@ -208,9 +244,9 @@ def test_numbers_that_are_none_are_nobody() -> None:
     assert PortraitSegmenter(model=Broken()).segment(picture(50, 60)).coverage == 0
 
 
-def test_result_of_the_json(reds: Reds) -> None:
+def test_result_of_the_json(reds: Reds, finder: Reds) -> None:
     image, inside = scene()
-    found = PortraitSegmenter(model=reds).segment(image)
+    found = PortraitSegmenter(model=reds, finder=finder).segment(image)
     assert found.to_dict() == {
         "width": 320,
         "height": 240,
@@ -222,9 +258,9 @@ def test_result_of_the_json(reds: Reds) -> None:
     assert (found.gray() == np.rint(found.mask * 255)).mean() > 0.99
 
 
-def test_overlay_tints_and_outlines(reds: Reds) -> None:
+def test_overlay_tints_and_outlines(reds: Reds, finder: Reds) -> None:
     image, _ = scene()
-    found = PortraitSegmenter(model=reds).segment(image)
+    found = PortraitSegmenter(model=reds, finder=finder).segment(image)
     drawn = kits.draw.mask(image, found)
     assert (drawn[:40, :40] == image[:40, :40]).all()
     assert np.abs(drawn[120, 160].astype(int) - (np.array(RED) + kits.draw.ACCENT) / 2).max() <= 2
@@ -236,8 +272,9 @@ def test_overlay_tints_and_outlines(reds: Reds) -> None:
 def test_the_models_shipped_on_a_photograph(name: str) -> None:
     import skimage.data
 
-    if not shipped_model(name).is_file():
-        pytest.skip(f"models/{name}/{name}.palm has not been made here")
+    for each in (name, "person_finder"):
+        if not shipped_model(each).is_file():
+            pytest.skip(f"models/{each}/{each}.palm has not been made here")
     photo = kits.read_image(skimage.data.astronaut())  # type: ignore[no-untyped-call]
     kit = PortraitSegmenter() if name == "portrait" else HairSegmenter()
     found = kit.segment(photo)
@@ -248,12 +285,12 @@ def test_the_models_shipped_on_a_photograph(name: str) -> None:
     assert kit.segment(np.full((120, 160, 3), 140, np.uint8)).coverage < 0.02
 
 
-def test_a_large_picture_needs_little_memory(reds: Reds) -> None:
+def test_a_large_picture_needs_little_memory(reds: Reds, finder: Reds) -> None:
     """Beside the picture and the mask, less than another two masks at a time."""
     import tracemalloc
 
     image, _ = scene(1500, 2000)
-    segmenter = PortraitSegmenter(model=reds)
+    segmenter = PortraitSegmenter(model=reds, finder=finder)
     segmenter.segment(image)
     tracemalloc.start()
     found = segmenter.segment(image)

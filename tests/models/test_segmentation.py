@@ -11,7 +11,9 @@ ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "models"
 TEACHER = ROOT / "../shared/teachers/selfie_segmentation.tflite"
 SHIPPED = sorted(path.parent.name for path in MODELS.glob("*/*.palm"))
-TASKS = [task for task in ("portrait", "hair") if task in SHIPPED]
+# The sides of what each network sees and draws.
+SIDES = {"portrait": (256, 256), "hair": (256, 256), "person_finder": (128, 64)}
+TASKS = [task for task in SIDES if task in SHIPPED]
 
 
 @pytest.mark.parametrize("task", TASKS)
@@ -23,9 +25,10 @@ def test_model_file_says_what_it_is(task: str) -> None:
     model = load(path)
     assert model.metadata["name"] == task
     assert 0 < float(model.metadata["threshold"]) < 1
-    assert model.inputs["image"].dims == (1, 256, 256, 3)
-    mask = model.run({"image": np.zeros((1, 256, 256, 3), np.float32)})["mask"]
-    assert mask.shape == (1, 256, 256, 1)
+    side, size = SIDES[task]
+    assert model.inputs["image"].dims == (1, side, side, 3)
+    mask = model.run({"image": np.zeros((1, side, side, 3), np.float32)})["mask"]
+    assert mask.shape == (1, size, size, 1)
     assert mask.min() >= 0 and mask.max() <= 1
     assert (mask > 0.5).mean() < 0.02
 
@@ -37,7 +40,8 @@ def test_card_names_every_set_and_its_terms(task: str) -> None:
     from palmkit.models.segmentation.dataset import CUT_WEIGHTS, SET_WEIGHTS
 
     rows = (MODELS / task / "card.md").read_text().splitlines()
-    for name in SET_WEIGHTS[task] | CUT_WEIGHTS[task]:
+    pictures = "portrait" if task == "person_finder" else task
+    for name in SET_WEIGHTS[pictures] | CUT_WEIGHTS[pictures]:
         assert any(row.startswith(f"| {name} |") and TERMS[name] in row for row in rows), name
 
 
@@ -203,6 +207,81 @@ def test_training_lessens_the_loss_and_exports(tmp_path: Path) -> None:
         maps = network(torch.from_numpy(image).permute(0, 3, 1, 2) / 255)
     expected = maps.logits.sigmoid().permute(0, 2, 3, 1).numpy()
     np.testing.assert_allclose(load(path).run({"image": image})["mask"], expected, atol=2e-3)
+
+
+def test_a_finder_learns_from_the_network_that_ships(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    pytest.importorskip("onnx", reason="the extra [onnx] is not installed")
+    from palmkit.engine import load
+    from palmkit.models.segmentation.dataset import Bank
+    from palmkit.models.segmentation.export import export
+    from palmkit.models.segmentation.finder import FinderTrainer, Shipped
+    from palmkit.models.segmentation.network import FINDER_SIZE
+    from palmkit.models.segmentation.train import MaskRecipe
+    from palmkit.models.training.loop import train
+
+    if "portrait" not in SHIPPED:
+        pytest.skip("models/portrait/portrait.palm has not been made here")
+    path = MODELS / "portrait/portrait.palm"
+    guide = Shipped(path)
+    images = torch.rand(2, 3, 256, 256)
+    with torch.no_grad():
+        said = guide(images)
+    model = load(path)
+    for image, logits in zip(images, said.logits, strict=True):
+        expected = model.run({"image": (image.permute(1, 2, 0) * 255).numpy()[None]})["mask"]
+        np.testing.assert_allclose(logits.sigmoid()[0], expected[0, ..., 0], atol=1e-3)
+
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    recipe = MaskRecipe(steps=2, batch=4, pool=2, reuse=2, warm_up=1)
+    trainer = FinderTrainer(recipe, Bank(tmp_path / "pack", "portrait", device), device, guide)
+    torch.manual_seed(5)
+    batch = trainer.drawn()
+    assert batch.images.shape == (4, 3, 256, 256) and batch.target.shape == (4, 1, 256, 256)
+    for values in batch:
+        assert values.min() >= 0 and values.max() <= 1
+    seen = trainer.seen(batch.images)
+    assert seen.shape == (4, 3, FINDER_SIZE, FINDER_SIZE)
+
+    checkpoint = train(trainer, tmp_path / "run")
+    assert (trainer.pool[:, :3].amax(dim=(1, 2, 3)) > 0).all()
+    made = export("person_finder", checkpoint, tmp_path / "out", {})
+    side, size = SIDES["person_finder"]
+    view = np.random.default_rng(0).integers(0, 255, (1, side, side, 3)).astype(np.float32)
+    with torch.no_grad():
+        maps = trainer.averaged.eval()(torch.from_numpy(view).permute(0, 3, 1, 2) / 255)
+    assert maps.logits.shape == (1, 1, size, size)
+    found = load(made)
+    assert f"[1, {size}, {size}, 1]" in found.metadata["outputs"]
+    np.testing.assert_allclose(
+        found.run({"image": view})["mask"][..., 0], maps.logits.sigmoid()[0], atol=2e-3
+    )
+
+
+def test_people_set_far_away_are_small(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation import finder
+    from palmkit.models.segmentation.dataset import Bank
+    from palmkit.models.segmentation.network import Maps
+    from palmkit.models.segmentation.train import MaskRecipe
+
+    guide: Any = torch.nn.Identity()
+    guide.forward = lambda x: Maps(x[:, :1], x[:, :1, ::8, ::8], [])
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    bank = Bank(tmp_path / "pack", "portrait", device)
+    recipe = MaskRecipe(steps=2, batch=16, pool=1)
+    trainer = finder.FinderTrainer(recipe, bank, device, guide)
+    means: list[float] = []
+    for share in (0.0, 1.0):
+        monkeypatch.setattr(finder, "FAR", share)
+        torch.manual_seed(6)
+        batch = trainer.drawn()
+        means.append(float(batch.target.mean()))
+        # Nobody is beside the composition, and that is known.
+        assert (batch.weight[batch.target > 0.9] > 0).all()
+    assert 0 < means[1] < 0.7 * means[0]
 
 
 def test_striped_cloth_hangs_in_some_scenes(tmp_path: Path) -> None:
