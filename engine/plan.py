@@ -19,6 +19,9 @@ from palmkit.engine.ir import Array, numpy_dtype
 ALIGNMENT = 64
 # Between the names of the nodes that one step does.
 JOINED = " + "
+# The attribute of steps one after the other that two threads share out: 1 or 2. What those of one
+# touch no step of the other writes.
+BRANCH = "branch"
 _TRIES = 40
 
 StepAttr: TypeAlias = int | float | str | list[int] | list[float]
@@ -136,6 +139,38 @@ def _lifetimes(steps: Sequence[Step]) -> dict[int, _Life]:
     return lives
 
 
+def _most_bytes(lives: Iterable[_Life], steps: int) -> int:
+    """The most that are live at once."""
+    live_bytes = [0] * (steps + 1)
+    for life in lives:
+        live_bytes[life.first] += life.size_bytes
+        live_bytes[life.last + 1] -= life.size_bytes
+    most: int = max(np.cumsum(live_bytes).tolist(), default=0)
+    return most
+
+
+def _keep_apart(lives: Sequence[_Life], steps: Sequence[Step], most_bytes: int) -> bool:
+    """Whether branches may run at a time: what they touch then lives as long as all of them do.
+
+    Not if more than so many bytes were live at once; lives are as they were then.
+    """
+    window = [i for i, step in enumerate(steps) if BRANCH in step.attrs]
+    if not window:
+        return False
+    first, last = window[0], window[-1]
+    before = [(life.first, life.last) for life in lives]
+    for life in lives:
+        if first <= life.first <= last:
+            life.first = first
+        if first <= life.last <= last:
+            life.last = last
+    if _most_bytes(lives, len(steps)) <= most_bytes:
+        return True
+    for life, ends in zip(lives, before, strict=True):
+        life.first, life.last = ends
+    return False
+
+
 def _place(lives: Sequence[_Life], lower_bound_bytes: int) -> int:
     """Give every life an offset; returns the arena's size.
 
@@ -242,11 +277,8 @@ def allocate(
     """
     lives = _lifetimes(steps)
     unique = list({id(life): life for life in lives.values()}.values())
-    live_bytes = [0] * (len(steps) + 1)
-    for life in unique:
-        live_bytes[life.first] += life.size_bytes
-        live_bytes[life.last + 1] -= life.size_bytes
-    lower_bound_bytes: int = max(np.cumsum(live_bytes).tolist(), default=0)
+    lower_bound_bytes = _most_bytes(unique, len(steps))
+    branches = _keep_apart(unique, steps, lower_bound_bytes)
     arena_bytes = _place(unique, lower_bound_bytes)
     tensors: list[tuple[str, int, str, list[int]]] = []
     numbers: dict[tuple[int, str, tuple[int, ...]], int] = {}
@@ -271,7 +303,7 @@ def allocate(
                 step.kernel,
                 [number(view) for view in step.inputs],
                 [number(view) for view in step.outputs],
-                dict(step.attrs),
+                {name: each for name, each in step.attrs.items() if branches or name != BRANCH},
             )
             for step in steps
         ],

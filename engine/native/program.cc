@@ -66,6 +66,13 @@ size_t most_bytes(size_t constant_bytes, size_t arena_bytes) {
   return 8 * std::min(constant_bytes, kMost) + 2 * std::min(arena_bytes, kMost);
 }
 
+// Whether no byte is of both.
+bool apart(const TensorSpec& x, const TensorSpec& y) {
+  if (x.place != y.place) return true;
+  if (y.place != Place::kArena) return x.slot != y.slot;
+  return x.slot + x.tensor.bytes() <= y.slot || y.slot + y.tensor.bytes() <= x.slot;
+}
+
 class Busy {
  public:
   explicit Busy(std::atomic<bool>& flag) : flag_(flag) {
@@ -144,6 +151,34 @@ Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& s
     }
   }
   keep_what_runs_read(constants);
+  // Whoever made the plan says that branches do not touch what the other writes; it is looked at.
+  for (size_t s = 0; s < steps_.size(); ++s) {
+    const size_t end = end_of_branches(s);
+    bool meet = false;
+    for (size_t a = s; a < end; ++a)
+      for (size_t b = s; b < a; ++b)
+        if (steps_[a].branch != steps_[b].branch) meet |= may_meet(steps_[a], steps_[b]);
+    for (size_t i = s; meet && i < end; ++i) steps_[i].branch = 0;
+    if (end > s) s = end - 1;
+  }
+}
+
+size_t Program::end_of_branches(size_t step) const {
+  while (step < steps_.size() && steps_[step].branch) ++step;
+  return step;
+}
+
+// Whether one of two steps writes where the other reads or writes.
+bool Program::may_meet(const Placed& one, const Placed& other) const {
+  const auto writes_to = [&](const Placed& writer, const std::vector<int64_t>& touched) {
+    for (int64_t o : writer.outputs)
+      for (int64_t t : touched)
+        if (t >= 0 && !apart(tensors_[static_cast<size_t>(o)], tensors_[static_cast<size_t>(t)]))
+          return true;
+    return false;
+  };
+  return writes_to(one, other.inputs) || writes_to(one, other.outputs) ||
+         writes_to(other, one.inputs);
 }
 
 void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
@@ -218,11 +253,13 @@ Program::Placed Program::placed(const StepSpec& spec, const std::vector<Array>& 
     const Region::Use use(memory_);
     step = find(spec.kernel)(node);
   }
+  const int64_t branch = spec.attrs.integer("branch", 0);
+  if (branch < 0 || branch > 2) fail(Fault::kModel, "branch %lld", static_cast<long long>(branch));
   node.attrs.check_all_read();
   check_overlaps(*step, spec);
   const bool idle = std::all_of(node.outputs.begin(), node.outputs.end(),
                                 [](const Tensor* y) { return y->count == 0; });
-  return {std::move(step), spec.inputs, spec.outputs, idle};
+  return {std::move(step), spec.inputs, spec.outputs, idle, static_cast<int>(branch)};
 }
 
 // The constant that tensor i is, if it is stored.
@@ -270,11 +307,6 @@ std::vector<Bytes> Program::constants_read() const {
 }
 
 void Program::check_overlaps(const Step& step, const StepSpec& spec) const {
-  const auto apart = [](const TensorSpec& x, const TensorSpec& y) {
-    if (x.place != y.place) return true;
-    if (y.place != Place::kArena) return x.slot != y.slot;
-    return x.slot + x.tensor.bytes() <= y.slot || y.slot + y.tensor.bytes() <= x.slot;
-  };
   for (const int64_t& o : spec.outputs) {
     const TensorSpec& y = tensors_[static_cast<size_t>(o)];
     for (size_t i = 0; i < spec.inputs.size(); ++i) {
@@ -323,12 +355,17 @@ std::vector<size_t> Program::place_scratch(int threads, size_t& end) const {
   for (size_t t = 0; t < tensors_.size(); ++t)
     if (lives[t].first < never && tensors_[t].tensor.count) born[lives[t].first].push_back(t);
   std::vector<size_t> offsets(steps_.size()), alive;
+  size_t of_branch[2] = {0, 0};  // bytes
   for (size_t s = 0; s < never; ++s) {
     const auto is_dead = [&](size_t t) { return lives[t].last < s; };
     alive.erase(std::remove_if(alive.begin(), alive.end(), is_dead), alive.end());
     alive.insert(alive.end(), born[s].begin(), born[s].end());
     const size_t bytes = round_up(steps_[s].step->scratch_bytes(threads));
     if (!bytes) continue;
+    if (const int branch = steps_[s].branch) {
+      of_branch[branch - 1] = std::max(of_branch[branch - 1], bytes);
+      continue;
+    }
     std::sort(alive.begin(), alive.end(),
               [&](size_t a, size_t b) { return tensors_[a].slot < tensors_[b].slot; });
     size_t begin = 0;
@@ -341,16 +378,22 @@ std::vector<size_t> Program::place_scratch(int threads, size_t& end) const {
     offsets[s] = begin;
     end = std::max(end, stop);
   }
+  // That of branches, which run at a time, lies behind all else.
+  for (size_t s = 0; s < never; ++s)
+    if (const int branch = steps_[s].branch) offsets[s] = branch == 1 ? end : end + of_branch[0];
+  if (__builtin_add_overflow(end, of_branch[0] + of_branch[1], &end))
+    fail(Fault::kBackend, "out of memory");
   return offsets;
 }
 
 Session::Session(const Program& program, int threads, bool eager)
-    : program_(program), pool_(threads, eager) {
+    : program_(program), pool_(threads, eager), alone_(1) {
   size_t bytes = round_up(program.arena_used_);
   const std::vector<size_t> scratch = program.place_scratch(threads, bytes);
   memory_ = Arena(program.memory_, bytes);
   for (size_t offset : scratch) scratch_.push_back(memory_.data() + offset);
   for (const Program::Placed& placed : program.steps_) {
+    starts_.push_back(pointers_.size());
     for (const auto* list : {&placed.inputs, &placed.outputs}) {
       for (const int64_t& i : *list) {
         void* pointer = nullptr;
@@ -380,18 +423,29 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
   for (const Patch& patch : patches_)
     pointers_[patch.position] =
         const_cast<void*>((patch.output ? outputs : inputs)[patch.slot].data);
-  void** pointers = pointers_.data();
-  char* const* scratch = scratch_.data();
-  for (const Program::Placed& placed : program_.steps_) {
+  for (size_t s = 0; s < steps(); ++s) {
     const auto t0 =
         seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-    void** const y = pointers + placed.inputs.size();
-    if (!placed.idle) placed.step->run({pointers, y, *scratch, &pool_});
-    ++scratch;
-    pointers = y + placed.outputs.size();
+    const size_t end = seconds || pool_.threads() == 1 ? s : program_.end_of_branches(s);
+    if (end > s) {
+      pool_.parallel(2, Grain{1, 1}, [&](size_t first, size_t last, int) {
+        for (size_t branch = first + 1; branch <= last; ++branch)
+          for (size_t i = s; i < end; ++i)
+            if (program_.steps_[i].branch == static_cast<int>(branch)) run_step(i, alone_);
+      });
+      s = end - 1;
+    } else {
+      run_step(s, pool_);
+    }
     if (seconds)
       *seconds++ = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
   }
+}
+
+void Session::run_step(size_t step, Pool& pool) {
+  const Program::Placed& placed = program_.steps_[step];
+  void** const x = pointers_.data() + starts_[step];
+  if (!placed.idle) placed.step->run({x, x + placed.inputs.size(), scratch_[step], &pool});
 }
 
 }  // namespace palm

@@ -63,6 +63,7 @@ class Program {
     StepPtr step;
     std::vector<int64_t> inputs, outputs;
     bool idle;  // nothing to write: kernels may then loop for long over other dims
+    int branch;  // of steps one after the other that two threads share out: 1 or 2; else 0
   };
 
   void place(const std::vector<Array>& constants, size_t arena_bytes);
@@ -73,6 +74,8 @@ class Program {
   const Array* stored_of(int64_t i, const std::vector<Array>& constants) const;
   void keep_what_runs_read(const std::vector<Array>& constants);
   void check_overlaps(const Step& step, const StepSpec& spec) const;
+  bool may_meet(const Placed& one, const Placed& other) const;
+  size_t end_of_branches(size_t step) const;  // the first step behind them
   // For each step where its scratch begins in a session's memory; `end` grows to where all ends.
   std::vector<size_t> place_scratch(int threads, size_t& end) const;
 
@@ -104,11 +107,14 @@ class Session {
     size_t slot;
   };
 
+  void run_step(size_t step, Pool& pool);
+
   const Program& program_;
-  Pool pool_;
+  Pool pool_, alone_;  // alone_: of the thread that has a branch
   Arena memory_;
   std::vector<char*> scratch_;   // of each step, in the memory
   std::vector<void*> pointers_;  // of every step's inputs, then outputs, in order
+  std::vector<size_t> starts_;   // of each step's pointers
   std::vector<Patch> patches_;   // the pointers that are the caller's
   std::atomic<bool> running_{false};
 };

@@ -24,7 +24,7 @@ class CpuProgram(NativeProgram):
         from palmkit.engine import _native
 
         narrow = narrow_dtype(_native.isas()) if options.precision == "low" else ""
-        self.plan, outputs = plan(graph, narrow, options.precision == "high")
+        self.plan, outputs = plan(graph, narrow, options.precision == "high", options.threads)
         if options.tune:
             from palmkit.engine.backends.cpu.search import tuned
 
@@ -52,15 +52,18 @@ def narrow_dtype(isas: Sequence[str]) -> str:
     return next((dtypes[isa] for isa in isas if isa in dtypes), "")
 
 
-def plan(graph: Graph, narrow: str = "", exact: bool = True) -> tuple[Plan, dict[str, Type]]:
+def plan(
+    graph: Graph, narrow: str = "", exact: bool = True, threads: int = 2
+) -> tuple[Plan, dict[str, Type]]:
     """The plan of a static graph, and the types of its outputs.
 
     narrow: the dtype in which products may be computed, if not in float32. exact: else products may
-    be of wide tiles, too.
+    be of wide tiles, too. threads: that it is for, at most; more than one may run any plan.
     Raises RefusedError, which names every node that has no rule.
     """
     # A model whose plan is in its file does without all of this.
     import_module("palmkit.engine.backends.cpu.rules")
+    from palmkit.engine.backends.cpu.branches import share_out
     from palmkit.engine.backends.cpu.lowering import Lowering
     from palmkit.engine.backends.cpu.separable import join_separable
     from palmkit.engine.backends.cpu.sums import join_sums
@@ -69,6 +72,8 @@ def plan(graph: Graph, narrow: str = "", exact: bool = True) -> tuple[Plan, dict
     lowering = Lowering(graph, narrow, exact)
     outputs = {name: lowering.declared[name] for name in graph.outputs}
     steps = join_sums(join_separable(lowering.steps, lowering.constants))
+    if threads > 1:
+        steps = share_out(steps)
     return allocate(steps, lowering.constants, lowering.borders), outputs
 
 

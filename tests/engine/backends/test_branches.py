@@ -1,0 +1,191 @@
+"""Branches of small steps, each run by a thread, give what all steps in a row give."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from palmkit import engine
+from palmkit.engine.backends.cpu import Cpu
+from palmkit.engine.backends.cpu import plan as make_plan
+from palmkit.engine.backends.cpu.branches import share_out
+from palmkit.engine.backends.cpu.lowering import Lowering
+from palmkit.engine.backends.options import Options
+from palmkit.engine.errors import ModelError
+from palmkit.engine.ir import Array, Attr, Graph, Node, Type
+from palmkit.engine.plan import BRANCH, Buffer, Plan, Step, View, allocate
+
+native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
+
+FOLDER = Path(__file__).parents[3].parent / "shared" / "teachers"
+CHANNELS, SIDE = 32, 8
+THREADS = (1, 2, 3, 5)
+
+
+def heads(depth: int = 4, large: int = 48, joined: bool = False) -> Graph:
+    """Two large convolutions, then two branches of small ones that begin with the same picture.
+
+    Each small one adds what it reads; the second branch ends in another function. joined: both
+    are added in the end.
+    """
+    rng = np.random.default_rng(0)
+    constants: dict[str, Array] = {}
+
+    def conv(x: str, y: str, z: str = "", stride: int = 1) -> Node:
+        shape = (CHANNELS, 3 if x == "x" else CHANNELS, 3, 3)
+        constants[f"w{y}"] = (rng.normal(size=shape) / 12).astype(np.float32)
+        constants[f"b{y}"] = rng.normal(size=CHANNELS).astype(np.float32)
+        attrs: dict[str, Attr] = {"pads": (1,) * 4, "strides": (stride,) * 2}
+        attrs |= {"activation": "clip", "activation_params": (0.0, 6.0)}
+        inputs = (x, f"w{y}", f"b{y}") if not z else (x, f"w{y}", f"b{y}", z)
+        return Node("fused_conv", inputs, (y,), attrs, y)
+
+    nodes = [conv("x", "a"), conv("a", "t", stride=large // SIDE)]
+    for branch in "pq":
+        before = "t"
+        for i in range(depth):
+            nodes.append(conv(before, f"{branch}{i}", before))
+            before = f"{branch}{i}"
+    # One after the other, by turns.
+    nodes[2:] = [
+        each for pair in zip(nodes[2 : 2 + depth], nodes[2 + depth :], strict=True) for each in pair
+    ]
+    nodes += [Node("exp", (f"p{depth - 1}",), ("u",)), Node("tanh", (f"q{depth - 1}",), ("v",))]
+    if joined:
+        nodes.append(Node("mul", ("u", "v"), ("y",), {}, "join"))
+    type = Type("float32", (1, CHANNELS, SIDE, SIDE))
+    outputs = {"y": type} if joined else {"u": type, "v": type}
+    return Graph({"x": Type("float32", (1, 3, large, large))}, outputs, tuple(nodes), constants)
+
+
+def branches_of(plan: Plan) -> list[int]:
+    return [int(attrs.get(BRANCH, 0)) for *_, attrs in plan.steps]  # type: ignore[arg-type]
+
+
+def run(plan: Plan, graph: Graph, feed: Mapping[str, Array], threads: int) -> dict[str, Array]:
+    program = native.Program(plan.tensors, plan.steps, plan.constants, plan.arena_bytes)
+    outputs = {name: np.empty(type.dims, np.float32) for name, type in graph.outputs.items()}
+    program.session(threads, True).run([feed[name] for name in graph.inputs], [*outputs.values()])
+    return outputs
+
+
+def feed_of(graph: Graph) -> dict[str, Array]:
+    rng = np.random.default_rng(1)
+    return {n: rng.normal(size=t.dims).astype(np.float32) for n, t in graph.inputs.items()}
+
+
+@pytest.mark.parametrize("joined", [False, True])
+def test_a_thread_a_branch_gives_what_all_in_a_row_give(joined: bool) -> None:
+    graph = heads(joined=joined)
+    plan, _ = make_plan(graph)
+    found = branches_of(plan)
+    assert {found.count(1), found.count(2)} <= {4, 5, 6} and found.count(0) >= 2
+    one, _ = make_plan(graph, threads=1)
+    assert not any(branches_of(one))
+    feed = feed_of(graph)
+    wanted = run(one, graph, feed, 1)
+    for threads in THREADS:
+        program = native.Program(plan.tensors, plan.steps, plan.constants, plan.arena_bytes)
+        session = program.session(threads, True)
+        for _ in range(100):
+            got = {
+                name: np.full(type.dims, np.nan, np.float32) for name, type in graph.outputs.items()
+            }
+            session.run([feed["x"]], [*got.values()])
+            for name, value in got.items():
+                np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=1e-5)
+
+
+def test_it_takes_no_more_memory() -> None:
+    graph = heads()
+    assert make_plan(graph)[0].arena_bytes == make_plan(graph, threads=1)[0].arena_bytes
+    # Where the branches are the largest part it would.
+    tight = heads(depth=6, large=8)
+    assert any(BRANCH in step.attrs for step in share_out(Lowering(tight).steps))
+    plan, _ = make_plan(tight)
+    assert not any(branches_of(plan))
+    assert plan.arena_bytes == make_plan(tight, threads=1)[0].arena_bytes
+
+
+def test_what_branches_touch_does_not_overlap() -> None:
+    plan, _ = make_plan(heads())
+    marks = branches_of(plan)
+    touched: dict[int, set[tuple[int, int]]] = {1: set(), 2: set()}
+    written: dict[int, set[tuple[int, int]]] = {1: set(), 2: set()}
+    for (_, inputs, outputs, _), branch in zip(plan.steps, marks, strict=True):
+        for tensors, into in ((inputs, touched), (outputs, touched), (outputs, written)):
+            for tensor in tensors:
+                if branch and tensor >= 0 and plan.tensors[tensor][0] == "arena":
+                    _, slot, _, dims = plan.tensors[tensor]
+                    into[branch].add((slot, slot + 4 * int(np.prod(dims))))
+    for branch in (1, 2):
+        for begin, end in written[branch]:
+            for other_begin, other_end in touched[3 - branch]:
+                assert end <= other_begin or other_end <= begin
+
+
+def test_a_picture_that_the_other_branch_reads_is_not_written_over() -> None:
+    x, y, z, large = (View(Buffer("arena", 4 * n), "float32", (n,)) for n in (64, 64, 64, 4096))
+    weights = View(Buffer("constant", 4 * 4096), "float32", (64, 64))
+    steps = [
+        Step("k", "", (), (large,)),
+        Step("k", "", (large,), (x,)),
+        Step("k", "", (x, weights), (y,), {}),
+        Step("k", "", (x, weights), (z,), {}, 0),
+        Step("k", "", (y, z), ()),
+    ]
+    many = [
+        replace(step, inputs=(*step.inputs, *[weights] * 30))
+        if step.outputs in ((y,), (z,))
+        else step
+        for step in steps
+    ]
+    shared = share_out([*many[:-1]])
+    assert [step.attrs.get(BRANCH) for step in shared] == [None, None, 1, 2]
+    assert shared[3].in_place is None
+    assert BRANCH in allocate([*shared, many[-1]], []).steps[2][3]
+
+
+def test_marks_that_are_wrong_do_no_harm() -> None:
+    """Steps that need one another run in a row, whatever a plan says of them."""
+    graph = heads(joined=True)
+    plan, _ = make_plan(graph, threads=1)
+    feed = feed_of(graph)
+    wanted = run(plan, graph, feed, 1)["y"]
+    steps = [
+        (k, x, y, {**attrs, BRANCH: 1 + i % 2}) for i, (k, x, y, attrs) in enumerate(plan.steps)
+    ]
+    wrong = replace(plan, steps=steps)
+    for _ in range(50):
+        np.testing.assert_allclose(run(wrong, graph, feed, 2)["y"], wanted, rtol=1e-5, atol=1e-5)
+    for mark in (3, -1, 1 << 40):
+        steps = [(k, x, y, {**attrs, BRANCH: mark}) for k, x, y, attrs in plan.steps]
+        with pytest.raises(ModelError, match="branch"):
+            run(replace(plan, steps=steps), graph, feed, 2)
+
+
+def test_one_chain_and_large_steps_stay_as_they_are() -> None:
+    chain = heads(depth=1)
+    chain = replace(chain, nodes=chain.nodes[:3], outputs={"p0": chain.outputs["u"]})
+    used = {name for node in chain.nodes for name in node.inputs}
+    chain = replace(chain, constants={n: v for n, v in chain.constants.items() if n in used})
+    assert not any(branches_of(make_plan(chain)[0]))
+    assert not any(branches_of(Cpu().compile(heads(), Options(threads=1)).plan))
+    assert any(branches_of(Cpu().compile(heads(), Options(threads=2)).plan))
+
+
+@pytest.mark.parametrize("name", ["iris_landmark", "face_landmark", "face_detection_short_range"])
+def test_networks_with_heads(name: str) -> None:
+    path = FOLDER / f"{name}.tflite"
+    if not path.exists():
+        pytest.skip("shared/teachers is not there")
+    one, two = (engine.load(path, threads=threads) for threads in (1, 2))
+    rng = np.random.default_rng(2)
+    feed = {n: rng.random(t.dims, np.float32) for n, t in one.inputs.items()}
+    wanted = one.run(feed)
+    for _ in range(50):
+        for output, value in two.run(feed).items():
+            spread = float(np.ptp(wanted[output])) or 1.0
+            assert float(np.abs(value - wanted[output]).max()) <= 2e-6 * spread
