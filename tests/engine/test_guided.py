@@ -162,5 +162,6 @@ def test_a_fit_says_what_does_not_fit() -> None:
     for reach in (0, -1, float("nan"), 1e9):
         with pytest.raises(ShapeError, match="reach"):
             guided_fit(prior, [colour], reach, 1)
+    wide: Any = np.asarray(colour, np.float64)
     with pytest.raises(TypeError):
-        guided_fit(prior, [np.asarray(colour, np.float64)], 1, 1)
+        guided_fit(prior, [wide], 1, 1)
