@@ -11,7 +11,7 @@ from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.backends.partition import PartitionedProgram, compile_parts, specialise
 from palmkit.engine.errors import BackendError, ShapeError
 from palmkit.engine.ir import Graph
-from palmkit.engine.plan import Plan, StepAttr, view_bytes
+from palmkit.engine.plan import BRANCH, Plan, StepAttr, view_bytes
 
 ONLY_ONE, COST_MODEL, TUNED = "only one", "cost model", "tuned"
 
@@ -43,6 +43,7 @@ class StepSummary:
     flop: two for each multiply-add of convolutions and matrix products.
     expected_s: what the cost model says for one thread; None for kernels without one.
     in_place: index of the input that the output is written over, if one is.
+    branch: 1 or 2, of steps in a row that two threads share out; else 0.
     """
 
     node: str
@@ -54,6 +55,7 @@ class StepSummary:
     flop: int
     expected_s: float | None
     in_place: int | None
+    branch: int = 0
 
 
 @dataclass(frozen=True)
@@ -121,6 +123,7 @@ def _summary(plan: Plan) -> PlanSummary:
                 flop=2 * _macs(kernel, inputs, outputs, attrs),
                 expected_s=next((s for name, s, _ in suit if name == algorithm), None),
                 in_place=_overwritten(inputs, outputs),
+                branch=int(attrs.get(BRANCH, 0)),  # type: ignore[arg-type]
             )
         )
     return PlanSummary(tuple(steps), plan.arena_bytes, plan.lower_bound_bytes, tuple(plan.buffers))

@@ -24,7 +24,8 @@ activations   memory for the values between the nodes, as backend cpu plans it
 The last two are of one run: a model with open sizes has them for given ones, --input-shape
 1x3x480x640, or for a batch of 1 if nothing else is open.
 
---plan shows what backend cpu does, step by step: the kernel; its algorithm, and whether the cost
+--plan shows what backend cpu does, step by step: the kernel, and of which branch it is where two
+threads (--threads 2) take one each; its algorithm, and whether the cost
 model chose it, or timing on this machine (--tune); the shapes of what it reads and writes; what
 the cost model expects of one thread; where in the arena the output lies, = before the offset if it
 is written over an input.

@@ -120,7 +120,7 @@ def _row(number: int, step: StepSummary) -> tuple[str, ...]:
     return (
         str(number),
         _short(step.node),
-        step.kernel,
+        f"{step.kernel}, branch {step.branch}" if step.branch else step.kernel,
         step.algorithm + by,
         shapes,
         f"{step.flop / 1e6:.2f}" if step.flop else "",

@@ -16,12 +16,14 @@ from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.plan import BRANCH, Buffer, Plan, Step, View, allocate
+from palmkit.engine.steps import plan_summaries
 
 native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
 FOLDER = Path(__file__).parents[3].parent / "shared" / "teachers"
 CHANNELS, SIDE = 32, 8
 THREADS = (1, 2, 3, 5)
+TWO = Options(threads=2)
 
 
 def heads(depth: int = 4, large: int = 48, joined: bool = False) -> Graph:
@@ -96,6 +98,13 @@ def test_a_thread_a_branch_gives_what_all_in_a_row_give(joined: bool) -> None:
             session.run([feed["x"]], [*got.values()])
             for name, value in got.items():
                 np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=1e-5)
+
+
+def test_a_plan_shows_its_branches() -> None:
+    ((*_, last),) = ([step.branch for step in plan.steps] for plan in plan_summaries(heads(), TWO))
+    assert last in (1, 2)
+    (alone,) = plan_summaries(heads())
+    assert not any(step.branch for step in alone.steps)
 
 
 def test_it_takes_no_more_memory() -> None:
@@ -173,7 +182,7 @@ def test_one_chain_and_large_steps_stay_as_they_are() -> None:
     chain = replace(chain, constants={n: v for n, v in chain.constants.items() if n in used})
     assert not any(branches_of(make_plan(chain)[0]))
     assert not any(branches_of(Cpu().compile(heads(), Options(threads=1)).plan))
-    assert any(branches_of(Cpu().compile(heads(), Options(threads=2)).plan))
+    assert any(branches_of(Cpu().compile(heads(), TWO).plan))
 
 
 @pytest.mark.parametrize("name", ["iris_landmark", "face_landmark", "face_detection_short_range"])
