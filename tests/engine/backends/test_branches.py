@@ -1,6 +1,5 @@
 """Branches of small steps, each run by a thread, give what all steps in a row give."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +16,7 @@ from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.plan import BRANCH, Buffer, Plan, Step, View, allocate
 from palmkit.engine.steps import plan_summaries
+from tests.engine.backends.plans import run
 
 native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
@@ -64,13 +64,6 @@ def heads(depth: int = 4, large: int = 48, joined: bool = False) -> Graph:
 
 def branches_of(plan: Plan) -> list[int]:
     return [int(attrs.get(BRANCH, 0)) for *_, attrs in plan.steps]  # type: ignore[arg-type]
-
-
-def run(plan: Plan, graph: Graph, feed: Mapping[str, Array], threads: int) -> dict[str, Array]:
-    program = native.Program(plan.tensors, plan.steps, plan.constants, plan.arena_bytes)
-    outputs = {name: np.empty(type.dims, np.float32) for name, type in graph.outputs.items()}
-    program.session(threads, True).run([feed[name] for name in graph.inputs], [*outputs.values()])
-    return outputs
 
 
 def feed_of(graph: Graph) -> dict[str, Array]:

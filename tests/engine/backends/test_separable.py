@@ -1,6 +1,5 @@
 """A depthwise convolution and the 1x1 one behind it run as one step, bit for bit the same."""
 
-from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,12 +9,12 @@ import pytest
 from palmkit import engine
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import Cpu
-from palmkit.engine.backends.cpu.lowering import Lowering
 from palmkit.engine.backends.options import Options
 from palmkit.engine.bench.nodes import time_alone
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
-from palmkit.engine.plan import JOINED, Plan, allocate
+from palmkit.engine.plan import JOINED
 from palmkit.engine.steps import plan_summaries
+from tests.engine.backends.plans import apart, run
 
 native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
@@ -93,19 +92,6 @@ def feed_of(graph: Graph) -> dict[str, Array]:
 def kernels(graph: Graph, precision: str = "high") -> list[str]:
     plan = Cpu().compile(graph, Options(precision=precision)).plan
     return [step[0] for step in plan.steps]
-
-
-def apart(graph: Graph) -> Plan:
-    """The plan with a step for each of the two."""
-    lowering = Lowering(graph)
-    return allocate(lowering.steps, lowering.constants, lowering.borders)
-
-
-def run(plan: Plan, graph: Graph, feed: Mapping[str, Array], threads: int) -> dict[str, Array]:
-    program = native.Program(plan.tensors, plan.steps, plan.constants, plan.arena_bytes)
-    outputs = {name: np.empty(type.dims, np.float32) for name, type in graph.outputs.items()}
-    program.session(threads, True).run([feed[name] for name in graph.inputs], [*outputs.values()])
-    return outputs
 
 
 CASES = {

@@ -8,11 +8,9 @@ import pytest
 
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import Cpu
-from palmkit.engine.backends.cpu.lowering import Lowering
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
-from palmkit.engine.plan import Plan, allocate
-
-native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
+from palmkit.engine.plan import Plan
+from tests.engine.backends.plans import apart, run
 
 SMALL, LARGE = (2, 19, 5, 7), (2, 19, 10, 14)
 THREADS = (1, 2, 3)
@@ -79,19 +77,6 @@ CASES: Mapping[str, tuple[Graph, list[str]]] = {
 def kernels(plan: Plan) -> list[str]:
     """Those that may become one."""
     return [kernel for kernel, *_ in plan.steps if kernel in ("binary", "unary", "resize")]
-
-
-def apart(graph: Graph) -> Plan:
-    """The plan with a step for each."""
-    lowering = Lowering(graph)
-    return allocate(lowering.steps, lowering.constants, lowering.borders)
-
-
-def run(plan: Plan, graph: Graph, feed: Mapping[str, Array], threads: int) -> dict[str, Array]:
-    program = native.Program(plan.tensors, plan.steps, plan.constants, plan.arena_bytes)
-    outputs = {name: np.empty(type.dims, np.float32) for name, type in graph.outputs.items()}
-    program.session(threads, True).run([feed[name] for name in graph.inputs], [*outputs.values()])
-    return outputs
 
 
 def feed_of(graph: Graph) -> dict[str, Array]:

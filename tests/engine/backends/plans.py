@@ -1,0 +1,26 @@
+"""Plans as their steps come, and runs of any plan."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from palmkit.engine.backends.cpu.lowering import Lowering
+from palmkit.engine.ir import Array, Graph
+from palmkit.engine.plan import Plan, allocate
+
+native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
+
+
+def apart(graph: Graph) -> Plan:
+    """The plan with a step for each of what may be joined."""
+    lowering = Lowering(graph)
+    return allocate(lowering.steps, lowering.constants, lowering.borders)
+
+
+def run(plan: Plan, graph: Graph, feed: Mapping[str, Array], threads: int) -> dict[str, Array]:
+    """The outputs of the graph by a plan of it, shared out as far as can be."""
+    program = native.Program(plan.tensors, plan.steps, plan.constants, plan.arena_bytes)
+    outputs = {name: np.empty(type.dims, np.float32) for name, type in graph.outputs.items()}
+    program.session(threads, True).run([feed[name] for name in graph.inputs], [*outputs.values()])
+    return outputs
