@@ -213,9 +213,12 @@ class Client:
     def pin(self, name: str, release: str) -> None:
         """Stay with a release, whatever the channel says: the next refresh fetches it.
 
+        Another one that the channel has recalled, and a pin has kept, ends at once.
+
         release: as the repository names it, or "embedded" for the one that came with PalmKit.
         """
         self._pin(name, release)
+        self.device.recall(self._split(name)[0], kept=release)
 
     def unpin(self, name: str) -> None:
         """Follow the channel again, from the next refresh on; what it has recalled ends at once."""

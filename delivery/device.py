@@ -351,21 +351,24 @@ class Device:
             file.parent.mkdir(parents=True, exist_ok=True)
             durable.write(file, document)
 
-    def recall(self, model: str) -> None:
-        """Take away what the last policy takes away, as when nothing is pinned any more."""
+    def recall(self, model: str, kept: str | None = None) -> None:
+        """Take away what the last policy takes away, as when nothing is pinned any more.
+
+        kept: the release that is pinned now; that it is called back does not matter.
+        """
         policy = self.policy(model)
         if policy is not None:
             with self.state.transaction():
-                recalled = self._take_away(policy)
+                recalled = self._take_away(policy, kept)
             self._tell_of_recall(model, recalled)
 
-    def _take_away(self, policy: Policy) -> list[tuple[str, str]]:
+    def _take_away(self, policy: Policy, kept: str | None = None) -> list[tuple[str, str]]:
         """Within a transaction; release and arm of each that ran."""
         recalled: list[tuple[str, str]] = []
         for slot in self.state.slots(policy.model):
             called_back = {
                 each.release for each in policy.channels.get(slot.channel, ()) if each.recall
-            }
+            } - {kept}
             for digest in slot.digests():
                 manifest = self.state.manifest(digest)
                 is_back = manifest is None or manifest.release in called_back

@@ -269,6 +269,20 @@ def test_what_was_recalled_while_it_was_pinned_ends_with_the_pin(devices: Device
     assert client.get(MODEL, "local").source == "embedded"
 
 
+def test_what_was_recalled_while_it_was_pinned_ends_when_another_is(devices: Devices) -> None:
+    released(devices, 2, 3)
+    client = devices.client()
+    client.pin(MODEL, "2.0")
+    devices.published.offer(Candidate("2.0", 100, recall=True), Candidate("3.0", 100))
+    client.refresh(MODEL)
+    client.pin(MODEL, "2.0")
+    assert client.get(MODEL, "local").version == "2.0"
+    client.pin(MODEL, "3.0")
+    assert client.get(MODEL, "local").source == "embedded"
+    client.refresh(MODEL)
+    assert client.get(MODEL, "local").version == "3.0"
+
+
 def test_a_rollback_by_the_user_lasts(devices: Devices) -> None:
     released(devices, 2)
     client = devices.client()
