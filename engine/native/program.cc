@@ -153,11 +153,12 @@ Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& s
   keep_what_runs_read(constants);
   // Whoever made the plan says that branches do not touch what the other writes; it is looked at.
   for (size_t s = 0; s < steps_.size(); ++s) {
+    constexpr size_t kMost = 1024;  // more would take long to look at
     const size_t end = end_of_branches(s);
-    bool meet = false;
-    for (size_t a = s; a < end; ++a)
-      for (size_t b = s; b < a; ++b)
-        if (steps_[a].branch != steps_[b].branch) meet |= may_meet(steps_[a], steps_[b]);
+    bool meet = end - s > kMost;
+    for (size_t a = s; a < end && !meet; ++a)
+      for (size_t b = s; b < a && !meet; ++b)
+        meet = steps_[a].branch != steps_[b].branch && may_meet(steps_[a], steps_[b]);
     for (size_t i = s; meet && i < end; ++i) steps_[i].branch = 0;
     if (end > s) s = end - 1;
   }

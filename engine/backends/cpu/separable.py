@@ -7,11 +7,11 @@ once, not twice.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 
 import numpy as np
 
+from palmkit.engine.backends.cpu.joining import join_pairs
 from palmkit.engine.ir import Array
 from palmkit.engine.plan import JOINED, Step, StepAttr, View
 
@@ -22,8 +22,6 @@ _LEAST_ROWS = 6
 _BLOCK_ROWS = 4
 _MOST_BLOCK_BYTES = 256 << 10
 _MOST_WEIGHT_BYTES = 400 << 10
-# The depthwise convolution's input is kept until the other one has run.
-_MOST_STEPS_APART = 3
 
 _IMAGE, _RESIDUAL = 0, 4
 
@@ -33,21 +31,12 @@ def join_separable(steps: Sequence[Step], constants: Sequence[Array]) -> list[St
 
     It computes the same numbers, bit for bit, and runs where the second one did.
     """
-    reads = Counter(id(view.buffer) for step in steps for view in step.inputs if view)
-    writes = Counter(id(view.buffer) for step in steps for view in step.outputs)
-    writers = {id(view.buffer): i for i, step in enumerate(steps) for view in step.outputs}
-    joined: list[Step | None] = list(steps)
-    for i, second in enumerate(steps):
-        between = _input(second, _IMAGE)
-        if between is None or between.buffer.place != "arena":
-            continue
-        key = id(between.buffer)
-        if reads[key] != 1 or writes[key] != 1 or i - writers[key] > _MOST_STEPS_APART:
-            continue
-        first = steps[writers[key]]
-        if _is_depthwise(first) and _is_pointwise(second, constants) and _pays(first, second):
-            joined[writers[key]], joined[i] = None, _one(first, second)
-    return [step for step in joined if step is not None]
+
+    def one(first: Step, second: Step, index: int) -> Step | None:
+        pair = index == _IMAGE and _is_depthwise(first) and _is_pointwise(second, constants)
+        return _one(first, second) if pair and _pays(first, second) else None
+
+    return join_pairs(steps, one)
 
 
 def _input(step: Step, index: int) -> View | None:

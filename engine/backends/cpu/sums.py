@@ -5,44 +5,18 @@ Each number is made in one pass over the pictures, not in three: the same number
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from math import inf
 
+from palmkit.engine.backends.cpu.joining import join_pairs
 from palmkit.engine.plan import JOINED, Step, StepAttr, View
 
-# What the first step reads is kept until the second one would have run.
-_MOST_STEPS_APART = 3
 _ONE_RUN = [1]
 
 
 def join_sums(steps: Sequence[Step]) -> list[Step]:
     """The steps, with such pairs as one; it runs where the second one did."""
-    return _join(_join(steps, _clamped), _added)
-
-
-def _join(steps: Sequence[Step], one: Callable[[Step, Step, int], Step | None]) -> list[Step]:
-    """The steps with pairs joined; one: of a step, a reader of what it alone writes, and where."""
-    reads = Counter(id(view.buffer) for step in steps for view in step.inputs if view)
-    writers: dict[int, list[int]] = {}
-    for i, step in enumerate(steps):
-        for written in step.outputs:
-            writers.setdefault(id(written.buffer), []).append(i)
-    joined: list[Step | None] = list(steps)
-    for i, second in enumerate(steps):
-        for index, view in enumerate(second.inputs):
-            if view is None or view.buffer.place != "arena" or reads[id(view.buffer)] != 1:
-                continue
-            place, *others = writers[id(view.buffer)]
-            first = joined[place]
-            if others or first is None or not i - _MOST_STEPS_APART <= place < i:
-                continue
-            if len(first.outputs) == 1 and first.outputs[0].dims == view.dims:
-                both = one(first, second, index)
-                if both is not None:
-                    joined[place], joined[i] = None, both
-                    break
-    return [step for step in joined if step is not None]
+    return join_pairs(join_pairs(steps, _clamped), _added)
 
 
 def _clamped(first: Step, second: Step, index: int) -> Step | None:
