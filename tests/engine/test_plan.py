@@ -11,7 +11,8 @@ from palmkit.engine.backends.cpu import plan as make_plan
 from palmkit.engine.backends.partition import specialise
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Type
-from palmkit.engine.plan import ALIGNMENT, Buffer, Plan, Step, View, allocate
+from palmkit.engine.placing import ALIGNMENT
+from palmkit.engine.plan import Buffer, Plan, Step, View, allocate
 from palmkit.kits.kit import shipped_model
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "teachers"

@@ -72,9 +72,10 @@ def plan(
     lowering = Lowering(graph, narrow, exact)
     outputs = {name: lowering.declared[name] for name in graph.outputs}
     steps = join_sums(join_separable(lowering.steps, lowering.constants))
-    if threads > 1:
+    shared = threads > 1
+    if shared:
         steps = share_out(steps)
-    return allocate(steps, lowering.constants, lowering.borders), outputs
+    return allocate(steps, lowering.constants, lowering.borders, shared), outputs
 
 
 class Cpu:

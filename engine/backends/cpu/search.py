@@ -16,7 +16,8 @@ import numpy as np
 from palmkit.engine import _native
 from palmkit.engine.backends.cpu.timings import TimingsFile
 from palmkit.engine.ir import Array
-from palmkit.engine.plan import Plan, StepAttr, aligned, view_bytes
+from palmkit.engine.placing import aligned
+from palmkit.engine.plan import Plan, StepAttr, view_bytes
 
 # What is not this much faster than the kernel's own choice may be noise.
 LEAST_GAIN = 0.03
