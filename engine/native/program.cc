@@ -393,6 +393,11 @@ Session::Session(const Program& program, int threads, bool eager)
   const std::vector<size_t> scratch = program.place_scratch(threads, bytes);
   memory_ = Arena(program.memory_, bytes);
   for (size_t offset : scratch) scratch_.push_back(memory_.data() + offset);
+  next_.resize(steps() + 1);
+  for (size_t s = steps(); s-- > 1;) {
+    const Bytes weights = program.steps_[s].step->weights_read();
+    next_[s - 1] = weights.size ? weights : next_[s];
+  }
   for (const Program::Placed& placed : program.steps_) {
     starts_.push_back(pointers_.size());
     for (const auto* list : {&placed.inputs, &placed.outputs}) {
@@ -446,7 +451,7 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
 void Session::run_step(size_t step, Pool& pool) {
   const Program::Placed& placed = program_.steps_[step];
   void** const x = pointers_.data() + starts_[step];
-  if (!placed.idle) placed.step->run({x, x + placed.inputs.size(), scratch_[step], &pool});
+  if (!placed.idle) placed.step->run({x, x + placed.inputs.size(), scratch_[step], &pool, next_[step]});
 }
 
 }  // namespace palm

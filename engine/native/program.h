@@ -115,6 +115,7 @@ class Session {
   std::vector<char*> scratch_;   // of each step, in the memory
   std::vector<void*> pointers_;  // of every step's inputs, then outputs, in order
   std::vector<size_t> starts_;   // of each step's pointers
+  std::vector<Bytes> next_;      // what the nearest step behind each reads
   std::vector<Patch> patches_;   // the pointers that are the caller's
   std::atomic<bool> running_{false};
 };

@@ -62,11 +62,13 @@ Arena& Arena::operator=(Arena&& other) noexcept = default;
 Arena::~Arena() = default;
 
 Arena::Arena(size_t bytes) {
+  size_ = bytes;
   bytes = round_up(bytes + 1);
   data_ = current ? current->take(bytes) : get(bytes);
 }
 
-Arena::Arena(Region& region, size_t bytes) : data_(region.lend(round_up(bytes + 1))) {}
+Arena::Arena(Region& region, size_t bytes)
+    : data_(region.lend(round_up(bytes + 1))), size_(bytes) {}
 
 Region::Use::Use(Region& region) : before_(current) { current = &region; }
 Region::Use::~Use() { current = before_; }

@@ -12,6 +12,12 @@ constexpr size_t kAlignment = 64;
 // `bytes` rounded up to whole cache lines.
 inline size_t round_up(size_t bytes) { return (bytes + kAlignment - 1) / kAlignment * kAlignment; }
 
+// A run of bytes in memory.
+struct Bytes {
+  const char* data = nullptr;
+  size_t size = 0;
+};
+
 class Region;
 
 // Uninitialised memory that begins on a cache line; throws Error if there is none. What is
@@ -26,10 +32,12 @@ class Arena {
   Arena& operator=(Arena&& other) noexcept;
   ~Arena();
   char* data() const { return data_.get(); }
+  Bytes bytes() const { return {data_.get(), size_}; }
   float* floats() const { return reinterpret_cast<float*>(data_.get()); }
 
  private:
   std::shared_ptr<char> data_;
+  size_t size_ = 0;
 };
 
 // Memory that fills up from its beginning, so that a program takes few huge pages and fills them.

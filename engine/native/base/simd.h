@@ -41,6 +41,15 @@ inline void store(F32 x, float* p, size_t n) { x.store(p, n); }
 #define PALM_INLINE inline __attribute__((always_inline))
 // Keeps a pointer in a register: GCC else spills tables of addresses.
 #define PALM_PIN(pointer) asm("" : "+r"(pointer))
+// Asks for the line at `base` + 8 * `moving` to be brought into the second cache.
+#if defined(__x86_64__)
+#define PALM_PREFETCH_BY_8(base, moving) \
+  asm volatile("prefetcht1 (%0,%1,8)" : : "r"(base), "r"(moving))
+#else
+#define PALM_PREFETCH_BY_8(base, moving) \
+  __builtin_prefetch(                    \
+      reinterpret_cast<const void*>((base) + reinterpret_cast<uintptr_t>(moving) * 8), 0, 2)
+#endif
 // Keeps a loaded vector in a register: GCC else loads it again for each use.
 #if defined(__x86_64__)
 #define PALM_PIN_VECTOR(vector) asm("" : "+v"(vector))

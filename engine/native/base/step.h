@@ -8,6 +8,7 @@
 #include <variant>
 #include <vector>
 
+#include "base/arena.h"
 #include "base/error.h"
 #include "base/threads.h"
 
@@ -113,6 +114,7 @@ struct Buffers {
   void* const* outputs;
   char* scratch;
   Pool* pool;
+  Bytes next;  // what a later step reads: see Step::weights_read
 
   const float* in(size_t i) const { return static_cast<const float*>(inputs[i]); }
   float* out(size_t i = 0) const { return static_cast<float*>(outputs[i]); }
@@ -126,6 +128,8 @@ class Step {
   virtual size_t scratch_bytes(int /*threads*/) const { return 0; }
   // False if a run does not look at input i, should that be constant.
   virtual bool reads(size_t /*i*/) const { return true; }
+  // What every run reads of memory of its own, if that is much: an earlier step may ask for it.
+  virtual Bytes weights_read() const { return {}; }
   // True if the first output may be input i, bit for bit the same memory.
   virtual bool in_place(size_t /*i*/) const { return false; }
 };

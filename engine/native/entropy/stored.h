@@ -5,16 +5,11 @@
 #include <cstdint>
 #include <memory>
 
+#include "base/arena.h"
 #include "base/step.h"
 #include "entropy/entropy.h"
 
 namespace palm {
-
-// A run of bytes in memory.
-struct Bytes {
-  const char* data;
-  size_t size;
-};
 
 // What a recipe says, little-endian:
 //

@@ -50,6 +50,7 @@ class Bf16Conv : public Conv {
   }
 
   GemmBf16 product(const Buffers&, const GemmBf16& gemm) const { return gemm; }
+  GemmBf16 whole_product(const Buffers&, const GemmBf16& gemm) const { return gemm; }
   static constexpr bool packs() { return true; }
 
   // spare: room for the pixels as they are.

@@ -40,6 +40,12 @@ class FloatConv : public Conv {
     return gemm;
   }
 
+  // The same for all of a step.
+  Gemm whole_product(const Buffers& b, Gemm gemm) const {
+    gemm.next = b.next;
+    return product(b, gemm);
+  }
+
   // Pixels of `channels` numbers to pixels of one more, a zero.
   void load_wider(const float*, size_t, size_t, float*, float*) const {}
 

@@ -30,6 +30,8 @@ class GemmConv : public Base {
     return in_place_ ? 0 : static_cast<size_t>(threads) * block_bytes();
   }
 
+  Bytes weights_read() const override { return weights_.bytes(); }
+
   void run(const Buffers& b) const override {
     const ConvShape& s = shape_;
     const auto x = this->x(b);
@@ -89,10 +91,11 @@ class GemmConv : public Base {
     const auto e = this->epilogue(b);
     const ConvShape& s = shape_;
     if (s.groups == 1) {
-      return run_gemm(kernel_,
-                      this->product(b, {s.pixels, s.out_channels, depth_, 1, &a, lda, packed(),
-                                        this->y(b), s.out_channels, 0, panels_, e}),
-                      *b.pool);
+      return run_gemm(
+          kernel_,
+          this->whole_product(b, {s.pixels, s.out_channels, depth_, 1, &a, lda, packed(),
+                                  this->y(b), s.out_channels, 0, panels_, e}),
+          *b.pool);
     }
     b.pool->parallel(s.pixels, grain_of(work(), tile_rows()), [&](size_t begin, size_t end, int) {
       multiply(b, e, a + begin * lda, lda, begin, end);

@@ -33,6 +33,8 @@ class RowConv : public Base {
     return checked_product(static_cast<size_t>(threads), thread_bytes());
   }
 
+  Bytes weights_read() const override { return weights_.bytes(); }
+
   void run(const Buffers& b) const override {
     const size_t parts = count_parts(b.pool->threads());
     const size_t work = shape_.out_width * shape_.out_channels * shape_.taps() * shape_.channels;

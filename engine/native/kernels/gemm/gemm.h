@@ -1,6 +1,7 @@
 #pragma once
 #include <cstddef>
 
+#include "base/arena.h"
 #include "base/cpu.h"
 #include "base/threads.h"
 #include "kernels/epilogue.h"
@@ -24,6 +25,8 @@ struct Gemm {
   size_t ahead = 0;
   // If not 0, b is not packed: rows of so many floats, n being whole vectors of 8.
   size_t ldb = 0;
+  // What is wanted after this, and asked for from memory meanwhile, as far as there is room for it.
+  Bytes next{};
 };
 
 using GemmFn = void (*)(const Gemm& gemm);

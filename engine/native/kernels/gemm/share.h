@@ -1,5 +1,6 @@
 #pragma once
 #include <algorithm>
+#include <type_traits>
 
 #include "kernels/gemm/gemm.h"
 
@@ -52,6 +53,7 @@ class SharedGemm {
   // being as many places as the panel is wide. Tiles are not cut.
   void run_places(size_t begin, size_t end) const {
     size_t left = gemm_.n, start = 0;
+    auto behind = gemm_.b;  // the panel at hand
     for (size_t index = 0; index < gemm_.last_panel && start < end; ++index) {
       const GemmPanel panel = kernel_.first_panel(left);
       const auto row_at = [&](size_t place) {
@@ -62,6 +64,12 @@ class SharedGemm {
       Product part = gemm_;
       part.first_panel = index;
       part.last_panel = index + 1;
+      if constexpr (std::is_same_v<Product, Gemm>) {
+        const size_t floats = panel.width * gemm_.k;
+        behind += floats;
+        if (start + gemm_.m * panel.width < end && !gemm_.ldb)
+          part.next = {reinterpret_cast<const char*>(behind), floats * sizeof(float)};
+      }
       run_rows(part, row_at(begin), row_at(end));
       left -= panel.columns;
       start += gemm_.m * panel.width;

@@ -77,11 +77,15 @@ PALM_INLINE void store(const F32 (&sum)[kSums][kRows], const Last (&last)[kRows]
 
 // Floats that b is fetched ahead where it is wanted once.
 constexpr size_t kAhead = 2048;
+// Bytes that are asked for from memory beside each row of b, and at most. Weights come at some 8
+// bytes a cycle: they are to come while something else is computed, not when they are wanted.
+constexpr size_t kAsked = 8 * sizeof(float), kMostAsked = 128 << 10;
 
 // Rows [row, row + kRows) of the panel at `column`: kFull vectors, then one, perhaps shorter, of
-// which the first `last_columns` are the matrix's.
+// which the first `last_columns` are the matrix's. next: what is wanted later.
 template <int kRows, int kFull, class Last>
-void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const float* b) {
+void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const float* b,
+          uintptr_t next) {
   constexpr int kSums = kFull ? kFull : 1, kPointers = (kRows + 3) / 4;
   constexpr size_t kFullColumns = kFull * F32::lanes, kWidth = kFullColumns + Last::lanes;
   const Epilogue& e = g.epilogue;
@@ -120,11 +124,17 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
   PALM_PIN(lda3);
   size_t step = g.ldb ? g.ldb : kWidth;
   PALM_PIN(step);
+  // Smaller tiles leave no room for it.
+  constexpr bool kAsks = kRows > 4 && kFull > 1;
   for (size_t s = 0; s < g.segments; ++s) {
     const char* p[kPointers];
     PALM_UNROLL for (int i = 0; i < kPointers; ++i)
       p[i] = reinterpret_cast<const char*>(g.a[s] + (row + static_cast<size_t>(i) * 4) * g.lda);
     const float* const end = b + g.k * step;
+    // Moves with p[0], eight times as fast: a pointer of its own would take an instruction more.
+    uintptr_t asked = next - reinterpret_cast<uintptr_t>(p[0]) * 8;
+    if constexpr (kAsks) PALM_PIN(asked);
+    next += g.k * kAsked;
     do {
       F32 y[kSums];
       PALM_UNROLL for (int v = 0; v < kFull; ++v) { y[v] = F32::load(b + v * F32::lanes); }
@@ -135,6 +145,9 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
         }
       }
       if constexpr (kRows > 1 && kFull == 0) __builtin_prefetch(b + g.ahead, 0, 2);
+      if constexpr (kAsks) {
+        PALM_PREFETCH_BY_8(asked, p[0]);
+      }
       const Last y_last = Last::load(b + kFullColumns);
       PALM_UNROLL for (int i = 0; i < kRows; ++i) {
         const ptrdiff_t offset = i % 4 == 3 ? lda3 : i % 4 * lda;
@@ -163,7 +176,7 @@ void tile(const Gemm& g, size_t row, size_t column, size_t last_columns, const f
 }
 
 using Tile = void (*)(const Gemm& g, size_t row, size_t column, size_t last_columns,
-                      const float* b);
+                      const float* b, uintptr_t next);
 
 // By rows - 1.
 template <int kFull, class Last>
@@ -201,16 +214,21 @@ struct Panel {
 };
 
 // All rows of `count` panels whose tiles have as many rows, side by side so that a's rows stay in
-// L1.
-void run_panels(const Gemm& g, const Panel* panels, size_t count) {
+// L1. What is wanted next comes meanwhile.
+void run_panels(const Gemm& g, const Panel* panels, size_t count, Bytes wanted) {
   const size_t tiles = (g.m + panels[0].most_rows - 1) / panels[0].most_rows;
   const size_t least = tiles ? g.m / tiles : 0, larger = g.m - least * tiles;
-  size_t row = 0;
+  uintptr_t next = reinterpret_cast<uintptr_t>(wanted.data);
+  const uintptr_t end = next + std::min(wanted.size, kMostAsked);
+  size_t row = 0, bytes = g.k * g.segments * kAsked;
   for (size_t t = 0; t < tiles; ++t) {
     const size_t rows = least + (t < larger);
+    // Behind the end for what is at hand anyway.
+    if (next >= end) next = reinterpret_cast<uintptr_t>(panels[0].b), bytes = 0;
     for (size_t i = 0; i < count; ++i) {
       const Panel& p = panels[i];
-      p.tiles[rows - 1](g, row, p.column, p.last_columns, p.b);
+      p.tiles[rows - 1](g, row, p.column, p.last_columns, p.b, next);
+      next += bytes;
     }
     row += rows;
   }
@@ -237,7 +255,8 @@ PALM_INLINE void transpose_square(const float* from, size_t from_stride, float* 
 }  // namespace
 
 void PALM_FN(gemm_f32)(const Gemm& g) {
-  constexpr size_t kMostPanels = 32, kBytesInL2 = 400 << 10;
+  // As small as pays where the next ones come meanwhile.
+  constexpr size_t kMostPanels = 32, kMostBytes = kMaxVectors == kWidest ? kMostAsked : 400 << 10;
   Panel panels[kMostPanels];
   const size_t depth = g.k * g.segments;
   const float* b = g.b;
@@ -245,11 +264,11 @@ void PALM_FN(gemm_f32)(const Gemm& g) {
   for (size_t index = 0; index < g.last_panel; ++index) {
     const size_t columns = panel_columns(g.n - column), floats = depth * panel_floats(columns);
     if (index >= g.first_panel) {
-      const bool fits = count < kMostPanels && bytes + floats * sizeof(float) <= kBytesInL2;
+      const bool fits = count < kMostPanels && bytes + floats * sizeof(float) <= kMostBytes;
       const size_t vectors = vectors_of(columns), last = columns - (vectors - 1) * F32::lanes;
       const size_t rows = best_rows(vectors, is_half(last), depth);
       if (count && (!fits || rows != panels[0].most_rows)) {
-        run_panels(g, panels, count);
+        run_panels(g, panels, count, {reinterpret_cast<const char*>(b), kMostAsked});
         count = bytes = 0;
       }
       panels[count++] = {column, last, rows, b, find_tiles(vectors, last)};
@@ -258,7 +277,7 @@ void PALM_FN(gemm_f32)(const Gemm& g) {
     b += g.ldb ? columns : floats;
     column += columns;
   }
-  if (count) run_panels(g, panels, count);
+  if (count) run_panels(g, panels, count, g.next);
 }
 
 size_t PALM_SUFFIX(pack_gemm_f32, PALM_ISA_NAME)(size_t k, size_t n, const float* source,

@@ -70,6 +70,8 @@ class SeparableConv : public Step {
     return checked_product(static_cast<size_t>(threads), block_bytes());
   }
 
+  Bytes weights_read() const override { return weights_.bytes(); }
+
   void run(const Buffers& b) const override {
     const size_t rows = images_ * out_height_, threads = static_cast<size_t>(b.pool->threads());
     const size_t work = out_width_ * channels_ * (window_.taps() * 2 + out_channels_);
@@ -171,8 +173,9 @@ class SeparableConv : public Step {
         gemm.b = b.in(kWeights);
         gemm.ldb = out_channels_;
       }
-      gemm_.run(gemm);
       begin += rows;
+      if (begin == end) gemm.next = b.next;
+      gemm_.run(gemm);
     }
   }
 
