@@ -393,7 +393,7 @@ Session::Session(const Program& program, int threads, bool eager)
   const std::vector<size_t> scratch = program.place_scratch(threads, bytes);
   memory_ = Arena(program.memory_, bytes);
   for (size_t offset : scratch) scratch_.push_back(memory_.data() + offset);
-  next_.resize(steps() + 1);
+  next_.resize(steps());
   for (size_t s = steps(); s-- > 1;) {
     const Bytes weights = program.steps_[s].step->weights_read();
     next_[s - 1] = weights.size ? weights : next_[s];
