@@ -145,7 +145,8 @@ def _macs(
     """Multiply-adds; a convolution's padding counts as if it were picture."""
     shapes = [x.shape if x else () for x in inputs]
     if kernel in ("conv", "volume_conv"):
-        return prod(outputs[0].shape) * prod(shapes[1][1:])
+        # y may be a part of wider pixels.
+        return prod(outputs[0].shape[:-1]) * prod(shapes[1])
     if kernel == "separable_conv":
         # For each pixel all taps of the depthwise convolution, then all weights of the other one.
         return prod(outputs[0].shape[:3]) * (prod(shapes[1]) + prod(shapes[4]))

@@ -1,5 +1,6 @@
 #pragma once
 // A plan of one step, for tests and benches.
+#include <cmath>
 #include <memory>
 #include <string>
 #include <utility>
@@ -27,6 +28,36 @@ inline bool is_same(Bf16 a, Bf16 b) {
   const float u = widen(a), v = widen(b);
   return a.bits == b.bits || u == v || (u != u && v != v);
 }
+
+// Room for a step whose attribute y_offset says where in wider pixels its channels are.
+class WideOutput {
+ public:
+  WideOutput(Random& random, size_t pixels, size_t channels)
+      : channels_(channels),
+        before(random.between(0, 20)),
+        all(before + channels + random.between(0, 20)),
+        values(pixels * all + 1, kUntouched) {}
+
+  // Whether it has y in its place, and is as it was elsewhere. A NaN is any other.
+  template <class Numbers>
+  bool is(const Numbers& y) const {
+    for (size_t i = 0; i < values.size(); ++i) {
+      const size_t channel = i % all - before;
+      const bool is_written = channel < channels_ && i + 1 < values.size();
+      const float wanted = is_written ? y[i / all * channels_ + channel] : kUntouched;
+      if (values[i] != wanted && !(std::isnan(values[i]) && std::isnan(wanted))) return false;
+    }
+    return true;
+  }
+
+ private:
+  static constexpr float kUntouched = 77.f;  // a number of each type
+  size_t channels_;
+
+ public:
+  size_t before, all;
+  Vector values;
+};
 
 class OneStep {
  public:

@@ -58,14 +58,24 @@ Epilogue Activation::epilogue(const float* bias) const {
   return e;
 }
 
-size_t residual_channels(const Node& node, size_t i) {
+size_t residual_channels(const Node& node, size_t i, size_t channels) {
   if (!node.input(i)) return 0;
   const Tensor &z = node.any_in(i), &y = node.any_out();
   if (z.rank() != 4 || !std::equal(z.shape.begin(), z.shape.end() - 1, y.shape.begin()) ||
-      z.shape[3] > y.shape[3]) {
+      z.shape[3] > channels) {
     fail(Fault::kModel, "residual %s for %s", z.text().c_str(), y.text().c_str());
   }
   return z.shape[3];
+}
+
+size_t first_channel(const Node& node, size_t channels) {
+  const size_t all = node.any_out().shape.back();
+  const size_t offset = node.attrs.has("y_offset") ? node.attrs.size("y_offset") : 0;
+  if (offset > all || channels > all - offset || (!node.attrs.has("y_offset") && channels != all)) {
+    fail(Fault::kModel, "what writes %zu channels from %zu on into %s does not fit its attributes",
+         channels, offset, node.any_out().text().c_str());
+  }
+  return offset;
 }
 
 }  // namespace palm

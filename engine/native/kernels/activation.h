@@ -29,8 +29,12 @@ class Activation {
   float alpha_ = 0, beta_ = 0;
 };
 
-// The channels of input i, which is added to the first channels of the node's output; 0 if it is left
-// out. Throws Error unless its pixels are the output's.
-size_t residual_channels(const Node& node, size_t i);
+// The channels of input i, which is added to the first of the `channels` that the node writes; 0 if
+// it is left out. Throws Error unless its pixels are the output's.
+size_t residual_channels(const Node& node, size_t i, size_t channels);
+
+// The first of the `channels` of the node's output that it writes: the attribute y_offset, without
+// which it writes all. Throws Error unless these are there.
+size_t first_channel(const Node& node, size_t channels);
 
 }  // namespace palm

@@ -41,13 +41,14 @@ ConvShape::ConvShape(const Node& node)
   const auto kernel = kernel_shape(node);
   const Tensor &x = image(node.any_in(kX)), &w = node.any_in(kWeights), &y = image(node.any_out());
   images = x.shape[0], height = x.shape[1], width = x.shape[2], channels = x.shape[3];
-  out_height = y.shape[1], out_width = y.shape[2], out_channels = y.shape[3];
+  out_height = y.shape[1], out_width = y.shape[2], y_channels = y.shape[3];
+  out_channels = kernel[0];
+  y_offset = first_channel(node, out_channels);
   groups = size_attr({node.attrs.integer("group", 1)}, 0, "group", 1);
   constexpr size_t kVector = 8;
   const bool can_read_rows = groups == 1 && out_channels % kVector == 0 && !Conv::is_bf16(node);
-  const bool fits = y.shape[0] == images && channels && out_channels && kernel[0] == out_channels &&
-                    channels % groups == 0 && out_channels % groups == 0 &&
-                    kernel[3] == channels / groups && (!outputs_last || can_read_rows) &&
+  const bool fits = y.shape[0] == images && channels && out_channels && channels % groups == 0 &&
+                    out_channels % groups == 0 && kernel[3] == channels / groups && (!outputs_last || can_read_rows) &&
                     out_height == rows(height) && out_width == columns(width);
   if (!fits) {
     fail(Fault::kModel, "%s by %s into %s does not fit its attributes", x.text().c_str(),
@@ -68,7 +69,7 @@ bool Conv::is_bf16(const Node& node) {
 Conv::Conv(const Node& node, const ConvShape& shape)
     : shape_(shape),
       activation_(node, kSlope, shape.out_channels),
-      residual_channels_(residual_channels(node, kResidual)) {
+      residual_channels_(residual_channels(node, kResidual, shape.out_channels)) {
   for (const Tensor* t : {node.input(kX), node.input(kResidual), node.outputs[0]}) {
     if (t && t->dtype != DType::kFloat32 && !(is_bf16(node) && t->dtype == kNarrow))
       fail(Fault::kUnsupported, "no convolution of %s", t->text().c_str());

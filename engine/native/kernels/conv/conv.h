@@ -11,7 +11,9 @@ namespace palm {
 enum ConvInput { kX, kWeights, kBias, kSlope, kResidual };
 
 // The sizes of a convolution, checked against the node's tensors. The weights are [m][ky][kx][c],
-// or [ky][kx][c][m] with the attribute outputs_last: float32 GEMMs read these as they lie.
+// or [ky][kx][c][m] with the attribute outputs_last: float32 GEMMs read these as they lie. With the
+// attribute y_offset the outputs are the channels from that one on of wider pixels, whose others
+// stay as they are.
 struct ConvShape : Window {
   explicit ConvShape(const Node& node);
 
@@ -22,6 +24,7 @@ struct ConvShape : Window {
   }
 
   size_t images, height, width, channels, out_height, out_width, out_channels;
+  size_t y_offset, y_channels;  // where y's pixels have more channels than out_channels
   size_t groups, group_channels, group_out, pixels;
   size_t nonzeros;  // weights, at most: of those that are known and mostly zeros they are counted
   bool outputs_last;
@@ -41,7 +44,7 @@ class Conv : public Step {
 
   // The residual is read where y is about to be written.
   bool in_place(size_t i) const override {
-    return i == kResidual && residual_channels_ == shape_.out_channels;
+    return i == kResidual && residual_channels_ == shape_.y_channels;
   }
 
  protected:
@@ -62,7 +65,7 @@ class Conv : public Step {
 
 // The ways of convolving, and what each can do.
 StepPtr make_depthwise_conv(const Node& node, const ConvShape& shape);
-bool suits_depthwise(const ConvShape& shape);
+bool suits_depthwise(const ConvShape& shape);  // all channels of y
 // Winograd's way in tiles of `tile` by `tile` outputs.
 StepPtr make_winograd_conv(const Node& node, const ConvShape& shape, size_t tile);
 bool suits_winograd(const ConvShape& shape, size_t tile);

@@ -80,6 +80,8 @@ StepPtr make_depthwise_conv(const Node& node, const ConvShape& shape) {
   return std::make_unique<DepthwiseConv>(node, shape);
 }
 
-bool suits_depthwise(const ConvShape& s) { return s.groups == s.channels && s.groups > 1; }
+bool suits_depthwise(const ConvShape& s) {
+  return s.groups == s.channels && s.groups > 1 && s.y_channels == s.out_channels;
+}
 
 }  // namespace palm

@@ -94,7 +94,7 @@ class GemmConv : public Base {
       return run_gemm(
           kernel_,
           this->whole_product(b, {s.pixels, s.out_channels, depth_, 1, &a, lda, packed(),
-                                  this->y(b), s.out_channels, 0, panels_, e}),
+                                  this->y(b), s.y_channels, 0, panels_, e}),
           *b.pool);
     }
     b.pool->parallel(s.pixels, grain_of(work(), tile_rows()), [&](size_t begin, size_t end, int) {
@@ -111,7 +111,7 @@ class GemmConv : public Base {
       const Number* const group_a = a + g * depth_;
       kernel_.run(this->product(
           b, {end - begin, s.group_out, depth_, 1, &group_a, lda, packed() + g * group_numbers_,
-              this->y(b) + (begin * s.out_channels + g * s.group_out), s.out_channels, 0, panels_,
+              this->y(b) + (begin * s.y_channels + g * s.group_out), s.y_channels, 0, panels_,
               e.from_channel(g * s.group_out).from_pixel(begin)}));
     }
   }
@@ -120,8 +120,8 @@ class GemmConv : public Base {
   template <class X>
   void gather(X x, Number* to, size_t begin, size_t end) const {
     const ConvShape& s = shape_;
-    if (s.is_matrix() && depth_ == s.channels)
-      return this->load(x + begin * depth_, (end - begin) * depth_, to);
+    if (s.is_matrix() && depth_ == s.group_channels)
+      return this->load(x + begin * s.channels, (end - begin) * s.channels, to);
     const size_t zeros = depth_ - s.taps() * s.group_channels;
     for (size_t i = begin; i < end; ++i) {
       const size_t ox = i % s.out_width, oy = i / s.out_width % s.out_height;

@@ -125,7 +125,7 @@ class RowConv : public Base {
       const size_t pixel = row * s.out_width + column;
       kernel_.run(this->product(
           b, {columns, s.out_channels, s.kernel_width * channels_, s.kernel_height, segments,
-              s.stride_x * channels_, packed(), this->y(b) + pixel * s.out_channels, s.out_channels,
+              s.stride_x * channels_, packed(), this->y(b) + pixel * s.y_channels, s.y_channels,
               0, panels_, e.from_pixel(pixel)}));
       begin += last - part;
     }

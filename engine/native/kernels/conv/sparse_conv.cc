@@ -81,8 +81,8 @@ class SparseConv : public Conv {
             reinterpret_cast<float*>(b.scratch + place * lines_bytes()),
             reinterpret_cast<const SparseWeight*>(weights_.data()),
             reinterpret_cast<const uint32_t*>(ends_.data()),
-            b.out() + first * s.out_channels,
-            s.out_channels,
+            b.out() + (first * s.y_channels + s.y_offset),
+            s.y_channels,
             epilogue(b).from_pixel(first)};
   }
 

@@ -32,20 +32,22 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
       if (random.between(1, 100) <= zeros) each = 0;
   const Vector bias = random.floats(out), slope = random.floats(out);
   const Vector z = random.floats(count / out * c.residual_channels);
-  OneStep step("conv"), rows("conv");
+  OneStep step("conv"), rows("conv"), part("conv");
+  WideOutput wide(random, count / out, out);
   const Vector across = outputs_last(w, out);
-  for (OneStep* each : {&step, &rows}) {
+  for (OneStep* each : {&step, &rows, &part}) {
     each->input({c.images, c.height, c.width, c.in()}, x);
-    if (each == &step) each->input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
+    if (each != &rows) each->input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
     else each->input({c.kernel_height, c.kernel_width, c.group_in, out}, across, true);
     c.bias ? each->input({out}, bias, true) : each->no_input();
     c.is("prelu") ? each->input({out}, slope, true) : each->no_input();
     if (c.residual_channels)
       each->input({c.images, c.out_height(), c.out_width(), c.residual_channels}, z);
-    each->output({c.images, c.out_height(), c.out_width(), out});
+    each->output({c.images, c.out_height(), c.out_width(), each == &part ? wide.all : out});
     c.set_attrs(*each);
   }
   rows.attr("outputs_last", int64_t{1});
+  part.attr("y_offset", static_cast<int64_t>(wide.before));
   const bool can_read_rows = c.groups == 1 && out % 8 == 0;
   const std::vector<double> expected = c.expect(x, w, bias, slope, z);
   std::vector<std::string> algorithms;
@@ -67,6 +69,11 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
     PALM_CHECK(y[count] == kUntouched, "%s: %s: wrote past the end", isa_name, algorithm.c_str());
     step.make(isa, 3).run(y3.data(), count);
     PALM_CHECK(y == y3, "%s: %s: 3 threads give another result", isa_name, algorithm.c_str());
+    if (!algorithm.empty() && algorithm != "depthwise") {
+      part.attr("algorithm", algorithm).make(isa, 3).run(wide.values.data(), wide.values.size() - 1);
+      PALM_CHECK(wide.is(y), "%s: %s, algorithm %s: channels from %zu on of %zu are not the same",
+                 isa_name, c.text().c_str(), algorithm.c_str(), wide.before, wide.all);
+    }
     if (!can_read_rows || (algorithm != "gemm" && algorithm != "rows")) continue;
     rows.attr("algorithm", algorithm).make(isa, 3).run(y3.data(), count);
     PALM_CHECK(y == y3, "%s: %s: weights that are read as they lie give another result", isa_name,

@@ -100,7 +100,8 @@ class WinogradConv : public Conv {
     Winograd w{};
     w.height = x_.height, w.width = x_.width, w.channels = x_.channels;
     w.out_height = s.out_height, w.out_width = s.out_width, w.out_channels = s.out_channels;
-    w.x = b.in(kX), w.x_stride = x_.pixel, w.zeros = zeros, w.y = b.out();
+    w.x = b.in(kX), w.x_stride = x_.pixel, w.zeros = zeros;
+    w.y = b.out() + s.y_offset, w.y_stride = s.y_channels;
     if (x_.stride == 1) {
       w.top = static_cast<ptrdiff_t>(s.top), w.left = static_cast<ptrdiff_t>(s.left);
     } else {

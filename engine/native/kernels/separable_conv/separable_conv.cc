@@ -13,8 +13,8 @@ namespace palm {
 namespace {
 
 // The attributes strides, dilations, pads, depthwise_activation and depthwise_activation_params are
-// the depthwise convolution's; activation, activation_params and outputs_last, for which see
-// ConvShape in kernels/conv/conv.h, are the other one's.
+// the depthwise convolution's; activation, activation_params and, for which see ConvShape in
+// kernels/conv/conv.h, outputs_last and y_offset are the other one's.
 enum Input {
   kX,
   kDepthwiseWeights,
@@ -40,8 +40,10 @@ class SeparableConv : public Step {
   explicit SeparableConv(const Node& node)
       : window_(node, kernel_shape(node)[1], kernel_shape(node)[2]),
         channels_(image(node.in(kX)).shape[3]),
-        out_channels_(image(node.out()).shape[3]),
         outputs_last_(node.attrs.integer("outputs_last", 0) != 0),
+        out_channels_(image(node.in(kWeights)).shape[outputs_last_ ? 3 : 0]),
+        y_channels_(image(node.out()).shape[3]),
+        y_offset_(first_channel(node, out_channels_)),
         between_(node, kDepthwiseSlope, channels_, "depthwise_activation",
                  "depthwise_activation_params"),
         activation_(node, kSlope, out_channels_),
@@ -63,7 +65,7 @@ class SeparableConv : public Step {
 
   // The residual is read where y is about to be written; x also for other rows of y.
   bool in_place(size_t i) const override {
-    return i == kResidual && residual_channels_ == out_channels_;
+    return i == kResidual && residual_channels_ == y_channels_;
   }
 
   size_t scratch_bytes(int threads) const override {
@@ -105,7 +107,7 @@ class SeparableConv : public Step {
            node.in(kX).text().c_str(), node.in(kDepthwiseWeights).text().c_str(),
            node.in(kWeights).text().c_str(), node.out().text().c_str());
     }
-    residual_channels_ = residual_channels(node, kResidual);
+    residual_channels_ = residual_channels(node, kResidual, out_channels_);
     if (residual_channels_) node.in(kResidual);  // of float32
   }
 
@@ -164,8 +166,8 @@ class SeparableConv : public Step {
                 &between,
                 channels_,
                 weights_.floats(),
-                b.out() + pixel * out_channels_,
-                out_channels_,
+                b.out() + (pixel * y_channels_ + y_offset_),
+                y_channels_,
                 0,
                 panels_,
                 e.from_pixel(pixel)};
@@ -180,8 +182,9 @@ class SeparableConv : public Step {
   }
 
   Window window_;
-  size_t channels_, out_channels_;
+  size_t channels_;
   bool outputs_last_;
+  size_t out_channels_, y_channels_, y_offset_;
   Activation between_, activation_;
   DepthwiseKernel depthwise_;
   GemmKernel gemm_;

@@ -186,12 +186,12 @@ void scatter_tile(const Winograd& w, size_t index, size_t tile) {
     const F32 bias = e.bias ? F32::load(e.bias + c, n) : F32::set(0.f);
     for (size_t i = 0; i < rows; ++i) {
       const float* const row = values + i * B::kTile * F32::lanes;
-      finish(e, row, bias, w.y, w.out_channels, pixel + i * w.out_width, columns, c, n);
+      finish(e, row, bias, w.y, w.y_stride, pixel + i * w.out_width, columns, c, n);
     }
   }
   for (size_t i = 0; e.post && i < rows; ++i) {
-    e.post(e.post_data, columns, w.out_channels, w.y + (pixel + i * w.out_width) * w.out_channels,
-           w.out_channels);
+    e.post(e.post_data, columns, w.out_channels, w.y + (pixel + i * w.out_width) * w.y_stride,
+           w.y_stride);
   }
 }
 

@@ -18,6 +18,7 @@ struct Winograd {
   size_t x_stride;     // floats from a pixel to the next
   const float* zeros;  // as many as channels: what lies outside of x
   float* y;
+  size_t y_stride;   // likewise
   float* patches;   // product p of tile t: patches + p * patch_plane + t * patch_stride
   float* products;  // likewise
   size_t patch_plane, patch_stride, product_plane, product_stride;

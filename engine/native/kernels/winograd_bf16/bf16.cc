@@ -121,7 +121,7 @@ void scatter_tile(const WinogradBf16& w, size_t index, size_t tile) {
         e.plain.post(e.plain.post_data, columns, n, reinterpret_cast<float*>(y), F32::lanes);
       }
       for (size_t j = 0; j < columns; ++j) {
-        const EitherOut to = w.y + ((p + j) * w.out_channels + c);
+        const EitherOut to = w.y + ((p + j) * w.y_stride + c);
         if (!to.is_narrow) y[j].store(to.floats(), n);
         else if (n == F32::lanes) store(y[j], to.narrow());
         else store(y[j], to.narrow(), n);

@@ -19,6 +19,7 @@ struct WinogradBf16 {
   size_t tiles_across, tiles_down;  // of one image
   EitherIn x;
   EitherOut y;
+  size_t y_stride;  // numbers from a pixel to the next
   Bf16* patches;    // product p of tile t: patches + p * patch_stride + t * channels
   float* products;  // the same with out_channels
   size_t patch_stride, product_stride;
