@@ -11,6 +11,7 @@
 #include "base/arena.h"
 #include "base/check.h"
 #include "base/crc32.h"
+#include "base/half.h"
 #include "base/step.h"
 #include "base/threads.h"
 
@@ -203,6 +204,28 @@ void check_crc32() {
 
 }  // namespace
 
+// Every float16 there and back, and what is none.
+void check_halves() {
+  for (uint32_t bits = 0; bits <= UINT16_MAX; ++bits) {
+    for (const size_t count : {1, 9}) {
+      const std::vector<uint16_t> halves(count, static_cast<uint16_t>(bits));
+      std::vector<float> wide(count);
+      widen_halves(halves.data(), count, wide.data());
+      std::vector<uint16_t> back(count);
+      const bool is_finite = (bits & 0x7c00) != 0x7c00;
+      const bool same = narrow_to_halves(wide.data(), count, back.data());
+      PALM_CHECK(same ? back == halves : !is_finite, "%#x", bits);
+      wide.back() = std::nextafterf(wide.back(), 1e9f);
+      if (is_finite && (bits & 0x7fff))
+        PALM_CHECK(!narrow_to_halves(wide.data(), count, back.data()), "behind %#x", bits);
+    }
+  }
+  for (const float x : {65505.f, 65520.f, 1e30f, 1e-8f, 0.1f, -1e-30f}) {
+    uint16_t half;
+    PALM_CHECK(!narrow_to_halves(&x, 1, &half), "%g", static_cast<double>(x));
+  }
+}
+
 int main() {
   for (int threads : {1, 2, 3, 8, 33}) check_pool(threads, threads < 9 ? 2000 : 200);
   check_two_pools();
@@ -215,4 +238,5 @@ int main() {
   check_attrs();
   check_arenas();
   check_crc32();
+  check_halves();
 }

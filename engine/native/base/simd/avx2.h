@@ -15,6 +15,9 @@ struct F32 {
   }
   static F32 load(const float* p) { return {_mm256_loadu_ps(p)}; }
   static F32 load(const float* p, size_t n) { return {_mm256_maskload_ps(p, mask(n))}; }
+  static F32 load_float16(const uint16_t* p) {
+    return {_mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(p)))};
+  }
   void store(float* p) const { _mm256_storeu_ps(p, v); }
   // In pieces: masked stores are slow on AMD.
   __attribute__((noinline)) void store(float* p, size_t n) const {

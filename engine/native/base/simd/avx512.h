@@ -12,6 +12,9 @@ struct F32 {
   static __mmask16 mask(size_t n) { return static_cast<__mmask16>((1u << n) - 1); }
   static F32 load(const float* p) { return {_mm512_loadu_ps(p)}; }
   static F32 load(const float* p, size_t n) { return {_mm512_maskz_loadu_ps(mask(n), p)}; }
+  static F32 load_float16(const uint16_t* p) {
+    return {_mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(p)))};
+  }
   void store(float* p) const { _mm512_storeu_ps(p, v); }
   void store(float* p, size_t n) const { _mm512_mask_storeu_ps(p, mask(n), v); }
   static F32 set(float x) { return {_mm512_set1_ps(x)}; }

@@ -10,6 +10,9 @@ struct F32 {
   float32x4_t v;
 
   static F32 load(const float* p) { return {vld1q_f32(p)}; }
+  static F32 load_float16(const uint16_t* p) {
+    return {vcvt_f32_f16(vreinterpret_f16_u16(vld1_u16(p)))};
+  }
   static F32 load(const float* p, size_t n) {
     if (n >= lanes) return load(p);
     float all[lanes] = {};

@@ -19,6 +19,13 @@ struct F32 {
     for (size_t i = 0; i < n; ++i) a.v[i] = p[i];
     return a;
   }
+  static F32 load_float16(const uint16_t* p) {
+    // The exponent is put right by a product, which does it for numbers below the least normal too.
+    const I half{p[0], p[1], p[2], p[3]}, bits = (half & 0x7fff) << 13;
+    const I size = reinterpret_cast<I>(reinterpret_cast<V>(bits) * 0x1p112f);
+    const I odd = (half & 0x7c00) == 0x7c00;
+    return {reinterpret_cast<V>(size | (odd & 0x7f800000) | (half & 0x8000) << 16)};
+  }
   void store(float* p) const { *reinterpret_cast<Unaligned*>(p) = v; }
   void store(float* p, size_t n) const {
     if (n >= lanes) return store(p);

@@ -54,6 +54,8 @@ class Bf16Conv : public Conv {
   GemmBf16 product(const Buffers&, const GemmBf16& gemm) const { return gemm; }
   GemmBf16 whole_product(const Buffers&, const GemmBf16& gemm) const { return gemm; }
   static constexpr bool packs() { return true; }
+  static bool packs_halves(const Node&, const float*, size_t) { return false; }
+  static bool runs_halves(const Buffers&, const Bf16*, size_t) { return false; }
 
   // spare: room for the pixels as they are.
   void load_wider(EitherIn from, size_t pixels, size_t channels, Bf16* spare, Bf16* to) const {

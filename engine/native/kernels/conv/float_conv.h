@@ -3,6 +3,7 @@
 
 #include "kernels/conv/conv.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemv_f16/gemv_f16.h"
 
 namespace palm {
 
@@ -50,6 +51,24 @@ class FloatConv : public Conv {
   void load_wider(const float*, size_t, size_t, float*, float*) const {}
 
   bool packs() const { return !shape_.outputs_last; }
+
+  // A GEMM of one pixel by weights that are all of float16: packs these, and runs it.
+  bool packs_halves(const Node& node, const float* w, size_t depth) {
+    if (shape_.pixels != 1 || shape_.groups != 1 || !(gemv_ = find_gemv_f16(node.isa)))
+      return false;
+    halves_ = pack_gemv_f16(depth, shape_.out_channels, w, 1, depth);
+    return halves_.data();
+  }
+  bool runs_halves(const Buffers& b, const float* a, size_t depth) const {
+    if (!halves_.data()) return false;
+    const auto* const w = reinterpret_cast<const uint16_t*>(halves_.data());
+    run_gemv_f16(gemv_, {shape_.out_channels, depth, a, w, y(b), epilogue(b)}, *b.pool);
+    return true;
+  }
+
+ private:
+  Arena halves_;
+  GemvF16Fn gemv_ = nullptr;
 };
 
 }  // namespace palm

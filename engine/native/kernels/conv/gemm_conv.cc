@@ -66,6 +66,7 @@ class GemmConv : public Base {
     const ConvShape& s = shape_;
     std::vector<float> room;
     const float* w = this->weights(node, s.group_channels, depth_, &room);
+    if (this->packs_halves(node, w, depth_)) return;
     group_numbers_ = kernel_.pack(depth_, s.group_out, nullptr, 1, depth_, nullptr);
     weights_ = Arena(checked_product(group_numbers_, s.groups) * sizeof(Number));
     for (size_t g = 0; g < s.groups; ++g) {
@@ -90,6 +91,7 @@ class GemmConv : public Base {
   void multiply_all(const Buffers& b, const Number* a, size_t lda) const {
     const auto e = this->epilogue(b);
     const ConvShape& s = shape_;
+    if (this->runs_halves(b, a, depth_)) return;
     if (s.groups == 1) {
       return run_gemm(
           kernel_,

@@ -20,9 +20,10 @@ Vector outputs_last(const Vector& w, size_t out) {
   return to;
 }
 
-// The kernel's own choice and every algorithm that suits. zeros: in per cent of the weights.
+// The kernel's own choice and every algorithm that suits. zeros: in per cent of the weights. halves:
+// these are of float16.
 void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random,
-           size_t zeros = 0) {
+           size_t zeros = 0, bool halves = false) {
   const size_t out = c.out(), count = c.count();
   const float scale = 2.f / std::sqrt(static_cast<float>(c.depth()));
   const Vector x = random.floats(c.images * c.height * c.width * c.in());
@@ -30,6 +31,8 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
   if (zeros)
     for (float& each : w)
       if (random.between(1, 100) <= zeros) each = 0;
+  if (halves)
+    for (float& each : w) each = std::round(each * 1024) / 1024;
   const Vector bias = random.floats(out), slope = random.floats(out);
   const Vector z = random.floats(count / out * c.residual_channels);
   OneStep step("conv"), rows("conv"), part("conv");
@@ -152,6 +155,15 @@ void check(const char* isa_name, uint32_t isa) {
             {size / 7 + 1, size, size + in % 5, 1, in, 256, 3, 3, 1, 1, 1, 1, 1, 1, 1, 1,
              size % 2 * 256, true, size % 2 ? "prelu" : "clip"},
             random);
+    }
+  }
+  // One pixel, by weights that are of float16 and so many that they are kept so.
+  for (size_t out : {230, 256, 300}) {
+    for (size_t size : {1, 3}) {
+      check(isa_name, isa,
+            {1, size, size, 1, 300 / size, out, size, size, 1, 1, 1, 1, 0, 0, 0, 0,
+             out % 4 ? size_t{0} : out / 2, true, out % 3 ? "prelu" : "hard_swish"},
+            random, 0, true);
     }
   }
   // Signals, whose one row is shared out.

@@ -5,6 +5,7 @@
 #include "base/arena.h"
 #include "kernels/activation.h"
 #include "kernels/gemm/gemm.h"
+#include "kernels/gemv_f16/gemv_f16.h"
 
 namespace palm {
 namespace {
@@ -34,6 +35,11 @@ class Matmul : public Step {
     b_starts_ = starts(node, "b_strides", batch, b_size, b.count);
     if (const float* bias = node.input(kBias) ? node.constant(kBias, n_) : nullptr)
       bias_.assign(bias, bias + n_);
+    if (b.constant && m_ == 1 && batch_ == 1 && (gemv_ = find_gemv_f16(node.isa))) {
+      halves_ = pack_gemv_f16(k_, n_, static_cast<const float*>(b.constant) + b_starts_[0],
+                              row_stride(), column_stride());
+      if ((constant_ = halves_.data())) return;
+    }
     packed_floats_ = kernel_.pack(k_, n_, nullptr, row_stride(), column_stride(), nullptr);
     packed_floats_ = round_up(packed_floats_ * sizeof(float)) / sizeof(float);
     panels_ = kernel_.count_panels(n_);
@@ -58,6 +64,13 @@ class Matmul : public Step {
   }
 
   void run(const Buffers& b) const override {
+    if (halves_.data()) {
+      return run_gemv_f16(gemv_,
+                          {n_, k_, b.in(kA) + a_starts_[0],
+                           reinterpret_cast<const uint16_t*>(halves_.data()), b.out(),
+                           activation_.epilogue(bias_.empty() ? nullptr : bias_.data())},
+                          *b.pool);
+    }
     const size_t batches = a_starts_.size();
     const bool share_batches = batches >= static_cast<size_t>(b.pool->threads());
     const auto multiply = [&](size_t begin, size_t end, int thread) {
@@ -126,8 +139,9 @@ class Matmul : public Step {
   Ints a_starts_, b_starts_;
   std::vector<size_t> packed_at_;  // of each batch's b
   std::vector<float> bias_;
-  size_t packed_floats_, panels_;
-  Arena packed_;
+  size_t packed_floats_ = 0, panels_ = 0;
+  Arena packed_, halves_;  // one of them, as they are of float16 or not
+  GemvF16Fn gemv_ = nullptr;
 };
 
 }  // namespace
