@@ -37,7 +37,8 @@ std::array<size_t, 4> kernel_shape(const Node& node) {
 
 ConvShape::ConvShape(const Node& node)
     : Window(node, kernel_shape(node)[1], kernel_shape(node)[2]),
-      outputs_last(has_outputs_last(node)) {
+      outputs_last(has_outputs_last(node)),
+      is_gated(node.input(kGate) != nullptr) {
   const auto kernel = kernel_shape(node);
   const Tensor &x = image(node.any_in(kX)), &w = node.any_in(kWeights), &y = image(node.any_out());
   images = x.shape[0], height = x.shape[1], width = x.shape[2], channels = x.shape[3];
@@ -48,12 +49,15 @@ ConvShape::ConvShape(const Node& node)
   constexpr size_t kVector = 8;
   const bool can_read_rows = groups == 1 && out_channels % kVector == 0 && !Conv::is_bf16(node);
   const bool fits = y.shape[0] == images && channels && out_channels && channels % groups == 0 &&
-                    out_channels % groups == 0 && kernel[3] == channels / groups && (!outputs_last || can_read_rows) &&
-                    out_height == rows(height) && out_width == columns(width);
+                    out_channels % groups == 0 && kernel[3] == channels / groups &&
+                    (!outputs_last || can_read_rows) && out_height == rows(height) &&
+                    out_width == columns(width);
   if (!fits) {
     fail(Fault::kModel, "%s by %s into %s does not fit its attributes", x.text().c_str(),
          w.text().c_str(), y.text().c_str());
   }
+  if (is_gated && (node.in(kGate).count != channels || images != 1 || groups != 1 || !is_matrix()))
+    fail(Fault::kModel, "a gate of %s for %s", node.in(kGate).text().c_str(), x.text().c_str());
   group_channels = channels / groups;
   group_out = out_channels / groups;
   pixels = images * out_height * out_width;
@@ -178,6 +182,7 @@ struct Ranked {
 struct Ranking {
   Ranking(const ConvShape& shape, uint32_t isa, bool bf16) {
     const ConvCosts costs(isa, bf16);
+    if (shape.is_gated) return;
     for (const Algorithm& each : kAlgorithms) {
       const bool is_gemm = each.make == make_gemm_conv || each.make == make_row_conv;
       if (!suits(each, shape, isa, bf16) || (shape.outputs_last && !is_gemm)) continue;
@@ -213,6 +218,7 @@ std::vector<ConvCandidate> conv_algorithms(const Node& node) {
 
 StepPtr make_conv(const Node& node) {
   const ConvShape shape(node);
+  if (shape.is_gated) return make_gated_conv(node, shape);
   const std::string asked = node.attrs.text("algorithm", "");
   const bool exact = wants_exact(node);
   std::string known;

@@ -8,7 +8,7 @@
 
 namespace palm {
 
-enum ConvInput { kX, kWeights, kBias, kSlope, kResidual };
+enum ConvInput { kX, kWeights, kBias, kSlope, kResidual, kGate };
 
 // The sizes of a convolution, checked against the node's tensors. The weights are [m][ky][kx][c],
 // or [ky][kx][c][m] with the attribute outputs_last: float32 GEMMs read these as they lie. With the
@@ -28,6 +28,7 @@ struct ConvShape : Window {
   size_t groups, group_channels, group_out, pixels;
   size_t nonzeros;  // weights, at most: of those that are known and mostly zeros they are counted
   bool outputs_last;
+  bool is_gated;  // x is to be multiplied by a number for each channel first
 };
 
 // What all ways of convolving share.
@@ -39,7 +40,7 @@ class Conv : public Step {
   static bool is_bf16(const Node& node);
 
   bool reads(size_t i) const override {
-    return i == kX || i == kResidual || (i == kWeights && shape_.outputs_last);
+    return i == kX || i == kResidual || i == kGate || (i == kWeights && shape_.outputs_last);
   }
 
   // The residual is read where y is about to be written.
@@ -75,6 +76,8 @@ bool winograd_keeps_taps(const ConvShape& shape, size_t tile, uint32_t isa);
 StepPtr make_row_conv(const Node& node, const ConvShape& shape);
 bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
+// Of an image that is_gated, and no other way of that.
+StepPtr make_gated_conv(const Node& node, const ConvShape& shape);
 // By the weights that are not zero. What x has beside the others, be it NaN, is not looked at.
 StepPtr make_sparse_conv(const Node& node, const ConvShape& shape);
 bool suits_sparse(const ConvShape& shape);
@@ -94,7 +97,7 @@ struct ConvCandidate {
   std::vector<double> terms;
 };
 
-// The kernel's own choice first, then by what is expected. What is less exact than the step's
+// The kernel's own choice first, then by what is expected; none where there is no choice. What is less exact than the step's
 // attribute `precision` allows is left out.
 std::vector<ConvCandidate> conv_algorithms(const Node& node);
 

@@ -1,0 +1,141 @@
+"""Weights that the gates of channels multiply give what a gated picture gives."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from palmkit import engine
+from palmkit.engine.backends import BACKENDS
+from palmkit.engine.backends.cpu import Cpu
+from palmkit.engine.backends.options import Options
+from palmkit.engine.ir import Array, Attr, Graph, Node, Type
+from palmkit.engine.plan import Plan
+from tests.engine.backends.plans import apart, native, run
+
+CHANNELS, SIDE = 24, 13
+THREADS = (1, 2, 3)
+
+
+def graph(
+    out: int = 40,
+    side: int = SIDE,
+    residual: str = "",
+    kernel: int = 1,
+    images: int = 1,
+    gate: str = "g",
+    op: str = "mul",
+    channels: int = CHANNELS,
+) -> Graph:
+    """A picture, sigmoid of a gate, their product, its convolution, relu.
+
+    residual: "e" (the picture itself) or "z". gate: "g", one a channel; "p", one a pixel.
+    """
+    rng = np.random.default_rng(0)
+    shape = (images, channels, side, side)
+    ends: dict[str, Attr] = {"activation": "clip", "activation_params": (0.0, 2.0)}
+    pads: dict[str, Attr] = {"pads": (kernel // 2,) * 4}
+    types = {"x": Type("float32", shape)}
+    types["g"] = Type("float32", (images, channels, 1, 1))
+    types["p"] = Type("float32", (images, 1, side, side))
+    types["z"] = Type("float32", (images, out, side, side))
+    names = ("s", "w", "b", residual) if residual else ("s", "w", "b")
+    nodes = (
+        Node("max_pool", ("x",), ("e",), {"kernel_shape": (1, 1)}, "picture"),
+        Node("sigmoid", (gate,), ("f",), {}, "gate"),
+        Node(op, ("e", "f"), ("s",), {}, "product"),
+        Node("fused_conv", names, ("c",), {**ends, **pads}, "conv"),
+        Node("relu", ("c",), ("y",), {}, "relu"),
+    )
+    return Graph(
+        inputs={name: types[name] for name in ("x", gate, *residual.replace("e", ""))},
+        outputs={"y": Type("float32", (images, out, side, side))},
+        nodes=nodes,
+        constants={
+            "w": rng.normal(0, 0.05, (out, channels, kernel, kernel)).astype(np.float32),
+            "b": rng.normal(size=out).astype(np.float32),
+        },
+    )
+
+
+def feed_of(graph: Graph) -> dict[str, Array]:
+    rng = np.random.default_rng(1)
+    return {name: rng.normal(size=t.dims).astype(np.float32) for name, t in graph.inputs.items()}
+
+
+def products(plan: Plan) -> int:
+    return sum(kernel == "binary" for kernel, *_ in plan.steps)
+
+
+CASES: Mapping[str, tuple[Graph, int]] = {
+    "few outputs": (graph(out=5), 0),
+    "whole vectors": (graph(out=64), 0),
+    "more outputs than a panel has": (graph(out=130), 0),
+    "a sum": (graph(residual="z"), 0),
+    "a sum with the picture": (graph(out=CHANNELS, residual="e"), 0),
+    "two pictures": (graph(images=2), 1),
+    "a gate for each pixel": (graph(gate="p"), 1),
+    "a sum of the two": (graph(op="add"), 1),
+    "a larger window": (graph(kernel=3), 1),
+    "few pixels": (graph(side=3), 1),
+    "many weights": (graph(side=30, channels=700), 1),
+}
+
+
+@pytest.mark.parametrize(("made", "left"), CASES.values(), ids=CASES)
+def test_gated_weights_give_what_a_gated_picture_gives(made: Graph, left: int) -> None:
+    feed, plan = feed_of(made), Cpu().compile(made).plan
+    assert products(plan) == left
+    assert products(apart(made)) == 1
+    wanted = run(apart(made), made, feed, 1)["y"]
+    first = run(plan, made, feed, 1)["y"]
+    np.testing.assert_allclose(first, wanted, rtol=1e-5, atol=5e-6)
+    for threads in THREADS:
+        np.testing.assert_array_equal(run(plan, made, feed, threads)["y"], first)
+    reference = BACKENDS["reference"].compile(made).run(feed)["y"]
+    np.testing.assert_allclose(first, reference, rtol=1e-5, atol=5e-6)
+
+
+def test_so_it_is_in_low_precision() -> None:
+    made = graph()
+    feed = feed_of(made)
+    low = Cpu().compile(made, Options(precision="low")).run(feed)["y"]
+    reference = BACKENDS["reference"].compile(made).run(feed)["y"]
+    np.testing.assert_allclose(low, reference, atol=0.03)
+
+
+def test_what_is_shown_stays() -> None:
+    made = graph()
+    type = Type("float32", (1, CHANNELS, SIDE, SIDE))
+    made = Graph(made.inputs, {**made.outputs, "s": type}, made.nodes, made.constants)
+    feed, plan = feed_of(made), Cpu().compile(made).plan
+    assert products(plan) == 1
+    result = run(plan, made, feed, 2)
+    wanted = BACKENDS["reference"].compile(made).run(feed)
+    for name, value in result.items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=5e-6)
+
+
+def test_weights_that_lie_as_they_are_read_are_gated_too() -> None:
+    """As plans in files have them."""
+    made = graph(out=48, residual="z")
+    feed, plan = feed_of(made), Cpu().compile(made).plan
+    wanted = run(plan, made, feed, 1)["y"]
+    index = next(i for i, step in enumerate(plan.steps) if step[0] == "conv")
+    kernel, inputs, outputs, attrs = plan.steps[index]
+    _, slot, dtype, dims = plan.tensors[inputs[1]]
+    plan.constants[slot] = np.ascontiguousarray(np.moveaxis(plan.constants[slot], 0, -1))
+    plan.tensors[inputs[1]] = "constant", slot, dtype, [*dims[1:], dims[0]]
+    plan.steps[index] = kernel, inputs, outputs, {**attrs, "outputs_last": 1}
+    for threads in THREADS:
+        np.testing.assert_array_equal(run(plan, made, feed, threads)["y"], wanted)
+
+
+def test_a_gate_of_another_size_is_refused() -> None:
+    plan = Cpu().compile(graph()).plan
+    index = next(i for i, step in enumerate(plan.steps) if step[0] == "conv")
+    kernel, inputs, outputs, attrs = plan.steps[index]
+    steps = [*plan.steps]
+    steps[index] = kernel, [*inputs[:5], inputs[0]], outputs, attrs
+    with pytest.raises(engine.ModelError, match="a gate of float32"):
+        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
