@@ -66,6 +66,7 @@ def plan(
     from palmkit.engine.backends.cpu.branches import share_out
     from palmkit.engine.backends.cpu.concats import join_concats
     from palmkit.engine.backends.cpu.gates import join_gates
+    from palmkit.engine.backends.cpu.interleaves import join_interleaves
     from palmkit.engine.backends.cpu.lowering import Lowering
     from palmkit.engine.backends.cpu.separable import join_separable
     from palmkit.engine.backends.cpu.sums import join_sums
@@ -74,7 +75,7 @@ def plan(
     lowering = Lowering(graph, narrow, exact)
     outputs = {name: lowering.declared[name] for name in graph.outputs}
     steps = join_separable(lowering.steps, lowering.constants)
-    steps = join_sums(join_concats(join_gates(steps)))
+    steps = join_sums(join_concats(join_gates(join_interleaves(steps))))
     shared = threads > 1
     if shared:
         steps = share_out(steps)

@@ -3,12 +3,51 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 
-from palmkit.engine.plan import Step
+from palmkit.engine.plan import Step, View
 
 # What the first step reads is kept until the second one would have run.
 _MOST_STEPS_APART = 3
+
+# The inputs of a convolution.
+IMAGE, _WEIGHTS, _BIAS, _SLOPE, RESIDUAL, GATE, OTHER = range(7)
+_FLOAT_PRECISION = "high", "normal"
+
+
+def input_of(step: Step, index: int) -> View | None:
+    """An input; None if it is left out."""
+    return step.inputs[index] if index < len(step.inputs) else None
+
+
+def is_float_conv(step: Step) -> bool:
+    """A convolution of float32 numbers by float32 products."""
+    views = (*step.inputs, *step.outputs)
+    floats = all(view is None or view.dtype == "float32" for view in views)
+    return (
+        step.kernel == "conv" and floats and step.attrs.get("precision", "high") in _FLOAT_PRECISION
+    )
+
+
+def is_pointwise(step: Step) -> bool:
+    """Such a convolution that is a product of matrices: each pixel by itself, of all channels."""
+    weights = input_of(step, _WEIGHTS)
+    return (
+        is_float_conv(step)
+        and weights is not None
+        and weights.dims[1:3] == (1, 1)
+        and step.attrs["group"] == 1
+        and step.attrs["strides"] == [1, 1]
+        and step.attrs["pads"] == [0] * 4
+    )
+
+
+def over_residual(step: Step, read: Iterable[View | None]) -> int | None:
+    """The residual that a step writes over, or None if that is also one of what it reads."""
+    residual = input_of(step, RESIDUAL)
+    if residual is None or any(view and view.buffer is residual.buffer for view in read):
+        return None
+    return step.in_place
 
 
 def join_pairs(steps: Sequence[Step], one: Callable[[Step, Step, int], Step | None]) -> list[Step]:

@@ -11,9 +11,17 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.joining import join_pairs
+from palmkit.engine.backends.cpu.joining import (
+    IMAGE,
+    RESIDUAL,
+    input_of,
+    is_float_conv,
+    is_pointwise,
+    join_pairs,
+    over_residual,
+)
 from palmkit.engine.ir import Array
-from palmkit.engine.plan import JOINED, Step, StepAttr, View
+from palmkit.engine.plan import JOINED, Step, StepAttr
 
 # Threads share rows only.
 _LEAST_ROWS = 6
@@ -23,8 +31,6 @@ _BLOCK_ROWS = 4
 _MOST_BLOCK_BYTES = 256 << 10
 _MOST_WEIGHT_BYTES = 400 << 10
 
-_IMAGE, _RESIDUAL = 0, 4
-
 
 def join_separable(steps: Sequence[Step], constants: Sequence[Array]) -> list[Step]:
     """The steps, each such pair of float32 convolutions as one where that is faster.
@@ -33,43 +39,27 @@ def join_separable(steps: Sequence[Step], constants: Sequence[Array]) -> list[St
     """
 
     def one(first: Step, second: Step, index: int) -> Step | None:
-        pair = index == _IMAGE and _is_depthwise(first) and _is_pointwise(second, constants)
-        return _one(first, second) if pair and _pays(first, second) else None
+        pair = index == IMAGE and _is_depthwise(first) and is_pointwise(second)
+        pays = pair and _pays(first, second) and _is_dense(second, constants)
+        return _one(first, second) if pays else None
 
     return join_pairs(steps, one)
 
 
-def _input(step: Step, index: int) -> View | None:
-    return step.inputs[index] if index < len(step.inputs) else None
-
-
-def _is_float_conv(step: Step) -> bool:
-    views = (*step.inputs, *step.outputs)
-    return step.kernel == "conv" and all(v is None or v.dtype == "float32" for v in views)
-
-
 def _is_depthwise(step: Step) -> bool:
-    if not _is_float_conv(step) or _input(step, _RESIDUAL) or _is_narrow(step):
+    if not is_float_conv(step) or input_of(step, RESIDUAL):
         return False
     image, weights = step.inputs[:2]
     assert image and weights
     return step.attrs["group"] == image.dims[3] == weights.dims[0] > 1
 
 
-def _is_pointwise(step: Step, constants: Sequence[Array]) -> bool:
-    """A product of matrices: zeros are skipped by a kernel of their own."""
-    if not _is_float_conv(step) or _is_narrow(step) or step.attrs["group"] != 1:
-        return False
+def _is_dense(step: Step, constants: Sequence[Array]) -> bool:
+    """Zeros are skipped by a kernel of their own."""
     weights = step.inputs[1]
     assert weights
-    if weights.dims[1:3] != (1, 1) or step.attrs["strides"] != [1, 1]:
-        return False
     values = constants[weights.buffer.index]
-    return step.attrs["pads"] == [0] * 4 and 2 * int(np.count_nonzero(values)) > values.size
-
-
-def _is_narrow(step: Step) -> bool:
-    return step.attrs.get("precision", "high") not in ("high", "normal")
+    return 2 * int(np.count_nonzero(values)) > values.size
 
 
 def _pays(first: Step, second: Step) -> bool:
@@ -90,11 +80,9 @@ def _one(first: Step, second: Step) -> Step:
     attrs: dict[str, StepAttr] = {name: first.attrs[name] for name in own}
     attrs |= {f"depthwise_{name}": first.attrs[name] for name in ends}
     attrs |= {name: second.attrs[name] for name in ends}
-    inputs = (*first.inputs[:_RESIDUAL], *second.inputs[1 : _RESIDUAL + 1])
-    # What is added may be written over, unless other threads still read it as the image.
-    image, residual = inputs[_IMAGE], inputs[-1]
-    in_place = None if second.in_place is None else len(inputs) - 1
-    if image and residual and image.buffer is residual.buffer:
-        in_place = None
+    inputs = (*first.inputs[:RESIDUAL], *second.inputs[1 : RESIDUAL + 1])
+    # What is added comes last, and may be written over.
+    over = over_residual(second, [first.inputs[IMAGE]])
     node = f"{first.node}{JOINED}{second.node}"
+    in_place = None if over is None else len(inputs) - 1
     return Step("separable_conv", node, inputs, second.outputs, attrs, in_place)

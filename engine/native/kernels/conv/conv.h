@@ -8,7 +8,7 @@
 
 namespace palm {
 
-enum ConvInput { kX, kWeights, kBias, kSlope, kResidual, kGate };
+enum ConvInput { kX, kWeights, kBias, kSlope, kResidual, kGate, kOther };
 
 // The sizes of a convolution, checked against the node's tensors. The weights are [m][ky][kx][c],
 // or [ky][kx][c][m] with the attribute outputs_last: float32 GEMMs read these as they lie. With the
@@ -28,7 +28,8 @@ struct ConvShape : Window {
   size_t groups, group_channels, group_out, pixels;
   size_t nonzeros;  // weights, at most: of those that are known and mostly zeros they are counted
   bool outputs_last;
-  bool is_gated;  // x is to be multiplied by a number for each channel first
+  bool is_gated;        // x is to be multiplied by a number for each channel first
+  bool is_interleaved;  // with another image
 };
 
 // What all ways of convolving share.
@@ -40,7 +41,7 @@ class Conv : public Step {
   static bool is_bf16(const Node& node);
 
   bool reads(size_t i) const override {
-    return i == kX || i == kResidual || i == kGate || (i == kWeights && shape_.outputs_last);
+    return i == kX || i == kResidual || i >= kGate || (i == kWeights && shape_.outputs_last);
   }
 
   // The residual is read where y is about to be written.
@@ -78,6 +79,8 @@ bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
 // Of an image that is_gated, and no other way of that.
 StepPtr make_gated_conv(const Node& node, const ConvShape& shape);
+// Of an image that is_interleaved, likewise.
+StepPtr make_interleaved_conv(const Node& node, const ConvShape& shape);
 // By the weights that are not zero. What x has beside the others, be it NaN, is not looked at.
 StepPtr make_sparse_conv(const Node& node, const ConvShape& shape);
 bool suits_sparse(const ConvShape& shape);

@@ -84,6 +84,63 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
   }
 }
 
+// Images that are multiplied by gates, or made of two by turns, before they are convolved: the step
+// that does it at once, against a loop over what it would read.
+void check_joined(const char* isa_name, uint32_t isa, Random& random) {
+  for (int trial = 0; trial < 120; ++trial) {
+    const bool gated = trial % 2, across = gated && trial % 3 == 0;
+    ConvCase c{};
+    c.images = gated ? 1 : random.between(1, 2), c.groups = 1;
+    c.height = random.between(1, 20), c.width = random.between(1, 20);
+    c.group_in = random.between(1, 40) * (gated ? 1 : 2);
+    c.group_out = across ? random.between(1, 12) * 8 : random.between(1, 90);
+    c.kernel_height = c.kernel_width = c.stride_y = c.stride_x = c.dilation_y = c.dilation_x = 1;
+    c.residual_channels = trial % 5 ? 0 : c.out();
+    c.bias = trial % 4 != 0;
+    c.activation = trial % 7 < 3 ? "clip" : trial % 7 < 5 ? "prelu" : "hard_swish";
+    const size_t in = c.in(), out = c.out(), pixels = c.images * c.height * c.width;
+    const size_t half = in / 2, first = random.between(0, in - half);
+    const Vector x = random.floats(pixels * in), other = random.floats(pixels * in);
+    const Vector gate = random.floats(in), bias = random.floats(out), slope = random.floats(out);
+    const Vector w = random.floats(out * in, 2.f / std::sqrt(static_cast<float>(in)));
+    const Vector z = random.floats(pixels * c.residual_channels), turned = outputs_last(w, out);
+    Vector read(pixels * in);
+    for (size_t i = 0; i < read.size(); ++i) {
+      const size_t pixel = i / in, channel = i % in;
+      if (gated) read[i] = x[i] * gate[channel];
+      else read[i] = (channel % 2 ? other : x)[pixel * in + first + channel / 2];
+    }
+    WideOutput wide(random, pixels, out);
+    OneStep step("conv");
+    step.input({c.images, c.height, c.width, in}, x);
+    if (across) step.input({1, 1, in, out}, turned, true).attr("outputs_last", int64_t{1});
+    else step.input({out, 1, 1, in}, w, true);
+    c.bias ? step.input({out}, bias, true) : step.no_input();
+    c.is("prelu") ? step.input({out}, slope, true) : step.no_input();
+    if (c.residual_channels) step.input({c.images, c.height, c.width, out}, z);
+    else step.no_input();
+    if (gated) step.input({1, 1, 1, in}, gate);
+    else step.no_input().input({c.images, c.height, c.width, in}, other);
+    if (!gated) step.attr("first", static_cast<int64_t>(first));
+    step.output({c.images, c.height, c.width, wide.all});
+    c.set_attrs(step);
+    step.attr("y_offset", static_cast<int64_t>(wide.before));
+    const std::vector<double> expected = c.expect(read, w, bias, slope, z);
+    Vector y(expected.size());
+    for (const int threads : {1, 3}) {
+      step.make(isa, threads, true).run(wide.values.data(), wide.values.size() - 1);
+      for (size_t i = 0; i < y.size(); ++i) {
+        const float got = wide.values[i / out * wide.all + wide.before + i % out];
+        if (threads == 1) y[i] = got;
+        PALM_CHECK(is_close(got, expected[i], 2e-5), "%s: %s, %s: y[%zu] is %g, expected %g",
+                   isa_name, c.text().c_str(), gated ? "gated" : "interleaved", i,
+                   static_cast<double>(got), expected[i]);
+      }
+      PALM_CHECK(wide.is(y), "%s: %s: %d threads", isa_name, c.text().c_str(), threads);
+    }
+  }
+}
+
 void check(const char* isa_name, uint32_t isa) {
   constexpr const char* kActivations[] = {"",           "clip",         "prelu",   "leaky_relu",
                                           "hard_swish", "hard_sigmoid", "sigmoid", "tanh"};
@@ -124,6 +181,7 @@ void check(const char* isa_name, uint32_t isa) {
     c.activation = kActivations[random.bits() % 8];
     check(isa_name, isa, c, random);
   }
+  check_joined(isa_name, isa, random);
   // Weights with zeros anywhere, over blocks of pixels and channels that come out even and odd.
   for (size_t i = 0; i < 160; ++i) {
     ConvCase c{};

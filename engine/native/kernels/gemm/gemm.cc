@@ -12,7 +12,7 @@ GemmKernel find_gemm(uint32_t isa) {
 }
 
 void run_gemm(const GemmKernel& kernel, const Gemm& gemm, Pool& pool) {
-  SharedGemm(kernel, gemm).run(pool, gemm.k);
+  SharedGemm(kernel, gemm).run(pool, gemm.k * gemm.segments);
 }
 
 }  // namespace palm

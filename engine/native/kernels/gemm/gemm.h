@@ -63,7 +63,7 @@ struct GemmKernel {
 
 GemmKernel find_gemm(uint32_t isa);
 
-// All of `gemm`, of one segment and every panel, its tiles shared out to the pool.
+// All of `gemm`, of one segment or two and every panel, its tiles shared out to the pool.
 void run_gemm(const GemmKernel& kernel, const Gemm& gemm, Pool& pool);
 
 }  // namespace palm

@@ -6,7 +6,7 @@
 
 namespace palm {
 
-// All of a GEMM, of one segment and every panel, its tiles shared out to the pool. Kernel, Product:
+// All of a GEMM, of one segment or two and every panel, its tiles shared out to the pool. Kernel, Product:
 // GemmKernel and Gemm, or what else has their members.
 template <class Kernel, class Product>
 class SharedGemm {
@@ -32,6 +32,8 @@ class SharedGemm {
   }
 
  private:
+  static constexpr size_t kMostSegments = 2;
+
   // Rows are what most kernels share out, so a thread finds in its cache what it wrote before. But
   // each part reads all of b, and none should be much larger than the others: parts are whole tiles.
   bool goes_by_rows(size_t tile_rows, size_t threads) const {
@@ -41,9 +43,10 @@ class SharedGemm {
   }
 
   void run_rows(Product part, size_t begin, size_t end) const {
-    const auto* const a = part.a[0] + begin * part.lda;
+    std::remove_const_t<std::remove_pointer_t<decltype(part.a)>> a[kMostSegments];
+    for (size_t s = 0; s < part.segments; ++s) a[s] = part.a[s] + begin * part.lda;
     part.m = end - begin;
-    part.a = &a;
+    part.a = a;
     part.c = part.c + begin * part.ldc;
     part.epilogue = part.epilogue.from_pixel(begin);
     if (part.m) kernel_.run(part);
@@ -65,7 +68,7 @@ class SharedGemm {
       part.first_panel = index;
       part.last_panel = index + 1;
       if constexpr (std::is_same_v<Product, Gemm>) {
-        const size_t floats = panel.width * gemm_.k;
+        const size_t floats = panel.width * gemm_.k * gemm_.segments;
         behind += floats;
         if (start + gemm_.m * panel.width < end && !gemm_.ldb)
           part.next = {reinterpret_cast<const char*>(behind), floats * sizeof(float)};

@@ -1,0 +1,129 @@
+"""A 1x1 convolution of two pictures' channels by turns reads the pictures themselves."""
+
+from collections.abc import Mapping
+
+import numpy as np
+import pytest
+
+from palmkit import engine
+from palmkit.engine.backends import BACKENDS
+from palmkit.engine.backends.cpu import Cpu
+from palmkit.engine.backends.options import Options
+from palmkit.engine.ir import Array, Attr, Graph, Node, Type
+from palmkit.engine.plan import Plan
+from tests.engine.backends.plans import apart, native, run
+
+CHANNELS, SIDE = 26, 11
+THREADS = (1, 2, 3)
+
+
+def graph(
+    first: int = 13,
+    out: int = 40,
+    side: int = SIDE,
+    images: int = 1,
+    residual: str = "",
+    kernel: int = 1,
+    inputs: int = 2,
+    shown: bool = False,
+) -> Graph:
+    """Pictures x and z, max-pooled by 1x1, half their channels by turns, a convolution, relu.
+
+    inputs: how many pictures there are, all but x being z. residual: "a" (x, pooled) or "r".
+    """
+    rng = np.random.default_rng(0)
+    count = CHANNELS // inputs
+    alone: dict[str, Attr] = {"kernel_shape": (1, 1)}
+    ends: dict[str, Attr] = {"activation": "clip", "activation_params": (0.0, 2.0)}
+    turns: dict[str, Attr] = {"axis": 1, "first": first, "count": count}
+    names = ("s", "w", "b", residual) if residual else ("s", "w", "b")
+    nodes = (
+        Node("max_pool", ("x",), ("a",), alone, "one"),
+        Node("max_pool", ("z",), ("c",), alone, "other"),
+        Node("interleave", ("a", *["c"] * (inputs - 1)), ("s",), turns, "turns"),
+        Node("fused_conv", names, ("d",), {**ends, "pads": (kernel // 2,) * 4}, "conv"),
+        Node("relu", ("d",), ("y",), {}, "relu"),
+    )
+    picture = Type("float32", (images, CHANNELS, side, side))
+    result = Type("float32", (images, out, side, side))
+    added = {"r": result} if residual == "r" else {}
+    between = {"s": Type("float32", (images, count * inputs, side, side))} if shown else {}
+    shape = (out, count * inputs, kernel, kernel)
+    return Graph(
+        inputs={"x": picture, "z": picture, **added},
+        outputs={"y": result, **between},
+        nodes=nodes,
+        constants={
+            "w": rng.normal(0, 0.05, shape).astype(np.float32),
+            "b": rng.normal(size=out).astype(np.float32),
+        },
+    )
+
+
+def feed_of(graph: Graph) -> dict[str, Array]:
+    rng = np.random.default_rng(1)
+    return {name: rng.normal(size=t.dims).astype(np.float32) for name, t in graph.inputs.items()}
+
+
+def interleaves(plan: Plan) -> int:
+    return sum(kernel == "interleave" for kernel, *_ in plan.steps)
+
+
+CASES: Mapping[str, tuple[Graph, int]] = {
+    "second halves": (graph(), 0),
+    "first halves": (graph(first=0), 0),
+    "from between": (graph(first=5, out=130), 0),
+    "few pixels": (graph(side=2), 0),
+    "two pictures each": (graph(images=2), 0),
+    "a sum": (graph(residual="r"), 0),
+    "a sum with one of them": (graph(out=CHANNELS, residual="a"), 0),
+    "of one picture": (graph(inputs=1, first=0), 1),
+    "a larger window": (graph(kernel=3), 1),
+    "what is shown": (graph(shown=True), 1),
+}
+
+
+@pytest.mark.parametrize(("made", "left"), CASES.values(), ids=CASES)
+def test_two_pictures_give_what_one_of_both_gives(made: Graph, left: int) -> None:
+    feed, plan = feed_of(made), Cpu().compile(made).plan
+    assert interleaves(plan) == left
+    assert interleaves(apart(made)) == 1
+    wanted, first = run(apart(made), made, feed, 1), run(plan, made, feed, 1)
+    reference = BACKENDS["reference"].compile(made).run(feed)
+    for name, value in first.items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=5e-6)
+        np.testing.assert_allclose(value, reference[name], rtol=1e-5, atol=5e-6)
+        for threads in THREADS:
+            np.testing.assert_array_equal(run(plan, made, feed, threads)[name], value)
+
+
+def test_so_it_is_in_low_precision() -> None:
+    made = graph()
+    feed = feed_of(made)
+    low = Cpu().compile(made, Options(precision="low")).run(feed)["y"]
+    reference = BACKENDS["reference"].compile(made).run(feed)["y"]
+    np.testing.assert_allclose(low, reference, atol=0.03)
+
+
+@pytest.mark.parametrize("change", [{"first": -1}, {"first": 14}, {"first": 2**40}])
+def test_channels_that_are_not_there_are_refused(change: dict[str, int]) -> None:
+    plan = Cpu().compile(graph()).plan
+    index = next(i for i, step in enumerate(plan.steps) if step[0] == "conv")
+    kernel, inputs, outputs, attrs = plan.steps[index]
+    steps = [*plan.steps]
+    steps[index] = kernel, inputs, outputs, {**attrs, **change}
+    with pytest.raises(engine.ModelError, match="do not fit|first"):
+        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
+
+
+def test_a_picture_of_another_size_is_refused() -> None:
+    plan = Cpu().compile(graph()).plan
+    index = next(i for i, step in enumerate(plan.steps) if step[0] == "conv")
+    kernel, inputs, outputs, attrs = plan.steps[index]
+    steps = [*plan.steps]
+    steps[index] = kernel, [*inputs[:6], outputs[0]], outputs, attrs
+    with pytest.raises(engine.ModelError):
+        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
+    steps[index] = kernel, [*inputs[:5], inputs[0], inputs[6]], outputs, attrs
+    with pytest.raises(engine.ModelError):
+        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
