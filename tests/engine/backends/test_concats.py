@@ -27,7 +27,7 @@ def graph(*nodes: Node, outputs: Mapping[str, int], channels: int = CHANNELS) ->
         "many": (40, channels, 3, 3),
         "each": (channels, 1, 3, 3),
     }
-    constants = {
+    constants: dict[str, Array] = {
         name: rng.normal(0, 0.2, shape).astype(np.float32)
         for name, shape in shapes.items()
         if any(name in node.inputs for node in nodes)
