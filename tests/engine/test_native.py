@@ -47,7 +47,7 @@ def test_instruction_sets_share_no_symbols(isa: str) -> None:
         stem = each.name.split(".")[0]
         ends: tuple[str, ...] = (f"_{stem}_{isa}",)
         if stem == "simd":
-            ends = tuple(f"_{number}_{isa}" for number in ("f32", "int8", "bytes"))
+            ends = tuple(f"_{number}_{isa}" for number in ("f32", "f16", "int8", "bytes"))
         elif stem == isa:
             ends = (f"_{isa}",)
         assert symbols, each

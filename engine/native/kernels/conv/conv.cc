@@ -37,9 +37,7 @@ std::array<size_t, 4> kernel_shape(const Node& node) {
 
 ConvShape::ConvShape(const Node& node)
     : Window(node, kernel_shape(node)[1], kernel_shape(node)[2]),
-      outputs_last(has_outputs_last(node)),
-      is_gated(node.input(kGate) != nullptr),
-      is_interleaved(node.input(kOther) != nullptr) {
+      outputs_last(has_outputs_last(node)) {
   const auto kernel = kernel_shape(node);
   const Tensor &x = image(node.any_in(kX)), &w = node.any_in(kWeights), &y = image(node.any_out());
   images = x.shape[0], height = x.shape[1], width = x.shape[2], channels = x.shape[3];
@@ -57,9 +55,6 @@ ConvShape::ConvShape(const Node& node)
     fail(Fault::kModel, "%s by %s into %s does not fit its attributes", x.text().c_str(),
          w.text().c_str(), y.text().c_str());
   }
-  if (is_gated && is_interleaved) fail(Fault::kModel, "a gate of two images");
-  if (is_gated && (node.in(kGate).count != channels || images != 1 || groups != 1 || !is_matrix()))
-    fail(Fault::kModel, "a gate of %s for %s", node.in(kGate).text().c_str(), x.text().c_str());
   group_channels = channels / groups;
   group_out = out_channels / groups;
   pixels = images * out_height * out_width;
@@ -184,7 +179,6 @@ struct Ranked {
 struct Ranking {
   Ranking(const ConvShape& shape, uint32_t isa, bool bf16) {
     const ConvCosts costs(isa, bf16);
-    if (shape.is_gated || shape.is_interleaved) return;
     for (const Algorithm& each : kAlgorithms) {
       const bool is_gemm = each.make == make_gemm_conv || each.make == make_row_conv;
       if (!suits(each, shape, isa, bf16) || (shape.outputs_last && !is_gemm)) continue;
@@ -203,12 +197,21 @@ struct Ranking {
   Ranked* last = list;
 };
 
+// Null but where something is done to an image before it is convolved.
+using Make = StepPtr (*)(const Node& node, const ConvShape& shape);
+Make only_way(const Node& node) {
+  if (node.input(kGate) && node.input(kOther)) fail(Fault::kModel, "a gate of two images");
+  if (node.input(kGate)) return make_gated_conv;
+  return node.input(kOther) ? make_interleaved_conv : nullptr;
+}
+
 bool wants_exact(const Node& node) { return node.attrs.text("precision", "high") == "high"; }
 
 }  // namespace
 
 std::vector<ConvCandidate> conv_algorithms(const Node& node) {
   std::vector<ConvCandidate> candidates;
+  if (only_way(node)) return candidates;
   const bool exact = wants_exact(node);
   for (const Ranked& each : Ranking(ConvShape(node), node.isa, Conv::is_bf16(node))) {
     if (exact && !each.algorithm->exact) continue;
@@ -220,8 +223,7 @@ std::vector<ConvCandidate> conv_algorithms(const Node& node) {
 
 StepPtr make_conv(const Node& node) {
   const ConvShape shape(node);
-  if (shape.is_gated) return make_gated_conv(node, shape);
-  if (shape.is_interleaved) return make_interleaved_conv(node, shape);
+  if (const Make make = only_way(node)) return make(node, shape);
   const std::string asked = node.attrs.text("algorithm", "");
   const bool exact = wants_exact(node);
   std::string known;

@@ -28,8 +28,6 @@ struct ConvShape : Window {
   size_t groups, group_channels, group_out, pixels;
   size_t nonzeros;  // weights, at most: of those that are known and mostly zeros they are counted
   bool outputs_last;
-  bool is_gated;        // x is to be multiplied by a number for each channel first
-  bool is_interleaved;  // with another image
 };
 
 // What all ways of convolving share.
@@ -77,9 +75,9 @@ bool winograd_keeps_taps(const ConvShape& shape, size_t tile, uint32_t isa);
 StepPtr make_row_conv(const Node& node, const ConvShape& shape);
 bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
-// Of an image that is_gated, and no other way of that.
+// Of an image whose channels the input kGate multiplies, and no other way of that.
 StepPtr make_gated_conv(const Node& node, const ConvShape& shape);
-// Of an image that is_interleaved, likewise.
+// Of an image and the input kOther, likewise.
 StepPtr make_interleaved_conv(const Node& node, const ConvShape& shape);
 // By the weights that are not zero. What x has beside the others, be it NaN, is not looked at.
 StepPtr make_sparse_conv(const Node& node, const ConvShape& shape);

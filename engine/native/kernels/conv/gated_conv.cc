@@ -14,6 +14,9 @@ class GatedConv : public FloatConv {
   GatedConv(const Node& node, const ConvShape& shape)
       : FloatConv(node, shape), kernel_(find_gemm(node.isa)), multiply_(find_binary(node.isa)) {
     const size_t k = shape.channels, n = shape.out_channels;
+    const Tensor& gate = node.in(kGate);
+    if (gate.count != k || shape.images != 1 || shape.groups != 1 || !shape.is_matrix())
+      fail(Fault::kModel, "a gate of %s for %s", gate.text().c_str(), node.in(kX).text().c_str());
     floats_ = packs() ? kernel_.pack(k, n, nullptr, 1, k, nullptr) : k * n;
     if (!packs()) return;
     weights_ = Arena(floats_ * sizeof(float));
