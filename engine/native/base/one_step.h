@@ -30,10 +30,9 @@ inline bool is_same(Bf16 a, Bf16 b) {
 }
 
 // Room for a step whose attribute y_offset says where in wider pixels its channels are.
-class WideOutput {
- public:
-  WideOutput(Random& random, size_t pixels, size_t channels)
-      : channels_(channels),
+struct WideOutput {
+  WideOutput(Random& random, size_t pixels, size_t channels_)
+      : channels(channels_),
         before(random.between(0, 20)),
         all(before + channels + random.between(0, 20)),
         values(pixels * all + 1, kUntouched) {}
@@ -43,19 +42,15 @@ class WideOutput {
   bool is(const Numbers& y) const {
     for (size_t i = 0; i < values.size(); ++i) {
       const size_t channel = i % all - before;
-      const bool is_written = channel < channels_ && i + 1 < values.size();
-      const float wanted = is_written ? y[i / all * channels_ + channel] : kUntouched;
+      const bool is_written = channel < channels && i + 1 < values.size();
+      const float wanted = is_written ? y[i / all * channels + channel] : kUntouched;
       if (values[i] != wanted && !(std::isnan(values[i]) && std::isnan(wanted))) return false;
     }
     return true;
   }
 
- private:
   static constexpr float kUntouched = 77.f;  // a number of each type
-  size_t channels_;
-
- public:
-  size_t before, all;
+  size_t channels, before, all;
   Vector values;
 };
 

@@ -98,8 +98,8 @@ struct ConvCandidate {
   std::vector<double> terms;
 };
 
-// The kernel's own choice first, then by what is expected; none where there is no choice. What is less exact than the step's
-// attribute `precision` allows is left out.
+// The kernel's own choice first, then by what is expected; none where there is no choice. What is
+// less exact than the step's attribute `precision` allows is left out.
 std::vector<ConvCandidate> conv_algorithms(const Node& node);
 
 }  // namespace palm

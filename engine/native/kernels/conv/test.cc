@@ -20,8 +20,8 @@ Vector outputs_last(const Vector& w, size_t out) {
   return to;
 }
 
-// The kernel's own choice and every algorithm that suits. zeros: in per cent of the weights. halves:
-// these are of float16.
+// The kernel's own choice and every algorithm that suits. zeros: in per cent of the weights.
+// halves: these are of float16.
 void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random,
            size_t zeros = 0, bool halves = false) {
   const size_t out = c.out(), count = c.count();
@@ -73,7 +73,8 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
     step.make(isa, 3).run(y3.data(), count);
     PALM_CHECK(y == y3, "%s: %s: 3 threads give another result", isa_name, algorithm.c_str());
     if (!algorithm.empty() && algorithm != "depthwise") {
-      part.attr("algorithm", algorithm).make(isa, 3).run(wide.values.data(), wide.values.size() - 1);
+      part.attr("algorithm", algorithm).make(isa, 3);
+      part.run(wide.values.data(), wide.values.size() - 1);
       PALM_CHECK(wide.is(y), "%s: %s, algorithm %s: channels from %zu on of %zu are not the same",
                  isa_name, c.text().c_str(), algorithm.c_str(), wide.before, wide.all);
     }

@@ -6,8 +6,8 @@
 
 namespace palm {
 
-// All of a GEMM, of one segment or two and every panel, its tiles shared out to the pool. Kernel, Product:
-// GemmKernel and Gemm, or what else has their members.
+// All of a GEMM, of one segment or two and every panel, its tiles shared out to the pool. Kernel,
+// Product: GemmKernel and Gemm, or what else has their members.
 template <class Kernel, class Product>
 class SharedGemm {
  public:

@@ -17,10 +17,11 @@ GemvF16Fn find_gemv_f16(uint32_t isa) {
 Arena pack_gemv_f16(size_t k, size_t n, const float* source, size_t row_stride,
                     size_t column_stride) {
   constexpr size_t kPanel = GemvF16::kPanel, kLeast = 64 << 10, kSamples = 64;
-  uint16_t samples[kSamples];
-  // Most that are not all of float16 begin otherwise.
-  if (k * n < kLeast || !narrow_to_halves(source, kSamples, samples)) return Arena();
   const size_t panels = (n + kPanel - 1) / kPanel;
+  if (k * n < kLeast || panels * kPanel > n + n / 2) return Arena();
+  // Most that are not all of float16 begin otherwise.
+  uint16_t samples[kSamples];
+  if (!narrow_to_halves(source, kSamples, samples)) return Arena();
   Arena packed(panels * kPanel * k * sizeof(uint16_t));
   auto* to = reinterpret_cast<uint16_t*>(packed.data());
   float row[kPanel] = {};

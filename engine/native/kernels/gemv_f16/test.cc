@@ -22,7 +22,8 @@ void check(const char* name, GemvF16Fn kernel, uint32_t isa, size_t n, size_t k,
   const size_t row = turned ? 1 : n, column = turned ? k : 1;
   const Vector a = random.floats(k), bias = random.floats(n), slope = random.floats(n);
   Vector b = random.floats(k * n);
-  for (float& x : b) x = random.bits() % 8 ? std::round(x * 1024) / 1024 : std::round(x * 9) * 0x1p-24f;
+  for (float& x : b)
+    x = random.bits() % 8 ? std::round(x * 1024) / 1024 : std::round(x * 9) * 0x1p-24f;
   const Arena packed = pack_gemv_f16(k, n, b.data(), row, column);
   PALM_CHECK(packed.data(), "%s: n=%zu k=%zu: not packed", name, n, k);
   const GemmKernel gemm = find_gemm(isa);
@@ -38,10 +39,11 @@ void check(const char* name, GemvF16Fn kernel, uint32_t isa, size_t n, size_t k,
     if (added) e.residual = z.data(), e.residual_channels = e.residual_stride = added;
     if (n % 3 == 0) e.post = &twice;
     Vector y(n + 1, kUntouched), expected(n);
-    gemm.run({1, n, k, 1, &segment, k, floats.data(), expected.data(), n, 0, gemm.count_panels(n), e});
+    const size_t panels = gemm.count_panels(n);
+    gemm.run({1, n, k, 1, &segment, k, floats.data(), expected.data(), n, 0, panels, e});
     Pool pool(3, true);
-    run_gemv_f16(kernel, {n, k, a.data(), reinterpret_cast<const uint16_t*>(packed.data()), y.data(), e},
-                 pool);
+    const auto* const halves = reinterpret_cast<const uint16_t*>(packed.data());
+    run_gemv_f16(kernel, {n, k, a.data(), halves, y.data(), e}, pool);
     PALM_CHECK(y[n] == kUntouched, "%s: n=%zu k=%zu: wrote past the end", name, n, k);
     y.pop_back();
     PALM_CHECK(y == expected, "%s: n=%zu k=%zu: other bits than of floats", name, n, k);
@@ -55,8 +57,11 @@ void check(const char* name, GemvF16Fn kernel, uint32_t isa, size_t n, size_t k,
 
 void check(const char* name, GemvF16Fn kernel, uint32_t isa) {
   Random random;
-  for (size_t n = 1; n <= 140; ++n)
-    check(name, kernel, isa, n, (64 << 10) / n + 1, n % 2 == 0, random);
+  for (size_t n = 1; n <= 140; ++n) {
+    const size_t k = (64 << 10) / n + 1, width = (n + 63) / 64 * 64;
+    if (width <= n + n / 2) check(name, kernel, isa, n, k, n % 2 == 0, random);
+    else PALM_CHECK(!pack_gemv_f16(k, n, Vector(k * n).data(), n, 1).data(), "%s: n=%zu", name, n);
+  }
   for (size_t n : {500, 1404, 4096}) check(name, kernel, isa, n, 140, true, random);
 }
 
