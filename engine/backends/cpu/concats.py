@@ -5,10 +5,10 @@ The copy is saved, and the memory of what was copied.
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 
+from palmkit.engine.backends.cpu.joining import Uses
 from palmkit.engine.backends.cpu.lowering import collapse, strides_of
 from palmkit.engine.plan import JOINED, Step, StepAttr, View
 
@@ -18,23 +18,19 @@ _MOST_STEPS_APART = 12
 
 def join_concats(steps: Sequence[Step]) -> list[Step]:
     """The steps, without copies of channels that a convolution may write in place itself."""
-    reads = Counter(id(view.buffer) for step in steps for view in step.inputs if view)
-    writers: dict[int, list[int]] = {}
-    for i, step in enumerate(steps):
-        for written in step.outputs:
-            writers.setdefault(id(written.buffer), []).append(i)
+    uses = Uses.of(steps)
     joined: list[Step | None] = list(steps)
     for i, copy in enumerate(steps):
         # What else may write there, as zeros around an image, comes before all parts.
-        parts = [steps[part] for part in writers[id(copy.outputs[0].buffer)]]
+        parts = [steps[part] for part in uses.writers[id(copy.outputs[0].buffer)]]
         if any((part.kernel, part.node) != ("copy", copy.node) for part in parts):
             continue
         source = copy.inputs[0]
-        if source is None or source.buffer.place != "arena" or reads[id(source.buffer)] != 1:
+        place = uses.only_writer(source)
+        if source is None or place is None or i - place > _MOST_STEPS_APART:
             continue
-        place, *others = writers[id(source.buffer)]
         first = joined[place]
-        if others or first is None or i - place > _MOST_STEPS_APART or not _can_write(first):
+        if first is None or not _can_write(first):
             continue
         offset = _first_channel(copy, source, first.outputs[0])
         if offset is not None:

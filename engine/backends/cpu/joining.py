@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 from palmkit.engine.plan import Step, View
 
@@ -50,27 +51,46 @@ def over_residual(step: Step, read: Iterable[View | None]) -> int | None:
     return step.in_place
 
 
+@dataclass(frozen=True)
+class Uses:
+    """How often each buffer is read, and the steps that write it, by the buffer's id."""
+
+    reads: Mapping[int, int]
+    writers: Mapping[int, Sequence[int]]
+
+    @staticmethod
+    def of(steps: Sequence[Step]) -> Uses:
+        """Count those of the steps."""
+        reads = Counter(id(view.buffer) for step in steps for view in step.inputs if view)
+        writers: dict[int, list[int]] = {}
+        for i, step in enumerate(steps):
+            for written in step.outputs:
+                writers.setdefault(id(written.buffer), []).append(i)
+        return Uses(reads, writers)
+
+    def only_writer(self, view: View | None) -> int | None:
+        """The step that alone writes what one step alone reads, in the arena."""
+        if view is None or view.buffer.place != "arena" or self.reads[id(view.buffer)] != 1:
+            return None
+        place, *others = self.writers[id(view.buffer)]
+        return None if others else place
+
+
 def join_pairs(steps: Sequence[Step], one: Callable[[Step, Step, int], Step | None]) -> list[Step]:
     """The steps, with such pairs as one; it runs where the second one did.
 
     one: makes it of the first step, the second, and which input of that the first writes; None: the
     two stay.
     """
-    reads = Counter(id(view.buffer) for step in steps for view in step.inputs if view)
-    writers: dict[int, list[int]] = {}
-    for i, step in enumerate(steps):
-        for written in step.outputs:
-            writers.setdefault(id(written.buffer), []).append(i)
+    uses = Uses.of(steps)
     joined: list[Step | None] = list(steps)
     for i, second in enumerate(steps):
         for index, view in enumerate(second.inputs):
-            if view is None or view.buffer.place != "arena" or reads[id(view.buffer)] != 1:
+            place = uses.only_writer(view)
+            if view is None or place is None or not i - _MOST_STEPS_APART <= place < i:
                 continue
-            place, *others = writers[id(view.buffer)]
             first = joined[place]
-            if others or first is None or not i - _MOST_STEPS_APART <= place < i:
-                continue
-            if len(first.outputs) == 1 and first.outputs[0].dims == view.dims:
+            if first and len(first.outputs) == 1 and first.outputs[0].dims == view.dims:
                 both = one(first, second, index)
                 if both is not None:
                     joined[place], joined[i] = None, both

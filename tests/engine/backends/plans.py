@@ -24,3 +24,9 @@ def run(plan: Plan, graph: Graph, feed: Mapping[str, Array], threads: int) -> di
     outputs = {name: np.empty(type.dims, np.float32) for name, type in graph.outputs.items()}
     program.session(threads, True).run([feed[name] for name in graph.inputs], [*outputs.values()])
     return outputs
+
+
+def feed_of(graph: Graph) -> dict[str, Array]:
+    """Normal numbers for its inputs, always the same."""
+    rng = np.random.default_rng(1)
+    return {name: rng.normal(size=t.dims).astype(np.float32) for name, t in graph.inputs.items()}

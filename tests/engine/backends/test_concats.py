@@ -12,7 +12,7 @@ from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.plan import Plan
 from palmkit.engine.steps import plan_summaries
-from tests.engine.backends.plans import apart, native, run
+from tests.engine.backends.plans import apart, feed_of, native, run
 
 IMAGES, CHANNELS, SIDE = 2, 11, 15
 THREADS = (1, 2, 3)
@@ -91,11 +91,6 @@ def copies(plan: Plan) -> int:
     written = [outputs[0] for kernel, _, outputs, _ in plan.steps if kernel == "copy"]
     places = [plan.tensors[tensor][0] for tensor in written]
     return places.count("arena") - (plan.steps[0][0] == "copy")
-
-
-def feed_of(graph: Graph) -> dict[str, Array]:
-    rng = np.random.default_rng(1)
-    return {name: rng.normal(size=t.dims).astype(np.float32) for name, t in graph.inputs.items()}
 
 
 @pytest.mark.parametrize(("made", "left"), CASES.values(), ids=CASES)

@@ -9,9 +9,9 @@ from palmkit import engine
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import Options
-from palmkit.engine.ir import Array, Attr, Graph, Node, Type
+from palmkit.engine.ir import Attr, Graph, Node, Type
 from palmkit.engine.plan import Plan
-from tests.engine.backends.plans import apart, native, run
+from tests.engine.backends.plans import apart, feed_of, native, run
 
 CHANNELS, SIDE = 24, 13
 THREADS = (1, 2, 3)
@@ -56,11 +56,6 @@ def graph(
             "b": rng.normal(size=out).astype(np.float32),
         },
     )
-
-
-def feed_of(graph: Graph) -> dict[str, Array]:
-    rng = np.random.default_rng(1)
-    return {name: rng.normal(size=t.dims).astype(np.float32) for name, t in graph.inputs.items()}
 
 
 def products(plan: Plan) -> int:
