@@ -6,7 +6,6 @@ Those are fewer than the picture's numbers, which squeeze and excitation would m
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import prod
 
 from palmkit.engine.backends.cpu.joining import (
@@ -14,9 +13,9 @@ from palmkit.engine.backends.cpu.joining import (
     IMAGE,
     is_pointwise,
     join_pairs,
-    over_residual,
+    reading,
 )
-from palmkit.engine.plan import JOINED, Step, View
+from palmkit.engine.plan import Step
 
 # Each part of the picture that a thread takes multiplies all of them.
 _MOST_WEIGHTS = 16 << 10
@@ -38,14 +37,7 @@ def _gated(first: Step, second: Step, index: int) -> Step | None:
         return None
     if prod(gate.dims) != channels or image.dims != first.outputs[0].dims or not _pays(second):
         return None
-    inputs: list[View | None] = [image, *second.inputs[1:]]
-    inputs += [None] * (GATE - len(inputs))
-    return replace(
-        second,
-        node=f"{first.node}{JOINED}{second.node}",
-        inputs=(*inputs, gate),
-        in_place=over_residual(second, [image]),
-    )
+    return reading(first, second, image, GATE, gate)
 
 
 def _pays(step: Step) -> bool:

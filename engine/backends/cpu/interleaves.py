@@ -10,9 +10,9 @@ from palmkit.engine.backends.cpu.joining import (
     OTHER,
     is_pointwise,
     join_pairs,
-    over_residual,
+    reading,
 )
-from palmkit.engine.plan import JOINED, Step, StepAttr, View
+from palmkit.engine.plan import Step
 
 
 def join_interleaves(steps: Sequence[Step]) -> list[Step]:
@@ -23,18 +23,12 @@ def join_interleaves(steps: Sequence[Step]) -> list[Step]:
 def _one(first: Step, second: Step, index: int) -> Step | None:
     if index != IMAGE or first.kernel != "interleave" or not is_pointwise(second):
         return None
-    image = second.inputs[IMAGE]
-    # Half the channels of each make as many as each has.
-    same = all(view is not None and image and view.dims == image.dims for view in first.inputs)
-    if len(first.inputs) != 2 or first.attrs["inner"] != 1 or not same:
+    if len(first.inputs) != 2 or first.attrs["inner"] != 1:
         return None
-    inputs: list[View | None] = [first.inputs[0], *second.inputs[1:]]
-    inputs += [None] * (OTHER - len(inputs))
-    attrs: dict[str, StepAttr] = {**second.attrs, "first": first.attrs["first"]}
-    return replace(
-        second,
-        node=f"{first.node}{JOINED}{second.node}",
-        inputs=(*inputs, first.inputs[1]),
-        attrs=attrs,
-        in_place=over_residual(second, first.inputs),
-    )
+    one, other = first.inputs
+    assert one and other
+    # Half the channels of each make as many as each has.
+    if not one.dims == other.dims == first.outputs[0].dims:
+        return None
+    both = reading(first, second, one, OTHER, other)
+    return replace(both, attrs={**second.attrs, "first": first.attrs["first"]})

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from palmkit.engine.plan import Step, View
+from palmkit.engine.plan import JOINED, Step, View
 
 # What the first step reads is kept until the second one would have run.
 _MOST_STEPS_APART = 3
@@ -49,6 +49,18 @@ def over_residual(step: Step, read: Iterable[View | None]) -> int | None:
     if residual is None or any(view and view.buffer is residual.buffer for view in read):
         return None
     return step.in_place
+
+
+def reading(first: Step, second: Step, image: View, index: int, other: View) -> Step:
+    """The second step, a convolution, of an image and one more input in place of the first one."""
+    inputs: list[View | None] = [image, *second.inputs[1:]]
+    inputs += [None] * (index - len(inputs))
+    return replace(
+        second,
+        node=f"{first.node}{JOINED}{second.node}",
+        inputs=(*inputs, other),
+        in_place=over_residual(second, [image, other]),
+    )
 
 
 @dataclass(frozen=True)

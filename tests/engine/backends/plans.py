@@ -5,6 +5,7 @@ from collections.abc import Mapping
 import numpy as np
 import pytest
 
+from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu.lowering import Lowering
 from palmkit.engine.ir import Array, Graph
 from palmkit.engine.plan import Plan, allocate
@@ -30,3 +31,15 @@ def feed_of(graph: Graph) -> dict[str, Array]:
     """Normal numbers for its inputs, always the same."""
     rng = np.random.default_rng(1)
     return {name: rng.normal(size=t.dims).astype(np.float32) for name, t in graph.inputs.items()}
+
+
+def check_joined(plan: Plan, graph: Graph) -> None:
+    """It gives what the plan of steps apart and the reference give, whatever the threads."""
+    feed = feed_of(graph)
+    wanted, first = run(apart(graph), graph, feed, 1), run(plan, graph, feed, 1)
+    reference = BACKENDS["reference"].compile(graph).run(feed)
+    for name, value in first.items():
+        np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=5e-6)
+        np.testing.assert_allclose(value, reference[name], rtol=1e-5, atol=5e-6)
+        for threads in (1, 2, 3):
+            np.testing.assert_array_equal(run(plan, graph, feed, threads)[name], value)

@@ -11,7 +11,7 @@ from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Attr, Graph, Node, Type
 from palmkit.engine.plan import Plan
-from tests.engine.backends.plans import apart, feed_of, native, run
+from tests.engine.backends.plans import apart, check_joined, feed_of, native, run
 
 CHANNELS, SIDE = 24, 13
 THREADS = (1, 2, 3)
@@ -79,16 +79,10 @@ CASES: Mapping[str, tuple[Graph, int]] = {
 
 @pytest.mark.parametrize(("made", "left"), CASES.values(), ids=CASES)
 def test_gated_weights_give_what_a_gated_picture_gives(made: Graph, left: int) -> None:
-    feed, plan = feed_of(made), Cpu().compile(made).plan
+    plan = Cpu().compile(made).plan
     assert products(plan) == left
     assert products(apart(made)) == 1
-    wanted = run(apart(made), made, feed, 1)["y"]
-    first = run(plan, made, feed, 1)["y"]
-    np.testing.assert_allclose(first, wanted, rtol=1e-5, atol=5e-6)
-    for threads in THREADS:
-        np.testing.assert_array_equal(run(plan, made, feed, threads)["y"], first)
-    reference = BACKENDS["reference"].compile(made).run(feed)["y"]
-    np.testing.assert_allclose(first, reference, rtol=1e-5, atol=5e-6)
+    check_joined(plan, made)
 
 
 def test_so_it_is_in_low_precision() -> None:

@@ -11,10 +11,9 @@ from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Attr, Graph, Node, Type
 from palmkit.engine.plan import Plan
-from tests.engine.backends.plans import apart, feed_of, native, run
+from tests.engine.backends.plans import apart, check_joined, feed_of, native
 
 CHANNELS, SIDE = 26, 11
-THREADS = (1, 2, 3)
 
 
 def graph(
@@ -80,16 +79,10 @@ CASES: Mapping[str, tuple[Graph, int]] = {
 
 @pytest.mark.parametrize(("made", "left"), CASES.values(), ids=CASES)
 def test_two_pictures_give_what_one_of_both_gives(made: Graph, left: int) -> None:
-    feed, plan = feed_of(made), Cpu().compile(made).plan
+    plan = Cpu().compile(made).plan
     assert interleaves(plan) == left
     assert interleaves(apart(made)) == 1
-    wanted, first = run(apart(made), made, feed, 1), run(plan, made, feed, 1)
-    reference = BACKENDS["reference"].compile(made).run(feed)
-    for name, value in first.items():
-        np.testing.assert_allclose(value, wanted[name], rtol=1e-5, atol=5e-6)
-        np.testing.assert_allclose(value, reference[name], rtol=1e-5, atol=5e-6)
-        for threads in THREADS:
-            np.testing.assert_array_equal(run(plan, made, feed, threads)[name], value)
+    check_joined(plan, made)
 
 
 def test_so_it_is_in_low_precision() -> None:

@@ -57,6 +57,8 @@ const int8_t* ConvInt8::weights(const Node& node) {
 ConvInt8::ConvInt8(const Node& node, const ConvShape& shape, int32_t offset) : shape_(shape) {
   const size_t channels = shape.out_channels, depth = shape.taps() * shape.group_channels;
   node.in(kInt8X, DType::kUint8);
+  if (shape.y_channels != channels)
+    fail(Fault::kModel, "%zu channels into %s", channels, node.any_out().text().c_str());
   is_float_ = node.any_out().dtype == DType::kFloat32;
   node.out(0, is_float_ ? DType::kFloat32 : DType::kUint8);
   if (depth > kMostProducts) fail(Fault::kUnsupported, "sums of %zu products", depth);

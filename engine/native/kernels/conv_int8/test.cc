@@ -216,7 +216,24 @@ void check(const char* isa_name, uint32_t isa) {
 
 }  // namespace
 
+// Bytes are written as whole pixels.
+void check_wide_output() {
+  const std::vector<uint8_t> x(4), w(4);
+  const Vector scale(2, 1.f);
+  OneStep step("conv_int8");
+  step.input(DType::kUint8, {1, 1, 2, 2}, x).input(DType::kInt8, {2, 1, 1, 2}, w, true);
+  step.input({2}, scale, true).no_input().no_input().output(DType::kUint8, {1, 1, 2, 3});
+  step.attr("strides", Ints{1, 1}).attr("dilations", Ints{1, 1}).attr("pads", Ints{0, 0, 0, 0});
+  step.attr("y_offset", int64_t{1});
+  bool refused = false;
+  try {
+    step.make(host_isa(), 1);
+  } catch (const Error&) { refused = true; }
+  PALM_CHECK(refused, "took %s", "pixels that are wider");
+}
+
 int main() {
+  check_wide_output();
 #define PALM_INT8_ISA(isa, need) \
   if (runs_here(need)) check(#isa, need);
 #define PALM_FILE_ISA(isa, need) PALM_INT8_ISA(isa, need)
