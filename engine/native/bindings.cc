@@ -7,9 +7,11 @@
 #include <nanobind/stl/vector.h>
 
 #include <algorithm>
+#include <chrono>
 #include <cstring>
 #include <iterator>
 #include <memory>
+#include <thread>
 
 #include "base/cpu.h"
 #include "base/crc32.h"
@@ -26,6 +28,36 @@ namespace {
 
 using palm::DType;
 using palm::Fault;
+// Waits for Python's lock. Where Python has ended that never comes: until 3.14 it ends the thread
+// instead, by unwinding it through frames that must not be unwound, so the thread sleeps.
+void wait_for_lock(PyThreadState* state) {
+  try {
+    PyEval_RestoreThread(state);
+  } catch (...) {
+    for (;;) std::this_thread::sleep_for(std::chrono::hours(1));
+  }
+}
+
+// Lets other threads have Python's lock.
+class Unlocked {
+ public:
+  Unlocked() : state_(PyEval_SaveThread()) {}
+  ~Unlocked() { wait_for_lock(state_); }
+  Unlocked(const Unlocked&) = delete;
+  Unlocked& operator=(const Unlocked&) = delete;
+
+  // Lets Python see to its signals. False if one raised; then that is still raised.
+  bool keeps_on() {
+    wait_for_lock(state_);
+    const bool none = PyErr_CheckSignals() == 0;
+    state_ = PyEval_SaveThread();
+    return none;
+  }
+
+ private:
+  PyThreadState* state_;
+};
+
 using ReadArray = nb::ndarray<nb::ro, nb::c_contig, nb::device::cpu>;
 using WriteArray = nb::ndarray<nb::c_contig, nb::device::cpu>;
 
@@ -290,7 +322,7 @@ void decode(const nb::bytes& recipe, const ReadArray& data, const WriteArray& to
       palm::read_stored(left, {static_cast<const char*>(data.data()), data.nbytes()},
                         dtype_of(to.dtype()), to.size());
   if (left.size) palm::fail(Fault::kModel, "damaged: bytes behind a constant's recipe");
-  const nb::gil_scoped_release nogil;
+  const Unlocked unlocked;
   stored->decode(to.data());
 }
 
@@ -326,7 +358,7 @@ void guided_upsample(const Grid<const float>& offset, const std::vector<Grid<con
   guided.y = rows_of<float>(to, 1, "to");
   if (guided.y.height != guided.image.height || guided.y.width != guided.image.width)
     palm::fail(Fault::kShape, "to: expected the size of the image");
-  const nb::gil_scoped_release nogil;
+  const Unlocked unlocked;
   palm::guided_upsample(palm::host_isa(), guided);
 }
 
@@ -348,7 +380,7 @@ void guided_fit(const Grid<const float>& prior, const std::vector<Grid<const flo
   if (!fits)
     palm::fail(Fault::kShape, "expected 1 to 3 planes, as large as the prior, a reach below 100, "
                               "and to with the rows of a picture more than there are planes");
-  const nb::gil_scoped_release nogil;
+  const Unlocked unlocked;
   palm::guided_fit(palm::host_isa(), fit);
 }
 
@@ -359,8 +391,14 @@ struct Session {
   void run(const nb::sequence& inputs, const nb::sequence& outputs, double* seconds = nullptr) {
     const Arrays<ReadArray> in(inputs, "input");
     const Arrays<WriteArray> out(outputs, "output");
-    const nb::gil_scoped_release nogil;
-    session.run(in.views, out.views, seconds);
+    try {
+      Unlocked unlocked;
+      const auto ask = [](void* data) { return static_cast<Unlocked*>(data)->keeps_on(); };
+      session.run(in.views, out.views, seconds, ask, &unlocked);
+    } catch (const palm::Error&) {
+      if (PyErr_Occurred()) throw nb::python_error();
+      throw;
+    }
   }
 
   std::vector<double> profile(const nb::sequence& inputs, const nb::sequence& outputs) {
@@ -398,6 +436,8 @@ std::vector<std::string> isas() {
 }  // namespace
 
 NB_MODULE(_native, m) {
+  // What a daemon thread holds when Python ends is no leak.
+  nb::set_leak_warnings(false);
   nb::register_exception_translator([](const std::exception_ptr& pointer, void*) {
     try {
       std::rethrow_exception(pointer);
@@ -406,7 +446,7 @@ NB_MODULE(_native, m) {
   m.def("isas", &isas);
   m.def(
       "peak_flops", [](double seconds) { return palm::peak_flops(palm::host_isa(), seconds); },
-      nb::arg("seconds"), nb::call_guard<nb::gil_scoped_release>());
+      nb::arg("seconds"), nb::call_guard<Unlocked>());
   m.def("kernels", &palm::kernel_names);
   m.def(
       "crc32",

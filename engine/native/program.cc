@@ -135,6 +135,7 @@ Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& s
     }
   };
   std::vector<std::thread> workers;
+  workers.reserve(sharers - 1);
   try {
     while (workers.size() + 1 < sharers) workers.emplace_back(work);
   } catch (const std::system_error&) {
@@ -388,7 +389,9 @@ std::vector<size_t> Program::place_scratch(int threads, size_t& end) const {
 }
 
 Session::Session(const Program& program, int threads, bool eager)
-    : program_(program), pool_(threads, eager), alone_(1) {
+    : program_(program),
+      pool_(threads, eager, &watch_),
+      alone_{Pool(1, false, &watch_), Pool(1, false, &watch_)} {
   size_t bytes = round_up(program.arena_used_);
   const std::vector<size_t> scratch = program.place_scratch(threads, bytes);
   memory_ = Arena(program.memory_, bytes);
@@ -421,9 +424,10 @@ Session::Session(const Program& program, int threads, bool eager)
 }
 
 void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& outputs,
-                  double* seconds) {
+                  double* seconds, Watch::Ask ask, void* data) {
   const Busy busy(running_);
   pool_.check_process();
+  watch_.begin(ask, data);
   check_arrays("input", program_.inputs_, inputs);
   check_arrays("output", program_.outputs_, outputs);
   for (const Patch& patch : patches_)
@@ -437,7 +441,7 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
       pool_.parallel(2, Grain{1, 1}, [&](size_t first, size_t last, int) {
         for (size_t branch = first + 1; branch <= last; ++branch)
           for (size_t i = s; i < end; ++i)
-            if (program_.steps_[i].branch == static_cast<int>(branch)) run_step(i, alone_);
+            if (program_.steps_[i].branch == static_cast<int>(branch)) run_step(i, alone_[branch - 1]);
       });
       s = end - 1;
     } else {
@@ -450,6 +454,8 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
 
 void Session::run_step(size_t step, Pool& pool) {
   const Program::Placed& placed = program_.steps_[step];
+  constexpr size_t kStepsBetweenLooks = 16;
+  if (step % kStepsBetweenLooks == 0) pool.look();
   void** const x = pointers_.data() + starts_[step];
   if (!placed.idle) placed.step->run({x, x + placed.inputs.size(), scratch_[step], &pool, next_[step]});
 }

@@ -93,10 +93,11 @@ class Session {
   // `program` must outlive the session. eager: see Pool.
   Session(const Program& program, int threads, bool eager = false);
 
-  // Runs every step. Throws Error if an array is not what the plan says, or if the session is
-  // being run by another caller. `seconds`, if any, gets one entry a step.
+  // Runs every step. Throws Error if an array is not what the plan says, if the session is being
+  // run by another caller, or if `ask`, if any, says no: see Watch. `seconds`, if any, gets one
+  // entry a step.
   void run(const std::vector<Array>& inputs, const std::vector<Array>& outputs,
-           double* seconds = nullptr);
+           double* seconds = nullptr, Watch::Ask ask = nullptr, void* data = nullptr);
 
   size_t steps() const { return program_.steps_.size(); }
 
@@ -110,7 +111,8 @@ class Session {
   void run_step(size_t step, Pool& pool);
 
   const Program& program_;
-  Pool pool_, alone_;  // alone_: of the thread that has a branch
+  Watch watch_;
+  Pool pool_, alone_[2];  // alone_: of the threads that have a branch each
   Arena memory_;
   std::vector<char*> scratch_;   // of each step, in the memory
   std::vector<void*> pointers_;  // of every step's inputs, then outputs, in order

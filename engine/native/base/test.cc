@@ -99,6 +99,72 @@ void check_sharing() {
   PALM_CHECK(parts == 1, "a loop that is not worth a thread");
 }
 
+// Bodies that throw: every part is done, the first failure is the one that arrives, and the pool
+// works on.
+void check_throwing() {
+  Pool pool(4);
+  Random random;
+  for (int round = 0; round < 2000; ++round) {
+    const size_t count = random.between(1, 200), bad = random.between(0, count - 1);
+    std::vector<std::atomic<uint8_t>> hits(count);
+    std::string told;
+    try {
+      pool.parallel(count, {1, 1}, [&](size_t begin, size_t end, int) {
+        if (round % 3 == 0) std::this_thread::yield();
+        for (size_t i = begin; i < end; ++i) ++hits[i];
+        for (size_t i = std::max(begin, bad); i < end; ++i)
+          fail(Fault::kShape, "%zu", i);
+      });
+    } catch (const Error& error) { told = error.what(); }
+    PALM_CHECK(told == std::to_string(bad), "round %d: %zu of %zu threw, got '%s'", round, bad,
+               count, told.c_str());
+    for (size_t i = 0; i < count; ++i) PALM_CHECK(hits[i] == 1, "%zu of %zu", i, count);
+    std::atomic<size_t> sum{0};
+    pool.parallel(count, {1, 1}, [&](size_t begin, size_t end, int) { sum += end - begin; });
+    PALM_CHECK(sum == count, "a loop after one that threw");
+  }
+}
+
+// A loop that takes long is done in parts, also by one thread, and ends where its caller says so.
+void check_interrupts() {
+  constexpr size_t kPart = 4, kCount = 1000;
+  const Grain grain = grain_of((size_t{1} << 30) / kPart);
+  for (int threads = 1; threads <= 3; ++threads) {
+    Watch watch;
+    Pool pool(threads, false, &watch);
+    std::atomic<size_t> done{0}, longest{0};
+    const auto body = [&](size_t begin, size_t end, int) {
+      if (end - begin > kPart) longest = end - begin;
+      std::this_thread::sleep_for(std::chrono::milliseconds(threads));
+      done += end - begin;
+    };
+    struct Asked {
+      int times;
+      bool answer;
+    } asked{0, true};
+    const Watch::Ask ask = [](void* data) {
+      ++static_cast<Asked*>(data)->times;
+      return static_cast<Asked*>(data)->answer;
+    };
+    watch.begin(ask, &asked);
+    for (int i = 0; i < 3; ++i) pool.parallel(kCount, grain, body);
+    PALM_CHECK(done == 3 * kCount && longest == 0, "%zu done, a part of %zu", done.load(),
+               longest.load());
+    PALM_CHECK(asked.times > 0, "nobody asked");
+    done = 0, asked.answer = false;
+    watch.begin(ask, &asked);
+    PALM_CHECK(refuses([&] {
+                 for (int i = 0; i < 100; ++i) pool.parallel(kCount, grain, body);
+               }),
+               "went on");
+    PALM_CHECK(done < 100 * kCount, "all was done");
+    watch.begin(nullptr, nullptr);
+    done = 0;
+    pool.parallel(kCount, grain, body);
+    PALM_CHECK(done == kCount, "the run after one that was ended");
+  }
+}
+
 void check_bounds() {
   const auto bad = [](Ints shape, Ints strides, int64_t offset, size_t count) {
     return refuses([&] { palm::check_bounds("x", shape, strides, offset, count); });
@@ -231,6 +297,8 @@ int main() {
   check_two_pools();
   check_sleep();
   check_sharing();
+  check_throwing();
+  check_interrupts();
   PALM_CHECK(refuses([] { Pool(0); }) && refuses([] { Pool(100000); }), "a number of threads");
   check_bounds();
   check_strides();

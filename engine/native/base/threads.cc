@@ -21,6 +21,12 @@ constexpr size_t kLeastPiece = 20;
 // may have, before it sleeps: the steps between two loops and what a caller does between two runs.
 constexpr std::chrono::microseconds kSpin{50}, kYield{1000};
 constexpr int kPausesBetweenLooks = 64, kLooksBeforeYield = 4000;
+// A loop of more work than this is done in parts of no more, some 20 ms of multiply-adds: a caller
+// who gives up need not wait for its end.
+constexpr size_t kLong = size_t{1} << 30;
+// How often a caller is asked. Python's has to wait for its lock.
+constexpr std::chrono::milliseconds kBetweenAsking{500};
+constexpr uint32_t kLoopsBetweenLooks = 16;
 
 // Units [begin, end) of a loop. In one word, so that units are taken by one exchange: who is late
 // finds either units of the loop that it looked at, or another word.
@@ -35,11 +41,16 @@ struct Range {
 };
 
 // Units to take at once where `left` are left: half of them, so that the first piece is large and
-// the last ones are small, but none is smaller than `piece`.
-size_t part_of(size_t left, size_t piece) {
+// the last ones are small, but none is smaller than `piece`, nor larger than `most`, unless that is
+// 0.
+size_t part_of(size_t left, size_t piece, size_t most) {
   const size_t half = std::max((left + 1) / 2, piece);
-  return half + piece > left ? left : half;
+  const size_t part = half + piece > left ? left : half;
+  return most && part > most ? most : part;
 }
+
+// Items that are kLong together, at least one.
+size_t items_of_long(size_t work) { return std::max<size_t>(1, kLong / std::max<size_t>(1, work)); }
 
 void pause() {
 #if defined(__x86_64__)
@@ -51,7 +62,24 @@ void pause() {
 
 }  // namespace
 
-Pool::Pool(int threads, bool eager) : eager_(eager), process_(getpid()) {
+void Watch::begin(Ask ask, void* data) {
+  ask_ = ask;
+  data_ = data;
+  caller_ = std::this_thread::get_id();
+  next_ = Clock::now() + kBetweenAsking;
+  ended_ = false;
+}
+
+void Watch::look() {
+  if (ask_ && std::this_thread::get_id() == caller_ && Clock::now() >= next_) {
+    if (!ask_(data_)) ended_ = true;
+    next_ = Clock::now() + kBetweenAsking;
+  }
+  if (ended_.load(std::memory_order_relaxed)) fail(Fault::kBackend, "the run was interrupted");
+}
+
+Pool::Pool(int threads, bool eager, Watch* watch)
+    : eager_(eager), watch_(watch), process_(getpid()) {
   if (threads < 1 || static_cast<size_t>(threads) > kMaxThreads)
     fail(Fault::kBackend, "threads: expected 1 to %zu, got %d", kMaxThreads, threads);
   shares_ = std::make_unique<Share[]>(static_cast<size_t>(threads));
@@ -90,6 +118,13 @@ void Pool::check_process() const {
     fail(Fault::kBackend, "a session of %d threads does not survive a fork", threads());
 }
 
+bool Pool::splits(size_t count, Grain grain) {
+  if (++loops_ == kLoopsBetweenLooks) loops_ = 0, look();
+  if (!workers_.empty() && count_sharers(count, grain) > 1) return true;
+  size_t work;
+  return count > grain.unit && (__builtin_mul_overflow(count, grain.work, &work) || work > kLong);
+}
+
 size_t Pool::unit_of(size_t count, Grain grain) {
   const size_t units = (count + grain.unit - 1) / grain.unit;
   return grain.unit * ((units + kMaxUnits - 1) / kMaxUnits);
@@ -105,23 +140,28 @@ void Pool::wake() {
   bed_->wake.notify_all();
 }
 
-void Pool::run(Function function, void* data, size_t units, size_t least, size_t sharers) {
+void Pool::run(size_t count, Grain grain, Function function, void* data) {
+  const size_t sharers = std::max<size_t>(1, count_sharers(count, grain));
+  const size_t unit = unit_of(count, grain), units = (count + unit - 1) / unit;
+  const size_t piece = eager_ ? 1 : std::max<size_t>(1, grain.least / unit * kLeastPiece);
+  const size_t at_once = items_of_long(grain.work);
+  const size_t most = count > at_once ? std::max<size_t>(1, at_once / unit) : 0;
+  const Loop loop{count, unit, most, function, data};
   ++loop_;
-  const size_t piece = std::max<size_t>(1, least * kLeastPiece);
   for (size_t t = sharers; t-- > 0;) {
     Share& share = shares_[t];
     Range range(loop_, units * t / sharers, units * (t + 1) / sharers);
-    share.function = function;
-    share.data = data;
+    share.loop = loop;
     share.piece.store(piece, std::memory_order_relaxed);
+    share.most.store(most, std::memory_order_relaxed);
     // The caller has its first piece already.
-    if (t == 0) range.begin = part_of(range.size(), piece);
+    if (t == 0) range.begin = part_of(range.size(), piece, most);
     share.range.store(range.word(), std::memory_order_release);
   }
   // A worker that falls asleep just now is not missed: its share is taken by others.
   if (sleepers_.load(std::memory_order_relaxed) > 0) wake();
-  size_t mine = part_of(units / sharers, piece);
-  function(data, 0, mine, 0);
+  size_t mine = part_of(units / sharers, piece, most);
+  call(loop, 0, mine, 0);
   mine += take(shares_[0], true, 0);
   mine += take_others(0);
   expected_ += units - mine;
@@ -129,6 +169,20 @@ void Pool::run(Function function, void* data, size_t units, size_t least, size_t
     // A worker that lost its core within a piece needs this one.
     if (looks > kLooksBeforeYield) std::this_thread::yield();
     else pause();
+  }
+  if (failure_) std::rethrow_exception(std::exchange(failure_, nullptr));
+}
+
+// Units [begin, end) of a loop. What is thrown waits for the end of the loop: others work on the
+// caller's stack.
+void Pool::call(const Loop& loop, size_t begin, size_t end, int thread) {
+  begin *= loop.unit;
+  try {
+    if (loop.most) look();
+    loop.function(loop.data, begin, std::min(end * loop.unit, loop.count), thread);
+  } catch (...) {
+    const std::lock_guard<std::mutex> lock(failing_);
+    if (!failure_ || begin < failed_at_) failure_ = std::current_exception(), failed_at_ = begin;
   }
 }
 
@@ -140,7 +194,8 @@ size_t Pool::take(Share& share, bool own, int thread) {
   for (;;) {
     const Range range(word);
     if (range.size() == 0) return taken;
-    const size_t part = part_of(range.size(), share.piece.load(std::memory_order_relaxed));
+    const size_t part = part_of(range.size(), share.piece.load(std::memory_order_relaxed),
+                                share.most.load(std::memory_order_relaxed));
     Range rest = range;
     if (own) rest.begin += part;
     else rest.end -= part;
@@ -148,7 +203,7 @@ size_t Pool::take(Share& share, bool own, int thread) {
                                            std::memory_order_acquire))
       continue;
     const size_t begin = own ? range.begin : rest.end;
-    share.function(share.data, begin, begin + part, thread);
+    call(share.loop, begin, begin + part, thread);
     taken += part;
     word = share.range.load(std::memory_order_acquire);
   }

@@ -1,8 +1,10 @@
 #pragma once
 #include <atomic>
+#include <chrono>
 #include <condition_variable>
 #include <cstddef>
 #include <cstdint>
+#include <exception>
 #include <memory>
 #include <mutex>
 #include <thread>
@@ -11,9 +13,9 @@
 namespace palm {
 
 // How a loop may be split: into parts that begin at multiples of `unit` items, `least` items being
-// worth a thread's while.
+// worth a thread's while. work: of one item, see grain_of.
 struct Grain {
-  size_t unit, least;
+  size_t unit, least, work = 1;
 };
 
 // The grain of items of `work` each: multiply-adds, or kWorkOfTouching for each float that is only
@@ -21,8 +23,27 @@ struct Grain {
 constexpr size_t kWorkOfTouching = 8;
 inline Grain grain_of(size_t work, size_t unit = 1) {
   constexpr size_t kWorthAThread = 32 << 10;  // some half a microsecond
-  return {unit, kWorthAThread / (work ? work : 1) + 1};
+  return {unit, kWorthAThread / (work ? work : 1) + 1, work};
 }
+
+// Ends runs that their caller no longer wants.
+class Watch {
+ public:
+  using Ask = bool (*)(void* data);  // whether the run is to go on
+
+  // A run begins in this thread, where it is asked now and then if it takes long.
+  void begin(Ask ask, void* data);
+  // Throws Error once the run is to end; in other threads, after the one that asks has done so.
+  void look();
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  Ask ask_ = nullptr;
+  void* data_ = nullptr;
+  std::thread::id caller_;
+  Clock::time_point next_;
+  std::atomic<bool> ended_{false};
+};
 
 // A caller and `threads - 1` workers that share out loops. Each has its own share, the same part of
 // every loop, so that it finds in its cache what it wrote in the loop before; who is done takes
@@ -31,7 +52,8 @@ inline Grain grain_of(size_t work, size_t unit = 1) {
 class Pool {
  public:
   // eager: shares out whatever can be split, worth it or not, in parts as small as can be.
-  explicit Pool(int threads, bool eager = false);
+  // watch: it is looked at between loops and between the parts of long ones.
+  explicit Pool(int threads, bool eager = false, Watch* watch = nullptr);
   ~Pool();
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
@@ -42,42 +64,50 @@ class Pool {
   void check_process() const;
 
   // Calls body(begin, end, thread) for parts of [0, count) that begin at multiples of grain.unit.
-  // The body must not throw if there is more than one thread.
+  // If it throws, the other parts are done all the same; then what the first of the parts that
+  // failed threw is thrown here.
   template <class Body>
   void parallel(size_t count, Grain grain, Body body) {
-    const size_t sharers = workers_.empty() ? 1 : count_sharers(count, grain);
-    if (sharers <= 1) {
+    if (!splits(count, grain)) {
       if (count) body(size_t{0}, count, 0);
       return;
     }
-    struct Loop {
-      size_t count, unit;
-      Body* body;
-    } loop{count, unit_of(count, grain), &body};
-    run(
+    run(count, grain,
         [](void* data, size_t begin, size_t end, int thread) {
-          const Loop& l = *static_cast<Loop*>(data);
-          end *= l.unit;
-          (*l.body)(begin * l.unit, end < l.count ? end : l.count, thread);
+          (*static_cast<Body*>(data))(begin, end, thread);
         },
-        &loop, (count + loop.unit - 1) / loop.unit, eager_ ? 0 : grain.least / loop.unit, sharers);
+        &body);
+  }
+
+  // For long loops within a part; parallel() looks by itself.
+  void look() const {
+    if (watch_) watch_->look();
   }
 
  private:
   using Function = void (*)(void* data, size_t begin, size_t end, int thread);
 
-  // The units of a thread's share that nobody has taken yet: see Range. The function and its data
-  // are written before `range` says that there are units, and not again before all are done.
+  // A loop, in units of as many items.
+  struct Loop {
+    size_t count, unit;
+    size_t most;  // units in one part, 0: any
+    Function function;
+    void* data;
+  };
+  // The units of a thread's share that nobody has taken yet: see Range. The loop is written before
+  // `range` says that there are units, and not again before all are done.
   struct alignas(128) Share {
     std::atomic<uint64_t> range{0};
     std::atomic<size_t> piece{1};  // units that are worth taking
-    Function function = nullptr;
-    void* data = nullptr;
+    std::atomic<size_t> most{0};
+    Loop loop{};
   };
 
+  bool splits(size_t count, Grain grain);
   size_t count_sharers(size_t count, Grain grain) const;
   static size_t unit_of(size_t count, Grain grain);
-  void run(Function function, void* data, size_t units, size_t least, size_t sharers);
+  void run(size_t count, Grain grain, Function function, void* data);
+  void call(const Loop& loop, size_t begin, size_t end, int thread);
   size_t take(Share& share, bool own, int thread);
   size_t take_others(int thread);
   void work(int thread);
@@ -87,8 +117,10 @@ class Pool {
   std::vector<std::thread> workers_;
   std::unique_ptr<Share[]> shares_;
   const bool eager_;
+  Watch* const watch_;
   int process_ = 0;
   uint32_t loop_ = 0;
+  uint32_t loops_ = 0;     // split or not, since the watch was looked at
   uint64_t expected_ = 0;  // of done_, when the workers are done
   struct Bed {
     std::mutex mutex;
@@ -98,6 +130,9 @@ class Pool {
   alignas(128) std::atomic<uint64_t> done_{0};  // units, by workers, ever
   alignas(128) std::atomic<int> sleepers_{0};
   std::atomic<bool> stop_{false};
+  std::mutex failing_;  // for the two below
+  std::exception_ptr failure_;
+  size_t failed_at_ = 0;
 };
 
 }  // namespace palm

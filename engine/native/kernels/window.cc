@@ -43,6 +43,25 @@ Window::Window(const Node& node, size_t kernel_height_, size_t kernel_width_)
   right = size_attr(pads, 3, "pads", 0);
 }
 
+Taps::Taps(size_t at, size_t taps, size_t dilation, size_t padding, size_t size) {
+  // How many taps lie before.
+  const auto before = [=](size_t distance) {
+    return std::min(taps, dilation == 1 ? distance : (distance + dilation - 1) / dilation);
+  };
+  begin = at < padding ? before(padding - at) : 0;
+  end = std::max(begin, at < size + padding ? before(size + padding - at) : 0);
+  first = at + begin * dilation - padding;
+}
+
+size_t Window::most_taps(size_t height, size_t width) const {
+  return checked_product(std::min(kernel_height, height), std::min(kernel_width, width));
+}
+
+size_t Window::padded_taps(size_t oy, size_t ox, size_t height, size_t width) const {
+  return Taps(oy * stride_y, kernel_height, dilation_y, 0, height + top + bottom).count() *
+         Taps(ox * stride_x, kernel_width, dilation_x, 0, width + left + right).count();
+}
+
 size_t Window::rows(size_t height) const {
   return count(height + top + bottom, kernel_height, stride_y, dilation_y);
 }

@@ -29,14 +29,15 @@ class GemmConv : public ConvInt8 {
     panels_ = kernel_.count_panels(shape.group_out);
     block_ = std::max<size_t>(kLeastBlock, kBlockBytes / lda_);
     block_ = std::max<size_t>(1, std::min(block_, shape.pixels));
-    // Of the image itself, the last pixel's patch excepted where bytes behind it would be read.
+    // Of the image itself, the last pixels' patches excepted where bytes behind it would be read.
     is_matrix_ = shape.is_matrix();
-    copied_ = is_matrix_ && depth_ % 4 != 0 && shape.pixels > 0;
+    const size_t beyond = (depth_ + kBeyond) / 4 * 4 - depth_;
+    if (is_matrix_) copied_ = std::min(shape.pixels, (beyond + lda_ - 1) / lda_);
   }
 
   size_t scratch_bytes(int threads) const override {
     if (!is_matrix_) return checked_product(static_cast<size_t>(threads), block_bytes());
-    return copied_ ? round_up(lda_ + kBeyond) : 0;
+    return copied_ ? round_up(copied_ * lda_ + kBeyond) : 0;
   }
 
   void run(const Buffers& b) const override {
@@ -45,8 +46,9 @@ class GemmConv : public ConvInt8 {
     if (is_matrix_) {
       multiply_all(b, x(b), s.pixels - copied_);
       if (!copied_) return;
-      std::memcpy(patches, x(b) + (s.pixels - 1) * lda_, lda_);
-      return multiply(b, epilogue(b), patches, s.pixels - 1, s.pixels);
+      const size_t first = s.pixels - copied_;
+      std::memcpy(patches, x(b) + first * lda_, copied_ * lda_);
+      return multiply(b, epilogue(b), patches, first, s.pixels);
     }
     if (s.pixels <= block_) {
       b.pool->parallel(s.pixels, grain_of(lda_), [&](size_t begin, size_t end, int) {
@@ -131,8 +133,8 @@ class GemmConv : public ConvInt8 {
 
   const GemmInt8Kernel kernel_;
   const size_t depth_, lda_;
-  size_t group_bytes_, panels_, block_;
-  bool is_matrix_, copied_;
+  size_t group_bytes_, panels_, block_, copied_ = 0;
+  bool is_matrix_;
   Arena weights_;
 };
 

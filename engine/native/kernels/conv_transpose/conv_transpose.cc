@@ -57,7 +57,7 @@ size_t most_shift(const std::vector<Phase>& all) {
 class ConvTranspose : public Step {
  public:
   explicit ConvTranspose(const Node& node)
-      : window_(node, image(node.in(kWeights)).shape[1], node.in(kWeights).shape[2]),
+      : window_(node, image(node.in(kWeights)).shape[1], image(node.in(kWeights)).shape[2]),
         kernel_(find_gemm(node.isa)),
         activation_(node, kSlope, image(node.any_out()).shape[3]) {
     narrow_ = node.attrs.text("precision", "high") == name_of(kNarrow);

@@ -69,6 +69,7 @@ class Copy : public Step {
     check_bounds("input 0", shape, xs, x_offset_, x.count);
     check_bounds("output 0", shape, ys, y_offset_, y.count);
     const size_t count = checked_product(shape);
+    if (count > y.count) fail(Fault::kModel, "%zu elements into %s", count, y.text().c_str());
     if (count == 0) return;
     for (size_t i = 0; i < shape.size(); ++i) add({static_cast<size_t>(shape[i]), xs[i], ys[i]});
     while (dims_.size() < 2) dims_.insert(dims_.begin(), {1, 0, 0});

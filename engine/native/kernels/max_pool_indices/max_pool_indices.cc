@@ -66,15 +66,16 @@ class MaxPoolIndices : public Step {
   static constexpr DType kType = sizeof(T) == 4 ? DType::kFloat32 : kNarrow;
   static constexpr size_t kMostNarrow = 128;
 
+  size_t most_taps() const { return window_.most_taps(height_, width_); }
   size_t thread_bytes() const {
-    return round_up(checked_product(window_.taps(), sizeof(float*) + sizeof(float)));
+    return round_up(checked_product(most_taps(), sizeof(float*) + sizeof(float)));
   }
 
   // `pixels` pixels of a row, all with the same taps.
   void pixels_in_window(const Buffers& b, size_t row, size_t ox, size_t pixels,
                         char* scratch) const {
     const T** const taps = reinterpret_cast<const T**>(scratch);
-    float* const places = reinterpret_cast<float*>(taps + window_.taps());
+    float* const places = reinterpret_cast<float*>(taps + most_taps());
     size_t count = 0;
     each_tap(b, row, ox, [&](const T* x, size_t tap, size_t) {
       taps[count] = x;
@@ -106,13 +107,13 @@ class MaxPoolIndices : public Step {
     const Window& w = window_;
     const size_t n = row / out_height_, oy = row % out_height_;
     const T* const x = static_cast<const T*>(b.inputs[0]) + n * height_ * width_ * channels_;
-    for (size_t ky = 0; ky < w.kernel_height; ++ky) {
-      const size_t iy = oy * w.stride_y + ky * w.dilation_y - w.top;
-      for (size_t kx = 0; kx < w.kernel_width; ++kx) {
-        const size_t ix = ox * w.stride_x + kx * w.dilation_x - w.left;
-        if (iy >= height_ || ix >= width_) continue;
-        const size_t pixel = iy * width_ + ix;
-        f(x + pixel * channels_, ky * w.kernel_width + kx, pixel);
+    const Taps down = w.down(oy, height_), along = w.along(ox, width_);
+    for (size_t ky = 0; ky < down.count(); ++ky) {
+      const size_t line = (down.first + ky * w.dilation_y) * width_;
+      const size_t tap = (down.begin + ky) * w.kernel_width + along.begin;
+      for (size_t kx = 0; kx < along.count(); ++kx) {
+        const size_t pixel = line + along.first + kx * w.dilation_x;
+        f(x + pixel * channels_, tap + kx, pixel);
       }
     }
   }

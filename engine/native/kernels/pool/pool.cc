@@ -38,7 +38,7 @@ class PoolStep : public Step {
   }
 
   size_t scratch_bytes(int threads) const override {
-    return checked_product(window_.taps(), static_cast<size_t>(threads) * sizeof(void*));
+    return checked_product(most_taps(), static_cast<size_t>(threads) * sizeof(void*));
   }
 
   void run(const Buffers& b) const override {
@@ -46,7 +46,7 @@ class PoolStep : public Step {
     b.pool->parallel(
         images_ * out_height_, grain_of(work), [&](size_t begin, size_t end, int thread) {
           const T** const taps =
-              reinterpret_cast<const T**>(b.scratch) + static_cast<size_t>(thread) * window_.taps();
+              reinterpret_cast<const T**>(b.scratch) + static_cast<size_t>(thread) * most_taps();
           for (size_t row = begin; row < end; ++row) {
             for (size_t ox = 0; ox < out_width_;) {
               const size_t pixels = std::max<size_t>(1, ox == inside_begin_ ? inside_end_ - ox : 0);
@@ -60,29 +60,29 @@ class PoolStep : public Step {
  private:
   static constexpr DType kType = sizeof(T) == 4 ? DType::kFloat32 : kNarrow;
 
+  size_t most_taps() const { return window_.most_taps(height_, width_); }
+
   // `pixels` pixels of a row, all with the same taps.
   void pool(const Buffers& b, const T** taps, size_t row, size_t ox, size_t pixels) const {
     const Window& w = window_;
     const T* const x =
         static_cast<const T*>(b.inputs[0]) + row / out_height_ * height_ * width_ * channels_;
     T* const y = static_cast<T*>(b.outputs[0]) + (row * out_width_ + ox) * channels_;
-    size_t count = 0, in_padding = 0;
-    for (size_t ky = 0; ky < w.kernel_height; ++ky) {
-      const size_t py = row % out_height_ * w.stride_y + ky * w.dilation_y;
-      for (size_t kx = 0; kx < w.kernel_width; ++kx) {
-        const size_t px = ox * w.stride_x + kx * w.dilation_x;
-        // Wraps round to a large number above and to the left of the image.
-        const size_t iy = py - w.top, ix = px - w.left;
-        if (iy < height_ && ix < width_) taps[count++] = x + (iy * width_ + ix) * channels_;
-        in_padding += py < height_ + w.top + w.bottom && px < width_ + w.left + w.right;
-      }
+    const size_t oy = row % out_height_;
+    const Taps down = w.down(oy, height_), along = w.along(ox, width_);
+    size_t count = 0;
+    for (size_t ky = 0; ky < down.count(); ++ky) {
+      const T* const line = x + (down.first + ky * w.dilation_y) * width_ * channels_;
+      for (size_t kx = 0; kx < along.count(); ++kx)
+        taps[count++] = line + (along.first + kx * w.dilation_x) * channels_;
     }
     if (count == 0) {
       const float nothing = max_ ? -INFINITY : count_pad_ ? 0.f : NAN;
       std::fill_n(y, pixels * channels_, from_float(nothing, T()));
       return;
     }
-    const float scale = 1.f / static_cast<float>(count_pad_ ? in_padding : count);
+    const size_t of = count_pad_ ? w.padded_taps(oy, ox, height_, width_) : count;
+    const float scale = 1.f / static_cast<float>(of);
     pool_(max_, count, pixels, channels_, taps, w.stride_x * channels_, scale, y);
   }
 

@@ -61,27 +61,12 @@ class PoolStep : public Step {
     }
   }
 
-  // The taps [begin, end) of a window at `at`, less the padding before, that are inside.
-  struct Taps {
-    Taps(size_t at, size_t taps, size_t dilation, size_t padding, size_t size) {
-      begin = at < padding ? std::min(taps, (padding - at + dilation - 1) / dilation) : 0;
-      const size_t stop = size + padding;
-      end = at < stop ? std::min(taps, (stop - at + dilation - 1) / dilation) : 0;
-      end = std::max(end, begin);
-      first = at + begin * dilation - padding;
-    }
-    size_t count() const { return end - begin; }
-
-    size_t begin, end, first;
-  };
-
   // `pixels` pixels of a row, all with the same taps.
   void pool(const Buffers& b, size_t row, size_t ox, size_t pixels, size_t begin,
             size_t end) const {
     const Window& w = window_;
-    const size_t y_at = row % out_height_ * w.stride_y, x_at = ox * w.stride_x;
-    const Taps down(y_at, w.kernel_height, w.dilation_y, w.top, height_);
-    const Taps along(x_at, w.kernel_width, w.dilation_x, w.left, width_);
+    const size_t oy = row % out_height_;
+    const Taps down = w.down(oy, height_), along = w.along(ox, width_);
     uint8_t* const y =
         static_cast<uint8_t*>(b.outputs[0]) + (row * out_width_ + ox) * channels_ + begin;
     const size_t count = down.count() * along.count();
@@ -90,12 +75,9 @@ class PoolStep : public Step {
       for (size_t i = 0; i < pixels; ++i) std::fill_n(y + i * channels_, end - begin, nothing);
       return;
     }
-    // With padding, which ends where a window that is rounded up goes on.
-    const Taps padded_down(y_at, w.kernel_height, w.dilation_y, 0, height_ + w.top + w.bottom);
-    const Taps padded_along(x_at, w.kernel_width, w.dilation_x, 0, width_ + w.left + w.right);
-    const size_t padded = padded_down.count() * padded_along.count();
     const size_t pixel = (row / out_height_ * height_ + down.first) * width_ + along.first;
-    const float factor = scale_ / static_cast<float>(count_pad_ ? padded : count);
+    const size_t of = count_pad_ ? w.padded_taps(oy, ox, height_, width_) : count;
+    const float factor = scale_ / static_cast<float>(of);
     pool_({max_, down.count(), along.count(), pixels, end - begin,
            static_cast<const uint8_t*>(b.inputs[0]) + pixel * channels_ + begin,
            w.dilation_y * width_ * channels_, w.dilation_x * channels_, w.stride_x * channels_,

@@ -17,6 +17,7 @@ enum Input { kX, kW, kR, kBias, kH, kC, kPeepholes };
 enum Output { kY, kLastH, kLastC };
 
 constexpr size_t kUnits = 32, kRows = 32;
+constexpr size_t kStepsBetweenLooks = 64;
 // A product with one row waits for its weights: so many multiply-adds would take as long.
 constexpr size_t kWorkOfWeight = 12;
 
@@ -157,10 +158,12 @@ class RecurrentStep : public Step {
           for (size_t i = begin; i < end; ++i) {
             const size_t d = i / shares, share = i % shares;
             const size_t first = batch_ * share / shares, last = batch_ * (share + 1) / shares;
-            for (size_t s = 0; s < steps_; ++s)
+            for (size_t s = 0; s < steps_; ++s) {
+              if (s % kStepsBetweenLooks == 0) b.pool->look();
               for (int phase = 0; phase <= two_phases(); ++phase)
                 for (size_t chunk = 0; chunk < chunks_; ++chunk)
                   advance(pass, d, s, first, last, chunk, phase, thread);
+            }
           }
         });
   }

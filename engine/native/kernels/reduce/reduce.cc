@@ -41,6 +41,8 @@ class Reduce : public Step {
     rows_ = checked_product(red_shape_);
     if (count != y.count) fail(Fault::kModel, "out_shape: %zu elements of %zu", count, y.count);
     if (count && rows_ == 0) fail(Fault::kUnsupported, "nothing to reduce");
+    if (count && rows_ > x.count / count)
+      fail(Fault::kModel, "%zu times %zu elements of %s", count, rows_, x.text().c_str());
     // Columns: the innermost dim of y if it is innermost in x as well, and the rest one stride.
     if (!out_shape_.empty() && out_strides_.back() == 1)
       n_ = static_cast<size_t>(out_shape_.back());

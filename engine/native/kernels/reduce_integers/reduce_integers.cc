@@ -71,6 +71,8 @@ class ReduceIntegers : public Step {
     if (count_ != y.count || x.dtype != y.dtype)
       fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
     if (rows_ == 0) fail(Fault::kUnsupported, "nothing to reduce");
+    if (count_ && rows_ > x.count / count_)
+      fail(Fault::kModel, "%zu times %zu elements of %s", count_, rows_, x.text().c_str());
   }
 
   void run(const Buffers& b) const override {
