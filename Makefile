@@ -73,7 +73,7 @@ load: .venv/.dev ## how many reports a second the server takes, on SQLite and Po
 
 sanitize: .venv/.dev ## the kernels' tests under the sanitizers; SANITIZER=thread for races
 	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=$(SANITIZER) \
-		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja"
+		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" -DPython_EXECUTABLE="$(CURDIR)/$(VENV)"
 	.venv/bin/cmake --build build/sanitize
 	@for test in build/sanitize/test/*; do echo "$$test" && "$$test" || exit 1; done
 

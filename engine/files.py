@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from palmkit.engine.errors import ModelError, ShapeError, UnsupportedError
+from palmkit.engine.forks import before_a_fork
 from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Graph
 from palmkit.engine.model import Model
@@ -86,7 +87,7 @@ def convert(
         raise ValueError(f"weights: expected with a Caffe model only, got {file}")
     if signature is not None and kind != "tensorflow":
         raise ValueError(f"signature: expected with a TensorFlow model only, got {file}")
-    with _named(file):
+    with _named(file), before_a_fork():
         if kind == "palm":
             from palmkit.engine.format import reader
 

@@ -14,6 +14,7 @@ from palmkit.engine.backends.cpu.program import NativeProgram
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import BackendError, ShapeError
+from palmkit.engine.forks import before_a_fork
 from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Array, Graph, Type
 
@@ -162,6 +163,10 @@ class Model:
         program = self._stored(shapes)
         if program is not None:
             return program
+        with before_a_fork():
+            return self._planned(shapes)
+
+    def _planned(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         from palmkit.engine.backends.partition import compile_parts, specialise
 
         inputs = {

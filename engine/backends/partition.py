@@ -18,6 +18,7 @@ from palmkit.engine.backends import BACKENDS, Backend, Program
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.refusal import RefusedError, first_output
+from palmkit.engine.forks import before_a_fork
 from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import infer_types, run_reference
 from palmkit.engine.ops.bodies import PreparedBody
@@ -117,7 +118,8 @@ class _LatePart:
 
         def make(types: tuple[Type, ...]) -> Program:
             inputs = dict(zip(self.reads, types, strict=True))
-            return compile_parts(specialise(graph, inputs), backend, options)
+            with before_a_fork():
+                return compile_parts(specialise(graph, inputs), backend, options)
 
         self._programs = Latest[tuple[Type, ...], Program](make)
 

@@ -1,7 +1,9 @@
 """The C++ runtime: its kernels' own tests, its symbols, and plans given to it from Python."""
 
+import math
 import shutil
 import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import BackendError, ModelError, PalmError, ShapeError, UnsupportedError
+from tests.engine.fuzz_plans import Guarded
 
 native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
@@ -307,7 +310,34 @@ ELEMENTS = {"op": "add", "shape": [4], "a_strides": [1], "b_strides": [1]}
 TUPLES = {"batch": 1, "dims": [4], "inner": 1}
 LINE = {"outer": 1, "axis": 4, "inner": 1}
 
+OVERLAP = {"out_shape": [4], "out_strides": [1], "red_shape": [1 << 30], "red_strides": [0]}
+
 HOSTILE: dict[str, tuple[Callable[[], Any], type[PalmError]]] = {
+    "copy of more elements than there are": (
+        one("copy", {"shape": [1 << 37], "x_strides": [0], "y_strides": [0]}),
+        ModelError,
+    ),
+    "reduce of more elements than there are": (one("reduce", {"op": "sum", **OVERLAP}), ModelError),
+    "reduce_integers of more elements than there are": (
+        plan(
+            [("input", 0, "int32", [4]), ("output", 0, "int32", [4])],
+            [("reduce_integers", [0], [1], {"op": "sum", **OVERLAP})],
+        ),
+        ModelError,
+    ),
+    "conv_transpose by weights of one dim": (
+        lambda: native.Program(
+            [
+                ("input", 0, "float32", [1, 2, 2, 1]),
+                ("constant", 0, "float32", [4]),
+                ("output", 0, "float32", [1, 3, 3, 1]),
+            ],
+            [("conv_transpose", [0, 1], [2], {})],
+            [np.zeros(4, np.float32)],
+            0,
+        ),
+        ModelError,
+    ),
     "no such kernel": (one("no", {}), UnsupportedError),
     "no such op": (one("unary", {"op": "no"}), UnsupportedError),
     "no such attribute": (one("unary", {"op": "relu", "alhpa": 1.0}), ModelError),
@@ -711,6 +741,93 @@ def test_gather_out_of_range_is_refused_when_run() -> None:
     for index in (4, -5, 1 << 62):
         with pytest.raises(ShapeError, match="outside of an axis of 4"):
             session.run([x, np.array([index])], [y])
+
+
+@pytest.mark.parametrize("branches", [(1, 2), (2, 1)])
+def test_a_branch_that_fails_waits_for_the_other(branches: tuple[int, int]) -> None:
+    """The failing index is that of the first step, of the second, or of both."""
+    rows = 1 << 12
+    tensors = [
+        ("input", 0, "float32", [rows, 64]),
+        ("input", 1, "int32", [rows]),
+        ("input", 2, "int32", [rows]),
+        ("output", 0, "float32", [rows, 64]),
+        ("output", 1, "float32", [rows, 64]),
+    ]
+    attrs = {"outer": 1, "axis": rows, "inner": 64}
+    steps = [
+        ("gather", [0, 1], [3], {**attrs, "branch": branches[0]}),
+        ("gather", [0, 2], [4], {**attrs, "branch": branches[1]}),
+    ]
+    session = native.Program(tensors, steps, [], 0).session(2)
+    x = np.random.default_rng(0).random((rows, 64), np.float32)
+    good = np.arange(rows, dtype=np.int32)
+    bad = good.copy()
+    bad[-1] = rows
+    for _ in range(50):
+        for indices in ((bad, good), (good, bad), (bad, bad)):
+            with pytest.raises(ShapeError, match=f"{rows} is outside of an axis"):
+                session.run([x, *indices], [x.copy(), x.copy()])
+        outputs = [np.zeros_like(x), np.zeros_like(x)]
+        session.run([x, good, good], outputs)
+        assert np.array_equal(outputs[0], x)
+        assert np.array_equal(outputs[1], x)
+
+
+@pytest.mark.parametrize("pixels", [(1, 1), (1, 2), (3, 3), (5, 13)])
+@pytest.mark.parametrize("channels", [1, 2, 3, 5])
+@pytest.mark.parametrize("isa", native.isas())
+def test_conv_of_bytes_reads_nothing_beyond(
+    isa: str, channels: int, pixels: tuple[int, int]
+) -> None:
+    """Arrays that end at a page that cannot be read."""
+    shape = [1, *pixels, channels]
+    tensors = [
+        ("input", 0, "uint8", shape),
+        ("constant", 0, "int8", [1, 1, 1, channels]),
+        ("constant", 1, "float32", [1]),
+        ("output", 0, "float32", [1, *pixels, 1]),
+    ]
+    room = Guarded(1 << 12)
+    x = room.array(math.prod(shape), "uint8", 0)
+    x[:] = np.arange(x.size)
+    weights = np.arange(1, channels + 1, dtype=np.int8)
+    constants = [weights.reshape(1, 1, 1, channels), np.ones(1, np.float32)]
+    y = np.zeros((1, *pixels, 1), np.float32)
+    program = native.Program(tensors, [("conv_int8", [0, 1, 2], [3], {})], constants, 0, isa)
+    program.session(2, eager=True).run([x], [y])
+    assert np.array_equal(y.reshape(-1), x.reshape(-1, channels).astype(np.float32) @ weights)
+
+
+def test_a_long_run_can_be_interrupted() -> None:
+    code = """
+import os, signal, threading
+import numpy as np
+from palmkit.engine import _native as native
+signal.signal(signal.SIGINT, signal.default_int_handler)
+types = [("input", 0, "float32", [1 << 22]), ("output", 0, "float32", [1 << 22])]
+steps = [("unary", [0], [1], {"op": "exp"})] * 50000
+session = native.Program(types, steps, [], 0).session(%d)
+x, y = np.zeros(1 << 22, np.float32), np.zeros(1 << 22, np.float32)
+threading.Timer(0.2, os.kill, (os.getpid(), signal.SIGINT)).start()
+try:
+    session.run([x], [y])
+except KeyboardInterrupt:
+    print("interrupted")
+session = native.Program(types, steps[:1], [], 0).session(2)
+session.run([x], [y])
+print(y.min(), y.max())
+"""
+    for threads in (1, 2):
+        done = subprocess.run(
+            [sys.executable, "-c", code % threads],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        assert done.stderr == ""
+        assert done.stdout == "interrupted\n1.0 1.0\n"
 
 
 def test_tuples_out_of_range_are_refused_when_run() -> None:

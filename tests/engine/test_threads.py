@@ -111,3 +111,78 @@ def test_a_session_of_many_threads_is_refused_after_a_fork() -> None:
         finally:
             os._exit(status)
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 7
+
+
+def test_python_ends_while_daemon_threads_run() -> None:
+    code = """
+import threading, time
+import numpy as np
+from palmkit.engine import _native as native
+size = 1 << 20
+types = [("input", 0, "float32", [size]), ("output", 0, "float32", [size])]
+program = native.Program(types, [("unary", [0], [1], {"op": "exp"})] * 20, [], 0)
+x = np.zeros(size, np.float32)
+def work():
+    session, y = program.session(2), np.zeros(size, np.float32)
+    started.release()
+    while True:
+        session.run([x], [y])
+started = threading.Semaphore(0)
+for _ in range(3):
+    threading.Thread(target=work, daemon=True).start()
+for _ in range(3):
+    started.acquire()
+time.sleep(0.01)
+"""
+    for _ in range(5):
+        done = subprocess.run(
+            [sys.executable, "-c", code], capture_output=True, text=True, check=False, timeout=60
+        )
+        assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+# New sizes are planned for in one thread while another forks; the child plans for sizes of its own.
+FORK = """
+import os, sys, threading, time
+import numpy as np
+from palmkit import engine
+model = engine.load(sys.argv[1])
+def run(height):
+    model.run({"image": np.zeros((1, height, 32, 3), np.float32)})
+def plan():
+    for times in range(2, 12):
+        run(32 * times)
+if sys.argv[2] == "warm":
+    run(32)
+threading.Thread(target=plan, daemon=True).start()
+time.sleep(float(sys.argv[3]))
+child = os.fork()
+if child == 0:
+    run(64)
+    run(32 * 20)
+    os._exit(0)
+for _ in range(300):
+    time.sleep(0.1)
+    ended, status = os.waitpid(child, os.WNOHANG)
+    if ended:
+        print("ended with", status)
+        break
+else:
+    os.kill(child, 9)
+    print("hangs")
+os._exit(0)
+"""
+
+
+@pytest.mark.parametrize("state", ["warm", "cold"])
+def test_a_fork_while_another_thread_plans(state: str) -> None:
+    path = ROOT / "models" / "face_detector" / "face_detector.palm"
+    for after_s in (0.0, 0.02, 0.05, 0.1):
+        done = subprocess.run(
+            [sys.executable, "-W", "ignore", "-c", FORK, str(path), state, str(after_s)],
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=120,
+        )
+        assert (done.stdout, done.stderr) == ("ended with 0\n", "")

@@ -1,0 +1,551 @@
+"""Runs damaged steps, kernel by kernel, in the native module built with sanitizers.
+
+`python -m tests.engine.fuzz_plans --help`. The seeds are the steps of every op's cases, of the same
+cases with other dims, of the shipped models and of quantized and low-precision networks. Each is
+tried alone or as one of two branches, with arrays that end at pages that nobody may touch and that
+the address sanitizer guards to the byte. Anything but a PalmError ends the process that tries, and
+so does what a sanitizer finds, a run that writes to its inputs or whose result depends on the
+threads, and one of more than half a minute. What did it is printed and can be repeated by its
+number.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ctypes
+import hashlib
+import mmap
+import os
+import pickle
+import random
+import subprocess
+import sys
+import sysconfig
+import time
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from tqdm import tqdm
+
+from palmkit.engine.errors import PalmError
+
+ROOT = Path(__file__).parents[2]
+# The module of the build with sanitizers takes the place of the installed one.
+CHILD = """
+import importlib.util, sys
+spec = importlib.util.spec_from_file_location("palmkit.engine._native", sys.argv[1])
+sys.modules[spec.name] = module = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(module)
+del sys.argv[1]
+from tests.engine.fuzz_plans import main
+main()
+"""
+HANG_S = 30
+ARRAY_LIMIT_BYTES = 1 << 22
+CONSTANT_LIMIT_BYTES = 1 << 20
+PAGE = mmap.PAGESIZE
+EDGES = (
+    *(0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257),
+    *(-1, -2, -3, 1 << 10, 1 << 20, (1 << 31) - 1, 1 << 31, -(1 << 31), 1 << 37, 1 << 39),
+    *((1 << 62), (1 << 63) - 1, -(1 << 63)),
+)
+DIMS = tuple(x for x in EDGES if x >= 0)
+NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-45, 1e30, -1e30, float("nan"), float("inf"))
+DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
+
+
+@dataclass(frozen=True)
+class Operand:
+    """A tensor of a step: what it is and, if it is known for good, its value."""
+
+    dtype: str
+    dims: tuple[int, ...]
+    value: NDArray[Any] | None = None
+
+
+@dataclass(frozen=True)
+class Case:
+    """One step; None is an input left out."""
+
+    kernel: str
+    inputs: tuple[Operand | None, ...]
+    outputs: tuple[Operand, ...]
+    attrs: dict[str, Any]
+
+
+def size_of(dtype: str) -> int:
+    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
+
+
+def bytes_of(operand: Operand) -> int:
+    size = size_of(operand.dtype)
+    for dim in operand.dims:
+        size *= dim
+    return size
+
+
+# ---- seeds: in a process without sanitizers, which plans ----
+
+
+def steps_of(plan: Any) -> Iterator[Case]:
+    """Every step of a plan by itself."""
+    for kernel, inputs, outputs, attrs in plan.steps:
+
+        def operand(index: int) -> Operand:
+            place, slot, dtype, dims = plan.tensors[index]
+            value = plan.constants[slot] if place == "constant" else None
+            return Operand(dtype, tuple(dims), value)
+
+        taken = tuple(operand(i) if i >= 0 else None for i in inputs)
+        attrs = {key: value for key, value in attrs.items() if key != "branch"}
+        case = Case(kernel, taken, tuple(map(operand, outputs)), attrs)
+        known = [x.value for x in taken if x is not None and x.value is not None]
+        if sum(value.nbytes for value in known) <= CONSTANT_LIMIT_BYTES:
+            yield case
+
+
+def plans(seed: int) -> Iterator[Any]:
+    """Plans of many graphs."""
+    from palmkit.engine import convert
+    from palmkit.engine.backends.cpu import Cpu
+    from palmkit.engine.backends.options import Options
+    from palmkit.engine.backends.partition import specialise
+    from palmkit.engine.ir import Type
+    from palmkit.engine.ops import registry
+    from tests.engine.test_ops import arrays, one_node
+
+    rng = random.Random(seed)
+    cpu = Cpu()
+
+    def compiled(graph: Any, precision: str) -> Iterator[Any]:
+        try:
+            if all(map(cpu.supports, graph.nodes)):
+                yield cpu.compile(graph, Options(precision=precision)).plan
+        except (PalmError, ValueError, ArithmeticError, LookupError, TypeError):
+            pass  # a case whose dims were changed need not make sense
+
+    cases = [(op, case) for op in registry().values() for case in op.cases]
+    for op, case in tqdm(cases, desc="seeds", disable=None):
+        variants = [case]
+        for _ in range(3):
+            dims = {d: rng.choice(DIMS[1:23]) for x in case.inputs for d in _dims(x)}
+            changed = tuple(
+                replace(x, shape=tuple(dims.get(d, d) for d in x.shape))
+                if isinstance(x, Type)
+                else x
+                for x in case.inputs
+            )
+            variants.append(replace(case, inputs=changed))
+        # Weights are constants where they are computed in the case.
+        for variant in list(variants) if len(case.inputs) > 1 else ():
+            if all(
+                not isinstance(x, Type) or x.size_bytes < CONSTANT_LIMIT_BYTES
+                for x in variant.inputs
+            ):
+                variants.append(replace(variant, inputs=(variant.inputs[0], *arrays(variant)[1:])))
+        for variant in variants:
+            try:
+                graph = one_node(op, variant)
+            except Exception:  # noqa: BLE001, S112  dims that do not fit the case
+                continue
+            for precision in ("high", "low"):
+                yield from compiled(graph, precision)
+    for path in sorted((ROOT / "models").glob("*/*.palm")):
+        graph = convert(path)
+        types = {
+            name: Type(t.dtype, tuple(d if isinstance(d, int) else 32 for d in t.shape))
+            for name, t in graph.inputs.items()
+        }
+        for precision in ("high", "medium", "low"):
+            try:
+                yield from compiled(specialise(graph, types), precision)
+            except PalmError:
+                continue
+
+
+def _dims(x: Any) -> tuple[int, ...]:
+    shape = getattr(x, "shape", ())
+    return tuple(d for d in shape if isinstance(d, int)) if not isinstance(x, np.ndarray) else ()
+
+
+def seeds(seed: int) -> list[Case]:
+    """Steps, each once."""
+    found: dict[bytes, Case] = {}
+    for plan in plans(seed):
+        for case in steps_of(plan):
+            mark = repr(
+                replace(case, inputs=tuple(x and replace(x, value=None) for x in case.inputs))
+            )
+            found.setdefault(hashlib.sha256(mark.encode()).digest(), case)
+    return list(found.values())
+
+
+# ---- mutants ----
+
+
+def changed_value(value: Any, rng: random.Random) -> Any:
+    """Another value for an attribute."""
+    if isinstance(value, list) and rng.random() < 0.8:
+        values = list(value)
+        if values and rng.random() < 0.8:
+            values[rng.randrange(len(values))] = changed_value(rng.choice(values), rng)
+        elif values and rng.random() < 0.5:
+            values.pop(rng.randrange(len(values)))
+        else:
+            values.insert(rng.randint(0, len(values)), rng.choice(EDGES))
+        return values
+    if isinstance(value, str) and rng.random() < 0.7:
+        return rng.choice(["", "no", "max", "add", "relu", "linear", "sum", "average", value * 2])
+    if isinstance(value, float) and rng.random() < 0.8:
+        return rng.choice(NUMBERS)
+    if isinstance(value, int) and rng.random() < 0.5:
+        return max(min(value + rng.choice((-2, -1, 1, 2, value)), (1 << 63) - 1), -(1 << 63))
+    return rng.choice([*EDGES, *NUMBERS, "no", [], [rng.choice(EDGES)] * rng.randint(1, 6)])
+
+
+def changed_dims(dims: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
+    """Other dims, of nearly the same rank."""
+    some = list(dims)
+    if some and rng.random() < 0.8:
+        i = rng.randrange(len(some))
+        near = max(0, some[i] + rng.choice((-1, 1)))
+        some[i] = near if rng.random() < 0.4 else rng.choice(DIMS)
+    elif some and rng.random() < 0.5:
+        some.pop(rng.randrange(len(some)))
+    else:
+        some.insert(rng.randint(0, len(some)), rng.choice((0, 1, 2, 3)))
+    return tuple(some)
+
+
+def renamed(case: Case, old: int, new: int) -> Case:
+    """The case with one number in place of another wherever it stands."""
+
+    def dims(x: Operand | None) -> Operand | None:
+        return x and replace(x, dims=tuple(new if d == old else d for d in x.dims))
+
+    def attr(value: Any) -> Any:
+        if isinstance(value, list):
+            return [attr(each) for each in value]
+        return new if type(value) is int and value == old else value
+
+    outputs = tuple(x for x in map(dims, case.outputs) if x is not None)
+    attrs = {key: attr(value) for key, value in case.attrs.items()}
+    return replace(case, inputs=tuple(map(dims, case.inputs)), outputs=outputs, attrs=attrs)
+
+
+def mutant(case: Case, others: list[Case], rng: random.Random) -> Case:
+    """The case, damaged once or a few times, or as it was."""
+    for _ in range(rng.choice((0, 1, 1, 1, 2, 4))):
+        tensors = [*case.inputs, *case.outputs]
+        kind = rng.randrange(8)
+        if kind <= 1 and case.attrs:
+            key = rng.choice(sorted(case.attrs))
+            case = replace(case, attrs={**case.attrs, key: changed_value(case.attrs[key], rng)})
+        elif kind == 2:
+            attrs = dict(case.attrs)
+            if attrs and rng.random() < 0.5:
+                attrs.pop(rng.choice(sorted(attrs)))
+            else:
+                attrs.update(rng.choice(others).attrs)
+            case = replace(case, attrs=attrs)
+        elif kind <= 4:
+            numbers = sorted({d for x in tensors if x is not None for d in x.dims})
+            if numbers:
+                case = renamed(case, rng.choice(numbers), rng.choice(DIMS[:23]))
+        else:
+            i = rng.randrange(len(tensors))
+            x = tensors[i]
+            if x is None or (kind == 5 and i < len(case.inputs) and rng.random() < 0.3):
+                tensors[i] = rng.choice([None, *case.inputs]) if i < len(case.inputs) else x
+            elif kind == 5:
+                tensors[i] = replace(x, dtype=rng.choice(DTYPES))
+            elif kind == 6:
+                tensors[i] = replace(x, dims=changed_dims(x.dims, rng))
+            elif i < len(case.inputs):
+                tensors[i] = replace(x, value=None if x.value is not None else filling(x, rng))
+            n = len(case.inputs)
+            case = replace(
+                case, inputs=tuple(tensors[:n]), outputs=tuple(x for x in tensors[n:] if x)
+            )
+    return case
+
+
+def filling(operand: Operand, rng: random.Random) -> NDArray[Any] | None:
+    """Numbers for an array, hostile ones among them; None if it is too large."""
+    size = bytes_of(operand)
+    if size > ARRAY_LIMIT_BYTES or operand.dtype == "bfloat16":
+        return None
+    if operand.value is not None and operand.value.nbytes == size and rng.random() < 0.9:
+        return operand.value
+    numbers = np.random.default_rng(rng.getrandbits(32))
+    dtype = operand.dtype
+    if dtype == "bool" or rng.random() < 0.1:
+        raw = numbers.integers(0, 2 if dtype == "bool" else 256, size, np.uint8)
+        return raw.view(dtype)
+    if np.dtype(dtype).kind in "iu":
+        least, most = rng.choice([(0, 2), (0, 4), (-2, 3), (-100, 100), (0, 250)])
+        values = numbers.integers(least, most, size // np.dtype(dtype).itemsize)
+        return values.astype(dtype)
+    return numbers.standard_normal(size // np.dtype(dtype).itemsize).astype(dtype)
+
+
+# ---- trying: in a process under the sanitizers ----
+
+
+class Guarded:
+    """Memory whose arrays lie at its very end, before a page that nobody may touch."""
+
+    def __init__(self, size: int) -> None:
+        """Room for arrays of `size` bytes."""
+        self.room = (size + PAGE - 1) // PAGE * PAGE
+        libc = ctypes.CDLL(None, use_errno=True)
+        self.memory = mmap.mmap(-1, self.room + PAGE)
+        self.address = ctypes.addressof(ctypes.c_char.from_buffer(self.memory))
+        if libc.mprotect(ctypes.c_void_p(self.address + self.room), PAGE, 0):
+            raise OSError(ctypes.get_errno(), "mprotect")
+        self.poison = getattr(libc, "__asan_poison_memory_region", None)
+        self.unpoison = getattr(libc, "__asan_unpoison_memory_region", None)
+
+    def array(self, size: int, dtype: str, slack: int) -> NDArray[Any]:
+        """The last `size` bytes but `slack` items, with poison on both sides."""
+        item = np.dtype(dtype).itemsize
+        begin = self.room - size - slack * item
+        if self.poison and self.unpoison:
+            self.unpoison(ctypes.c_void_p(self.address), ctypes.c_size_t(self.room))
+        array = np.frombuffer(self.memory, dtype, size // item, begin)
+        if self.poison:
+            before = max(0, begin // 8 * 8 - PAGE)
+            self.poison(ctypes.c_void_p(self.address + before), ctypes.c_size_t(begin - before))
+            end = begin + size
+            self.poison(ctypes.c_void_p(self.address + end), ctypes.c_size_t(self.room - end))
+        return array
+
+
+def attempt(native: Any, cases: list[Case], rooms: list[Guarded], rng: random.Random) -> str:
+    """Make and run a plan of these steps, each a branch of its own if they are two."""
+    tensors: list[Any] = []
+    steps: list[Any] = []
+    constants: list[Any] = []
+    slots: Counter[str] = Counter()
+    given: list[tuple[Operand, NDArray[Any]]] = []
+    wanted: list[Operand] = []
+    arena = 0
+    for branch, case in enumerate(cases, 1):
+        indices: list[int] = []
+        for x in [*case.inputs, *case.outputs]:
+            if x is None:
+                indices.append(-1)
+                continue
+            is_output = len(indices) >= len(case.inputs)
+            value = None
+            if bytes_of(x) > ARRAY_LIMIT_BYTES:
+                # Only what refuses it before it runs can be tried.
+                place, slot = "arena", 0
+            elif x.dtype == "bfloat16":
+                # Nobody outside has it.
+                place, slot = "arena", arena
+                arena += (bytes_of(x) + 63) // 64 * 64
+            elif is_output:
+                place, slot = "output", slots["output"]
+                wanted.append(x)
+            else:
+                place = "constant" if x.value is not None else "input"
+                slot, value = slots[place], filling(x, rng)
+                assert value is not None
+                if place == "constant":
+                    constants.append((x.dtype, value))
+                else:
+                    given.append((x, value))
+            slots[place] += 1
+            indices.append(len(tensors))
+            tensors.append((place, slot, x.dtype, list(x.dims)))
+        attrs = {**case.attrs, "branch": branch} if len(cases) > 1 else case.attrs
+        n = len(case.inputs)
+        steps.append((case.kernel, indices[:n], indices[n:], attrs))
+
+    def room(size: int, dtype: str) -> NDArray[Any]:
+        nonlocal taken
+        taken += 1
+        return rooms[taken - 1].array(size, dtype, rng.choice((0, 0, 0, 1, 3)))
+
+    taken = 0
+    if len(constants) + len(given) + 2 * len(wanted) > len(rooms):
+        return "too many"
+
+    def placed(value: NDArray[Any], dtype: str) -> NDArray[Any]:
+        array = room(value.nbytes, dtype)
+        array[...] = np.ascontiguousarray(value).reshape(-1).view(dtype)
+        return array
+
+    try:
+        known = [placed(value, dtype) for dtype, value in constants]
+        program = native.Program(tensors, steps, known, arena)
+        del known
+        inputs = [placed(value, x.dtype) for x, value in given]
+        results: list[str | list[NDArray[Any]]] = []
+        sessions = [program.session(1), program.session(3, True)]
+        for session in sessions:
+            outputs = [room(bytes_of(x), x.dtype) for x in wanted]
+            for y in outputs:
+                y.view(np.uint8)[:] = 0xA5
+            try:
+                session.run(inputs, outputs)
+            except PalmError as error:
+                results.append(str(error))
+            else:
+                results.append([y.copy() for y in outputs])
+    except PalmError as error:
+        return type(error).__name__
+    for (_, value), x in zip(given, inputs, strict=True):
+        assert x.tobytes() == value.tobytes(), "an input was written to"
+    one, many = results
+    if isinstance(one, str) or isinstance(many, str):
+        assert one == many, f"one thread: {one}; three: {many}"
+        return "refused when run"
+    # What is in the arena before a run is anybody's, and what is copied to one place comes in any
+    # order.
+    is_open = any(case.kernel == "copy" for case in cases)
+    is_open |= any(x and x.dtype == "bfloat16" for case in cases for x in case.inputs)
+    for x, y, z in zip(wanted, one, many, strict=True):
+        same = np.array_equal(y, z, equal_nan=np.dtype(x.dtype).kind == "f")
+        assert same or is_open, f"the result depends on the threads: {y} and {z}"
+    return "runs"
+
+
+def tried(native: Any, seeds: list[Case], rooms: list[Guarded], number: int, seed: int) -> str:
+    """Mutant `number` of these seeds."""
+    rng = random.Random(f"{seed} {number}")  # noqa: S311
+    kernels = sorted({case.kernel for case in seeds})
+    kernel = kernels[number % len(kernels)]
+    own = [case for case in seeds if case.kernel == kernel]
+    cases = [mutant(rng.choice(own), seeds, rng)]
+    if rng.random() < 0.1:
+        cases.append(mutant(rng.choice(seeds), seeds, rng))
+    try:
+        return attempt(native, cases, rooms, rng)
+    except Exception:
+        print(*cases, sep="\n", file=sys.stderr)
+        raise
+
+
+def child(options: argparse.Namespace) -> None:
+    """Try mutants from number `first` on; the number at hand stands in the file `at`."""
+    from palmkit.engine import _native
+
+    assert Path(_native.__file__) == options.library.resolve(), _native.__file__
+    seeds = pickle.loads((options.keep / "plans.pickle").read_bytes())  # noqa: S301  just written
+    if options.kernels:
+        seeds = [case for case in seeds if case.kernel in options.kernels]
+    rooms = [Guarded(ARRAY_LIMIT_BYTES + 8 * PAGE) for _ in range(24)]
+    end = time.monotonic() + options.seconds
+    counts: Counter[str] = Counter()
+    number = options.first
+    with (options.keep / "at").open("r+b") as at:
+        while time.monotonic() < end and number - options.first < options.count:
+            at.seek(0)
+            at.write(str(number).encode().ljust(20))
+            at.flush()
+            counts[tried(_native, seeds, rooms, number, options.seed)] += 1
+            number += 1
+    print(pickle.dumps(counts).hex())
+
+
+# ---- the process that starts and watches the others ----
+
+
+def watch(options: argparse.Namespace, first: int, seconds: float) -> tuple[int, Counter[str], str]:
+    """Run a child from number `first` on: the next number, counts, what went wrong."""
+    environment = dict(os.environ)
+    if "sanitize" in str(options.library):
+        asan = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()
+        ubsan = subprocess.check_output(["gcc", "-print-file-name=libubsan.so"], text=True).strip()
+        environment |= {
+            "LD_PRELOAD": f"{asan} {ubsan}",
+            "PYTHONMALLOC": "malloc",
+            "ASAN_OPTIONS": "detect_leaks=0:allocator_may_return_null=1:handle_segv=1"
+            ":max_allocation_size_mb=8192",
+            "UBSAN_OPTIONS": "print_stacktrace=1",
+        }
+    at = options.keep / "at"
+    at.write_bytes(str(first).encode().ljust(20))
+    library = options.library.resolve()
+    command = [sys.executable, "-c", CHILD, str(library), "--child", f"--first={first}"]
+    command += [f"--seconds={seconds}", f"--seed={options.seed}", f"--count={options.count}"]
+    command += [f"--library={library}", f"--keep={options.keep}", *options.kernels]
+    log = options.keep / "log"
+    with log.open("w+") as errors:
+        process = subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=errors, text=True
+        )
+        last, since = "", time.monotonic()
+        while True:
+            try:
+                out, _ = process.communicate(timeout=1)
+                break
+            except subprocess.TimeoutExpired:
+                now = at.read_text()
+                if now != last:
+                    last, since = now, time.monotonic()
+                elif time.monotonic() > since + HANG_S:
+                    process.kill()
+                    process.communicate()
+                    return int(now) + 1, Counter(), f"number {now.strip()}: hangs"
+    number = int(at.read_text())
+    if process.returncode:
+        return number + 1, Counter(), f"number {number}: {log.read_text()[-options.tail :]}"
+    return number + 1, pickle.loads(bytes.fromhex(out.strip())), ""  # noqa: S301  from the child
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("kernels", nargs="*", help="only these")
+    parser.add_argument("--seconds", type=float, default=60, help="how long, in all")
+    parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same mutants")
+    parser.add_argument("--first", type=int, default=0, help="begin with the mutant of this number")
+    parser.add_argument("--count", type=int, default=1 << 62, help="try so many")
+    parser.add_argument("--keep-on", action="store_true", help="go on after a failure")
+    parser.add_argument("--tail", type=int, default=3000, help="characters of a report to print")
+    parser.add_argument("--keep", type=Path, default=ROOT / "build/fuzz", help="where files go")
+    suffix = sysconfig.get_config_var("EXT_SUFFIX")
+    parser.add_argument(
+        "--library",
+        type=Path,
+        default=next((ROOT / "build/sanitize").glob("_native*.so"), ROOT / f"_native{suffix}"),
+        help="the native module, built by `make fuzz-plans`",
+    )
+    parser.add_argument("--child", action="store_true", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        return child(options)
+    if not options.library.exists():
+        parser.error(f"{options.library} is missing: `make fuzz-plans` builds it")
+    options.keep.mkdir(parents=True, exist_ok=True)
+    (options.keep / "plans.pickle").write_bytes(pickle.dumps(found := seeds(options.seed)))
+    kernels = Counter(case.kernel for case in found)
+    print(f"{len(found)} steps of {len(kernels)} kernels")
+    end = time.monotonic() + options.seconds
+    first, counts, failures = options.first, Counter[str](), 0
+    stop = options.first + options.count
+    while (left := end - time.monotonic()) > 0 and first < stop:
+        options.count = stop - first
+        first, some, failure = watch(options, first, left)
+        counts += some
+        if failure:
+            failures += 1
+            print(failure, flush=True)
+            if not options.keep_on:
+                break
+    print(f"{first - options.first} tried;", *(f"{k} {n}," for k, n in counts.most_common()))
+    print(f"{failures} failed")
+    sys.exit(1 if failures else 0)
+
+
+if __name__ == "__main__":
+    # The children know the cases by the module's name.
+    import_module("tests.engine.fuzz_plans").main()
