@@ -15,9 +15,13 @@ NATIVE := $(filter engine/native/%,$(SOURCES))
 # Once the development install is there it serves all.
 INSTALLED := $(if $(wildcard .venv/.dev),.venv/.dev,.venv/.user)
 
+CONFIGURE := .venv/bin/cmake -S engine/native -G Ninja -DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" \
+	-DPython_EXECUTABLE="$(CURDIR)/$(VENV)"
+SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
+
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-plans soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -71,11 +75,15 @@ fleet: .venv/.dev ## how many of 100,000 simulated devices run a bad release bef
 load: .venv/.dev ## how many reports a second the server takes, on SQLite and PostgreSQL
 	$(VENV) -m tests.delivery.server.load $(ARGS)
 
+fuzz-plans: .venv/.dev ## damaged steps, kernel by kernel, under ASan with guard pages for FUZZ_S seconds
+	$(CONFIGURE) -B build/sanitize -DPALM_SANITIZE=address,undefined
+	.venv/bin/cmake --build build/sanitize --target _native
+	$(VENV) -m tests.engine.fuzz_plans --seconds $(FUZZ_S) $(ARGS)
+
 sanitize: .venv/.dev ## the kernels' tests under the sanitizers; SANITIZER=thread for races
-	.venv/bin/cmake -S engine/native -B build/sanitize -G Ninja -DPALM_SANITIZE=$(SANITIZER) \
-		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" -DPython_EXECUTABLE="$(CURDIR)/$(VENV)"
-	.venv/bin/cmake --build build/sanitize
-	@for test in build/sanitize/test/*; do echo "$$test" && "$$test" || exit 1; done
+	$(CONFIGURE) -B $(SANITIZED) -DPALM_SANITIZE=$(SANITIZER)
+	.venv/bin/cmake --build $(SANITIZED)
+	@for test in $(SANITIZED)/test/*; do echo "$$test" && "$$test" || exit 1; done
 
 arm64: .venv/.dev ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu and qemu-user-static
 	.venv/bin/cmake -S engine/native -B build/arm64 -G Ninja -DPALM_DEV=ON \

@@ -51,6 +51,30 @@ class RoiAlign : public Step {
     return n >= 1 ? static_cast<size_t>(std::min(n, static_cast<float>(kMostSamples))) : 1;
   }
 
+  struct Points {
+    size_t begin, end;
+  };
+
+  // Which of n points lie from -1 to `limit`, so that a region may be much larger than the image.
+  // In mode max all count.
+  template <class At>
+  Points inside(At at, size_t n, bool falling, float limit) const {
+    constexpr size_t kFew = 16;
+    if (max_ || n <= kFew) return {0, n};
+    const auto first = [&](auto reached) {
+      size_t begin = 0, end = n;
+      while (begin < end) {
+        const size_t middle = (begin + end) / 2;
+        if (reached(at(middle))) end = middle;
+        else begin = middle + 1;
+      }
+      return begin;
+    };
+    if (falling)
+      return {first([=](float v) { return v <= limit; }), first([](float v) { return v < -1; })};
+    return {first([](float v) { return v >= -1; }), first([=](float v) { return v > limit; })};
+  }
+
   void row(const Buffers& b, size_t region, size_t bin_y) const {
     const float* const roi = b.in(1) + region * 4;
     const size_t index = indices_.at(b.inputs[2], region, images_);
@@ -61,16 +85,22 @@ class RoiAlign : public Step {
     const float bin_width = width / static_cast<float>(out_width_);
     const float bin_height = height / static_cast<float>(out_height_);
     const size_t ny = samples(bin_height), nx = samples(bin_width);
+    const auto at_y = [&](size_t i) {
+      return top + (static_cast<float>(bin_y) + fraction(i, ny)) * bin_height;
+    };
+    const Points along_y = inside(at_y, ny, bin_height < 0, static_cast<float>(height_));
     for (size_t bin_x = 0; bin_x < out_width_; ++bin_x) {
+      constexpr size_t kMany = 1024;
+      if (ny * nx > kMany) b.pool->look();
+      const auto at_x = [&](size_t i) {
+        return left + (static_cast<float>(bin_x) + fraction(i, nx)) * bin_width;
+      };
+      const Points along_x = inside(at_x, nx, bin_width < 0, static_cast<float>(width_));
       float* const y = b.out() + ((region * out_height_ + bin_y) * out_width_ + bin_x) * channels_;
       std::fill_n(y, channels_, 0.f);
-      for (size_t iy = 0; iy < ny; ++iy) {
-        for (size_t ix = 0; ix < nx; ++ix) {
-          const float py = top + (static_cast<float>(bin_y) + fraction(iy, ny)) * bin_height;
-          const float px = left + (static_cast<float>(bin_x) + fraction(ix, nx)) * bin_width;
-          sample(x, py, px, iy + ix == 0, y);
-        }
-      }
+      for (size_t iy = along_y.begin; iy < along_y.end; ++iy)
+        for (size_t ix = along_x.begin; ix < along_x.end; ++ix)
+          sample(x, at_y(iy), at_x(ix), iy + ix == 0, y);
       const float by = max_ ? 1.f : 1.f / static_cast<float>(ny * nx);
       for (size_t c = 0; c < channels_; ++c) y[c] *= by;
     }
