@@ -27,7 +27,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,8 +110,8 @@ def steps_of(plan: Any) -> Iterator[Case]:
             yield case
 
 
-def plans(seed: int) -> Iterator[Any]:
-    """Plans of many graphs."""
+def plans(seed: int, variants: int) -> Iterator[Any]:
+    """Plans of many graphs, of each op's cases with so many other dims as well."""
     from palmkit.engine import convert
     from palmkit.engine.backends.cpu import Cpu
     from palmkit.engine.backends.options import Options
@@ -132,24 +132,23 @@ def plans(seed: int) -> Iterator[Any]:
 
     cases = [(op, case) for op in registry().values() for case in op.cases]
     for op, case in tqdm(cases, desc="seeds", disable=None):
-        variants = [case]
-        for _ in range(3):
-            dims = {d: rng.choice(DIMS[1:23]) for x in case.inputs for d in _dims(x)}
+        tried = [case]
+        for _ in range(variants):
+            shapes = [x.shape for x in case.inputs if isinstance(x, Type)]
+            dims: dict[Any, int] = {d: rng.choice(DIMS[1:23]) for shape in shapes for d in shape}
             changed = tuple(
-                replace(x, shape=tuple(dims.get(d, d) for d in x.shape))
-                if isinstance(x, Type)
-                else x
+                replace(x, shape=tuple(dims[d] for d in x.shape)) if isinstance(x, Type) else x
                 for x in case.inputs
             )
-            variants.append(replace(case, inputs=changed))
+            tried.append(replace(case, inputs=changed))
         # Weights are constants where they are computed in the case.
-        for variant in list(variants) if len(case.inputs) > 1 else ():
+        for variant in list(tried) if len(case.inputs) > 1 else ():
             if all(
                 not isinstance(x, Type) or x.size_bytes < CONSTANT_LIMIT_BYTES
                 for x in variant.inputs
             ):
-                variants.append(replace(variant, inputs=(variant.inputs[0], *arrays(variant)[1:])))
-        for variant in variants:
+                tried.append(replace(variant, inputs=(variant.inputs[0], *arrays(variant)[1:])))
+        for variant in tried:
             try:
                 graph = one_node(op, variant)
             except Exception:  # noqa: BLE001, S112  dims that do not fit the case
@@ -169,15 +168,10 @@ def plans(seed: int) -> Iterator[Any]:
                 continue
 
 
-def _dims(x: Any) -> tuple[int, ...]:
-    shape = getattr(x, "shape", ())
-    return tuple(d for d in shape if isinstance(d, int)) if not isinstance(x, np.ndarray) else ()
-
-
-def seeds(seed: int) -> list[Case]:
+def seeds(seed: int, variants: int) -> list[Case]:
     """Steps, each once."""
     found: dict[bytes, Case] = {}
-    for plan in plans(seed):
+    for plan in plans(seed, variants):
         for case in steps_of(plan):
             mark = repr(
                 replace(case, inputs=tuple(x and replace(x, value=None) for x in case.inputs))
@@ -192,7 +186,7 @@ def seeds(seed: int) -> list[Case]:
 def changed_value(value: Any, rng: random.Random) -> Any:
     """Another value for an attribute."""
     if isinstance(value, list) and rng.random() < 0.8:
-        values = list(value)
+        values = list(cast(Any, value))
         if values and rng.random() < 0.8:
             values[rng.randrange(len(values))] = changed_value(rng.choice(values), rng)
         elif values and rng.random() < 0.5:
@@ -231,7 +225,7 @@ def renamed(case: Case, old: int, new: int) -> Case:
 
     def attr(value: Any) -> Any:
         if isinstance(value, list):
-            return [attr(each) for each in value]
+            return [attr(each) for each in cast(Any, value)]
         return new if type(value) is int and value == old else value
 
     outputs = tuple(x for x in map(dims, case.outputs) if x is not None)
@@ -369,12 +363,11 @@ def attempt(native: Any, cases: list[Case], rooms: list[Guarded], rng: random.Ra
         n = len(case.inputs)
         steps.append((case.kernel, indices[:n], indices[n:], attrs))
 
-    def room(size: int, dtype: str) -> NDArray[Any]:
-        nonlocal taken
-        taken += 1
-        return rooms[taken - 1].array(size, dtype, rng.choice((0, 0, 0, 1, 3)))
+    free = iter(rooms)
 
-    taken = 0
+    def room(size: int, dtype: str) -> NDArray[Any]:
+        return next(free).array(size, dtype, rng.choice((0, 0, 0, 1, 3)))
+
     if len(constants) + len(given) + 2 * len(wanted) > len(rooms):
         return "too many"
 
@@ -402,8 +395,8 @@ def attempt(native: Any, cases: list[Case], rooms: list[Guarded], rng: random.Ra
                 results.append([y.copy() for y in outputs])
     except PalmError as error:
         return type(error).__name__
-    for (_, value), x in zip(given, inputs, strict=True):
-        assert x.tobytes() == value.tobytes(), "an input was written to"
+    for (_, value), array in zip(given, inputs, strict=True):
+        assert array.tobytes() == value.tobytes(), "an input was written to"
     one, many = results
     if isinstance(one, str) or isinstance(many, str):
         assert one == many, f"one thread: {one}; three: {many}"
@@ -509,6 +502,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0, help="the same seed gives the same mutants")
     parser.add_argument("--first", type=int, default=0, help="begin with the mutant of this number")
     parser.add_argument("--count", type=int, default=1 << 62, help="try so many")
+    parser.add_argument("--variants", type=int, default=3, help="of each case with other dims")
     parser.add_argument("--keep-on", action="store_true", help="go on after a failure")
     parser.add_argument("--tail", type=int, default=3000, help="characters of a report to print")
     parser.add_argument("--keep", type=Path, default=ROOT / "build/fuzz", help="where files go")
@@ -526,7 +520,8 @@ def main() -> None:
     if not options.library.exists():
         parser.error(f"{options.library} is missing: `make fuzz-plans` builds it")
     options.keep.mkdir(parents=True, exist_ok=True)
-    (options.keep / "plans.pickle").write_bytes(pickle.dumps(found := seeds(options.seed)))
+    found = seeds(options.seed, options.variants)
+    (options.keep / "plans.pickle").write_bytes(pickle.dumps(found))
     kernels = Counter(case.kernel for case in found)
     print(f"{len(found)} steps of {len(kernels)} kernels")
     end = time.monotonic() + options.seconds
