@@ -13,7 +13,6 @@ from pathlib import Path
 import anyio
 from anyio.to_thread import run_sync
 from sqlalchemy import Engine
-from sqlalchemy.exc import SQLAlchemyError
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
@@ -23,7 +22,7 @@ from starlette.routing import BaseRoute, Mount, Route
 from palmkit.delivery.reports.schema import MOST_BYTES, parse
 from palmkit.delivery.server.admin import Admin
 from palmkit.delivery.server.counting import Vocabulary, forget
-from palmkit.delivery.server.database import check, lock, writing
+from palmkit.delivery.server.database import lock, writing
 from palmkit.delivery.server.ingest import Busy, Ingest, TooLarge, unpack
 from palmkit.delivery.server.metrics import CONTENT_TYPE, Metrics
 from palmkit.delivery.server.rollouts import Gates, Releases, Rollout, rollouts, watch
@@ -80,6 +79,7 @@ class Server:
         """The ASGI app."""
         routes: list[BaseRoute] = [
             Route("/", _show_page, methods=["GET"]),
+            Route("/admin", _show_page, methods=["GET"]),
             Route("/v1/reports", self._report, methods=["POST"]),
             Route("/v1/admin/state", self._admin.state, methods=["GET"]),
             Route("/v1/admin/{action}", self._admin.change, methods=["POST"]),
@@ -92,7 +92,7 @@ class Server:
                 Route("/metadata/{name}", self._static.metadata),
                 Route("/targets/{path:path}", self._static.target),
             ]
-        return Starlette(
+        app = Starlette(
             routes=routes,
             lifespan=self._lifespan,
             exception_handlers={
@@ -101,6 +101,9 @@ class Server:
                 Exception: _apologise,
             },
         )
+        # It would send people to whatever host the request names.
+        app.router.redirect_slashes = False
+        return app
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
@@ -184,21 +187,18 @@ class Server:
         return Response(await run_sync(self.metrics.text), headers={"content-type": CONTENT_TYPE})
 
     async def _health(self, _request: Request) -> Response:
-        problems = await run_sync(self._problems)
+        found = [await self._ingest.problem(), await run_sync(self._problem_of_static)]
+        problems = [problem for problem in found if problem]
         content = {"status": "failing" if problems else "ok", "problems": problems}
-        return JSONResponse(content, 503 if problems else 200)
+        headers = {"cache-control": "no-store"}
+        return JSONResponse(content, 503 if problems else 200, headers)
 
-    def _problems(self) -> list[str]:
-        found: list[str] = []
+    def _problem_of_static(self) -> str | None:
         try:
-            check(self._engine)
-        except SQLAlchemyError:
-            found.append("the database does not answer")
-        if not self._ingest.is_alive:
-            found.append("nobody stores reports")
-        if self._static and (left := self._static.timestamp_left_s(time.time())) is not None:
-            found += ["timestamp.json has expired"] if left < 0 else []
-        return found
+            left_s = self._static.timestamp_left_s(time.time()) if self._static else None
+        except (OSError, ValueError, KeyError, TypeError):
+            return "timestamp.json cannot be read"
+        return "timestamp.json has expired" if left_s is not None and left_s < 0 else None
 
 
 async def _show_page(_request: Request) -> Response:

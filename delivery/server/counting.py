@@ -21,6 +21,8 @@ from palmkit.delivery.server.database import add, insert
 
 REMEMBERED_S = 48 * 3600.0
 OTHER = "other"
+# No report has this id: theirs are hex digits.
+_PROBE = "probe"
 # A device keeps a report for seven days at most, and its clock may be of another day.
 OLDEST, NEWEST = timedelta(days=8), timedelta(days=1)
 # What one report adds to one count at most: loads of a busy day, and inferences of one.
@@ -119,6 +121,13 @@ def store(
     for table, amounts in counts.items():
         add(connection, table, amounts)
     return len(fresh)
+
+
+def probe(connection: Connection) -> None:
+    """Write as a report is written, and leave nothing of it; raises what storing one would."""
+    table = tables.reports
+    connection.execute(insert(connection, table).values(id=_PROBE, received=0.0))
+    connection.execute(delete(table).where(table.c.id == _PROBE))
 
 
 def _fresh(connection: Connection, reports: Iterable[Report], now: float) -> list[Report]:

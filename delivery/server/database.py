@@ -26,7 +26,7 @@ from sqlalchemy import (
     text,
 )
 from sqlalchemy.dialects import postgresql, sqlite
-from sqlalchemy.exc import ArgumentError, OperationalError
+from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.sql.schema import Table
 
 from palmkit.engine.errors import RepositoryError
@@ -127,15 +127,29 @@ def _adding(table: Table, dialect: str) -> str | Executable:
 def migrate(engine: Engine) -> None:
     """Bring the tables to what this version needs; safe if several replicas start at once.
 
-    Raises RepositoryError if the database does not answer.
+    Raises RepositoryError if it is no database, does not answer or is of a newer version.
     """
+    from alembic.util import CommandError
+
+    where = engine.url.database if engine.dialect.name == "sqlite" else "no connection"
+    try:
+        with engine.connect() as connection:
+            connection.execute(text("SELECT 1"))
+        if where == "no connection":
+            where = engine.url.database
+        _migrate(engine)
+    except SQLAlchemyError as error:
+        cause = getattr(error, "orig", None) or error
+        raise RepositoryError(f"database: {where}: {cause}") from error
+    except CommandError as error:
+        message = f"database: {where}: not of this version or an older one: {error}"
+        raise RepositoryError(message) from error
+
+
+def _migrate(engine: Engine) -> None:
     from alembic import command
     from alembic.config import Config
 
-    try:
-        check(engine)
-    except OperationalError as error:
-        raise RepositoryError(f"database: no connection: {error.orig}") from error
     with (
         lock(engine, "migrate"),
         as_file(files("palmkit.delivery.server") / "migrations") as folder,
@@ -156,10 +170,17 @@ def _write_ahead(engine: Engine) -> None:
         connection.connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
-def check(engine: Engine) -> None:
-    """Raise SQLAlchemyError if the database does not answer."""
-    with engine.connect() as connection:
-        connection.execute(text("SELECT 1"))
+def reason(error: SQLAlchemyError) -> str:
+    """What is wrong with the database, without hosts, users or values: anybody may read it."""
+    cause = getattr(error, "orig", None)
+    if isinstance(cause, sqlite3.Error):
+        # Fixed texts of SQLite, such as "database or disk is full".
+        return f"reports cannot be stored: {cause}"
+    state = getattr(cause, "sqlstate", None)
+    if state is None or state[:2] in ("08", "57"):
+        return "the database does not answer"
+    told = {"53100": "its disk is full", "25006": "it is read-only"}.get(state, f"SQLSTATE {state}")
+    return f"reports cannot be stored in the database: {told}"
 
 
 @contextmanager

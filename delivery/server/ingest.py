@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import math
 import queue
 import threading
 import time
@@ -18,11 +19,13 @@ from sqlalchemy import Engine
 from sqlalchemy.exc import SQLAlchemyError
 
 from palmkit.delivery.reports.schema import Report
-from palmkit.delivery.server.counting import Vocabulary, store
-from palmkit.delivery.server.database import writing
+from palmkit.delivery.server.counting import Vocabulary, probe, store
+from palmkit.delivery.server.database import reason, writing
 
 MOST_WAITING = 4000
 MOST_TOGETHER = 500
+# How long what became of the last transaction is believed of the next, and waited for.
+BELIEVED_S, PROBE_S = 5.0, 2.0
 
 _log = logging.getLogger(__name__)
 
@@ -41,7 +44,8 @@ class Measures(Protocol):
 
 @dataclass
 class _Waiting:
-    report: Report
+    # None: only asks whether a report could be stored.
+    report: Report | None
     done: asyncio.Future[None]
 
     def answer(self, error: Exception | None) -> None:
@@ -62,6 +66,9 @@ class Ingest:
         self._engine, self._vocabulary, self._measures = engine, vocabulary, measures
         self._queue: queue.Queue[_Waiting | None] = queue.Queue(MOST_WAITING)
         self._thread = threading.Thread(target=self._work, name="ingest", daemon=True)
+        # When the last transaction ended, and what was wrong with it.
+        self._last: tuple[float, str | None] = (-math.inf, None)
+        self._probe: tuple[float, asyncio.Future[None]] | None = None
 
     def start(self) -> None:
         """Begin to store, for callers in the running loop."""
@@ -78,10 +85,37 @@ class Ingest:
         """How many reports wait, about."""
         return self._queue.qsize()
 
-    @property
-    def is_alive(self) -> bool:
-        """Whether reports are being stored."""
-        return self._thread.is_alive()
+    async def problem(self) -> str | None:
+        """Why reports cannot be stored; None if they can.
+
+        What became of the last ones tells; if there were none for a while, something is written for
+        the question, once for all who ask. Takes PROBE_S seconds at most.
+        """
+        if not self._thread.is_alive():
+            return "nobody stores reports"
+        ended, problem = self._last
+        if time.monotonic() - ended < BELIEVED_S and self._probe is None:
+            return problem
+        if self._probe is None:
+            done = asyncio.get_running_loop().create_future()
+            try:
+                self._queue.put_nowait(_Waiting(None, done))
+            except queue.Full:
+                return "too many reports wait"
+            done.add_done_callback(self._forget_probe)
+            self._probe = (time.monotonic(), done)
+        asked, done = self._probe
+        await asyncio.wait([done], timeout=max(0.0, asked + PROBE_S - time.monotonic()))
+        if not done.done():
+            waited = time.monotonic() - asked
+            return f"reports cannot be stored: the database is busy for {waited:.0f} s"
+        return str(error) if (error := done.exception()) else None
+
+    def _forget_probe(self, done: asyncio.Future[None]) -> None:
+        self._probe = None
+        if not done.cancelled():
+            # Asked for, so that asyncio does not complain when nobody waits any more.
+            done.exception()
 
     async def take(self, report: Report) -> None:
         """Return when the report is stored for good, or was before.
@@ -112,18 +146,25 @@ class Ingest:
                 return
 
     def _store(self, batch: list[_Waiting]) -> None:
-        began, error = time.monotonic(), None
-        reports = [each.report for each in batch]
+        began, new, error = time.monotonic(), 0, None
+        reports = [each.report for each in batch if each.report]
+        asked = len(reports) < len(batch)
         try:
             with writing(self._engine) as connection:
-                new = store(connection, reports, self._vocabulary, time.time())
-            self._measures.stored(len(batch), new, time.monotonic() - began)
+                new = store(connection, reports, self._vocabulary, time.time()) if reports else 0
+                if asked:
+                    probe(connection)
+            if reports:
+                self._measures.stored(len(reports), new, time.monotonic() - began)
         except SQLAlchemyError as failure:
-            _log.error("reports not stored: %s", failure)
-            error = Busy("the database does not answer")
+            error = Busy(reason(failure))
+            _log.error("%s", error)
         except Exception as failure:
             _log.exception("reports not stored")
-            error = Busy(str(failure))
+            error = Busy(f"reports cannot be stored: {type(failure).__name__}")
+        # Reports that all came before write nothing, and prove nothing.
+        if error or new or asked:
+            self._last = (time.monotonic(), str(error) if error else None)
         assert self._loop is not None
         try:
             self._loop.call_soon_threadsafe(_answer, batch, error)

@@ -35,6 +35,17 @@ class Metrics:
         self.waiting = Gauge(
             "palmkit_reports_waiting", "Reports that wait to be stored.", registry=self.registry
         )
+        self.connections = Gauge(
+            "palmkit_connections", "Connections that are open.", registry=self.registry
+        )
+        self.closed = Counter(
+            "palmkit_connections_closed",
+            "Connections ended by a limit: of time, of speed, from one address, in all.",
+            ["limit"],
+            registry=self.registry,
+        )
+        for limit in ("idle", "head", "body", "reading", "address", "all"):
+            self.closed.labels(limit)
         self.job_failures = Counter(
             "palmkit_job_failures",
             "Runs of a regular job that failed.",
@@ -65,6 +76,14 @@ class Metrics:
     def count_waiting(self, waiting: Callable[[], int]) -> None:
         """Ask this function how many reports wait."""
         self.waiting.set_function(waiting)
+
+    def closed_by(self, limit: str) -> None:
+        """A connection was ended by this limit."""
+        self.closed.labels(limit).inc()
+
+    def count_connections(self, open_now: Callable[[], int]) -> None:
+        """Ask this function how many connections are open."""
+        self.connections.set_function(open_now)
 
     def show(self, rollouts: Iterable[Rollout], expires: Mapping[str, str]) -> None:
         """Show these rollouts, and no others; expires: ISO 8601 by role."""

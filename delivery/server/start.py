@@ -55,7 +55,9 @@ def read_token(file: Path) -> str:
     Raises RepositoryError if what is there is no token.
     """
     try:
-        token = file.read_text(encoding="utf-8").strip()
+        token = file.read_text(encoding="ascii").strip()
+    except UnicodeDecodeError:
+        raise RepositoryError(f"token: expected ASCII characters: {file}") from None
     except FileNotFoundError:
         token = secrets.token_urlsafe(32)
         file.parent.mkdir(parents=True, exist_ok=True)

@@ -19,7 +19,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import FileResponse, Response
 from starlette.staticfiles import StaticFiles
-from starlette.types import Scope
+from starlette.types import Receive, Scope, Send
 
 METADATA = re.compile(r"(?:timestamp|[0-9]{1,10}\.[A-Za-z0-9_-]{1,128})\.json", re.ASCII)
 TARGET = re.compile(r"([0-9a-f]{64})\.[0-9A-Za-z][0-9A-Za-z._+-]{0,160}", re.ASCII)
@@ -81,12 +81,29 @@ class Static:
             raise HTTPException(404)
         if _has(request, headers["etag"]):
             return Response(status_code=304, headers=headers)
-        return FileResponse(
+        return Download(
             path,
             headers=headers,
             stat_result=await path.stat(),
             media_type="application/octet-stream",
         )
+
+
+class Download(FileResponse):
+    """A file that is read no further when nobody is there to take it."""
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Send it."""
+        async with anyio.create_task_group() as group:
+            group.start_soon(_until_gone, receive, group.cancel_scope)
+            await super().__call__(scope, receive, send)
+            group.cancel_scope.cancel()
+
+
+async def _until_gone(receive: Receive, sending: anyio.CancelScope) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    sending.cancel()
 
 
 def _has(request: Request, etag: str) -> bool:

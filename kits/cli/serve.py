@@ -54,6 +54,24 @@ def add(commands: Commands) -> None:
     parser.add_argument("--host", default="127.0.0.1", help="address to listen on (127.0.0.1)")
     parser.add_argument("--port", type=_port, default=8080, help="port to listen on (8080)")
     parser.add_argument(
+        "--connections",
+        metavar="N",
+        type=int,
+        help="how many at once; more replace those that do least (what `ulimit -n` allows)",
+    )
+    parser.add_argument(
+        "--connections-per-address",
+        metavar="N",
+        type=int,
+        help="how many at once from one address (an eighth of all)",
+    )
+    parser.add_argument(
+        "--proxy",
+        metavar="ADDRESS",
+        action="append",
+        help="a proxy of yours, not limited as an address is; again for more (127.0.0.1 and ::1)",
+    )
+    parser.add_argument(
         "--database", metavar="URL", help="sqlite:///FILE or postgresql://... (FOLDER/server.db)"
     )
     parser.add_argument(
@@ -102,14 +120,16 @@ def run(options: argparse.Namespace) -> int:
     import logging
 
     try:
-        import uvicorn
-
+        from palmkit.delivery.server.connections import Connections, Limits, http_server, listen
+        from palmkit.delivery.server.limited_log import LimitedLog
         from palmkit.delivery.server.rollouts import Gates
         from palmkit.delivery.server.start import Place, prepare
     except ModuleNotFoundError as error:
         complain(f'needs {error.name}: pip install "palmkit[server]"')
         return 1
-    logging.basicConfig(format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO)
+    logging.basicConfig(
+        format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, handlers=[LimitedLog()]
+    )
     # They tell of each key that has not signed yet, and of each table.
     for chatty in ("alembic", "tuf", "securesystemslib"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
@@ -117,24 +137,18 @@ def run(options: argparse.Namespace) -> int:
         _report_errors(dsn)
     place = Place(options.folder, options.database, options.token_file)
     gates = Gates(options.gate_hours * 3600, options.gate_reports)
+    limits = Limits.of(options.connections, options.connections_per_address, options.proxy)
     server, engine, repository = prepare(
         place, gates, options.keep_days, signs=not options.reports_only
     )
-    print(_welcome(options, place, repository), flush=True)
-    # No access log: who asks is nobody's business, and addresses would be personal data.
-    config = uvicorn.Config(
-        server.app(),
-        host=options.host,
-        port=options.port,
-        access_log=False,
-        server_header=False,
-        log_config=None,
-        log_level="warning",
-        timeout_graceful_shutdown=10,
-    )
-    listening = uvicorn.Server(config)
     try:
-        listening.run()
+        connections = Connections(limits, server.metrics.closed_by)
+        server.metrics.count_connections(lambda: len(connections))
+        sockets = listen(options.host, options.port, connections)
+        port = sockets[0].getsockname()[1]
+        print(_welcome(options, port, place, repository), flush=True)
+        listening = http_server(server.app(), connections)
+        listening.run(sockets)
     finally:
         engine.dispose()
     return 0 if listening.started else 1
@@ -149,10 +163,13 @@ def _report_errors(dsn: str) -> None:
     sentry.init(dsn=dsn, send_default_pii=False)
 
 
-def _welcome(options: argparse.Namespace, place: Place, repository: Repository | None) -> str:
+def _welcome(
+    options: argparse.Namespace, port: int, place: Place, repository: Repository | None
+) -> str:
     from palmkit.delivery.server.start import PASSPHRASE, public_of
 
-    url = f"http://{options.host}:{options.port}"
+    host = f"[{options.host}]" if ":" in options.host else options.host
+    url = f"http://{host}:{port}"
     lines = [f"page      {url}/admin/", f"token     {place.token}", f"reports   {url}/v1/reports"]
     if repository is None:
         return "\n".join(lines)

@@ -7,9 +7,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import requests
-import uvicorn
 
 from palmkit.delivery.server.app import Server
+from palmkit.delivery.server.connections import Connections, Limits, http_server, listen
 
 TOKEN = "t" * 20
 
@@ -17,12 +17,11 @@ TOKEN = "t" * 20
 class Running:
     """with Running(server) as client: client.get("/healthz")."""
 
-    def __init__(self, server: Server) -> None:
-        config = uvicorn.Config(
-            server.app(), port=0, log_level="error", log_config=None, access_log=False
-        )
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(target=self._server.run)
+    def __init__(self, server: Server, limits: Limits | None = None) -> None:
+        self.connections = Connections(limits or Limits.of(), server.metrics.closed_by)
+        self._sockets = listen("127.0.0.1", 0, self.connections)
+        self._server = http_server(server.app(), self.connections)
+        self._thread = threading.Thread(target=self._server.run, args=(self._sockets,))
         self._session = requests.Session()
         self.port = 0
 
@@ -32,7 +31,7 @@ class Running:
         while not self._server.started:
             assert self._thread.is_alive() and time.monotonic() < until
             time.sleep(0.01)
-        self.port = self._server.servers[0].sockets[0].getsockname()[1]
+        self.port = self._sockets[0].getsockname()[1]
         return self
 
     def __exit__(self, *_: object) -> None:

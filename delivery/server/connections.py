@@ -1,0 +1,376 @@
+"""The sockets of a server, which anybody may open: how many, how long, and how slowly.
+
+uvicorn alone waits for ever for a request that was begun and for an answer to be read, and asyncio
+logs without end when no more files can be opened. Here every connection has a stage with a limit,
+and when all places are taken, whoever makes the least of his gives way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import heapq
+import ipaddress
+import logging
+import math
+import resource
+import socket
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, Literal, cast
+
+import h11
+import uvicorn
+from starlette.applications import Starlette
+from uvicorn.protocols.http.h11_impl import H11Protocol
+
+from palmkit.engine.errors import RepositoryError
+
+Stage = Literal["idle", "head", "body", "answer", "rest"]
+
+# Files for the database, the repository and the log, and for sockets that are just being closed.
+OTHER_FILES = 128
+FEWEST, MOST = 8, 4096
+# How many connections are taken before those that are there are looked at again.
+TAKEN_AT_ONCE = 16
+# No connection gives way so soon after it was opened while an older one does nothing.
+YOUNG_S = 1.0
+# A reader below this, bytes/s, gives way to newcomers when all places are taken.
+SLOW_READER = 16 * 1024
+PAUSE_S = 0.5
+EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
+
+_log = logging.getLogger(__name__)
+
+
+def default_connections() -> int:
+    """How many connections the limit on open files leaves room for: each may send a file."""
+    files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if files == resource.RLIM_INFINITY:
+        return MOST
+    return max(FEWEST, min(MOST, (files - OTHER_FILES) // 2))
+
+
+@dataclass(frozen=True)
+class Limits:
+    """What is allowed to those who connect; times in seconds.
+
+    connections: at once, in all. per_address: at once from one address (of IPv6: from one /64),
+    except from proxies. idle_s: between requests, and before the first. head_s: for the lines
+    before a body. body_s: for a body. least_rate: bytes/s of a body or of the reading of an answer,
+    on average over each stall_s.
+    """
+
+    connections: int
+    per_address: int
+    proxies: frozenset[str] = frozenset({"127.0.0.1", "::1"})
+    idle_s: float = 5.0
+    head_s: float = 10.0
+    body_s: float = 30.0
+    stall_s: float = 20.0
+    least_rate: float = 500.0
+
+    @classmethod
+    def of(
+        cls,
+        connections: int | None = None,
+        per_address: int | None = None,
+        proxies: Iterable[str] | None = None,
+    ) -> Limits:
+        """The limits of a server; None: what suits the limit on open files.
+
+        Raises RepositoryError if they cannot be kept.
+        """
+        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        if connections is None:
+            connections = default_connections()
+        elif connections < 1 or (
+            files != resource.RLIM_INFINITY
+            and connections > default_connections()
+            and 2 * connections + OTHER_FILES > files
+        ):
+            raise RepositoryError(
+                f"connections: expected 1 to {default_connections()} where {files} files may be "
+                f"open (ulimit -n), got {connections}"
+            )
+        if per_address is None:
+            per_address = max(FEWEST, connections // 8)
+        elif per_address < 1:
+            raise RepositoryError(f"connections per address: expected 1 or more, got {per_address}")
+        found = cls(connections, per_address)
+        if proxies is None:
+            return found
+        return cls(connections, per_address, frozenset(map(_proxy, proxies)))
+
+
+def _proxy(text: str) -> str:
+    try:
+        return str(ipaddress.ip_address(text))
+    except ValueError:
+        raise RepositoryError(f"proxy: expected an IP address, got {text!r}") from None
+
+
+def origin(address: str) -> str:
+    """Who connects from an address: itself, or of IPv6 its /64, which one subscriber has whole."""
+    try:
+        found = ipaddress.ip_address(address.partition("%")[0])
+    except ValueError:
+        return address
+    if isinstance(found, ipaddress.IPv4Address):
+        return str(found)
+    if found.ipv4_mapped:
+        return str(found.ipv4_mapped)
+    if found.is_loopback:
+        return str(found)
+    return str(ipaddress.ip_network((found, 64), strict=False))
+
+
+class Connection(H11Protocol):
+    """One connection, and what stage it is in since when."""
+
+    def __init__(self, watched: Connections, **given: Any) -> None:
+        """watched: those of the same server. given: what uvicorn gives a protocol."""
+        super().__init__(**given)
+        self._watched = watched
+        self.origin = ""
+        self.stage: Stage = "idle"
+        self.made = self.since = self._window_began = 0.0
+        # Bytes received of a body, or gone from the buffer of an answer, since the window began.
+        self._moved = self._buffered = 0
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Take a place."""
+        super().connection_made(transport)
+        self.made = self.since = self._window_began = self.loop.time()
+        self.origin = origin(self.client[0]) if self.client else ""
+        self._watched.add(self)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Leave it."""
+        super().connection_lost(exc)
+        self._watched.remove(self)
+
+    def data_received(self, data: bytes) -> None:
+        """Take what the client sent."""
+        self.look()
+        if self.stage == "body":
+            self._moved += len(data)
+        try:
+            super().data_received(data)
+        except h11.LocalProtocolError:
+            # Junk behind a request whose answer has begun: uvicorn would begin a second answer.
+            self.transport.abort()
+        self.look()
+
+    def pause_writing(self) -> None:
+        """The client reads more slowly than the answer is written."""
+        self._look_at_buffer()
+        super().pause_writing()
+
+    def resume_writing(self) -> None:
+        """It has caught up."""
+        self._look_at_buffer()
+        super().resume_writing()
+
+    def look(self) -> None:
+        """Note the stage that it is in by now."""
+        self._look_at_buffer()
+        if (stage := self._stage()) != self.stage:
+            self.stage, self.since = stage, self.loop.time()
+            self._begin_window(self.since)
+
+    def _stage(self) -> Stage:
+        theirs, ours = self.conn.their_state, self.conn.our_state
+        if theirs is h11.IDLE:
+            return "head" if self.conn.trailing_data[0] else "idle"
+        if ours in (h11.IDLE, h11.SEND_RESPONSE, h11.SEND_BODY):
+            return "body" if theirs is h11.SEND_BODY else "answer"
+        # Answered; what still comes of the body is not wanted.
+        return "rest"
+
+    def _look_at_buffer(self) -> None:
+        size = self.transport.get_write_buffer_size()
+        if self._buffered == 0 < size:
+            self._begin_window(self.loop.time())
+        self._moved += max(0, self._buffered - size)
+        self._buffered = size
+
+    def _begin_window(self, now: float) -> None:
+        self._window_began, self._moved = now, 0
+
+    def overdue(self, limits: Limits, now: float) -> str | None:
+        """Which limit it has passed, if it has."""
+        self.look()
+        lasted = now - self.since
+        if self.stage == "head" and lasted > limits.head_s:
+            return "head"
+        if self.stage == "body" and lasted > limits.body_s:
+            return "body"
+        if self._buffered == 0 and self.stage != "body":
+            return "idle" if self.stage in ("idle", "rest") and lasted > limits.idle_s else None
+        if now - self._window_began < limits.stall_s:
+            return None
+        if self._moved < limits.least_rate * (now - self._window_began):
+            return "body" if self.stage == "body" else "reading"
+        self._begin_window(now)
+        return None
+
+    def worth(self, now: float) -> tuple[int, float]:
+        """Who gives way first when places are short: the lowest."""
+        self.look()
+        if self._buffered:
+            lasted = now - self._window_began
+            return (1 if lasted > YOUNG_S and self._moved < SLOW_READER * lasted else 3), self.since
+        if self.stage == "answer":
+            return 4, self.since
+        return (2 if now - self.made < YOUNG_S else 0), self.since
+
+    def end(self) -> None:
+        """Close it now, whatever is still to be sent."""
+        self.transport.abort()
+
+
+class Connections:
+    """All connections of one server."""
+
+    def __init__(self, limits: Limits, closed: Callable[[str], None] | None = None) -> None:
+        """closed: is told of each connection that was ended, and by which limit."""
+        self.limits = limits
+        self._closed = closed or (lambda _: None)
+        self._all: set[Connection] = set()
+        self._of: dict[str, set[Connection]] = {}
+        self._sweep_s = min(1.0, limits.idle_s / 4, limits.head_s / 4, limits.stall_s / 4)
+        self._sweeping = False
+
+    def __len__(self) -> int:
+        """How many there are."""
+        return len(self._all)
+
+    def protocol(self, **given: Any) -> Connection:
+        """A protocol for a new connection, for uvicorn."""
+        return Connection(self, **given)
+
+    def add(self, connection: Connection) -> None:
+        """A connection was opened; another may have to give way to it."""
+        self._all.add(connection)
+        same = self._of.setdefault(connection.origin, set())
+        same.add(connection)
+        if len(same) > self.limits.per_address and connection.origin not in self.limits.proxies:
+            self._make_room(same - {connection}, 1, "address")
+        elif len(self._all) > self.limits.connections:
+            # Several at once: in a flood not every newcomer is worth a look at all the others.
+            self.make_room(1 + self.limits.connections // 32, connection)
+        if not self._sweeping:
+            self._sweeping = True
+            connection.loop.call_later(self._sweep_s, self._sweep, connection.loop)
+
+    def remove(self, connection: Connection) -> None:
+        """A connection was closed."""
+        self._all.discard(connection)
+        same = self._of.get(connection.origin, set())
+        same.discard(connection)
+        if not same:
+            self._of.pop(connection.origin, None)
+
+    def make_room(self, count: int, newcomer: Connection | None = None) -> None:
+        """Close up to so many connections, those that make the least of their place."""
+        self._make_room(self._all - {newcomer}, count, "all")
+
+    def _make_room(self, among: Iterable[Any], count: int, limit: str) -> None:
+        now = asyncio.get_running_loop().time()
+        found: list[tuple[tuple[int, float], int, Connection]] = heapq.nsmallest(
+            count, ((each.worth(now), id(each), each) for each in among)
+        )
+        for (rank, _), _, connection in found:
+            # One who is worth more than the first gives way only when he is the first.
+            if rank > found[0][0][0]:
+                break
+            self._end(connection, limit)
+        _log.warning("too many connections: closed those that did least (%s)", limit)
+
+    def _end(self, connection: Connection, limit: str) -> None:
+        # It is gone from here at once, so that it does not give way twice.
+        self.remove(connection)
+        connection.end()
+        self._closed(limit)
+
+    def _sweep(self, loop: asyncio.AbstractEventLoop) -> None:
+        now = loop.time()
+        for connection in list(self._all):
+            if limit := connection.overdue(self.limits, now):
+                self._end(connection, limit)
+        self._sweeping = bool(self._all)
+        if self._sweeping:
+            loop.call_later(self._sweep_s, self._sweep, loop)
+
+
+class Listener(socket.socket):
+    """A listening socket that takes a few connections at a time and pauses without files."""
+
+    connections: Connections
+    _taken = 0
+    _paused_until = 0.0
+
+    def accept(self) -> tuple[socket.socket, Any]:
+        """The next connection; raises BlockingIOError if others are to be seen to before it."""
+        loop = asyncio.get_running_loop()
+        if self._taken >= TAKEN_AT_ONCE or loop.time() < self._paused_until:
+            raise BlockingIOError
+        try:
+            accepted = super().accept()
+        except OSError as error:
+            if error.errno in EXHAUSTED:
+                self.connections.make_room(TAKEN_AT_ONCE)
+                # asyncio does not listen for a second then; but some versions of it first ask
+                # 2,048 times, each with a line in the log, unless told that nobody is there.
+                self._paused_until = loop.time() + PAUSE_S
+            raise
+        if self._taken == 0:
+            loop.call_soon(self._begin_anew)
+        self._taken += 1
+        return accepted
+
+    def _begin_anew(self) -> None:
+        self._taken = 0
+
+
+def listen(host: str, port: int, connections: Connections) -> list[socket.socket]:
+    """Sockets bound to all addresses of a host. Raises RepositoryError if it cannot be had."""
+    bound: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            listener = Listener(family, kind, protocol)
+            listener.connections = connections
+            bound.append(listener)
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                listener.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            listener.bind(address)
+            listener.listen()
+    except (OSError, UnicodeError) as error:
+        for each in bound:
+            each.close()
+        why = error.strerror if isinstance(error, OSError) else "not a name of a host"
+        raise RepositoryError(f"cannot listen on {host} port {port}: {str(why).lower()}") from None
+    return bound
+
+
+def http_server(app: Starlette, connections: Connections) -> uvicorn.Server:
+    """uvicorn with these connections; to be run with the sockets that `listen` gives."""
+    # No access log: who asks is nobody's business, and addresses would be personal data. No
+    # headers of proxies: nothing depends on who asks. No web sockets: there are none.
+    config = uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=cast("type[asyncio.Protocol]", connections.protocol),
+        ws="none",
+        access_log=False,
+        server_header=False,
+        proxy_headers=False,
+        log_config=None,
+        log_level="warning",
+        timeout_keep_alive=math.ceil(connections.limits.idle_s),
+        timeout_graceful_shutdown=10,
+    )
+    return uvicorn.Server(config)
