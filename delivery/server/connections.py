@@ -38,6 +38,8 @@ YOUNG_S = 1.0
 # A reader below this, bytes/s, gives way to newcomers when all places are taken.
 SLOW_READER = 16 * 1024
 PAUSE_S = 0.5
+# So long after files ran out, fewer connections are taken than then were open.
+CAREFUL_S = 300.0
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
 _log = logging.getLogger(__name__)
@@ -155,12 +157,19 @@ class Connection(H11Protocol):
         self.look()
         if self.stage == "body":
             self._moved += len(data)
-        try:
-            super().data_received(data)
-        except h11.LocalProtocolError:
-            # Junk behind a request whose answer has begun: uvicorn would begin a second answer.
-            self.transport.abort()
+        super().data_received(data)
         self.look()
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer junk, and end the connection."""
+        if self.cycle and not self.cycle.response_complete:
+            # It came behind a request that is being answered: one of the two answers would fail.
+            self.cycle.disconnected = True
+            self.cycle.message_event.set()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
+            super().send_400_response(msg)
+        else:
+            self.transport.abort()
 
     def pause_writing(self) -> None:
         """The client reads more slowly than the answer is written."""
@@ -241,6 +250,7 @@ class Connections:
         self._of: dict[str, set[Connection]] = {}
         self._sweep_s = min(1.0, limits.idle_s / 4, limits.head_s / 4, limits.stall_s / 4)
         self._sweeping = False
+        self._most, self._careful_until = limits.connections, -math.inf
 
     def __len__(self) -> int:
         """How many there are."""
@@ -257,9 +267,9 @@ class Connections:
         same.add(connection)
         if len(same) > self.limits.per_address and connection.origin not in self.limits.proxies:
             self._make_room(same - {connection}, 1, "address")
-        elif len(self._all) > self.limits.connections:
+        elif len(self._all) > (most := self.most):
             # Several at once: in a flood not every newcomer is worth a look at all the others.
-            self.make_room(1 + self.limits.connections // 32, connection)
+            self._make_room(self._all - {connection}, 1 + most // 32, "all")
         if not self._sweeping:
             self._sweeping = True
             connection.loop.call_later(self._sweep_s, self._sweep, connection.loop)
@@ -272,9 +282,18 @@ class Connections:
         if not same:
             self._of.pop(connection.origin, None)
 
-    def make_room(self, count: int, newcomer: Connection | None = None) -> None:
-        """Close up to so many connections, those that make the least of their place."""
-        self._make_room(self._all - {newcomer}, count, "all")
+    @property
+    def most(self) -> int:
+        """How many there may be now."""
+        if asyncio.get_running_loop().time() > self._careful_until:
+            self._most = self.limits.connections
+        return self._most
+
+    def exhausted(self) -> None:
+        """No file is left for another one: have fewer from now on."""
+        self._careful_until = asyncio.get_running_loop().time() + CAREFUL_S
+        self._most = min(self._most, max(FEWEST, len(self._all) // 2))
+        self._make_room(self._all, max(1, len(self._all) - self._most), "all")
 
     def _make_room(self, among: Iterable[Any], count: int, limit: str) -> None:
         now = asyncio.get_running_loop().time()
@@ -314,16 +333,18 @@ class Listener(socket.socket):
     def accept(self) -> tuple[socket.socket, Any]:
         """The next connection; raises BlockingIOError if others are to be seen to before it."""
         loop = asyncio.get_running_loop()
-        if self._taken >= TAKEN_AT_ONCE or loop.time() < self._paused_until:
+        at_once = max(1, min(TAKEN_AT_ONCE, self.connections.most // 4))
+        if self._taken >= at_once or loop.time() < self._paused_until:
             raise BlockingIOError
         try:
             accepted = super().accept()
         except OSError as error:
             if error.errno in EXHAUSTED:
-                self.connections.make_room(TAKEN_AT_ONCE)
+                self.connections.exhausted()
                 # asyncio does not listen for a second then; but some versions of it first ask
                 # 2,048 times, each with a line in the log, unless told that nobody is there.
                 self._paused_until = loop.time() + PAUSE_S
+                loop.set_exception_handler(_say_exhausted)
             raise
         if self._taken == 0:
             loop.call_soon(self._begin_anew)
@@ -332,6 +353,14 @@ class Listener(socket.socket):
 
     def _begin_anew(self) -> None:
         self._taken = 0
+
+
+def _say_exhausted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    error = context.get("exception")
+    if isinstance(error, OSError) and error.errno in EXHAUSTED:
+        _log.error("no connections are taken for a second: %s", error)
+    else:
+        loop.default_exception_handler(context)
 
 
 def listen(host: str, port: int, connections: Connections) -> list[socket.socket]:
