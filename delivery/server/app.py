@@ -27,7 +27,7 @@ from palmkit.delivery.server.ingest import Busy, Ingest, TooLarge, unpack
 from palmkit.delivery.server.metrics import CONTENT_TYPE, Metrics
 from palmkit.delivery.server.rollouts import Gates, Releases, Rollout, rollouts, watch
 from palmkit.delivery.server.static import Page, Static
-from palmkit.engine.errors import DeliveryError
+from palmkit.engine.errors import DeliveryError, PalmError
 
 BODY_S, STORE_S = 15.0, 20.0
 # Devices that are sent away come back spread over so long.
@@ -124,8 +124,10 @@ class Server:
         while True:
             try:
                 await run_sync(job)
-            except Exception:
-                _log.exception("job failed: %s", name)
+            except Exception as error:
+                # Ours say in a line what is wrong.
+                unknown = not isinstance(error, PalmError)
+                _log.error("job failed: %s: %s", name, error, exc_info=unknown)
                 self.metrics.job_failures.labels(name).inc()
             await anyio.sleep(period_s * random.uniform(0.9, 1.1))
 

@@ -41,19 +41,25 @@ def connect(url: str) -> Engine:
     """
     try:
         parsed = make_url(url)
-    except ArgumentError:
+    except (ArgumentError, ValueError):
         # The URL may hold a password, so it is not repeated.
         message = "database: expected an SQLAlchemy URL like postgresql://user@host/name"
         raise RepositoryError(message) from None
     if parsed.drivername == "postgresql":
         parsed = parsed.set(drivername="postgresql+psycopg")
-    if parsed.get_backend_name() not in ("sqlite", "postgresql"):
+    if parsed.drivername not in ("sqlite", "postgresql+psycopg"):
         message = f"database: expected sqlite or postgresql, got {parsed.drivername!r}"
         raise RepositoryError(message)
-    if parsed.get_backend_name() == "postgresql":
-        return create_engine(parsed, pool_pre_ping=True, pool_size=5, pool_recycle=1800)
-    if parsed.database:
-        Path(parsed.database).parent.mkdir(parents=True, exist_ok=True)
+    if parsed.drivername == "postgresql+psycopg":
+        try:
+            return create_engine(parsed, pool_pre_ping=True, pool_size=5, pool_recycle=1800)
+        except ImportError:
+            message = 'database: needs psycopg: pip install "palmkit[postgres]"'
+            raise RepositoryError(message) from None
+    if parsed.database in (None, "", ":memory:"):
+        # Each connection would have one of its own.
+        raise RepositoryError("database: expected a file, as in sqlite:////srv/models/server.db")
+    Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(parsed, connect_args={"timeout": BUSY_S})
     event.listen(engine, "connect", _set_up_sqlite)
     event.listen(engine, "begin", _begin_sqlite)
@@ -191,9 +197,6 @@ def lock(engine: Engine, name: str, wait: bool = True) -> Generator[bool]:
     SQLite file a locked file.
     """
     if engine.dialect.name == "sqlite":
-        if not engine.url.database:
-            yield True
-            return
         file = filelock.FileLock(f"{engine.url.database}.{name}.lock")
         try:
             file.acquire(timeout=-1 if wait else 0)

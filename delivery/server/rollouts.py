@@ -240,9 +240,9 @@ def watch(engine: Engine, repository: Releases, now: float) -> list[Event]:
         for model in repository.models():
             try:
                 done += _watch_model(engine, repository, model, now)
-            except PalmError:
+            except PalmError as error:
                 # The others are looked at all the same.
-                _log.exception("not watched: %s", model)
+                _log.error("not watched: %s: %s", model, error)
     return done
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 from dataclasses import dataclass
@@ -18,6 +19,8 @@ from palmkit.delivery.server.rollouts import Gates
 from palmkit.engine.errors import RepositoryError
 
 PASSPHRASE = "PALMKIT_PASSPHRASE"
+
+_log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
@@ -79,6 +82,19 @@ def open_repository(folder: Path) -> Repository:
     return Repository.create(folder, os.environ.get(PASSPHRASE) or None)
 
 
+def check_keys(repository: Repository) -> None:
+    """Open the keys that a server signs with, those of them that are here.
+
+    Raises RepositoryError if one cannot be opened: better now than when the timestamp ends.
+    """
+    with repository.reading():
+        for role in ("rollout", "snapshot", "timestamp"):
+            for key in repository.roles.keys_of(role):
+                repository.ring.signer(key)
+            if not repository.roles.can_sign(role):
+                _log.warning("the keys of %s are not here: nothing is signed with them", role)
+
+
 def public_of(repository: Repository | None) -> Path | None:
     """The folder of the static part; None if it is in a bucket."""
     try:
@@ -100,6 +116,7 @@ def prepare(
         token = read_token(place.token)
         repository = open_repository(place.repository) if signs else None
         if repository:
+            check_keys(repository)
             write_durably(place.root, [repository.root()])
     engine = connect(place.database_url)
     migrate(engine)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import importlib
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -80,19 +81,19 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--gate-hours",
         metavar="HOURS",
-        type=_positive,
+        type=_hours,
         default=6.0,
         help="how long a rollout stays at each percent (6)",
     )
     parser.add_argument(
         "--gate-reports",
         metavar="N",
-        type=int,
+        type=_count,
         default=100,
         help="how many devices report at each percent before the next (100)",
     )
     parser.add_argument(
-        "--keep-days", metavar="DAYS", type=int, default=400, help="how long counts stay (400)"
+        "--keep-days", metavar="DAYS", type=_days, default=400, help="how long counts stay (400)"
     )
     parser.add_argument(
         "--reports-only",
@@ -101,18 +102,30 @@ def add(commands: Commands) -> None:
     )
 
 
-def _positive(text: str) -> float:
-    value = float(text)
-    if not 0 <= value < 1e6:
-        raise argparse.ArgumentTypeError(f"expected hours, got {text!r}")
-    return value
+def _hours(text: str) -> float:
+    with suppress(ValueError):
+        if 0 <= float(text) < 1e6:
+            return float(text)
+    raise argparse.ArgumentTypeError(f"expected hours, got {text!r}")
 
 
 def _port(text: str) -> int:
-    value = int(text)
-    if not 0 <= value < 65536:
-        raise argparse.ArgumentTypeError(f"expected a port, got {text!r}")
-    return value
+    return _whole(text, 0, 65535, "a port")
+
+
+def _count(text: str) -> int:
+    return _whole(text, 0, 10**9, "0 or more")
+
+
+def _days(text: str) -> int:
+    return _whole(text, 1, 36500, "days, 1 or more")
+
+
+def _whole(text: str, least: int, most: int, what: str) -> int:
+    with suppress(ValueError):
+        if least <= int(text) <= most:
+            return int(text)
+    raise argparse.ArgumentTypeError(f"expected {what}, got {text!r}")
 
 
 def run(options: argparse.Namespace) -> int:
