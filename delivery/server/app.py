@@ -189,18 +189,25 @@ class Server:
         return Response(await run_sync(self.metrics.text), headers={"content-type": CONTENT_TYPE})
 
     async def _health(self, _request: Request) -> Response:
-        found = [await self._ingest.problem(), await run_sync(self._problem_of_static)]
-        problems = [problem for problem in found if problem]
+        problems = await run_sync(self._problems_of_files)
+        if problem := await self._ingest.problem():
+            problems.append(problem)
         content = {"status": "failing" if problems else "ok", "problems": problems}
         headers = {"cache-control": "no-store"}
         return JSONResponse(content, 503 if problems else 200, headers)
 
-    def _problem_of_static(self) -> str | None:
+    def _problems_of_files(self) -> list[str]:
+        found: list[str] = []
+        file = self._engine.url.database
+        if self._engine.dialect.name == "sqlite" and file and not Path(file).exists():
+            found.append(f"{Path(file).name} is gone: what is stored now is lost")
         try:
             left_s = self._static.timestamp_left_s(time.time()) if self._static else None
         except (OSError, ValueError, KeyError, TypeError):
-            return "timestamp.json cannot be read"
-        return "timestamp.json has expired" if left_s is not None and left_s < 0 else None
+            return [*found, "timestamp.json cannot be read"]
+        if left_s is not None and left_s < 0:
+            found.append("timestamp.json has expired")
+        return found
 
 
 async def _show_page(_request: Request) -> Response:

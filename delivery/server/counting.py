@@ -7,6 +7,7 @@ one of them adds and how many different rows all of them together can make.
 from __future__ import annotations
 
 import hashlib
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from datetime import date, datetime, timedelta, timezone
@@ -21,8 +22,8 @@ from palmkit.delivery.server.database import add, insert
 
 REMEMBERED_S = 48 * 3600.0
 OTHER = "other"
-# No report has this id: theirs are hex digits.
-_PROBE = "probe"
+# No report has this id, theirs are hex digits, and no other replica waits for this row.
+_PROBE = f"probe {secrets.token_hex(8)}"
 # A device keeps a report for seven days at most, and its clock may be of another day.
 OLDEST, NEWEST = timedelta(days=8), timedelta(days=1)
 # What one report adds to one count at most: loads of a busy day, and inferences of one.

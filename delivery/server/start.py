@@ -119,6 +119,10 @@ def prepare(
             check_keys(repository)
             write_durably(place.root, [repository.root()])
     engine = connect(place.database_url)
-    migrate(engine)
+    try:
+        migrate(engine)
+    except BaseException:
+        engine.dispose()
+        raise
     settings = Settings(token, gates or Gates(), kept_days)
     return Server(engine, settings, repository, public_of(repository)), engine, repository

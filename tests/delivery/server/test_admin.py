@@ -246,6 +246,23 @@ def test_metrics_show_rollouts(database: Engine, repository: Repository) -> None
         assert "palmkit_job_failures_total{" not in text
 
 
+def test_nobody_is_sent_to_the_host_that_a_request_names(client: Running) -> None:
+    lies = {"host": "evil.example", "x-forwarded-host": "evil.example", "x-forwarded-proto": "ftp"}
+    front = client.get("/admin", headers=lies, allow_redirects=False)
+    assert (front.status_code, front.headers["location"]) == (307, "admin/")
+    assert client.get("/admin").url == f"{client.url}/admin/"
+    for path in (
+        "/healthz/",
+        "/metrics/",
+        "//evil.example/",
+        "/v1/admin/state/",
+        "/metadata/timestamp.json/",
+    ):
+        answer = client.get(path, headers=lies, allow_redirects=False)
+        assert answer.status_code in (401, 404), path
+        assert "evil" not in str(answer.headers) + answer.text
+
+
 def test_the_page_may_load_nothing_from_elsewhere(client: Running) -> None:
     front = client.get("/", allow_redirects=False)
     assert front.headers["location"] == "admin/"
