@@ -67,35 +67,53 @@ def revoked(policy: Policy, release: str, digests: Iterable[str]) -> Policy:
     return replace(policy, revoked=policy.revoked | {release, *digests})
 
 
+def usable(policy: Policy, channel: str) -> list[str]:
+    """The releases that a channel's devices may run, the best first.
+
+    A rollback recalls the first for the second; of one alone only a recall is left.
+    """
+    candidates = policy.channels.get(channel, ())
+    return [candidates[place].release for place in _places(policy, channel)]
+
+
+def _places(policy: Policy, channel: str) -> list[int]:
+    return [
+        place
+        for place, each in enumerate(policy.channels.get(channel, ()))
+        if not each.recall and allowed(policy, each.release)
+    ]
+
+
 def rolled_back(policy: Policy, channel: str, release: str | None) -> Policy:
     """What a channel offers first is recalled, so that what is behind it runs; or up to `release`.
 
     That one, if given, is then offered to all.
     """
     candidates = policy.channels.get(channel, ())
-    usable = [
-        index
-        for index, each in enumerate(candidates)
-        if not each.recall and allowed(policy, each.release)
-    ]
-    places = [index for index in usable[1:] if release in (None, candidates[index].release)]
-    if not places:
-        there = ", ".join(candidates[index].release for index in usable) or "none"
-        what = f"{policy.model} on {channel}"
-        if release is not None:
-            raise Missing(
-                f"{what}: no {release} behind the first to go back to; releases there: {there}"
-            )
-        raise Missing(
-            f"{what}: nothing behind the first to go back to; releases there: {there}; recall one "
-            "by its name to send devices back to what they had before"
-        )
-    place = places[0]
+    behind = _places(policy, channel)[1:]
+    found = [place for place in behind if release in (None, candidates[place].release)]
+    if not found:
+        there = usable(policy, channel)
+        raise Missing(_no_way_back(f"{policy.model} on {channel}", there, release))
+    place = found[0]
     recalled = [replace(each, halt=True, recall=True) for each in candidates[:place]]
     back = candidates[place]
     if release is not None:
         back = replace(back, percent=100.0, halt=False)
     return _with(policy, channel, (*recalled, back, *candidates[place + 1 :]))
+
+
+def _no_way_back(what: str, there: Sequence[str], release: str | None) -> str:
+    """Why a channel cannot be rolled back, and what can be done instead."""
+    if not there:
+        return f"{what}: nothing to roll back: no release is offered there; promote one"
+    if len(there) == 1:
+        return (
+            f"{what}: nothing behind {there[0]} to go back to; recall {there[0]}, and devices go "
+            "back to what they had before it, or promote another release"
+        )
+    others = ", ".join(there[1:])
+    return f"{what}: no {release} behind {there[0]} to go back to, only {others}"
 
 
 def _with(policy: Policy, channel: str, candidates: Sequence[Candidate]) -> Policy:

@@ -14,6 +14,7 @@ from sqlalchemy import Connection, Engine, func, select
 
 from palmkit.delivery.manifest import Manifest
 from palmkit.delivery.policy import Policy
+from palmkit.delivery.repository.rollout import usable
 from palmkit.delivery.server import tables
 from palmkit.delivery.server.rollouts import Gates, Releases, Rollout, rollouts
 from palmkit.delivery.server.rule import Sample
@@ -132,6 +133,7 @@ def _model(
             ]
             for channel, c in policy.channels.items()
         },
+        "usable": {channel: usable(policy, channel) for channel in policy.channels},
         "rollouts": [
             _rollout(rollout, gates, now) for rollout in rollouts(connection, policy, now)
         ],

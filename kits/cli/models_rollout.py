@@ -46,7 +46,8 @@ def add(commands: Commands) -> None:
             _recall,
             "take a release back from devices that have it",
             "They go back to the one behind it on the channel, or to what they had before.\n"
-            "Without RELEASE: the one that the channel offers first: the channel is rolled back.",
+            "Without RELEASE: the one that the channel offers first: the channel is rolled back,\n"
+            "if there is one behind it. The first release of a model is recalled by its name.",
         ),
     ):
         parser = add_part(

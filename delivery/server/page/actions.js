@@ -18,13 +18,13 @@ const WORDS = {
   }),
   recall: (what) => ({
     title: `Recall ${what.model} ${what.release}`,
-    text: `No further device takes it from ${what.channel}, and those that run it go back to the release before at their next check.`,
+    text: `No further device takes it from ${what.channel}, and those that run it go back at their next check: to ${what.behind || "what they had before it, at first the model that came with the app"}.`,
     button: "Recall",
     danger: true,
   }),
   rollback: (what) => ({
     title: `Roll back ${what.model} on ${what.channel}`,
-    text: `All devices on ${what.channel} go from ${what.release} back to ${what.before || "the release before it"} at their next check.`,
+    text: `All devices on ${what.channel} go from ${what.release} back to ${what.behind} at their next check.`,
     button: "Roll back",
     danger: true,
   }),
@@ -42,7 +42,8 @@ function choices(what) {
     h("label", { for: "percent" }, "Share of the devices, %", share));
 }
 
-// what: model, release, channel, epoch and, to promote, channels and percent.
+// what: model, release, channel, epoch; to promote, channels and percent; to go back, the release
+// that is behind it, if there is one.
 // Calls done(text) once the server has done it.
 export function confirm(action, what, done) {
   const words = WORDS[action](what);

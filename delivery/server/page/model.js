@@ -79,9 +79,11 @@ function channels(view) {
     if (!candidates.length) {
       rows.push([channel, h("span", { class: "quiet" }, "the model that came with the app"), "", "", ""]);
     }
+    // Those that may run: the first can be rolled back to the second, and the last only be recalled.
+    const usable = model.usable[channel];
     candidates.forEach((candidate, place) => {
-      const rest = candidates.slice(place + 1).find((one) => !one.recall);
-      const live = !candidate.recall && candidate.percent > 0;
+      const behind = usable[usable.indexOf(candidate.release) + 1];
+      const live = usable.includes(candidate.release) && candidate.percent > 0;
       rows.push([
         place ? h("span", { class: "quiet" }, "all others") : channel,
         candidate.release,
@@ -91,8 +93,8 @@ function channels(view) {
           (candidate.percent < 100 || candidate.halt || candidate.recall) &&
             action(view, "promote", channel, candidate, { percent: nextStep(candidate) }),
           live && !candidate.halt && candidate.percent < 100 && action(view, "halt", channel, candidate),
-          live && candidate.percent < 100 && action(view, "recall", channel, candidate),
-          place === 0 && action(view, "rollback", channel, candidate, { before: rest?.release })),
+          live && (candidate.percent < 100 || !behind) && action(view, "recall", channel, candidate, { behind }),
+          candidate.release === usable[0] && behind && action(view, "rollback", channel, candidate, { behind })),
       ]);
     });
   }

@@ -321,13 +321,34 @@ def test_two_people_at_once(browser: Browser, url: str, repository: Repository) 
     enter(browser, url)
     repository.promote("hand_landmarks", "1.2.0", "beta", 10)
     before = repository.policy("hand_landmarks")
-    browser.click("#rollback-hand_landmarks-stable-1\\.2\\.0")
+    browser.click("#recall-hand_landmarks-stable-1\\.2\\.0")
     confirm(browser)
     browser.wait("document.querySelector('dialog .problem').innerText.includes('someone else')")
     assert repository.policy("hand_landmarks") == before
     browser.press("Escape")
     button = "document.getElementById('promote-hand_landmarks-beta-1.2.0')"
     browser.wait(f"{button} !== null")
+
+
+def test_the_first_release_is_taken_back(
+    browser: Browser, url: str, repository: Repository
+) -> None:
+    repository.promote("hand_landmarks", "1.2.0", "canary")
+    enter(browser, url)
+    button = "recall-hand_landmarks-canary-1.2.0"
+    browser.wait(f"document.getElementById('{button}') !== null")
+    # There is nothing to roll back to, and it is not offered.
+    rollback = button.replace("recall", "rollback")
+    assert browser.run(f"document.getElementById('{rollback}')") is None
+    browser.run(f"document.getElementById('{button}').click()")
+    browser.wait("document.querySelector('dialog').innerText.includes('came with the app')")
+    confirm(browser, "it sees double")
+    browser.wait("document.querySelector('#notice').innerText.includes('is recalled')")
+    assert candidate(repository, "hand_landmarks", "canary", "1.2.0").recall
+    # And not twice, either; it may be promoted again.
+    browser.wait(f"document.getElementById('{button}') === null")
+    again = button.replace("recall", "promote")
+    assert browser.run(f"document.getElementById('{again}') !== null")
 
 
 def test_a_server_that_is_gone_leaves_what_was_there(browser: Browser, url: str) -> None:

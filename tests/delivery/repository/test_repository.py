@@ -177,7 +177,7 @@ def test_what_runs_where_is_seen_by_devices(tmp_path: Path) -> None:
 
 def test_rolling_back_needs_something_to_go_back_to(tmp_path: Path) -> None:
     repository = make_repository(tmp_path, "doubler", "1.0.0", "1.1.0", "1.2.0")
-    with pytest.raises(Missing, match="doubler on stable: nothing behind the first.*there: none"):
+    with pytest.raises(Missing, match="on stable: nothing to roll back: no release is offered"):
         repository.rollback("doubler")
     for release in ("1.0.0", "1.1.0", "1.2.0"):
         repository.promote("doubler", release, percent=10)
@@ -187,12 +187,17 @@ def test_rolling_back_needs_something_to_go_back_to(tmp_path: Path) -> None:
         ("1.1.0", 10, "recall"),
         ("1.0.0", 100, ""),
     ]
-    with pytest.raises(Missing, match="nothing behind the first.*releases there: 1.0.0; recall"):
-        repository.rollback("doubler")
-    with pytest.raises(
-        Missing, match="no 3.0.0 behind the first to go back to; releases there: 1.0.0"
-    ):
+    for release in (None, "3.0.0", "1.0.0"):
+        with pytest.raises(Missing, match="nothing behind 1.0.0 to go back to; recall 1.0.0, and"):
+            repository.rollback("doubler", release=release)
+    repository.promote("doubler", "1.2.0")
+    with pytest.raises(Missing, match="no 3.0.0 behind 1.2.0 to go back to, only 1.0.0"):
         repository.rollback("doubler", release="3.0.0")
+    repository.recall("doubler", "1.2.0")
+    # What the message says can be done.
+    assert repository.recall("doubler", "1.0.0").channels["stable"][2].recall
+    with pytest.raises(Missing, match="nothing to roll back: no release is offered there"):
+        repository.rollback("doubler")
     with pytest.raises(Missing, match="not on the channel beta"):
         repository.halt("doubler", "1.0.0", "beta")
     with pytest.raises(Missing, match="not on any channel"):

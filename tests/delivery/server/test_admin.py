@@ -79,6 +79,21 @@ def test_from_promote_to_rollback(client: Running, repository: Repository) -> No
     ]
 
 
+def test_the_first_release_is_taken_back_by_a_recall(
+    client: Running, repository: Repository
+) -> None:
+    assert act(client, "promote", release="1.0.0", percent=100, force=True).status_code == 200
+    (model,) = client.state()["models"]
+    assert model["usable"] == {"stable": ["1.0.0"], "beta": [], "canary": []}
+    refused = act(client, "rollback")
+    assert refused.status_code == 404
+    assert "recall 1.0.0, and devices go back to what they had before" in refused.json()["error"]
+    assert act(client, "recall", release="1.0.0").status_code == 200
+    (candidate,) = repository.policy("doubler").channels["stable"]
+    assert candidate.recall and candidate.percent == 100
+    assert client.state()["models"][0]["usable"]["stable"] == []
+
+
 def test_two_people_at_once(client: Running, repository: Repository) -> None:
     seen = repository.policy("doubler").epoch
     assert act(client, "promote", release="1.0.0", percent=1, epoch=seen).status_code == 200
