@@ -242,10 +242,10 @@ class Connection(H11Protocol):
 class Connections:
     """All connections of one server."""
 
-    def __init__(self, limits: Limits, closed: Callable[[str], None] | None = None) -> None:
+    def __init__(self, limits: Limits, closed: Callable[[str], None]) -> None:
         """closed: is told of each connection that was ended, and by which limit."""
         self.limits = limits
-        self._closed = closed or (lambda _: None)
+        self._closed = closed
         self._all: set[Connection] = set()
         self._of: dict[str, set[Connection]] = {}
         self._sweep_s = min(1.0, limits.idle_s / 4, limits.head_s / 4, limits.stall_s / 4)

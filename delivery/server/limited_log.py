@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import logging
+import sys
 import threading
 import time
 from collections import Counter
@@ -12,7 +13,7 @@ MOST_LINES, MOST_OF_A_KIND = 200, 5
 MOST_CHARACTERS = 8192
 
 
-class LimitedLog(logging.StreamHandler):  # type: ignore[type-arg]
+class LimitedLog(logging.Handler):
     """Writes to standard error, and says how many lines it dropped."""
 
     def __init__(
@@ -26,7 +27,7 @@ class LimitedLog(logging.StreamHandler):  # type: ignore[type-arg]
         self._period_s, self._most, self._most_of_a_kind = period_s, most_lines, most_of_a_kind
         self._ends = 0.0
         self._seen: Counter[tuple[str, int]] = Counter()
-        self._dropped = 0
+        self._written = self._dropped = 0
         self._timer: threading.Timer | None = None
 
     def emit(self, record: logging.LogRecord) -> None:
@@ -36,8 +37,9 @@ class LimitedLog(logging.StreamHandler):  # type: ignore[type-arg]
             self._begin(now)
         place = (record.pathname, record.lineno)
         self._seen[place] += 1
-        if self._seen[place] <= self._most_of_a_kind and self._seen.total() <= self._most:
-            super().emit(record)
+        if self._seen[place] <= self._most_of_a_kind and self._written < self._most:
+            self._written += 1
+            self._write(record)
             return
         self._dropped += 1
         if self._timer is None:
@@ -69,7 +71,16 @@ class LimitedLog(logging.StreamHandler):  # type: ignore[type-arg]
             self._timer = None
         self._ends = now + self._period_s
         self._seen.clear()
+        self._written = 0
         if dropped := self._dropped:
             self._dropped = 0
-            text = f"{dropped} more lines like these in the last {self._period_s:g} s"
-            super().emit(logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (), None))
+            text = f"{dropped} more lines were dropped in the last {self._period_s:g} s"
+            self._write(logging.LogRecord(__name__, logging.WARNING, __file__, 0, text, (), None))
+
+    def _write(self, record: logging.LogRecord) -> None:
+        try:
+            sys.stderr.write(f"{self.format(record)}\n")
+            sys.stderr.flush()
+        except (OSError, ValueError):
+            # Its disk is full, or it is closed. There is nowhere to say so.
+            return

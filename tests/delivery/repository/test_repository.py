@@ -187,9 +187,9 @@ def test_rolling_back_needs_something_to_go_back_to(tmp_path: Path) -> None:
         ("1.1.0", 10, "recall"),
         ("1.0.0", 100, ""),
     ]
-    for release in (None, "3.0.0", "1.0.0"):
+    for to in (None, "3.0.0", "1.0.0"):
         with pytest.raises(Missing, match="nothing behind 1.0.0 to go back to; recall 1.0.0, and"):
-            repository.rollback("doubler", release=release)
+            repository.rollback("doubler", release=to)
     repository.promote("doubler", "1.2.0")
     with pytest.raises(Missing, match="no 3.0.0 behind 1.2.0 to go back to, only 1.0.0"):
         repository.rollback("doubler", release="3.0.0")

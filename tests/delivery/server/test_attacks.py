@@ -227,7 +227,7 @@ def test_a_download_that_nobody_takes_is_read_no_further(tmp_path: Path) -> None
         sent.append(message)
         await anyio.sleep(0)
 
-    scope = {"type": "http", "method": "GET", "headers": [], "extensions": {}}
+    scope: dict[str, Any] = {"type": "http", "method": "GET", "headers": [], "extensions": {}}
     answer = Download(file, stat_result=file.stat())
     anyio.run(answer, scope, receive, send)
     assert 0 < len(sent) < len(CONTENT) // Download.chunk_size
