@@ -45,12 +45,10 @@ EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _log = logging.getLogger(__name__)
 
 
-def default_connections() -> int:
+def most_connections() -> int:
     """How many connections the limit on open files leaves room for: each may send a file."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
-    if files == resource.RLIM_INFINITY:
-        return MOST
-    return max(FEWEST, min(MOST, (files - OTHER_FILES) // 2))
+    return 10**9 if files == resource.RLIM_INFINITY else max(FEWEST, (files - OTHER_FILES) // 2)
 
 
 @dataclass(frozen=True)
@@ -83,17 +81,13 @@ class Limits:
 
         Raises RepositoryError if they cannot be kept.
         """
-        files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+        room = most_connections()
         if connections is None:
-            connections = default_connections()
-        elif connections < 1 or (
-            files != resource.RLIM_INFINITY
-            and connections > default_connections()
-            and 2 * connections + OTHER_FILES > files
-        ):
+            connections = min(MOST, room)
+        elif not 1 <= connections <= room:
             raise RepositoryError(
-                f"connections: expected 1 to {default_connections()} where {files} files may be "
-                f"open (ulimit -n), got {connections}"
+                f"connections: expected 1 to {room}, for which so many files may be open "
+                f"(ulimit -n), got {connections}"
             )
         if per_address is None:
             per_address = max(FEWEST, connections // 8)
@@ -107,7 +101,7 @@ class Limits:
 
 def _proxy(text: str) -> str:
     try:
-        return str(ipaddress.ip_address(text))
+        return origin(str(ipaddress.ip_address(text)))
     except ValueError:
         raise RepositoryError(f"proxy: expected an IP address, got {text!r}") from None
 

@@ -15,7 +15,7 @@ import requests
 from sqlalchemy import Engine
 
 from palmkit.delivery.server.app import Server, Settings
-from palmkit.delivery.server.connections import Limits, default_connections, listen, origin
+from palmkit.delivery.server.connections import Limits, listen, most_connections, origin
 from palmkit.delivery.server.static import Download
 from palmkit.engine.errors import RepositoryError
 from tests.delivery.server.fleet_reports import GZIP, make_report, packed
@@ -287,11 +287,18 @@ def few_files() -> Iterator[None]:
 
 @pytest.mark.usefixtures("few_files")
 def test_limits_fit_the_files() -> None:
-    assert default_connections() == 448
+    assert most_connections() == 448
     assert Limits.of() == Limits(448, 56)
-    assert Limits.of(100, 7, ["10.0.0.1", "::1"]) == Limits(100, 7, frozenset({"10.0.0.1", "::1"}))
+    assert Limits.of(100, 7, ["10.0.0.1", "::1", "2001:db8::5"]) == Limits(
+        100, 7, frozenset({"10.0.0.1", "::1", "2001:db8::/64"})
+    )
     for connections, per_address, proxies, said in (
-        (449, None, None, "expected 1 to 448 where 1024 files may be open"),
+        (
+            449,
+            None,
+            None,
+            "expected 1 to 448, for which so many files may be open .ulimit -n., got 449",
+        ),
         (0, None, None, "expected 1 to 448"),
         (None, 0, None, "per address: expected 1 or more, got 0"),
         (None, None, ["proxy.example.com"], "expected an IP address, got 'proxy.example.com'"),
