@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TypeAlias
 
-from palmkit.delivery import delta, durable
+from palmkit.delivery import deadline, delta, durable
 from palmkit.delivery.http import Http, HttpError, Response
 from palmkit.delivery.manifest import Delta, File
 from palmkit.delivery.store import BlobStore, sha256_of
@@ -18,7 +18,7 @@ Progress: TypeAlias = Callable[[int, int], None]
 MOST_STRIKES = 3
 # An attempt that brought less than this counts as one that brought nothing.
 LEAST_PROGRESS_BYTES = 1 << 16
-_CONTENT_RANGE = re.compile(r"bytes (\d+)-\d+/(\d+|\*)", re.ASCII)
+_CONTENT_RANGE = re.compile(r"bytes (\d{1,18})-\d{1,18}/(\d{1,18}|\*)", re.ASCII)
 
 
 def fetch(
@@ -157,10 +157,11 @@ class _Job:
             raise DeliveryError("hash_mismatch", message)
         store.reserve(max(0, size - _size(store.part(sha256))))
         failure: DeliveryError | None = None
-        for place in self._places:
-            url = f"{place}{sha256}.{name}"
+        for place, folder in enumerate(self._places):
+            url = f"{folder}{sha256}.{name}"
             try:
-                path = self._get_from(url, size, sha256)
+                with deadline.share(len(self._places) - place):
+                    path = self._get_from(url, size, sha256)
             except HttpError as error:
                 failure = failure or _download_fail(error)
                 continue
@@ -236,7 +237,7 @@ class _Job:
             etag = response.headers.get("ETag", "")
             store.note(sha256, url=url, etag="" if etag.startswith("W/") else etag)
             with open(store.part(sha256), "ab" if have else "wb") as file:
-                for chunk in response.chunks():
+                for chunk in response.chunks(is_large=True):
                     file.write(chunk[: size - have])
                     have = min(size, have + len(chunk))
                     self._on_progress(have, size)

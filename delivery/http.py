@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import random
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping
@@ -12,10 +13,13 @@ from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING, NoReturn
 from urllib.parse import urljoin
 
+from palmkit.delivery import deadline
 from palmkit.engine.errors import DeliveryError
 
 if TYPE_CHECKING:
     import requests
+
+    from palmkit.delivery.http_session import Watch
 
 LONGEST_RETRY_AFTER_S = 86400.0
 CHUNK_BYTES = 1 << 16
@@ -28,18 +32,19 @@ PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 class Limits:
     """How long a server may take.
 
-    connect_timeout_s: to be connected, TLS included. read_timeout_s: between two pieces.
-    headers_timeout_s: from the request to the whole of the answer's headers. least_bytes_per_s:
-    over each window_s of waiting for a body; less is a server that holds the line. attempts: of
-    one request where the failure may pass. first_wait_s, longest_wait_s: between those; a server
-    that asks for longer by Retry-After is not asked again at all.
+    connect_timeout_s: to find its address and be connected, TLS and a proxy's tunnel included.
+    read_timeout_s: for one piece of a body. headers_timeout_s: from the request to the whole of the
+    answer's headers. least_bytes_per_s: over each window_s of waiting for a body; less is a server
+    that holds the line. attempts: of one request where the failure may pass. first_wait_s,
+    longest_wait_s: between those; a server that asks for longer by Retry-After is not asked again
+    at all. All of it is within what palmkit.delivery.deadline leaves.
     """
 
     connect_timeout_s: float = 5.0
-    read_timeout_s: float = 15.0
-    headers_timeout_s: float = 30.0
+    read_timeout_s: float = 10.0
+    headers_timeout_s: float = 10.0
     least_bytes_per_s: float = 8192.0
-    window_s: float = 30.0
+    window_s: float = 10.0
     attempts: int = 3
     first_wait_s: float = 0.5
     longest_wait_s: float = 5.0
@@ -97,25 +102,34 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
 class Response:
     """An answer whose body is still to come."""
 
-    def __init__(self, response: requests.Response, limits: Limits, url: str) -> None:
-        """response: opened with stream=True."""
-        self._raw, self._limits, self._url = response.raw, limits, url
+    def __init__(
+        self, response: requests.Response, watch: Watch, limits: Limits, url: str
+    ) -> None:
+        """response: opened with stream=True. watch: of the request."""
+        self._raw, self._watch, self._limits, self._url = response.raw, watch, limits, url
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
 
-    def chunks(self) -> Iterator[bytes]:
-        """The body piece by piece as it comes; HttpError when it breaks off or comes too slowly."""
+    def chunks(self, is_large: bool = False) -> Iterator[bytes]:
+        """The body piece by piece as it comes; HttpError when it breaks off or comes too slowly.
+
+        is_large: what comes at least_bytes_per_s or faster takes none of the deadline's time.
+        """
         limits, waited, received = self._limits, 0.0, 0
         while True:
             began = time.monotonic()
             try:
-                # Not read(): that waits for the whole piece, however slowly it drips.
-                chunk: bytes = self._raw.read1(CHUNK_BYTES, decode_content=False)
+                with self._watch.waiting(limits.read_timeout_s):
+                    # Not read(): that waits for the whole piece, however slowly it drips.
+                    chunk: bytes = self._raw.read1(CHUNK_BYTES, decode_content=False)
             except Exception as error:
                 _raise(error, self._url)
             if not chunk:
                 return
-            waited += time.monotonic() - began
+            took_s = time.monotonic() - began
+            if is_large:
+                deadline.spend(-min(took_s, len(chunk) / limits.least_bytes_per_s))
+            waited += took_s
             received += len(chunk)
             if waited >= limits.window_s:
                 if received < limits.least_bytes_per_s * waited:
@@ -147,12 +161,14 @@ class Http:
         """sleep: how the time between attempts is waited, seconds."""
         self.limits, self._sleep = limits, sleep
         self._session: requests.Session | None = None
+        self._process = 0
 
     def _get_session(self) -> requests.Session:
-        if self._session is None:
+        # What a forked child sent over its parent's connections would come between the parent's.
+        if self._session is None or self._process != os.getpid():
             from palmkit.delivery.http_session import make_session
 
-            self._session = make_session(self.limits.headers_timeout_s)
+            self._session, self._process = make_session(), os.getpid()
         return self._session
 
     def close(self) -> None:
@@ -170,27 +186,34 @@ class Http:
         body: bytes | None = None,
     ) -> Generator[Response]:
         """One request, redirects followed; the answer whatever its status. Raises HttpError."""
+        from palmkit.delivery.http_session import Watch
+
         session, limits = self._get_session(), self.limits
         for _ in range(MOST_REDIRECTS + 1):
-            try:
-                response = session.request(
-                    method,
-                    url,
-                    data=body,
-                    headers={"Accept-Encoding": "identity", **(headers or {})},
-                    stream=True,
-                    # The body of a redirect would be read whole, however long it is.
-                    allow_redirects=False,
-                    timeout=(limits.connect_timeout_s, limits.read_timeout_s),
-                )
-            except Exception as error:
-                _raise(error, url)
-            with contextlib.closing(response):
-                target = session.get_redirect_target(response) if method == "GET" else None
-                if target is None:
-                    yield Response(response, limits, url)
+            with contextlib.ExitStack() as opened:
+                try:
+                    watch = Watch(limits.connect_timeout_s, limits.headers_timeout_s)
+                    opened.enter_context(watch)
+                    with watch.asking():
+                        response = session.request(
+                            method,
+                            url,
+                            data=body,
+                            headers={"Accept-Encoding": "identity", **(headers or {})},
+                            stream=True,
+                            # The body of a redirect would be read whole, however long it is.
+                            allow_redirects=False,
+                            timeout=(limits.connect_timeout_s, limits.read_timeout_s),
+                        )
+                        opened.enter_context(contextlib.closing(response))
+                    target = session.get_redirect_target(response) if method == "GET" else None
+                    following = None if target is None else urljoin(url, target)
+                except Exception as error:
+                    _raise(error, url)
+                if following is None:
+                    yield Response(response, watch, limits, url)
                     return
-                url = urljoin(url, target)
+                url = following
         raise HttpError("check_fail_connect", f"{url}: more than {MOST_REDIRECTS} redirects")
 
     def get_bytes(self, url: str, most_bytes: int) -> bytes:
@@ -227,7 +250,11 @@ class Http:
         if not error.may_pass or (error.retry_after_s or 0.0) > self.limits.longest_wait_s:
             return False
         jitter = backoff_s(attempt, self.limits.first_wait_s, self.limits.longest_wait_s)
-        self._sleep(max(jitter, error.retry_after_s or 0.0))
+        pause_s = max(jitter, error.retry_after_s or 0.0)
+        if pause_s >= deadline.left_s():
+            return False
+        self._sleep(pause_s)
+        deadline.spend(pause_s)
         return True
 
     def post(
@@ -245,26 +272,31 @@ class Http:
 
 def _raise(error: Exception, url: str) -> NoReturn:
     """Raise the HttpError that says why a request got no answer, or no whole one."""
+    from http.client import HTTPException
+
     from requests.exceptions import RequestException, SSLError, Timeout
     from urllib3.exceptions import HTTPError as Urllib3Error
     from urllib3.exceptions import NameResolutionError, NewConnectionError, TimeoutError
     from urllib3.exceptions import SSLError as Urllib3SSLError
 
-    from palmkit.delivery.http_session import HeadersTimeout
+    from palmkit.delivery.http_session import TooLate
 
     if isinstance(error, HttpError) or not isinstance(
-        error, RequestException | Urllib3Error | OSError | ValueError | AttributeError
+        error,
+        RequestException | Urllib3Error | HTTPException | OSError | ValueError | AttributeError,
     ):
         raise error
     causes = list(_causes(error))
-    if any(isinstance(cause, NameResolutionError) for cause in causes):
+    if isinstance(error, TooLate):
+        kind = "timeout"
+    elif any(isinstance(cause, NameResolutionError) for cause in causes):
         kind = "dns"
     elif any(isinstance(cause, SSLError | Urllib3SSLError) for cause in causes):
         kind = "tls"
     elif any(isinstance(cause, NewConnectionError) for cause in causes):
         # Before timeouts, for urllib3 derives it from one.
         kind = "connect"
-    elif any(isinstance(cause, Timeout | TimeoutError | HeadersTimeout) for cause in causes):
+    elif any(isinstance(cause, Timeout | TimeoutError | TooLate) for cause in causes):
         kind = "timeout"
     else:
         kind = "connect"

@@ -1,10 +1,18 @@
-"""A `requests` session without cookies in which headers that drip in for ever have a deadline."""
+"""A `requests` session without cookies, whose requests end when their time is over.
+
+A timeout of reads bounds the gap between two bytes only, so that a server which sends one now and
+then holds the line for ever: in a handshake, in headers, in the length of a chunk. Here a thread
+beside each request shuts the connection.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import math
+import queue
 import socket
 import threading
+import time
 from collections.abc import Generator
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any
@@ -13,83 +21,249 @@ import requests
 from requests.adapters import HTTPAdapter
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.connectionpool import HTTPConnectionPool, HTTPSConnectionPool
-from urllib3.response import HTTPResponse
+from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+from urllib3.util.connection import allowed_gai_family
+
+from palmkit.delivery import deadline
+
+# How often it is looked whether the process ends.
+LOOK_EVERY_S = 0.2
+_here = threading.local()
 
 
-class HeadersTimeout(OSError):
-    """The headers of an answer did not come whole in time."""
+class TooLate(OSError):
+    """A request did not come to its end in time."""
 
 
-@contextlib.contextmanager
-def _deadline(connection: HTTPConnection, seconds: float) -> Generator[None]:
-    """Shut the connection's socket after a while: a timeout of reads only bounds each gap."""
-    late = threading.Event()
-    line = connection.sock
+class Watch:
+    """The time that one request may take, within what is left by palmkit.delivery.deadline.
 
-    def shut() -> None:
-        late.set()
-        if line is not None:
+    with Watch(5, 10) as watch:
+        with watch.asking():
+            response = session.get(url, stream=True)
+        with watch.waiting(10):
+            response.raw.read1()
+    """
+
+    def __init__(self, connect_s: float, headers_s: float) -> None:
+        """connect_s: for the name, the connection and TLS. headers_s: from there to the answer."""
+        self._connect_s, self._headers_s = connect_s, headers_s
+        self._changed = threading.Condition()
+        self._ends = self._wakes = math.inf
+        self._since = 0.0
+        self._line: socket.socket | None = None
+        self._is_over = self._is_late = False
+        self._stop = deadline.stop_event()
+
+    def __enter__(self) -> Watch:
+        """Begin to look. Raises TooLate where the process ends and can begin nothing."""
+        thread = threading.Thread(target=self._look, name="palmkit delivery watch", daemon=True)
+        try:
+            thread.start()
+        except RuntimeError as error:
+            raise TooLate(str(error)) from None
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """The request is over."""
+        with self._changed:
+            self._is_over, self._line = True, None
+            self._changed.notify()
+
+    @contextlib.contextmanager
+    def asking(self) -> Generator[None]:
+        """Until the headers of the answer are whole. Raises TooLate."""
+        before, _here.watch = getattr(_here, "watch", None), self
+        try:
+            with self.waiting(self._connect_s):
+                yield
+        finally:
+            _here.watch = before
+
+    @contextlib.contextmanager
+    def waiting(self, seconds: float) -> Generator[None]:
+        """What may take so long. Raises TooLate."""
+        if deadline.left_s() <= 0:
+            raise TooLate("no time is left")
+        self._since = time.monotonic()
+        self._allow(seconds)
+        try:
+            yield
+        except Exception as error:
+            if self._is_late:
+                raise TooLate("took too long") from error
+            raise
+        finally:
+            self._allow(math.inf)
+        # A connection that was shut looks like the end of what came over it.
+        if self._is_late:
+            raise TooLate("took too long")
+
+    def _allow(self, seconds: float) -> None:
+        """So long from now on, whatever it was before."""
+        now = time.monotonic()
+        deadline.spend(now - self._since)
+        with self._changed:
+            self._since = now
+            self._ends = now + (seconds if math.isinf(seconds) else min(seconds, deadline.left_s()))
+            if self._ends < self._wakes:
+                self._changed.notify()
+
+    def left_s(self) -> float:
+        """How long it may go on, seconds."""
+        return max(0.0, self._ends - time.monotonic())
+
+    def connects(self) -> None:
+        """A new connection is made."""
+        self._allow(self._connect_s)
+
+    def asks(self, line: socket.socket | None) -> None:
+        """The request goes over this connection."""
+        self.shuts(line)
+        self._allow(self._headers_s)
+
+    def shuts(self, line: socket.socket | None) -> None:
+        """The connection to shut."""
+        with self._changed:
+            self._line = line
+            if self._is_late:
+                self._shut()
+
+    def _look(self) -> None:
+        with self._changed:
+            while not self._is_over:
+                left_s = self._ends - time.monotonic()
+                is_waiting = not math.isinf(left_s)
+                if left_s <= 0 or (is_waiting and self._stop is not None and self._stop.is_set()):
+                    self._is_late = True
+                    self._shut()
+                    return
+                # Where nothing is waited for, whoever waits next says so.
+                pause_s = min(left_s, math.inf if self._stop is None else LOOK_EVERY_S)
+                self._wakes = time.monotonic() + pause_s
+                self._changed.wait(None if not is_waiting else pause_s)
+                self._wakes = math.inf
+
+    def _shut(self) -> None:
+        if self._line is not None:
             with contextlib.suppress(OSError):
                 # That of a TLS socket would end the session beneath the thread that reads.
-                socket.socket.shutdown(line, socket.SHUT_RDWR)
+                socket.socket.shutdown(self._line, socket.SHUT_RDWR)
 
-    timer = threading.Timer(seconds, shut)
-    timer.daemon = True
-    timer.start()
-    message = f"no whole headers after {seconds:g} s"
+
+def _resolve(host: str, port: int, seconds: float) -> list[str]:
+    """The addresses of a name. Raises socket.gaierror, TimeoutError."""
+    answers: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
+
+    def ask() -> None:
+        try:
+            family = allowed_gai_family()
+            answers.put(socket.getaddrinfo(host.strip("[]"), port, family, socket.SOCK_STREAM))
+        except Exception as error:
+            answers.put(error)
+
+    # The system's own question has no limit; a thread that waits for it is left behind.
+    threading.Thread(target=ask, name="palmkit delivery name", daemon=True).start()
     try:
-        yield
-    except Exception as error:
-        if late.is_set():
-            raise HeadersTimeout(message) from error
-        raise
-    finally:
-        timer.cancel()
-    # http.client takes the end of what it can read for the end of the headers.
-    if late.is_set():
-        raise HeadersTimeout(message)
+        answer = answers.get(timeout=seconds)
+    except queue.Empty:
+        raise TimeoutError(f"no address of {host} after {seconds:g} s") from None
+    if isinstance(answer, Exception):
+        raise answer
+    return [str(entry[4][0]) for entry in answer]
 
 
-def _pool_classes(headers_timeout_s: float) -> dict[str, type[HTTPConnectionPool]]:
-    class TimedHTTPConnection(HTTPConnection):
-        def getresponse(self) -> HTTPResponse:  # type: ignore[override]
-            with _deadline(self, headers_timeout_s):
-                return super().getresponse()
+class _Watched(HTTPConnection):
+    """A connection that the watch of the thread's request can shut."""
 
-    class TimedHTTPSConnection(HTTPSConnection):
-        def getresponse(self) -> HTTPResponse:  # type: ignore[override]
-            with _deadline(self, headers_timeout_s):
-                return super().getresponse()
+    _handshake: socket.socket | None = None
 
-    class Pool(HTTPConnectionPool):
-        ConnectionCls: Any = TimedHTTPConnection
+    def connect(self) -> None:
+        watch: Watch | None = getattr(_here, "watch", None)
+        if watch is None:
+            return super().connect()
+        watch.connects()
+        try:
+            super().connect()
+        finally:
+            watch.shuts(None)
+            if self._handshake is not None:
+                self._handshake.close()
+                self._handshake = None
+        watch.asks(_plain(self.sock))
 
-    class SecurePool(HTTPSConnectionPool):
-        ConnectionCls: Any = TimedHTTPSConnection
+    def _new_conn(self) -> socket.socket:
+        watch: Watch | None = getattr(_here, "watch", None)
+        if watch is None:
+            return super()._new_conn()
+        name, timeout = self._dns_host, self.timeout
+        try:
+            addresses = _resolve(name, self.port, watch.left_s())
+            for place, self._dns_host in enumerate(addresses):
+                # Each has its share: a name may have many addresses where nobody is.
+                self.timeout = max(watch.left_s() / (len(addresses) - place), 0.01)
+                try:
+                    line = super()._new_conn()
+                    break
+                except (ConnectTimeoutError, NewConnectionError):
+                    if place == len(addresses) - 1:
+                        raise
+        except socket.gaierror as error:
+            raise NameResolutionError(self.host, self, error) from error
+        except TimeoutError as error:
+            raise ConnectTimeoutError(self, str(error)) from error
+        finally:
+            self._dns_host, self.timeout = name, timeout
+        # TLS takes the socket over; this is the same connection under another number.
+        self._handshake = line.dup()
+        watch.shuts(self._handshake)
+        return line
 
-    return {"http": Pool, "https": SecurePool}
+    def putrequest(self, *args: Any, **options: Any) -> None:
+        watch: Watch | None = getattr(_here, "watch", None)
+        if watch is not None and self.sock is not None:
+            watch.asks(_plain(self.sock))
+        super().putrequest(*args, **options)
+
+
+def _plain(line: Any) -> socket.socket | None:
+    """The socket itself, where TLS to a server goes through TLS to a proxy."""
+    while line is not None and not isinstance(line, socket.socket):
+        line = getattr(line, "socket", None)
+    return line
+
+
+class _WatchedTLS(_Watched, HTTPSConnection):
+    """The same with TLS."""
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls: Any = _Watched
+
+
+class _PoolTLS(HTTPSConnectionPool):
+    ConnectionCls: Any = _WatchedTLS
+
+
+_POOLS: dict[str, type[HTTPConnectionPool]] = {"http": _Pool, "https": _PoolTLS}
 
 
 class _Adapter(HTTPAdapter):
-    def __init__(self, headers_timeout_s: float) -> None:
-        self._pools = _pool_classes(headers_timeout_s)
-        super().__init__()
-
     def init_poolmanager(self, *args: Any, **options: Any) -> None:
         super().init_poolmanager(*args, **options)
-        self.poolmanager.pool_classes_by_scheme = self._pools
+        self.poolmanager.pool_classes_by_scheme = _POOLS
 
     def proxy_manager_for(self, *args: Any, **options: Any) -> Any:
         manager = super().proxy_manager_for(*args, **options)
-        manager.pool_classes_by_scheme = self._pools
+        manager.pool_classes_by_scheme = _POOLS
         return manager
 
 
-def make_session(headers_timeout_s: float) -> requests.Session:
+def make_session() -> requests.Session:
     """A session as above; it retries nothing by itself."""
     session = requests.Session()
     session.headers["User-Agent"] = "palmkit"
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
     for scheme in ("http://", "https://"):
-        session.mount(scheme, _Adapter(headers_timeout_s))
+        session.mount(scheme, _Adapter())
     return session

@@ -21,7 +21,7 @@ from tuf.api.metadata import TargetFile, Targets, Timestamp
 from tuf.ngclient.fetcher import FetcherInterface
 from tuf.ngclient.updater import Updater
 
-from palmkit.delivery import durable
+from palmkit.delivery import deadline, durable
 from palmkit.delivery.clock import Clock
 from palmkit.delivery.http import Http, HttpError
 from palmkit.engine.errors import DeliveryError
@@ -82,6 +82,11 @@ class Remote:
         """
         self._updater = None
         self._ask(lambda updater: None)
+
+    @property
+    def first(self) -> int:
+        """Which of the mirrors answered last."""
+        return self._at
 
     @property
     def version(self) -> str:
@@ -145,9 +150,10 @@ class Remote:
         Where none can, the error is of the first that was reached, for it says more.
         """
         errors: list[DeliveryError] = []
-        for _ in self._mirrors:
+        for place in range(len(self._mirrors)):
             try:
-                return question(self._current())
+                with deadline.share(len(self._mirrors) - place):
+                    return question(self._current())
             except (exceptions.DownloadError, exceptions.RepositoryError, OSError) as error:
                 errors.append(explain(error))
             self._updater = None
