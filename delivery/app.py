@@ -9,7 +9,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from palmkit.delivery.client import Client, Mode
+from palmkit.delivery import durable
+from palmkit.delivery.client import LIMIT_S, Client, Mode
 from palmkit.delivery.codes import Code
 from palmkit.delivery.device import Release
 from palmkit.delivery.update import Progress
@@ -85,9 +86,7 @@ def client() -> Client:
 
 def note(folder: Path, urls: Sequence[str], root: bytes) -> None:
     """Keep in a folder which repository it is of."""
-    from palmkit.delivery import durable
-
-    folder.mkdir(parents=True, exist_ok=True)
+    durable.make_folder(folder, folder)
     content = {"urls": list(urls), "root": json.loads(root)}
     durable.write(folder / REPOSITORY, json.dumps(content, indent=1).encode())
 
@@ -95,10 +94,20 @@ def note(folder: Path, urls: Sequence[str], root: bytes) -> None:
 def noted(folder: Path) -> tuple[tuple[str, ...], bytes]:
     """The URLs and the root that were kept; none if they were not."""
     try:
-        content = json.loads((folder / REPOSITORY).read_bytes())
+        content = json.loads(durable.read(folder / REPOSITORY))
         return tuple(map(str, content["urls"])), json.dumps(content["root"]).encode()
     except (OSError, ValueError, KeyError, TypeError):
         return (), b""
+
+
+def _after_fork() -> None:
+    """In a forked child the lock may be that of a thread which is not here."""
+    global _lock
+    _lock = threading.Lock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
 
 
 def get(name: str, mode: Mode = "local_update_in_background") -> Release:
@@ -106,9 +115,11 @@ def get(name: str, mode: Mode = "local_update_in_background") -> Release:
     return client().get(name, mode)
 
 
-def refresh(name: str | None = None, on_progress: Progress | None = None) -> None:
+def refresh(
+    name: str | None = None, on_progress: Progress | None = None, *, limit_s: float = LIMIT_S
+) -> None:
     """As Client.refresh, of the app's client."""
-    client().refresh(name, on_progress)
+    client().refresh(name, on_progress, limit_s=limit_s)
 
 
 def hint(number: int) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import atexit
+import os
 import random
 import re
 import threading
@@ -10,19 +11,17 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from datetime import datetime, timezone
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
 
 from palmkit.delivery import golden
 from palmkit.delivery.codes import CODES, Code
-from palmkit.delivery.device import NOT_BEFORE, Device, Release, log
+from palmkit.delivery.device import LAST_ERROR, NOT_BEFORE, Device, Release, log
 from palmkit.delivery.state import Slot
 from palmkit.delivery.update import (
     CHECKED,
     FAILED,
-    LAST_ERROR,
     STALE,
     Progress,
     Prove,
@@ -39,13 +38,18 @@ if TYPE_CHECKING:
 Mode: TypeAlias = Literal["local", "local_update_in_background", "latest"]
 NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]*)(@(?P<channel>[a-z][a-z0-9_-]*))?", re.ASCII)
 EMBEDDED = "embedded"
-# How long "latest" and `refresh` wait for another process that updates.
-WAIT_S = 120.0
+# How long "latest", `refresh` and `offered` wait for the server, unless the app says otherwise.
+LIMIT_S = 10.0
+# The same where nobody waits.
+BACKGROUND_LIMIT_S = 120.0
+# How long the process, when it ends, waits for what goes on in the background to stop.
+EXIT_S = 5.0
 # How often `get` looks whether it is time to ask the server.
 LOOK_EVERY_S = 10.0
 HINT_WITHIN_S = 30.0
 HINT_EVERY_S = 60.0
 _open_clients: WeakSet[Client] = WeakSet()
+_ending = threading.Event()
 
 
 class Client:
@@ -94,6 +98,7 @@ class Client:
         self._remote = remote
         store = BlobStore(self._folder / "blobs", quota_bytes)
         self.device = Device(self._folder, store, self._clock, _count, baselines or {})
+        self._made: Updates | None = None
         self._known: dict[tuple[str, str], Release] = {}
         self._lock = threading.Lock()
         self._waiting: set[tuple[str, str]] = set()
@@ -102,25 +107,30 @@ class Client:
         self._hinted = -HINT_EVERY_S
         _open_clients.add(self)
 
-    @cached_property
+    @property
     def _updates(self) -> Updates:
-        from palmkit.delivery.http import Http
-        from palmkit.delivery.trust import Remote
+        if self._made is None:
+            from palmkit.delivery.http import Http
+            from palmkit.delivery.trust import Remote
 
-        if not self._urls:
-            raise DeliveryError("check_fail_connect", "no server is configured")
-        http = self._http or Http()
-        folder = self._folder / "tuf"
-        remote = self._remote or Remote(folder, self._urls, self._root, http, self._clock)
-        given = self._tags, self._keys, self._prove
-        return Updates(self.device, remote, self._urls, http, *given)
+            if not self._urls:
+                raise DeliveryError("check_fail_connect", "no server is configured")
+            http = self._http or Http()
+            folder = self._folder / "tuf"
+            remote = self._remote or Remote(folder, self._urls, self._root, http, self._clock)
+            given = self._tags, self._keys, self._prove
+            made = Updates(self.device, remote, self._urls, http, *given)
+            # No lock is held while all this is imported: a process may fork meanwhile.
+            with self._lock:
+                self._made = self._made or made
+        return self._made
 
     def get(self, name: str, mode: Mode = "local_update_in_background") -> Release:
         """The release of a model to run now; what is here always does, whatever the server does.
 
         name: "face_detector", or with a channel "face_detector@beta". mode: "local": nothing is
         asked; "local_update_in_background": a newer release is there for a later call; "latest": a
-        newer release is waited for, as long as the server can be reached.
+        newer release is waited for, as long as `refresh` would.
         Raises DeliveryError for a model that nothing is here of, ValueError for a name or mode
         that cannot be.
         """
@@ -129,7 +139,7 @@ class Client:
             raise ValueError(f"mode: expected one of {get_args(Mode)}, got {mode!r}")
         if mode == "latest":
             with suppress(DeliveryError):
-                self._updates.refresh([(model, channel)], WAIT_S)
+                self._updates.refresh([(model, channel)], LIMIT_S)
         elif mode == "local_update_in_background":
             self._look(model, channel)
         release = self.device.take(model, channel)
@@ -172,23 +182,34 @@ class Client:
         if (found := self._release(release)) is not None:
             self._quietly(lambda: self.device.fail(found, code, error))
 
-    def refresh(self, name: str | None = None, on_progress: Progress | None = None) -> None:
+    def refresh(
+        self,
+        name: str | None = None,
+        on_progress: Progress | None = None,
+        *,
+        limit_s: float = LIMIT_S,
+    ) -> None:
         """Ask the server now, and fetch what is new: of one model, or of all that were asked for.
 
-        on_progress: told the file's name, the bytes received and its size in bytes.
+        on_progress: told the file's name, the bytes received and its size in bytes; what it raises
+        ends the refresh. limit_s: seconds that may be waited in all, for names, connections,
+        answers and other processes, over all mirrors and attempts; while a model's file comes at
+        8 KiB/s or faster no time is taken. What has come by then is kept for the next time.
         Raises DeliveryError that says what went wrong; what was runs on.
         """
         slots = self._slots() if name is None else [self._split(name)]
-        self._updates.refresh(slots, WAIT_S, on_progress)
+        self._updates.refresh(slots, limit_s, on_progress)
 
-    def offered(self, channel: str | None = None) -> dict[str, Manifest]:
+    def offered(
+        self, channel: str | None = None, *, limit_s: float = LIMIT_S
+    ) -> dict[str, Manifest]:
         """Ask what the repository offers now: by name the release that this device would take.
 
         Models and data files, also such as nobody asked for here; `refresh` fetches one of them.
-        channel: None: the client's own.
+        channel: None: the client's own. limit_s: as for refresh.
         Raises DeliveryError that says what went wrong.
         """
-        return self._updates.offered(channel or self._channel, WAIT_S)
+        return self._updates.offered(channel or self._channel, limit_s)
 
     def hint(self, number: int) -> None:
         """Something may be new: asks the server soon, in the background.
@@ -341,24 +362,39 @@ class Client:
         with self._lock:
             self._waiting |= slots
             if self._waiting and (self._worker is None or not self._worker.is_alive()):
-                self._worker = threading.Thread(
-                    target=self._work, name="palmkit delivery", daemon=True
-                )
-                self._worker.start()
+                worker = threading.Thread(target=self._work, name="palmkit delivery", daemon=True)
+                # At the end of the process no thread can be started, and nothing has to be.
+                with suppress(RuntimeError):
+                    worker.start()
+                    self._worker = worker
 
     def _work(self) -> None:
         while True:
             with self._lock:
                 slots, self._waiting = sorted(self._waiting), set()
-                if not slots:
+                if not slots or _ending.is_set():
                     self._worker = None
                     return
             try:
-                self._updates.refresh(slots, 0)
+                self._updates.refresh(slots, BACKGROUND_LIMIT_S, stop=_ending)
             except DeliveryError as error:
                 log.info("%s", error)
-            except Exception:
-                log.exception("updating models failed")
+            except BaseException:
+                # A thread may not say so in another way; what fails as the process ends is no news.
+                if not _ending.is_set():
+                    log.exception("updating models failed")
+
+    def stop(self, until_s: float) -> None:
+        """Wait for what goes on in the background, which was told to end; until_s: monotonic."""
+        worker = self._worker
+        if worker is not None and worker is not threading.current_thread():
+            worker.join(max(0.0, until_s - time.monotonic()))
+
+    def after_fork(self) -> None:
+        """In a forked child: the locks of threads that are not here are nobody's."""
+        self._lock = threading.Lock()
+        self._worker, self._waiting = None, set()
+        self._made = None
 
 
 def _count(
@@ -383,5 +419,19 @@ def _time(seconds: float | None) -> str | None:
 
 @atexit.register
 def _close_all() -> None:
-    for client in list(_open_clients):
+    _ending.set()
+    until_s = time.monotonic() + EXIT_S
+    clients = list(_open_clients)
+    for client in clients:
+        client.stop(until_s)
+    for client in clients:
         client.close()
+
+
+def _after_fork() -> None:
+    for client in list(_open_clients):
+        client.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Callable
 from datetime import datetime, timedelta, timezone
+from hashlib import sha256
 from pathlib import Path
 
 from palmkit.delivery import durable
@@ -42,9 +43,11 @@ class Clock:
         if file is not None:
             # A mark that cannot be read is one that is lost: the next signed time makes it anew.
             with contextlib.suppress(OSError, ValueError):
-                kept, _, authority = file.read_text("ascii").strip().partition(" ")
+                kept, authority, *digest = durable.read(file).decode("ascii").split(" ")
                 time = datetime.fromisoformat(kept).astimezone(timezone.utc)
-                self.mark, self._authority = max(self.mark, time), authority
+                # One rotten digit of a year would make everything expired for good.
+                if not digest or digest == [_digest(f"{kept} {authority}")]:
+                    self.mark, self._authority = max(self.mark, time), authority
 
     def now(self) -> datetime:
         """The clock's time, or the mark where the clock is more than a day behind it (UTC)."""
@@ -73,4 +76,8 @@ class Clock:
             self.mark = time.astimezone(timezone.utc)
             if self._file is not None:
                 text = f"{self.mark.isoformat()} {self._authority}"
-                durable.write(self._file, text.encode("ascii"))
+                durable.write(self._file, f"{text} {_digest(text)}".encode("ascii"))
+
+
+def _digest(text: str) -> str:
+    return sha256(text.encode()).hexdigest()[:16]

@@ -34,6 +34,8 @@ log = logging.getLogger("palmkit.delivery")
 DAY_S = 86400.0
 # Until when the server is not asked, after it failed.
 NOT_BEFORE = "not_before"
+# What went wrong last, at the server or with a file that is here.
+LAST_ERROR = "last_error"
 HOLD_S = 7 * DAY_S
 # So many releases that fail within HOLD_S keep new ones away for as long.
 MOST_FAILED = 3
@@ -114,7 +116,7 @@ class Device:
     def is_due(self, model: str) -> bool:
         """Whether it is time to ask the server what is new of a model."""
         now = self.now()
-        waits = [self.state.fact(NOT_BEFORE, 0.0)]
+        waits = [self.state.number(NOT_BEFORE)]
         if (known := self.state.policy(model)) is not None:
             waits.append(known[2])
         # A clock that was far ahead when a time was noted must not put checks off for long.
@@ -153,7 +155,7 @@ class Device:
             release = self._opened(slot, digest, is_trial)
             if release is not None:
                 return release
-            slot = self._lose(slot, digest)
+            slot = self.lose(slot, digest)
 
     def _begin(self, slot: Slot) -> Slot:
         """What the process finds at its start: those that died on trial, and a trial of its own."""
@@ -201,7 +203,7 @@ class Device:
             slot.strikes += 1
             self.state.save(slot)
             if slot.strikes >= STRIKES:
-                self.condemn(model, digest, "crash_trial")
+                self._blame(slot, digest, "crash_trial")
             elif (manifest := self.state.manifest(digest)) is not None:
                 self.count(model, manifest.release, slot.arm, "crash_trial")
         for token in dead:
@@ -212,7 +214,10 @@ class Device:
         manifest = self.state.manifest(digest)
         if manifest is None or self.is_older(slot.model, manifest.release):
             return None
-        files = self.releases.files(digest, manifest)
+        try:
+            files = self.releases.files(digest, manifest)
+        except OSError as error:
+            raise durable.explain(error, f"{slot.model} {manifest.release}") from error
         if files is None:
             return None
         key = slot.model, slot.channel
@@ -231,14 +236,40 @@ class Device:
             slot.arm,
         )
 
-    def _lose(self, slot: Slot, digest: str) -> Slot:
-        """A release cannot be opened any more: the one before it runs."""
+    def lose(self, slot: Slot, digest: str) -> Slot:
+        """A release cannot be opened any more: the one before it runs, until it was fetched anew.
+
+        That is no fault of the release, so that it does not go into quarantine.
+        """
         with suppress(DeliveryError), self.state.transaction():
             slot = self.state.slot(slot.model, slot.channel)
-            slot.forget(digest)
+            arm, manifest = slot.arm, self.state.manifest(digest)
+            was_held = slot.forget(digest)
             self.state.save(slot)
+            if was_held and manifest is not None and not self.is_older(slot.model, manifest.release):
+                message = f"{slot.model} {manifest.release}: its files here were damaged"
+                log.warning("%s", message)
+                self.state.set_fact(LAST_ERROR, f"hash_mismatch: {message}")
+                # It is time to ask for it.
+                if (known := self.state.policy(slot.model)) is not None:
+                    self.state.save_policy(slot.model, known[0], known[1], 0.0)
+                self.count(slot.model, manifest.release, arm, "hash_mismatch")
         slot.forget(digest)
         return slot
+
+    def is_rotten(self, digest: str) -> bool:
+        """Whether a file of a release is not what was signed, so that it proves nothing."""
+        manifest = self.state.manifest(digest)
+        return manifest is not None and self.releases.is_damaged(digest, manifest)
+
+    def _blame(
+        self, slot: Slot, digest: str, code: Code, error: BaseException | None = None
+    ) -> None:
+        """Condemn a release, unless it is its file that was damaged."""
+        if self.is_rotten(digest):
+            self.lose(slot, digest)
+        else:
+            self.condemn(slot.model, digest, code, error)
 
     def fallback(self, model: str, channel: str, arm: str = "embedded") -> Release:
         """The model of the app or the wheel, as a release; DeliveryError if there is none."""
@@ -284,7 +315,7 @@ class Device:
             slot.failures += 1
             self.state.save(slot)
             if code != "rollback" or slot.failures >= FAILURES:
-                self.condemn(release.model, release.digest, code, error)
+                self._blame(slot, release.digest, code, error)
 
     def condemn(
         self, model: str, digest: str, code: Code, error: BaseException | None = None
@@ -331,7 +362,10 @@ class Device:
     def policy(self, model: str) -> Policy | None:
         """The last policy that was verified."""
         known = self.state.policy(model)
-        return None if known is None else parse_policy(known[1])
+        with suppress(DeliveryError):
+            return None if known is None else parse_policy(known[1])
+        # Damaged on the disk: the server has it.
+        return None
 
     def apply(self, policy: Policy, document: bytes, next_check: float) -> None:
         """Keep a policy, and take away at once what it takes away.
@@ -348,7 +382,7 @@ class Device:
         self._tell_of_recall(policy.model, recalled)
         with suppress(OSError):
             file = self.releases.policy_file(policy.model)
-            file.parent.mkdir(parents=True, exist_ok=True)
+            durable.make_folder(file.parent, file.parent.parent)
             durable.write(file, document)
 
     def recall(self, model: str, kept: str | None = None) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -10,7 +11,7 @@ from typing import TypeAlias
 from palmkit.delivery import deadline, delta, durable
 from palmkit.delivery.http import Http, HttpError, Response
 from palmkit.delivery.manifest import Delta, File
-from palmkit.delivery.store import BlobStore, sha256_of
+from palmkit.delivery.store import BlobStore
 from palmkit.engine.errors import DeliveryError
 
 Progress: TypeAlias = Callable[[int, int], None]
@@ -59,10 +60,12 @@ def fetch(
         if (path := store.path(*wanted)) is not None:
             return path
         places = [f"{url.rstrip('/')}/targets/models/{model}/" for url in urls]
-        job = _Job(store, places, http, metadata, on_progress or _ignore, on_event or _ignore)
+        job = _Job(store, places, http, metadata, _told(on_progress), on_event or _ignore)
         try:
             path = job.by_delta(file, base) or job.whole(file)
             return job.decrypt(file, path, key) if file.encryption else path
+        except _Raised as raised:
+            raise raised.error from None
         except OSError as error:
             store.discard(file.sha256)
             raise durable.explain(error, f"cannot keep {file.name}") from error
@@ -70,6 +73,26 @@ def fetch(
 
 def _ignore(*_: object) -> None:
     pass
+
+
+class _Raised(BaseException):
+    """What on_progress raised: it is not the disk's nor the server's fault."""
+
+    def __init__(self, error: Exception) -> None:
+        self.error = error
+
+
+def _told(on_progress: Progress | None) -> Progress:
+    if on_progress is None:
+        return _ignore
+
+    def tell(received: int, size: int) -> None:
+        try:
+            on_progress(received, size)
+        except Exception as error:
+            raise _Raised(error) from error
+
+    return tell
 
 
 class _Job:
@@ -89,7 +112,7 @@ class _Job:
 
     def by_delta(self, file: File, base: Path | None) -> Path | None:
         """The file made of one that is here; None if no delta serves, or one went wrong."""
-        base_sha256 = sha256_of(base) if base is not None and file.deltas else None
+        base_sha256 = _sha256_of(base) if file.deltas else None
         for entry in sorted(file.deltas, key=lambda entry: entry.size):
             start = self._store.path(entry.base)
             if start is None and entry.base == base_sha256:
@@ -113,8 +136,9 @@ class _Job:
         patch = store.path(entry.sha256, entry.size)
         patch = patch or self._get(entry.name, entry.size, entry.sha256)
         try:
-            made = delta.apply(entry.codec, start.read_bytes(), patch.read_bytes(), file.size)
-            store.part(file.sha256).write_bytes(made)
+            made = delta.apply(entry.codec, start.read_bytes(), durable.read(patch), file.size)
+            with store.open_part(file.sha256) as part:
+                part.write(made)
             return store.commit(file.sha256)
         except (DeliveryError, ValueError) as error:
             # It is what was signed, so it will give a wrong file whatever is published.
@@ -139,23 +163,25 @@ class _Job:
             raise DeliveryError("download_fail", message)
         store = self._store
         store.reserve(entry.plain_size)
-        part = store.part(entry.plain_sha256)
-        part.touch(mode=0o600)
         try:
-            encryption.decrypt(path, part, key)
+            with (
+                durable.open_to_read(path) as encrypted,
+                store.open_part(entry.plain_sha256) as plain,
+            ):
+                encryption.unseal(encrypted, plain, key, path.name)
         except (DeliveryError, ValueError):
             store.discard(entry.plain_sha256)
             raise
-        plain = store.commit(entry.plain_sha256, 0o400)
+        done = store.commit(entry.plain_sha256)
         path.unlink(missing_ok=True)
-        return plain
+        return done
 
     def _get(self, name: str, size: int, sha256: str) -> Path:
         store = self._store
         if store.strikes(sha256, self._metadata) >= MOST_STRIKES:
             message = f"{name}: wrong bytes {MOST_STRIKES} times, until something is published"
             raise DeliveryError("hash_mismatch", message)
-        store.reserve(max(0, size - _size(store.part(sha256))))
+        store.reserve(max(0, size - store.part_bytes(sha256)))
         failure: DeliveryError | None = None
         for place, folder in enumerate(self._places):
             url = f"{folder}{sha256}.{name}"
@@ -190,13 +216,13 @@ class _Job:
 
     def _receive(self, url: str, size: int, sha256: str) -> bool:
         """Bring the part to its whole size; whether some of it was here before."""
-        part = self._store.part(sha256)
-        had = _size(part)
+        store, part = self._store, self._store.part(sha256)
+        had = store.part_bytes(sha256)
         resumed, failures = had > 0, 0
         if had:
             self._on_event("download_resume")
         while True:
-            before = _size(part)
+            before = store.part_bytes(sha256)
             if before == size and part.exists():
                 return resumed
             if before > size:
@@ -206,7 +232,7 @@ class _Job:
                 self._receive_some(url, size, sha256, before)
                 continue
             except HttpError as error:
-                progress = _size(part) - before
+                progress = store.part_bytes(sha256) - before
                 failures = 0 if progress >= LEAST_PROGRESS_BYTES else failures + 1
                 late = error.code == "check_fail_timeout" and progress > 0
                 if failures >= self._http.limits.attempts:
@@ -236,7 +262,7 @@ class _Job:
                 have = 0
             etag = response.headers.get("ETag", "")
             store.note(sha256, url=url, etag="" if etag.startswith("W/") else etag)
-            with open(store.part(sha256), "ab" if have else "wb") as file:
+            with store.open_part(sha256, goes_on=have > 0) as file:
                 for chunk in response.chunks(is_large=True):
                     file.write(chunk[: size - have])
                     have = min(size, have + len(chunk))
@@ -257,8 +283,9 @@ def _download_fail(error: HttpError) -> HttpError:
     return HttpError("download_fail", str(error), error.status, error.retry_after_s)
 
 
-def _size(path: Path) -> int:
+def _sha256_of(base: Path | None) -> str | None:
+    """Of a file that need not be in the store; None where there is none to start from."""
     try:
-        return path.stat().st_size
+        return None if base is None else hashlib.sha256(base.read_bytes()).hexdigest()
     except OSError:
-        return 0
+        return None

@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import stat
 import sys
 import tempfile
 import time
 from pathlib import Path
+from typing import BinaryIO
 
 from palmkit.engine.errors import DeliveryError
 
@@ -36,12 +38,113 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
+# What lies in a store is its user's alone, and a file that somebody else's name leads to is none of
+# it: no link is followed, and nothing is waited for that a pipe or a device may never give.
+_NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
+
+
+def make_folder(folder: Path, top: Path) -> None:
+    """Make a folder for this user alone, and those above it as far as top.
+
+    What is above top is made where it is missing, and may be a link, as top itself.
+    Raises OSError, also where something else than a folder has a name.
+    """
+    top.parent.mkdir(parents=True, exist_ok=True)
+    places = [place for place in (folder, *folder.parents) if place.is_relative_to(top)]
+    for place in reversed(places):
+        try:
+            os.mkdir(place, 0o700)
+            # Whatever the umask takes away.
+            os.chmod(place, 0o700)
+        except FileExistsError:
+            found = place.stat() if place == top else place.lstat()
+            if not stat.S_ISDIR(found.st_mode):
+                raise NotADirectoryError(errno.ENOTDIR, "not a folder", str(place)) from None
+            _mend(place, found)
+
+
+def mend(folder: Path) -> None:
+    """Take away from others what they may do with a folder and all that is in it."""
+    with contextlib.suppress(OSError):
+        _mend(folder, folder.stat())
+    for place, folders, files in os.walk(folder):
+        for name in (*folders, *files):
+            with contextlib.suppress(OSError):
+                path = Path(place, name)
+                _mend(path, path.lstat())
+
+
+def _mend(path: Path, found: os.stat_result) -> None:
+    is_ours = stat.S_ISREG(found.st_mode) or stat.S_ISDIR(found.st_mode)
+    if os.name != "nt" and is_ours and found.st_mode & 0o077:
+        with contextlib.suppress(OSError):
+            os.chmod(path, stat.S_IMODE(found.st_mode) & 0o700)
+
+
+def is_own(found: os.stat_result) -> bool:
+    """Whether it is a regular file that no other name leads to."""
+    return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
+
+
+def open_to_read(path: Path) -> BinaryIO:
+    """Open a regular file. Raises OSError, also for a link, a pipe or a device."""
+    return open(_open(path, os.O_RDONLY), "rb")
+
+
+def open_to_append(path: Path) -> BinaryIO:
+    """Open a regular file of one name, to write at its end and to read. Raises OSError."""
+    descriptor = _open(path, os.O_RDWR | os.O_APPEND)
+    if os.fstat(descriptor).st_nlink > 1:
+        os.close(descriptor)
+        raise OSError(errno.EMLINK, "another name leads to the same file", str(path))
+    return open(descriptor, "ab+")
+
+
+def create(path: Path) -> BinaryIO:
+    """Open a new file of this user alone in place of what has the name. Raises OSError."""
+    path.unlink(missing_ok=True)
+    flags = os.O_RDWR | os.O_CREAT | os.O_EXCL
+    descriptor = os.open(path, flags | _NO_LINK, 0o600)
+    _set_mode(descriptor)
+    return open(descriptor, "wb+")
+
+
+def open_or_create(path: Path) -> int:
+    """A descriptor of a regular file to read and write, of this user alone. Raises OSError."""
+    descriptor = _open(path, os.O_RDWR | os.O_CREAT)
+    _set_mode(descriptor)
+    return descriptor
+
+
+def read(path: Path) -> bytes:
+    """The content of a regular file. Raises OSError, also for a link, a pipe or a device."""
+    with open_to_read(path) as file:
+        return file.read()
+
+
+def _open(path: Path, flags: int) -> int:
+    if not _NO_LINK and path.is_symlink():
+        raise OSError(errno.ELOOP, "a link", str(path))
+    descriptor = os.open(path, flags | _NO_LINK, 0o600)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise OSError(errno.EINVAL, "not a regular file", str(path))
+    return descriptor
+
+
+def _set_mode(descriptor: int) -> None:
+    if hasattr(os, "fchmod"):
+        with contextlib.suppress(OSError):
+            os.fchmod(descriptor, 0o600)
+
+
 def write(path: Path, content: bytes) -> None:
     """Give a file this content, whole and durably, in place of what it held.
 
     Raises OSError; the file is then as it was.
     """
     descriptor, name = tempfile.mkstemp(prefix=".", suffix=".tmp", dir=path.parent)
+    _set_mode(descriptor)
     try:
         with open(descriptor, "wb") as file:
             file.write(content)
@@ -59,7 +162,7 @@ def sweep(folder: Path, older_than_s: float = 86400.0) -> None:
     """Remove what writes that were killed left in a folder; a write under way is younger."""
     for path in folder.glob(".*.tmp"):
         with contextlib.suppress(OSError):
-            if time.time() - path.stat().st_mtime > older_than_s:
+            if time.time() - path.lstat().st_mtime > older_than_s:
                 path.unlink()
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from contextlib import suppress
 
+from palmkit.delivery import durable
 from palmkit.delivery.policy import parse
 from palmkit.delivery.releases import Releases, forbidden
 from palmkit.delivery.state import Slot, State
@@ -25,7 +26,7 @@ def rebuild(state: State, releases: Releases) -> set[str]:
         slot = Slot(model, channel, arm="stable")
         policy = None
         with suppress(OSError, DeliveryError):
-            document = releases.policy_file(model).read_bytes()
+            document = durable.read(releases.policy_file(model))
             policy = parse(document)
             state.save_policy(model, policy.epoch, document, 0)
         for _, digest in sorted(found):

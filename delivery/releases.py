@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import secrets
 import shutil
@@ -11,6 +12,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from palmkit.delivery import durable
 from palmkit.delivery.manifest import File, Manifest, parse
 from palmkit.delivery.policy import Policy, allowed
 from palmkit.engine.errors import DeliveryError
@@ -51,8 +53,6 @@ class Releases:
         document: the manifest as it was signed.
         Raises DeliveryError if a blob is missing or the folder cannot be written.
         """
-        from palmkit.delivery import durable
-
         manifest = parse(document)
         name, folder = f"{manifest.model} {manifest.release}", self._of(manifest.model, digest)
         try:
@@ -65,35 +65,70 @@ class Releases:
             raise durable.explain(error, f"{name} cannot be kept") from error
 
     def files(self, digest: str, manifest: Manifest) -> Mapping[str, Path] | None:
-        """Where the files of a release lie, by name; None unless all are there and whole."""
+        """Where the files of a release lie, by name; None unless all are there and whole.
+
+        Raises OSError where that cannot be told, see BlobStore.path.
+        """
+        from palmkit.delivery.store import PASSING
+
         try:
             return self._linked(digest, manifest)
-        except OSError:
+        except OSError as error:
+            if error.errno in PASSING:
+                raise
             return None
+
+    def is_damaged(self, digest: str, manifest: Manifest) -> bool:
+        """Whether a file of a release is gone or not what it was, hashed anew."""
+        folder = self._of(manifest.model, digest)
+        try:
+            return not all(
+                self._store.is_whole(folder / file.name, *blob(file), anew=True)
+                for file in manifest.files
+            )
+        except OSError:
+            return False
 
     def _linked(self, digest: str, manifest: Manifest) -> Mapping[str, Path] | None:
         found: dict[str, Path] = {}
         folder = self._of(manifest.model, digest)
-        folder.mkdir(parents=True, exist_ok=True)
+        durable.make_folder(folder, self._folder)
         for file in manifest.files:
             whole = self._store.path(*blob(file))
             if whole is None:
                 return None
-            found[file.name] = _link(whole, folder / file.name)
+            found[file.name] = self._link(whole, folder / file.name, *blob(file))
         return found
+
+    def _link(self, whole: Path, place: Path, sha256: str, size_bytes: int) -> Path:
+        """The blob under a name; a copy where the file system has no links."""
+        with suppress(FileNotFoundError):
+            if os.path.samestat(place.lstat(), whole.lstat()):
+                return place
+            if self._store.is_whole(place, sha256, size_bytes):
+                return place
+        part = place.with_name(f".{secrets.token_hex(8)}.part")
+        try:
+            try:
+                os.link(whole, part)
+            except OSError:
+                with durable.open_to_read(whole) as source, durable.create(part) as target:
+                    shutil.copyfileobj(source, target)
+            os.replace(part, place)
+        finally:
+            part.unlink(missing_ok=True)
+        if not self._store.is_whole(place, sha256, size_bytes):
+            raise OSError(errno.EIO, "damaged while it was copied", str(place))
+        return place
 
     def mark(self, manifest: Manifest, digest: str, channel: str, at: float) -> None:
         """Note beside a release that it proved itself; what fails is only the note."""
-        from palmkit.delivery import durable
-
         with suppress(OSError, DeliveryError):
             mark = self._of(manifest.model, digest) / f"{channel}{PROVEN}"
             durable.write(mark, repr(at).encode())
 
     def unmark(self, manifest: Manifest, digest: str) -> None:
         """It must not run any more."""
-        from palmkit.delivery import durable
-
         folder = self._of(manifest.model, digest)
         marks = list(folder.glob(f"*{PROVEN}")) if folder.is_dir() else []
         for mark in marks:
@@ -107,14 +142,17 @@ class Releases:
         Folders whose manifest is not the one that they are named after are left out.
         """
         for file in sorted(self._folder.glob(f"*/*/{MANIFEST}")):
-            document = file.read_bytes()
+            try:
+                document = durable.read(file)
+            except OSError:
+                continue
             digest = sha256(document).hexdigest()
             if digest != file.parent.name:
                 continue
             proven: dict[str, float] = {}
             for mark in file.parent.glob(f"*{PROVEN}"):
-                with suppress(ValueError):
-                    proven[mark.name.removesuffix(PROVEN)] = float(mark.read_text())
+                with suppress(ValueError, OSError):
+                    proven[mark.name.removesuffix(PROVEN)] = float(durable.read(mark))
             with suppress(DeliveryError):
                 yield digest, document, parse(document), proven
 
@@ -122,7 +160,10 @@ class Releases:
         """Remove the folders of all other releases."""
         for folder in self._folder.glob("*/*"):
             if folder.name not in digests:
-                shutil.rmtree(folder, ignore_errors=True)
+                if folder.is_symlink():
+                    folder.unlink()
+                else:
+                    shutil.rmtree(folder, ignore_errors=True)
 
     def policy_file(self, model: str) -> Path:
         """Where a copy of a model's last policy lies."""
@@ -130,26 +171,3 @@ class Releases:
 
     def _of(self, model: str, digest: str) -> Path:
         return self._folder / model / digest
-
-
-def _link(whole: Path, place: Path) -> Path:
-    """The blob under a name; a copy where the file system has no links."""
-    wanted = whole.stat()
-    try:
-        got = place.stat()
-        is_link = (got.st_dev, got.st_ino) == (wanted.st_dev, wanted.st_ino)
-        is_copy = (got.st_size, got.st_mtime_ns) == (wanted.st_size, wanted.st_mtime_ns)
-        if is_link or is_copy:
-            return place
-    except FileNotFoundError:
-        pass
-    part = place.with_name(f".{secrets.token_hex(8)}.part")
-    try:
-        try:
-            os.link(whole, part)
-        except OSError:
-            shutil.copy2(whole, part)
-        os.replace(part, place)
-    finally:
-        part.unlink(missing_ok=True)
-    return place

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import sys
 from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from filelock import BaseFileLock
+from palmkit.delivery import durable
+from palmkit.delivery.lock import FileLock, Held
+
+TOKEN = re.compile(r"[0-9a-f]{16}", re.ASCII)
+# For a lock that nobody else can have.
+LOCK_S = 5.0
 
 
 class Processes:
@@ -19,7 +23,7 @@ class Processes:
     def __init__(self, folder: Path) -> None:
         """folder: of the files; made on first use."""
         self._folder = folder
-        self._lock: BaseFileLock | None = None
+        self._lock: FileLock | None = None
         self._token = ""
         self._process = 0
         self._told = 0
@@ -30,25 +34,26 @@ class Processes:
         Raises OSError if the file cannot be made.
         """
         if self._lock is None or self._process != os.getpid():
-            self._folder.mkdir(parents=True, exist_ok=True)
+            durable.make_folder(self._folder, self._folder)
             token = secrets.token_hex(8)
-            lock = self._of(token)
-            lock.acquire()
+            lock = FileLock(self._path(token))
+            try:
+                lock.acquire(LOCK_S)
+            except Held:
+                raise OSError(f"{self._path(token)}: another process has its lock") from None
             self._lock, self._token, self._process = lock, token, os.getpid()
         return self._token
 
     def is_dead(self, token: str) -> bool:
         """Whether the process of a token has ended."""
-        from filelock import Timeout
-
         if token == self._token and self._process == os.getpid():
             return False
-        if not self._path(token).exists():
+        if not TOKEN.fullmatch(token) or not self._path(token).exists():
             return True
-        lock = self._of(token)
+        lock = FileLock(self._path(token))
         try:
-            lock.acquire(timeout=0)
-        except (Timeout, OSError):
+            lock.acquire(0)
+        except (Held, OSError):
             return False
         lock.release()
         self._path(token).unlink(missing_ok=True)
@@ -73,8 +78,3 @@ class Processes:
 
     def _path(self, token: str) -> Path:
         return self._folder / f"{token}.lock"
-
-    def _of(self, token: str) -> BaseFileLock:
-        from filelock import FileLock
-
-        return FileLock(self._path(token), thread_local=False)

@@ -9,19 +9,26 @@ import json
 import os
 import secrets
 import sqlite3
+import stat
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import asdict, dataclass, fields
+from functools import partial
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, Literal, TypeAlias
+from weakref import WeakSet
 
+from palmkit.delivery import durable
 from palmkit.delivery.manifest import Manifest
 from palmkit.delivery.manifest import parse as parse_manifest
 from palmkit.engine.errors import DeliveryError
 
 Stage: TypeAlias = Literal["", "OFFERED", "DOWNLOADING", "VERIFIED", "STAGED", "TRIAL"]
 BUSY_S = 10.0
+# How long a fork waits for a thread that is at the file.
+FORK_S = 2.0
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS slots (model TEXT, channel TEXT, content TEXT NOT NULL,
@@ -117,8 +124,9 @@ class State:
         self._rebuild = rebuild
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
-        self._process = 0
         self._depth = 0
+        self._is_quiet = False
+        _alive.add(self)
 
     def exists(self) -> bool:
         """Whether anything was ever kept."""
@@ -128,9 +136,21 @@ class State:
         """Close the file; the next use opens it again."""
         with self._lock:
             connection, self._connection = self._connection, None
-            # A connection must not be touched by a forked child.
-            if connection is not None and self._process == os.getpid():
+            if connection is not None:
                 connection.close()
+
+    def before_fork(self) -> None:
+        """Wait until no thread is at the file: in the child it would be at it for ever."""
+        self._is_quiet = self._lock.acquire(timeout=FORK_S)
+
+    def after_fork(self, child: bool) -> None:
+        """Go on. child: whether this is the child, which may not touch its parent's connection."""
+        if child:
+            if self._connection is not None:
+                _abandoned.append(self._connection)
+            self._connection, self._depth, self._lock = None, 0, threading.RLock()
+        elif self._is_quiet:
+            self._lock.release()
 
     @contextmanager
     def transaction(self) -> Generator[None]:
@@ -179,12 +199,14 @@ class State:
     def slot(self, model: str, channel: str) -> Slot:
         """The slot, empty if it is new."""
         row = self._one("SELECT content FROM slots WHERE model = ? AND channel = ?", model, channel)
-        return Slot(model, channel) if row is None else _slot(row[0])
+        with self._errors():
+            return Slot(model, channel) if row is None else _slot(row[0])
 
     def slots(self, model: str | None = None) -> list[Slot]:
         """All slots, of one model if it is named."""
         rows = self._all("SELECT content FROM slots WHERE ? IN (model, '') ORDER BY 1", model or "")
-        return [_slot(row[0]) for row in rows]
+        with self._errors():
+            return [_slot(row[0]) for row in rows]
 
     def save(self, slot: Slot) -> None:
         """Keep a slot."""
@@ -194,11 +216,13 @@ class State:
     def manifest(self, digest: str) -> Manifest | None:
         """The manifest of a release that is known here."""
         row = self._one("SELECT manifest FROM releases WHERE digest = ?", digest)
-        return None if row is None else parse_manifest(row[0])
+        if row is None or not isinstance(row[0], bytes) or sha256(row[0]).hexdigest() != digest:
+            return None
+        return parse_manifest(row[0])
 
     def remember(self, digest: str, manifest: bytes) -> None:
         """Keep a manifest that was verified."""
-        self._do("INSERT OR IGNORE INTO releases VALUES (?, ?)", digest, manifest)
+        self._do("INSERT OR REPLACE INTO releases VALUES (?, ?)", digest, manifest)
 
     def releases(self) -> list[str]:
         """The digests of all that are known."""
@@ -283,11 +307,15 @@ class State:
             message = f"{self._file}: was damaged, begun anew: {error}"
             raise DeliveryError("state_rebuilt", message) from None
 
+    def number(self, name: str) -> float:
+        """A fact that is a number; 0 where there is none, or none any more that is legible."""
+        value = self.fact(name)
+        return float(value) if isinstance(value, int | float) else 0.0
+
     def _open(self) -> sqlite3.Connection:
-        if self._connection is not None and self._process == os.getpid():
+        if self._connection is not None:
             return self._connection
         self._depth = 0
-        self._process = os.getpid()
         try:
             self._connect()
         except sqlite3.OperationalError:
@@ -300,7 +328,9 @@ class State:
 
     def _connect(self) -> None:
         try:
-            self._file.parent.mkdir(parents=True, exist_ok=True)
+            durable.make_folder(self._file.parent, self._file.parent)
+            durable.mend(self._file.parent)
+            self._tidy()
         except OSError as error:
             raise DeliveryError("disk_full", f"{self._file.parent}: {error.strerror}") from None
         # That no two threads use it at a time is seen to by the lock.
@@ -323,6 +353,26 @@ class State:
             connection.close()
             raise
 
+    def _tidy(self) -> None:
+        """See that what SQLite opens are files of this user's alone, not of another name."""
+        for suffix in ("-journal", "-wal", "-shm"):
+            part = self._file.with_name(self._file.name + suffix)
+            with suppress(FileNotFoundError):
+                if not durable.is_own(part.lstat()):
+                    part.unlink()
+        try:
+            found = self._file.lstat()
+        except FileNotFoundError:
+            pass
+        else:
+            if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
+                # Written in place it would change for the other name, such as a copy made so.
+                durable.write(self._file, durable.read(self._file))
+            elif not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+                self._set_aside()
+        # What SQLite puts beside it gets the same mode.
+        os.close(durable.open_or_create(self._file))
+
     def _fill(self, connection: sqlite3.Connection) -> None:
         """Make the tables, in the transaction, unless another process was faster."""
         if connection.execute("PRAGMA user_version").fetchone()[0] == 0:
@@ -336,11 +386,52 @@ class State:
         self.close()
         for suffix in ("-journal", ""):
             part = self._file.with_name(self._file.name + suffix)
-            if part.exists():
+            if os.path.lexists(part):
                 os.replace(part, self._file.with_name(f"{self._file.name}{suffix}.damaged"))
 
 
 def _slot(content: str) -> Slot:
-    values = json.loads(content)
-    known = {field.name for field in fields(Slot)}
-    return Slot(**{name: value for name, value in values.items() if name in known})
+    """Raises sqlite3.DatabaseError for what nobody here wrote: SQLite notices no rotten text."""
+    try:
+        values = json.loads(content)
+        known = {field.name: field.type for field in fields(Slot)}
+        slot = Slot(**{name: value for name, value in values.items() if name in known})
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise sqlite3.DatabaseError(f"slots: {error}") from None
+    for name, value in asdict(slot).items():
+        kind = known[name]
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (
+            is_number
+            if kind in ("int", "float")
+            else isinstance(value, str) or (value is None and "None" in kind)
+        ):
+            raise sqlite3.DatabaseError(f"slots: {name}: got {value!r}")
+    return slot
+
+
+_alive: WeakSet[State] = WeakSet()
+# Of a forked child's parent: to close one, or to let it be collected, would end what the parent is
+# at in it.
+_abandoned: list[sqlite3.Connection] = []
+_forking: list[State] = []
+
+
+def _before_fork() -> None:
+    _forking[:] = list(_alive)
+    for state in _forking:
+        state.before_fork()
+
+
+def _after_fork(child: bool) -> None:
+    for state in _forking:
+        state.after_fork(child)
+    _forking.clear()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=_before_fork,
+        after_in_parent=partial(_after_fork, child=False),
+        after_in_child=partial(_after_fork, child=True),
+    )

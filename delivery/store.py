@@ -1,34 +1,48 @@
 """Files by the sha256 of their content: whole and verified, or not there at all.
 
-folder/sha256/ab/<64 hex>   verified, read-only, never changed
+folder/sha256/ab/<64 hex>   verified, read-only, never changed; hashed again before it is used
 folder/tmp/<64 hex>.part    what has come so far of one; .json: where from; .bad: how often it lied
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import hashlib
 import json
 import os
 import shutil
+import stat
+import time
 from collections.abc import Collection, Generator, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from palmkit.delivery import durable
+from palmkit.delivery.lock import FileLock, Held
 from palmkit.engine.errors import DeliveryError
 
 # Left to the rest of the device.
 RESERVE_BYTES = 16 << 20
 READ_BYTES = 1 << 20
+# How long a process believes that what it hashed, and nothing touched since, is still whole.
+HASHED_FOR_S = 600.0
+# How long another process may hold the lock, unless the caller knows better.
+LOCK_S = 60.0
+# What says nothing of the file.
+PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a file's content, 64 hexadecimal digits. Raises OSError."""
+    """The sha256 of a regular file's content, 64 hexadecimal digits. Raises OSError."""
+    with durable.open_to_read(path) as file:
+        return _sha256(file)
+
+
+def _sha256(file: BinaryIO) -> str:
     digest = hashlib.sha256()
-    with open(path, "rb") as file:
-        while block := file.read(READ_BYTES):
-            digest.update(block)
+    while block := file.read(READ_BYTES):
+        digest.update(block)
     return digest.hexdigest()
 
 
@@ -41,30 +55,52 @@ class BlobStore:
     def __init__(self, folder: Path, quota_bytes: int | None = None) -> None:
         """folder: made when first written to. quota_bytes: most that all files may take."""
         self._folder, self._quota_bytes = folder, quota_bytes
+        # What this process has hashed: what the file was like, and when.
+        self._whole: dict[Path, tuple[tuple[int, ...], float]] = {}
 
     def path(self, sha256: str, size_bytes: int | None = None) -> Path | None:
-        """The file of this content, None if it is not here.
+        """The file of this content, None if it is not here; one that was damaged is removed.
 
-        It is hashed again where its time or size says that something touched it, and removed if
-        its content changed.
+        Raises OSError where it cannot be told, because the process has no more files to open.
         """
         path = self._place(sha256)
         try:
-            status = path.stat()
+            found = path.lstat()
         except OSError:
             return None
-        is_as_left = status.st_mtime == _mark(sha256)
-        if is_as_left and size_bytes in (None, status.st_size):
+        if self.is_whole(path, sha256, size_bytes):
             return path
-        try:
-            if sha256_of(path) == sha256:
-                with contextlib.suppress(OSError):
-                    os.utime(path, (_mark(sha256), _mark(sha256)))
-                return path
-            _remove(path)
-        except OSError:
-            pass
+        with contextlib.suppress(OSError):
+            # Another process may have brought it anew meanwhile.
+            if _looks(path.lstat()) == _looks(found):
+                path.unlink()
         return None
+
+    def is_whole(
+        self, path: Path, sha256: str, size_bytes: int | None = None, anew: bool = False
+    ) -> bool:
+        """Whether a file has this content, by its bytes; False for what is no regular file.
+
+        It is hashed once in a process, and again where anything touched it or a while went by.
+        anew: whatever is known of it. Raises OSError as path does.
+        """
+        try:
+            found = path.lstat()
+            if size_bytes not in (None, found.st_size):
+                return False
+            looks, at = self._whole.get(path, ((), 0.0))
+            now = time.monotonic()
+            if not anew and looks == _looks(found) and now - at < HASHED_FOR_S:
+                return True
+            self._whole.pop(path, None)
+            if sha256_of(path) != sha256:
+                return False
+        except OSError as error:
+            if error.errno in PASSING:
+                raise
+            return False
+        self._whole[path] = _looks(found), now
+        return True
 
     def _place(self, sha256: str) -> Path:
         return self._folder / "sha256" / sha256[:2] / sha256
@@ -73,18 +109,16 @@ class BlobStore:
         return self._folder / "tmp" / f"{sha256}.{kind}"
 
     @contextlib.contextmanager
-    def lock(self, wait_s: float = -1.0) -> Generator[None]:
-        """Hold the store's lock, for which others wait; wait_s: 0 not at all, -1 for ever.
+    def lock(self, wait_s: float = LOCK_S) -> Generator[None]:
+        """Hold the store's lock, for which others wait; wait_s: 0 not at all.
 
         Raises DeliveryError (download_fail) if it is not free in time.
         """
-        from filelock import FileLock, Timeout
-
-        lock = FileLock(self._folder / "lock", timeout=wait_s)
+        lock = FileLock(self._folder / "lock")
         try:
-            (self._folder / "tmp").mkdir(parents=True, exist_ok=True)
-            lock.acquire()
-        except Timeout:
+            durable.make_folder(self._folder / "tmp", self._folder)
+            lock.acquire(wait_s)
+        except Held:
             message = f"another process is at work in {self._folder}"
             raise DeliveryError("download_fail", message) from None
         except OSError as error:
@@ -98,9 +132,27 @@ class BlobStore:
         """Where the content that comes is gathered; only under the lock."""
         return self._temporary(sha256, "part")
 
+    def part_bytes(self, sha256: str) -> int:
+        """How much has come; what is no file that only the store has is thrown away."""
+        part = self.part(sha256)
+        try:
+            found = part.lstat()
+        except OSError:
+            return 0
+        if stat.S_ISREG(found.st_mode) and found.st_nlink == 1:
+            return found.st_size
+        self.discard(sha256)
+        return 0
+
+    def open_part(self, sha256: str, goes_on: bool = False) -> BinaryIO:
+        """The part, to be written; goes_on: at its end. Raises OSError."""
+        part = self.part(sha256)
+        return durable.open_to_append(part) if goes_on else durable.create(part)
+
     def note(self, sha256: str, **values: str) -> None:
         """Keep facts about a part, such as the URL it comes from, in place of those before."""
-        self._temporary(sha256, "json").write_text(json.dumps(values))
+        with durable.create(self._temporary(sha256, "json")) as file:
+            file.write(json.dumps(values).encode())
 
     def notes(self, sha256: str) -> dict[str, str]:
         """The facts kept about a part; none where they were lost."""
@@ -115,25 +167,29 @@ class BlobStore:
         _remove(self.part(sha256))
         _remove(self._temporary(sha256, "json"))
 
-    def commit(self, sha256: str, mode: int = 0o444) -> Path:
-        """Make the part the file if its content, read back from disk, is right.
+    def commit(self, sha256: str) -> Path:
+        """Make the part the file if its content, read back, is right.
 
-        mode: who may read it.
         Raises DeliveryError (hash_mismatch); the part is then gone.
         """
         part, path = self.part(sha256), self._place(sha256)
         try:
-            with open(part, "rb+") as file:
+            with durable.open_to_append(part) as file:
                 durable.sync_file(file.fileno())
-            if (got := sha256_of(part)) != sha256:
-                self.discard(sha256)
-                raise DeliveryError("hash_mismatch", f"expected sha256 {sha256}, got {got}")
-            os.utime(part, (_mark(sha256), _mark(sha256)))
-            part.chmod(mode)
-            path.parent.mkdir(parents=True, exist_ok=True)
+                file.seek(0)
+                if (got := _sha256(file)) != sha256:
+                    self.discard(sha256)
+                    raise DeliveryError("hash_mismatch", f"expected sha256 {sha256}, got {got}")
+                hashed = os.fstat(file.fileno())
+            part.chmod(0o400)
+            durable.make_folder(path.parent, self._folder)
+            if path.is_dir() and not path.is_symlink():
+                shutil.rmtree(path)
             os.replace(part, path)
             durable.sync_folder(path.parent)
             durable.sync_folder(path.parent.parent)
+            if (found := path.lstat()).st_ino == hashed.st_ino:
+                self._whole[path] = _looks(found), time.monotonic()
         except OSError as error:
             raise durable.explain(error, f"cannot keep {path.name}") from error
         self.discard(sha256)
@@ -145,21 +201,16 @@ class BlobStore:
 
         Raises DeliveryError: hash_mismatch if it is not what sha256 says, disk_full.
         """
-        if sha256 is None:
-            if isinstance(content, Path):
-                sha256 = sha256_of(content)
-            else:
-                sha256 = hashlib.sha256(content).hexdigest()
+        data = content.read_bytes() if isinstance(content, Path) else content
+        sha256 = sha256 or hashlib.sha256(data).hexdigest()
         with self.lock():
             if (path := self.path(sha256)) is not None:
                 return path
             self.discard(sha256)
-            self.reserve(content.stat().st_size if isinstance(content, Path) else len(content))
+            self.reserve(len(data))
             try:
-                if isinstance(content, Path):
-                    shutil.copyfile(content, self.part(sha256))
-                else:
-                    self.part(sha256).write_bytes(content)
+                with self.open_part(sha256) as file:
+                    file.write(data)
             except OSError as error:
                 self.discard(sha256)
                 raise durable.explain(error, f"cannot keep {sha256}") from error
@@ -219,24 +270,22 @@ class BlobStore:
         return freed
 
 
-def _mark(sha256: str) -> float:
-    """The time of change that the store gives a file: any other says that it was touched.
-
-    Even whole seconds from 2001 to 2010, which every file system can keep.
-    """
-    return float(1_000_000_000 + int(sha256[:7], 16) // 2 * 2)
+def _looks(found: os.stat_result) -> tuple[int, ...]:
+    """What changes when a file is touched, by whom and however its times are set afterwards."""
+    of_file = found.st_dev, found.st_ino, found.st_size
+    return (*of_file, found.st_mtime_ns, found.st_ctime_ns)
 
 
 def _read_json(path: Path) -> dict[str, Any]:
     with contextlib.suppress(OSError, ValueError, RecursionError):
-        value: Any = json.loads(path.read_bytes())
+        value: Any = json.loads(durable.read(path))
         return {**value} if isinstance(value, dict) else {}
     return {}
 
 
 def _size(path: Path) -> int:
     try:
-        return path.stat().st_size
+        return path.lstat().st_size
     except OSError:
         return 0
 

@@ -131,10 +131,10 @@ class Remote:
             expected = f"expected at most {MOST_TARGET_BYTES} bytes"
             raise DeliveryError("download_fail", f"{path}: {expected}, got {target.length}")
         kept = self._folder / "kept"
-        kept.mkdir(exist_ok=True)
+        durable.make_folder(kept, self._folder)
         name = hashlib.sha256("".join(sorted(target.hashes.values())).encode()).hexdigest()
         with contextlib.suppress(OSError, exceptions.LengthOrHashMismatchError):
-            content = (kept / name).read_bytes()
+            content = durable.read(kept / name)
             target.verify_length_and_hashes(content)
             return content
         with tempfile.TemporaryDirectory(dir=self._folder) as scratch:
@@ -165,7 +165,7 @@ class Remote:
         """The updater of the mirror in use, its top-level metadata up to date."""
         if self._updater is None:
             # Missing folders are made here, so that a Remote may be made where none can be.
-            self._folder.mkdir(parents=True, exist_ok=True)
+            _tidy(self._folder)
             if self._clock is None:
                 self._clock = Clock(self._folder / "clock")
             durable.sweep(self._folder)
@@ -178,6 +178,15 @@ class Remote:
         return self._updater
 
 
+def _tidy(folder: Path) -> None:
+    """Make the folders, and throw out what python-tuf's client must not open in them."""
+    for place in (folder, folder / "root_history"):
+        durable.make_folder(place, folder)
+        for path in place.glob("*.json"):
+            if path.is_symlink() or not (path.is_file() or path.is_dir()):
+                path.unlink(missing_ok=True)
+
+
 def _prune(kept: Path) -> None:
     """Remove the oldest of the kept targets, and what killed writes left."""
     durable.sweep(kept)
@@ -185,7 +194,7 @@ def _prune(kept: Path) -> None:
     for path in kept.glob("[!.]*"):
         # Another process may prune too.
         with contextlib.suppress(OSError):
-            ages.append((path.stat().st_mtime, path))
+            ages.append((path.lstat().st_mtime, path))
     for _, path in sorted(ages)[:-MOST_KEPT_TARGETS]:
         path.unlink(missing_ok=True)
 
@@ -249,7 +258,7 @@ class _Updater(Updater):
         # The client writes its root each time it starts; a file that is right needs no sync.
         path = Path(filename)
         with contextlib.suppress(OSError):
-            if not path.is_symlink() and path.read_bytes() == data:
+            if durable.read(path) == data:
                 return
         durable.write(path, data)
 

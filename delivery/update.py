@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import random
+import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, TypeAlias
 
-from palmkit.delivery import golden, reports
+from palmkit.delivery import deadline, durable, golden, reports
 from palmkit.delivery.choice import Choice, Chooser, Refused
 from palmkit.delivery.codes import Code
-from palmkit.delivery.device import DAY_S, NOT_BEFORE, Device, log
+from palmkit.delivery.device import DAY_S, LAST_ERROR, NOT_BEFORE, Device, log
+from palmkit.delivery.lock import FileLock, Held
 from palmkit.delivery.manifest import File, Manifest
 from palmkit.delivery.policy import parse as parse_policy
 from palmkit.delivery.releases import blob
@@ -25,7 +27,7 @@ if TYPE_CHECKING:
 
 # What is known of the server, for all models together.
 FAILED, ASKED, STALE = "failed", "asked_not_before", "stale_since"
-CHECKED, LAST_ERROR = "checked", "last_error"
+CHECKED = "checked"
 ROLLOUT_KEYS = "rollout_keys"
 # Where the policies of models are in the repository.
 ROLLOUT = "rollout"
@@ -69,23 +71,34 @@ class Updates:
         self._chooser = Chooser(device, remote, tags, self._keys)
 
     def refresh(
-        self, slots: Sequence[tuple[str, str]], wait_s: float, on_progress: Progress | None = None
+        self,
+        slots: Sequence[tuple[str, str]],
+        limit_s: float,
+        on_progress: Progress | None = None,
+        stop: threading.Event | None = None,
     ) -> None:
         """Ask what is new, and bring what is chosen of these (model, channel) as far as STAGED.
 
-        wait_s: for another process that does the same. on_progress: told file, received, size.
+        limit_s: for all that is waited for, as in Client.refresh. on_progress: told file, received,
+        size. stop: ends it once it is set; with one, another process that does the same is not
+        waited for.
         Raises DeliveryError, the first one if several models have one; what was runs on.
         """
+        with deadline.within(limit_s, stop):
+            self._refresh(slots, on_progress)
+
+    def _refresh(self, slots: Sequence[tuple[str, str]], on_progress: Progress | None) -> None:
         now = self._device.now()
-        if now < (until := self._state.fact(ASKED, 0.0)) <= now + DAY_S:
+        if now < (until := self._state.number(ASKED)) <= now + DAY_S:
             message = f"the server asked not to be asked, for {until - now:.0f} s more"
             raise DeliveryError("check_fail_http5xx", message)
         errors: list[DeliveryError] = []
-        with self._alone(wait_s):
+        with self._alone():
             try:
                 self._remote.refresh()
             except DeliveryError as error:
-                self._failed(error, slots)
+                if not deadline.is_stopped():
+                    self._failed(error, slots)
                 raise
             with self._state.transaction():
                 for name in (FAILED, NOT_BEFORE, ASKED, STALE, LAST_ERROR):
@@ -98,6 +111,8 @@ class Updates:
                 except DeliveryError as error:
                     if error.code == "state_rebuilt":
                         raise
+                    if deadline.is_stopped():
+                        raise
                     if not isinstance(error, Absent | Refused):
                         self._failed(error, [(model, channel)])
                     errors.append(error)
@@ -105,14 +120,14 @@ class Updates:
         if errors:
             raise errors[0]
 
-    def offered(self, channel: str, wait_s: float) -> dict[str, Manifest]:
+    def offered(self, channel: str, limit_s: float) -> dict[str, Manifest]:
         """By name the release of each model or data file that this device would take now.
 
-        Nothing is fetched but what says so. wait_s: as for refresh.
+        Nothing is fetched but what says so. limit_s: as for refresh.
         Raises DeliveryError if the repository cannot be asked.
         """
         found: dict[str, Manifest] = {}
-        with self._alone(wait_s):
+        with deadline.within(limit_s), self._alone():
             self._remote.refresh()
             for path in self._remote.below(ROLLOUT):
                 try:
@@ -130,18 +145,20 @@ class Updates:
         return found
 
     @contextmanager
-    def _alone(self, wait_s: float) -> Generator[None]:
-        from filelock import FileLock, Timeout
-
+    def _alone(self) -> Generator[None]:
         folder = self._device.folder
+        lock = FileLock(folder / "update.lock")
+        began = time.monotonic()
         try:
-            folder.mkdir(parents=True, exist_ok=True)
-            lock = FileLock(folder / "update.lock")
-            lock.acquire(timeout=wait_s)
-        except Timeout:
+            durable.make_folder(folder, folder)
+            # Half of the time is kept for the server.
+            lock.acquire(0.0 if deadline.stop_event() is not None else deadline.left_s() / 2)
+        except Held:
             raise Busy(folder) from None
         except OSError as error:
             raise DeliveryError("disk_full", f"{folder}: {error.strerror}") from None
+        finally:
+            deadline.spend(time.monotonic() - began)
         try:
             yield
         finally:
@@ -152,7 +169,7 @@ class Updates:
         from palmkit.delivery.http import backoff_s
 
         log.info("%s", error)
-        now, failures = self._device.now(), int(self._state.fact(FAILED, 0) or 0)
+        now, failures = self._device.now(), int(self._state.number(FAILED))
         asked_s: float | None = getattr(error, "retry_after_s", None)
         wait_s = DAY_S if error.code == "disk_full" else backoff_s(failures)
         with self._state.transaction():
@@ -236,6 +253,10 @@ class Updates:
         files = self._device.releases.files(digest, manifest) or {}
         answer = self._prove(self._question(slot, manifest, files))
         if answer.code is not None:
+            if self._device.is_rotten(digest):
+                self._device.lose(slot, digest)
+                message = f"{manifest.model} {manifest.release}: a file was damaged on this device"
+                raise DeliveryError("hash_mismatch", message)
             self._device.condemn(slot.model, digest, answer.code)
             message = f"{manifest.model} {manifest.release}: {answer.code}: {answer.reason}"
             raise Refused(message)
@@ -289,7 +310,11 @@ class Updates:
         store = self._device.store
         wanted, _ = blob(file)
         if embedded is not None and embedded.sha256 == wanted and store.path(wanted) is None:
-            store.add(embedded.path, wanted)
+            # Where the wheel's own file is damaged, the one that was published is fetched.
+            with suppress(DeliveryError, OSError):
+                store.add(embedded.path, wanted)
+        # The mirror that knew what is new may well have the files, too.
+        urls = [*self._urls[self._remote.first :], *self._urls[: self._remote.first]]
 
         pace = Pace()
 
@@ -309,13 +334,14 @@ class Updates:
                 store,
                 model,
                 file,
-                self._urls,
+                urls,
                 self._http,
                 base=None if embedded is None else embedded.path,
                 key=self._keys.get(file.encryption.key_id) if file.encryption else None,
                 metadata=self._remote.version,
                 on_progress=progress,
                 on_event=note,
+                wait_s=deadline.left_s(),
             )
 
         try:

@@ -51,7 +51,7 @@ class Answer:
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.status, self.headers, self._body = status, headers, body
 
-    def chunks(self) -> Iterator[bytes]:
+    def chunks(self, is_large: bool = False) -> Iterator[bytes]:
         for start in range(0, len(self._body), 1 << 16):
             yield self._body[start : start + (1 << 16)]
 
@@ -71,6 +71,7 @@ class Published:
     fetched: list[str] = field(default_factory=list[str])
     asked: int = 0
     keys: str = "keys of the rollout"
+    first: int = 0
 
     def publish(
         self,

@@ -1,0 +1,113 @@
+"""Locks that are files: held by one thread of one process at a time, and free once it has ended."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sys
+import time
+from pathlib import Path
+from weakref import WeakSet
+
+from palmkit.delivery import durable
+
+POLL_S = 0.05
+_all: WeakSet[FileLock] = WeakSet()
+
+
+class Held(Exception):
+    """Another thread or process has the lock."""
+
+
+class FileLock:
+    """One holder of a lock; each thread has its own."""
+
+    def __init__(self, path: Path) -> None:
+        """path: made on first use."""
+        self._path = path
+        self._descriptor: int | None = None
+        _all.add(self)
+
+    def acquire(self, wait_s: float) -> None:
+        """Take it; wait_s: for another holder. Raises Held, OSError."""
+        ends = time.monotonic() + wait_s
+        while not self._try():
+            left_s = ends - time.monotonic()
+            if left_s <= 0:
+                raise Held
+            time.sleep(min(POLL_S, left_s))
+
+    def _try(self) -> bool:
+        descriptor = durable.open_or_create(self._path)
+        try:
+            is_held = _lock(descriptor)
+            # Whoever had it may have removed the file meanwhile.
+            if is_held and os.name != "nt":
+                mine, named = os.fstat(descriptor), self._path.lstat()
+                is_held = (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
+        except FileNotFoundError:
+            is_held = False
+        except BaseException:
+            os.close(descriptor)
+            raise
+        if is_held:
+            self._descriptor = descriptor
+        else:
+            os.close(descriptor)
+        return is_held
+
+    def release(self) -> None:
+        """Give it back, if it is held."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            try:
+                _unlock(descriptor)
+            finally:
+                os.close(descriptor)
+
+    def after_fork(self) -> None:
+        """In a forked child: it is the parent's, and must not outlive it here."""
+        descriptor, self._descriptor = self._descriptor, None
+        if descriptor is not None:
+            # Not unlocked: that would free it for all who have the same opened file.
+            os.close(descriptor)
+
+
+if sys.platform == "win32":
+    import msvcrt
+
+    def _lock(descriptor: int) -> bool:
+        try:
+            msvcrt.locking(descriptor, msvcrt.LK_NBLCK, 1)
+        except OSError as error:
+            if error.errno in (errno.EACCES, errno.EDEADLK):
+                return False
+            raise
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        msvcrt.locking(descriptor, msvcrt.LK_UNLCK, 1)
+
+else:
+    import fcntl
+
+    def _lock(descriptor: int) -> bool:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            if error.errno in (errno.EAGAIN, errno.EACCES, errno.EWOULDBLOCK):
+                return False
+            raise
+        return True
+
+    def _unlock(descriptor: int) -> None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+
+
+def _after_fork() -> None:
+    for lock in list(_all):
+        lock.after_fork()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_after_fork)
