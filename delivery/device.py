@@ -246,7 +246,9 @@ class Device:
             arm, manifest = slot.arm, self.state.manifest(digest)
             was_held = slot.forget(digest)
             self.state.save(slot)
-            if was_held and manifest is not None and not self.is_older(slot.model, manifest.release):
+            if manifest is None or self.is_older(slot.model, manifest.release):
+                was_held = False
+            if was_held and manifest is not None:
                 message = f"{slot.model} {manifest.release}: its files here were damaged"
                 log.warning("%s", message)
                 self.state.set_fact(LAST_ERROR, f"hash_mismatch: {message}")

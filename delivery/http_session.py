@@ -52,7 +52,7 @@ class Watch:
         self._ends = self._wakes = math.inf
         self._since = 0.0
         self._line: socket.socket | None = None
-        self._is_over = self._is_late = False
+        self._is_over = self.is_late = False
         self._stop = deadline.stop_event()
 
     def __enter__(self) -> Watch:
@@ -90,13 +90,13 @@ class Watch:
         try:
             yield
         except Exception as error:
-            if self._is_late:
+            if self.is_late:
                 raise TooLate("took too long") from error
             raise
         finally:
             self._allow(math.inf)
         # A connection that was shut looks like the end of what came over it.
-        if self._is_late:
+        if self.is_late:
             raise TooLate("took too long")
 
     def _allow(self, seconds: float) -> None:
@@ -126,7 +126,7 @@ class Watch:
         """The connection to shut."""
         with self._changed:
             self._line = line
-            if self._is_late:
+            if self.is_late:
                 self._shut()
 
     def _look(self) -> None:
@@ -135,7 +135,7 @@ class Watch:
                 left_s = self._ends - time.monotonic()
                 is_waiting = not math.isinf(left_s)
                 if left_s <= 0 or (is_waiting and self._stop is not None and self._stop.is_set()):
-                    self._is_late = True
+                    self.is_late = True
                     self._shut()
                     return
                 # Where nothing is waited for, whoever waits next says so.
@@ -218,6 +218,13 @@ class _Watched(HTTPConnection):
         self._handshake = line.dup()
         watch.shuts(self._handshake)
         return line
+
+    def _tunnel(self) -> None:
+        super()._tunnel()  # type: ignore[misc]
+        watch: Watch | None = getattr(_here, "watch", None)
+        if watch is not None and watch.is_late:
+            # The end of what can be read was taken for the end of the proxy's headers.
+            raise TooLate("no whole answer of the proxy")
 
     def putrequest(self, *args: Any, **options: Any) -> None:
         watch: Watch | None = getattr(_here, "watch", None)

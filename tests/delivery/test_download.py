@@ -240,10 +240,12 @@ def test_a_full_disk_leaves_nothing_half(
                 raise OSError(errno.ENOSPC, "No space left on device")
             self.file.write(content)
 
-    def opening(path: Path, mode: str) -> Full:
-        return Full(open(path, mode))
+    open_part = BlobStore.open_part
 
-    monkeypatch.setattr(download, "open", opening, raising=False)
+    def opening(store: BlobStore, sha256: str, goes_on: bool = False) -> Full:
+        return Full(open_part(store, sha256, goes_on))
+
+    monkeypatch.setattr(BlobStore, "open_part", opening)
     assert device.fail(File("b.palm", len(other), sha256)).code == "disk_full"
     assert not device.store.part(sha256).exists()
     assert device.store.path(SHA256) == before
