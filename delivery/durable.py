@@ -116,6 +116,25 @@ def open_or_create(path: Path) -> int:
     return descriptor
 
 
+def prepare_database(file: Path) -> None:
+    """See that what SQLite opens by a name is a file of this user alone, and no other's.
+
+    Raises OSError.
+    """
+    for path in (*(file.with_name(file.name + end) for end in ("-journal", "-wal", "-shm")), file):
+        with contextlib.suppress(FileNotFoundError):
+            found = path.lstat()
+            if stat.S_ISDIR(found.st_mode) or is_own(found):
+                continue
+            if path == file and stat.S_ISREG(found.st_mode):
+                # Written in place it would change under the other name, too: that of a copy.
+                write(file, read(file))
+            else:
+                path.unlink()
+    # What SQLite puts beside it gets the same mode.
+    os.close(open_or_create(file))
+
+
 def read(path: Path) -> bytes:
     """The content of a regular file. Raises OSError, also for a link, a pipe or a device."""
     with open_to_read(path) as file:

@@ -102,9 +102,7 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
 class Response:
     """An answer whose body is still to come."""
 
-    def __init__(
-        self, response: requests.Response, watch: Watch, limits: Limits, url: str
-    ) -> None:
+    def __init__(self, response: requests.Response, watch: Watch, limits: Limits, url: str) -> None:
         """response: opened with stream=True. watch: of the request."""
         self._raw, self._watch, self._limits, self._url = response.raw, watch, limits, url
         self.status = response.status_code

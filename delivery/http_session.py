@@ -220,7 +220,7 @@ class _Watched(HTTPConnection):
         return line
 
     def _tunnel(self) -> None:
-        super()._tunnel()  # type: ignore[misc]
+        super()._tunnel()
         watch: Watch | None = getattr(_here, "watch", None)
         if watch is not None and watch.is_late:
             # The end of what can be read was taken for the end of the proxy's headers.

@@ -9,10 +9,9 @@ import json
 import os
 import secrets
 import sqlite3
-import stat
 import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from functools import partial
 from hashlib import sha256
@@ -330,7 +329,7 @@ class State:
         try:
             durable.make_folder(self._file.parent, self._file.parent)
             durable.mend(self._file.parent)
-            self._tidy()
+            durable.prepare_database(self._file)
         except OSError as error:
             raise DeliveryError("disk_full", f"{self._file.parent}: {error.strerror}") from None
         # That no two threads use it at a time is seen to by the lock.
@@ -352,26 +351,6 @@ class State:
             self._connection = None
             connection.close()
             raise
-
-    def _tidy(self) -> None:
-        """See that what SQLite opens are files of this user's alone, not of another name."""
-        for suffix in ("-journal", "-wal", "-shm"):
-            part = self._file.with_name(self._file.name + suffix)
-            with suppress(FileNotFoundError):
-                if not durable.is_own(part.lstat()):
-                    part.unlink()
-        try:
-            found = self._file.lstat()
-        except FileNotFoundError:
-            pass
-        else:
-            if stat.S_ISREG(found.st_mode) and found.st_nlink > 1:
-                # Written in place it would change for the other name, such as a copy made so.
-                durable.write(self._file, durable.read(self._file))
-            elif not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
-                self._set_aside()
-        # What SQLite puts beside it gets the same mode.
-        os.close(durable.open_or_create(self._file))
 
     def _fill(self, connection: sqlite3.Connection) -> None:
         """Make the tables, in the transaction, unless another process was faster."""

@@ -315,6 +315,11 @@ class Recorder:
                 self._exporter.export(counts, histograms)
             except Exception as error:
                 _log.debug("reports: not exported: %r", error)
+            except BaseException as error:
+                # What ends a program is for the thread that the app called; this one can only say.
+                if threading.current_thread() is not self._thread:
+                    raise
+                _log.error("reports: the exporter raised %r", error)
 
     def _put_back(
         self,

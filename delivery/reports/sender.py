@@ -7,6 +7,7 @@ import math
 import random
 import time
 from collections.abc import Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from email.utils import parsedate_to_datetime
 from typing import TYPE_CHECKING
@@ -73,9 +74,11 @@ class Sender:
         if not waiting:
             self.spool.end_turn(pause_s, 0)
             return True
-        from requests import RequestException, Session
+        from requests import RequestException
 
-        with Session() as session:
+        from palmkit.delivery.http_session import TooLate, make_session
+
+        with make_session() as session:
             session.headers.clear()
             for place, sealed in enumerate(waiting):
                 if place:
@@ -83,7 +86,7 @@ class Sender:
                 self.spool.trying(sealed.report_id)
                 try:
                     status, asked_s = self._post(session, self.url, sealed.body)
-                except RequestException as error:
+                except (RequestException, TooLate) as error:
                     _log.debug("reports: not sent: %s", error)
                     if _never_left(error):
                         self.spool.not_taken(sealed.report_id)
@@ -110,17 +113,22 @@ class Sender:
         self.spool.end_turn(wait_s, failures + 1, not_before_s=wait_s)
 
     def _post(self, session: Session, url: str, body: bytes) -> tuple[int, float | None]:
-        # Nothing of the answer's body is read, however long it is.
-        response = session.post(
-            url,
-            data=body,
-            headers=self.headers(),
-            auth=_nobody,
-            timeout=(CONNECT_S, READ_S),
-            allow_redirects=False,
-            stream=True,
-        )
-        with response:
+        from palmkit.delivery.http_session import Watch
+
+        with ExitStack() as opened:
+            watch = opened.enter_context(Watch(CONNECT_S, READ_S))
+            # Nothing of the answer's body is read, however long it is.
+            with watch.asking():
+                response = session.post(
+                    url,
+                    data=body,
+                    headers=self.headers(),
+                    auth=_nobody,
+                    timeout=(CONNECT_S, READ_S),
+                    allow_redirects=False,
+                    stream=True,
+                )
+                opened.enter_context(response)
             return response.status_code, _retry_after(response)
 
 

@@ -8,7 +8,6 @@ process that was killed is nobody's trouble.
 from __future__ import annotations
 
 import gzip
-import os
 import random
 import secrets
 import sqlite3
@@ -21,6 +20,7 @@ from datetime import date, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from palmkit.delivery import durable
 from palmkit.delivery.reports.schema import (
     BUCKETS,
     MOST_COUNT,
@@ -122,8 +122,9 @@ class Spool:
             connection.execute(_ADD_DROPPED, ("damaged", 1))
 
     def _connect(self) -> sqlite3.Connection:
-        self.path.parent.mkdir(parents=True, exist_ok=True)
-        os.close(os.open(self.path, os.O_CREAT | os.O_RDWR, 0o600))
+        if not self.path.parent.is_dir():
+            durable.make_folder(self.path.parent, self.path.parent)
+        durable.prepare_database(self.path)
         connection = sqlite3.connect(self.path, timeout=self.wait_s, isolation_level=None)
         try:
             # A page that was never written down is worth less than the time to make sure of it.

@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from palmkit.delivery import download
 from palmkit.delivery.download import fetch
 from palmkit.delivery.http import HttpError
 from palmkit.delivery.manifest import File
