@@ -110,7 +110,14 @@ def create(path: Path) -> BinaryIO:
 
 
 def open_or_create(path: Path) -> int:
-    """A descriptor of a regular file to read and write, of this user alone. Raises OSError."""
+    """A descriptor of a file of this user alone, to read and write; what is none makes room.
+
+    Raises OSError.
+    """
+    with contextlib.suppress(FileNotFoundError):
+        found = path.lstat()
+        if not stat.S_ISDIR(found.st_mode) and not is_own(found):
+            path.unlink()
     descriptor = _open(path, os.O_RDWR | os.O_CREAT)
     _set_mode(descriptor)
     return descriptor
