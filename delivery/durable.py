@@ -64,14 +64,28 @@ def make_folder(folder: Path, top: Path) -> None:
 
 
 def mend(folder: Path) -> None:
-    """Take away from others what they may do with a folder and all that is in it."""
+    """Take away from others what they may do with a folder and all that is in it.
+
+    A file that has a name elsewhere, too, stays as it is: it is not the folder's alone.
+    """
     with contextlib.suppress(OSError):
         _mend(folder, folder.stat())
-    for place, folders, files in os.walk(folder):
-        for name in (*folders, *files):
+    names: dict[tuple[int, int], int] = {}
+    files: list[tuple[Path, os.stat_result]] = []
+    for place, folders, others in os.walk(folder):
+        for name in (*folders, *others):
             with contextlib.suppress(OSError):
                 path = Path(place, name)
-                _mend(path, path.lstat())
+                found = path.lstat()
+                if stat.S_ISDIR(found.st_mode):
+                    _mend(path, found)
+                else:
+                    key = found.st_dev, found.st_ino
+                    names[key] = names.get(key, 0) + 1
+                    files.append((path, found))
+    for path, found in files:
+        if names[found.st_dev, found.st_ino] == found.st_nlink:
+            _mend(path, found)
 
 
 def _mend(path: Path, found: os.stat_result) -> None:

@@ -139,9 +139,10 @@ class Watch:
                     self._shut()
                     return
                 # Where nothing is waited for, whoever waits next says so.
-                pause_s = min(left_s, math.inf if self._stop is None else LOOK_EVERY_S)
-                self._wakes = time.monotonic() + pause_s
-                self._changed.wait(None if not is_waiting else pause_s)
+                if is_waiting and self._stop is not None:
+                    left_s = min(left_s, LOOK_EVERY_S)
+                self._wakes = time.monotonic() + left_s
+                self._changed.wait(left_s if is_waiting else None)
                 self._wakes = math.inf
 
     def _shut(self) -> None:

@@ -124,7 +124,7 @@ class State:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._depth = 0
-        self._is_quiet = False
+        self._is_taken = self._is_lost = False
         _alive.add(self)
 
     def exists(self) -> bool:
@@ -140,15 +140,17 @@ class State:
 
     def before_fork(self) -> None:
         """Wait until no thread is at the file: in the child it would be at it for ever."""
-        self._is_quiet = self._lock.acquire(timeout=FORK_S)
+        self._is_taken = self._lock.acquire(timeout=FORK_S)
 
     def after_fork(self, child: bool) -> None:
         """Go on. child: whether this is the child, which may not touch its parent's connection."""
         if child:
             if self._connection is not None:
                 _abandoned.append(self._connection)
+            # SQLite's notes on what is locked are copied, and the child cannot take them back.
+            self._is_lost = not self._is_taken or self._depth > 0
             self._connection, self._depth, self._lock = None, 0, threading.RLock()
-        elif self._is_quiet:
+        elif self._is_taken:
             self._lock.release()
 
     @contextmanager
@@ -314,6 +316,8 @@ class State:
     def _open(self) -> sqlite3.Connection:
         if self._connection is not None:
             return self._connection
+        if self._is_lost:
+            raise sqlite3.OperationalError("this process was forked while a thread was at it")
         self._depth = 0
         try:
             self._connect()

@@ -415,5 +415,3 @@ def test_the_reports_file_is_its_users_alone(tmp_path: Path) -> None:
     spool.path.chmod(0o644)
     spool.set_share(MODEL, 1.0)
     assert loose(tmp_path / "reports") == []
-
-
