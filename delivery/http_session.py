@@ -199,18 +199,9 @@ class _Watched(HTTPConnection):
             return super()._new_conn()
         name, timeout = self._dns_host, self.timeout
         try:
-            addresses = _resolve(name, self.port, watch.left_s())
-            for place, self._dns_host in enumerate(addresses):
-                # Each has its share: a name may have many addresses where nobody is.
-                self.timeout = max(watch.left_s() / (len(addresses) - place), 0.01)
-                try:
-                    line = super()._new_conn()
-                    break
-                except (ConnectTimeoutError, NewConnectionError):
-                    if place == len(addresses) - 1:
-                        raise
+            line = self._first_of(_resolve(name, self.port, watch.left_s()), watch)
         except socket.gaierror as error:
-            raise NameResolutionError(self.host, self, error) from error
+            raise NameResolutionError(name, self, error) from error
         except TimeoutError as error:
             raise ConnectTimeoutError(self, str(error)) from error
         finally:
@@ -219,6 +210,18 @@ class _Watched(HTTPConnection):
         self._handshake = line.dup()
         watch.shuts(self._handshake)
         return line
+
+    def _first_of(self, addresses: list[str], watch: Watch) -> socket.socket:
+        """The connection to the first address where somebody is."""
+        for place, self._dns_host in enumerate(addresses):
+            # Each has its share: a name may have many addresses where nobody is.
+            self.timeout = max(watch.left_s() / (len(addresses) - place), 0.01)
+            try:
+                return super()._new_conn()
+            except (ConnectTimeoutError, NewConnectionError):
+                if place == len(addresses) - 1:
+                    raise
+        raise socket.gaierror("the name has no address")
 
     def _tunnel(self) -> None:
         super()._tunnel()

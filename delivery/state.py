@@ -377,19 +377,19 @@ def _slot(content: str) -> Slot:
     """Raises sqlite3.DatabaseError for what nobody here wrote: SQLite notices no rotten text."""
     try:
         values = json.loads(content)
-        known = {field.name: field.type for field in fields(Slot)}
+        known = {field.name for field in fields(Slot)}
         slot = Slot(**{name: value for name, value in values.items() if name in known})
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
         raise sqlite3.DatabaseError(f"slots: {error}") from None
-    for name, value in asdict(slot).items():
-        kind = known[name]
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
-        if not (
-            is_number
-            if kind in ("int", "float")
-            else isinstance(value, str) or (value is None and "None" in kind)
-        ):
-            raise sqlite3.DatabaseError(f"slots: {name}: got {value!r}")
+    texts = slot.model, slot.channel, slot.stage, slot.arm
+    digests = slot.active, slot.previous, slot.candidate, slot.pinned
+    numbers = slot.starts, slot.strikes, slot.failures, slot.since, slot.held_until
+    if not (
+        all(type(each) is str for each in texts)
+        and all(each is None or type(each) is str for each in digests)
+        and all(type(each) in (int, float) for each in numbers)
+    ):
+        raise sqlite3.DatabaseError(f"slots: expected one, got {content[:80]!r}")
     return slot
 
 

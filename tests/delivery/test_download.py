@@ -15,8 +15,8 @@ import pytest
 
 from palmkit.delivery.download import fetch
 from palmkit.delivery.http import HttpError
-from palmkit.delivery.store import BlobStore
 from palmkit.delivery.manifest import File
+from palmkit.delivery.store import BlobStore
 from tests.delivery.fault_server import Fault, FaultServer, serving
 from tests.delivery.network_devices import CONTENT, FILE, PATH, SHA256, Device
 

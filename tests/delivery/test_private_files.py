@@ -10,24 +10,27 @@ import sqlite3
 import stat
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
 
 import pytest
 
-from palmkit.delivery import app, durable
+from palmkit.delivery import app, durable, golden
 from palmkit.delivery.client import Client
 from palmkit.delivery.clock import Clock
+from palmkit.delivery.codes import Code
+from palmkit.delivery.embedded import Embedded
 from palmkit.delivery.policy import Candidate
 from palmkit.delivery.reports.spool import Spool
 from palmkit.delivery.store import BlobStore
 from palmkit.engine.errors import DeliveryError
 from tests.delivery.devices import MODEL, Devices
 from tests.delivery.fault_server import FaultServer, serving
-from tests.delivery.network_devices import CONTENT, FILE, PATH, SHA256, Device
+from tests.delivery.network_devices import CONTENT, PATH, SHA256, Device
 from tests.delivery.worlds import World, runs
 
-CODES = ("load_fail", "nan", "rollback")
+CODES: tuple[Code, ...] = ("load_fail", "nan", "rollback")
 
 
 def rot(path: Path) -> None:
@@ -104,12 +107,12 @@ def test_where_all_is_rotten_and_nobody_answers_the_embedded_model_runs(devices:
 
 
 @pytest.mark.parametrize("code", CODES)
-def test_what_rots_while_it_runs_is_not_the_releases_fault(devices: Devices, code: str) -> None:
+def test_what_rots_while_it_runs_is_not_the_releases_fault(devices: Devices, code: Code) -> None:
     client = with_two(devices)
     release = client.get(MODEL, "local")
     rot(release.path)
     for _ in range(3):
-        client.report_failure(release, code)  # type: ignore[arg-type]
+        client.report_failure(release, code)
     assert client.get(MODEL, "local").version == "2.0"
     assert client.status(MODEL)["models"][0]["quarantine"] == []
     client.refresh(MODEL)
@@ -123,8 +126,6 @@ def test_a_whole_release_that_fails_is_at_fault(devices: Devices) -> None:
 
 
 def test_what_rots_before_its_proof_is_not_the_releases_fault(devices: Devices) -> None:
-    from palmkit.delivery import golden
-
     def prove(question: golden.Question) -> golden.Answer:
         rot(Path(question.model))
         return golden.Answer("load_fail", "it is damaged")
@@ -208,14 +209,16 @@ def test_a_rotten_mark_of_the_clock_is_none(tmp_path: Path) -> None:
 def test_a_rotten_file_of_the_wheel_is_fetched(
     devices: Devices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from dataclasses import replace
-
     client = devices.client()
     digest = hashlib.sha256(devices.content(2)).hexdigest()
     embedded = client.device.embedded(MODEL)
     assert embedded is not None
     wrong = replace(embedded, sha256=digest)
-    monkeypatch.setattr(client.device, "embedded", lambda model: wrong)
+
+    def embedded_in_wheel(model: str) -> Embedded:
+        return wrong
+
+    monkeypatch.setattr(client.device, "embedded", embedded_in_wheel)
     devices.published.publish("2.0", devices.content(2))
     devices.published.offer(Candidate("2.0", 100))
     client.refresh(MODEL)

@@ -7,16 +7,19 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from palmkit.delivery import deadline
-from palmkit.delivery import http as http_module
+from palmkit.delivery.client import Client
+from palmkit.delivery.download import fetch
 from palmkit.delivery.http import Http, HttpError, Limits
 from palmkit.engine.errors import DeliveryError
+from tests.delivery.devices import good
 from tests.delivery.fault_server import Fault, FaultServer
-from tests.delivery.network_devices import FILE, PATH, QUICK, SHA256, Device
+from tests.delivery.network_devices import CONTENT, FILE, QUICK, SHA256, Device
 from tests.delivery.worlds import MODEL, World, runs
 
 LIMIT_S = 0.8
@@ -145,7 +148,11 @@ def test_addresses_where_nobody_is_share_the_time(monkeypatch: pytest.MonkeyPatc
 
     entry = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
     names = [(*entry, (f"192.0.2.{i}", 80)) for i in range(40)]
-    monkeypatch.setattr(socket, "getaddrinfo", lambda *_: names)
+
+    def look_up(*_: object) -> object:
+        return names
+
+    monkeypatch.setattr(socket, "getaddrinfo", look_up)
     monkeypatch.setattr("urllib3.util.connection.create_connection", connect)
     http = Http(PATIENT)
     with ends_in(LIMIT_S), deadline.within(LIMIT_S), pytest.raises(HttpError):
@@ -207,15 +214,12 @@ def test_the_second_mirror_has_its_share(world: World, where: str) -> None:
     names = [ALL] if where == "metadata" else [f for f in bad.files if f.endswith("1.0.0.palm")]
     bad.faults.update({name: Fault("drip", at=3) for name in names})
     root = world.repository.root()
-    client = world.client()
-    from palmkit.delivery.client import Client
-
     client = Client(
         world.folder / "two",
         [bad.url, world.server.url],
         root,
         baselines={MODEL: world.baseline},
-        prove=client._prove,
+        prove=good,
     )
     with ends_in(3.0):
         client.refresh(MODEL, limit_s=3.0)
@@ -223,11 +227,8 @@ def test_the_second_mirror_has_its_share(world: World, where: str) -> None:
     bad.stop()
 
 
-def test_a_large_file_takes_longer_than_the_limit(tmp_path: Any) -> None:
+def test_a_large_file_takes_longer_than_the_limit(tmp_path: Path) -> None:
     server = FaultServer()
-    server.files[PATH] = bytes(0)
-    from tests.delivery.network_devices import CONTENT
-
     pieces = [CONTENT[start : start + 20_000] for start in range(0, len(CONTENT), 20_000)]
 
     def slow(line: socket.socket) -> None:
@@ -239,8 +240,6 @@ def test_a_large_file_takes_longer_than_the_limit(tmp_path: Any) -> None:
 
     with answering(slow) as url:
         device = Device(tmp_path / "store", server)
-        from palmkit.delivery.download import fetch
-
         began = time.monotonic()
         with deadline.within(0.5):
             path = fetch(device.store, "face", FILE, [url], Http(QUICK))
@@ -288,7 +287,7 @@ def test_headers_that_lie_are_errors_of_ours(headers: bytes) -> None:
         Http(QUICK).get_bytes(f"{url}/a", 100)
 
 
-def test_a_range_with_a_number_of_many_digits_is_refused(tmp_path: Any) -> None:
+def test_a_range_with_a_number_of_many_digits_is_refused(tmp_path: Path) -> None:
     def answer(line: socket.socket) -> None:
         line.recv(1 << 16)
         place = b"Content-Range: bytes " + b"9" * 5000 + b"-9/10\r\n"
@@ -297,16 +296,14 @@ def test_a_range_with_a_number_of_many_digits_is_refused(tmp_path: Any) -> None:
     server = FaultServer()
     device = Device(tmp_path / "store", server)
     device.have(b"half")
-    from palmkit.delivery.download import fetch
-
     with answering(answer) as url, pytest.raises(DeliveryError):
         fetch(device.store, "face", FILE, [url], Http(QUICK))
     server.stop()
 
 
-def test_the_module_counts_by_the_clock_that_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_limits_count_by_the_clock_that_does_not_jump(monkeypatch: pytest.MonkeyPatch) -> None:
     """A clock set forward by a year ends nothing, and one set back holds nothing."""
     with answering(lambda line: drip(line, HEAD, b"X")) as url, ends_in(LIMIT_S):
-        monkeypatch.setattr(http_module.time, "time", lambda: 0.0)
+        monkeypatch.setattr(time, "time", lambda: 0.0)
         with deadline.within(LIMIT_S), pytest.raises(HttpError):
             Http(PATIENT).get_bytes(f"{url}/a", 1000)
