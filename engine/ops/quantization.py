@@ -18,6 +18,8 @@ NARROW_FLOATS = (
     "float4_e2m1fn",
 )
 LEVELS = INTEGERS + NARROW_FLOATS
+# Of integer ops: with a larger one, or one that is not finite, a float could overflow.
+MOST_SCALE = 1e9
 
 
 def integer_range(dtype: str) -> tuple[int, int]:
@@ -27,13 +29,13 @@ def integer_range(dtype: str) -> tuple[int, int]:
 
 
 def narrowed(x: Array, dtype: str, saturate: int = 1) -> Array:
-    """The floats x in a dtype of `LEVELS`, to the nearest, ties to even.
+    """The floats x in a dtype of `LEVELS`, to the nearest, ties to even; of integers, NaN is the least.
 
     saturate: beyond the range comes its end; else, of 8-bit floats, infinity or NaN.
     """
     if dtype not in NARROW_FLOATS:
         low, high = integer_range(dtype)
-        whole = np.clip(np.nan_to_num(np.rint(x), nan=0, posinf=high, neginf=low), low, high)
+        whole = np.clip(np.nan_to_num(np.rint(x), nan=low, posinf=high, neginf=low), low, high)
         return np.asarray(whole.astype(np.int32).astype(numpy_dtype(dtype)))
     if dtype == "float4_e2m1fn":
         return np.asarray(np.clip(x, -6, 6).astype(numpy_dtype(dtype)))

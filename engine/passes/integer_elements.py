@@ -14,7 +14,7 @@ from palmkit.engine.ops.quantized_resize import fixed_weights
 from palmkit.engine.ops.resize import taps_of
 from palmkit.engine.ops.windows import windows_of
 from palmkit.engine.passes.integer_layers import Bounded, bounded
-from palmkit.engine.passes.levels import Levels, dequantized, written
+from palmkit.engine.passes.levels import Levels, are_computed_with, dequantized, written
 from palmkit.engine.passes.rewrite import ELEMENTWISE, Change, Draft, rewrite
 
 # Of what they work out, every element hangs on one element and on constants.
@@ -131,9 +131,13 @@ def _binary(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     if op == "mul":
         scale = np.float64(a.scale) * np.float64(b.scale) / np.float64(y.scale)
         attrs["scale"] = float(np.float32(scale))
+        if not are_computed_with(scale):
+            return None
     else:
         ratios = (a.scale / y.scale, b.scale / y.scale * np.float32(-1 if op == "sub" else 1))
         attrs |= {"a_scale": float(ratios[0]), "b_scale": float(ratios[1])}
+        if not are_computed_with(*ratios):
+            return None
     kind = "quantized_mul" if op == "mul" else "quantized_add"
     attrs |= _range(y, found)
     return [Node(kind, (a.name, b.name), node.outputs, attrs, found.node.name)]
@@ -152,6 +156,8 @@ def _pool(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     counts = counts_of(windows, type.dims[2:], bool(attrs.get("count_include_pad", 0)))
     if attrs.get("auto_pad", "NOTSET") != "NOTSET" or not counts.all() or not type.elements:
         return None
+    if not are_computed_with(x.scale / y.scale):
+        return None
     attrs |= {"scale": float(x.scale / y.scale), "x_zero_point": x.zero_point}
     attrs |= _range(y, found)
     return [Node("quantized_average_pool", (x.name,), node.outputs, attrs, pool.name)]
@@ -164,7 +170,7 @@ def _mean(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     axes = draft.constant(mean.inputs[1]) if len(mean.inputs) > 1 else None
     if x is None or axes is None or dims is None or len(dims) != 4 or mean.attrs.get("keepdims", 1):
         return None
-    if sorted(int(axis) % 4 for axis in axes) != [2, 3]:
+    if sorted(int(axis) % 4 for axis in axes) != [2, 3] or not are_computed_with(x.scale / y.scale):
         return None
     pooled = draft.new_value(f"{node.outputs[0]}/pooled")
     shape = np.array(dims[:2], np.int64)
@@ -188,6 +194,8 @@ def _resize(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     options, taps = taps_of(resize, types)
     two = all(each.index.shape[1] == 2 and not each.outside.any() for each in taps.values())
     if not two or not set(taps) <= {2, 3} or options.exclude_outside:
+        return None
+    if not are_computed_with(x.scale / y.scale):
         return None
     inputs = [x.name]
     for axis in (2, 3):

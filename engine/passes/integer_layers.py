@@ -12,6 +12,7 @@ from palmkit.engine.ops.fused_conv import ACTIVATIONS
 from palmkit.engine.passes.levels import (
     Levels,
     Weights,
+    are_computed_with,
     dequantized,
     weights_of,
     written,
@@ -76,7 +77,7 @@ def _integer(draft: Draft, node: Node) -> Change:
     if y is None or found is None:
         return None
     parts = _parts(draft, found.node)
-    if parts is None or parts.activation:
+    if parts is None or parts.activation or not _has_scales(parts, y.scale):
         return None
     least, most = (float(np.clip(each, found.least, found.most)) for each in parts.range)
     attrs: dict[str, Attr] = {"y_zero_point": y.zero_point}
@@ -89,7 +90,7 @@ def _integer(draft: Draft, node: Node) -> Change:
 def _real(draft: Draft, node: Node) -> Change:
     """A layer of quantized values whose own are not: float32 comes out, what follows is float."""
     parts = _parts(draft, node)
-    if parts is None:
+    if parts is None or not _has_scales(replace(parts, z=None, slope=None), np.float32(1)):
         return None
     out = node.outputs[0]
     names = [out]
@@ -129,6 +130,14 @@ class _Parts:
     def acts(self) -> bool:
         """Something stands behind the sums."""
         return bool(self.activation) or self.slope is not None or self.range != (-inf, inf)
+
+
+def _has_scales(parts: _Parts, scale: np.float32) -> bool:
+    """The layer computes with its scales over that of its output."""
+    own = np.float64(parts.x.scale) * parts.weights.scales / np.float64(scale)
+    others = [parts.z.scale / scale] if parts.z is not None else []
+    others += [] if parts.slope is None else [parts.slope]
+    return are_computed_with(own, *others)
 
 
 def _parts(draft: Draft, node: Node) -> _Parts | None:

@@ -8,7 +8,7 @@ import numpy as np
 
 from palmkit.engine.ir import Attr, Graph, Node
 from palmkit.engine.passes.integer_layers import bounded, slope_of
-from palmkit.engine.passes.levels import dequantized, written
+from palmkit.engine.passes.levels import are_computed_with, dequantized, written
 from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite, with_attrs
 
 
@@ -92,7 +92,7 @@ def _bent(draft: Draft, node: Node) -> Change:
         alpha: object = found.node.attrs.get("alpha", 0.01)
         assert isinstance(alpha, int | float)
         slope = np.full(len(weights), alpha, np.float32)
-    if slope is None:
+    if slope is None or not are_computed_with(slope, x.scale / y.scale):
         return None
     low, high = y.bounds(found.least, found.most)
     layer = with_attrs(

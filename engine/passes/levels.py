@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from palmkit.engine.ir import Array, Node
+from palmkit.engine.ops.quantization import MOST_SCALE
 from palmkit.engine.passes.rewrite import Draft, input_at
 
 _BYTES = ("uint8", "int8")
@@ -39,6 +40,11 @@ class Levels:
         """The range of integers that numbers within least..most have."""
         low, high = self.nearest(np.array([least, most], np.float32))
         return int(low), max(int(low), int(high))
+
+
+def are_computed_with(*scales: float | np.float32 | Array) -> bool:
+    """Integer ops take these scales; steps of one value that dwarf another's are for floats."""
+    return all(bool((np.abs(scale) <= MOST_SCALE).all()) for scale in scales)
 
 
 def levels_of(draft: Draft, node: Node | None, op: str, name: str = "") -> Levels | None:

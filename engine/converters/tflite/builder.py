@@ -43,6 +43,17 @@ from palmkit.engine.ir import (
 
 _MOST_BODIES = 256
 
+# Operators that LiteRT runs on the stored integers as they are, and the input whose they are.
+_COPIES = {
+    **dict.fromkeys((
+        "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BROADCAST_TO", "TRANSPOSE", "UNPACK", "SPLIT_V",
+        "SLICE", "STRIDED_SLICE", "PAD", "MIRROR_PAD", "REVERSE_V2", "REVERSE_SEQUENCE", "TILE",
+        "GATHER", "GATHER_ND", "DEPTH_TO_SPACE", "SPACE_TO_DEPTH", "SPACE_TO_BATCH_ND",
+        "BATCH_TO_SPACE_ND", "RESIZE_NEAREST_NEIGHBOR",
+    ), 0),
+    "SPLIT": 1,
+}  # fmt: skip
+
 
 class Builder(Writer):
     """Turns one graph of the file into nodes."""
@@ -232,6 +243,11 @@ class Builder(Writer):
         """The tensor is a constant or was computed: it can be read."""
         return index in self.known or index in self._written
 
+    def dequantized(self, index: int, scale: Array) -> str:
+        """A tensor's integers times a scale, one number or one for each index of its one axis."""
+        zero = np.zeros(scale.shape, self.stored_dtype(index))
+        return self._dequantized(self.value(index, real=False), Quantization(scale, zero, 0), 0)
+
     def _dequantized(self, name: str, quantization: Quantization, axis: int) -> str:
         if quantization.zero_point.dtype == np.int64:
             return self._dequantized_int64(name, quantization, axis)
@@ -352,9 +368,34 @@ class Builder(Writer):
             value = activate(self, value, activation)
         quantization = self.quantization(index)
         if quantization is not None:
-            attrs: dict[str, Attr] = {"axis": quantization.axis} if quantization.scale.ndim else {}
-            value = self.emit("quantize_linear", value, *self._parameters(quantization), **attrs)
+            value = self._quantized(value, self._copied(operator, quantization) or quantization)
         self.finish_stored(operator, value, output)
+
+    def _copied(self, operator: Operator, given: Quantization) -> Quantization | None:
+        """The steps of the input whose integers LiteRT copies, whatever the output's are."""
+        place = _COPIES.get(operator.op)
+        if place is None or not operator.has_input(place):
+            return None
+        own = self.quantization(operator.inputs[place])
+        alike = own is not None and own.zero_point.dtype == given.zero_point.dtype
+        return own if alike and own is not None and not own.scale.ndim else None
+
+    def _quantized(self, value: str, quantization: Quantization) -> str:
+        """Real numbers as integers."""
+        dtype = quantization.zero_point.dtype
+        if dtype.name not in ("int32", "int64"):
+            attrs: dict[str, Attr] = {"axis": quantization.axis} if quantization.scale.ndim else {}
+            return self.emit("quantize_linear", value, *self._parameters(quantization), **attrs)
+        # quantize_linear gives none so wide; the greatest float32 that still fits is the bound.
+        if quantization.scale.ndim:
+            raise UnsupportedError(f"node {self.current}: {dtype} with scales along an axis")
+        limits = np.iinfo(dtype)
+        most = float(np.nextafter(np.float32(limits.max), np.float32(0)))
+        steps = self.emit("round", self.emit("div", value, self.array(quantization.scale)))
+        zero = self.scalar(float(quantization.zero_point))
+        bounds = self.scalar(float(limits.min)), self.scalar(most)
+        return self.emit("cast", self.emit("clip", self.emit("add", steps, zero), *bounds),
+                         to=dtype.name)  # fmt: skip
 
     def finish_stored(self, operator: Operator, value: str, output: int = 0) -> None:
         """Let an output be `value` as it is: the integers of a quantized tensor."""

@@ -384,6 +384,9 @@ def _quantization(
         zero_point = np.repeat(zero_point, count)
     if len(zero_point) != count:
         raise ModelError(f"{where}: {count} scales, but {len(zero_point)} zero points")
+    if len(shape) == 1:
+        # A bias may name the axis of its weights: it has but one itself.
+        axis = 0
     if count > 1 and (not 0 <= axis < len(shape) or shape[axis] != count):
         raise ModelError(f"{where}: {count} scales along axis {axis} of {list(shape)}")
     if not np.isfinite(scale).all() or scale.min() <= 0:

@@ -18,7 +18,9 @@ from palmkit.engine.backends.cpu.rules.convolution import (
     window_attrs,
 )
 from palmkit.engine.backends.cpu.rules.elementwise import common_order, operand_of
+from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
+from palmkit.engine.ops.quantization import MOST_SCALE
 from palmkit.engine.plan import StepAttr
 
 # Attributes that the steps have as well; they leave out the "_point" of zero points.
@@ -29,13 +31,22 @@ _LEVELS = (
 )  # fmt: skip
 
 
+def _need_scales(what: str, *scales: float) -> None:
+    """The kernels refuse larger ones: a float could overflow."""
+    if not all(abs(scale) <= MOST_SCALE for scale in scales):
+        raise UnsupportedError(f"{what}: scales above {MOST_SCALE:g}")
+
+
 def _levels(node: Node) -> dict[str, StepAttr]:
     found: dict[str, StepAttr] = {}
     for name in _LEVELS:
         value = node.attrs.get(name)
         if isinstance(value, int | float):
-            kind = float if name.endswith("scale") else int
-            found[name.removesuffix("_point")] = kind(value)
+            if name.endswith("scale"):
+                _need_scales(name, value)
+                found[name] = float(value)
+            else:
+                found[name.removesuffix("_point")] = int(value)
     return found
 
 
@@ -49,6 +60,9 @@ def lower_quantized_conv(lowering: Lowering, node: Node) -> None:
         lowering.constant(lowering.constant_of(name, "scale, bias or slope")) if name else None
         for name in (scale, bias, slope)
     ]
+    _need_scales("scale", *lowering.constant_of(scale, "scale").reshape(-1).tolist())
+    if slope:
+        _need_scales("slope", *lowering.constant_of(slope, "slope").reshape(-1).tolist())
     levels = _levels(node)
     if lowering.dtype(node.outputs[0]) == "float32":
         levels = {"x_zero": levels["x_zero"]}

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
 from palmkit.engine.converters.tflite.file import Operator
 
@@ -28,7 +30,16 @@ _UNARY = {
 
 @rule(*_UNARY)
 def _unary(b: Builder, o: Operator) -> None:
-    b.finish(o, b.emit(_UNARY[o.op], b.value(o.inputs[0])))
+    x = _positive(b, o) if o.op == "LOG" else b.value(o.inputs[0])
+    b.finish(o, b.emit(_UNARY[o.op], x))
+
+
+def _positive(b: Builder, o: Operator) -> str:
+    """x; of a quantized one what is not above zero is the least number, as in LiteRT."""
+    x = b.value(o.inputs[0])
+    if b.quantization(o.inputs[0]) is None:
+        return x
+    return b.emit("max", x, b.scalar(float(np.finfo(np.float32).tiny)))
 
 
 _CLIPS = {"RELU6": (0, 6), "RELU_N1_TO_1": (-1, 1), "RELU_0_TO_1": (0, 1)}
@@ -54,7 +65,7 @@ def _gelu(b: Builder, o: Operator) -> None:
 
 @rule("RSQRT")
 def _rsqrt(b: Builder, o: Operator) -> None:
-    b.finish(o, b.emit("reciprocal", b.emit("sqrt", b.value(o.inputs[0]))))
+    b.finish(o, b.emit("reciprocal", b.emit("sqrt", _positive(b, o))))
 
 
 @rule("SQUARE")

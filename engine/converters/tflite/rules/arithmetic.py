@@ -15,11 +15,6 @@ _BINARY = {
     "MINIMUM": "min",
     "POW": "pow",
     "PRELU": "prelu",
-    "EQUAL": "equal",
-    "GREATER": "greater",
-    "GREATER_EQUAL": "greater_or_equal",
-    "LESS": "less",
-    "LESS_EQUAL": "less_or_equal",
     "LOGICAL_AND": "and",
     "LOGICAL_OR": "or",
     "BITWISE_XOR": "bitwise_xor",
@@ -32,15 +27,35 @@ _BINARY = {
 _ACTIVATED = ("ADD", "SUB", "MUL", "DIV")
 
 
+_COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
+_COMPARED_STEPS = 256.0
+
+
+def _compared(b: Builder, o: Operator) -> list[str]:
+    """The operands of a comparison: LiteRT compares bytes in whole 256ths of a real unit.
+
+    Source: tensorflow/lite/kernels/internal/reference/comparisons.h.
+    """
+    levels = [b.quantization(index) for index in o.inputs]
+    if any(each is None or each.zero_point.dtype.itemsize != 1 for each in levels):
+        return [b.value(index) for index in o.inputs]
+    steps = b.scalar(_COMPARED_STEPS)
+    return [b.emit("round", b.emit("mul", b.value(index), steps)) for index in o.inputs]
+
+
+@rule(*_COMPARISONS)
+def _comparison(b: Builder, o: Operator) -> None:
+    values = _compared(b, o)
+    if o.op == "NOT_EQUAL":
+        b.finish(o, b.emit("not", b.emit("equal", *values)))
+    else:
+        b.finish(o, b.emit(o.op.lower().replace("_equal", "_or_equal"), *values))
+
+
 @rule(*_BINARY)
 def _binary(b: Builder, o: Operator) -> None:
     y = b.emit(_BINARY[o.op], b.value(o.inputs[0]), b.value(o.inputs[1]))
     b.finish(o, y, fused_activation(o) if o.op in _ACTIVATED else 0)
-
-
-@rule("NOT_EQUAL")
-def _not_equal(b: Builder, o: Operator) -> None:
-    b.finish(o, b.emit("not", b.emit("equal", b.value(o.inputs[0]), b.value(o.inputs[1]))))
 
 
 @rule("STABLEHLO_AND")

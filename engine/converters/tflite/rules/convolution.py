@@ -17,16 +17,16 @@ def padding(o: Operator) -> dict[str, Attr]:
 def bias(b: Builder, o: Operator, place: int, x: int, weight: int) -> list[str]:
     """The bias if there is one, as real numbers.
 
-    Integers without a scale of their own have that of the product of x and the weights.
+    Integers are added to the sums of products: their scale is that of x and the weights, whatever
+    the file says.
     """
     if not o.has_input(place):
         return []
     index = o.inputs[place]
-    scales = [b.quantization(x), b.quantization(weight)]
-    if b.dtype(index) not in ("int32", "int64") or scales[0] is None or scales[1] is None:
+    levels = [b.quantization(x), b.quantization(weight)]
+    if b.stored_dtype(index) not in ("int32", "int64") or levels[0] is None or levels[1] is None:
         return [b.value(index)]
-    scale = scales[0].scale * scales[1].scale
-    return [b.emit("mul", b.emit("cast", b.value(index), to="float32"), b.array(scale))]
+    return [b.dequantized(index, levels[0].scale * levels[1].scale)]
 
 
 @rule("CONV_2D", "DEPTHWISE_CONV_2D")
