@@ -89,8 +89,8 @@ class Operator:
     """One operator: tensor numbers (-1 = an optional input left out) and options.
 
     op: the builtin operator's name, or the name of a custom one.
-    table, second_table: the reader of the builtin options, and of those newer ones that did not
-    fit into the same union.
+    intermediates: tensors that say how what is computed on the way is quantized.
+    table: the reader of the builtin options.
     """
 
     op: str
@@ -98,6 +98,7 @@ class Operator:
     version: int
     inputs: tuple[int, ...]
     outputs: tuple[int, ...]
+    intermediates: tuple[int, ...]
     custom_options: bytes
     table: Any
 
@@ -216,6 +217,7 @@ class _Reader:
             where = f"graph {number}, operator {i} ({operator.op})"
             _check_numbers(where, operator.inputs, -1, len(tensors))
             _check_numbers(where, operator.outputs, 0, len(tensors))
+            _check_numbers(where, operator.intermediates, 0, len(tensors))
             if not operator.outputs and operator.op not in _WITHOUT_OUTPUTS:
                 raise ModelError(f"{where}: no outputs")
             for index in operator.outputs:
@@ -314,6 +316,7 @@ class _Reader:
             int(code.Version()),
             numbers(operator.InputsAsNumpy()),
             numbers(operator.OutputsAsNumpy()),
+            numbers(operator.IntermediatesAsNumpy()),
             custom,
             self.options(operator),
         )

@@ -1,5 +1,7 @@
 """Recurrent cells, one step or a sequence of them.
 
+Cells of integers round wherever LiteRT does: gates and states are integers, too.
+
 Where the cell is the plain one it becomes the op lstm, else a scan whose body is the cell's
 formulas. A state that the file keeps in a variable tensor is zero at the start of every run.
 
@@ -11,8 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+import numpy as np
+
 from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
-from palmkit.engine.converters.tflite.file import Operator
+from palmkit.engine.converters.tflite.file import Operator, Quantization
 from palmkit.engine.converters.tflite.writer import Writer, activate
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import UNKNOWN, Attr, Graph, Type
@@ -20,6 +24,8 @@ from palmkit.engine.ir import UNKNOWN, Attr, Graph, Type
 _TANH = 4
 _LAYER_NORM_EPSILON = 1e-8
 _GATES = ("input", "forget", "cell", "output")
+# Steps of the int16 that cells of integers have as the sums of gates, and as what is bent to 1.
+_GATE_STEP, _UNIT_STEP = 2.0**-12, 2.0**-15
 
 Step = Callable[[Writer, list[str], str, dict[str, str]], tuple[list[str], str]]
 
@@ -90,6 +96,50 @@ def _product(w: Writer, x: str, weight: str, *more: str) -> str:
 
 
 @dataclass(frozen=True)
+class _CellLevels:
+    """What a cell of integers rounds to.
+
+    gates: the sums of each gate in the order of _GATES, before they are normalised if they are.
+    hidden: the output before the projection.
+    """
+
+    gates: tuple[float, ...]
+    hidden: Quantization
+    output: Quantization
+    cell: Quantization
+
+
+def _rounded(w: Writer, x: str, scale: float, zero: int = 0, dtype: str = "int16") -> str:
+    """x as integers would have it."""
+    levels = w.scalar(scale), w.scalar(zero, dtype)
+    return w.emit("dequantize_linear", w.emit("quantize_linear", x, *levels), *levels)
+
+
+def _rounded_as(w: Writer, x: str, levels: Quantization) -> str:
+    zero = levels.zero_point
+    return _rounded(w, x, float(levels.scale), int(zero), zero.dtype.name)
+
+
+def _cell_levels(b: Builder, o: Operator, first: int) -> _CellLevels | None:
+    """None for cells of floats, and of floats by weights of integers."""
+    states = (o.inputs[18:20] + (-1, -1))[:2]
+    output, cell = (b.quantization(index) for index in states)
+    if output is None or cell is None or b.quantization(o.inputs[0]) is None:
+        return None
+    if b.quantization(o.inputs[first + 1]) is None or cell.zero_point.dtype != np.int16:
+        return None
+    between = [b.quantization(index) for index in o.intermediates]
+    between += [None] * (5 - len(between))
+    normalised = o.has_input(21)
+    gates = tuple(
+        float(each.scale) if normalised and each is not None else _GATE_STEP
+        for each in between[:4]
+    )
+    hidden = between[4] if o.has_input(first + 15) else output
+    return _CellLevels(gates, output if hidden is None else hidden, output, cell)
+
+
+@dataclass(frozen=True)
 class _Cell:
     """Where the inputs of an LSTM cell stand, and its options."""
 
@@ -98,6 +148,7 @@ class _Cell:
     activation: int
     cell_clip: float
     projection_clip: float
+    levels: _CellLevels | None = None
 
     def weights(self, b: Builder, o: Operator) -> dict[str, str]:
         """The weights that are there, by gate and kind; matrices are transposed."""
@@ -111,7 +162,12 @@ class _Cell:
         for i, gate in enumerate(_GATES):
             add(f"{gate}_x", self.first + i, matrix=True)
             add(f"{gate}_h", self.first + 4 + i, matrix=True)
-            add(f"{gate}_bias", self.first + 11 + i)
+            place = self.first + 11 + i
+            x, matrix = (b.quantization(o.inputs[n]) for n in (0, self.first + i))
+            if self.levels and not self.normalised(o) and x and matrix and o.has_input(place):
+                found[f"{gate}_bias"] = b.dequantized(o.inputs[place], x.scale * matrix.scale)
+            else:
+                add(f"{gate}_bias", place)
             if self.normalization:
                 add(f"{gate}_norm", self.normalization + i)
         for i, gate in enumerate(("input", "forget", "output")):
@@ -120,10 +176,15 @@ class _Cell:
         add("projection_bias", self.first + 16)
         return found
 
+    def normalised(self, o: Operator) -> bool:
+        """The sums of the gates are normalised."""
+        return bool(self.normalization) and o.has_input(self.normalization + 1)
+
     def is_plain(self, weights: dict[str, str]) -> bool:
         """The op lstm means just this cell."""
         return (
             self.activation == _TANH
+            and self.levels is None
             and self.cell_clip == 0
             and "input_x" in weights
             and all(f"{gate}_bias" in weights for gate in _GATES)
@@ -134,6 +195,8 @@ class _Cell:
         self, w: Writer, states: list[str], x: str, weights: dict[str, str]
     ) -> tuple[list[str], str]:
         """One step: the next output and cell state, and the output again."""
+        if self.levels is not None:
+            return self._integer_step(w, self.levels, states, x, weights)
         h, c = states
 
         def gate(name: str, cell: str) -> str:
@@ -162,6 +225,53 @@ class _Cell:
         return [y, cell], y
 
 
+    def _integer_step(
+        self, w: Writer, levels: _CellLevels, states: list[str], x: str, weights: dict[str, str]
+    ) -> tuple[list[str], str]:
+        """The same, rounded after each operation.
+
+        Source: tensorflow/lite/kernels/lstm_eval.cc, LstmStepInteger8x8_16.
+        """
+        h, c = states
+
+        def gate(name: str, cell: str) -> str:
+            step = levels.gates[_GATES.index(name)]
+            normalised = f"{name}_norm" in weights
+            y = w.emit("matmul", x, weights[f"{name}_x"])
+            if f"{name}_bias" in weights and not normalised:
+                y = w.emit("add", y, weights[f"{name}_bias"])
+            y = _rounded(w, y, step)
+            y = w.emit("add", y, w.emit("matmul", h, weights[f"{name}_h"]))
+            y = _rounded(w, y, step)
+            if f"{name}_peephole" in weights:
+                y = w.emit("add", y, w.emit("mul", cell, weights[f"{name}_peephole"]))
+                y = _rounded(w, y, step)
+            if normalised:
+                y = w.emit("mul", _normalized(w, y), weights[f"{name}_norm"])
+                y = _rounded(w, w.emit("add", y, weights[f"{name}_bias"]), _GATE_STEP)
+            bent = w.emit("tanh" if name == "cell" else "sigmoid", y)
+            return _rounded(w, bent, _UNIT_STEP)
+
+        forget = gate("forget", c)
+        whole = w.scalar(1 - _UNIT_STEP)
+        enter = gate("input", c) if "input_x" in weights else w.emit("sub", whole, forget)
+        kept = _rounded_as(w, w.emit("mul", forget, c), levels.cell)
+        new = _rounded_as(w, w.emit("mul", enter, gate("cell", c)), levels.cell)
+        cell = _rounded_as(w, w.emit("add", kept, new), levels.cell)
+        if self.cell_clip > 0:
+            cell = _clipped(w, cell, self.cell_clip)
+        bent = _rounded(w, w.emit("tanh", cell), _UNIT_STEP)
+        y = _rounded_as(w, w.emit("mul", gate("output", cell), bent), levels.hidden)
+        if "projection" in weights:
+            y = w.emit("matmul", y, weights["projection"])
+            if "projection_bias" in weights:
+                y = w.emit("add", y, weights["projection_bias"])
+            y = _rounded_as(w, y, levels.output)
+            if self.projection_clip > 0:
+                y = _clipped(w, y, self.projection_clip)
+        return [y, cell], y
+
+
 def _clipped(w: Writer, x: str, bound: float) -> str:
     return w.emit("clip", x, w.scalar(-bound), w.scalar(bound))
 
@@ -175,13 +285,14 @@ def _normalized(w: Writer, x: str) -> str:
     return w.emit("div", centred, deviation)
 
 
-def _cell(o: Operator, first: int, normalization: int) -> _Cell:
+def _cell(b: Builder, o: Operator, first: int, normalization: int) -> _Cell:
     return _Cell(
         first,
         normalization,
         fused_activation(o),
         float(o.option("CellClip", 0.0)),
         float(o.option("ProjClip", 0.0)),
+        _cell_levels(b, o, first) if normalization else None,
     )
 
 
@@ -242,7 +353,7 @@ def _finish_sequence(b: Builder, o: Operator, y: str, output: int = 0) -> None:
 
 @rule("UNIDIRECTIONAL_SEQUENCE_LSTM")
 def _sequence_lstm(b: Builder, o: Operator) -> None:
-    cell = _cell(o, 1, 20)
+    cell = _cell(b, o, 1, 20)
     outputs, cells = _sizes(b, o, cell)
     batch = _batch(b, o, o.inputs[0])
     states = (_state(b, o, 18, batch, outputs), _state(b, o, 19, batch, cells))
@@ -256,7 +367,7 @@ def _both_ways_lstm(b: Builder, o: Operator) -> None:
     batch, x = _batch(b, o, o.inputs[0]), _time_major(b, o, o.inputs[0])
     results: list[str] = []
     for first, backward in ((1, False), (18, True)):
-        cell = _cell(o, first, 0)
+        cell = _cell(b, o, first, 0)
         outputs, cells = _sizes(b, o, cell)
         place = 37 if backward else 35
         states = (_state(b, o, place, batch, outputs), _state(b, o, place + 1, batch, cells))
@@ -284,7 +395,7 @@ def _one_lstm_step(b: Builder, o: Operator) -> None:
     if o.option("KernelType", 0) == 1:
         _basic_lstm_step(b, o)
         return
-    cell = _cell(o, 1, 20)
+    cell = _cell(b, o, 1, 20)
     outputs, cells = _sizes(b, o, cell)
     states = [_state(b, o, 18, batch, outputs), _state(b, o, 19, batch, cells)]
     _, y = cell.step(b, states, b.value(o.inputs[0]), cell.weights(b, o))
