@@ -324,8 +324,13 @@ class Builder(Writer):
         """A tensor of numbers, as int64[n]; a scalar is one number."""
         return self.emit("reshape", self.as_int64(index), self.int64(-1))
 
-    def as_transposed(self, index: int, perm: tuple[int, ...]) -> str:
-        """A tensor transposed: at once if it is constant."""
+    def as_transposed(
+        self, index: int, perm: tuple[int, ...], factor: Array | None = None
+    ) -> str:
+        """A tensor transposed: at once if it is constant.
+
+        factor: of the scale that quantized weights have, a number or one along their axis.
+        """
         if self.rank(index) != len(perm):
             raise ModelError(
                 f"node {self.current}: expected {len(perm)} dims, got {list(self.shape(index))}: "
@@ -334,6 +339,9 @@ class Builder(Writer):
         if index not in self.known:
             return self.emit("transpose", self.value(index), perm=perm)
         quantization = self.quantization(index)
+        if quantization is not None and factor is not None:
+            scale = (quantization.scale * factor).astype(np.float32)
+            quantization = replace(quantization, scale=scale)
 
         def stored() -> str:
             value = np.ascontiguousarray(self.known[index].transpose(perm))
@@ -345,7 +353,7 @@ class Builder(Writer):
         if quantization is None:
             return self.once(("transposed", index, perm), stored)
         return self.once(
-            ("real", index, perm),
+            ("real", index, perm, quantization.scale.tobytes()),
             lambda: self._dequantized(stored(), quantization, perm.index(quantization.axis)),
         )
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
 from palmkit.engine.converters.tflite.dilation import SAME_PADDING, geometry
 from palmkit.engine.converters.tflite.file import Operator
 from palmkit.engine.errors import ModelError
-from palmkit.engine.ir import Attr
+from palmkit.engine.ir import Array, Attr
 
 
 def padding(o: Operator) -> dict[str, Attr]:
@@ -14,11 +16,13 @@ def padding(o: Operator) -> dict[str, Attr]:
     return {"auto_pad": "SAME_UPPER"} if o.option("Padding", 0) == SAME_PADDING else {}
 
 
-def bias(b: Builder, o: Operator, place: int, x: int, weight: int) -> list[str]:
+def bias(
+    b: Builder, o: Operator, place: int, x: int, weight: int, factor: Array | None = None
+) -> list[str]:
     """The bias if there is one, as real numbers.
 
     Integers are added to the sums of products: their scale is that of x and the weights, whatever
-    the file says.
+    the file says. factor: of that of the weights, as `multiplier_factor` has it.
     """
     if not o.has_input(place):
         return []
@@ -26,7 +30,28 @@ def bias(b: Builder, o: Operator, place: int, x: int, weight: int) -> list[str]:
     levels = [b.quantization(x), b.quantization(weight)]
     if b.stored_dtype(index) not in ("int32", "int64") or levels[0] is None or levels[1] is None:
         return [b.value(index)]
-    return [b.dequantized(index, levels[0].scale * levels[1].scale)]
+    scale = levels[0].scale * levels[1].scale
+    if factor is not None:
+        scale = scale * factor
+    return [b.dequantized(index, np.asarray(scale, np.float32))]
+
+
+def multiplier_factor(b: Builder, o: Operator, x: int, weight: int) -> Array | None:
+    """What sums of int16 by int8 are multiplied by, over what the scales say; of others None.
+
+    LiteRT rounds it to 15 bits and a power of two for sums of 64 bits.
+    Source: tensorflow/lite/kernels/internal/common.cc, MultiplyByQuantizedMultiplier of int64.
+    """
+    levels = [b.quantization(index) for index in (x, weight, o.outputs[0])]
+    if any(each is None for each in levels):
+        return None
+    own, of_weights, out = (each for each in levels if each is not None)
+    if own.zero_point.dtype != np.int16 or out.zero_point.dtype != np.int16:
+        return None
+    exact = np.float64(own.scale) * of_weights.scale.astype(np.float64) / np.float64(out.scale)
+    fraction, power = np.frexp(exact)
+    rounded = np.minimum(np.rint(fraction * 2**15), 2**15 - 1) * np.exp2(power - 15.0)
+    return np.asarray(rounded / exact, np.float64)
 
 
 @rule("CONV_2D", "DEPTHWISE_CONV_2D")
@@ -36,11 +61,12 @@ def _convolution(b: Builder, o: Operator) -> None:
     x, weight = o.inputs[:2]
     if b.rank(weight) != 4 or b.rank(x) != 4:
         raise ModelError(f"node {b.current}: {o.op}: expected pictures and weights of 4 dims")
+    factor = multiplier_factor(b, o, x, weight)
     if o.op == "CONV_2D":
-        filters = b.as_transposed(weight, (0, 3, 1, 2))
+        filters = b.as_transposed(weight, (0, 3, 1, 2), factor)
         group = max(1, b.shape(x)[3] // max(1, b.shape(weight)[3]))
     else:
-        filters = b.as_transposed(weight, (3, 0, 1, 2))
+        filters = b.as_transposed(weight, (3, 0, 1, 2), factor)
         group = b.shape(weight)[3] // max(1, o.option("DepthMultiplier", 1))
         if b.shape(x)[3] > 0:
             group = b.shape(x)[3]
@@ -48,7 +74,7 @@ def _convolution(b: Builder, o: Operator) -> None:
         "conv",
         b.as_nchw(x),
         filters,
-        *bias(b, o, 2, x, weight),
+        *bias(b, o, 2, x, weight, factor),
         strides=(stride_h, stride_w),
         dilations=(dilation_h * block_h, dilation_w * block_w),
         group=group,
@@ -80,8 +106,9 @@ def _convolution_of_volumes(b: Builder, o: Operator) -> None:
 def _transpose_conv(b: Builder, o: Operator) -> None:
     strides = (int(o.option("StrideH", 1)), int(o.option("StrideW", 1)))
     kernel = b.static_shape(o.inputs[1])[1:3]
-    filters = b.as_transposed(o.inputs[1], (3, 0, 1, 2))
-    _transposed(b, o, filters, strides, kernel)
+    factor = multiplier_factor(b, o, o.inputs[2], o.inputs[1])
+    filters = b.as_transposed(o.inputs[1], (3, 0, 1, 2), factor)
+    _transposed(b, o, filters, strides, kernel, factor)
 
 
 @rule("CONV_3D_TRANSPOSE")
@@ -97,7 +124,12 @@ def _transpose_conv_of_volumes(b: Builder, o: Operator) -> None:
 
 
 def _transposed(
-    b: Builder, o: Operator, filters: str, strides: tuple[int, ...], kernel: tuple[int, ...]
+    b: Builder,
+    o: Operator,
+    filters: str,
+    strides: tuple[int, ...],
+    kernel: tuple[int, ...],
+    factor: Array | None = None,
 ) -> None:
     """Inputs: the output's shape, weights, x, perhaps a bias.
 
@@ -117,7 +149,7 @@ def _transposed(
         padded = tuple(max(s - k, 0) for s, k in zip(strides, kernel, strict=True))
         attrs["output_padding"] = padded
     y = b.emit(
-        "conv_transpose", b.as_nchw(x), filters, *bias(b, o, 3, x, o.inputs[1]),
+        "conv_transpose", b.as_nchw(x), filters, *bias(b, o, 3, x, o.inputs[1], factor),
         strides=strides, **attrs,
     )  # fmt: skip
     y = b.emit("transpose", y, perm=(0, *range(2, rank + 2), 1))

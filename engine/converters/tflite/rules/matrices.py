@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
 from palmkit.engine.converters.tflite.file import Operator
-from palmkit.engine.converters.tflite.rules.convolution import bias
+from palmkit.engine.converters.tflite.rules.convolution import bias, multiplier_factor
 from palmkit.engine.errors import UnsupportedError
 
 
@@ -14,13 +14,15 @@ def _fully_connected(b: Builder, o: Operator) -> None:
     if o.option("WeightsFormat", 0):
         raise UnsupportedError(f"node {b.current}: {o.op}: shuffled weights")
     x, weight = b.value(o.inputs[0]), o.inputs[1]
-    offset = bias(b, o, 2, o.inputs[0], weight)
+    factor = multiplier_factor(b, o, o.inputs[0], weight)
+    offset = bias(b, o, 2, o.inputs[0], weight, factor)
     if o.option("KeepNumDims", False) and b.rank(o.inputs[0]) != 2:
-        y = b.emit("matmul", x, b.as_transposed(weight, (1, 0)))
+        y = b.emit("matmul", x, b.as_transposed(weight, (1, 0), factor))
         y = b.emit("add", y, *offset) if offset else y
     else:
         x = b.emit("reshape", x, b.int64(-1, b.static_shape(weight)[1]))
-        y = b.emit("gemm", x, b.value(weight), *offset, transB=1)
+        matrix = b.value(weight) if factor is None else b.as_transposed(weight, (0, 1), factor)
+        y = b.emit("gemm", x, matrix, *offset, transB=1)
     b.finish(o, y, fused_activation(o))
 
 

@@ -23,6 +23,7 @@ from palmkit.engine.ir import UNKNOWN, Attr, Graph, Type
 
 _TANH = 4
 _LAYER_NORM_EPSILON = 1e-8
+_MOST_UNROLLED = 32
 _GATES = ("input", "forget", "cell", "output")
 # Steps of the int16 that cells of integers have as the sums of gates, and as what is bent to 1.
 _GATE_STEP, _UNIT_STEP = 2.0**-12, 2.0**-15
@@ -88,6 +89,25 @@ def _scan(
     return results[-1]
 
 
+def _unrolled(
+    b: Builder,
+    step: Step,
+    states: Sequence[str],
+    x: str,
+    weights: dict[str, str],
+    backward: bool = False,
+) -> str:
+    """The same as `_scan` in nodes for each row: backends run these without asking Python."""
+    count = b.types[x].dims[0]
+    rows: dict[int, str] = {}
+    now = list(states)
+    for place in reversed(range(count)) if backward else range(count):
+        row = b.emit("gather", x, b.int64_array(np.array(place)), axis=0)
+        now, y = step(b, now, row, weights)
+        rows[place] = b.emit("unsqueeze", y, b.int64(0))
+    return b.emit("concat", *(rows[place] for place in range(count)), axis=0)
+
+
 def _product(w: Writer, x: str, weight: str, *more: str) -> str:
     y = w.emit("matmul", x, weight)
     for each in more:
@@ -99,11 +119,11 @@ def _product(w: Writer, x: str, weight: str, *more: str) -> str:
 class _CellLevels:
     """What a cell of integers rounds to.
 
-    gates: the sums of each gate in the order of _GATES, before they are normalised if they are.
+    gates: the sums of each gate that there is, before they are normalised if they are.
     hidden: the output before the projection.
     """
 
-    gates: tuple[float, ...]
+    gates: dict[str, float]
     hidden: Quantization
     output: Quantization
     cell: Quantization
@@ -131,10 +151,11 @@ def _cell_levels(b: Builder, o: Operator, first: int) -> _CellLevels | None:
     between = [b.quantization(index) for index in o.intermediates]
     between += [None] * (5 - len(between))
     normalised = o.has_input(21)
-    gates = tuple(
-        float(each.scale) if normalised and each is not None else _GATE_STEP
-        for each in between[:4]
-    )
+    gates = {
+        name: float(each.scale) if normalised and each is not None else _GATE_STEP
+        for name, each in zip(_GATES, between, strict=False)
+        if name != "input" or o.has_input(first)
+    }
     hidden = between[4] if o.has_input(first + 15) else output
     return _CellLevels(gates, output if hidden is None else hidden, output, cell)
 
@@ -225,28 +246,44 @@ class _Cell:
         return [y, cell], y
 
 
+    def entered(
+        self, b: Builder, levels: _CellLevels, x: str, weights: dict[str, str]
+    ) -> tuple[str, dict[str, str]]:
+        """What x adds to the gates of a cell of integers, side by side, and the other weights."""
+        parts: list[str] = []
+        for name, step in levels.gates.items():
+            y = b.emit("matmul", x, weights[f"{name}_x"])
+            if f"{name}_bias" in weights and f"{name}_norm" not in weights:
+                y = b.emit("add", y, weights[f"{name}_bias"])
+            parts.append(_rounded(b, y, step))
+        matrices = [weights[f"{name}_h"] for name in levels.gates]
+        left = {name: value for name, value in weights.items() if not name.endswith(("_x", "_h"))}
+        if not any(name.endswith("_norm") for name in weights):
+            left = {name: value for name, value in left.items() if name[-5:] != "_bias"
+                    or name == "projection_bias"}  # fmt: skip
+        left["all_h"] = b.emit("concat", *matrices, axis=-1)
+        return b.emit("concat", *parts, axis=-1), left
+
     def _integer_step(
         self, w: Writer, levels: _CellLevels, states: list[str], x: str, weights: dict[str, str]
     ) -> tuple[list[str], str]:
-        """The same, rounded after each operation.
+        """The same, rounded after each operation; x: what `entered` gives, one row of it.
 
         Source: tensorflow/lite/kernels/lstm_eval.cc, LstmStepInteger8x8_16.
         """
         h, c = states
+        joined = w.emit("add", x, w.emit("matmul", h, weights["all_h"]))
+        attrs: dict[str, Attr] = {"axis": -1, "num_outputs": len(levels.gates)}
+        parts = w.emit_many("split", len(levels.gates), joined, **attrs)
+        sums = dict(zip(levels.gates, parts, strict=True))
 
         def gate(name: str, cell: str) -> str:
-            step = levels.gates[_GATES.index(name)]
-            normalised = f"{name}_norm" in weights
-            y = w.emit("matmul", x, weights[f"{name}_x"])
-            if f"{name}_bias" in weights and not normalised:
-                y = w.emit("add", y, weights[f"{name}_bias"])
-            y = _rounded(w, y, step)
-            y = w.emit("add", y, w.emit("matmul", h, weights[f"{name}_h"]))
-            y = _rounded(w, y, step)
+            step = levels.gates[name]
+            y = _rounded(w, sums[name], step)
             if f"{name}_peephole" in weights:
                 y = w.emit("add", y, w.emit("mul", cell, weights[f"{name}_peephole"]))
                 y = _rounded(w, y, step)
-            if normalised:
+            if f"{name}_norm" in weights:
                 y = w.emit("mul", _normalized(w, y), weights[f"{name}_norm"])
                 y = _rounded(w, w.emit("add", y, weights[f"{name}_bias"]), _GATE_STEP)
             bent = w.emit("tanh" if name == "cell" else "sigmoid", y)
@@ -254,7 +291,7 @@ class _Cell:
 
         forget = gate("forget", c)
         whole = w.scalar(1 - _UNIT_STEP)
-        enter = gate("input", c) if "input_x" in weights else w.emit("sub", whole, forget)
+        enter = gate("input", c) if "input" in sums else w.emit("sub", whole, forget)
         kept = _rounded_as(w, w.emit("mul", forget, c), levels.cell)
         new = _rounded_as(w, w.emit("mul", enter, gate("cell", c)), levels.cell)
         cell = _rounded_as(w, w.emit("add", kept, new), levels.cell)
@@ -313,7 +350,13 @@ def _lstm(
 ) -> str:
     """All outputs of the cell over x[time, batch, depth]."""
     if not cell.is_plain(weights):
-        return _scan(b, cell.step, states, x, weights, backward)
+        run = _scan
+        if cell.levels is not None:
+            x, weights = cell.entered(b, cell.levels, x, weights)
+            type = b.types.get(x)
+            if type is not None and type.is_static and 0 < type.dims[0] <= _MOST_UNROLLED:
+                run = _unrolled
+        return run(b, cell.step, states, x, weights, backward)
     order = ("input", "output", "forget", "cell")
     first = b.int64(0)
 
@@ -398,7 +441,10 @@ def _one_lstm_step(b: Builder, o: Operator) -> None:
     cell = _cell(b, o, 1, 20)
     outputs, cells = _sizes(b, o, cell)
     states = [_state(b, o, 18, batch, outputs), _state(b, o, 19, batch, cells)]
-    _, y = cell.step(b, states, b.value(o.inputs[0]), cell.weights(b, o))
+    x, weights = b.value(o.inputs[0]), cell.weights(b, o)
+    if cell.levels is not None:
+        x, weights = cell.entered(b, cell.levels, x, weights)
+    _, y = cell.step(b, states, x, weights)
     b.finish(o, y)
 
 
@@ -465,7 +511,10 @@ def _both_ways_rnn(b: Builder, o: Operator) -> None:
 
 @rule("SVDF")
 def _svdf(b: Builder, o: Operator) -> None:
-    """A filter over depth, then one over time, of which the last steps are the state."""
+    """A filter over depth, then one over time, of which the last steps are the state.
+
+    Of integers the state is rounded, and the bias in steps of what is summed up.
+    """
     filters, memory = b.static_shape(o.inputs[2])
     rank = max(1, int(o.option("Rank", 1)))
     batch = _batch(b, o, o.inputs[0])
@@ -474,11 +523,18 @@ def _svdf(b: Builder, o: Operator) -> None:
     state = b.emit("reshape", state, dims)
     kept = b.emit("slice", state, b.int64(1), b.int64(memory), b.int64(2))
     new = b.emit("matmul", b.value(o.inputs[0]), b.as_transposed(o.inputs[1], (1, 0)))
+    kept_as, over_time = b.quantization(o.inputs[4]), b.quantization(o.inputs[2])
+    if kept_as is not None:
+        new = _rounded_as(b, new, kept_as)
     steps = b.emit("concat", kept, b.emit("unsqueeze", new, b.int64(2)), axis=2)
     weighted = b.emit("mul", steps, b.value(o.inputs[2]))
     y = b.emit("reduce_sum", weighted, b.int64(2), keepdims=0)
     split = b.emit("concat", batch, b.int64(filters // rank, rank), axis=0)
     y = b.emit("reduce_sum", b.emit("reshape", y, split), b.int64(2), keepdims=0)
     if o.has_input(3):
-        y = b.emit("add", y, b.value(o.inputs[3]))
+        bias = o.inputs[3]
+        if kept_as is not None and over_time is not None:
+            y = b.emit("add", y, b.dequantized(bias, kept_as.scale * over_time.scale))
+        else:
+            y = b.emit("add", y, b.value(bias))
     b.finish(o, y, fused_activation(o))
