@@ -366,17 +366,26 @@ class Builder(Writer):
             )
         return self.emit("transpose", self.value(index), perm=(0, rank - 1, *range(1, rank - 1)))
 
-    def finish(self, operator: Operator, value: str, activation: int = 0, output: int = 0) -> None:
+    def finish(
+        self,
+        operator: Operator,
+        value: str,
+        activation: int = 0,
+        output: int = 0,
+        levels: Quantization | None = None,
+    ) -> None:
         """Let an output of the operator be `value`.
 
         activation: the fused one that comes before; a quantized output is rounded after it.
+        levels: what it is rounded to, if the operator writes other integers than the output's.
         """
         index = operator.outputs[output]
         if activation:
             value = activate(self, value, activation)
         quantization = self.quantization(index)
         if quantization is not None:
-            value = self._quantized(value, self._copied(operator, quantization) or quantization)
+            levels = levels or self._copied(operator, quantization) or quantization
+            value = self._quantized(value, levels)
         self.finish_stored(operator, value, output)
 
     def _copied(self, operator: Operator, given: Quantization) -> Quantization | None:

@@ -95,11 +95,12 @@ def pair(name: str, op: str, second: Shape = PICTURE, **more: float) -> Network:
 def layer(name: str, shape: Shape, kind: str, *args: Any, **more: Any) -> Network:
     """A layer of Keras, its weights drawn the same each time."""
 
+    both_ways = more.pop("both_ways", False)
+
     def make(tf: Any, x: Any) -> Any:
         tf.keras.utils.set_random_seed(7)
-        wrapped = more.pop("both_ways", False)
         made = getattr(tf.keras.layers, kind)(*args, **more)
-        if wrapped:
+        if both_ways:
             made = tf.keras.layers.Bidirectional(made)
         return made(x)
 

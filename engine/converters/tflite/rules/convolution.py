@@ -36,14 +36,19 @@ def bias(
     return [b.dequantized(index, np.asarray(scale, np.float32))]
 
 
-def multiplier_factor(b: Builder, o: Operator, x: int, weight: int) -> Array | None:
+def multiplier_factor(
+    b: Builder, o: Operator, x: int, weight: int, bias_place: int
+) -> Array | None:
     """What sums of int16 by int8 are multiplied by, over what the scales say; of others None.
 
-    LiteRT rounds it to 15 bits and a power of two for sums of 64 bits.
+    LiteRT rounds it to 15 bits and a power of two for sums of 64 bits; a bias of 32 says that these
+    are, too.
     Source: tensorflow/lite/kernels/internal/common.cc, MultiplyByQuantizedMultiplier of int64.
     """
     levels = [b.quantization(index) for index in (x, weight, o.outputs[0])]
     if any(each is None for each in levels):
+        return None
+    if o.has_input(bias_place) and b.stored_dtype(o.inputs[bias_place]) != "int64":
         return None
     own, of_weights, out = (each for each in levels if each is not None)
     if own.zero_point.dtype != np.int16 or out.zero_point.dtype != np.int16:
@@ -61,7 +66,7 @@ def _convolution(b: Builder, o: Operator) -> None:
     x, weight = o.inputs[:2]
     if b.rank(weight) != 4 or b.rank(x) != 4:
         raise ModelError(f"node {b.current}: {o.op}: expected pictures and weights of 4 dims")
-    factor = multiplier_factor(b, o, x, weight)
+    factor = multiplier_factor(b, o, x, weight, 2)
     if o.op == "CONV_2D":
         filters = b.as_transposed(weight, (0, 3, 1, 2), factor)
         group = max(1, b.shape(x)[3] // max(1, b.shape(weight)[3]))
@@ -106,7 +111,7 @@ def _convolution_of_volumes(b: Builder, o: Operator) -> None:
 def _transpose_conv(b: Builder, o: Operator) -> None:
     strides = (int(o.option("StrideH", 1)), int(o.option("StrideW", 1)))
     kernel = b.static_shape(o.inputs[1])[1:3]
-    factor = multiplier_factor(b, o, o.inputs[2], o.inputs[1])
+    factor = multiplier_factor(b, o, o.inputs[2], o.inputs[1], 3)
     filters = b.as_transposed(o.inputs[1], (3, 0, 1, 2), factor)
     _transposed(b, o, filters, strides, kernel, factor)
 

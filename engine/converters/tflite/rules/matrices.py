@@ -14,15 +14,13 @@ def _fully_connected(b: Builder, o: Operator) -> None:
     if o.option("WeightsFormat", 0):
         raise UnsupportedError(f"node {b.current}: {o.op}: shuffled weights")
     x, weight = b.value(o.inputs[0]), o.inputs[1]
-    factor = multiplier_factor(b, o, o.inputs[0], weight)
-    offset = bias(b, o, 2, o.inputs[0], weight, factor)
+    offset = bias(b, o, 2, o.inputs[0], weight)
     if o.option("KeepNumDims", False) and b.rank(o.inputs[0]) != 2:
-        y = b.emit("matmul", x, b.as_transposed(weight, (1, 0), factor))
+        y = b.emit("matmul", x, b.as_transposed(weight, (1, 0)))
         y = b.emit("add", y, *offset) if offset else y
     else:
         x = b.emit("reshape", x, b.int64(-1, b.static_shape(weight)[1]))
-        matrix = b.value(weight) if factor is None else b.as_transposed(weight, (0, 1), factor)
-        y = b.emit("gemm", x, matrix, *offset, transB=1)
+        y = b.emit("gemm", x, b.value(weight), *offset, transB=1)
     b.finish(o, y, fused_activation(o))
 
 
@@ -36,4 +34,5 @@ def _batch_matmul(b: Builder, o: Operator) -> None:
     integers = "int" in b.dtype(o.inputs[0]) and b.dtype(o.outputs[0]) != b.dtype(o.inputs[0])
     if integers:
         factors = [b.emit("cast", each, to=b.dtype(o.outputs[0])) for each in factors]
-    b.finish(o, b.emit("matmul", *factors))
+    y, factor = b.emit("matmul", *factors), multiplier_factor(b, o, o.inputs[0], o.inputs[1], 2)
+    b.finish(o, y if factor is None else b.emit("mul", y, b.scalar(float(factor))))

@@ -120,7 +120,9 @@ class _CellLevels:
     """What a cell of integers rounds to.
 
     gates: the sums of each gate that there is, before they are normalised if they are.
-    hidden: the output before the projection.
+    hidden: the output before the projection. output: the state of the output; without a projection
+    it has the integers of `hidden`, and the sequence that comes out has those of the state, whatever
+    scales these have.
     """
 
     gates: dict[str, float]
@@ -135,9 +137,13 @@ def _rounded(w: Writer, x: str, scale: float, zero: int = 0, dtype: str = "int16
     return w.emit("dequantize_linear", w.emit("quantize_linear", x, *levels), *levels)
 
 
-def _rounded_as(w: Writer, x: str, levels: Quantization) -> str:
-    zero = levels.zero_point
-    return _rounded(w, x, float(levels.scale), int(zero), zero.dtype.name)
+def _rounded_as(w: Writer, x: str, levels: Quantization, read: Quantization | None = None) -> str:
+    """x as integers would have it, which are read as those of other levels."""
+    into, out = (
+        (w.scalar(float(q.scale)), w.scalar(int(q.zero_point), q.zero_point.dtype.name))
+        for q in (levels, read or levels)
+    )
+    return w.emit("dequantize_linear", w.emit("quantize_linear", x, *into), *out)
 
 
 def _cell_levels(b: Builder, o: Operator, first: int) -> _CellLevels | None:
@@ -156,7 +162,7 @@ def _cell_levels(b: Builder, o: Operator, first: int) -> _CellLevels | None:
         for name, each in zip(_GATES, between, strict=False)
         if name != "input" or o.has_input(first)
     }
-    hidden = between[4] if o.has_input(first + 15) else output
+    hidden = between[4]
     return _CellLevels(gates, output if hidden is None else hidden, output, cell)
 
 
@@ -298,9 +304,11 @@ class _Cell:
         if self.cell_clip > 0:
             cell = _clipped(w, cell, self.cell_clip)
         bent = _rounded(w, w.emit("tanh", cell), _UNIT_STEP)
-        y = _rounded_as(w, w.emit("mul", gate("output", cell), bent), levels.hidden)
-        if "projection" in weights:
-            y = w.emit("matmul", y, weights["projection"])
+        y = w.emit("mul", gate("output", cell), bent)
+        if "projection" not in weights:
+            y = _rounded_as(w, y, levels.hidden, levels.output)
+        else:
+            y = w.emit("matmul", _rounded_as(w, y, levels.hidden), weights["projection"])
             if "projection_bias" in weights:
                 y = w.emit("add", y, weights["projection_bias"])
             y = _rounded_as(w, y, levels.output)
@@ -388,10 +396,13 @@ def _lstm(
     return b.emit("squeeze", y, b.int64(1))
 
 
-def _finish_sequence(b: Builder, o: Operator, y: str, output: int = 0) -> None:
+def _finish_sequence(
+    b: Builder, o: Operator, y: str, output: int = 0, cell: _Cell | None = None
+) -> None:
     if not o.option("TimeMajor", False):
         y = b.emit("transpose", y, perm=(1, 0, 2))
-    b.finish(o, y, output=output)
+    levels = None if cell is None or cell.levels is None else cell.levels.output
+    b.finish(o, y, output=output, levels=levels)
 
 
 @rule("UNIDIRECTIONAL_SEQUENCE_LSTM")
@@ -401,7 +412,8 @@ def _sequence_lstm(b: Builder, o: Operator) -> None:
     batch = _batch(b, o, o.inputs[0])
     states = (_state(b, o, 18, batch, outputs), _state(b, o, 19, batch, cells))
     x = _time_major(b, o, o.inputs[0])
-    _finish_sequence(b, o, _lstm(b, o, cell, x, states, cell.weights(b, o)))
+    y = _lstm(b, o, cell, x, states, cell.weights(b, o))
+    _finish_sequence(b, o, y, cell=cell)
 
 
 @rule("BIDIRECTIONAL_SEQUENCE_LSTM")
@@ -445,7 +457,7 @@ def _one_lstm_step(b: Builder, o: Operator) -> None:
     if cell.levels is not None:
         x, weights = cell.entered(b, cell.levels, x, weights)
     _, y = cell.step(b, states, x, weights)
-    b.finish(o, y)
+    b.finish(o, y, levels=None if cell.levels is None else cell.levels.output)
 
 
 def _basic_lstm_step(b: Builder, o: Operator) -> None:

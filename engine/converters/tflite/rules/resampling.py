@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from palmkit.engine.converters.tflite.builder import Builder, rule
 from palmkit.engine.converters.tflite.file import Operator
 from palmkit.engine.converters.tflite.steps import on_one_grid, rounded, steps
 from palmkit.engine.converters.tflite.writer import TO_THE_END
 from palmkit.engine.errors import ModelError
-from palmkit.engine.ir import Attr
+from palmkit.engine.ir import Array, Attr
 
 
 @rule("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
@@ -27,8 +29,38 @@ def _resize(b: Builder, o: Operator) -> None:
         b.finish_nchw(o, y)
         return
     x = b.emit("transpose", steps(b, o.inputs[0]), perm=(0, 3, 1, 2))
+    if b.stored_dtype(o.inputs[0]) == "int16" and b.is_constant(o.inputs[1]):
+        before, after = b.static_shape(o.inputs[0])[1:3], b.numbers(o.inputs[1])
+        rows, columns = (
+            _mixed(n, m, align_corners, half_pixel) for n, m in zip(before, after, strict=True)
+        )
+        y = b.emit("matmul", b.array(rows), b.emit("matmul", x, b.array(columns.T.copy())))
+        y = b.emit("transpose", y, perm=(0, 2, 3, 1))
+        b.finish_stored(o, rounded(b, o, y, ties="away"))
+        return
     y = b.emit("resize", x, "", "", sizes, axes=(2, 3), **attrs)
     b.finish_stored(o, rounded(b, o, b.emit("transpose", y, perm=(0, 2, 3, 1)), ties="up"))
+
+
+def _mixed(before: int, after: int, align_corners: bool, half_pixel: bool) -> Array:
+    """What of each element goes into each of the resized axis, float32[after, before].
+
+    LiteRT has places in 1024ths, which are many steps of 16 bits.
+    Source: tensorflow/lite/kernels/internal/reference/resize_bilinear.h, ResizeBilinearInteger.
+    """
+    scale = (1024 * before + after // 2) // after
+    if align_corners and after > 1:
+        scale = (1024 * (before - 1) + (after - 1) // 2) // (after - 1)
+    places = np.arange(after, dtype=np.int64) * scale
+    if half_pixel:
+        places += scale // 2 - 512
+    low = np.clip(places >> 10, 0, before - 1)
+    high = np.clip((places + 1023) >> 10, 0, before - 1)
+    share = (places - 1024 * low) / 1024
+    weights, each = np.zeros((after, before), np.float32), np.arange(after)
+    np.add.at(weights, (each, low), 1 - share)
+    np.add.at(weights, (each, high), share)
+    return weights
 
 
 @rule("DEPTH_TO_SPACE", "SPACE_TO_DEPTH")
