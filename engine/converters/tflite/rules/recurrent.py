@@ -302,7 +302,7 @@ class _Cell:
         new = _rounded_as(w, w.emit("mul", enter, gate("cell", c)), levels.cell)
         cell = _rounded_as(w, w.emit("add", kept, new), levels.cell)
         if self.cell_clip > 0:
-            cell = _clipped(w, cell, self.cell_clip)
+            cell = _clipped_levels(w, cell, self.cell_clip, levels.cell)
         bent = _rounded(w, w.emit("tanh", cell), _UNIT_STEP)
         y = w.emit("mul", gate("output", cell), bent)
         if "projection" not in weights:
@@ -313,12 +313,22 @@ class _Cell:
                 y = w.emit("add", y, weights["projection_bias"])
             y = _rounded_as(w, y, levels.output)
             if self.projection_clip > 0:
-                y = _clipped(w, y, self.projection_clip)
+                y = _clipped_levels(w, y, self.projection_clip, levels.output)
         return [y, cell], y
 
 
 def _clipped(w: Writer, x: str, bound: float) -> str:
     return w.emit("clip", x, w.scalar(-bound), w.scalar(bound))
+
+
+def _clipped_levels(w: Writer, x: str, bound: float, levels: Quantization) -> str:
+    """Clipped as LiteRT does it: the integers, whatever their zero point."""
+    most = min(int(bound / float(levels.scale)), int(np.iinfo(levels.zero_point.dtype).max))
+    low, high = (
+        float((np.float64(each) - float(levels.zero_point)) * float(levels.scale))
+        for each in (-most, most)
+    )
+    return w.emit("clip", x, w.scalar(low), w.scalar(high))
 
 
 def _normalized(w: Writer, x: str) -> str:
@@ -549,4 +559,5 @@ def _svdf(b: Builder, o: Operator) -> None:
             y = b.emit("add", y, b.dequantized(bias, kept_as.scale * over_time.scale))
         else:
             y = b.emit("add", y, b.value(bias))
-    b.finish(o, y, fused_activation(o))
+    # LiteRT has no activation for integers: their range is that of the output.
+    b.finish(o, y, fused_activation(o) if kept_as is None else 0)
