@@ -7,7 +7,7 @@ stated a case.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -16,6 +16,7 @@ import pytest
 from palmkit.engine.converters.tflite import convert
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Array, Graph
+from palmkit.engine.model import Model
 from palmkit.engine.passes import optimise
 from tests.engine.converters.tflite_models import (
     RELU,
@@ -321,6 +322,7 @@ def test_from_floats_to_integers_and_back() -> None:
         ({"scale": -0.1}, "expected scales above 0"),
         ({"scale": float("nan")}, "expected scales above 0"),
         ({"scale": 0.1, "zero_point": 200}, "zero point 200 is no int8"),
+        ({"scale": 3e38}, "stands for more than float32 has"),
     ],
 )
 def test_parameters_that_cannot_be(changes: dict[str, Any], message: str) -> None:
@@ -352,3 +354,105 @@ def test_a_valid_convolution_of_integers_stays_on_the_grid() -> None:
     )  # fmt: skip
     got = run(convert(file.pack(["y"])), {"x": np.full((1, 4, 4, 1), 100, np.int8)})["y"]
     np.testing.assert_array_equal(got, np.full((1, 3, 3, 1), 127, np.int8))
+
+
+def test_a_bias_may_name_the_axis_of_the_weights() -> None:
+    """LiteRT read such files for years; now it wants an axis that is there, but asks no scale."""
+    file, wanted = (layer_with_bias_axis(axis) for axis in (3, 0))
+    inputs = integers(convert(wanted))
+    got = run(convert(file), inputs)["y"]
+    np.testing.assert_array_equal(got, run(convert(wanted), inputs)["y"])
+    assert np.abs(got.astype(int) - litert(wanted, inputs)["y"]).max() <= 1
+
+
+def layer_with_bias_axis(axis: int) -> bytes:
+    random = np.random.default_rng(1)
+    scales = list(random.uniform(0.002, 0.006, 8))
+    file = ModelFile()
+    file.input("x", (1, 6, 6, 8), "int8", scale=0.03, zero_point=5)
+    weights = random.integers(-127, 128, (1, 3, 3, 8)).astype(np.int8)
+    file.tensor("weights", weights, scale=scales, axis=3)
+    bias = random.integers(-900, 900, 8).astype(np.int32)
+    file.tensor("bias", bias, scale=[0.03 * scale for scale in scales], axis=axis)
+    file.tensor("y", (1, 6, 6, 8), "int8", scale=0.05)
+    file.operator(
+        "DEPTHWISE_CONV_2D", ["x", "weights", "bias"], ["y"], "DepthwiseConv2DOptions",
+        padding=SAME, strideH=1, strideW=1, depthMultiplier=1, version=3,
+    )  # fmt: skip
+    return file.pack(["y"])
+
+
+def test_a_bias_has_the_steps_of_the_products_whatever_its_scale_says() -> None:
+    """By axis LiteRT asks no bias for its scale: the integers are added to the sums."""
+    file = ModelFile()
+    file.input("x", (3, 1, 1, 16), "int8", scale=0.03, zero_point=4)
+    file.tensor("weights", STORED.reshape(8, 1, 1, 16), scale=[0.02] * 8)
+    file.tensor("bias", RANDOM_BIAS * 9, scale=[0.5] * 8)
+    file.tensor("y", (3, 1, 1, 8), "int8", scale=0.05, zero_point=-9)
+    file.operator(
+        "CONV_2D", ["x", "weights", "bias"], ["y"], "Conv2DOptions", padding=SAME, strideH=1,
+        strideW=1, version=3,
+    )  # fmt: skip
+    assert_steps(file.pack(["y"]), 0.05)
+
+
+@pytest.mark.parametrize(("scale", "share_off"), [(0.0004, 0.02), (0.0301, 0.02), (0.09, 0.35)])
+def test_quantized_to_int32(scale: float, share_off: float) -> None:
+    """LiteRT rounds twice, to halves first: a third of what is divided by 3 comes out one off."""
+    file = ModelFile()
+    file.input("x", (2, 50), "int16", scale=0.03)
+    file.tensor("y", (2, 50), "int32", scale=scale)
+    file.operator("QUANTIZE", ["x"], ["y"], "QuantizeOptions", version=2)
+    assert_steps(file.pack(["y"]), share_off)
+
+
+@pytest.mark.parametrize("factor", [1e-30, 1e-12, 1e12, 1e30])
+@pytest.mark.parametrize("op", ["ADD", "SUB", "MUL", "AVERAGE_POOL_2D", "MEAN", "RESIZE_BILINEAR"])
+def test_steps_that_dwarf_those_of_the_output(op: str, factor: float) -> None:
+    """Integer ops take no such scales: floats do the work, or another op."""
+    case = next(each for each in CASES if each.op == op)
+    second = (0.03 * factor, -7) if case.second else None
+    changed = replace(case, scale=0.06 / factor, second=second)
+    graph = convert(changed.pack("int8"))
+    inputs = integers(graph)
+    wanted = run(graph, inputs)["y"]
+    got = Model(graph, "cpu").run(inputs)["y"]
+    # A sum of floats that is zero but for rounding has either sign.
+    assert np.mean(np.abs(got.astype(int) - wanted) > 1) <= 0.02
+
+
+def test_layers_whose_steps_dwarf_those_of_the_output() -> None:
+    for scale in (1e-30, 1e30):
+        model = fully_connected("int8", {"scale": scale}, STORED)
+        graph = convert(model)
+        inputs = integers(graph)
+        wanted, got = run(graph, inputs)["y"], Model(graph, "cpu").run(inputs)["y"]
+        assert np.abs(got.astype(int) - wanted).max() <= 1
+
+
+def test_moved_integers_stay_whatever_scale_the_output_has() -> None:
+    assert_steps(Quantized("REVERSE_V2", 0, scale=0.09, zero=-40, constants=(ints(1),),
+                           options="ReverseV2Options").pack("int8"), 0)  # fmt: skip
+
+
+@pytest.mark.parametrize("op", ["EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS"])
+def test_comparisons(op: str) -> None:
+    """Of all pairs of integers: LiteRT compares in 256ths, where near numbers are equal."""
+    file = ModelFile()
+    file.input("x", (256, 1), "int8", scale=0.0235, zero_point=3)
+    file.input("z", (1, 256), "int8", scale=0.0237, zero_point=-2)
+    file.tensor("y", (256, 256), "bool")
+    table = {"GREATER": "Greater", "LESS": "Less", "EQUAL": "Equal", "NOT_EQUAL": "NotEqual"}
+    options = f"{table.get(op, 'GreaterEqual')}Options"
+    file.operator(op, ["x", "z"], ["y"], options, version=2)
+    model = file.pack(["y"])
+    whole = np.arange(-128, 128).astype(np.int8)
+    inputs = {"x": whole[:, None], "z": whole[None]}
+    got, wanted = run(convert(model), inputs)["y"], litert(model, inputs, reference=True)["y"]
+    assert wanted.any()
+    assert not wanted.all()
+    assert np.mean(got != wanted) < 1e-3
+
+
+def test_the_logarithm_of_what_is_not_positive_is_the_least_number() -> None:
+    assert_steps(Quantized("LOG", 0, scale=0.05, zero=-20, dtypes=INT8).pack("int8"), 0)
