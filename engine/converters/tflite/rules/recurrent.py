@@ -19,7 +19,7 @@ from palmkit.engine.converters.tflite.builder import Builder, fused_activation, 
 from palmkit.engine.converters.tflite.file import Operator, Quantization
 from palmkit.engine.converters.tflite.writer import Writer, activate
 from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import UNKNOWN, Attr, Graph, Type
+from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Type
 
 _TANH = 4
 _LAYER_NORM_EPSILON = 1e-8
@@ -27,6 +27,8 @@ _MOST_UNROLLED = 32
 _GATES = ("input", "forget", "cell", "output")
 # Steps of the int16 that cells of integers have as the sums of gates, and as what is bent to 1.
 _GATE_STEP, _UNIT_STEP = 2.0**-12, 2.0**-15
+# Of sums once they are normalised.
+_NORMALISED_STEP = 2.0**-10
 
 Step = Callable[[Writer, list[str], str, dict[str, str]], tuple[list[str], str]]
 
@@ -190,9 +192,9 @@ class _Cell:
             add(f"{gate}_x", self.first + i, matrix=True)
             add(f"{gate}_h", self.first + 4 + i, matrix=True)
             place = self.first + 11 + i
-            x, matrix = (b.quantization(o.inputs[n]) for n in (0, self.first + i))
-            if self.levels and not self.normalised(o) and x and matrix and o.has_input(place):
-                found[f"{gate}_bias"] = b.dequantized(o.inputs[place], x.scale * matrix.scale)
+            scale = self._bias_scale(b, o, i) if o.has_input(place) else None
+            if scale is not None:
+                found[f"{gate}_bias"] = b.dequantized(o.inputs[place], scale)
             else:
                 add(f"{gate}_bias", place)
             if self.normalization:
@@ -203,9 +205,15 @@ class _Cell:
         add("projection_bias", self.first + 16)
         return found
 
-    def normalised(self, o: Operator) -> bool:
-        """The sums of the gates are normalised."""
-        return bool(self.normalization) and o.has_input(self.normalization + 1)
+    def _bias_scale(self, b: Builder, o: Operator, gate: int) -> Array | None:
+        """That of a gate's bias in a cell of integers, whatever the file says: of what it joins."""
+        if self.levels is None:
+            return None
+        if o.has_input(self.normalization + gate):
+            weights = b.quantization(o.inputs[self.normalization + gate])
+            return None if weights is None else weights.scale * np.float32(_NORMALISED_STEP)
+        x, matrix = b.quantization(o.inputs[0]), b.quantization(o.inputs[self.first + gate])
+        return None if x is None or matrix is None else x.scale * matrix.scale
 
     def is_plain(self, weights: dict[str, str]) -> bool:
         """The op lstm means just this cell."""
