@@ -29,8 +29,9 @@ def integer_range(dtype: str) -> tuple[int, int]:
 
 
 def narrowed(x: Array, dtype: str, saturate: int = 1) -> Array:
-    """The floats x in a dtype of `LEVELS`, to the nearest, ties to even; of integers, NaN is the least.
+    """The floats x in a dtype of `LEVELS`, to the nearest, ties to even.
 
+    NaN is the least integer, as in the kernels.
     saturate: beyond the range comes its end; else, of 8-bit floats, infinity or NaN.
     """
     if dtype not in NARROW_FLOATS:

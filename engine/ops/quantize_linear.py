@@ -53,7 +53,7 @@ _SCALES = np.array([0.1, 0.02, 0.5], np.float32)
     case((2, 3, 5), np.array(1e-4, np.float32), np.array(30000, np.uint16)),
     case(np.arange(-7, 8, dtype=np.float32), np.array(2, np.float32), np.array(0, np.int8)),
     case(
-        np.array([1e9, -1e9, np.inf, -np.inf], np.float32),
+        np.array([1e9, -1e9, np.inf, -np.inf, np.nan], np.float32),
         np.array(0.5, np.float32),
         np.array(1, np.int8),
     ),

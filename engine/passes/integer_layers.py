@@ -135,9 +135,9 @@ class _Parts:
 def _has_scales(parts: _Parts, scale: np.float32) -> bool:
     """The layer computes with its scales over that of its output."""
     own = np.float64(parts.x.scale) * parts.weights.scales / np.float64(scale)
-    others = [parts.z.scale / scale] if parts.z is not None else []
-    others += [] if parts.slope is None else [parts.slope]
-    return are_computed_with(own, *others)
+    if parts.z is not None and not are_computed_with(parts.z.scale / scale):
+        return False
+    return are_computed_with(own) and (parts.slope is None or are_computed_with(parts.slope))
 
 
 def _parts(draft: Draft, node: Node) -> _Parts | None:

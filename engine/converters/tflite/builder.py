@@ -324,9 +324,7 @@ class Builder(Writer):
         """A tensor of numbers, as int64[n]; a scalar is one number."""
         return self.emit("reshape", self.as_int64(index), self.int64(-1))
 
-    def as_transposed(
-        self, index: int, perm: tuple[int, ...], factor: Array | None = None
-    ) -> str:
+    def as_transposed(self, index: int, perm: tuple[int, ...], factor: Array | None = None) -> str:
         """A tensor transposed: at once if it is constant.
 
         factor: of the scale that quantized weights have, a number or one along their axis.

@@ -396,7 +396,7 @@ def _quantization(
         raise ModelError(f"{where}: expected scales above 0, got {scale.min()}")
     limits = np.iinfo(dtype)
     if limits.bits <= 16 and float(scale.max()) * 2**limits.bits > float(np.finfo(np.float32).max):
-        raise ModelError(f"{where}: {dtype} of scale {scale.max()} stands for more than float32 has")
+        raise ModelError(f"{where}: a scale of {scale.max()} stands for more than float32 has")
     if zero_point.min() < limits.min or zero_point.max() > limits.max:
         raise ModelError(f"{where}: zero point {int(zero_point[0])} is no {dtype}")
     if count == 1:

@@ -283,7 +283,9 @@ class IntegerCell:
         random = np.random.default_rng(8)
         file = ModelFile()
 
-        def each(kind: str, among: str, dims: tuple[int, ...], dtype: str, **more: Any) -> list[str]:
+        def each(
+            kind: str, among: str, dims: tuple[int, ...], dtype: str, **more: Any
+        ) -> list[str]:
             most = {"int8": 127, "int16": 32767, "int32": 5_000_000 if self.normalised else 5000}
             return [
                 file.tensor(

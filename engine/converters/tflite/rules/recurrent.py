@@ -123,8 +123,8 @@ class _CellLevels:
 
     gates: the sums of each gate that there is, before they are normalised if they are.
     hidden: the output before the projection. output: the state of the output; without a projection
-    it has the integers of `hidden`, and the sequence that comes out has those of the state, whatever
-    scales these have.
+    it has the integers of `hidden`, and the sequence that comes out has those of the state,
+    whatever scales these have.
     """
 
     gates: dict[str, float]
@@ -259,7 +259,6 @@ class _Cell:
                 y = _clipped(w, y, self.projection_clip)
         return [y, cell], y
 
-
     def entered(
         self, b: Builder, levels: _CellLevels, x: str, weights: dict[str, str]
     ) -> tuple[str, dict[str, str]]:
@@ -271,10 +270,9 @@ class _Cell:
                 y = b.emit("add", y, weights[f"{name}_bias"])
             parts.append(_rounded(b, y, step))
         matrices = [weights[f"{name}_h"] for name in levels.gates]
-        left = {name: value for name, value in weights.items() if not name.endswith(("_x", "_h"))}
-        if not any(name.endswith("_norm") for name in weights):
-            left = {name: value for name, value in left.items() if name[-5:] != "_bias"
-                    or name == "projection_bias"}  # fmt: skip
+        entered = {f"{name}_{kind}" for name in levels.gates for kind in ("x", "h", "bias")}
+        late = {f"{name}_bias" for name in levels.gates if f"{name}_norm" in weights}
+        left = {name: value for name, value in weights.items() if name not in entered - late}
         left["all_h"] = b.emit("concat", *matrices, axis=-1)
         return b.emit("concat", *parts, axis=-1), left
 
