@@ -243,8 +243,10 @@ class _Reader:
         dtype = _DTYPES.get(kind, "")
         declared, signature = _dims(where, tensor, "Shape"), _dims(where, tensor, "ShapeSignature")
         shape = signature if len(signature) == len(declared) else declared
-        quantization = _quantization(where, tensor.Quantization(), dtype, shape)
         stored = self.stored(where, tensor.Buffer())
+        quantization = _quantization(
+            where, tensor.Quantization(), dtype, shape, is_constant=stored is not None
+        )
         data = None
         if stored is not None:
             if not dtype or dtype == "complex64":
@@ -370,9 +372,12 @@ def _elements(where: str, stored: memoryview, kind: str, dtype: str, count: int)
 
 
 def _quantization(
-    where: str, table: Any, dtype: str, shape: tuple[int, ...]
+    where: str, table: Any, dtype: str, shape: tuple[int, ...], is_constant: bool
 ) -> Quantization | None:
-    """The parameters of a quantized tensor of integers; None for all others."""
+    """The parameters of a quantized tensor of integers; None for all others.
+
+    A constant of zeros may have a scale of zero.
+    """
     is_integer = "int" in dtype and dtype not in ("uint32", "uint64", "uint16")
     if table is None or not is_integer or table.ScaleLength() < 1:
         return None
@@ -392,7 +397,7 @@ def _quantization(
         axis = 0
     if count > 1 and (not 0 <= axis < len(shape) or shape[axis] != count):
         raise ModelError(f"{where}: {count} scales along axis {axis} of {list(shape)}")
-    if not np.isfinite(scale).all() or scale.min() <= 0:
+    if not np.isfinite(scale).all() or scale.min() < 0 or (scale.min() == 0 and not is_constant):
         raise ModelError(f"{where}: expected scales above 0, got {scale.min()}")
     limits = np.iinfo(dtype)
     if limits.bits <= 16 and float(scale.max()) * 2**limits.bits > float(np.finfo(np.float32).max):

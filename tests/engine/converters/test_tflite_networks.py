@@ -36,6 +36,8 @@ CHAINS = ("add_relu.uint8", "prelu.uint8", "split.uint8", "variance.int8", "vari
 NOT_BY_REFERENCE = (
     "sum", "sum_channels", "local_response", "tile", "ceil", "round", "elu", "depth_to_space",
 )  # fmt: skip
+# LiteRT ends the process: a constant of zeros has a scale of zero.
+DEADLY = ("layer_normalization.int16",)
 
 
 def inputs_of(graph: Graph, seed: int, size: float, positive: bool = False) -> dict[str, Array]:
@@ -56,6 +58,8 @@ def inputs_of(graph: Graph, seed: int, size: float, positive: bool = False) -> d
 
 def litert_of(name: str, runs: list[dict[str, Array]]) -> list[dict[str, Array]] | None:
     """What LiteRT gives for each set of inputs; None if it refuses the network."""
+    if name in DEADLY:
+        return None
     kind = interpreter_module.OpResolverType
     plain = name.partition(".")[0] not in NOT_BY_REFERENCE
     kernels = kind.BUILTIN_REF if plain else kind.BUILTIN_WITHOUT_DEFAULT_DELEGATES
