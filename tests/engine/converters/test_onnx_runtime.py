@@ -176,15 +176,14 @@ def test_optimised_models_have_operators_of_their_own(quantized: Any) -> None:
     assert "DynamicQuantizeMatMul" in own_operators(quantized("dynamic", optimised=True))
 
 
-def node_model(
-    path: Path,
+def model_of_node(
     operator: str,
     inputs: Mapping[str, Array | None],
     constants: Mapping[str, Array | None],
     outputs: int = 1,
     **attrs: Any,
-) -> None:
-    """A file of one node; None is an input left out."""
+) -> Any:
+    """A model of one node; None is an input left out."""
     helper = onnx.helper
     given = {**inputs, **constants}
     names = ["" if value is None else name for name, value in given.items()]
@@ -210,7 +209,7 @@ def node_model(
         ],
     )
     opsets = [helper.make_opsetid("", 17), helper.make_opsetid(MICROSOFT, 1)]
-    onnx.save(helper.make_model(graph, opset_imports=opsets, ir_version=8), str(path))
+    return helper.make_model(graph, opset_imports=opsets, ir_version=8)
 
 
 X, ROW = random(2, 5, 16), random(16, seed=1)
@@ -393,7 +392,7 @@ def test_own_operator(
 ) -> None:
     operator, inputs, constants, attrs = parts
     path = tmp_path / "node.onnx"
-    node_model(path, operator, inputs, constants, **attrs)
+    onnx.save(model_of_node(operator, inputs, constants, **attrs), str(path))
     feed = {name: value for name, value in inputs.items() if value is not None}
     wanted = run_peer(path, feed)
     got = Model(convert(path), backend).run(feed)
@@ -404,9 +403,9 @@ def test_own_operator(
 
 def test_what_has_no_rule_is_said(tmp_path: Path) -> None:
     path = tmp_path / "node.onnx"
-    node_model(path, "FusedConv", {"x": PICTURE}, {"w": KERNELS}, activation="Mystery")
+    onnx.save(model_of_node("FusedConv", {"x": PICTURE}, {"w": KERNELS}, activation="Mystery"), str(path))
     with pytest.raises(UnsupportedError, match="activation Mystery is not supported"):
         convert(path)
-    node_model(path, "Magic", {"x": PICTURE}, {})
+    onnx.save(model_of_node("Magic", {"x": PICTURE}, {}), str(path))
     with pytest.raises(UnsupportedError, match=r"com\.microsoft\.Magic \(1: y0\)"):
         convert(path)
