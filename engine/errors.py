@@ -15,9 +15,22 @@ PalmError
 
 from __future__ import annotations
 
+_MOST_LETTERS = 4000
+
 
 class PalmError(Exception):
-    """Base of all errors below: catch it to catch them all."""
+    """Base of all errors below: catch it to catch them all.
+
+    Its text is one line of at most 4000 letters, whatever names a file brings into it.
+    """
+
+    def __str__(self) -> str:
+        """The message; what is too long loses its middle."""
+        text = " ".join(super().__str__().splitlines())
+        if len(text) > _MOST_LETTERS:
+            half = _MOST_LETTERS // 2 - len(" ... ")
+            text = f"{text[:half]} ... {text[-half:]}"
+        return text
 
 
 class ModelError(PalmError):

@@ -52,6 +52,8 @@ DTYPES = (
 NARROW_DTYPES = DTYPES[DTYPES.index("bfloat16") :]
 ANY_RANK = ("...",)
 MOST_NESTED = 32
+MOST_DIMS = 32
+MOST_ELEMENTS = 1 << 44
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
@@ -134,6 +136,17 @@ class Type:
 
 
 UNKNOWN = Type("undefined", ANY_RANK)
+
+
+def what_no_type_has(type: Type) -> str:
+    """Why no value can be of this type, say a dim below 0; "" if one can."""
+    if len(type.shape) > MOST_DIMS:
+        return f"more than {MOST_DIMS} dims"
+    if any(isinstance(dim, int) and dim < 0 for dim in type.shape):
+        return "a dim below 0"
+    if type.is_static and type.elements > MOST_ELEMENTS:
+        return f"more than {MOST_ELEMENTS} elements"
+    return ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,6 +272,11 @@ def check(graph: Graph) -> None:
     for name, type in [*graph.inputs.items(), *graph.outputs.items()]:
         if type.dtype not in (*DTYPES, UNKNOWN.dtype):
             raise ModelError(f"value {name}: unknown dtype: {type.dtype}")
+        if wrong := what_no_type_has(type):
+            raise ModelError(f"value {name}: {type}: {wrong}")
+    for name, value in graph.constants.items():
+        if value.ndim > MOST_DIMS:
+            raise ModelError(f"constant {name}: more than {MOST_DIMS} dims")
 
 
 def _check_values(graph: Graph, depth: int) -> None:

@@ -64,7 +64,7 @@ def parse_text(message_type: Any, text: str, what: str) -> Any:
     text_format, message = _protobuf("text_format"), message_type()
     try:
         text_format.Parse(text, message, allow_unknown_field=True)
-    except (text_format.ParseError, RecursionError, ValueError) as error:
+    except (text_format.ParseError, RuntimeError, ValueError) as error:
         raise _unreadable(message_type, what, error) from None
     return message
 

@@ -10,17 +10,19 @@ many elements are not zero) raises Undetermined: the type is then not known befo
 """
 
 import importlib
+import inspect
 import pkgutil
 from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
+from itertools import zip_longest
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 import numpy as np
 
 from palmkit.engine.errors import ModelError, PalmError, ShapeError, UnsupportedError
-from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type
+from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type, what_no_type_has
 
 Results: TypeAlias = tuple[Array, ...]
 
@@ -66,7 +68,6 @@ class Undetermined(UnsupportedError):
 
 
 _SMALL_ELEMENTS = 1024
-_MOST_ELEMENTS = 1 << 44
 
 _ops: dict[str, Op] = {}
 
@@ -119,17 +120,62 @@ def known_value(type: Type | None, what: str) -> Array:
 def infer_node(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
     """The types of the node's outputs; errors name the node."""
     with _errors_name(node, inputs):
-        op = find(node.op)
-        if not node.__dict__.get("_is_checked"):
-            check_attrs(node.attrs, op.reference, op.infer)
-            node.__dict__["_is_checked"] = True
-        types = op.infer(*inputs, **node.attrs)
+        _check_node(node)
+        types = find(node.op).infer(*inputs, **node.attrs)
     types = (types,) if isinstance(types, Type) else types
+    _need_outputs(node, len(types))
     for each in types:
-        negative = any(isinstance(dim, int) and dim < 0 for dim in each.shape)
-        if negative or (each.is_static and each.elements > _MOST_ELEMENTS):
-            raise ShapeError(f"node {node.name or node.outputs[0]}: {node.op} gives {each}")
+        wrong = what_no_type_has(each)
+        if wrong:
+            name = node.name or node.outputs[0]
+            raise ShapeError(f"node {name}: {node.op} gives {each}: {wrong}")
     return types
+
+
+def _check_node(node: Node) -> None:
+    """Raise ModelError or TypeError for what is wrong whatever the types are; looked for once."""
+    if not node.__dict__.get("_is_checked"):
+        op = find(node.op)
+        check_attrs(node.attrs, op.reference, op.infer)
+        _check_inputs(node, op.infer)
+        for body in node.bodies:
+            for each in body.nodes:
+                with _errors_name(each, ()):
+                    _check_node(each)
+        node.__dict__["_is_checked"] = True
+
+
+def _check_inputs(node: Node, infer: Callable[..., object]) -> None:
+    """Raise ModelError if there are too many, or one is left out that must be there."""
+    named, rest = _places(infer)
+    more = max(0, len(node.inputs) - len(named))
+    if more and rest is None:
+        raise ModelError(f"{node.op} takes {len(named)} inputs, got {len(node.inputs)}")
+    places = (*named, *[rest] * more)
+    for place, value in zip_longest(places, node.inputs, fillvalue=""):
+        if place and place[1] and not value:
+            raise ModelError(f"{node.op}: its input {place[0]} is left out")
+
+
+_Place: TypeAlias = tuple[str, bool]
+
+
+@cache
+def _places(infer: Callable[..., object]) -> tuple[tuple[_Place, ...], _Place | None]:
+    """A type rule's inputs: the name of each, and whether it must be there.
+
+    The second is what takes any number more.
+    """
+    named: list[_Place] = []
+    rest: _Place | None = None
+    hints = _hints(infer)
+    for each in inspect.signature(infer).parameters.values():
+        place = each.name, type(None) not in _parts(hints[each.name])[1]
+        if each.kind is each.POSITIONAL_OR_KEYWORD:
+            named.append(place)
+        elif each.kind is each.VAR_POSITIONAL:
+            rest = place
+    return tuple(named), rest
 
 
 def check_attrs(attrs: Mapping[str, Attr], *takers: Callable[..., object]) -> None:
@@ -170,7 +216,14 @@ def _errors_name(node: Node, inputs: Sequence[Type | None]) -> Generator[None]:
         raise ModelError(
             f"node {node.name or node.outputs[0]}: {node.op} needs more memory than there is"
         ) from None
-    except (TypeError, ValueError, LookupError, ArithmeticError, AttributeError) as error:
+    except (
+        ArithmeticError,
+        AttributeError,
+        LookupError,
+        RuntimeError,
+        TypeError,
+        ValueError,
+    ) as error:
         got = ", ".join(map(str, inputs))
         raise ModelError(
             f"node {node.name or node.outputs[0]}: {node.op} does not take ({got}), "
@@ -199,6 +252,9 @@ def _infer_all(graph: Graph) -> dict[str, Type]:
             inputs = [types[name] if name else None for name in node.inputs]
             inferred = infer_outputs(node, inputs)
             types.update({n: t for n, t in zip(node.outputs, inferred, strict=False) if n})
+        else:
+            with _errors_name(node, ()):
+                _check_node(node)
     return types
 
 
@@ -240,15 +296,19 @@ def _infer_outputs(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...
     return tuple(Known.of(result) for result in run_reference(node, known))
 
 
+def _need_outputs(node: Node, count: int) -> None:
+    if count < len(node.outputs):
+        raise ModelError(
+            f"node {node.name or node.outputs[0]}: {node.op} gives {count} outputs, "
+            f"the model names {len(node.outputs)}"
+        )
+
+
 def run_reference(node: Node, inputs: Sequence[Array | None]) -> Results:
     """The node's outputs in numpy; errors name the node."""
     types = [None if value is None else Type.of(value) for value in inputs]
     with np.errstate(all="ignore"), _errors_name(node, types):
         results = find(node.op).reference(*inputs, **node.attrs)
     results = results if isinstance(results, tuple) else (results,)
-    if len(results) < len(node.outputs):
-        raise ModelError(
-            f"node {node.name or node.outputs[0]}: {node.op} gives {len(results)} outputs, "
-            f"the model names {len(node.outputs)}"
-        )
+    _need_outputs(node, len(results))
     return tuple(np.asarray(result) for result in results)

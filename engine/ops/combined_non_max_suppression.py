@@ -7,9 +7,9 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import Case, Results, case, known_value, op
+from palmkit.engine.ops import Case, Results, case, op
 from palmkit.engine.ops.non_max_suppression import non_max_suppression
-from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.rules import known_number, need_dtype
 
 
 def _most(of_class: int, of_picture: int, classes: int, pad_per_class: int) -> int:
@@ -40,7 +40,7 @@ def _infer(
             f"scores [batch, n, classes], got {boxes}, {scores}"
         )
     of_class, of_picture = (
-        int(known_value(each, "combined_non_max_suppression: sizes").reshape(()))
+        int(known_number(each, "combined_non_max_suppression: sizes").reshape(()))
         for each in (max_output_size_per_class, max_total_size)
     )
     batch, most = boxes.dims[0], _most(of_class, of_picture, scores.dims[2], pad_per_class)

@@ -4,9 +4,9 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, known_value, op
+from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS
-from palmkit.engine.ops.rules import need_dtype, need_rank, positive_axis
+from palmkit.engine.ops.rules import known_number, need_dtype, need_rank, positive_axis
 
 MOST_POINTS = 1 << 31
 
@@ -54,7 +54,7 @@ def _infer(
     need_rank("dft", x, 2)
     if x.dims[-1] not in (1, 2):
         raise ShapeError(f"dft: expected real and imaginary parts, got {x}")
-    length, place = (None if t is None else known_value(t, "dft") for t in (dft_length, axis))
+    length, place = (None if t is None else known_number(t, "dft") for t in (dft_length, axis))
     which, _, size = _plan(x, length, place, inverse, onesided)
     dims = [size if i == which else dim for i, dim in enumerate(x.dims)]
     dims[-1] = 1 if inverse and onesided else 2

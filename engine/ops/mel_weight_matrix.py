@@ -4,9 +4,9 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type, numpy_dtype
-from palmkit.engine.ops import Case, known_value, op
+from palmkit.engine.ops import Case, op
 from palmkit.engine.ops.dtypes import NUMBERS
-from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.rules import known_number, need_dtype
 
 
 def _infer(
@@ -20,7 +20,7 @@ def _infer(
 ) -> Type:
     need_dtype("mel_weight_matrix", Type(output_datatype, ()), among=NUMBERS)
     bins, length = (
-        int(known_value(each, "mel_weight_matrix").reshape(()))
+        int(known_number(each, "mel_weight_matrix").reshape(()))
         for each in (num_mel_bins, dft_length)
     )
     if bins < 1 or length < 1:

@@ -8,8 +8,8 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import Case, Results, case, known_value, op
-from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops import Case, Results, case, op
+from palmkit.engine.ops.rules import known_number, need_dtype
 
 
 def _cases() -> tuple[Case, ...]:
@@ -43,7 +43,7 @@ def _infer(
         raise ShapeError(
             f"non_max_suppression_v5: expected boxes [n, 4], scores [n], got {boxes}, {scores}"
         )
-    most = int(known_value(max_output_size, "non_max_suppression_v5: size").reshape(()))
+    most = int(known_number(max_output_size, "non_max_suppression_v5: size").reshape(()))
     return Type("int32", (most,)), Type("float32", (most,)), Type("int32", ())
 
 

@@ -4,9 +4,9 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, known_value, op
+from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import NUMBERS
-from palmkit.engine.ops.rules import need_dtype, need_rank, positive_axis
+from palmkit.engine.ops.rules import known_number, need_dtype, need_rank, positive_axis
 
 
 def _infer(indices: Type, depth: Type, values: Type, *, axis: int = -1) -> Type:
@@ -16,7 +16,7 @@ def _infer(indices: Type, depth: Type, values: Type, *, axis: int = -1) -> Type:
     if values.dims != (2,):
         raise ShapeError(f"one_hot: expected values for off and on, got {values}")
     place = positive_axis("one_hot", axis, indices, extra=1)
-    count = int(known_value(depth, "one_hot: depth").item())
+    count = int(known_number(depth, "one_hot: depth").item())
     return Type(values.dtype, (*indices.dims[:place], count, *indices.dims[place:]))
 
 

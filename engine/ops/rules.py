@@ -64,4 +64,12 @@ def known_integers(type: Type, what: str) -> Array:
     what: the op and the input, for messages.
     """
     need_dtype(what, type, among=("int32", "int64"))
+    need_rank(what, type, 0, 1)
+    return known_value(type, what)
+
+
+def known_number(type: Type, what: str) -> Array:
+    """The value of an input that is one number; Undetermined if only a run gives it."""
+    if type.elements != 1:
+        raise ShapeError(f"{what}: expected one number, got {type}")
     return known_value(type, what)

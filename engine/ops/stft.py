@@ -4,10 +4,10 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, known_value, op
+from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dft import as_complex, as_pairs
 from palmkit.engine.ops.dtypes import FLOATS
-from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.rules import known_number, need_dtype, need_rank
 
 
 def _plan(
@@ -39,9 +39,9 @@ def _infer(
         raise ShapeError(f"stft: expected real numbers, or both parts and onesided=0, got {signal}")
     _, length, frames = _plan(
         signal,
-        known_value(frame_step, "stft: frame_step"),
+        known_number(frame_step, "stft: frame_step"),
         window,
-        None if frame_length is None else known_value(frame_length, "stft: frame_length"),
+        None if frame_length is None else known_number(frame_length, "stft: frame_length"),
     )
     return Type(signal.dtype, (signal.dims[0], frames, length // 2 + 1 if onesided else length, 2))
 

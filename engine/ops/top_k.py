@@ -4,9 +4,9 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import Results, case, known_value, op
+from palmkit.engine.ops import Results, case, op
 from palmkit.engine.ops.dtypes import NUMBERS
-from palmkit.engine.ops.rules import need_dtype, need_rank, positive_axis
+from palmkit.engine.ops.rules import known_number, need_dtype, need_rank, positive_axis
 
 
 def _infer(
@@ -16,7 +16,7 @@ def _infer(
     need_dtype("top_k", k, among=("int64",))
     need_rank("top_k", k, 0, 1)
     axis = positive_axis("top_k", axis, x)
-    count = int(known_value(k, "top_k: k").item())
+    count = int(known_number(k, "top_k: k").item())
     if not 0 <= count <= x.dims[axis]:
         raise ShapeError(f"top_k: there are no {count} elements along axis {axis} of {x}")
     dims = (*x.dims[:axis], count, *x.dims[axis + 1 :])

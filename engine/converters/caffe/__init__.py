@@ -29,9 +29,11 @@ from palmkit.engine.converters.caffe.network import (
     shape_of,
 )
 from palmkit.engine.converters.caffe.rules import registry
+from palmkit.engine.converters.damage import damage_as_model_error
 from palmkit.engine.converters.protobuf import read_bytes
 from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import Graph, check
+from palmkit.engine.ops import infer_types
 
 _DEFINITION, _WEIGHTS = ".prototxt", ".caffemodel"
 _TEXT = re.compile(
@@ -75,7 +77,11 @@ def convert(source: str | PathLike[str], weights: str | PathLike[str] | None = N
     Raises ModelError if a file is missing, damaged or no network, and for layers without weights;
     UnsupportedError that lists every layer without a rule, or says that protobuf is missing.
     """
-    path = Path(source)
+    with damage_as_model_error("Caffe", str(source)):
+        return _read(Path(source), weights)
+
+
+def _read(path: Path, weights: str | PathLike[str] | None) -> Graph:
     data = read_bytes(path)
     lacking = alone = ""
     if not _CONTROL.search(data):
@@ -100,6 +106,7 @@ def convert(source: str | PathLike[str], weights: str | PathLike[str] | None = N
     try:
         graph = _convert(net, lacking)
         check(graph)
+        infer_types(graph)
     except (ModelError, UnsupportedError) as error:
         raise type(error)(f"{what}: {error}{alone}") from None
     return graph

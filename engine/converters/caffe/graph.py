@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from palmkit.engine.converters.caffe.network import Layer
+from palmkit.engine.converters.damage import DAMAGE, reason
 from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
 from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import infer_outputs
@@ -241,8 +242,8 @@ def _apply(rule: Any, draft: Draft, bottoms: list[str]) -> list[str]:
             raise
         kind = UnsupportedError if isinstance(error, UnsupportedError) else ModelError
         raise kind(f"{draft.label}: {error}") from None
-    except (ValueError, TypeError, LookupError, ArithmeticError, MemoryError) as error:
-        raise draft.bad(f"damaged: {type(error).__name__}: {error}") from None
+    except DAMAGE as error:
+        raise draft.bad(f"damaged: {reason(error)}") from error
     results = [results] if isinstance(results, str) else list(results)
     if len(results) < len(draft.layer.tops):
         raise draft.bad(f"expected {len(results)} tops, got {len(draft.layer.tops)}")

@@ -7,6 +7,7 @@ it is. graph.py walks the graph and its bodies; tensors.py reads what ONNX says 
 from os import PathLike, fspath
 from pathlib import Path
 
+from palmkit.engine.converters.damage import damage_as_model_error
 from palmkit.engine.converters.onnx.external import read_external_data
 from palmkit.engine.converters.onnx.functions import inline_known_functions
 from palmkit.engine.converters.onnx.graph import convert_model, op_name
@@ -34,26 +35,22 @@ def convert(source: str | PathLike[str] | bytes) -> Graph:
     from onnx.inliner import inline_local_functions
 
     what = "onnx model in memory" if isinstance(source, bytes) else fspath(source)
-    try:
-        if isinstance(source, bytes):
-            model = onnx.load_model_from_string(source)
-        else:
-            model = onnx.load(  # pyright: ignore[reportUnknownMemberType]
-                fspath(source), load_external_data=False
-            )
-            read_external_data(model, Path(source).parent)
-        if model.functions:
-            check_functions(model)
-            model = inline_local_functions(model)
-    except OSError as error:
-        raise ModelError(f"cannot read model {what}: {error.strerror or error}") from None
-    except (DecodeError, ValueError, RuntimeError, onnx.checker.ValidationError) as error:
-        raise ModelError(f"not an ONNX model, or damaged: {what}: {error}") from None
-    if not model.graph.output or not model.opset_import:
-        raise ModelError(f"not an ONNX model, or damaged: {what}")
-    try:
+    with damage_as_model_error("ONNX", what):
+        try:
+            if isinstance(source, bytes):
+                model = onnx.load_model_from_string(source)
+            else:
+                model = onnx.load(  # pyright: ignore[reportUnknownMemberType]
+                    fspath(source), load_external_data=False
+                )
+                read_external_data(model, Path(source).parent)
+            if model.functions:
+                check_functions(model)
+                model = inline_local_functions(model)
+        except OSError as error:
+            raise ModelError(f"cannot read model {what}: {error.strerror or error}") from None
+        except (DecodeError, onnx.checker.ValidationError) as error:
+            raise ModelError(f"not an ONNX model, or damaged: {what}: {error}") from None
+        if not model.graph.output or not model.opset_import:
+            raise ModelError(f"not an ONNX model, or damaged: {what}")
         return convert_model(inline_known_functions(model))
-    except (ValueError, TypeError, LookupError, ArithmeticError) as error:
-        if isinstance(error, ModelError | UnsupportedError):
-            raise
-        raise ModelError(f"damaged ONNX model: {what}: {error}") from None

@@ -15,8 +15,7 @@ from os import PathLike
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
+from palmkit.engine.converters.damage import damage_as_model_error
 from palmkit.engine.converters.protobuf import parse, parse_text, read_bytes
 from palmkit.engine.converters.tensorflow.building import Building
 from palmkit.engine.converters.tensorflow.control_flow import structured
@@ -36,8 +35,9 @@ from palmkit.engine.converters.tensorflow.schema import dtype_name, messages
 from palmkit.engine.converters.tensorflow.site import COMPLEX_RULES, RULES, run
 from palmkit.engine.converters.tensorflow.stand_ins import Missing
 from palmkit.engine.converters.tensorflow.tensors import symbolic_dims
-from palmkit.engine.errors import ModelError, PalmError, ShapeError, UnsupportedError
+from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import DTYPES, UNKNOWN, Graph, Type
+from palmkit.engine.ops import infer_types
 
 _FILE = "saved_model.pb"
 _TEXT_FILE = "saved_model.pbtxt"
@@ -67,23 +67,8 @@ def convert(source: str | PathLike[str] | bytes, signature: str | None = None) -
     is missing.
     """
     what = "TensorFlow model in memory" if isinstance(source, bytes) else str(source)
-    try:
-        with np.errstate(all="ignore"):
-            return _convert(source, signature, what)
-    except ShapeError as error:
-        raise ModelError(f"{what}: {error}") from None
-    except PalmError as error:
-        raise type(error)(str(error) if what in str(error) else f"{what}: {error}") from None
-    except (
-        ArithmeticError,
-        AttributeError,
-        LookupError,
-        MemoryError,
-        RecursionError,
-        TypeError,
-        ValueError,
-    ) as error:
-        raise ModelError(f"damaged TensorFlow model: {what}: {error}") from error
+    with damage_as_model_error("TensorFlow", what):
+        return _convert(source, signature, what)
 
 
 def recognises(start: bytes) -> bool:
@@ -237,6 +222,7 @@ def _build(
         name: type if type.dtype != UNKNOWN.dtype else Type(dtypes[name], type.shape)
         for name, type in graph.outputs.items()
     }
+    infer_types(graph)
     return replace(graph, outputs=types)
 
 

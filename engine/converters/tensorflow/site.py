@@ -9,6 +9,7 @@ from typing import Any, TypeAlias
 
 import numpy as np
 
+from palmkit.engine.converters.damage import DAMAGE, reason
 from palmkit.engine.converters.tensorflow.building import Building
 from palmkit.engine.converters.tensorflow.control_flow import structured
 from palmkit.engine.converters.tensorflow.dilation import dilations
@@ -65,9 +66,10 @@ def _errors_name(operation: Operation) -> Generator[None]:
         yield
     except PalmError:
         raise
-    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as error:
-        why = f"{type(error).__name__}: {error}"
-        raise ModelError(f"node {operation.name}: {operation.op} is damaged: {why}") from None
+    except DAMAGE as error:
+        raise ModelError(
+            f"node {operation.name}: {operation.op} is damaged: {reason(error)}"
+        ) from error
 
 
 def _found(values: Mapping[Ref, Value], ref: Ref) -> Value:

@@ -9,12 +9,13 @@ from __future__ import annotations
 from os import PathLike
 from pathlib import Path
 
+from palmkit.engine.converters.damage import damage_as_model_error
 from palmkit.engine.converters.tflite.builder import RULES, Builder
-from palmkit.engine.converters.tflite.file import File, damage_as_model_error, read
+from palmkit.engine.converters.tflite.file import File, read
 from palmkit.engine.converters.tflite.refusals import Refusals
 from palmkit.engine.converters.tflite.rules import load_rules
-from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import Graph, check
+from palmkit.engine.ops import infer_types
 
 __all__ = ["RULES", "convert"]
 
@@ -34,18 +35,10 @@ def convert(source: str | PathLike[str] | bytes) -> Graph:
     Raises OSError if the file cannot be read, ModelError for what is not a whole .tflite model,
     UnsupportedError for what has no rule here: it lists it all.
     """
-    if isinstance(source, bytes):
-        return _convert(source)
-    try:
-        return _convert(Path(source).read_bytes())
-    except (ModelError, UnsupportedError) as error:
-        raise type(error)(f"{source}: {error}") from error
-
-
-def _convert(data: bytes) -> Graph:
-    file = read(data)
-    with damage_as_model_error():
-        return _graph(file)
+    in_memory = isinstance(source, bytes)
+    data = source if isinstance(source, bytes) else Path(source).read_bytes()
+    with damage_as_model_error("TFLite", ".tflite model in memory" if in_memory else str(source)):
+        return _graph(read(data))
 
 
 def _graph(file: File) -> Graph:
@@ -61,4 +54,5 @@ def _graph(file: File) -> Graph:
     names = [builder.name(index) for index in indices]
     graph = builder.finished(dict(zip(names, types, strict=True)))
     check(graph)
+    infer_types(graph)
     return graph

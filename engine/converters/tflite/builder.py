@@ -17,14 +17,9 @@ from typing import TypeAlias
 
 import numpy as np
 
+from palmkit.engine.converters.damage import DAMAGE, reason
 from palmkit.engine.converters.tflite.dilation import dilated_tensors
-from palmkit.engine.converters.tflite.file import (
-    DAMAGE,
-    File,
-    Operator,
-    Quantization,
-    Subgraph,
-)
+from palmkit.engine.converters.tflite.file import File, Operator, Quantization, Subgraph
 from palmkit.engine.converters.tflite.refusals import Refusals
 from palmkit.engine.converters.tflite.states import State
 from palmkit.engine.converters.tflite.writer import Writer, activate
@@ -115,7 +110,8 @@ class Builder(Writer):
             raise
         except DAMAGE as error:
             raise ModelError(
-                f"node {self.current}: {operator.op}: its inputs or options do not fit: {error}"
+                f"node {self.current}: {operator.op}: its inputs or options do not fit: "
+                f"{reason(error)}"
             ) from error
 
     def finished(self, inputs: dict[str, Type]) -> Graph:

@@ -8,17 +8,15 @@ that the file's own size does not bear out.
 from __future__ import annotations
 
 import importlib
-from collections.abc import Generator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from math import prod
-from struct import error as StructError
 from typing import Any, cast
 
 import numpy as np
 
 from palmkit.engine.converters.tflite.sparse import dense
-from palmkit.engine.errors import ModelError, PalmError, UnsupportedError
+from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import Array
 
 _IDENTIFIER = b"TFL3"
@@ -45,19 +43,6 @@ _DTYPES = {
 }
 _DTYPE_NUMBERS_NOT_IN_THE_READERS = {19: "INT2", 20: "UINT4"}
 _PACKED = {"INT4": 4}
-
-
-# What readers and rules raise on damaged bytes.
-DAMAGE = (
-    StructError,
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    MemoryError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
 
 
 @dataclass(frozen=True)
@@ -134,19 +119,6 @@ class File:
     graphs: tuple[Subgraph, ...]
 
 
-@contextmanager
-def damage_as_model_error() -> Generator[None]:
-    """DAMAGE becomes ModelError."""
-    try:
-        yield
-    except DAMAGE as error:
-        if isinstance(error, PalmError):
-            if isinstance(error, ModelError | UnsupportedError):
-                raise
-            raise ModelError(f"the .tflite model contradicts itself: {error}") from error
-        raise ModelError(f"not a readable .tflite file: {error}") from error
-
-
 def read(data: bytes) -> File:
     """Parse a file's bytes.
 
@@ -161,8 +133,7 @@ def read(data: bytes) -> File:
         raise UnsupportedError(
             'reading .tflite models needs the package tflite: pip install "palmkit[tflite]"'
         ) from None
-    with damage_as_model_error():
-        return _Reader(tflite, data).read()
+    return _Reader(tflite, data).read()
 
 
 def numbers(vector: Any) -> tuple[int, ...]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import faulthandler
+import logging
 import os
 import random
 import resource
@@ -20,6 +21,7 @@ import sys
 import tempfile
 import time
 import traceback
+import warnings
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
@@ -38,7 +40,7 @@ from tests.engine.converters.fuzz_seeds import SEEDS, Seed, seeds
 
 MOST_ADDRESSES = 1 << 34
 MOST_GROWTH = 1 << 29
-MOST_LETTERS = 2000
+MOST_LETTERS = 4000
 MOST_TO_RUN_BYTES = 1 << 26
 MOST_TO_RUN_MACS = 1 << 28
 CONVERT_S, RUN_S = 60, 20
@@ -132,6 +134,7 @@ def serve(format: str, seed: int, first: int, pipe: int) -> None:
         say("converted", number)
         yield
 
+    warnings.simplefilter("error")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     folder = Path(tempfile.mkdtemp(prefix="fuzz"))
@@ -152,9 +155,7 @@ def serve(format: str, seed: int, first: int, pipe: int) -> None:
         number += 1
 
 
-def follow(
-    format: str, seed: int, first: int, end: float, counts: Counter[str]
-) -> tuple[int, str]:
+def follow(format: str, seed: int, first: int, end: float, counts: Counter[str]) -> tuple[int, str]:
     """Run cases in a child until `end` or a failure; the next number, and what went wrong."""
     reading, writing = os.pipe()
     child = os.fork()
@@ -231,6 +232,7 @@ def again(format: str, seed: int, number: int, keep: Path) -> None:
     folder = keep / f"{format}-{seed}-{number}"
     write(folder, files)
     print(f"{folder / chosen.main} of {chosen.name}")
+    warnings.simplefilter("error")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
     faulthandler.dump_traceback_later(CONVERT_S, exit=True)
     print(attempt(folder / chosen.main, sum(map(len, files.values()))))
@@ -245,6 +247,7 @@ def main() -> int:
     parser.add_argument("--case", type=int, help="run this one alone")
     parser.add_argument("--keep", type=Path, default=Path("build/fuzz"), help="where files go")
     options = parser.parse_args()
+    logging.disable()
     failed = 0
     for format in options.formats or SEEDS:
         if options.case is not None:

@@ -18,7 +18,21 @@ INTEGERS = (
     *(2**61, 2**62, 2**63 - 1, -(2**63), -(2**63) + 1, 2**64 - 1),
 )
 FLOATS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-45, 1e-38, 3.4e38, 1e30, float("inf"), float("nan"), -7.25)
-TEXTS = ("", "x", "y", "axis", "a\nb", "é\0", "x" * 3000, "0", "-1", "NHWC", "NCHW", "SAME", "ij,jk")
+TEXTS = (
+    "",
+    "x",
+    "y",
+    "axis",
+    "a\nb",
+    "é\0",
+    "x" * 3000,
+    "0",
+    "-1",
+    "NHWC",
+    "NCHW",
+    "SAME",
+    "ij,jk",
+)
 WORDS = (0, 1, 2, 3, 4, 127, 128, 255, 2**15, 2**16, 2**31 - 1, 2**31, 2**32 - 1)
 MOST_BYTES = 1 << 25
 MOST_NESTED = 40
@@ -247,6 +261,8 @@ def _change_table(root: Any, chance: random.Random) -> None:
         kinds.setdefault(type(each).__name__, []).append(each)
     owner = chance.choice(found if chance.random() < 0.3 else kinds[chance.choice(sorted(kinds))])
     names = sorted(vars(owner))
+    if not names:
+        return
     given = [name for name in names if getattr(owner, name) is not None]
     name = chance.choice(given if given and chance.random() < 0.9 else names)
     value: Any = getattr(owner, name)

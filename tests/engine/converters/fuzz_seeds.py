@@ -45,6 +45,7 @@ class Seed:
 def onnx_seeds() -> Iterator[Seed]:
     """The node tests of the package onnx, operators of onnxruntime, sequences, whole networks."""
     from onnx import ModelProto
+
     from tests.engine.converters import test_onnx_runtime, test_onnx_sequences
     from tests.engine.converters.onnx_suite import suite
 
@@ -104,10 +105,12 @@ def tflite_seeds() -> Iterator[Seed]:
 def tensorflow_seeds() -> Iterator[Seed]:
     """The recorded graphs of operators and networks, and SavedModels."""
     from palmkit.engine.converters.tensorflow.schema import messages
-    from tests.engine.converters.tensorflow_graphs import archive
+    from tests.engine.converters.tensorflow_graphs import archive, named, with_shapes
 
     for name, arrays in archive("operators.npz.xz").items():
-        part = Part(arrays["graph"].tobytes(), "protobuf", messages()["GraphDef"])
+        # Where an operator is tried with several sizes it has open dims: those of the first.
+        graph = with_shapes(arrays["graph"].tobytes(), named(arrays, "in:"))
+        part = Part(graph, "protobuf", messages()["GraphDef"])
         yield Seed(name, {"graph.pb": part}, "graph.pb")
     for name, arrays in archive("models.npz.xz").items():
         files = {
@@ -116,9 +119,7 @@ def tensorflow_seeds() -> Iterator[Seed]:
             if key.startswith("file:")
         }
         saved = files["saved_model.pb"]
-        files["saved_model.pb"] = replace(
-            saved, kind="protobuf", message=messages()["SavedModel"]
-        )
+        files["saved_model.pb"] = replace(saved, kind="protobuf", message=messages()["SavedModel"])
         yield Seed(f"saved/{name}", files, "")
         part = Part(arrays["graph"].tobytes(), "protobuf", messages()["GraphDef"])
         yield Seed(f"frozen/{name}", {"graph.pb": part}, "graph.pb")
@@ -140,7 +141,11 @@ def caffe_seeds() -> Iterator[Seed]:
             "net.caffemodel": Part(weights, "protobuf", definition),
         }
         yield Seed(name, parts, "net.prototxt")
-        yield Seed(f"{name} alone", {"net.caffemodel": _joined(definition, text, weights)}, "net.caffemodel")
+        yield Seed(
+            f"{name} alone",
+            {"net.caffemodel": _joined(definition, text, weights)},
+            "net.caffemodel",
+        )
 
     for place, case in enumerate(test_caffe_layers.CASES):
         yield from seed(f"layers/{case[0]}{place}", test_caffe_layers.one_layer(case))

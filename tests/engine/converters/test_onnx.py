@@ -323,7 +323,8 @@ def test_every_unknown_operator_is_listed_at_once() -> None:
     with pytest.raises(UnsupportedError) as caught:
         convert(onnx.parser.parse_model(text).SerializeToString())
     assert str(caught.value) == (
-        "2 ONNX operators have no rule: Conjure (2: first, last); com.acme.Magic (1: b)"
+        "onnx model in memory: 2 ONNX operators have no rule: "
+        "Conjure (2: first, last); com.acme.Magic (1: b)"
     )
 
 

@@ -403,7 +403,8 @@ def test_own_operator(
 
 def test_what_has_no_rule_is_said(tmp_path: Path) -> None:
     path = tmp_path / "node.onnx"
-    onnx.save(model_of_node("FusedConv", {"x": PICTURE}, {"w": KERNELS}, activation="Mystery"), str(path))
+    node = model_of_node("FusedConv", {"x": PICTURE}, {"w": KERNELS}, activation="Mystery")
+    onnx.save(node, str(path))
     with pytest.raises(UnsupportedError, match="activation Mystery is not supported"):
         convert(path)
     onnx.save(model_of_node("Magic", {"x": PICTURE}, {}), str(path))

@@ -208,9 +208,9 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
     value: Array | None = None
     if c and lowering.is_constant(c):
         value = np.asarray(lowering.constant_of(c, "c") * np.float32(beta))
-        rows = np.broadcast_to(value, y.dims)
-        if alpha == 1 and 0 not in (*left.dims, *y.dims) and not (rows != rows[:1]).any():
-            row = rows[0]
+        is_row = value.ndim < 2 or not (value != value[:1]).any()
+        if alpha == 1 and 0 not in (*left.dims, *y.dims) and is_row:
+            row = np.broadcast_to(value if value.ndim < 2 else value[0], y.dims[1:])
     multiply(lowering, left, right, None if row is None else lowering.constant(row), y, trans_b)
     if alpha != 1:
         _combine(lowering, "mul", y, np.float32(alpha))
