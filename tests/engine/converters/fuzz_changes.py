@@ -228,7 +228,7 @@ def _strings(message: Any) -> Iterator[str]:
 
 
 def _changed_tables(part: Part, count: int, chance: random.Random) -> bytes:
-    import flatbuffers  # type: ignore[import-untyped]
+    import flatbuffers
 
     root = part.message.InitFromPackedBuf(part.data)
     for _ in range(count):
@@ -243,12 +243,19 @@ def _changed_tables(part: Part, count: int, chance: random.Random) -> bytes:
     return _changed_bytes(data, 1, chance) if chance.random() < 0.05 else data
 
 
+def _fields(table: Any) -> dict[str, Any]:
+    return dict(sorted(vars(table).items()))
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, list)
+
+
 def _tables(table: Any) -> Iterator[Any]:
     """The table, and those in it."""
     yield table
-    for value in vars(table).values():
-        listed = cast("list[Any]", value) if isinstance(value, list) else [value]
-        for each in listed:
+    for value in _fields(table).values():
+        for each in value if _is_list(value) else [value]:
             if hasattr(each, "Pack"):
                 yield from _tables(each)
 
@@ -260,32 +267,35 @@ def _change_table(root: Any, chance: random.Random) -> None:
     for each in found:
         kinds.setdefault(type(each).__name__, []).append(each)
     owner = chance.choice(found if chance.random() < 0.3 else kinds[chance.choice(sorted(kinds))])
-    names = sorted(vars(owner))
-    if not names:
+    fields = _fields(owner)
+    if not fields:
         return
-    given = [name for name in names if getattr(owner, name) is not None]
-    name = chance.choice(given if given and chance.random() < 0.9 else names)
-    value: Any = getattr(owner, name)
+    given = [name for name, value in fields.items() if value is not None]
+    name = chance.choice(given if given and chance.random() < 0.9 else list(fields))
+    setattr(owner, name, _changed_field(fields[name], found, chance))
+
+
+def _changed_field(value: Any, found: list[Any], chance: random.Random) -> Any:
     if hasattr(value, "Pack"):
         options = [each for each in found if type(each).__name__.endswith("OptionsT")]
-        others = options if type(value) in map(type, options) else kinds[type(value).__name__]
-        setattr(owner, name, chance.choice([None, *map(copy.copy, others)]))
-    elif isinstance(value, list) and not isinstance(next(iter(cast("list[Any]", value)), 0), int):
-        _change_tables(cast("list[Any]", value), chance)
-    elif isinstance(value, (list, np.ndarray)):
-        setattr(owner, name, _numbers(np.array(value), chance))
-    elif isinstance(value, bool):
-        setattr(owner, name, not value)
-    elif isinstance(value, int):
-        setattr(owner, name, _integer(value, chance))
-    elif isinstance(value, float):
-        setattr(owner, name, chance.choice(FLOATS))
-    elif isinstance(value, bytes):
+        same = [each for each in found if type(each) is type(value)]
+        others = options if type(value) in map(type, options) else same
+        return chance.choice([None, *map(copy.copy, others)])
+    if _is_list(value) and not isinstance(next(iter(value), 0), int):
+        _change_tables(value, chance)
+        return value
+    if _is_list(value) or hasattr(value, "dtype"):
+        return _numbers(np.array(value), chance)
+    if isinstance(value, bool):
+        return not value
+    if isinstance(value, int):
+        return _integer(value, chance)
+    if isinstance(value, float):
+        return chance.choice(FLOATS)
+    if isinstance(value, bytes):
         names = [each.name for each in found if getattr(each, "name", None)]
-        texts = [text.encode() for text in TEXTS]
-        setattr(owner, name, chance.choice([*names, *texts, b"\xff\xfe", None]))
-    else:
-        setattr(owner, name, chance.choice([None, 0, 1, np.array([chance.choice(INTEGERS[:30])])]))
+        return chance.choice([*names, *(text.encode() for text in TEXTS), b"\xff\xfe", None])
+    return chance.choice([None, 0, 1, np.array([chance.choice(INTEGERS[:30])])])
 
 
 def _change_tables(value: list[Any], chance: random.Random) -> None:
