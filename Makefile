@@ -21,10 +21,10 @@ SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-plans soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
 
 help: ## this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: $(INSTALLED) ## find the faces in a real photograph: picture, JSON and time in build/demo
 	$(VENV) demos/face_photo.py -o build/demo $(ARGS)
@@ -52,6 +52,9 @@ bench: .venv/.dev ## time the kernels, and models: ours, or ARGS='a.onnx --again
 
 fuzz: .venv/.dev ## load and run damaged models for FUZZ_S seconds
 	$(VENV) -m tests.engine.format.fuzz --seconds $(FUZZ_S) $(ARGS) $(wildcard models/*/*.palm)
+
+fuzz-converters: .venv/.dev ## convert damaged foreign models, FUZZ_S seconds each format; ARGS=onnx
+	$(VENV) -m tests.engine.converters.fuzz --seconds $(FUZZ_S) $(ARGS)
 
 soak: .venv/.dev ## every kit on SOAK_FRAMES frames of a video: memory stays the same
 	SOAK_FRAMES=$(SOAK_FRAMES) $(VENV) -m pytest tests/kits/test_soak.py $(ARGS)
@@ -94,18 +97,20 @@ arm64: .venv/.dev ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu
 	@for test in build/arm64/test/*; do \
 		echo "$$test" && qemu-aarch64-static "$$test" || exit 1; done
 
-wheel: .venv/.dev ## build the wheel into dist
+wheel: build/release/.made ## build the wheel into dist, with the tools of .ci/release-lock.txt
 	rm -rf dist
-	$(PIP) wheel -q --no-deps -w dist .
+	build/release/bin/pyproject-build --wheel --no-isolation --outdir dist .
 	@ls -sh dist
 
-check-wheel: wheel ## install the wheel in a bare environment elsewhere and find faces with it
+check-wheel: wheel .venv/.dev ## install the wheel in a bare environment elsewhere and find faces with it
 	@set -eu; elsewhere=$$(mktemp -d); trap 'rm -rf "$$elsewhere"' EXIT; \
 	wheel=$$(ls "$(CURDIR)"/dist/*.whl); \
 	$(VENV) -c 'import sys, PIL.Image, skimage.data; \
 	PIL.Image.fromarray(skimage.data.astronaut()).save(sys.argv[1])' "$$elsewhere/photo.png"; \
 	$(VENV) -m venv "$$elsewhere/venv"; \
-	"$$elsewhere/venv/bin/python" -m pip install -q "$$wheel"; \
+	"$$elsewhere/venv/bin/python" -m pip install -q --require-hashes -r .ci/release-lock.txt; \
+	"$$elsewhere/venv/bin/python" -m pip install -q --no-deps "$$wheel"; \
+	"$$elsewhere/venv/bin/python" -m pip check; \
 	cd "$$elsewhere"; \
 	venv/bin/python -W error -c 'import palmkit.kits, palmkit.engine, palmkit.models, \
 	palmkit.assets, palmkit.delivery'; \
@@ -123,6 +128,13 @@ clean: ## remove .venv and all that was built
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 10) and "PalmKit needs Python 3.10")'
 	$(PYTHON) -m venv .venv
 
+build/release/.made: .ci/release-lock.txt | .venv/bin/python
+	rm -rf build/release
+	$(VENV) -m venv build/release
+	build/release/bin/python -m pip --disable-pip-version-check install -q --require-hashes \
+		-r .ci/release-lock.txt
+	@touch $@
+
 .venv/.user: pyproject.toml $(SOURCES) | .venv/bin/python
 	@echo "installing PalmKit into .venv"
 	$(PIP) install -q ".[demos]"
@@ -130,6 +142,6 @@ clean: ## remove .venv and all that was built
 
 .venv/.dev: pyproject.toml $(NATIVE) | .venv/bin/python
 	@echo "installing PalmKit and its tools into .venv"
-	$(PIP) install -q cmake nanobind ninja scikit-build-core
+	$(PIP) install -q cmake "nanobind<4" ninja "scikit-build-core<2"
 	$(PIP) install -q --no-build-isolation -e ".[dev]"
 	@touch $@
