@@ -13,7 +13,7 @@ from palmkit.engine.backends import BACKENDS, Backend, Program
 from palmkit.engine.backends.cpu.program import NativeProgram
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
-from palmkit.engine.errors import BackendError, ShapeError
+from palmkit.engine.errors import BackendError, ModelError, ShapeError
 from palmkit.engine.forks import before_a_fork
 from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Array, Graph, Type
@@ -173,10 +173,13 @@ class Model:
             name: Type(type.dtype, shape)
             for (name, type), shape in zip(self._inputs.items(), shapes, strict=True)
         }
-        graph = specialise(self.graph, inputs)
-        if self._is_static:
-            self._outputs = dict(graph.outputs)
-        return compile_parts(graph, self._backend, self._options)
+        try:
+            graph = specialise(self.graph, inputs)
+            if self._is_static:
+                self._outputs = dict(graph.outputs)
+            return compile_parts(graph, self._backend, self._options)
+        except MemoryError:
+            raise ModelError("the model needs more memory than there is") from None
 
     def _stored(self, shapes: tuple[tuple[int, ...], ...]) -> Program | None:
         """The plan that the file has for these shapes, if it is what the caller wants."""

@@ -1,5 +1,7 @@
 """average_pool."""
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
@@ -65,11 +67,19 @@ def average_pool(
 def counts_of(windows: Windows, spatial: tuple[int, ...], with_padding: bool) -> Array:
     """How many elements count in each window."""
     counts = np.ones((), np.int64)
+    for along in counts_along(windows, spatial, with_padding):
+        counts = np.multiply.outer(counts, along)
+    return np.asarray(counts)
+
+
+def counts_along(windows: Windows, spatial: tuple[int, ...], with_padding: bool) -> Iterator[Array]:
+    """How many places along each axis count in each window; no place is looked at by itself."""
     for i, dim in enumerate(spatial):
         begin, end = windows.pads[i], windows.pads[i + len(spatial)]
         starts = np.arange(windows.sizes[i]) * windows.strides[i] - begin
-        places = starts[:, None] + np.arange(windows.kernel[i]) * windows.dilations[i]
-        first, last = (-begin, dim + end) if with_padding else (0, dim)
-        inside = (places >= first) & (places < last)
-        counts = np.multiply.outer(counts, inside.sum(1))
-    return np.asarray(counts)
+        ends = (-begin, dim + end) if with_padding else (0, dim)
+        # The first place of each window that lies at either end or behind it, rounded up.
+        first, last = (
+            np.clip(-((starts - at) // windows.dilations[i]), 0, windows.kernel[i]) for at in ends
+        )
+        yield last - first

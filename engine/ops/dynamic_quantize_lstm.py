@@ -12,9 +12,9 @@ from palmkit.engine.ops.lstm import lstm, run
 from palmkit.engine.ops.rules import need_dtype
 
 
-def _infer(x: Type, *more: Type | None, **attrs: Any) -> tuple[Type, ...]:
+def _infer(x: Type, w: Type, r: Type, *more: Type | None, **attrs: Any) -> tuple[Type, ...]:
     need_dtype("dynamic_quantize_lstm", x, among=["float32"])
-    types = lstm.infer(x, *more, **attrs)
+    types = lstm.infer(x, w, r, *more, **attrs)
     return types if isinstance(types, tuple) else (types,)
 
 

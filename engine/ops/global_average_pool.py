@@ -5,6 +5,7 @@ import numpy as np
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.reduction import mean
 from palmkit.engine.ops.rules import need_dtype, need_rank
 
 
@@ -17,4 +18,4 @@ def _infer(x: Type) -> Type:
 @op(_infer, case((1, 19, 7, 5)), case((2, 3, 1, 1)), case((1, 4, 9)), case((1, 2, 3, 4, 5)))
 def global_average_pool(x: Array) -> Array:
     """The mean over all spatial axes of x[n, c, *spatial]."""
-    return np.asarray(x.mean(tuple(range(2, x.ndim)), keepdims=True))
+    return np.asarray(mean(x, tuple(range(2, x.ndim)), True))

@@ -5,6 +5,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type, numpy_dtype
 from palmkit.engine.ops.dtypes import FLOATS
+from palmkit.engine.ops.reduction import mean
 from palmkit.engine.ops.rules import need_dtype, need_rank
 
 REALS = (*FLOATS, "bfloat16")
@@ -34,8 +35,8 @@ def standardised(
     wide = x.astype(np.promote_types(numpy_dtype(stash_type), np.float32))
     if x.dtype == np.float64:
         wide = x
-    mean = wide.mean(axes, keepdims=True)
-    centred = wide - mean
-    variance = np.square(centred).mean(axes, keepdims=True)
+    middle = mean(wide, axes, True)
+    centred = wide - middle
+    variance = mean(np.square(centred), axes, True)
     factor = 1 / np.sqrt(variance + wide.dtype.type(epsilon))
-    return centred * factor, mean, factor
+    return centred * factor, middle, factor

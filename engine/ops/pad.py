@@ -7,7 +7,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.rules import known_integers, need_dtype, positive_axes
+from palmkit.engine.ops.rules import known_integers, need_dtype, need_one, positive_axes
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -38,6 +38,7 @@ def _infer(
         raise ValueError(f"unknown mode: {mode}")
     if constant_value is not None:
         need_dtype("pad", x, constant_value, among=(x.dtype,))
+        need_one("pad: constant_value", constant_value)
     chosen = None if axes is None else known_integers(axes, "pad: axes")
     both = amounts(x, known_integers(pads, "pad: pads"), chosen)
     for dim, (before, after) in zip(x.dims, both, strict=True):

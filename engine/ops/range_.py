@@ -6,9 +6,9 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.ops import case, op
+from palmkit.engine.ops import case, known_value, op
 from palmkit.engine.ops.dtypes import NUMBERS, is_float, wide
-from palmkit.engine.ops.rules import known_number, need_dtype, need_rank
+from palmkit.engine.ops.rules import need_dtype, need_one, need_rank
 
 
 def _count(start: Array, limit: Array, delta: Array) -> int:
@@ -19,10 +19,10 @@ def _count(start: Array, limit: Array, delta: Array) -> int:
 
 def _infer(start: Type, limit: Type, delta: Type) -> Type:
     dtype = need_dtype("range", start, limit, delta, among=NUMBERS)
-    ends: list[Array] = []
     for each in (start, limit, delta):
         need_rank("range", each, 0, 1)
-        ends.append(known_number(each, "range: start, limit, delta"))
+        need_one("range", each)
+    ends = [known_value(each, "range: start, limit, delta") for each in (start, limit, delta)]
     if not ends[2].item():
         raise ShapeError(f"range: expected a delta that is not 0, got {delta}")
     return Type(dtype, (_count(*ends),))

@@ -90,9 +90,8 @@ def infer(
     """
     padded = (*inputs, None, None, None, None, None)[:8]
     x, w, r, b, lengths, h, c, p = padded
-    assert x is not None
-    assert w is not None
-    assert r is not None
+    if x is None or w is None or r is None:
+        raise ShapeError(f"{op}: expected X, W and R")
     need_dtype(op, *(t for t in (x, w, r, b, h, c, p) if t is not None), among=FLOATS)
     need_rank(op, x, 3, 3)
     need_rank(op, r, 3, 3)

@@ -5,6 +5,7 @@ import numpy as np
 from palmkit.engine.ir import Array, Type, numpy_dtype
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.normalization import REALS
+from palmkit.engine.ops.reduction import mean
 from palmkit.engine.ops.rules import need_broadcast_to, need_dtype, positive_axis
 
 
@@ -33,6 +34,6 @@ def rms_normalization(
     Zhang, Sennrich: Root Mean Square Layer Normalization, 2019.
     """
     wide = x.astype(np.promote_types(numpy_dtype(stash_type), x.dtype))
-    square = np.square(wide).mean(tuple(range(axis % x.ndim, x.ndim)), keepdims=True)
+    square = mean(np.square(wide), tuple(range(axis % x.ndim, x.ndim)), True)
     normal = wide / np.sqrt(square + wide.dtype.type(epsilon))
     return np.asarray(normal.astype(x.dtype) * scale).astype(scale.dtype, copy=False)

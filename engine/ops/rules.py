@@ -2,8 +2,6 @@
 
 from collections.abc import Sequence
 
-import numpy as np
-
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import known_value
@@ -28,6 +26,12 @@ def need_rank(op: str, type: Type, least: int, most: int | None = None) -> int:
     return rank
 
 
+def need_one(what: str, type: Type) -> None:
+    """`type` must be of one element."""
+    if type.elements != 1:
+        raise ShapeError(f"{what}: expected one number, got {type}")
+
+
 def positive_axis(op: str, axis: int, type: Type, extra: int = 0) -> int:
     """The axis counted from the front; `extra` axes may lie past the rank."""
     rank = len(type.shape) + extra
@@ -46,10 +50,16 @@ def positive_axes(op: str, axes: Sequence[int], type: Type, extra: int = 0) -> t
 
 def broadcast(op: str, *types: Type) -> tuple[int, ...]:
     """The shape that all broadcast to, as in numpy."""
-    try:
-        return np.broadcast_shapes(*(type.dims for type in types))
-    except ValueError:
-        raise ShapeError(f"{op}: cannot broadcast {' with '.join(map(str, types))}") from None
+    # numpy would refuse sizes, too, that no memory holds, and with the same error.
+    rank = max(len(type.dims) for type in types)
+    shapes = [(1,) * (rank - len(type.dims)) + type.dims for type in types]
+    dims: list[int] = []
+    for sizes in zip(*shapes, strict=True):
+        wide = {*sizes} - {1}
+        if len(wide) > 1:
+            raise ShapeError(f"{op}: cannot broadcast {' with '.join(map(str, types))}")
+        dims.append(wide.pop() if wide else 1)
+    return tuple(dims)
 
 
 def need_broadcast_to(op: str, small: Type, big: Type) -> None:
@@ -70,6 +80,5 @@ def known_integers(type: Type, what: str) -> Array:
 
 def known_number(type: Type, what: str) -> Array:
     """The value of an input that is one number; Undetermined if only a run gives it."""
-    if type.elements != 1:
-        raise ShapeError(f"{what}: expected one number, got {type}")
+    need_one(what, type)
     return known_value(type, what)

@@ -9,7 +9,7 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Graph, Node
 from palmkit.engine.ops import run_reference
-from palmkit.engine.ops.average_pool import counts_of
+from palmkit.engine.ops.average_pool import counts_along
 from palmkit.engine.ops.quantized_resize import fixed_weights
 from palmkit.engine.ops.resize import taps_of
 from palmkit.engine.ops.windows import windows_of
@@ -22,6 +22,8 @@ _OF_ONE = frozenset(ELEMENTWISE) - {"identity", "is_nan", "is_inf", "not", "bitw
     "add", "sub", "mul", "div", "pow", "max", "min", "prelu",
 }  # fmt: skip
 _LONGEST = 8
+# Each window along an axis is looked at.
+_MOST_ALONG_AN_AXIS = 1 << 24
 
 
 def integer_sums(graph: Graph) -> Graph:
@@ -149,12 +151,15 @@ def _pool(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     type = None if x is None else draft.type(x.name)
     if x is None or type is None or len(type.dims) not in (3, 4):
         return None
+    if not type.elements or max(type.dims) > _MOST_ALONG_AN_AXIS:
+        return None
     attrs: dict[str, Attr] = dict(pool.attrs)
     if pool.op == "global_average_pool":
         attrs = {"kernel_shape": type.dims[2:]}
     windows = windows_of("average_pool", type, attrs)
-    counts = counts_of(windows, type.dims[2:], bool(attrs.get("count_include_pad", 0)))
-    if attrs.get("auto_pad", "NOTSET") != "NOTSET" or not counts.all() or not type.elements:
+    counts = counts_along(windows, type.dims[2:], bool(attrs.get("count_include_pad", 0)))
+    is_whole = all(along.all() for along in counts)
+    if attrs.get("auto_pad", "NOTSET") != "NOTSET" or not is_whole:
         return None
     if not are_computed_with(x.scale / y.scale):
         return None

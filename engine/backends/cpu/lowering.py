@@ -31,6 +31,8 @@ MOVING_OPS: set[str] = set()
 
 # What the runtime knows; every kernel that only moves elements takes any of them.
 RUNTIME_DTYPES = tuple(dtype for dtype in DTYPES if dtype not in NARROW_DTYPES)
+# Of one value: no tables are made for what no machine runs.
+_MOST_BYTES = 1 << 35
 
 
 def rule(*ops: str, narrow: bool = False, moves: bool = False) -> Callable[[Rule], Rule]:
@@ -166,9 +168,11 @@ class Lowering:
                 if any(name and name not in self.types for name in node.outputs):
                     raise UnsupportedError("its type hangs on what only a run gives")
                 self.need_dtype(*names, dtypes=RUNTIME_DTYPES)
+                if any(self.types[name].size_bytes > _MOST_BYTES for name in names):
+                    raise UnsupportedError(f"a value of over {_MOST_BYTES} bytes")
                 find(self, node)
                 self._write_empty(node)
-            except UnsupportedError as error:
+            except (UnsupportedError, MemoryError) as error:
                 reasons[first_output(node)] = f"{self._node} ({node.op}): {error}"
                 for name in node.outputs:
                     if name in self.types:

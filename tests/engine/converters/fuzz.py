@@ -79,6 +79,7 @@ def attempt(path: Path, size: int, stages: Iterator[None] | None = None) -> str:
         graph = engine.convert(path)
     except PalmError as error:
         checked(error)
+        check_memory(error)
         return f"refused: {type(error).__name__}"
     finally:
         grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - peak)
@@ -87,25 +88,29 @@ def attempt(path: Path, size: int, stages: Iterator[None] | None = None) -> str:
     if stages is not None:
         next(stages)
     try:
-        return run(graph)
+        return run(graph, stages)
     except PalmError as error:
         checked(error)
         return f"converted, then refused: {type(error).__name__}"
 
 
 def checked(error: PalmError) -> None:
-    """Raise Failure for an error that is no short line, or hides that memory ran out."""
+    """Raise Failure for an error that is no short line."""
     text = str(error)
     if not text.strip() or len(text) > MOST_LETTERS or len(text.splitlines()) != 1:
         raise Failure(f"expected one short line, got {text[:MOST_LETTERS]!r}") from error
+
+
+def check_memory(error: PalmError) -> None:
+    """Raise Failure for an error behind which memory ran out: conversion takes little."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError):
-            raise Failure(f"asked for more memory than there is: {text}") from error
+            raise Failure(f"asked for more memory than there is: {error}") from error
         cause = cause.__cause__ or cause.__context__
 
 
-def run(graph: Graph) -> str:
+def run(graph: Graph, stages: Iterator[None] | None = None) -> str:
     """Plan and run on zeros, if that is little work."""
     inputs: dict[str, Type] = {}
     for name, type in graph.inputs.items():
@@ -120,6 +125,8 @@ def run(graph: Graph) -> str:
     model = engine.Model(graph)
     if size > MOST_TO_RUN_BYTES or work > MOST_TO_RUN_MACS:
         return "converted, too large to run"
+    if stages is not None:
+        next(stages)
     model.run({name: np.zeros(type.dims, type.dtype) for name, type in inputs.items()})
     return "runs"
 
@@ -131,8 +138,9 @@ def serve(format: str, seed: int, first: int, pipe: int) -> None:
         os.write(pipe, (" ".join(map(str, words)) + "\n").encode())
 
     def told(number: int) -> Iterator[None]:
-        say("converted", number)
-        yield
+        for stage in ("converted", "planned"):
+            say(stage, number)
+            yield
 
     warnings.simplefilter("error")
     resource.setrlimit(resource.RLIMIT_AS, (MOST_ADDRESSES, MOST_ADDRESSES))
@@ -170,12 +178,13 @@ def follow(format: str, seed: int, first: int, end: float, counts: Counter[str])
     number, stage, kept = first, "begun", b""
     try:
         while True:
-            patience = RUN_S if stage == "converted" else CONVERT_S
+            patience = RUN_S if stage == "planned" else CONVERT_S
             if not select.select([reading], [], [], patience)[0]:
-                if stage == "converted":
+                if stage == "planned":
                     counts["converted, runs long"] += 1
+                    print(f"runs over {RUN_S} s: {repeating(format, seed, number)}", flush=True)
                     return number + 1, ""
-                return number + 1, f"takes over {patience} s before it is {stage}"
+                return number + 1, f"over {patience} s later it was still only {stage}"
             data = os.read(reading, 1 << 16)
             if not data:
                 _, status = os.waitpid(child, 0)

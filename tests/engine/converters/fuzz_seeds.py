@@ -42,8 +42,8 @@ class Seed:
         return sum(len(part.data) for part in self.parts.values())
 
 
-def onnx_seeds() -> Iterator[Seed]:
-    """The node tests of the package onnx, operators of onnxruntime, sequences, whole networks."""
+def onnx_seeds(with_nodes: bool = True) -> Iterator[Seed]:
+    """Operators of onnxruntime, sequences, networks, and the node tests of the package onnx."""
     from onnx import ModelProto
 
     from tests.engine.converters import test_onnx_runtime, test_onnx_sequences
@@ -52,7 +52,7 @@ def onnx_seeds() -> Iterator[Seed]:
     def seed(name: str, data: bytes) -> Seed:
         return Seed(name, {"model.onnx": Part(data, "protobuf", ModelProto)}, "model.onnx")
 
-    for name, case in sorted(suite("node").items()):
+    for name, case in sorted(suite("node").items()) if with_nodes else ():
         yield seed(name, case.model.SerializeToString())
     for name, text in test_onnx_sequences.CASES.items():
         yield seed(f"sequences/{name}", test_onnx_sequences.model(text))

@@ -19,11 +19,16 @@ from palmkit.engine.ir import Node
 from palmkit.engine.ops.resize import Taps, taps_of
 from palmkit.engine.plan import View
 
+# Each place along an axis has its row in a table.
+_MOST_ALONG_AN_AXIS = 1 << 24
+
 
 @rule("resize")
 def lower_resize(lowering: Lowering, node: Node) -> None:
     """Pictures in one step where two pixels an axis are enough; all else axis by axis."""
     x, y = node.inputs[0], node.outputs[0]
+    if max(*lowering.dims(x), *lowering.dims(y), 0) > _MOST_ALONG_AN_AXIS:
+        raise UnsupportedError(f"over {_MOST_ALONG_AN_AXIS} places along an axis")
     options, taps = taps_of(node, lowering.types)
     if any(each.outside.any() for each in taps.values()):
         raise UnsupportedError("coordinates outside of the image")
