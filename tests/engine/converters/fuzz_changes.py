@@ -244,7 +244,7 @@ def _changed_tables(part: Part, count: int, chance: random.Random) -> bytes:
 
 
 def _fields(table: Any) -> dict[str, Any]:
-    return dict(sorted(vars(table).items()))
+    return {name: getattr(table, name) for name in sorted(table.__dict__)}
 
 
 def _is_list(value: Any) -> bool:
