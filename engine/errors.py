@@ -15,13 +15,13 @@ PalmError
 
 from __future__ import annotations
 
-_MOST_LETTERS = 4000
+_MOST_LETTERS = 16_000
 
 
 class PalmError(Exception):
     """Base of all errors below: catch it to catch them all.
 
-    Its text is one line of at most 4000 letters, whatever names a file brings into it.
+    Its text is one line of at most 16000 letters, whatever names a file brings into it.
     """
 
     def __str__(self) -> str:

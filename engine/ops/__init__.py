@@ -17,6 +17,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from itertools import zip_longest
+from math import prod
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
 import numpy as np
@@ -68,6 +69,8 @@ class Undetermined(UnsupportedError):
 
 
 _SMALL_ELEMENTS = 1024
+_MOST_WORK = 1 << 24
+_PRODUCTS_AT_ONCE = 64
 
 _ops: dict[str, Op] = {}
 
@@ -288,12 +291,50 @@ def _infer_outputs(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...
     elements = sum(type.elements for type in inputs if type is not None)
     try:
         types = infer_node(node, inputs)
-        if not constant or elements + sum(type.elements for type in types) > _SMALL_ELEMENTS:
+        elements += sum(type.elements for type in types)
+        if not constant or elements > _SMALL_ELEMENTS or not is_light(node, inputs, types):
             return types
     except Undetermined:
-        if not constant or elements > _SMALL_ELEMENTS:
+        if not constant or elements > _SMALL_ELEMENTS or not is_light(node, inputs):
             return ()
     return tuple(Known.of(result) for result in run_reference(node, known))
+
+
+def is_light(
+    node: Node, inputs: Sequence[Type | None], outputs: Sequence[Type | None] = ()
+) -> bool:
+    """Computing the node takes not much more than reading its inputs and writing its outputs.
+
+    It may take any amount where a kernel is mostly beside the picture, where many places are read
+    between two pixels, where sums go over the product of many axes, and where nothing is made
+    along a long axis.
+    """
+    pads = _numbers(node.attrs.get("pads"))
+    half = len(pads) // 2
+    reach = prod(1 + max(map(abs, ends)) for ends in zip(pads[:half], pads[half:], strict=False))
+    for name in ("dilations", "kernel_shape", "sampling_ratio", "sampling_ratio"):
+        reach *= prod(max(1, abs(number)) for number in _numbers(node.attrs.get(name)))
+    if node.op == "einsum":
+        reach = _products(node, [type for type in inputs if type is not None]) // _PRODUCTS_AT_ONCE
+    lengths = (prod(max(1, dim) for dim in type.dims) for type in outputs if type is not None)
+    return max(reach, *lengths, 0) <= _MOST_WORK
+
+
+def _products(node: Node, inputs: Sequence[Type]) -> int:
+    """How many numbers einsum multiplies."""
+    from palmkit.engine.ops.einsum import labels_of
+
+    sizes: dict[str, int] = {}
+    for labels, type in zip(labels_of(str(node.attrs["equation"]), inputs), inputs, strict=False):
+        for label, dim in zip(labels, type.dims, strict=True):
+            sizes[label] = max(dim, sizes.get(label, 1))
+    return prod(sizes.values())
+
+
+def _numbers(value: "Attr | None") -> tuple[int, ...]:
+    """An attribute that is one integer or several."""
+    values = value if isinstance(value, tuple) else (value,)
+    return tuple(each for each in values if isinstance(each, int))
 
 
 def _need_outputs(node: Node, count: int) -> None:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from palmkit.engine.ir import Array, Graph, Known, Node, Type
-from palmkit.engine.ops import find, run_reference
+from palmkit.engine.ops import find, is_light, run_reference
 from palmkit.engine.passes.rewrite import Change, Draft, has_any, rewrite
 
 _SMALL_BYTES = 1 << 20
@@ -57,7 +57,7 @@ def _fold(draft: Draft, node: Node) -> Change:
     types = [draft.type(name) for name in outputs]
     results = [type.value for type in types if isinstance(type, Known)]
     if len(results) != len(types):
-        if not constant or not _is_reasonable(types, inputs):
+        if not constant or not _is_reasonable(node, types, inputs):
             return None
         computed = zip(node.outputs, run_reference(node, inputs), strict=False)
         results = [result for name, result in computed if name]
@@ -67,7 +67,11 @@ def _fold(draft: Draft, node: Node) -> Change:
     }
 
 
-def _is_reasonable(types: Sequence[Type | None], inputs: Sequence[Array | None]) -> bool:
+def _is_reasonable(
+    node: Node, types: Sequence[Type | None], inputs: Sequence[Array | None]
+) -> bool:
     made = sum(type.size_bytes for type in types if type is not None)
     read = sum(value.nbytes for value in inputs if value is not None)
-    return None not in types and (made <= _SMALL_BYTES or made <= _MOST_GROWTH * read)
+    if None in types or not (made <= _SMALL_BYTES or made <= _MOST_GROWTH * read):
+        return False
+    return is_light(node, [None if value is None else Type.of(value) for value in inputs], types)

@@ -40,7 +40,7 @@ from tests.engine.converters.fuzz_seeds import SEEDS, Seed, seeds
 
 MOST_ADDRESSES = 1 << 34
 MOST_GROWTH = 1 << 29
-MOST_LETTERS = 4000
+MOST_LETTERS = 16_000
 MOST_TO_RUN_BYTES = 1 << 26
 MOST_TO_RUN_MACS = 1 << 28
 CONVERT_S, RUN_S, IDLE_S = 30, 10, 600

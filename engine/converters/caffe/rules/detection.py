@@ -61,8 +61,8 @@ def _of_objects(draft: Draft, scores: str, first_stage: str) -> str:
     """RefineDet: boxes that its first stage holds for no object are background for sure."""
     options = draft.layer.message.detection_output_param
     classes = int(options.num_classes)
-    if not classes:
-        raise draft.bad("expected num_classes above 0")
+    if not 0 < classes <= draft.type(scores).elements:
+        raise draft.bad(f"expected num_classes above 0 that {draft.type(scores)} has room for")
     pairs = draft.reshape(first_stage, [Copy(0), -1, 2])
     second = (draft.int64(1), draft.int64(2), draft.int64(2))
     objectness = draft.emit("slice", pairs, *second)
