@@ -79,11 +79,11 @@ void Watch::look() {
 }
 
 Pool::Pool(int threads, bool eager, Watch* watch)
-    : eager_(eager), watch_(watch), process_(getpid()) {
+    : threads_(static_cast<size_t>(threads)), eager_(eager), watch_(watch), process_(getpid()) {
   if (threads < 1 || static_cast<size_t>(threads) > kMaxThreads)
     fail(Fault::kBackend, "threads: expected 1 to %zu, got %d", kMaxThreads, threads);
-  shares_ = std::make_unique<Share[]>(static_cast<size_t>(threads));
-  workers_.reserve(static_cast<size_t>(threads) - 1);
+  shares_ = std::make_unique<Share[]>(threads_);
+  workers_.reserve(threads_ - 1);
   try {
     for (int t = 1; t < threads; ++t) workers_.emplace_back(&Pool::work, this, t);
   } catch (const std::system_error& error) {
@@ -132,7 +132,7 @@ size_t Pool::unit_of(size_t count, Grain grain) {
 
 size_t Pool::count_sharers(size_t count, Grain grain) const {
   const size_t units = (count + grain.unit - 1) / grain.unit;
-  return std::min({workers_.size() + 1, units, eager_ ? units : count / grain.least});
+  return std::min({threads_, units, eager_ ? units : count / grain.least});
 }
 
 void Pool::wake() {
@@ -210,10 +210,9 @@ size_t Pool::take(Share& share, bool own, int thread) {
 }
 
 size_t Pool::take_others(int thread) {
-  const size_t count = workers_.size() + 1;
   size_t taken = 0;
-  for (size_t i = 1; i < count; ++i)
-    taken += take(shares_[(static_cast<size_t>(thread) + i) % count], false, thread);
+  for (size_t i = 1; i < threads_; ++i)
+    taken += take(shares_[(static_cast<size_t>(thread) + i) % threads_], false, thread);
   return taken;
 }
 

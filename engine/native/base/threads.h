@@ -58,7 +58,7 @@ class Pool {
   Pool(const Pool&) = delete;
   Pool& operator=(const Pool&) = delete;
 
-  int threads() const { return static_cast<int>(workers_.size()) + 1; }
+  int threads() const { return static_cast<int>(threads_); }
 
   // Throws Error if the workers stayed behind in a parent process.
   void check_process() const;
@@ -114,6 +114,7 @@ class Pool {
   void wake();
   void stop();
 
+  const size_t threads_;  // workers look at it while others are being started
   std::vector<std::thread> workers_;
   std::unique_ptr<Share[]> shares_;
   const bool eager_;
