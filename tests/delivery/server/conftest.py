@@ -36,7 +36,10 @@ def _as_postgres(*command: str | Path) -> list[str]:
 class Cluster:
     """A PostgreSQL server in a temporary folder, reached by a socket in it."""
 
-    def __init__(self, programs: Path) -> None:
+    def __init__(self, programs: Path, durable: bool = False) -> None:
+        # Tests kill processes, not the machine; syncing all that they left at the next start
+        # would take longer than all of them.
+        self._fsync = "on" if durable else "off"
         self.programs = programs
         # Not pytest's folder: the path of a socket may have 107 characters, and another user
         # must be able to enter.
@@ -61,7 +64,12 @@ class Cluster:
         assert done.returncode == 0, done.stdout
 
     def start(self) -> None:
-        options = f"-c listen_addresses= -c unix_socket_directories={self.folder}"
+        settings = (
+            f"fsync={self._fsync}",
+            "listen_addresses=",
+            f"unix_socket_directories={self.folder}",
+        )
+        options = " ".join(f"-c {setting}" for setting in settings)
         log = self.folder / "log"
         self._run("pg_ctl", "-D", self.data, "-w", "-l", log, "-o", options, "start")
 

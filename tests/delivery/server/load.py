@@ -138,7 +138,7 @@ def main() -> None:
     if (programs := postgres_programs()) is None:
         print("PostgreSQL  skipped: its server programs are not here")
         return
-    cluster = Cluster(programs)
+    cluster = Cluster(programs, durable=True)
     try:
         print("PostgreSQL ", measure(cluster.new_database(), *arguments))
     finally:

@@ -41,15 +41,15 @@ def test_a_database_that_may_only_be_read(
     monkeypatch.setattr(ingest, "BELIEVED_S", 0.0)
     assert problems(client) == []
     sqlite = database.dialect.name == "sqlite"
+    only_read = "PRAGMA query_only = {}" if sqlite else "SET default_transaction_read_only = {}"
+    state = "on"
 
-    def forbid(connection: Any, _record: object) -> None:
-        only_read = "PRAGMA query_only = ON" if sqlite else "SET default_transaction_read_only = on"
-        connection.cursor().execute(only_read)
+    def set_up(connection: Any, *_: object) -> None:
+        connection.cursor().execute(only_read.format(state))
         if not sqlite:
             connection.commit()
 
-    event.listen(database, "connect", forbid)
-    database.dispose()
+    event.listen(database, "checkout", set_up)
     [problem] = problems(client)
     assert problem == (
         "reports cannot be stored: attempt to write a readonly database"
@@ -58,8 +58,7 @@ def test_a_database_that_may_only_be_read(
     )
     body = packed(make_report(("1.0.0", "stable", {"load_ok": 1})))
     assert client.post("/v1/reports", data=body, headers=GZIP).status_code == 503
-    event.remove(database, "connect", forbid)
-    database.dispose()
+    state = "off"
     assert problems(client) == []
 
 
