@@ -127,13 +127,15 @@ def table() -> Table:
 def _chief(operator: str, ops: set[str]) -> str:
     """The op that an operator becomes; "" if it is several.
 
-    It is the one of its name, else the only one, what moves data round it aside; beside one that
-    multiplies matrices, also what scales and adds.
+    It is the one of its name, or the resize that its name begins with; else the only one, what
+    moves data round it aside; beside one that multiplies matrices, also what scales and adds.
     """
     plain = re.sub(r"(_?v[0-9]+|_?[23]d)$", "", operator.lower()).replace("_", "")
     for op in ops:
-        if plain in (op.replace("_", ""), op.removeprefix("reduce_")):
+        if plain in (op.replace("_", ""), op.replace("_or_", ""), op.removeprefix("reduce_")):
             return op
+    if plain.startswith("resize") and "resize" in ops:
+        return "resize"
     computing = ops - PLUMBING or ops
     if len(computing) > 1 and computing & CHIEFS:
         computing -= DRESSING

@@ -25,9 +25,10 @@ load_rules()
 def convert(source: str | PathLike[str] | bytes) -> Graph:
     """Read a .tflite file, or its bytes, as a graph.
 
-    A quantized model becomes float ops between dequantize_linear and quantize_linear. Where only
-    the weights are quantized, activations stay float: LiteRT rounds each row of them to 8 bits on
-    its way (measured: 4e-4 to 1e-2 of the outputs' range). A variable that a run assigns becomes an
+    A quantized model becomes float ops between dequantize_linear and quantize_linear; recurrent
+    cells of integers also round where LiteRT does. Where only the weights are quantized,
+    activations stay float: LiteRT rounds each row of them to 8 bits on its way (measured: 4e-4 to
+    1.1e-2 of the outputs' range). A variable that a run assigns becomes an
     input, and an output "<input>/next" to give to the next run; the metadata says where it starts.
     Variable tensors of recurrent cells start at zero in every run, as in LiteRT after
     reset_all_variables.

@@ -8,8 +8,11 @@ can differ, before it is rounded to even.
 
 from __future__ import annotations
 
+import numpy as np
+
 from palmkit.engine.converters.tflite.builder import Builder
 from palmkit.engine.converters.tflite.file import Operator
+from palmkit.engine.ir import Array
 
 _AWAY_FROM_ZERO = 1 + 2.0**-20
 _UP = 2.0**-13
@@ -43,3 +46,36 @@ def rounded(b: Builder, o: Operator, y: str, ties: str = "even") -> str:
         y = b.emit("add", y, b.scalar(_UP))
     zero = b.scalar(0, b.stored_dtype(o.outputs[0]))
     return b.emit("quantize_linear", y, b.scalar(1), zero)
+
+
+def interpolated(b: Builder, o: Operator, x: str, align_corners: bool, half_pixel: bool) -> str:
+    """RESIZE_BILINEAR of steps in NCHW, as integers in NHWC: of 16 bits, whose steps are so fine.
+
+    LiteRT has places in 1024ths of a pixel, each of which is many of them.
+    """
+    before, after = b.static_shape(o.inputs[0])[1:3], b.numbers(o.inputs[1])
+    rows, columns = (
+        _shares(n, m, align_corners, half_pixel) for n, m in zip(before, after, strict=True)
+    )
+    y = b.emit("matmul", b.array(rows), b.emit("matmul", x, b.array(columns.T.copy())))
+    return rounded(b, o, b.emit("transpose", y, perm=(0, 2, 3, 1)), ties="away")
+
+
+def _shares(before: int, after: int, align_corners: bool, half_pixel: bool) -> Array:
+    """What of each element goes into each of the resized axis, float32[after, before].
+
+    Source: tensorflow/lite/kernels/internal/reference/resize_bilinear.h, ResizeBilinearInteger.
+    """
+    scale = (1024 * before + after // 2) // after
+    if align_corners and after > 1:
+        scale = (1024 * (before - 1) + (after - 1) // 2) // (after - 1)
+    places = np.arange(after, dtype=np.int64) * scale
+    if half_pixel:
+        places += scale // 2 - 512
+    low = np.clip(places >> 10, 0, before - 1)
+    high = np.clip((places + 1023) >> 10, 0, before - 1)
+    share = (places - 1024 * low) / 1024
+    weights, each = np.zeros((after, before), np.float32), np.arange(after)
+    np.add.at(weights, (each, low), 1 - share)
+    np.add.at(weights, (each, high), share)
+    return weights

@@ -14,7 +14,6 @@ _UNARY = {
     "HARD_SWISH": "hard_swish",
     "ELU": "elu",
     "EXP": "exp",
-    "LOG": "log",
     "SQRT": "sqrt",
     "NEG": "neg",
     "ABS": "abs",
@@ -30,8 +29,12 @@ _UNARY = {
 
 @rule(*_UNARY)
 def _unary(b: Builder, o: Operator) -> None:
-    x = _positive(b, o) if o.op == "LOG" else b.value(o.inputs[0])
-    b.finish(o, b.emit(_UNARY[o.op], x))
+    b.finish(o, b.emit(_UNARY[o.op], b.value(o.inputs[0])))
+
+
+@rule("LOG")
+def _log(b: Builder, o: Operator) -> None:
+    b.finish(o, b.emit("log", _positive(b, o)))
 
 
 def _positive(b: Builder, o: Operator) -> str:

@@ -27,7 +27,13 @@ _BINARY = {
 _ACTIVATED = ("ADD", "SUB", "MUL", "DIV")
 
 
-_COMPARISONS = ("EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS", "LESS_EQUAL")
+_COMPARISONS = {
+    "EQUAL": "equal",
+    "GREATER": "greater",
+    "GREATER_EQUAL": "greater_or_equal",
+    "LESS": "less",
+    "LESS_EQUAL": "less_or_equal",
+}
 _COMPARED_STEPS = 256.0
 
 
@@ -45,11 +51,12 @@ def _compared(b: Builder, o: Operator) -> list[str]:
 
 @rule(*_COMPARISONS)
 def _comparison(b: Builder, o: Operator) -> None:
-    values = _compared(b, o)
-    if o.op == "NOT_EQUAL":
-        b.finish(o, b.emit("not", b.emit("equal", *values)))
-    else:
-        b.finish(o, b.emit(o.op.lower().replace("_equal", "_or_equal"), *values))
+    b.finish(o, b.emit(_COMPARISONS[o.op], *_compared(b, o)))
+
+
+@rule("NOT_EQUAL")
+def _not_equal(b: Builder, o: Operator) -> None:
+    b.finish(o, b.emit("not", b.emit("equal", *_compared(b, o))))
 
 
 @rule(*_BINARY)

@@ -56,7 +56,7 @@ def multiplier_factor(
     exact = np.float64(own.scale) * of_weights.scale.astype(np.float64) / np.float64(out.scale)
     fraction, power = np.frexp(exact)
     rounded = np.minimum(np.rint(fraction * 2**15), 2**15 - 1) * np.exp2(power - 15.0)
-    return np.divide(rounded, exact, out=np.ones_like(exact), where=exact > 0)
+    return np.asarray(np.divide(rounded, exact, out=np.ones_like(exact), where=exact > 0))
 
 
 @rule("CONV_2D", "DEPTHWISE_CONV_2D")

@@ -374,13 +374,12 @@ def _lstm(
 ) -> str:
     """All outputs of the cell over x[time, batch, depth]."""
     if not cell.is_plain(weights):
-        run = _scan
         if cell.levels is not None:
             x, weights = cell.entered(b, cell.levels, x, weights)
             type = b.types.get(x)
             if type is not None and type.is_static and 0 < type.dims[0] <= _MOST_UNROLLED:
-                run = _unrolled
-        return run(b, cell.step, states, x, weights, backward)
+                return _unrolled(b, cell.step, states, x, weights, backward)
+        return _scan(b, cell.step, states, x, weights, backward)
     order = ("input", "output", "forget", "cell")
     first = b.int64(0)
 

@@ -2,65 +2,48 @@
 
 from __future__ import annotations
 
-import numpy as np
-
 from palmkit.engine.converters.tflite.builder import Builder, rule
 from palmkit.engine.converters.tflite.file import Operator
-from palmkit.engine.converters.tflite.steps import on_one_grid, rounded, steps
+from palmkit.engine.converters.tflite.steps import interpolated, on_one_grid, rounded, steps
 from palmkit.engine.converters.tflite.writer import TO_THE_END
 from palmkit.engine.errors import ModelError
-from palmkit.engine.ir import Array, Attr
+from palmkit.engine.ir import Attr
 
 
-@rule("RESIZE_BILINEAR", "RESIZE_NEAREST_NEIGHBOR")
-def _resize(b: Builder, o: Operator) -> None:
-    """TFLite rounds a half up and cuts off below, hence the nearest modes."""
+def _coordinates(b: Builder, o: Operator) -> tuple[str, bool, bool]:
+    """The mode of ONNX's resize, and the options that it stands for."""
     align_corners, half_pixel = o.option("AlignCorners", False), o.option("HalfPixelCenters", False)
     if align_corners and half_pixel:
         raise ModelError(f"node {b.current}: both align_corners and half_pixel_centers")
-    coordinates = "align_corners" if align_corners else "half_pixel" if half_pixel else "asymmetric"
-    attrs: dict[str, Attr] = {"mode": "linear", "coordinate_transformation_mode": coordinates}
-    if o.op == "RESIZE_NEAREST_NEIGHBOR":
-        attrs["mode"] = "nearest"
-        attrs["nearest_mode"] = "floor" if coordinates == "asymmetric" else "round_prefer_ceil"
+    mode = "align_corners" if align_corners else "half_pixel" if half_pixel else "asymmetric"
+    return mode, align_corners, half_pixel
+
+
+@rule("RESIZE_NEAREST_NEIGHBOR")
+def _resize_nearest(b: Builder, o: Operator) -> None:
+    """TFLite rounds a half up and cuts off below, hence the nearest modes."""
+    mode, _, _ = _coordinates(b, o)
+    attrs: dict[str, Attr] = {"mode": "nearest", "coordinate_transformation_mode": mode}
+    attrs["nearest_mode"] = "floor" if mode == "asymmetric" else "round_prefer_ceil"
     sizes = b.as_int64(o.inputs[1])
-    if o.op == "RESIZE_NEAREST_NEIGHBOR" or not on_one_grid(b, o):
+    b.finish_nchw(o, b.emit("resize", b.as_nchw(o.inputs[0]), "", "", sizes, axes=(2, 3), **attrs))
+
+
+@rule("RESIZE_BILINEAR")
+def _resize_bilinear(b: Builder, o: Operator) -> None:
+    mode, align_corners, half_pixel = _coordinates(b, o)
+    attrs: dict[str, Attr] = {"mode": "linear", "coordinate_transformation_mode": mode}
+    sizes = b.as_int64(o.inputs[1])
+    if not on_one_grid(b, o):
         y = b.emit("resize", b.as_nchw(o.inputs[0]), "", "", sizes, axes=(2, 3), **attrs)
         b.finish_nchw(o, y)
         return
     x = b.emit("transpose", steps(b, o.inputs[0]), perm=(0, 3, 1, 2))
     if b.stored_dtype(o.inputs[0]) == "int16" and b.is_constant(o.inputs[1]):
-        before, after = b.static_shape(o.inputs[0])[1:3], b.numbers(o.inputs[1])
-        rows, columns = (
-            _mixed(n, m, align_corners, half_pixel) for n, m in zip(before, after, strict=True)
-        )
-        y = b.emit("matmul", b.array(rows), b.emit("matmul", x, b.array(columns.T.copy())))
-        y = b.emit("transpose", y, perm=(0, 2, 3, 1))
-        b.finish_stored(o, rounded(b, o, y, ties="away"))
+        b.finish_stored(o, interpolated(b, o, x, align_corners, half_pixel))
         return
     y = b.emit("resize", x, "", "", sizes, axes=(2, 3), **attrs)
     b.finish_stored(o, rounded(b, o, b.emit("transpose", y, perm=(0, 2, 3, 1)), ties="up"))
-
-
-def _mixed(before: int, after: int, align_corners: bool, half_pixel: bool) -> Array:
-    """What of each element goes into each of the resized axis, float32[after, before].
-
-    LiteRT has places in 1024ths, which are many steps of 16 bits.
-    Source: tensorflow/lite/kernels/internal/reference/resize_bilinear.h, ResizeBilinearInteger.
-    """
-    scale = (1024 * before + after // 2) // after
-    if align_corners and after > 1:
-        scale = (1024 * (before - 1) + (after - 1) // 2) // (after - 1)
-    places = np.arange(after, dtype=np.int64) * scale
-    if half_pixel:
-        places += scale // 2 - 512
-    low = np.clip(places >> 10, 0, before - 1)
-    high = np.clip((places + 1023) >> 10, 0, before - 1)
-    share = (places - 1024 * low) / 1024
-    weights, each = np.zeros((after, before), np.float32), np.arange(after)
-    np.add.at(weights, (each, low), 1 - share)
-    np.add.at(weights, (each, high), share)
-    return weights
 
 
 @rule("DEPTH_TO_SPACE", "SPACE_TO_DEPTH")
