@@ -174,10 +174,11 @@ class Model:
             for (name, type), shape in zip(self._inputs.items(), shapes, strict=True)
         }
         try:
-            graph = specialise(self.graph, inputs)
-            if self._is_static:
-                self._outputs = dict(graph.outputs)
-            return compile_parts(graph, self._backend, self._options)
+            with np.errstate(all="ignore"):
+                graph = specialise(self.graph, inputs)
+                if self._is_static:
+                    self._outputs = dict(graph.outputs)
+                return compile_parts(graph, self._backend, self._options)
         except MemoryError:
             raise ModelError("the model needs more memory than there is") from None
 

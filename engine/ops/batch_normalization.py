@@ -65,7 +65,13 @@ def batch_normalization(
     updated: Results = ()
     if training_mode:
         axes = (0, *range(2, x.ndim))
-        found = x.mean(axes, mean.dtype), x.var(axes, variance.dtype)
+        # Of no elements they are no numbers, which numpy would warn of.
+        nothing = np.full(x.shape[1:2], np.nan)
+        found = (
+            (nothing.astype(mean.dtype), nothing.astype(variance.dtype))
+            if not x.size
+            else (x.mean(axes, mean.dtype), x.var(axes, variance.dtype))
+        )
         updated = tuple(
             np.asarray(old * momentum + new * (1 - momentum), old.dtype)
             for old, new in zip((mean, variance), found, strict=True)

@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import numpy as np
 
-from palmkit.engine.ir import Array, Type
+from palmkit.engine.ir import Array, Known, Type
 from palmkit.engine.ops import Op, case, op
 from palmkit.engine.ops.dtypes import NUMBERS, wide
-from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.rules import need_dtype, need_one, need_rank, positive_axis
 
 Accumulate = Callable[[Array, int], Array]
 
@@ -33,6 +33,10 @@ def cumulation(start: int) -> Callable[[Accumulate], Op]:
             need_dtype(name, x, among=NUMBERS)
             need_dtype(name, axis, among=("int32", "int64"))
             need_rank(name, axis, 0, 1)
+            need_rank(name, x, 1)
+            need_one(f"{name}: axis", axis)
+            if isinstance(axis, Known):
+                positive_axis(name, int(axis.value.item()), x)
             return Type(x.dtype, x.shape)
 
         def meaning(x: Array, axis: Array, *, exclusive: int = 0, reverse: int = 0) -> Array:

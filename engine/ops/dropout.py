@@ -6,7 +6,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, case, op
 from palmkit.engine.ops.dtypes import FLOATS, FLOATS8, wide
 from palmkit.engine.ops.randomness import generator
-from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.rules import need_dtype, need_one
 
 
 def _infer(
@@ -20,7 +20,7 @@ def _infer(
     for each, dtypes in ((ratio, FLOATS + FLOATS8), (training_mode, ("bool",))):
         if each is not None:
             need_dtype("dropout", each, among=dtypes)
-            need_rank("dropout", each, 0, 1)
+            need_one("dropout: ratio, training_mode", each)
     return Type(x.dtype, x.shape), Type("bool", x.shape)
 
 

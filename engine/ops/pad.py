@@ -45,6 +45,8 @@ def _infer(
         if dim + min(before, 0) + min(after, 0) < 0:
             raise ShapeError(f"pad: cannot cut {(before, after)} off {dim}: {x}")
         kept = dim + min(before, 0) + min(after, 0)
+        if mode != "constant" and not kept and max(before, after) > 0:
+            raise ShapeError(f"pad: nothing to fill {(before, after)} with at an empty axis: {x}")
         if mode == "reflect" and max(before, after, 0) > max(kept - 1, 0):
             raise ShapeError(f"pad: cannot reflect {(before, after)} at {dim}: {x}")
     dims = (dim + sum(both) for dim, both in zip(x.dims, both, strict=True))

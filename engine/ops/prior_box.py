@@ -60,7 +60,7 @@ def _infer(
     count = _count(min_sizes, max_sizes, aspect_ratios, flip, variances)
     height, width = known_value(cells, "prior_box: cells").tolist()
     numbers = 4 * count * height * width
-    if not 0 < numbers <= _MOST_NUMBERS:
+    if height < 1 or width < 1 or not 0 < numbers <= _MOST_NUMBERS:
         raise ShapeError(f"prior_box: expected 1 to {_MOST_NUMBERS} numbers, got {numbers}")
     return Type("float32", (1, 2, numbers))
 

@@ -18,6 +18,9 @@ def cuts(
     order = positive_axes("slice", which.tolist(), x)
     for axis, start, end, step in zip(order, starts, ends, strides, strict=True):
         first, last, stride = slice(int(start), int(end), int(step)).indices(x.dims[axis])
+        if first < 0:
+            # Before the first element: ONNX goes back from there, and Python would from the last.
+            first, last = 0, last if x.dims[axis] else 0
         found[axis] = slice(first, None if last < 0 else last, stride)
     return tuple(found)
 
@@ -43,6 +46,8 @@ def _infer(
     case((5, 7), np.array([-3]), np.array([-1]), np.array([-1])),
     case((5, 7), np.array([1]), np.array([2**63 - 1]), np.array([0])),
     case((5, 7), np.array([-1]), np.array([-(2**63)]), np.array([1]), np.array([-1])),
+    case((5, 7), np.array([-99]), np.array([-(2**63)]), np.array([1]), np.array([-1])),
+    case((5, 7), np.array([-99]), np.array([2]), np.array([1]), np.array([-1])),
     case((9,), np.array([7]), np.array([1]), np.array([0]), np.array([-2])),
     case((5, 7), np.array([3]), np.array([2]), np.array([1])),
     case((5, 7), np.array([20]), np.array([30]), np.array([1])),

@@ -4,14 +4,14 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.rules import need_dtype, need_one, need_rank
 
 
 def _infer(x: Type, k: Type | None = None, *, upper: int = 1) -> Type:
     need_rank("trilu", x, 2)
     if k is not None:
         need_dtype("trilu", k, among=("int64",))
-        need_rank("trilu", k, 0, 1)
+        need_one("trilu: k", k)
     return Type(x.dtype, x.shape)
 
 

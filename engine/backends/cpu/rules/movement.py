@@ -18,6 +18,7 @@ from palmkit.engine.backends.cpu.lowering import (
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Node
 from palmkit.engine.ops import infer_node
+from palmkit.engine.ops.slice_ import cuts
 from palmkit.engine.plan import View
 
 
@@ -140,28 +141,19 @@ def lower_split(lowering: Lowering, node: Node) -> None:
 def lower_slice(lowering: Lowering, node: Node) -> None:
     """A copy with steps; negative steps walk backwards."""
     x, starts, ends, axes, steps = (*node.inputs, "", "")[:5]
-    dims = lowering.dims(x)
-    first = lowering.constant_of(starts, "starts").reshape(-1).tolist()
-    last = lowering.constant_of(ends, "ends").reshape(-1).tolist()
-    which = lowering.constant_of(axes, "axes").tolist() if axes else range(len(first))
-    stride = lowering.constant_of(steps, "steps").tolist() if steps else [1] * len(first)
-    begin: dict[int, int] = {}
-    step: dict[int, int] = {}
-    for i, axis in enumerate(which):
-        axis = int(axis) % len(dims)
-        begin[axis], _, step[axis] = slice(
-            int(first[i]), _slice_end(int(last[i]), int(stride[i]), dims[axis]), int(stride[i])
-        ).indices(dims[axis])
+    chosen, stride = (
+        lowering.constant_of(name, what) if name else None
+        for name, what in ((axes, "axes"), (steps, "steps"))
+    )
+    first, last = lowering.constant_of(starts, "starts"), lowering.constant_of(ends, "ends")
+    found = cuts(lowering.type(x), first, last, chosen, stride)
+    begin = {axis: cut.start or 0 for axis, cut in enumerate(found)}
+    step = {axis: cut.step or 1 for axis, cut in enumerate(found)}
     order = lowering.order(x)
     view = lowering.get(x, order, stored=True)
     y = lowering.put(node.outputs[0], order, view.dtype)
     if lowering.type(node.outputs[0]).elements:
         _cut(lowering, view, y, order, begin, step)
-
-
-def _slice_end(end: int, step: int, dim: int) -> int | None:
-    """Python's end of a slice for ONNX's: far below zero means "through the first"."""
-    return None if step < 0 and end < -dim else end
 
 
 @rule("pad")
