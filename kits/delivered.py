@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet, ref
 
 from palmkit.engine.errors import BackendError, LookError, ModelError, PalmError, UnsupportedError
+from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.kit import ModelSource, Precision, Result, Runnable, open_model, shipped_model
 
 if TYPE_CHECKING:
@@ -48,6 +49,10 @@ class Turns:
     def __init__(self, models: Sequence[Delivered[Any]]) -> None:
         """Nothing is settled yet."""
         self._models = models
+        renewed_in_children(self, Turns._renew)
+
+    def _renew(self) -> None:
+        """No frame is looked at, and in a forked child none of another thread's ever ends."""
         self._changed = threading.Condition()
         self._inside = 0
 
@@ -134,10 +139,14 @@ class Delivered(ABC, Generic[Content]):
 
     def __init__(self) -> None:
         """Nothing is opened yet."""
-        self._lock = threading.Lock()
+        renewed_in_children(self, Delivered[Any]._renew)
         self._next: tuple[Content, Release] | None = None
         self._before: tuple[Content, Release] | None = None
         self.release: Release | None = None
+
+    def _renew(self) -> None:
+        """A forked child holds no lock of another thread."""
+        self._lock = threading.Lock()
 
     @abstractmethod
     def _read(self, release: Release) -> Content:
@@ -154,7 +163,7 @@ class Delivered(ABC, Generic[Content]):
         self.name, self._client = name, client()
         self.content, self.release = self._open(self._ask())
         if watched:
-            _watch(self)
+            _watch.add(self)
 
     @property
     def is_delivered(self) -> bool:
@@ -312,6 +321,10 @@ class Guarded:
         # No ring of references: a kit that is dropped takes its models with it at once.
         self._model, self._current, self._release = model, ref(current), release
         self._left = PROVING_RUNS
+        renewed_in_children(self, Guarded._renew)
+
+    def _renew(self) -> None:
+        """A forked child holds no lock of another thread."""
         self._lock = threading.Lock()
 
     @property
@@ -347,39 +360,48 @@ def _same(one: Release, other: Release) -> bool:
     return (one.digest, one.path) == (other.digest, other.path)
 
 
-_watched: WeakSet[Delivered[Any]] = WeakSet()
-_watching = threading.Lock()
-_watcher: threading.Thread | None = None
-_ending = threading.Event()
+class _Watch:
+    """Looks whether there are newer releases, in a thread of its own."""
+
+    def __init__(self) -> None:
+        self._watched: WeakSet[Delivered[Any]] = WeakSet()
+        renewed_in_children(self, _Watch._renew)
+        atexit.register(self.end)
+
+    def _renew(self) -> None:
+        """A forked child has no thread, until another model is to be watched there."""
+        self._lock = threading.Lock()
+        self._ending = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    def add(self, current: Delivered[Any]) -> None:
+        """Look from now on whether there is a newer release for it."""
+        with self._lock:
+            self._watched.add(current)
+            if self._thread is None or not self._thread.is_alive():
+                self._thread = threading.Thread(
+                    target=self._loop, name="palmkit models", daemon=True
+                )
+                self._thread.start()
+
+    def end(self) -> None:
+        """No model may be half loaded when the process ends."""
+        self._ending.set()
+        if self._thread is not None and self._thread.is_alive():
+            self._thread.join(timeout=5)
+
+    def _loop(self) -> None:
+        while not self._ending.wait(LOOK_EVERY_S):
+            with self._lock:
+                currents = list(self._watched)
+            while currents and not self._ending.is_set():
+                try:
+                    currents.pop().look()
+                except Exception as error:
+                    _log(error)
 
 
-def _watch(current: Delivered[Any]) -> None:
-    """Look from now on whether there is a newer release for it."""
-    global _watcher
-    with _watching:
-        _watched.add(current)
-        if _watcher is None or not _watcher.is_alive():
-            _watcher = threading.Thread(target=_loop, name="palmkit models", daemon=True)
-            _watcher.start()
-
-
-@atexit.register
-def _end() -> None:
-    """No model may be half loaded when the process ends."""
-    _ending.set()
-    if _watcher is not None and _watcher.is_alive():
-        _watcher.join(timeout=5)
-
-
-def _loop() -> None:
-    while not _ending.wait(LOOK_EVERY_S):
-        with _watching:
-            currents = list(_watched)
-        while currents and not _ending.is_set():
-            try:
-                currents.pop().look()
-            except Exception as error:
-                _log(error)
+_watch = _Watch()
 
 
 def _log(error: Exception) -> None:

@@ -28,6 +28,8 @@ from numpy.typing import NDArray
 
 from palmkit.engine import Model, load
 from palmkit.engine.errors import ModelError
+from palmkit.kits.ending import finished
+from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.image import (
     Flip,
     Format,
@@ -71,8 +73,27 @@ ModelSource: TypeAlias = "str | os.PathLike[str] | Runnable"
 KEPT_BYTES = 16 << 20
 np.empty(KEPT_BYTES, np.uint8)
 
-_models: WeakValueDictionary[tuple[str, int, str], Model] = WeakValueDictionary()
-_models_lock = threading.Lock()
+
+class _Models:
+    """The models that are open, by path and options."""
+
+    def __init__(self) -> None:
+        self._open: WeakValueDictionary[tuple[str, int, str], Model] = WeakValueDictionary()
+        renewed_in_children(self, _Models._renew)
+
+    def _renew(self) -> None:
+        self._lock = threading.Lock()
+
+    def open(self, path: str | os.PathLike[str], threads: int, precision: Precision) -> Model:
+        key = (os.path.abspath(path), threads, precision)
+        with self._lock:
+            model = self._open.get(key)
+            if model is None:
+                model = self._open[key] = load(path, threads=threads, precision=precision)
+            return model
+
+
+_models = _Models()
 
 
 def shipped_model(name: str) -> Path:
@@ -90,12 +111,7 @@ def open_model(source: ModelSource, threads: int, precision: Precision) -> Runna
     whole("threads", threads, 1)
     if not isinstance(source, str | os.PathLike):
         return source
-    key = (os.path.abspath(source), threads, precision)
-    with _models_lock:
-        model = _models.get(key)
-        if model is None:
-            model = _models[key] = load(source, threads=threads, precision=precision)
-        return model
+    return _models.open(source, threads, precision)
 
 
 def threshold(model: Runnable) -> float:
@@ -170,7 +186,8 @@ class Kit(ABC, Generic[Result]):
             raise ValueError(f"on_result: expected in stream mode and only there, mode is {mode!r}")
         self._mode: Mode = mode
         self._clock = Clock()
-        self._lock = threading.Lock()
+        self._is_midway = False
+        renewed_in_children(self, Kit[Any]._renew)
         self._models = models
         self._turns: Turns | None = None
         if any(model.is_delivered for model in models):
@@ -182,9 +199,14 @@ class Kit(ABC, Generic[Result]):
             self._adopt()
         self._closed = False
         self._on_result = on_result
-        self._stream: Stream[tuple[Image, float | None, Part | None]] | None = None
+        self._stream: Stream[tuple[Kit[Result], Image, float | None, Part | None]] | None = None
         if mode == "stream":
-            self._stream = Stream(self._deliver, on_error)
+            # It holds the kit only by its frames: a kit that is dropped ends it.
+            self._stream = Stream(Kit[Any]._deliver, on_error)
+
+    def _renew(self) -> None:
+        """A forked child may be at a frame when no other thread is there to end one."""
+        self._lock = threading.Lock()
 
     def _adopt(self) -> None:  # noqa: B027
         """Take from the models what the kit has of them; some of them may be others than before.
@@ -209,6 +231,7 @@ class Kit(ABC, Generic[Result]):
     def _forget(self) -> None:
         """Drop what was remembered of earlier frames."""
 
+    @finished
     def _call(
         self,
         image: Source,
@@ -231,7 +254,18 @@ class Kit(ABC, Generic[Result]):
         if self._mode == "image":
             return self._take_turn(picture, roi, None)
         with self._lock:
-            return self._take_turn(picture, roi, self._clock.tick(timestamp_ms))
+            if self._is_midway:
+                # A fork or an interrupt came within a frame: what is known of the video may be
+                # half of this one and half of that.
+                self._begin_anew()
+            self._is_midway = True
+            try:
+                result = self._take_turn(picture, roi, self._clock.tick(timestamp_ms))
+            except Exception:
+                self._is_midway = False
+                raise
+            self._is_midway = False
+            return result
 
     def _take_turn(self, picture: Image, roi: Part | None, time_s: float | None) -> Result:
         if self._turns is None:
@@ -261,10 +295,11 @@ class Kit(ABC, Generic[Result]):
         picture = read_image(image, format=format, rotation=rotation, flip=flip)
         if isinstance(image, np.ndarray) and np.may_share_memory(picture, image):
             picture = picture.copy()
-        self._stream.put((picture, timestamp_ms, roi))
+        self._stream.put((self, picture, timestamp_ms, roi))
 
-    def _deliver(self, frame: tuple[Image, float | None, Part | None]) -> None:
-        picture, timestamp_ms, roi = frame
+    @staticmethod
+    def _deliver(frame: tuple[Kit[Result], Image, float | None, Part | None]) -> None:
+        self, picture, timestamp_ms, roi = frame
         result = self._step(picture, roi, timestamp_ms)
         if self._on_result is not None:
             self._on_result(result, picture, timestamp_ms)
@@ -277,8 +312,11 @@ class Kit(ABC, Generic[Result]):
     def reset(self) -> None:
         """Forget the video so far: the next frame is the first of another."""
         with self._lock:
-            self._clock = Clock()
-            self._forget()
+            self._begin_anew()
+
+    def _begin_anew(self) -> None:
+        self._clock = Clock()
+        self._forget()
 
     def close(self) -> None:
         """Finish the frames submitted and end the worker thread; it may be called twice.

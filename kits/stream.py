@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import atexit
 import threading
 from collections.abc import Callable
-from typing import Generic, TypeVar
+from queue import SimpleQueue
+from typing import Any, Generic, TypeVar
+from weakref import WeakSet
+
+from palmkit.kits.ending import finished
+from palmkit.kits.forking import renewed_in_children
 
 Frame = TypeVar("Frame")
+_open: WeakSet[Stream[Any]] = WeakSet()
 
 
 class Stream(Generic[Frame]):
@@ -14,6 +21,10 @@ class Stream(Generic[Frame]):
 
     At most one frame waits while another is worked on; a newer one takes its place. So memory
     and delay stay bounded however fast frames come.
+
+    A stream that is dropped without close finishes the frames taken and ends its thread. A forked
+    child has a thread of its own for what it puts; the frames taken before are the parent's. When
+    Python ends, the frame that is worked on is finished, unless that takes more than 2 s.
     """
 
     def __init__(
@@ -23,17 +34,31 @@ class Stream(Generic[Frame]):
 
         work: called with each frame, never twice at a time.
         on_error: called in the thread with what `work` raised; left out, the next put or close
-        raises it.
+        raises it. What is no Exception, such as SystemExit, and what on_error raises, is raised
+        there in any case, and ends no thread. What neither put nor close raised before the stream
+        is dropped goes to threading.excepthook.
         """
+        self._box: _Box[Frame] | None = None
+        self._error: BaseException | None = None
         self._work = work
         self._on_error = on_error
-        self._error: Exception | None = None
-        self._changed = threading.Condition()
-        self._waiting: list[Frame] = []
         self._closed = False
         self._dropped = 0
-        self._thread = threading.Thread(target=self._loop, name="palmkit stream", daemon=True)
-        self._thread.start()
+        renewed_in_children(self, Stream[Any]._renew)
+        self._open_box()
+        _open.add(self)
+
+    def _renew(self) -> None:
+        """There is no thread yet, nor in a forked child."""
+        self._lock = threading.Lock()
+        self._box = None
+
+    def _open_box(self) -> _Box[Frame]:
+        if self._box is None:
+            box = _Box[Frame]()
+            box.thread.start()
+            self._box = box
+        return self._box
 
     @property
     def dropped(self) -> int:
@@ -41,46 +66,105 @@ class Stream(Generic[Frame]):
         return self._dropped
 
     def put(self, frame: Frame) -> None:
-        """Leave a frame to be worked on; returns at once."""
+        """Leave a frame to be worked on; returns at once. After close it is left alone."""
         self._raise_error()
-        with self._changed:
-            self._dropped += len(self._waiting)
-            self._waiting = [frame]
-            self._changed.notify()
+        with self._lock:
+            if not self._closed:
+                self._dropped += self._open_box().put(self, frame)
 
     def close(self) -> None:
         """Finish the frames taken, then end the thread; it may be called twice."""
-        with self._changed:
+        with self._lock:
             self._closed = True
-            self._changed.notify()
-        # The callback runs in the thread, and may be what closes it.
-        if threading.current_thread() is not self._thread:
-            self._thread.join()
+            box = self._box
+        if box is not None:
+            box.close()
+            # The callback runs in the thread, and may be what closes it.
+            if threading.current_thread() is not box.thread:
+                box.thread.join()
         self._raise_error()
 
     def _raise_error(self) -> None:
-        with self._changed:
+        with self._lock:
             error, self._error = self._error, None
         if error is not None:
             raise error
 
-    def _loop(self) -> None:
-        while True:
-            with self._changed:
-                self._changed.wait_for(lambda: self._waiting or self._closed)
-                if not self._waiting:
-                    return
-                frame = self._waiting.pop()
-            try:
-                self._work(frame)
-            except Exception as error:  # It reaches the user, in another thread.
-                self._report(error)
+    @finished
+    def do(self, frame: Frame) -> None:
+        """Work on a frame; for the thread."""
+        try:
+            self._work(frame)
+        except BaseException as error:  # It reaches the user, in another thread.
+            self._report(error)
 
-    def _report(self, error: Exception) -> None:
-        if self._on_error is not None:
+    def _report(self, error: BaseException) -> None:
+        if self._on_error is not None and isinstance(error, Exception):
             try:
                 return self._on_error(error)
-            except Exception as worse:
+            except BaseException as worse:
                 error = worse
-        with self._changed:
-            self._error = self._error or error
+        with self._lock:
+            # The first of them; but none hides what is to end the program.
+            if self._error is None or not isinstance(error, Exception):
+                self._error = error
+
+    def tell(self) -> None:
+        """Hand an error to threading.excepthook that neither put nor close raised."""
+        error, self._error = self._error, None
+        if error is not None:
+            thread = None if self._box is None else self._box.thread
+            told = (type(error), error, error.__traceback__, thread)
+            threading.excepthook(threading.ExceptHookArgs(told))
+
+    def __del__(self) -> None:
+        """End the thread; no lock may be waited for here."""
+        if self._box is not None:
+            self._box.close()
+        self.tell()
+
+
+class _Box(Generic[Frame]):
+    """What a stream and its thread share. It holds the stream only while a frame is to be done."""
+
+    def __init__(self) -> None:
+        # The one queue that a thread may put to when its memory is collected within get or put.
+        self._told: SimpleQueue[None] = SimpleQueue()
+        self._waiting: list[tuple[Stream[Frame], Frame]] = []
+        self._closed = False
+        self.thread = threading.Thread(target=self._loop, name="palmkit stream", daemon=True)
+
+    def put(self, stream: Stream[Frame], frame: Frame) -> int:
+        """Returns how many gave way. One caller at a time."""
+        try:
+            self._waiting.pop()
+            dropped = 1
+        except IndexError:
+            dropped = 0
+        self._waiting.append((stream, frame))
+        self._told.put(None)
+        return dropped
+
+    def close(self) -> None:
+        """No frame comes any more."""
+        self._closed = True
+        self._told.put(None)
+
+    def _loop(self) -> None:
+        while True:
+            self._told.get()
+            try:
+                stream, frame = self._waiting.pop()
+            except IndexError:
+                # A newer one took its place, and is done.
+                if self._closed:
+                    return
+                continue
+            stream.do(frame)
+            del stream, frame
+
+
+@atexit.register
+def _tell() -> None:
+    for stream in list(_open):
+        stream.tell()

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from palmkit.engine import Model, train
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Graph, Node, Type, fresh_name, value_names
+from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.kit import Runnable
 from palmkit.kits.ranking.table import Floats
 
@@ -77,11 +78,15 @@ class Head:
         )
         self._scorer = Model(open_graph, "cpu", 1)
         self._trainer = train.Trainer(self.graph, self._scores, "listwise", names, _optimiser())
-        self._lock = threading.Lock()
+        renewed_in_children(self, Head._renew)
         # Both are planned here and not within somebody's time.
         nothing = np.zeros((PAGES, ITEMS), np.float32)
         self._trainer.gradients(self._arrays(self.room(PAGES)), nothing, nothing)
         self.score(self.shipped, self.room(1))
+
+    def _renew(self) -> None:
+        """A forked child holds no lock of another thread."""
+        self._lock = threading.Lock()
 
     def room(self, pages: int) -> Part:
         """Zeros for so many pages of ITEMS items."""

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ModelError, PalmError
+from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.kit import Runnable
 from palmkit.kits.ranking.features import Inputs, Layout
 from palmkit.kits.ranking.schema import Schema
@@ -119,7 +120,7 @@ class Scorer:
         """Raises ModelError if its inputs are not those of a re-ranker."""
         self._model = model
         self._heads: dict[int, Head] = {}
-        self._lock = threading.Lock()
+        renewed_in_children(self, Scorer._renew)
         self.description = Description.of(model)
         inputs = getattr(model, "inputs", {})
         self._wanted = [name for name in INPUTS if name in inputs] or list(INPUTS)
@@ -128,6 +129,10 @@ class Scorer:
             type = inputs.get(name)
             if type is not None and type.shape[-1] != width:
                 raise ModelError(f"input {name}: expected float32[b, n, {width}], got {type}")
+
+    def _renew(self) -> None:
+        """A forked child holds no lock of another thread."""
+        self._lock = threading.Lock()
 
     def head(self, width: int) -> Head:
         """The model's last layers for learning; width: columns of what is an item's own.

@@ -12,6 +12,7 @@ import numpy as np
 
 from palmkit.engine.errors import TableError, UnsupportedError
 from palmkit.kits.delivered import Unfit
+from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.ranking.events import Events, encode_events, no_events
 from palmkit.kits.ranking.features import Inputs, context_codes, time_of
 from palmkit.kits.ranking.page import Page, completed, encode_page
@@ -49,8 +50,12 @@ class Session:
         self._seed = seed
         self._learns = learns
         self._memory_bytes = memory_bytes
-        self._lock = threading.RLock()
+        renewed_in_children(self, Session._renew)
         self.reset()
+
+    def _renew(self) -> None:
+        """A forked child holds no lock of another thread."""
+        self._lock = threading.RLock()
 
     def reset(self) -> None:
         """Forget what was observed and learned."""
