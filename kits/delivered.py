@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet, ref
 
 from palmkit.engine.errors import BackendError, LookError, ModelError, PalmError, UnsupportedError
+from palmkit.kits.ending import finished
 from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.kit import ModelSource, Precision, Result, Runnable, open_model, shipped_model
 
@@ -190,6 +191,7 @@ class Delivered(ABC, Generic[Content]):
                 self._before = self.content, self.release
             (self.content, self.release), self._next = self._next, None
 
+    @finished
     def look(self) -> None:
         """Load a newer release if there is one; called in the thread that watches."""
         release = self._ask()
@@ -257,6 +259,7 @@ class Delivered(ABC, Generic[Content]):
 class Current(Delivered[Runnable]):
     """A model of a kit."""
 
+    @finished
     def __init__(
         self, source: ModelSource | None, shipped: str, threads: int, precision: Precision
     ) -> None:

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ImageError
+from palmkit.kits.ending import finished
 from palmkit.kits.face import topology
 from palmkit.kits.face.pose import rotation_of
 from palmkit.kits.hands.skeleton import FINGER_BONES, PALM_BONES
@@ -29,6 +30,7 @@ _BONES = np.array(PALM_BONES + FINGER_BONES)
 SHIFT = 4
 
 
+@finished
 def faces(image: Image, result: Faces, *, keypoints: bool = True, labels: bool = True) -> Image:
     """Draw each face's box, its key points, and its id and score.
 
@@ -50,6 +52,7 @@ def faces(image: Image, result: Faces, *, keypoints: bool = True, labels: bool =
     return canvas
 
 
+@finished
 def mesh(
     image: Image,
     result: Faces,
@@ -104,6 +107,7 @@ def mesh(
     return canvas
 
 
+@finished
 def points(image: Image, positions: NDArray[np.float32], *, numbers: bool = False) -> Image:
     """Draw points[n, 2 or more] of x, y in pixels, such as a face's points_106.
 
@@ -134,6 +138,7 @@ def points(image: Image, positions: NDArray[np.float32], *, numbers: bool = Fals
     return cast(Image, np.asarray(picture))
 
 
+@finished
 def hands(image: Image, result: Hands, *, labels: bool = True) -> Image:
     """Draw each hand's bones and joints, and what it shows.
 
@@ -169,6 +174,7 @@ def _hand_label(hand: Hand) -> str:
     return words if hand.id is None else f"#{hand.id}  {words}"
 
 
+@finished
 def mask(image: Image, result: Mask, *, colour: Colour = ACCENT, outline: bool = True) -> Image:
     """Tint what a mask covers, and draw its outline.
 

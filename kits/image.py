@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 from palmkit.engine.errors import ImageError
 from palmkit.engine.ir import Type
 from palmkit.engine.replacing import replacing
+from palmkit.kits.ending import finished
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -44,6 +45,7 @@ _EXIF_ORIENTATION = 0x0112
 _SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]+://|data:)", re.IGNORECASE)
 
 
+@finished
 def read_image(
     source: Source,
     *,
@@ -223,6 +225,7 @@ def _upright(image: Image, orientation: int) -> Image:
     return image
 
 
+@finished
 def write_image(path: str | os.PathLike[str], image: Image) -> None:
     """Write a picture in the format that the suffix names.
 

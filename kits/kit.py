@@ -165,6 +165,7 @@ class Kit(ABC, Generic[Result]):
 
     name: ClassVar[str]
 
+    @finished
     def __init__(
         self,
         mode: Mode,

@@ -14,6 +14,7 @@ import numpy as np
 from palmkit.engine.errors import ImageError
 from palmkit.engine.ir import Type
 from palmkit.engine.replacing import replacing
+from palmkit.kits.ending import finished
 from palmkit.kits.image import Image
 
 if TYPE_CHECKING:
@@ -76,18 +77,25 @@ class VideoReader:
         """
         count = 0
         while True:
-            ok, frame = self._capture.read()
-            if not ok:
+            found = self._next()
+            if found is None:
                 break
-            timestamp_ms = self._capture.get(self._cv2.CAP_PROP_POS_MSEC)
             count += 1
-            yield cast(Image, self._cv2.cvtColor(frame, self._cv2.COLOR_BGR2RGB)), timestamp_ms
+            yield found
         if count == 0:
             raise ImageError(f"no frame can be read: {self._name}")
         if self.frames is not None and count < self.frames * COUNT_TRUST - 2:
             raise ImageError(
                 f"the video is damaged, read {count} of {self.frames} frames: {self._name}"
             )
+
+    @finished
+    def _next(self) -> tuple[Image, float] | None:
+        ok, frame = self._capture.read()
+        if not ok:
+            return None
+        timestamp_ms = self._capture.get(self._cv2.CAP_PROP_POS_MSEC)
+        return cast(Image, self._cv2.cvtColor(frame, self._cv2.COLOR_BGR2RGB)), timestamp_ms
 
     def close(self) -> None:
         """Let go of the file or camera."""
@@ -126,6 +134,7 @@ class VideoWriter:
         self._count = 0
         self._files = ExitStack()
 
+    @finished
     def write(self, frame: Image) -> None:
         """Add a frame, uint8[h, w, 3] RGB or uint8[h, w] gray, all of one size.
 

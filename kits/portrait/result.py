@@ -10,6 +10,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.kits.ending import finished
 from palmkit.kits.image import Image
 from palmkit.kits.portrait.compose import Backdrop, Background, composite, cutout
 from palmkit.kits.portrait.refine import opacity
@@ -56,6 +57,7 @@ class Mask:
             return None
         return composite(self.image, self.alpha, self.backdrop)
 
+    @finished
     def composite(self, background: Background) -> Image:
         """What it covers in front of another background: uint8[h, w, 3].
 
@@ -67,10 +69,12 @@ class Mask:
         """
         return composite(self.image, self.alpha, Backdrop.of(background))
 
+    @finished
     def cutout(self) -> Image:
         """What it covers alone: uint8[h, w, 4], red, green, blue and opacity."""
         return cutout(self.image, self.alpha)
 
+    @finished
     def gray(self) -> Image:
         """The mask as a picture: uint8[h, w], 255 where it is 1."""
         import cv2

@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from palmkit.engine.errors import ModelError, TableError
 from palmkit.kits.delivered import Current, Turns
+from palmkit.kits.ending import finished
 from palmkit.kits.kit import ModelSource, one_of
 from palmkit.kits.ranking.constraints import Constraints, adjusted, arrange
 from palmkit.kits.ranking.events import Events, encode_events, no_events
@@ -75,6 +76,7 @@ class Reranker:
     One Reranker may be used by many threads at a time.
     """
 
+    @finished
     def __init__(
         self,
         model: ModelSource | None = None,
@@ -159,6 +161,7 @@ class Reranker:
         """What the columns mean; None: it is inferred of each page."""
         return None if self._fitted is None else self._fitted.schema
 
+    @finished
     def rerank(
         self,
         items: Table,
@@ -194,6 +197,7 @@ class Reranker:
 
         return self._in_turn(at_page)
 
+    @finished
     def session(
         self,
         context: Context | None = None,

@@ -12,6 +12,7 @@ import numpy as np
 
 from palmkit.engine.errors import TableError, UnsupportedError
 from palmkit.kits.delivered import Unfit
+from palmkit.kits.ending import finished
 from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.ranking.events import Events, encode_events, no_events
 from palmkit.kits.ranking.features import Inputs, context_codes, time_of
@@ -79,6 +80,7 @@ class Session:
             head = fitted.scorer.head(taste_width(fitted.schema))
             self._learner = Learner(head, self._memory_bytes)
 
+    @finished
     def inputs(self, items: Table, context: Context | None = None) -> tuple[Inputs, int]:
         """What the network would see of a page now, and of how many events at most.
 
@@ -113,6 +115,7 @@ class Session:
         with self._lock:
             return (0 if self._events is None else len(self._events)) + len(self._waiting)
 
+    @finished
     def observe(self, event: Mapping[str, Any] | Table) -> None:
         """Remember an event, or a table of them.
 
@@ -136,6 +139,7 @@ class Session:
         known = no_events(fitted.schema) if self._events is None else self._events
         self._events = known.joined(events, fitted.layout.length)
 
+    @finished
     def rerank(
         self,
         items: Table,
@@ -175,6 +179,7 @@ class Session:
         self._page = page
         return ranking
 
+    @finished
     def learn(self, time_s: float = 0.05) -> Learned:
         """Fit the model's last layers to this user, by the pages shown and what was done with them.
 
@@ -193,6 +198,7 @@ class Session:
                 return NOTHING_SHOWN
             return self._own("learn").learn(time_s)
 
+    @finished
     def undo(self) -> bool:
         """Go back to the weights before those that `learn` kept last.
 
@@ -201,6 +207,7 @@ class Session:
         with self._lock:
             return self._learner is not None and self._learner.undo()
 
+    @finished
     def save(self, path: str | os.PathLike[str], key: bytes | None = None) -> None:
         """Write what was learned and the pages to learn from, whole or not at all.
 
@@ -214,6 +221,7 @@ class Session:
         with self._lock:
             write(path, self._own("save"), key)
 
+    @finished
     def load(self, path: str | os.PathLike[str], key: bytes | None = None) -> None:
         """Go on from what `save` wrote, with the same model and schema.
 
