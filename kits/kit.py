@@ -160,7 +160,11 @@ class Kit(ABC, Generic[Result]):
 
     "image": each picture stands for itself; one kit may be used by many threads at a time.
     "video": pictures are the frames of one video, in order; things found keep their ids.
-    "stream": as video, but frames are left with submit and results come to a callback.
+    "stream": as video, but frames are left with submit and results come to a callback. A kit that
+    is dropped without close finishes the frames submitted.
+
+    A forked child may use the kits of its parent; a video goes on there where no other thread was
+    within a frame of it. When Python ends, it waits up to 2 s for what kits do in other threads.
     """
 
     name: ClassVar[str]
@@ -179,7 +183,8 @@ class Kit(ABC, Generic[Result]):
         on_result: stream mode only, called in a worker thread with each result, the upright
         frame it is of (RGB) and its timestamp_ms.
         on_error: stream mode only, called in the worker thread with what went wrong; left out,
-        the next submit or close raises it.
+        the next submit or close raises it. What ends programs, such as SystemExit of on_result, is
+        raised there in any case.
         Raises ValueError for an option that cannot be.
         """
         one_of("mode", mode, get_args(Mode))

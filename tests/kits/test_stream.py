@@ -1,8 +1,13 @@
+import gc
 import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
+import numpy as np
 import pytest
 
+from palmkit.kits import FaceDetector
 from palmkit.kits.stream import Stream
 
 
@@ -105,3 +110,116 @@ def test_close_ends_the_thread_and_may_come_from_the_work() -> None:
     assert closed.wait(10)
     streams[0].close()
     assert threading.active_count() == before
+
+
+def wait_for(is_so: Callable[[], bool]) -> None:
+    end = time.monotonic() + 10
+    while not is_so():
+        assert time.monotonic() < end
+        time.sleep(0.001)
+
+
+def test_a_stream_that_is_dropped_finishes_its_frames_and_ends_its_thread() -> None:
+    before = set(threading.enumerate())
+    seen: list[int] = []
+    go_on = threading.Event()
+
+    def work(frame: int) -> None:
+        go_on.wait(10)
+        seen.append(frame)
+
+    stream = Stream(work, None)
+    stream.put(0)
+    wait_for(lambda: not stream._box._waiting)  # type: ignore[union-attr]  # pyright: ignore
+    stream.put(1)
+    del stream
+    gc.collect()
+    assert set(threading.enumerate()) - before
+    go_on.set()
+    wait_for(lambda: not set(threading.enumerate()) - before)
+    assert seen == [0, 1]
+
+
+def test_a_kit_that_is_dropped_ends_its_thread_at_once(blobs: Any) -> None:
+    gc.collect()
+    before = set(threading.enumerate())
+    results: list[Any] = []
+    kit = FaceDetector("stream", model=blobs, on_result=lambda *found: results.append(found))
+    kit.submit(np.zeros((64, 64, 3), np.uint8))
+    gc.disable()
+    try:
+        del kit
+        wait_for(lambda: not set(threading.enumerate()) - before)
+    finally:
+        gc.enable()
+    assert len(results) == 1
+
+
+@pytest.mark.parametrize("kind", [SystemExit, KeyboardInterrupt, GeneratorExit])
+@pytest.mark.parametrize("has_on_error", [False, True])
+def test_what_ends_programs_is_raised_by_the_next_put_and_ends_no_stream(
+    kind: type[BaseException], has_on_error: bool
+) -> None:
+    seen: list[int] = []
+    errors: list[Exception] = []
+
+    def work(frame: int) -> None:
+        seen.append(frame)
+        if frame == 0:
+            raise ValueError("of a frame")
+        if frame == 1:
+            raise kind("enough")
+
+    stream = Stream(work, errors.append if has_on_error else None)
+    stream.put(0)
+    wait_for(lambda: bool(errors) or stream._error is not None)  # pyright: ignore
+    if not has_on_error:
+        with pytest.raises(ValueError, match="of a frame"):
+            stream.put(1)
+    stream.put(1)
+    wait_for(lambda: stream._error is not None)  # pyright: ignore
+    with pytest.raises(kind, match="enough"):
+        stream.put(2)
+    stream.put(3)
+    stream.close()
+    assert seen == [0, 1, 3] and len(errors) == has_on_error
+
+
+def test_what_ends_programs_is_not_hidden_by_an_earlier_error() -> None:
+    def work(frame: int) -> None:
+        raise ValueError("of a frame") if frame == 0 else SystemExit("enough")
+
+    stream = Stream(work, None)
+    box = stream._box  # pyright: ignore
+    assert box is not None
+    stream.put(0)
+    wait_for(lambda: stream._error is not None)  # pyright: ignore
+    # As if both frames had been left before the first failed.
+    box.put(stream, 1)
+    wait_for(lambda: isinstance(stream._error, SystemExit))  # pyright: ignore
+    with pytest.raises(SystemExit, match="enough"):
+        stream.close()
+
+
+def test_an_error_that_nobody_saw_is_told_when_the_stream_is_dropped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    told: list[Any] = []
+    monkeypatch.setattr(threading, "excepthook", told.append)
+    stream = Stream(fail, None)
+    stream.put(0)
+    wait_for(lambda: stream._error is not None)  # pyright: ignore
+    del stream
+    gc.collect()
+    wait_for(lambda: bool(told))
+    (found,) = told
+    assert found.exc_type is ValueError and str(found.exc_value) == "bad frame 0"
+    assert found.thread.name == "palmkit stream"
+
+
+def test_after_close_frames_are_left_alone() -> None:
+    seen: list[int] = []
+    stream = Stream(seen.append, None)
+    stream.close()
+    stream.put(0)
+    assert seen == [] and stream.dropped == 0
