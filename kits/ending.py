@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import atexit
 import functools
-import logging  # noqa: F401  It has a lock held at forks: imported within one, it releases what it never took.
+import logging
 import os
 import threading
 import time
@@ -23,6 +23,9 @@ Result = TypeVar("Result")
 # function of atexit, waits for one of theirs, they go on then.
 MOST_S = 2.0
 _LOOK_EVERY_S = 0.001
+# Forks take its lock. It is imported here, for one that is imported while a fork waits would give
+# back a lock that was never taken.
+_ = logging
 
 
 class _Calls:

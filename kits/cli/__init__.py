@@ -1,22 +1,22 @@
 """The palmkit command.
 
 A command is a file of this folder with `add(commands)`, which describes it to argparse and leaves
-its function as the default of `run`. Exit codes: 0 done, 1 something failed, 2 usage, 130
-interrupted, 141 nobody reads the output any more.
+its function as the default of `run`. Exit codes: 0 done, 1 something failed or the output could not
+be written, 2 usage, 130 interrupted, 141 nobody reads the output any more. A stream that is closed
+from the start is as /dev/null.
 """
 
 from __future__ import annotations
 
-import argparse
-import importlib
-import os
 import sys
-import warnings
-from collections.abc import Sequence
-from importlib.metadata import PackageNotFoundError, version
 
-from palmkit.engine.errors import PalmError
-from palmkit.kits.cli.command import UsageError, complain
+from palmkit.kits.cli.process import complain, ended
+
+# The rest is imported within `main`, where Ctrl-C ends it silently.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 COMMANDS = (
     "face",
@@ -63,34 +63,28 @@ examples:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; returns the exit code."""
-    try:
-        try:
-            options = _parser().parse_args(
-                _joined(sys.argv[1:] if arguments is None else arguments)
-            )
-            # The limit on pixels is ours; Pillow's warning would be a second line about it.
-            warnings.filterwarnings("ignore", module="PIL")
-            code = _run(options)
-        finally:
-            sys.stdout.flush()
-    except KeyboardInterrupt:
-        return 130
-    except BrokenPipeError:
-        # Python flushes again on exit and would complain.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 141
-    return code
+    """Run the command line; returns the exit code.
+
+    arguments: None: those of this process, which does nothing else then.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
+    return ended(lambda: _run(given), arguments is None)
 
 
-def _run(options: argparse.Namespace) -> int:
+def _run(arguments: Sequence[str]) -> int:
+    import warnings
+
+    from palmkit.engine.errors import PalmError
+    from palmkit.kits.cli.command import UsageError
+
+    options = _parser().parse_args(_joined(arguments))
+    # The limit on pixels is ours; Pillow's warning would be a second line about it.
+    warnings.filterwarnings("ignore", module="PIL")
     try:
         code: int = options.run(options)
         return code
     except UsageError as error:
         options.usage_error(str(error))
-        raise
-    except BrokenPipeError:
         raise
     except (PalmError, OSError, ImportError) as error:
         complain(error)
@@ -106,7 +100,12 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    import argparse
+    import importlib
+
+    from palmkit.kits.cli.command import Parser
+
+    parser = Parser(
         prog="palmkit",
         description=DESCRIPTION,
         epilog=EXAMPLES,
@@ -120,6 +119,8 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _version() -> str:
+    from importlib.metadata import PackageNotFoundError, version
+
     try:
         return version("palmkit")
     except PackageNotFoundError:

@@ -6,7 +6,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from palmkit.kits.cli.command import Commands, UsageError, add_command, complain, progress_bar
+from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
+from palmkit.kits.cli.process import complain
 
 DESCRIPTION = """\
 Look at many pictures by a kit and write Parquet: a row each with its name, the JSON of the kit's

@@ -9,12 +9,26 @@ from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
 from palmkit.engine.replacing import replacing
+from palmkit.kits.cli.process import shown
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 
 
 class UsageError(Exception):
     """The arguments do not go together: one line, and exit code 2."""
+
+
+class Parser(argparse.ArgumentParser):
+    """Shows what it is given as text; what has escapes of its own would not be."""
+
+    def __init__(self, *arguments: Any, **options: Any) -> None:
+        """As argparse's own."""
+        super().__init__(*arguments, **options)
+        # Python 3.14 colours help.
+        vars(self)["color"] = False
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        super()._print_message(shown(message), file)
 
 
 class Commands(Protocol):
@@ -38,13 +52,6 @@ def add_command(
     )
     parser.set_defaults(run=run, usage_error=parser.error)
     return parser
-
-
-def complain(message: object) -> None:
-    """One line on standard error."""
-    if isinstance(message, OSError) and message.strerror and message.filename:
-        message = f"{message.strerror.lower()}: {message.filename}"
-    print(f"palmkit: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def progress_bar(total: int | None, unit: str, quiet: bool = False) -> Any:

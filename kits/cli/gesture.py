@@ -9,8 +9,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from palmkit.kits.cli import pictures
-from palmkit.kits.cli.command import Commands, UsageError, add_command, complain, progress_bar
+from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
 from palmkit.kits.cli.inputs import gather
+from palmkit.kits.cli.process import complain
 
 if TYPE_CHECKING:
     from palmkit.kits.hands.kit import GestureRecognizer

@@ -36,6 +36,9 @@ def gather(paths: Sequence[str]) -> tuple[list[Input], list[str]]:
     inputs: list[Input] = []
     errors: list[str] = []
     for text in paths:
+        if not text:
+            errors.append("expected a file or folder, got an empty name")
+            continue
         path = Path(text)
         if not path.is_dir():
             inputs.append(Input(path, text, Path(path.name), _is_video(path)))
@@ -79,6 +82,8 @@ def targets(
     """
     if output is None:
         return [None] * len(inputs)
+    if not output:
+        raise UsageError("-o: expected a file or folder, got an empty name")
     folder = Path(output)
     if single and not folder.is_dir() and not output.endswith(("/", os.sep)):
         found = [folder]

@@ -8,7 +8,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palmkit.kits.cli.command import Commands, Run, UsageError, add_command, complain, progress_bar
+from palmkit.kits.cli.command import Commands, Run, UsageError, add_command, progress_bar
+from palmkit.kits.cli.process import complain
 
 if TYPE_CHECKING:
     from palmkit.delivery import Client

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import argparse
 
-from palmkit.kits.cli.command import Commands, add_command, complain
+from palmkit.kits.cli.command import Commands, add_command
+from palmkit.kits.cli.process import complain
 
 DESCRIPTION = """\
 List the ops of the engine, the operators of ONNX, TFLite, TensorFlow and Caffe that become them,

@@ -15,8 +15,9 @@ from statistics import median
 from typing import Any, Generic, TypeVar
 
 from palmkit.engine.errors import PalmError
-from palmkit.kits.cli.command import complain, progress_bar
+from palmkit.kits.cli.command import progress_bar
 from palmkit.kits.cli.inputs import Input, gather, is_single_file, targets
+from palmkit.kits.cli.process import complain, shown
 from palmkit.kits.image import MAX_PIXELS, Image, Part
 
 Result = TypeVar("Result")
@@ -108,8 +109,6 @@ def run(options: argparse.Namespace, job: Job[Any]) -> int:
         with ExitStack() as kits:
             errors += _Runner(options, job, kits, single).run(inputs, outputs)
     except (PalmError, OSError) as error:
-        if isinstance(error, BrokenPipeError):
-            raise
         errors.append(str(error))
     for message in errors:
         complain(message)
@@ -137,16 +136,11 @@ class _Runner:
         bar = progress_bar(len(inputs), "file") if len(inputs) > 1 else None
         for each, output in zip(inputs, outputs, strict=True):
             lines = self._video(each, output) if each.is_video else self._picture(each, output)
-            while True:
-                # What a reader of our output does is no fault of the picture.
-                try:
-                    line = next(lines)
-                except StopIteration:
-                    break
-                except (PalmError, OSError) as error:
-                    errors.append(_named(each, error))
-                    break
-                self._print(line)
+            try:
+                for line in lines:
+                    self._print(line)
+            except (PalmError, OSError) as error:
+                errors.append(_named(each, error))
             if bar is not None:
                 if errors:
                     bar.set_postfix(failed=len(errors), refresh=False)
@@ -231,7 +225,7 @@ class _Runner:
         from tqdm import tqdm
 
         with tqdm.external_write_mode(file=sys.stdout):
-            print(line, flush=True)
+            print(shown(line, ""), flush=True)
 
 
 def _json(found: dict[str, Any]) -> str:

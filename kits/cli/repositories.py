@@ -11,7 +11,8 @@ from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palmkit.kits.cli.command import Commands, Run, add_command, complain
+from palmkit.kits.cli.command import Commands, Run, add_command
+from palmkit.kits.cli.process import complain
 
 if TYPE_CHECKING:
     from palmkit.delivery.policy import Policy

@@ -9,7 +9,8 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from palmkit.kits.cli.command import Commands, add_command, complain, progress_bar
+from palmkit.kits.cli.command import Commands, add_command, progress_bar
+from palmkit.kits.cli.process import complain
 
 if TYPE_CHECKING:
     from palmkit.kits.ranking.kit import Reranker

@@ -9,7 +9,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from palmkit.kits.cli.command import Commands, add_command, complain
+from palmkit.kits.cli.command import Commands, add_command
+from palmkit.kits.cli.process import complain
 
 if TYPE_CHECKING:
     from palmkit.delivery.repository import Repository

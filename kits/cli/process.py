@@ -1,0 +1,153 @@
+"""A command as a process: its streams, Ctrl-C, and how it ends."""
+
+from __future__ import annotations
+
+import io
+import os
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import suppress
+
+# Only what costs nothing is imported here: until `ended` is called Ctrl-C shows a traceback.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType
+    from typing import Any, TextIO
+
+INTERRUPTED = 130
+NO_READER = 141
+
+
+class Unwritable(Exception):
+    """Standard output takes no more."""
+
+    def __init__(self, error: OSError) -> None:
+        """error: that writing raised."""
+        super().__init__(f"standard output: {(error.strerror or str(error)).lower()}")
+        self.has_no_reader = isinstance(error, BrokenPipeError)
+
+
+def shown(text: str, kept: str = "\n\t") -> str:
+    """The text, with escapes for what would steer a terminal or cannot be encoded.
+
+    kept: characters that stay.
+    """
+    if text.isprintable():
+        return text
+    return "".join(each if each in kept or each.isprintable() else _escaped(each) for each in text)
+
+
+def _escaped(character: str) -> str:
+    # Spaces of other alphabets, and what joins letters and emoji.
+    harmless = character in "\u200c\u200d" or (character.isspace() and ord(character) >= 0xA0)
+    if harmless and character not in "\u2028\u2029":
+        return character
+    return character.encode("unicode_escape").decode("ascii")
+
+
+class _Output:
+    """Standard output, of which names and the texts of model files make nothing but text."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+
+    def write(self, text: str) -> int:
+        try:
+            return self._stream.write(shown(text))
+        except OSError as error:
+            raise Unwritable(error) from None
+
+    def flush(self) -> None:
+        try:
+            self._stream.flush()
+        except OSError as error:
+            raise Unwritable(error) from None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def ended(go: Callable[[], int], is_process: bool) -> int:
+    """Run a command; returns its exit code.
+
+    is_process: it is all that this process does. Then Ctrl-C ends it silently also behind this,
+    and streams that were closed when it began are as /dev/null.
+    """
+    if is_process:
+        _open_streams()
+    before = sys.stdout
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper) and stream.errors == "strict":
+            stream.reconfigure(errors="backslashreplace")
+    output: Any = _Output(before)
+    sys.stdout = output
+    interrupts = _Interrupts(is_process)
+    try:
+        try:
+            return go()
+        finally:
+            output.flush()
+    except Unwritable as error:
+        _leave_unwritten(before)
+        if error.has_no_reader:
+            return NO_READER
+        complain(error)
+        return 1
+    except BaseException:
+        # Some of what an interrupt goes through, such as an import, makes another error of it.
+        if interrupts.came:
+            return INTERRUPTED
+        raise
+    finally:
+        sys.stdout = before
+        interrupts.over()
+
+
+def complain(message: object) -> None:
+    """One line on standard error."""
+    if isinstance(message, OSError) and message.strerror and message.filename:
+        message = f"{message.strerror.lower()}: {message.filename}"
+    # Nobody can be told that nobody can be told.
+    with suppress(OSError):
+        print(f"palmkit: {shown(' '.join(str(message).split()), '')}", file=sys.stderr)
+
+
+class _Interrupts:
+    """Ctrl-C, where it would raise KeyboardInterrupt: seen whatever becomes of that."""
+
+    def __init__(self, is_process: bool) -> None:
+        self.came = False
+        self._is_process = is_process
+        self._is_ours = False
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            # Only the main thread may.
+            with suppress(ValueError):
+                signal.signal(signal.SIGINT, self._come)
+                self._is_ours = True
+
+    def _come(self, number: int, frame: FrameType | None) -> None:
+        self.came = True
+        signal.default_int_handler(number, frame)
+
+    def over(self) -> None:
+        if self._is_ours:
+            after = signal.SIG_DFL if self._is_process else signal.default_int_handler
+            signal.signal(signal.SIGINT, after)
+
+
+def _open_streams() -> None:
+    """Give those that were closed a file, before another one gets their place."""
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:
+            stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115
+            os.set_inheritable(stream.fileno(), True)
+            setattr(sys, name, stream)
+
+
+def _leave_unwritten(stream: Any) -> None:
+    """Python flushes again as it ends, and would complain."""
+    with suppress(OSError, ValueError):
+        null = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(null, stream.fileno())
+        os.close(null)
