@@ -12,6 +12,7 @@ from palmkit.engine.forks import before_a_fork
 from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Graph
 from palmkit.engine.model import Model
+from palmkit.engine.reading import check_readable
 from palmkit.engine.replacing import replacing
 
 PathLike = str | os.PathLike[str]
@@ -112,6 +113,7 @@ def convert(
 def _kind(file: Path) -> str:
     """Which reader a file or folder needs."""
     try:
+        check_readable(file)
         with file.open("rb", buffering=0) as opened:
             start = opened.read(_START_BYTES)
     except OSError as error:

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 import atexit
 import functools
-import logging
 import os
 import threading
 import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
+
+from palmkit.engine.forks import before_a_fork
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -23,9 +24,6 @@ Result = TypeVar("Result")
 # function of atexit, waits for one of theirs, they go on then.
 MOST_S = 2.0
 _LOOK_EVERY_S = 0.001
-# Forks take its lock. It is imported here, for one that is imported while a fork waits would give
-# back a lock that was never taken.
-_ = logging
 
 
 class _Calls:
@@ -39,6 +37,9 @@ class _Calls:
         self._holders: list[int] = []
         self._until_s = 0.0
         atexit.register(self._begin)
+        # What is registered last waits first: a call under way may still want to plan.
+        with before_a_fork():
+            pass
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._begin, after_in_parent=self._end, after_in_child=self._end_in_child

@@ -7,6 +7,7 @@ import math
 import os
 import re
 import stat
+import sys
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -38,6 +39,10 @@ SUFFIXES = frozenset(
     (*JPEG_SUFFIXES, ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 )
 MAX_PIXELS = 80_000_000
+# Of what is written; libjpeg's own limit is less than the format's.
+_MOST_PIXELS_A_SIDE = {
+    **dict.fromkeys(JPEG_SUFFIXES, 65_500), ".webp": 16_383, ".gif": 65_535
+}  # fmt: skip
 _CHANNELS: dict[Format, int] = {"rgb": 3, "rgba": 4, "bgr": 3, "bgra": 4, "gray": 1, "nv21": 1}
 _BY_CHANNELS: dict[int, Format] = {1: "gray", 3: "rgb", 4: "rgba"}
 _SHAPES = {1: "uint8[h, w]", 3: "uint8[h, w, 3]", 4: "uint8[h, w, 4]"}
@@ -242,11 +247,19 @@ def write_image(path: str | os.PathLike[str], image: Image) -> None:
     if suffix not in SUFFIXES:
         raise ImageError(f"no picture format has the suffix {suffix!r}: {os.fspath(path)}")
     options: dict[str, Any] = {"quality": 92} if suffix in (*JPEG_SUFFIXES, ".webp") else {}
+    height, width = image.shape[:2]
+    if max(height, width) > (most := _MOST_PIXELS_A_SIDE.get(suffix, sys.maxsize)):
+        raise ImageError(
+            f"a {suffix} picture has at most {most} pixels a side, this one has {width}x{height}: "
+            f"{os.fspath(path)}"
+        )
     try:
         with replacing(path) as part:
             PIL.Image.fromarray(image).save(part, **options)
-    except OSError as error:
-        reason = (error.strerror or str(error)).lower()
+    except MemoryError:
+        raise
+    except Exception as error:  # As its readers, Pillow's writers raise nearly anything.
+        reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise ImageError(f"cannot be written, {reason}: {os.fspath(path)}") from error
 
 

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
-from contextlib import ExitStack
+import tempfile
+from collections.abc import Generator, Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, cast
@@ -28,6 +29,7 @@ os.environ.setdefault("OPENCV_FFMPEG_LOGLEVEL", "-8")
 CODECS = {".mp4": "mp4v", ".m4v": "mp4v", ".mov": "mp4v", ".avi": "MJPG", ".mkv": "mp4v"}
 SUFFIXES = frozenset((*CODECS, ".webm", ".mpg", ".mpeg", ".wmv", ".3gp", ".ts"))
 FRAMES_PER_S = 30.0
+MAX_CAMERA = 2**31 - 1
 # The count of frames in a file is an estimate: a few less are not a damaged file.
 COUNT_TRUST = 0.95
 
@@ -46,14 +48,26 @@ class VideoReader:
         Raises ImageError if it cannot be opened.
         """
         self._name = str(source)
-        if not isinstance(source, int) and not Path(source).is_file():
+        if isinstance(source, int):
+            # OpenCV crashes at some of the others.
+            if isinstance(source, bool) or not 0 <= source <= MAX_CAMERA:
+                raise ImageError(
+                    f"camera: expected a number from 0 to {MAX_CAMERA}, got {self._name}"
+                )
+        elif not isinstance(source, str | os.PathLike):  # pyright: ignore[reportUnnecessaryIsInstance]
+            raise ImageError(
+                f"video: expected a path or the number of a camera, got {type(source).__name__}"
+            )
+        elif not Path(source).is_file():
             raise ImageError(f"no such file: {self._name}")
         import cv2
 
         self._cv2 = cv2
-        what = source if isinstance(source, int) else os.fspath(source)
+        self._files = ExitStack()
+        what = source if isinstance(source, int) else self._files.enter_context(_named(source))
         self._capture: cv2.VideoCapture = cv2.VideoCapture(what)
         if not self._capture.isOpened():
+            self._files.close()
             kind = "camera cannot be opened" if isinstance(source, int) else "not a video"
             raise ImageError(f"{kind}: {self._name}")
         self._is_file = not isinstance(source, int)
@@ -100,6 +114,7 @@ class VideoReader:
     def close(self) -> None:
         """Let go of the file or camera."""
         self._capture.release()
+        self._files.close()
 
     def __enter__(self) -> VideoReader:
         """The reader itself."""
@@ -143,6 +158,10 @@ class VideoWriter:
         """
         import cv2
 
+        if frame.size == 0 or frame.dtype != np.uint8:
+            raise ImageError(
+                f"video frame: expected uint8[h, w, 3] or uint8[h, w], got {Type.of(frame)}"
+            )
         if frame.ndim == 2:
             frame = cast(Image, cv2.cvtColor(frame, cv2.COLOR_GRAY2RGB))
         if frame.ndim != 3 or frame.shape[2] != 3:
@@ -151,17 +170,25 @@ class VideoWriter:
             )
 
         if self._writer is None:
-            self._part = self._files.enter_context(replacing(self._path))
+            self._part = self._open_part()
             codec = cv2.VideoWriter.fourcc(*CODECS[self._path.suffix.lower()])
             size = (frame.shape[1], frame.shape[0])
-            self._writer = cv2.VideoWriter(str(self._part), codec, self._frames_per_s, size)
+            name = self._files.enter_context(_named(self._part))
+            self._writer = cv2.VideoWriter(name, codec, self._frames_per_s, size)
             self._shape = frame.shape
             if not self._writer.isOpened():
-                raise ImageError(f"video cannot be written: {self._path}")
+                raise ImageError(f"a video of {size[0]}x{size[1]} cannot be written: {self._path}")
         if frame.shape != self._shape:
             raise ImageError(f"video frame: expected {self._shape}, got {frame.shape}")
         self._writer.write(cv2.cvtColor(frame, cv2.COLOR_RGB2BGR))
         self._count += 1
+
+    def _open_part(self) -> Path:
+        try:
+            return self._files.enter_context(replacing(self._path))
+        except (OSError, ValueError) as error:
+            reason = (getattr(error, "strerror", None) or str(error)).lower()
+            raise ImageError(f"video cannot be written, {reason}: {self._path}") from error
 
     def __enter__(self) -> VideoWriter:
         """The writer itself."""
@@ -181,7 +208,11 @@ class VideoWriter:
                 problem = ImageError(
                     f"video cannot be written whole, is the disk full: {self._path}"
                 )
-        self._files.__exit__(type(problem) if problem else None, problem, trace)
+        try:
+            self._files.__exit__(type(problem) if problem else None, problem, trace)
+        except OSError as failed:
+            reason = (failed.strerror or str(failed)).lower()
+            raise ImageError(f"video cannot be written, {reason}: {self._path}") from failed
         if problem is not None and problem is not error:
             raise problem
 
@@ -192,3 +223,18 @@ class VideoWriter:
                 return (written.frames or 0) >= self._count * COUNT_TRUST - 2
         except ImageError:
             return False
+
+
+@contextmanager
+def _named(path: str | os.PathLike[str]) -> Generator[str]:
+    """A name of the file that OpenCV takes: at one that is not UTF-8 it ends the process."""
+    name = os.fspath(path)
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        with tempfile.TemporaryDirectory() as folder:
+            link = Path(folder, "video").with_suffix(Path(path).suffix)
+            link.symlink_to(os.path.abspath(name))
+            yield str(link)
+        return
+    yield name

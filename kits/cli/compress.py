@@ -10,6 +10,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palmkit.engine.reading import read_bytes
 from palmkit.kits.cli import model_files
 from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
 
@@ -231,7 +232,7 @@ def _key(path: str | None) -> bytes | None:
         return None
     from palmkit.engine.format.encryption import KEY_BYTES
 
-    key = Path(path).read_bytes()
+    key = read_bytes(path)
     if len(key) != KEY_BYTES:
         raise UsageError(f"--key-file: expected {KEY_BYTES} bytes, got {len(key)}: {path}")
     return key

@@ -9,6 +9,7 @@ from getpass import getpass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palmkit.engine.reading import read_bytes
 from palmkit.kits.cli.command import Commands, UsageError, write_whole
 from palmkit.kits.cli.repositories import add_part, answer, open_repository, passphrase
 
@@ -120,7 +121,7 @@ def _rotate(options: argparse.Namespace) -> int:
     repository = open_repository(options)
     key: Key | None = None
     if options.uri is not None:
-        key = public_key(options.public_key.read_bytes())
+        key = public_key(read_bytes(options.public_key))
         repository.ring.add(key, options.uri)
     new = repository.rotate_key(options.name, key, options.instead_of)
     text = f"{options.name} is signed by {new[:8]} now; delete the old key"
@@ -164,7 +165,7 @@ def _start(options: argparse.Namespace) -> int:
     repository = open_repository(options)
     add: dict[str, list[Any]] = {}
     for role, file in _pairs("add", options.add):
-        add.setdefault(role, []).append(public_key(Path(file).read_bytes()))
+        add.setdefault(role, []).append(public_key(read_bytes(file)))
     remove: dict[str, list[str]] = {}
     for role, start in _pairs("remove", options.remove):
         key = rotation.find_key(repository.roles.keys_of(role), start)
@@ -191,7 +192,7 @@ def _describe(options: argparse.Namespace, repository: Repository, content: byte
 
 def _show(options: argparse.Namespace) -> int:
     repository = open_repository(options)
-    return _describe(options, repository, options.file.read_bytes(), f"{options.file} would change")
+    return _describe(options, repository, read_bytes(options.file), f"{options.file} would change")
 
 
 def _sign(options: argparse.Namespace) -> int:
@@ -200,7 +201,7 @@ def _sign(options: argparse.Namespace) -> int:
     if options.key is None:
         raise UsageError("sign: expected --key FILE")
     signer = _signer(options)
-    content = rotation.add_signature(options.file.read_bytes(), signer)
+    content = rotation.add_signature(read_bytes(options.file), signer)
     write_whole(options.file, content.decode())
     key = signer.public_key.keyid
     return answer(options, {"file": str(options.file), "key": key}, f"signed by {key[:8]}")
@@ -210,7 +211,7 @@ def _signer(options: argparse.Namespace) -> Signer:
     from palmkit.delivery.repository.keys import is_encrypted, key_signer, public_key, signer_at
 
     if options.uri is not None:
-        return signer_at(options.uri, public_key(options.key.read_bytes()), passphrase)
+        return signer_at(options.uri, public_key(read_bytes(options.key)), passphrase)
     secret = passphrase(options.key.name) if is_encrypted(options.key) else None
     return key_signer(options.key, secret)
 
@@ -219,7 +220,7 @@ def _finish(options: argparse.Namespace) -> int:
     from palmkit.delivery.repository import rotation
 
     repository = open_repository(options)
-    changes = rotation.install(repository, options.file.read_bytes())
+    changes = rotation.install(repository, read_bytes(options.file))
     text = "\n".join(["published the new root", *(f"  {line}" for line in changes)])
     return answer(options, {"changes": changes}, text)
 

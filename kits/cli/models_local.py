@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from palmkit.engine.reading import read_bytes
 from palmkit.kits.cli.command import Commands, Run, UsageError, add_command, progress_bar
 from palmkit.kits.cli.process import complain
 
@@ -186,7 +187,7 @@ def _pull(options: argparse.Namespace) -> int:
     folder = _folder(options)
     urls, root = noted(folder)
     if options.root is not None:
-        root = Path(options.root).read_bytes()
+        root = read_bytes(options.root)
     if options.url:
         urls = tuple(options.url)
     if not urls or not root:

@@ -10,6 +10,7 @@ from getpass import getpass
 from pathlib import Path
 from typing import Any
 
+from palmkit.engine.reading import read_bytes
 from palmkit.kits.cli.command import Commands, UsageError
 from palmkit.kits.cli.repositories import add_part, add_release, answer, in_words, open_repository
 
@@ -138,7 +139,7 @@ def _publish(options: argparse.Namespace) -> int:
         sdk=options.sdk,
         metrics=dict(_metric(text) for text in options.metric),
         notes=options.notes,
-        key=None if options.key is None else options.key.read_bytes(),
+        key=None if options.key is None else read_bytes(options.key),
         key_id=options.key_id,
     )
     repository = open_repository(options)

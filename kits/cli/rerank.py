@@ -104,9 +104,10 @@ def _proposed(file: Path) -> Schema:
 
 def _read_page(file: Path) -> dict[str, Any]:
     from palmkit.engine.errors import TableError
+    from palmkit.engine.reading import read_text
 
     try:
-        page = json.loads(file.read_text(encoding="utf-8"))
+        page = json.loads(read_text(file))
     except (ValueError, RecursionError):
         raise TableError("expected JSON") from None
     if not isinstance(page, dict):

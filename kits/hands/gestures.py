@@ -20,6 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ImageError, ModelError
+from palmkit.engine.reading import check_readable
 from palmkit.engine.replacing import replacing
 from palmkit.kits.boxes import Floats
 from palmkit.kits.hands.crop import MIDDLE_BASE, WRIST, palm_size
@@ -115,6 +116,7 @@ class GestureSet:
         Raises ModelError if the file is not one, OSError if it cannot be read.
         """
         name = os.fspath(path)
+        check_readable(path)
         if os.path.getsize(path) > MAX_FILE_BYTES:
             raise ModelError(f"not a gesture file, larger than {MAX_FILE_BYTES} bytes: {name}")
         try:

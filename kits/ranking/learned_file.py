@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import DeliveryError, ModelError
+from palmkit.engine.reading import check_readable
 from palmkit.engine.replacing import replacing
 from palmkit.kits.ranking.head import Head
 from palmkit.kits.ranking.learning import Learner, Shown
@@ -51,6 +52,7 @@ def read(path: str | os.PathLike[str], learner: Learner, key: bytes | None) -> N
     """As Session.load."""
     limit = _SLACK * learner.memory_bytes
     file = Path(path)
+    check_readable(file)
     if file.stat().st_size > limit:
         raise ModelError(f"what was learned: expected at most {limit} bytes: {file.name}")
     plain = io.BytesIO()

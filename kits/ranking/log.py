@@ -27,6 +27,7 @@ from pathlib import Path
 from typing import Any, TextIO, cast
 
 from palmkit.engine.errors import TableError
+from palmkit.engine.reading import check_readable
 from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.table import Columns
 
@@ -83,6 +84,7 @@ def read_rows(path: str | os.PathLike[str]) -> Iterator[Row]:
 
 
 def _open(file: Path) -> TextIO:
+    check_readable(file)
     if file.suffix == ".gz":
         return cast(TextIO, gzip.open(file, "rt", encoding="utf-8", newline=""))
     return file.open(encoding="utf-8", newline="")

@@ -6,10 +6,10 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
-from pathlib import Path
 from typing import Any, cast
 
 from palmkit.engine.errors import TableError
+from palmkit.engine.reading import read_text
 from palmkit.engine.replacing import replacing
 from palmkit.kits.ranking.table import Columns, Table
 
@@ -150,7 +150,7 @@ class Schema:
         Raises TableError if it is not one, OSError if it cannot be read.
         """
         try:
-            return cls.from_json(Path(path).read_text(encoding="utf-8"))
+            return cls.from_json(read_text(path))
         except (TableError, UnicodeDecodeError) as error:
             raise TableError(f"{error}: {path}") from None
 

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from weakref import ref
 
 from palmkit.engine.errors import DeliveryError, ImageError, LookError
+from palmkit.engine.reading import check_readable
 from palmkit.engine.replacing import replacing
 from palmkit.kits.delivered import PROVING_RUNS, Delivered, Unfit, is_delivered_name
 from palmkit.kits.tryon import palettes
@@ -118,6 +119,7 @@ class Look:
         """
         name = os.fspath(path)
         try:
+            check_readable(name)
             with open(name, "rb") as file:
                 data = file.read(MOST_BYTES + 1)
         except (OSError, ValueError) as error:
