@@ -2,6 +2,7 @@ import gc
 import threading
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -130,7 +131,8 @@ def test_a_stream_that_is_dropped_finishes_its_frames_and_ends_its_thread() -> N
 
     stream = Stream(work, None)
     stream.put(0)
-    wait_for(lambda: not stream._box._waiting)  # type: ignore[union-attr]  # pyright: ignore
+    box = stream._box  # pyright: ignore
+    wait_for(lambda: not box._waiting)  # type: ignore[union-attr]  # pyright: ignore
     stream.put(1)
     del stream
     gc.collect()
@@ -201,6 +203,10 @@ def test_what_ends_programs_is_not_hidden_by_an_earlier_error() -> None:
         stream.close()
 
 
+def has_failed(stream: Stream[int]) -> bool:
+    return stream._error is not None  # pyright: ignore
+
+
 def test_an_error_that_nobody_saw_is_told_when_the_stream_is_dropped(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -208,7 +214,7 @@ def test_an_error_that_nobody_saw_is_told_when_the_stream_is_dropped(
     monkeypatch.setattr(threading, "excepthook", told.append)
     stream = Stream(fail, None)
     stream.put(0)
-    wait_for(lambda: stream._error is not None)  # pyright: ignore
+    wait_for(partial(has_failed, stream))
     del stream
     gc.collect()
     wait_for(lambda: bool(told))
