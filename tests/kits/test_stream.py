@@ -146,7 +146,11 @@ def test_a_kit_that_is_dropped_ends_its_thread_at_once(blobs: Any) -> None:
     gc.collect()
     before = set(threading.enumerate())
     results: list[Any] = []
-    kit = FaceDetector("stream", model=blobs, on_result=lambda *found: results.append(found))
+
+    def keep(*found: Any) -> None:
+        results.append(found)
+
+    kit = FaceDetector("stream", model=blobs, on_result=keep)
     kit.submit(np.zeros((64, 64, 3), np.uint8))
     gc.disable()
     try:
