@@ -101,7 +101,7 @@ def layer(
 @pytest.mark.parametrize("op", ["CONV_2D", "DEPTHWISE_CONV_2D"])
 @pytest.mark.parametrize(
     ("dtype", "per_channel", "share_off"),
-    [("int8", True, 0.01), ("int8", False, 0.01), ("uint8", False, 0.01), ("int16", True, 0.2)],
+    [("int8", True, 0.01), ("int8", False, 0.01), ("uint8", False, 0.01), ("int16", True, 0.01)],
 )
 def test_layer(op: str, dtype: str, per_channel: bool, activation: int, share_off: float) -> None:
     assert_steps(layer(op, dtype, per_channel, activation), share_off)
@@ -451,7 +451,7 @@ def test_comparisons(op: str) -> None:
     got, wanted = run(convert(model), inputs)["y"], litert(model, inputs, reference=True)["y"]
     assert wanted.any()
     assert not wanted.all()
-    assert np.mean(got != wanted) < 1e-3
+    assert np.count_nonzero(got != wanted) <= 4
 
 
 def test_the_logarithm_of_what_is_not_positive_is_the_least_number() -> None:
