@@ -232,6 +232,25 @@ def test_a_large_value_is_planned_soon(op: str, constants: Any, attrs: Any) -> N
     assert Model(graph).fallbacks
 
 
+EMPTY = Type("float32", (2, 0))
+NOTHING: dict[str, tuple[str, dict[str, Type], dict[str, Any], dict[str, Any]]] = {
+    "cum_sum of a scalar": ("cum_sum", {"x": Type("float32", ())}, {"axis": np.array(0)}, {}),
+    "cum_sum along none": ("cum_sum", {"x": EMPTY, "axis": Type("int64", (0,))}, {}, {}),
+    "cum_prod outside": ("cum_prod", {"x": EMPTY}, {"axis": np.array(9)}, {}),
+    "trilu": ("trilu", {"x": EMPTY, "k": Type("int64", (0,))}, {}, {}),
+    "dropout": ("dropout", {"x": EMPTY, "ratio": Type("float32", (0,))}, {}, {}),
+    "pad": ("pad", {"x": EMPTY}, {"pads": np.array([0, 1, 0, 1])}, {"mode": "edge"}),
+}
+
+
+@pytest.mark.parametrize("name", NOTHING)
+def test_what_cannot_be_done_with_nothing(name: str) -> None:
+    op, inputs, constants, attrs = NOTHING[name]
+    graph = Graph(inputs, {}, (Node(op, (*inputs, *constants), ("y",), attrs),), constants)
+    with pytest.raises(ShapeError, match=f"{op}:"):
+        infer_types(graph)
+
+
 def test_the_mean_of_nothing_is_no_warning() -> None:
     x = Type("float32", (2, 0))
     node = Node("reduce_mean", ("x", "axes"), ("y",), {"keepdims": 0})
@@ -239,6 +258,32 @@ def test_the_mean_of_nothing_is_no_warning() -> None:
     graph = Graph({"x": x}, {"y": y}, (node,), {"axes": np.array([1])})
     got = Model(graph, "reference").run({"x": np.zeros((2, 0), np.float32)})["y"]
     assert np.isnan(got).all()
+
+
+def picks_in_many_batches(graph: GraphWriter) -> None:
+    graph.const("places", [0], "int32")
+    graph.const("axis", 1, "int32")
+    graph.node("GatherV2", "y", "x", "places", "axis", batch_dims=1 << 40)
+
+
+def slices_many_axes(graph: GraphWriter) -> None:
+    graph.placeholder("starts", 1 << 40, dtype="int32")
+    graph.node("Slice", "y", "x", "starts", "starts")
+
+
+def slices_at_many_indices(graph: GraphWriter) -> None:
+    graph.const("many", [1] * 1000, "int32")
+    graph.node("StridedSlice", "y", "x", "many", "many", "many", ellipsis_mask=1)
+
+
+@pytest.mark.parametrize("wrong", [picks_in_many_batches, slices_many_axes, slices_at_many_indices])
+def test_counts_of_axes_that_no_value_has(wrong: Any) -> None:
+    """They are not counted up to first."""
+    graph = GraphWriter()
+    graph.placeholder("x", 2, 3)
+    wrong(graph)
+    with pytest.raises(ModelError, match="batch axes|starts of|indices are too many"):
+        tensorflow.convert(graph.bytes())
 
 
 # Errors

@@ -6,6 +6,8 @@ import numpy as np
 
 from palmkit.engine.converters.tensorflow.rules.arithmetic import as_dtype
 from palmkit.engine.converters.tensorflow.site import Site, rule
+from palmkit.engine.errors import ModelError
+from palmkit.engine.ir import MOST_DIMS
 
 _TO_THE_END = int(np.iinfo(np.int64).max)
 
@@ -21,6 +23,8 @@ def _gather(n: Site) -> None:
     if not batch:
         n.finish(n.emit("gather", n.value(0), n.value(1), axis=axis))
         return
+    if not 0 < batch <= axis < MOST_DIMS:
+        raise ModelError(f"node {n.name}: {n.op}: axis {axis} behind {batch} batch axes")
     x, places = n.value(0), n.as_int64(n.value(1))
     places = n.emit("unsqueeze", places, n.int64(-1))
     if axis == batch:

@@ -7,6 +7,7 @@ import numpy as np
 from palmkit.engine.converters.tensorflow.rules.arithmetic import as_dtype
 from palmkit.engine.converters.tensorflow.site import Site, rule
 from palmkit.engine.errors import ModelError
+from palmkit.engine.ir import MOST_DIMS
 
 _TO_THE_END = int(np.iinfo(np.int64).max)
 
@@ -101,6 +102,8 @@ def _slice(n: Site) -> None:
     fact = n.building.facts.get(starts)
     if fact is None or fact.shape[0] is None:
         raise n.unsupported("an unknown number of axes")
+    if fact.shape[0] > MOST_DIMS:
+        raise ModelError(f"node {n.name}: {n.op}: starts of {fact.shape[0]} axes")
     axes = n.int64(*range(fact.shape[0]))
     n.finish(n.emit("slice", n.value(0), starts, ends, axes))
 
@@ -110,6 +113,8 @@ def _strided_slice(n: Site) -> None:
     """Masks are bits by place in the lists; an ellipsis stands for all axes that are left."""
     steps = n.integers(3)
     count = len(steps)
+    if count > 2 * MOST_DIMS:
+        raise ModelError(f"node {n.name}: {n.op}: {count} indices are too many")
     begins, ends = (_numbers(n, index, count) for index in (1, 2))
     masks = {
         name: n.integer(f"{name}_mask")
