@@ -216,21 +216,22 @@ def fuzz(format: str, seed: int, first: int, seconds: float, keep: Path) -> int:
     end = time.monotonic() + seconds
     counts, failures, number = Counter[str](), Counter[str](), first
     seeds(format)
-    while time.monotonic() < end:
-        number, wrong = follow(format, seed, number, end, counts)
-        if not wrong:
-            continue
-        failures[wrong] += 1
-        if failures[wrong] == 1:
-            chosen, files = case(format, seed, number - 1)
-            folder = keep / f"{format}-{seed}-{number - 1}"
-            write(folder, files)
-            print(f"{folder / chosen.main} of {chosen.name}: {wrong}", flush=True)
-            print(f"  again: {repeating(format, seed, number - 1)}", flush=True)
-    results = ", ".join(f"{name} {count}" for name, count in counts.most_common())
-    failed = failures.total()
-    print(f"{format}: cases {first} to {number - 1}, {failed} failed; {results}", flush=True)
-    return failed
+    try:
+        while time.monotonic() < end:
+            number, wrong = follow(format, seed, number, end, counts)
+            if wrong:
+                failures[wrong] += 1
+            if failures[wrong] == 1:
+                chosen, files = case(format, seed, number - 1)
+                folder = keep / f"{format}-{seed}-{number - 1}"
+                write(folder, files)
+                print(f"{folder / chosen.main} of {chosen.name}: {wrong}", flush=True)
+                print(f"  again: {repeating(format, seed, number - 1)}", flush=True)
+    finally:
+        results = ", ".join(f"{name} {count}" for name, count in counts.most_common())
+        ran = f"{counts.total()} cases ran, {failures.total()} failed"
+        print(f"{format}: from {first} on {ran}; {results}", flush=True)
+    return failures.total()
 
 
 def repeating(format: str, seed: int, number: int) -> str:
