@@ -177,7 +177,9 @@ class Lowering:
                 for name in node.outputs:
                     if name in self.types:
                         self.put(name)
-        if reasons:
+        # One that nothing reads keeps no node from running here, by parts.
+        unknown = [t for t in self.graph.inputs.values() if t.dtype not in RUNTIME_DTYPES]
+        if reasons or unknown:
             raise RefusedError(
                 f"backend cpu cannot run {len(reasons)} of {len(self.graph.nodes)} nodes, "
                 f'backend="reference" runs them: {"; ".join(reasons.values())}',

@@ -251,6 +251,14 @@ def test_what_cannot_be_done_with_nothing(name: str) -> None:
         infer_types(graph)
 
 
+def test_an_input_of_a_narrow_dtype_that_nothing_reads() -> None:
+    pytest.importorskip("ml_dtypes")
+    x, like = Type("float32", (2,)), Type("float8_e5m2", (0,))
+    graph = Graph({"x": x, "like": like}, {"y": x}, (Node("relu", ("x",), ("y",)),))
+    given = {"x": np.array([-1, 2], np.float32), "like": np.zeros(0, like.dtype)}
+    assert Model(graph).run(given)["y"].tolist() == [0, 2]
+
+
 def test_the_mean_of_nothing_is_no_warning() -> None:
     x = Type("float32", (2, 0))
     node = Node("reduce_mean", ("x", "axes"), ("y",), {"keepdims": 0})
