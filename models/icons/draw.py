@@ -7,6 +7,7 @@ there is less of all that. Picture and class follow from the seed and the number
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass
@@ -78,9 +79,20 @@ def draw_set(
     if workers == 1:
         return draw_part(seed, look, start, start + count)
     edges = np.linspace(start, start + count, 4 * workers + 1).astype(int).tolist()
-    with ProcessPoolExecutor(workers) as pool:
+    with processes_of(workers) as pool:
         parts = list(pool.map(draw_part, repeat(seed), repeat(look), edges[:-1], edges[1:]))
     return np.concatenate([part[0] for part in parts]), np.concatenate([part[1] for part in parts])
+
+
+def processes_of(workers: int) -> ProcessPoolExecutor:
+    """So many processes that draw.
+
+    They are no forks of this one, which would lack the threads that its libraries have started.
+    """
+    methods = multiprocessing.get_all_start_methods()
+    context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
+    context.set_forkserver_preload([__name__])
+    return ProcessPoolExecutor(workers, context)
 
 
 def draw_part(

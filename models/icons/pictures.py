@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import deque
-from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures import Future
 from typing import TypeAlias
 
 import numpy as np
@@ -11,7 +11,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from palmkit.models.icons.draw import Look, draw_part
+from palmkit.models.icons.draw import Look, draw_part, processes_of
 
 Drawn: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
 # Pictures that a process draws at once, and how many times that are asked for ahead.
@@ -27,7 +27,7 @@ class Painters:
         self.next = 0
         self.wanted = AHEAD * processes
         self.waiting: deque[Future[Drawn]] = deque()
-        self.pool = ProcessPoolExecutor(processes) if processes else None
+        self.pool = processes_of(processes) if processes else None
 
     def begin(self, number: int) -> None:
         """Draw from this number on."""

@@ -122,9 +122,11 @@ def test_training_brings_the_levels_nearer_to_the_float_network() -> None:
         return float(((got - truth.numpy()) ** 2).mean())
 
     before = error()
+    # Which way the large steps go hangs on the last bit of sums, and so on torch's release and
+    # threads: after 50 of them the error is 0.9 to 1.4 of what it was, after 100 at most 0.4.
     for rate in (4e-2, 4e-3):
         optimiser = torch.optim.Adam(network.parameters(), rate)
-        for _ in range(50):
+        for _ in range(100):
             optimiser.zero_grad()
             loss = (network({"image": batch}, ["logits"])["logits"] - truth).square().mean()
             loss.backward()  # type: ignore[no-untyped-call]
