@@ -154,8 +154,7 @@ def _check_inputs(node: Node, infer: Callable[..., object]) -> None:
     more = max(0, len(node.inputs) - len(named))
     if more and rest is None:
         raise ModelError(f"{node.op} takes {len(named)} inputs, got {len(node.inputs)}")
-    places = (*named, *[rest] * more)
-    for place, value in zip_longest(places, node.inputs, fillvalue=""):
+    for place, value in zip_longest(named, node.inputs[: len(named)], fillvalue=""):
         if place and place[1] and not value:
             raise ModelError(f"{node.op}: its input {place[0]} is left out")
 
