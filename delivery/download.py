@@ -284,7 +284,7 @@ def _download_fail(error: HttpError) -> HttpError:
 
 
 def _sha256_of(base: Path | None) -> str | None:
-    """Of a file that need not be in the store; None where there is none to start from."""
+    """Return the SHA-256 of a delta's base; None if there is none or it cannot be read."""
     try:
         return None if base is None else hashlib.sha256(base.read_bytes()).hexdigest()
     except OSError:

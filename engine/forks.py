@@ -32,7 +32,7 @@ class _Gate:
             )
 
     def reset(self) -> None:
-        """As it begins; in a child all other threads are gone."""
+        """Open the gate and count nobody but this thread: in a child all others are gone."""
         self.at_work = self.depth
         self.is_closed = False
         self.changed = threading.Condition(threading.Lock())
@@ -77,7 +77,7 @@ def _gate() -> _Gate:
 
 @contextmanager
 def before_a_fork() -> Generator[None]:
-    """What runs in it ends before the process forks, unless it takes more than 5 seconds."""
+    """Make a fork wait for the end of the block, for at most 5 seconds."""
     gate = _gate()
     gate.enter()
     try:

@@ -107,7 +107,7 @@ def _proxy(text: str) -> str:
 
 
 def origin(address: str) -> str:
-    """Who connects from an address: itself, or of IPv6 its /64, which one subscriber has whole."""
+    """Return whom an address stands for: itself, or the /64 of IPv6, which one subscriber has."""
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
@@ -219,7 +219,7 @@ class Connection(H11Protocol):
         return None
 
     def worth(self, now: float) -> tuple[int, float]:
-        """Who gives way first when places are short: the lowest."""
+        """Return the rank by which connections give way when places are short, the lowest first."""
         self.look()
         if self._buffered:
             lasted = now - self._window_began

@@ -441,7 +441,8 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
       pool_.parallel(2, Grain{1, 1}, [&](size_t first, size_t last, int) {
         for (size_t branch = first + 1; branch <= last; ++branch)
           for (size_t i = s; i < end; ++i)
-            if (program_.steps_[i].branch == static_cast<int>(branch)) run_step(i, alone_[branch - 1]);
+            if (program_.steps_[i].branch == static_cast<int>(branch))
+              run_step(i, alone_[branch - 1]);
       });
       s = end - 1;
     } else {

@@ -16,7 +16,6 @@ from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
-from itertools import zip_longest
 from math import prod
 from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
 
@@ -150,34 +149,25 @@ def _check_node(node: Node) -> None:
 
 def _check_inputs(node: Node, infer: Callable[..., object]) -> None:
     """Raise ModelError if there are too many, or one is left out that must be there."""
-    named, rest = _places(infer)
-    more = max(0, len(node.inputs) - len(named))
-    if more and rest is None:
-        raise ModelError(f"{node.op} takes {len(named)} inputs, got {len(node.inputs)}")
-    for place, value in zip_longest(named, node.inputs[: len(named)], fillvalue=""):
-        if place and place[1] and not value:
-            raise ModelError(f"{node.op}: its input {place[0]} is left out")
-
-
-_Place: TypeAlias = tuple[str, bool]
+    places, takes_more = _places(infer)
+    if len(node.inputs) > len(places) and not takes_more:
+        raise ModelError(f"{node.op} takes {len(places)} inputs, got {len(node.inputs)}")
+    for i, (name, is_needed) in enumerate(places):
+        if is_needed and not (i < len(node.inputs) and node.inputs[i]):
+            raise ModelError(f"{node.op}: its input {name} is left out")
 
 
 @cache
-def _places(infer: Callable[..., object]) -> tuple[tuple[_Place, ...], _Place | None]:
-    """A type rule's inputs: the name of each, and whether it must be there.
-
-    The second is what takes any number more.
-    """
-    named: list[_Place] = []
-    rest: _Place | None = None
+def _places(infer: Callable[..., object]) -> tuple[tuple[tuple[str, bool], ...], bool]:
+    """A type rule's inputs, by name and whether one must be there; and whether it takes more."""
     hints = _hints(infer)
-    for each in inspect.signature(infer).parameters.values():
-        place = each.name, type(None) not in _parts(hints[each.name])[1]
-        if each.kind is each.POSITIONAL_OR_KEYWORD:
-            named.append(place)
-        elif each.kind is each.VAR_POSITIONAL:
-            rest = place
-    return tuple(named), rest
+    parameters = inspect.signature(infer).parameters.values()
+    named = tuple(
+        (each.name, type(None) not in _parts(hints[each.name])[1])
+        for each in parameters
+        if each.kind is each.POSITIONAL_OR_KEYWORD
+    )
+    return named, any(each.kind is each.VAR_POSITIONAL for each in parameters)
 
 
 def check_attrs(attrs: Mapping[str, Attr], *takers: Callable[..., object]) -> None:

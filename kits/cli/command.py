@@ -22,7 +22,7 @@ class Parser(argparse.ArgumentParser):
     """Shows what it is given as text; what has escapes of its own would not be."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """As argparse's own."""
+        """Take the arguments of argparse's parser."""
         super().__init__(*arguments, **options)
         # Python 3.14 colours help.
         vars(self)["color"] = False

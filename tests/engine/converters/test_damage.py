@@ -413,7 +413,7 @@ def test_the_fuzzer_notices(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> 
 
 
 def test_structure_is_damaged_not_only_bytes() -> None:
-    """Of 60 mutants of a flatbuffer and of a message most can still be read as such."""
+    """Most of 60 mutants of a flatbuffer, and of a message, can still be read as such."""
     chance = random.Random(0)
     for format in ("tflite", "tensorflow"):
         seed = fuzz_seeds.seeds(format)[0]

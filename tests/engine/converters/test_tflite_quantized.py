@@ -383,7 +383,7 @@ def layer_with_bias_axis(axis: int) -> bytes:
 
 
 def test_a_bias_has_the_steps_of_the_products_whatever_its_scale_says() -> None:
-    """By axis LiteRT asks no bias for its scale: the integers are added to the sums."""
+    """LiteRT ignores the scale of a per-axis bias: its integers are added to the sums."""
     file = ModelFile()
     file.input("x", (3, 1, 1, 16), "int8", scale=0.03, zero_point=4)
     file.tensor("weights", STORED.reshape(8, 1, 1, 16), scale=[0.02] * 8)

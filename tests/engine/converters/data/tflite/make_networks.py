@@ -310,7 +310,7 @@ def converted(tf: Any, network: Network, kind: str) -> bytes:
 
 
 def _of_uint8(tf: Any, network: Network) -> bytes:
-    """By the older way: ranges from fake quantization and a default."""
+    """Convert by the older converter: ranges come from fake quantization and a default."""
     v1 = tf.compat.v1
     graph = tf.Graph()
     with graph.as_default(), v1.Session(graph=graph) as session:
