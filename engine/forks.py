@@ -7,12 +7,12 @@ done.
 
 from __future__ import annotations
 
+# Hooks of forks run in the reverse order, and threads at work may want what that of logging locks.
+import logging  # noqa: F401
 import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
-from functools import cache
-from importlib import import_module
 
 # Longer than loading and planning take. Who forks may itself hold what they wait for.
 LONGEST_WAIT_S = 5.0
@@ -22,8 +22,6 @@ class _Gate:
     """Counts the threads at work; closed while a fork is under way."""
 
     def __init__(self) -> None:
-        # Hooks run in the reverse order, and threads at work may want what that of logging locks.
-        import_module("logging")
         self.own = threading.local()
         self.reset()
         if hasattr(os, "register_at_fork"):
@@ -70,17 +68,15 @@ class _Gate:
             self.changed.notify_all()
 
 
-@cache
-def _gate() -> _Gate:
-    return _Gate()
+# Made where this is imported: a fork may come while a thread is within its first piece of work.
+_GATE = _Gate()
 
 
 @contextmanager
 def before_a_fork() -> Generator[None]:
     """Make a fork wait for the end of the block, for at most 5 seconds."""
-    gate = _gate()
-    gate.enter()
+    _GATE.enter()
     try:
         yield
     finally:
-        gate.leave()
+        _GATE.leave()

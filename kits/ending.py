@@ -16,7 +16,7 @@ import time
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-from palmkit.engine.forks import before_a_fork
+import palmkit.engine.forks  # noqa: F401  its hook is registered before the one here
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
@@ -37,9 +37,8 @@ class _Calls:
         self._holders: list[int] = []
         self._until_s = 0.0
         atexit.register(self._begin)
-        # What is registered last waits first: a call under way may still want to plan.
-        with before_a_fork():
-            pass
+        # What is registered last waits first, before the gate of forks.py shuts: a call under way
+        # may still want to plan.
         if hasattr(os, "register_at_fork"):
             os.register_at_fork(
                 before=self._begin, after_in_parent=self._end, after_in_child=self._end_in_child
