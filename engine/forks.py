@@ -7,12 +7,14 @@ done.
 
 from __future__ import annotations
 
-# Hooks of forks run in the reverse order, and threads at work may want what that of logging locks.
-import logging  # noqa: F401
 import os
 import threading
 from collections.abc import Generator
 from contextlib import contextmanager
+from importlib import import_module
+
+# Hooks of forks run in the reverse order, and threads at work may want what that of logging locks.
+import_module("logging")
 
 # Longer than loading and planning take. Who forks may itself hold what they wait for.
 LONGEST_WAIT_S = 5.0

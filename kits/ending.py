@@ -14,9 +14,11 @@ import os
 import threading
 import time
 from collections.abc import Callable
+from importlib import import_module
 from typing import ParamSpec, TypeVar
 
-import palmkit.engine.forks  # noqa: F401  its hook is registered before the one here
+# Its hook for forks is to be registered before the one here.
+import_module("palmkit.engine.forks")
 
 Arguments = ParamSpec("Arguments")
 Result = TypeVar("Result")
