@@ -9,7 +9,6 @@ import numpy as np
 import pytest
 
 from palmkit.engine.backends import BACKENDS
-from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import NARROW_DTYPES, Array, Attr, Graph, Known, Node, Type, numpy_dtype
 from palmkit.engine.ops import (
     Case,
@@ -21,6 +20,7 @@ from palmkit.engine.ops import (
     registry,
     run_reference,
 )
+from tests.engine.refusals import ANY_CASE, attempt, expected, expected_reason
 
 CASES = [(op, case) for op in registry().values() for case in op.cases]
 
@@ -30,7 +30,8 @@ def label(value: object) -> str:
         return value.name
     assert isinstance(value, Case)
     inputs = [
-        str(Type.of(x)) if isinstance(x, np.ndarray) else str(x).lower() for x in value.inputs
+        f"constant {Type.of(x)}" if isinstance(x, np.ndarray) else str(x).lower()
+        for x in value.inputs
     ]
     return " ".join([*inputs, *(f"{key}={attr}" for key, attr in value.attrs.items())])
 
@@ -104,19 +105,25 @@ def assert_close(got: Array, wanted: Array, pure: bool = True) -> None:
 @every_case
 def test_backend(backend: str, op: Op, case: Case) -> None:
     graph, inputs = one_node(op, case), arrays(case)
-    chosen = BACKENDS[backend]
-    if not chosen.available() or not chosen.supports(graph.nodes[0]):
-        pytest.skip(f"{backend} does not run {op.name}")
-    try:
-        program = chosen.compile(graph)
-    except UnsupportedError as error:
-        pytest.skip(str(error))
+    if not BACKENDS[backend].available():
+        pytest.skip(f"backend {backend} is not here")
+    program, reason = attempt(backend, graph)
+    assert reason == expected_reason(backend, op.name, label(case)), "see tests/engine/refusals"
+    if program is None:
+        return
     given = {f"x{i}": x for i, x in enumerate(inputs) if x is not None and f"x{i}" in graph.inputs}
     outputs = program.run(given)
     wanted = run_reference(graph.nodes[0], inputs)
     for (name, type), y in zip(graph.outputs.items(), wanted, strict=False):
         assert_close(outputs[name], y, op.pure)
         assert Type.of(outputs[name]) == type
+
+
+@pytest.mark.parametrize("backend", BACKENDS)
+def test_expected_refusals_are_of_cases(backend: str) -> None:
+    cases = {(op.name, label(case)) for op, case in CASES}
+    ops = {(name, ANY_CASE) for name in registry()}
+    assert expected(backend).keys() <= cases | ops
 
 
 SPECIAL = np.array([np.nan, np.inf, -np.inf, -0.0, 0, 1e-42, -1e-42, 3e38, -3e38, 1], np.float32)

@@ -1,0 +1,45 @@
+"""Which cases of which ops a backend is expected to refuse, and why.
+
+The lists are refusals/<backend>.txt: `op | case | reason` a line, the case as `label` writes it, or
+`op | * | no kernel` where the backend has no rule for the op at all. A backend without a file
+takes every case.
+"""
+
+from functools import cache
+from pathlib import Path
+
+from palmkit.engine.backends import BACKENDS, Program
+from palmkit.engine.backends.refusal import RefusedError, first_output
+from palmkit.engine.ir import Graph
+
+ANY_CASE, NO_KERNEL = "*", "no kernel"
+_FOLDER = Path(__file__).parent / "refusals"
+
+
+@cache
+def expected(backend: str) -> dict[tuple[str, str], str]:
+    """The reason for each (op, case) that the backend refuses; the case may be ANY_CASE."""
+    file = _FOLDER / f"{backend}.txt"
+    found: dict[tuple[str, str], str] = {}
+    for line in file.read_text().splitlines() if file.exists() else ():
+        op, case, reason = line.split(" | ")
+        assert (op, case) not in found, f"{file.name} has it twice: {line}"
+        found[op, case] = reason
+    return found
+
+
+def expected_reason(backend: str, op: str, case: str) -> str:
+    """Why the backend is expected to refuse the case; "" if it is to take it."""
+    reasons = expected(backend)
+    return reasons.get((op, ANY_CASE)) or reasons.get((op, case), "")
+
+
+def attempt(backend: str, graph: Graph) -> tuple[Program | None, str]:
+    """What the backend makes of a graph of one node; or None, and why it refuses it."""
+    (node,) = graph.nodes
+    if not BACKENDS[backend].supports(node):
+        return None, NO_KERNEL
+    try:
+        return BACKENDS[backend].compile(graph), ""
+    except RefusedError as refused:
+        return None, refused.reasons[first_output(node)].partition("): ")[2]
