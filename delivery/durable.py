@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import errno
 import os
+import shutil
 import stat
 import sys
 import tempfile
@@ -196,6 +197,18 @@ def write(path: Path, content: bytes) -> None:
             os.unlink(name)
         raise
     sync_folder(path.parent)
+
+
+def remove(path: Path) -> None:
+    """Remove a file, or a folder with all that is in it, as far as that can be done.
+
+    A link goes, not what it leads to; a pipe or a device is not opened, as shutil.rmtree would.
+    """
+    with contextlib.suppress(OSError):
+        if stat.S_ISDIR(path.lstat().st_mode):
+            shutil.rmtree(path, ignore_errors=True)
+        else:
+            path.unlink()
 
 
 def sweep(folder: Path, older_than_s: float = 86400.0) -> None:

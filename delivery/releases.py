@@ -160,10 +160,7 @@ class Releases:
         """Remove the folders of all other releases."""
         for folder in self._folder.glob("*/*"):
             if folder.name not in digests:
-                if folder.is_symlink():
-                    folder.unlink()
-                else:
-                    shutil.rmtree(folder, ignore_errors=True)
+                durable.remove(folder)
 
     def policy_file(self, model: str) -> Path:
         """Where a copy of a model's last policy lies."""

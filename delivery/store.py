@@ -184,7 +184,7 @@ class BlobStore:
             part.chmod(0o400)
             durable.make_folder(path.parent, self._folder)
             if path.is_dir() and not path.is_symlink():
-                shutil.rmtree(path)
+                durable.remove(path)
             os.replace(part, path)
             durable.sync_folder(path.parent)
             durable.sync_folder(path.parent.parent)

@@ -1,8 +1,7 @@
 """The sockets of a server, which anybody may open: how many, how long, and how slowly.
 
-uvicorn alone waits for ever for a request that was begun and for an answer to be read, and asyncio
-logs without end when no more files can be opened. Here every connection has a stage with a limit,
-and when all places are taken, whoever makes the least of his gives way.
+asyncio logs without end when no more files can be opened. Here, when all places are taken, whoever
+makes the least of his gives way.
 """
 
 from __future__ import annotations
@@ -17,26 +16,19 @@ import resource
 import socket
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from typing import Any, Literal, cast
+from typing import Any, cast
 
-import h11
 import uvicorn
 from starlette.applications import Starlette
-from uvicorn.protocols.http.h11_impl import H11Protocol
 
+from palmkit.delivery.server.connection import READ_BYTES, Connection, origin
 from palmkit.engine.errors import RepositoryError
-
-Stage = Literal["idle", "head", "body", "answer", "rest"]
 
 # Files for the database, the repository and the log, and for sockets that are just being closed.
 OTHER_FILES = 128
 FEWEST, MOST = 8, 4096
 # How many connections are taken before those that are there are looked at again.
 TAKEN_AT_ONCE = 16
-# No connection gives way so soon after it was opened while an older one does nothing.
-YOUNG_S = 1.0
-# A reader below this, bytes/s, gives way to newcomers when all places are taken.
-SLOW_READER = 16 * 1024
 PAUSE_S = 0.5
 # So long after files ran out, fewer connections are taken than then were open.
 CAREFUL_S = 300.0
@@ -58,7 +50,7 @@ class Limits:
     connections: at once, in all. per_address: at once from one address (of IPv6: from one /64),
     except from proxies. idle_s: between requests, and before the first. head_s: for the lines
     before a body. body_s: for a body. least_rate: bytes/s of a body or of the reading of an answer,
-    on average over each stall_s.
+    on average over each stall_s. ending_s: for what is under way when the server ends.
     """
 
     connections: int
@@ -69,6 +61,7 @@ class Limits:
     body_s: float = 30.0
     stall_s: float = 20.0
     least_rate: float = 500.0
+    ending_s: float = 8.0
 
     @classmethod
     def of(
@@ -106,139 +99,14 @@ def _proxy(text: str) -> str:
         raise RepositoryError(f"proxy: expected an IP address, got {text!r}") from None
 
 
-def origin(address: str) -> str:
-    """Return whom an address stands for: itself, or the /64 of IPv6, which one subscriber has."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped:
-        return str(found.ipv4_mapped)
-    if found.is_loopback:
-        return str(found)
-    return str(ipaddress.ip_network((found, 64), strict=False))
-
-
-class Connection(H11Protocol):
-    """One connection, and what stage it is in since when."""
-
-    def __init__(self, watched: Connections, **given: Any) -> None:
-        """watched: those of the same server. given: what uvicorn gives a protocol."""
-        super().__init__(**given)
-        self._watched = watched
-        self.origin = ""
-        self.stage: Stage = "idle"
-        self.made = self.since = self._window_began = 0.0
-        # Bytes received of a body, or gone from the buffer of an answer, since the window began.
-        self._moved = self._buffered = 0
-
-    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
-        """Take a place."""
-        super().connection_made(transport)
-        self.made = self.since = self._window_began = self.loop.time()
-        self.origin = origin(self.client[0]) if self.client else ""
-        self._watched.add(self)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Leave it."""
-        super().connection_lost(exc)
-        self._watched.remove(self)
-
-    def data_received(self, data: bytes) -> None:
-        """Take what the client sent."""
-        self.look()
-        if self.stage == "body":
-            self._moved += len(data)
-        super().data_received(data)
-        self.look()
-
-    def send_400_response(self, msg: str) -> None:
-        """Answer junk, and end the connection."""
-        if self.cycle and not self.cycle.response_complete:
-            # It came behind a request that is being answered: one of the two answers would fail.
-            self.cycle.disconnected = True
-            self.cycle.message_event.set()
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:
-            self.transport.abort()
-
-    def pause_writing(self) -> None:
-        """The client reads more slowly than the answer is written."""
-        self._look_at_buffer()
-        super().pause_writing()
-
-    def resume_writing(self) -> None:
-        """It has caught up."""
-        self._look_at_buffer()
-        super().resume_writing()
-
-    def look(self) -> None:
-        """Note the stage that it is in by now."""
-        self._look_at_buffer()
-        if (stage := self._stage()) != self.stage:
-            self.stage, self.since = stage, self.loop.time()
-            self._begin_window(self.since)
-
-    def _stage(self) -> Stage:
-        theirs, ours = self.conn.their_state, self.conn.our_state
-        if theirs is h11.IDLE:
-            return "head" if self.conn.trailing_data[0] else "idle"
-        if ours in (h11.IDLE, h11.SEND_RESPONSE, h11.SEND_BODY):
-            return "body" if theirs is h11.SEND_BODY else "answer"
-        # Answered; what still comes of the body is not wanted.
-        return "rest"
-
-    def _look_at_buffer(self) -> None:
-        size = self.transport.get_write_buffer_size()
-        if self._buffered == 0 < size:
-            self._begin_window(self.loop.time())
-        self._moved += max(0, self._buffered - size)
-        self._buffered = size
-
-    def _begin_window(self, now: float) -> None:
-        self._window_began, self._moved = now, 0
-
-    def overdue(self, limits: Limits, now: float) -> str | None:
-        """Which limit it has passed, if it has."""
-        self.look()
-        lasted = now - self.since
-        if self.stage == "head" and lasted > limits.head_s:
-            return "head"
-        if self.stage == "body" and lasted > limits.body_s:
-            return "body"
-        if self._buffered == 0 and self.stage != "body":
-            return "idle" if self.stage in ("idle", "rest") and lasted > limits.idle_s else None
-        if now - self._window_began < limits.stall_s:
-            return None
-        if self._moved < limits.least_rate * (now - self._window_began):
-            return "body" if self.stage == "body" else "reading"
-        self._begin_window(now)
-        return None
-
-    def worth(self, now: float) -> tuple[int, float]:
-        """Return the rank by which connections give way when places are short, the lowest first."""
-        self.look()
-        if self._buffered:
-            lasted = now - self._window_began
-            return (1 if lasted > YOUNG_S and self._moved < SLOW_READER * lasted else 3), self.since
-        if self.stage == "answer":
-            return 4, self.since
-        return (2 if now - self.made < YOUNG_S else 0), self.since
-
-    def end(self) -> None:
-        """Close it now, whatever is still to be sent."""
-        self.transport.abort()
-
-
 class Connections:
     """All connections of one server."""
 
     def __init__(self, limits: Limits, closed: Callable[[str], None]) -> None:
         """closed: is told of each connection that was ended, and by which limit."""
         self.limits = limits
+        # One for all: what was read is taken out before another connection reads.
+        self.room = bytearray(READ_BYTES)
         self._closed = closed
         self._all: set[Connection] = set()
         self._of: dict[str, set[Connection]] = {}
@@ -394,6 +262,7 @@ def http_server(app: Starlette, connections: Connections) -> uvicorn.Server:
         log_config=None,
         log_level="warning",
         timeout_keep_alive=math.ceil(connections.limits.idle_s),
-        timeout_graceful_shutdown=10,
+        # Connections are over by then, and what is still done is done for nobody.
+        timeout_graceful_shutdown=math.ceil(connections.limits.ending_s + 2),
     )
     return uvicorn.Server(config)

@@ -44,7 +44,7 @@ class Metrics:
             ["limit"],
             registry=self.registry,
         )
-        for limit in ("idle", "head", "body", "reading", "address", "all"):
+        for limit in ("idle", "head", "body", "reading", "address", "all", "shutdown"):
             self.closed.labels(limit)
         self.job_failures = Counter(
             "palmkit_job_failures",

@@ -127,11 +127,15 @@ class Page(StaticFiles):
     }
 
     def __init__(self) -> None:
-        """Of this package."""
-        super().__init__(directory=Path(__file__).parent / "page", html=True, check_dir=False)
+        """The page's files lie beside this one."""
+        super().__init__(directory=Path(__file__).parent / "page", check_dir=False)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
-        """A file of the page."""
-        response = await super().get_response(path, scope)
+        """Answer with a file of the page, index.html for the folder itself.
+
+        Starlette's own way for folders (html=True) redirects to the Host that a request names.
+        """
+        is_folder = path == "." and scope["path"].endswith("/")
+        response = await super().get_response("index.html" if is_folder else path, scope)
         response.headers.update(self.HEADERS)
         return response

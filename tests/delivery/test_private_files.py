@@ -8,8 +8,9 @@ import os
 import shutil
 import sqlite3
 import stat
+import threading
 from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from datetime import datetime, timezone
 from pathlib import Path
@@ -339,6 +340,24 @@ def test_no_file_of_the_folder_leads_elsewhere(world: World, victim: Path, plant
     assert runs(client) == "2.0.0"
     client.close()
     assert (victim.read_bytes(), victim.stat().st_mode) == before
+
+
+def test_a_pipe_among_the_releases_is_not_waited_for(devices: Devices) -> None:
+    client = with_two(devices)
+    releases = devices.folder / "device/releases"
+    pipes = [releases / MODEL / "pipe", releases / "other/pipe"]
+    for each in pipes:
+        each.parent.mkdir(exist_ok=True)
+        os.mkfifo(each)
+    collecting = threading.Thread(target=client.collect)
+    collecting.start()
+    collecting.join(10)
+    for each in pipes:
+        with suppress(OSError):
+            os.close(os.open(each, os.O_WRONLY | os.O_NONBLOCK))
+    collecting.join()
+    assert not any(each.exists() for each in pipes)
+    assert client.get(MODEL, "local").version == "3.0"
 
 
 def test_a_copy_by_hard_links_stays_as_it_was(devices: Devices) -> None:

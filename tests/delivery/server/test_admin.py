@@ -1,4 +1,5 @@
 import json
+import socket
 import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
@@ -276,6 +277,18 @@ def test_nobody_is_sent_to_the_host_that_a_request_names(client: Running) -> Non
         answer = client.get(path, headers=lies, allow_redirects=False)
         assert answer.status_code in (401, 404), path
         assert "evil" not in str(answer.headers) + answer.text
+
+
+@pytest.mark.parametrize(
+    "path", ["/admin/.", "/admin/x/..", "/admin/%2e", "/admin/./.", "/admin/.."]
+)
+def test_other_names_of_the_pages_folder_are_nothing(client: Running, path: str) -> None:
+    """Sent as they are: what a browser or a library would make of them is not."""
+    with socket.create_connection(("127.0.0.1", client.port), timeout=10) as connection:
+        lie = b"Host: evil.example\r\nConnection: close\r\n\r\n"
+        connection.sendall(f"GET {path} HTTP/1.1\r\n".encode() + lie)
+        answer = b"".join(iter(lambda: connection.recv(1 << 16), b""))
+    assert answer.startswith(b"HTTP/1.1 404 ") and b"evil" not in answer
 
 
 def test_the_page_may_load_nothing_from_elsewhere(client: Running) -> None:

@@ -6,6 +6,7 @@ import resource
 import socket
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -15,7 +16,8 @@ import requests
 from sqlalchemy import Engine
 
 from palmkit.delivery.server.app import Server, Settings
-from palmkit.delivery.server.connections import Limits, listen, most_connections, origin
+from palmkit.delivery.server.connection import READ_BYTES, Connection, origin
+from palmkit.delivery.server.connections import Limits, listen, most_connections
 from palmkit.delivery.server.static import Download
 from palmkit.engine.errors import RepositoryError
 from tests.delivery.server.fleet_reports import GZIP, make_report, packed
@@ -210,6 +212,46 @@ def test_junk_costs_nothing(
         body = packed(make_report(("1.0.0", "stable", {"load_ok": 1})))
         assert client.post("/v1/reports", data=body, headers=GZIP).status_code == 202
     assert [each.getMessage() for each in caplog.records if each.exc_info] == []
+
+
+def test_a_body_in_tiny_chunks_is_read_little_by_little(
+    database: Engine, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Each byte of it is an event of the parser: others wait while one read of it is parsed."""
+    sizes: list[int] = []
+    original = Connection.data_received
+
+    def note(self: Connection, data: bytes) -> None:
+        sizes.append(len(data))
+        original(self, data)
+
+    monkeypatch.setattr(Connection, "data_received", note)
+    with contextlib.ExitStack() as stack:
+        client = stack.enter_context(Running(Server(database, Settings(TOKEN)), LIMITS))
+        connection = stack.enter_context(open_socket(client.port))
+        with contextlib.suppress(OSError):
+            connection.sendall(HEAD + b"Transfer-Encoding: chunked\r\n\r\n")
+            connection.sendall(b"1\r\nx\r\n" * 100_000)
+        assert client.get("/healthz").status_code == 200
+    assert sum(sizes) > READ_BYTES == max(sizes)
+
+
+@pytest.mark.parametrize("held", ["a body that drips", "an answer that nobody reads"])
+def test_who_holds_on_does_not_hold_up_the_end(
+    database: Engine, public: Path, caplog: pytest.LogCaptureFixture, held: str
+) -> None:
+    limits = replace(ROOMY, body_s=60.0, stall_s=60.0, ending_s=0.3)
+    server = Server(database, Settings(TOKEN), public=public)
+    asked = f"GET /targets/models/doubler/{NAME} HTTP/1.1\r\nHost: x\r\n\r\n".encode()
+    with contextlib.ExitStack() as stack, Running(server, limits) as client:
+        connection = stack.enter_context(open_socket(client.port, buffer=4096))
+        connection.sendall(HELD[held][0] if held in HELD else asked)
+        until = time.monotonic() + 10
+        while len(client.connections) < 1:
+            assert time.monotonic() < until
+            time.sleep(0.02)
+        time.sleep(0.1)
+    assert caplog.records == []
 
 
 def test_a_download_that_nobody_takes_is_read_no_further(tmp_path: Path) -> None:
