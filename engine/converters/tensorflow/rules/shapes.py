@@ -110,7 +110,10 @@ def _slice(n: Site) -> None:
 
 @rule("StridedSlice")
 def _strided_slice(n: Site) -> None:
-    """Masks are bits by place in the lists; an ellipsis stands for all axes that are left."""
+    """Masks are bits by place in the lists; an ellipsis stands for all axes that are left.
+
+    A shrunk axis is one index that goes away, whatever the masks of begin and end say.
+    """
     steps = n.integers(3)
     count = len(steps)
     if count > 2 * MOST_DIMS:
@@ -144,6 +147,8 @@ def _strided_slice(n: Site) -> None:
             continue
         step = steps[place]
         if masks["shrink_axis"] & bit:
+            if step <= 0:
+                raise ModelError(f"node {n.name}: {n.op}: one index in steps of {step}")
             index = n.known_value(begins[place])
             if index is None:
                 picked.append((axis, begins[place]))
@@ -158,10 +163,15 @@ def _strided_slice(n: Site) -> None:
                 begin = n.int64(0 if forth else _TO_THE_END)
             if masks["end"] & bit:
                 end = n.int64(_TO_THE_END if forth else -_TO_THE_END)
+            if not forth:
+                end = _end_of_backward(n, axis, begin, end)
             if not (masks["begin"] & bit and masks["end"] & bit and step == 1):
                 slices.append((begin, end, axis, step))
             placed += 1
         axis += 1
+    shape = n.shape(0)
+    if shape is not None and axis > len(shape):
+        raise ModelError(f"node {n.name}: {n.op}: {count} indices are too many")
     y = n.value(0)
     if slices:
         starts, stops = (n.emit("concat", *each, axis=0) for each in _columns(slices))
@@ -173,6 +183,20 @@ def _strided_slice(n: Site) -> None:
     if gone:
         y = n.emit("squeeze", y, n.int64(*gone))
     n.finish(n.emit("unsqueeze", y, n.int64(*added)) if added else y)
+
+
+def _end_of_backward(n: Site, axis: int, begin: str, end: str) -> str:
+    """The end with which a slice that goes back from before the first element holds nothing.
+
+    The op takes such a slice from the first element on, as ONNX does; TensorFlow's is empty.
+    """
+    known, shape = n.known_value(begin), n.shape(0)
+    size = shape[axis] if shape is not None else None
+    if known is not None and (size is not None or known[0] >= -1):
+        return n.int64(_TO_THE_END) if known[0] < -(size or 1) else end
+    dim = n.emit("gather", n.emit("shape", n.value(0)), n.int64(axis), axis=0)
+    before = n.emit("less", begin, n.emit("neg", dim))
+    return n.emit("where", before, n.int64(_TO_THE_END), end)
 
 
 def _columns(slices: list[tuple[str, str, int, int]]) -> tuple[list[str], list[str]]:

@@ -80,7 +80,8 @@ def _strided_slice(b: Builder, o: Operator) -> None:
     """Masks are bits by place in the lists.
 
     An ellipsis stands for all axes that are left, a new axis for none, a shrunk one is one index
-    that goes away. Begins and ends may be computed, the strides are constant.
+    that goes away: the first where the begin is masked. Begins and ends may be computed, the
+    strides are constant.
     """
     x, steps = o.inputs[0], b.numbers(o.inputs[3])
     masks = {
@@ -110,6 +111,10 @@ def _strided_slice(b: Builder, o: Operator) -> None:
         else:
             kept.append((place, axis))
             if has("ShrinkAxis", place):
+                if steps[place] <= 0:
+                    raise ModelError(
+                        f"node {b.current}: {o.op}: one index in steps of {steps[place]}"
+                    )
                 shrunk.append(axis)
             else:
                 result_axis += 1
@@ -135,21 +140,44 @@ def _cut(
     strides = np.array(steps, np.int64)[places]
     chosen = b.int64_array(places)
     begins, ends = (b.emit("gather", b.as_vector(index), chosen) for index in o.inputs[1:3])
+    axes, back = b.int64(*(axis for _, axis in kept)), strides < 0
+    begins = _replaced(b, begins, _bits(masks["Begin"], places), np.where(back, TO_THE_END, 0))
     if o.option("Offset", False):
-        ends = b.emit("add", begins, ends)
+        ends = _ends_of_lengths(b, x, axes, back, begins, ends)
+    else:
+        last = np.where(back, -TO_THE_END, TO_THE_END)
+        ends = _replaced(b, ends, _bits(masks["End"], places), last)
     shrink = _bits(masks["ShrinkAxis"], places)
-    first = np.where(strides > 0, 0, TO_THE_END)
-    begins = _replaced(b, begins, _bits(masks["Begin"], places) & ~shrink, first)
-    last = np.where(strides > 0, TO_THE_END, -TO_THE_END)
-    ends = _replaced(b, ends, _bits(masks["End"], places), last)
     if shrink.any():
         after = b.emit("add", begins, b.int64(1))
         at_the_end = b.emit("equal", begins, b.int64(-1))
         after = b.emit("where", at_the_end, b.int64(TO_THE_END), after)
         ends = b.emit("where", b.array(shrink), after, ends)
         strides = np.where(shrink, 1, strides)
-    axes = b.int64(*(axis for _, axis in kept))
+    if back.any():
+        # From before the first element back: empty, where the op begins with the first, as ONNX's.
+        before = b.emit("less", begins, b.emit("neg", _sizes(b, x, axes)))
+        before = b.emit("and", before, b.array(back))
+        ends = b.emit("where", before, b.int64(TO_THE_END), ends)
     return b.emit("slice", x, begins, ends, axes, b.int64_array(strides))
+
+
+def _sizes(b: Builder, x: str, axes: str) -> str:
+    return b.emit("gather", b.emit("shape", x), axes)
+
+
+def _ends_of_lengths(b: Builder, x: str, axes: str, back: Array, begins: str, lengths: str) -> str:
+    """Ends that lie so far from the begins, whatever the mask of the ends says.
+
+    back: which axes are cut backwards; their lengths are negative.
+    """
+    sizes = _sizes(b, x, axes)
+    is_negative = b.emit("less", begins, b.int64(0))
+    first = b.emit("where", is_negative, b.emit("add", begins, sizes), begins)
+    first = b.emit("min", first, b.emit("sub", sizes, b.int64_array(back)))
+    first = b.emit("max", first, b.int64_array(-1 * back))
+    ends = b.emit("add", first, lengths)
+    return b.emit("where", b.emit("less", ends, b.int64(0)), b.int64(-TO_THE_END), ends)
 
 
 def _bits(mask: int, places: Array) -> Array:
