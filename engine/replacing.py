@@ -38,6 +38,8 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
             with part.open("rb") as written, _opened(path) as to:
                 shutil.copyfileobj(written, to)
         return
+    if not os.fspath(path):
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), "")
     target = Path(os.path.realpath(path))
     stem = target.stem[:_KEPT_CHARACTERS]
     part = target.with_name(f".{stem}.{secrets.token_hex(8)}.part{Path(path).suffix}")
@@ -47,6 +49,11 @@ def replacing(path: str | os.PathLike[str]) -> Generator[Path]:
             with suppress(OSError):
                 part.chmod(stat.S_IMODE(mode))
         os.replace(part, target)
+    except OSError as error:
+        # Nobody knows the other name.
+        if error.filename == os.fspath(part):
+            error.filename, error.filename2 = os.fspath(path), None
+        raise
     finally:
         # An error here would hide what went wrong.
         with suppress(OSError):

@@ -13,12 +13,14 @@ from typing import Any, TypeAlias
 import numpy as np
 
 from palmkit.engine import load
+from palmkit.engine.array_files import read_arrays
 from palmkit.engine.errors import PalmError, RepositoryError
 from palmkit.engine.ir import NARROW_DTYPES, Array, Type
 
 Cases: TypeAlias = Mapping[str, Mapping[str, Array]]
 # So that a golden file stays far smaller than most models.
 _CELL = 8
+MOST_DRAWN = 1000
 _OPEN = 128
 
 
@@ -33,6 +35,10 @@ def write_golden(model: Path, cases: Cases | Path | int, target: Path, rtol: flo
     try:
         loaded = load(model)
         if isinstance(cases, int):
+            if not 1 <= cases <= MOST_DRAWN:
+                raise RepositoryError(
+                    f"golden inputs: expected 1 to {MOST_DRAWN} to draw, got {cases}"
+                )
             # As the models of kits say what they take.
             top = 255.0 if "0..255" in loaded.metadata.get("input", "") else 1.0
             given: Cases = {f"drawn_{n}": draw(loaded.inputs, n, top) for n in range(cases)}
@@ -72,11 +78,10 @@ def shortened(array: Array, rtol: float) -> Array:
 def _read(path: Path) -> Cases:
     cases: dict[str, dict[str, Array]] = {}
     try:
-        with np.load(path, allow_pickle=False) as file:
-            for key in file.files:
-                case, _, name = key.removeprefix("in/").partition("/")
-                if not key.startswith("out/"):
-                    cases.setdefault(case, {})[name] = file[key]
+        for key, array in read_arrays(path).items():
+            case, _, name = key.removeprefix("in/").partition("/")
+            if not key.startswith("out/"):
+                cases.setdefault(case, {})[name] = array
     except (OSError, ValueError) as error:
         raise RepositoryError(f"golden inputs: cannot be read: {path}: {error}") from error
     return cases

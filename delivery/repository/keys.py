@@ -12,7 +12,7 @@ import json
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Any, TypeAlias, cast
+from typing import TYPE_CHECKING, Any, TypeAlias, cast
 
 from cryptography.exceptions import UnsupportedAlgorithm
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
@@ -30,6 +30,10 @@ from securesystemslib.signer import SIGNER_FOR_URI_SCHEME, CryptoSigner, Key, Si
 
 from palmkit.delivery.repository.storage import write_durably
 from palmkit.engine.errors import RepositoryError
+from palmkit.engine.reading import read_bytes
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
 
 Secrets: TypeAlias = Callable[[str], str]
 PASSPHRASE = "PALMKIT_PASSPHRASE"
@@ -58,13 +62,32 @@ class EncryptedFileSigner(CryptoSigner):
         """Read the file, with the secret called by its name."""
         path = Path(priv_key_uri.partition(":")[2])
         passphrase = (secrets_handler or from_environment)(path.name)
-        private = load_pem_private_key(path.read_bytes(), passphrase.encode())
+        return cls._of(path, passphrase.encode(), public_key)
+
+    @classmethod
+    def _of(cls, path: Path, passphrase: bytes | None, public_key: Key) -> Self:
+        private = load_pem_private_key(read_bytes(path), passphrase)
         if not isinstance(public_key, SSlibKey):
             raise ValueError(f"expected a key of securesystemslib, got {public_key.keytype}")
         return cls(private, public_key)
 
 
-SIGNER_FOR_URI_SCHEME[EncryptedFileSigner.SCHEME] = EncryptedFileSigner
+class ClearFileSigner(EncryptedFileSigner):
+    """Signs with a PEM file in the clear: `file2:PATH`, where PATH may have any character."""
+
+    SCHEME = "file2"
+
+    @classmethod
+    def from_priv_key_uri(
+        cls, priv_key_uri: str, public_key: Key, secrets_handler: Secrets | None = None
+    ) -> ClearFileSigner:
+        """Read the file; securesystemslib's own prefix of its path, if set, stands before it."""
+        prefix = os.environ.get(cls.PREFIX_ENV_VAR, "")
+        return cls._of(Path(prefix, priv_key_uri.partition(":")[2]), None, public_key)
+
+
+for _signer in (EncryptedFileSigner, ClearFileSigner):
+    SIGNER_FOR_URI_SCHEME[_signer.SCHEME] = _signer
 
 
 def public_key(pem: bytes) -> SSlibKey:
@@ -79,7 +102,7 @@ def key_signer(path: Path, passphrase: str | None) -> Signer:
     """What signs with a key file. Raises RepositoryError if it cannot be opened."""
     try:
         secret = None if passphrase is None else passphrase.encode()
-        return CryptoSigner(load_pem_private_key(path.read_bytes(), secret))
+        return CryptoSigner(load_pem_private_key(read_bytes(path), secret))
     except (OSError, ValueError, TypeError, UnsupportedAlgorithm) as error:
         raise RepositoryError(f"the key cannot be opened: {path}: {error}") from error
 
@@ -98,7 +121,7 @@ def signer_at(uri: str, key: Key, secrets: Secrets) -> Signer:
 def is_encrypted(path: Path) -> bool:
     """Whether a key file is under a passphrase. Raises RepositoryError if it cannot be read."""
     try:
-        return b"ENCRYPTED PRIVATE KEY" in path.read_bytes()
+        return b"ENCRYPTED PRIVATE KEY" in read_bytes(path)
     except OSError as error:
         raise RepositoryError(f"the key cannot be opened: {path}: {error}") from error
 

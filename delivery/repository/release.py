@@ -58,12 +58,12 @@ def check_name(model: str, release: str) -> None:
 
     if not MODEL.fullmatch(model):
         raise RepositoryError(f"model: expected a name like face_detector, got {model!r}")
+    if not RELEASE.fullmatch(release):
+        raise RepositoryError(f"release: expected at most 64 characters of ASCII, got {release!r}")
     try:
         Version(release)
     except InvalidVersion:
         raise RepositoryError(f"release: expected a version like 1.2.0, got {release!r}") from None
-    if not RELEASE.fullmatch(release):
-        raise RepositoryError(f"release: expected at most 64 characters of ASCII, got {release!r}")
 
 
 def published_name(model: str, release: str, file: Path, is_main: bool) -> str:
@@ -104,6 +104,8 @@ def make(
     if data_files.is_data_file(main):
         _check_data_file(main, options)
     elif options.golden is not None:
+        if not 0 <= options.rtol <= 1:
+            raise RepositoryError(f"rtol: expected 0 to 1, got {options.rtol}")
         name = f"{GOLDEN}-{release}.npz"
         if name in entries:
             raise RepositoryError(f"the name is for golden inputs: {name}")

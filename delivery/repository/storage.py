@@ -16,6 +16,7 @@ from typing import Protocol
 
 from palmkit.delivery.durable import sync_file, sync_folder
 from palmkit.engine.errors import RepositoryError
+from palmkit.engine.reading import check_readable
 
 _CHUNK_BYTES = 1 << 20
 
@@ -81,6 +82,7 @@ def chunks(source: Path | bytes) -> Iterator[bytes]:
     if isinstance(source, bytes):
         yield source
         return
+    check_readable(source)
     with source.open("rb") as file:
         while chunk := file.read(_CHUNK_BYTES):
             yield chunk

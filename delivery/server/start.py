@@ -17,6 +17,7 @@ from palmkit.delivery.server.app import Server, Settings
 from palmkit.delivery.server.database import connect, migrate
 from palmkit.delivery.server.rollouts import Gates
 from palmkit.engine.errors import RepositoryError
+from palmkit.engine.reading import read_bytes
 
 PASSPHRASE = "PALMKIT_PASSPHRASE"
 
@@ -58,7 +59,7 @@ def read_token(file: Path) -> str:
     Raises RepositoryError if what is there is no token.
     """
     try:
-        token = file.read_text(encoding="ascii").strip()
+        token = read_bytes(file).decode("ascii").strip()
     except UnicodeDecodeError:
         raise RepositoryError(f"token: expected ASCII characters: {file}") from None
     except FileNotFoundError:

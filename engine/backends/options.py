@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+# What an int of the native code holds: how many of these a machine can start it says by itself.
+MOST_THREADS = 2**31 - 1
 PRECISIONS = ("high", "normal", "low")
 
 
@@ -26,6 +28,8 @@ class Options:
         """ValueError for what no backend can do."""
         if self.threads < 1:
             raise ValueError(f"threads: expected at least 1, got {self.threads}")
+        if self.threads > MOST_THREADS:
+            raise ValueError(f"threads: expected at most {MOST_THREADS}, got {self.threads}")
         if self.precision not in PRECISIONS:
             raise ValueError(f"precision: expected one of {PRECISIONS}, got {self.precision!r}")
 

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine import Graph, Model
+from palmkit.engine.array_files import read_arrays
 from palmkit.engine.errors import CompressionError, PalmError
 from palmkit.kits import image
 from palmkit.kits.cli.inputs import gather
@@ -118,8 +119,7 @@ def classes_of(graph: Graph) -> int | None:
 
 def _sample(path: Path, graph: Graph, span: tuple[float, float]) -> _Sample:
     if path.suffix == ".npz":
-        with np.load(path) as arrays:
-            return {name: arrays[name] for name in arrays.files}
+        return read_arrays(path)
     if len(graph.inputs) != 1:
         raise CompressionError(
             f"data: the model takes {', '.join(graph.inputs)}, not one picture: expected .npz files"

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from palmkit.kits.cli import model_files
-from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
+from palmkit.kits.cli.command import (
+    Commands,
+    UsageError,
+    add_command,
+    finite,
+    progress_bar,
+    seed,
+)
 
 if TYPE_CHECKING:
     from palmkit.engine.compare import Comparison, Fault
@@ -32,6 +39,8 @@ A file written with --fp16 has rounded weights: expect 1e-3, not 1e-4. Where a .
 
 Exit code 0: they agree; 1: they do not, or one of them cannot be run.
 """
+# The inputs of all runs are in memory at once.
+MOST_RUNS = 10_000
 STAGES = {"plain": "conversion", "file": "file", "optimised": "graph passes", "cpu": "kernels"}
 EXAMPLES = """\
   palmkit check net.palm --source net.onnx
@@ -68,11 +77,11 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--range",
         nargs=2,
-        type=float,
+        type=finite,
         metavar=("LOW", "HIGH"),
         help="of random floats and of pictures (-1 1, pictures 0 1)",
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of random inputs (0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of random inputs (0)")
     parser.add_argument("--runs", type=int, default=3, metavar="N", help="random inputs (3)")
     parser.add_argument(
         "--tolerance",
@@ -111,13 +120,16 @@ def run(options: argparse.Namespace) -> int:
     from palmkit.engine.compare import compare
     from palmkit.engine.sources import open_source
 
-    if options.runs < 1:
-        raise UsageError(f"--runs: expected at least 1, got {options.runs}")
+    if not 1 <= options.runs <= MOST_RUNS:
+        raise UsageError(f"--runs: expected 1 to {MOST_RUNS:,}, got {options.runs}")
     if options.tolerance is None:
         options.tolerance = 0.1 if options.precision == "low" else 1e-4
     for name in ("tolerance", "absolute"):
         if not getattr(options, name) >= 0:
             raise UsageError(f"--{name}: expected 0 or more, got {getattr(options, name)}")
+    if options.range is not None and options.range[0] > options.range[1]:
+        low, high = options.range
+        raise UsageError(f"--range: expected LOW and HIGH, got {low:g} and {high:g}")
     with progress_bar(None, "step", options.quiet) as bar:
 
         def report(step: str) -> None:
@@ -184,7 +196,9 @@ def _runs(options: argparse.Namespace, graph: Graph) -> list[dict[str, Array]]:
         if name in files:
             return files[name]
         if name in numbers:
-            return np.full(types[name].dims, numbers[name]).astype(types[name].dtype)
+            # What the type cannot hold wraps or is infinite, without a warning.
+            with np.errstate(all="ignore"):
+                return np.full(types[name].dims, numbers[name]).astype(types[name].dtype)
         return _random(random, types[name], low, high)
 
     runs = options.runs if len(files) + len(numbers) < len(graph.inputs) else 1
@@ -223,11 +237,12 @@ def _random(random: np.random.Generator, type: Type, low: float, high: float) ->
 def _read(name: str, file: str, type: Type, limits: tuple[float, float]) -> Array:
     """An input from an .npy file, or from a picture resized to its size and scaled to limits."""
     from palmkit.engine import ModelError, ShapeError
+    from palmkit.engine.array_files import read_array
     from palmkit.engine.ir import numpy_dtype
 
     if Path(file).suffix.lower() == ".npy":
         try:
-            array: Array = np.load(file, allow_pickle=False)
+            array = read_array(file)
         except ValueError as error:
             raise ModelError(f"not an .npy array: {file}: {error}") from None
         if array.dtype.name != type.dtype:

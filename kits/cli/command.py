@@ -5,6 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Protocol, TypeAlias
 
@@ -12,6 +13,8 @@ from palmkit.engine.replacing import replacing
 from palmkit.kits.cli.process import shown
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
+# The largest number that is finite in float32.
+LARGEST = float.fromhex("0x1.fffffep+127")
 
 
 class UsageError(Exception):
@@ -52,6 +55,22 @@ def add_command(
     )
     parser.set_defaults(run=run, usage_error=parser.error)
     return parser
+
+
+def seed(text: str) -> int:
+    """A seed of random numbers, 0 or more; as an argument's type."""
+    with suppress(ValueError):
+        if (number := int(text)) >= 0:
+            return number
+    raise argparse.ArgumentTypeError(f"expected a number, 0 or more, got {text!r}")
+
+
+def finite(text: str) -> float:
+    """A number that float32 can hold; as an argument's type."""
+    with suppress(ValueError):
+        if abs(number := float(text)) <= LARGEST:
+            return number
+    raise argparse.ArgumentTypeError(f"expected a finite number, got {text!r}")
 
 
 def progress_bar(total: int | None, unit: str, quiet: bool = False) -> Any:

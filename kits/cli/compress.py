@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any
 
 from palmkit.engine.reading import read_bytes
 from palmkit.kits.cli import model_files
-from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
+from palmkit.kits.cli.command import (
+    Commands,
+    UsageError,
+    add_command,
+    finite,
+    progress_bar,
+    seed,
+)
 
 if TYPE_CHECKING:
     from palmkit.engine.compress.compress import Compressed
@@ -96,7 +103,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--range",
         nargs=2,
-        type=float,
+        type=finite,
         default=(0.0, 1.0),
         metavar=("LOW", "HIGH"),
         help="what black and white are for the model (0 1); not with --kit",
@@ -114,7 +121,7 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--resume", metavar="DIR", help="keep what is done there, and go on from it"
     )
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of what is chosen (0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of what is chosen (0)")
     parser.add_argument(
         "--strip-names", action="store_true", help="leave out the names of layers and tensors"
     )

@@ -17,7 +17,7 @@ EXTRAS = """\
 pip install "palmkit[onnx]", "palmkit[tflite]", "palmkit[tensorflow]", "palmkit[caffe]"
 """
 
-_DIM = re.compile(r"[0-9]+|\?|[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
+_DIM = re.compile(r"[0-9]{1,19}|\?|[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 
 
 def add_shapes(parser: argparse.ArgumentParser) -> None:

@@ -172,9 +172,10 @@ def _start(options: argparse.Namespace) -> int:
         remove.setdefault(role, []).append(key.keyid)
     thresholds: dict[str, int] = {}
     for role, number in _pairs("threshold", options.threshold):
-        if not number.isdigit():
-            raise UsageError(f"--threshold: expected a number, got {number!r}")
-        thresholds[role] = int(number)
+        try:
+            thresholds[role] = int(number)
+        except ValueError:
+            raise UsageError(f"--threshold: expected a number, got {number!r}") from None
     content = rotation.next_root(repository, add, remove, thresholds)
     write_whole(options.file, content.decode())
     return _describe(options, repository, content, f"wrote {options.file}")
@@ -233,11 +234,15 @@ def _verify(options: argparse.Namespace) -> int:
 
 
 def _prune(options: argparse.Namespace) -> int:
+    if not options.keep_days >= 0:
+        raise UsageError(f"--keep-days: expected 0 or more, got {options.keep_days}")
     found = open_repository(options).gc(options.keep_days)
     facts = {"files": found.files, "size_bytes": found.size_bytes}
     return answer(options, facts, f"removed {found.files} files, {found.size_bytes:,} bytes")
 
 
 def _mirror(options: argparse.Namespace) -> int:
+    if not options.place:
+        raise UsageError("expected a bucket or a folder, got an empty name")
     copied = open_repository(options).mirror(options.place)
     return answer(options, {"copied": copied}, f"copied {copied} files to {options.place}")

@@ -7,6 +7,7 @@ import json
 from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
 
 from palmkit.engine.reading import read_bytes
 from palmkit.kits.cli.command import Commands, Run, UsageError, add_command, progress_bar
@@ -189,7 +190,7 @@ def _pull(options: argparse.Namespace) -> int:
     if options.root is not None:
         root = read_bytes(options.root)
     if options.url:
-        urls = tuple(options.url)
+        urls = tuple(map(_url, options.url))
     if not urls or not root:
         raise UsageError("no repository is known here yet: expected --url and --root")
     client = Client(folder, urls, root)
@@ -226,6 +227,17 @@ def _pull(options: argparse.Namespace) -> int:
     for message in dict.fromkeys(failed):
         complain(message)
     return 1 if failed else 0
+
+
+def _url(text: str) -> str:
+    try:
+        parts = urlsplit(text)
+        is_one = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_one = False
+    if not is_one:
+        raise UsageError(f"--url: expected one like https://models.example.com, got {text!r}")
+    return text
 
 
 def _sentence(each: dict[str, Any]) -> str:

@@ -125,14 +125,9 @@ def _publish(options: argparse.Namespace) -> int:
     from palmkit.delivery.repository import Options
     from palmkit.delivery.repository.upkeep import files_of
 
-    golden: int | Path | None
-    if options.golden == "none":
-        golden = None
-    else:
-        golden = int(options.golden) if options.golden.isdigit() else Path(options.golden)
     wanted = Options(
         main=options.main,
-        golden=golden,
+        golden=_golden(options.golden),
         rtol=options.rtol,
         atol=options.atol,
         max_latency_ratio=options.slower,
@@ -167,6 +162,15 @@ def _publish(options: argparse.Namespace) -> int:
     if pending:
         lines.append("devices see it once the server has signed: palmkit models resign, there")
     return answer(options, facts, "\n".join(lines))
+
+
+def _golden(text: str) -> int | Path | None:
+    if text == "none":
+        return None
+    try:
+        return int(text)
+    except ValueError:
+        return Path(text)
 
 
 def _metric(text: str) -> tuple[str, float]:

@@ -6,7 +6,7 @@ import argparse
 import re
 from typing import TYPE_CHECKING
 
-from palmkit.kits.cli.command import Commands, UsageError
+from palmkit.kits.cli.command import Commands, UsageError, finite
 from palmkit.kits.cli.repositories import add_part, add_release, open_repository, tell
 
 if TYPE_CHECKING:
@@ -114,8 +114,8 @@ def conditions(texts: list[str] | None) -> tuple[Condition, ...] | None:
             found.append(Condition("sdk", "in", value))
         elif test in (">=", "<="):
             try:
-                number = float(value)
-            except ValueError:
+                number = finite(value)
+            except argparse.ArgumentTypeError:
                 raise UsageError(f"--when: expected a number, got {text!r}") from None
             found.append(Condition(fact, "at_least" if test == ">=" else "at_most", number))
         else:

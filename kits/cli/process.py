@@ -104,13 +104,21 @@ def ended(go: Callable[[], int], is_process: bool) -> int:
         interrupts.over()
 
 
-def complain(message: object) -> None:
-    """One line on standard error."""
-    if isinstance(message, OSError) and message.strerror and message.filename:
-        message = f"{message.strerror.lower()}: {message.filename}"
+def reason(error: BaseException) -> str:
+    """What went wrong, and with which file, without the number that systems give it."""
+    if isinstance(error, OSError) and error.strerror:
+        where = "" if error.filename is None else f": {os.fsdecode(error.filename)}"
+        return f"{error.strerror.lower()}{where}"
+    return str(error)
+
+
+def complain(message: object, by: str = "palmkit: ") -> None:
+    """One line on standard error, that begins with who says it."""
+    if isinstance(message, BaseException):
+        message = reason(message)
     # Nobody can be told that nobody can be told.
     with suppress(OSError):
-        print(f"palmkit: {shown(' '.join(str(message).split()), '')}", file=sys.stderr)
+        print(f"{by}{shown(' '.join(str(message).split()), '')}", file=sys.stderr)
 
 
 class _Interrupts:

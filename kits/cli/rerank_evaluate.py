@@ -6,7 +6,7 @@ import argparse
 from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli import rerank
-from palmkit.kits.cli.command import Commands, UsageError, add_command
+from palmkit.kits.cli.command import Commands, UsageError, add_command, seed
 from palmkit.kits.cli.rerank_train import recipe
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ def add(commands: Commands) -> None:
         "--places", type=int, metavar="N", help="of a page, from the top (all of them)"
     )
     parser.add_argument("--clip", type=float, metavar="W", help="no weight above this (none)")
-    parser.add_argument("--seed", type=int, default=0, metavar="N", help="of the bootstrap (0)")
+    parser.add_argument("--seed", type=seed, default=0, metavar="N", help="of the bootstrap (0)")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 

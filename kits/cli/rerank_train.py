@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from palmkit.kits.cli import rerank
-from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
+from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar, seed
 
 DESCRIPTION = """\
 Learn a re-ranker from a log of pages, choices and events, in the order of time (.jsonl, .csv, .tsv,
@@ -59,7 +59,7 @@ def add(commands: Commands) -> None:
     how.add_argument("--learning-rate", type=float, default=1e-3, metavar="R", help="(0.001)")
     how.add_argument("--dropout", type=float, default=0.3, metavar="P", help="0 to 1 (0.3)")
     how.add_argument("--width", type=int, default=64, metavar="N", help="channels (64)")
-    how.add_argument("--seed", type=int, default=0, metavar="N", help="of all that is random (0)")
+    how.add_argument("--seed", type=seed, default=0, metavar="N", help="of all that is random (0)")
     how.add_argument("--no-trees", action="store_true", help="leave LightGBM out of the report")
     parser.add_argument("--json", action="store_true", help="print the measures as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
