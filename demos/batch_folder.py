@@ -26,7 +26,9 @@ def make_samples(folder: Path) -> Path:
 def main() -> None:
     parser = live.plain_parser(__doc__)
     parser.add_argument("--source", type=Path, metavar="FOLDER", help="(three sample files)")
-    parser.add_argument("--frames", type=int, metavar="N", help="only the first N pictures")
+    parser.add_argument(
+        "--frames", type=live.frame_count, metavar="N", help="only the first N pictures"
+    )
     parser.add_argument("--kit", choices=batch.KITS[:-1], default="face", help="(face)")
     parser.add_argument(
         "-o", "--output", type=live.writable, default="build/demo/found.jsonl", metavar="FILE"

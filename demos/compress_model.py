@@ -32,7 +32,9 @@ def pictures(source: str, most: int) -> list[Image]:
 def main() -> None:
     parser = live.plain_parser(__doc__)
     parser.add_argument("--source", default="face", help="a folder of pictures, a video (sample)")
-    parser.add_argument("--frames", type=int, default=20, metavar="N", help="of these N (20)")
+    parser.add_argument(
+        "--frames", type=live.frame_count, default=20, metavar="N", help="of these N (20)"
+    )
     parser.add_argument("--kit", choices=MODELS, default="face", help="(face)")
     parser.add_argument("--model", type=Path, metavar="FILE", help="of the kit (the one shipped)")
     parser.add_argument("--max-loss", type=float, default=0.02, metavar="SHARE", help="(0.02)")

@@ -26,7 +26,9 @@ def photographs() -> dict[str, Image]:
 def main() -> None:
     parser = live.plain_parser(__doc__)
     parser.add_argument("--source", type=Path, nargs="+", metavar="FILE", help="pictures")
-    parser.add_argument("--frames", type=int, metavar="N", help="only the first N of them")
+    parser.add_argument(
+        "--frames", type=live.frame_count, metavar="N", help="only the first N of them"
+    )
     parser.add_argument("-o", "--output", type=Path, default=Path("build/demo"), metavar="FOLDER")
     options = parser.parse_args()
     options.output.mkdir(parents=True, exist_ok=True)

@@ -35,7 +35,7 @@ def squares(pictures: list[Image], half: int, rng: np.random.Generator) -> dict[
 def main() -> None:
     parser = live.plain_parser(__doc__)
     parser.add_argument("--source", nargs="+", metavar="FILE", help="(brick, grass and gravel)")
-    parser.add_argument("--frames", type=int, default=60, metavar="N", help="steps (60)")
+    parser.add_argument("--frames", type=live.frame_count, default=60, help="steps (60)")
     parser.add_argument("-o", "--output", type=live.writable, default="build/demo/textures.palm")
     options = parser.parse_args()
     names = [Path(path).stem for path in options.source or live.TEXTURES]

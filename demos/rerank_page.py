@@ -23,7 +23,9 @@ GOODS: list[dict[str, Any]] = [
 def main() -> None:
     parser = live.plain_parser(__doc__)
     parser.add_argument("--source", type=Path, metavar="FILE", help="goods as JSON (24 of ours)")
-    parser.add_argument("--frames", type=int, default=4, metavar="N", help="pages to show (4)")
+    parser.add_argument(
+        "--frames", type=live.frame_count, default=4, metavar="N", help="pages to show (4)"
+    )
     parser.add_argument("--wants", default="vase", help="the category that is liked (vase)")
     options = parser.parse_args()
     goods = GOODS

@@ -19,7 +19,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from itertools import count
 from pathlib import Path
 from types import TracebackType
@@ -30,6 +30,7 @@ import numpy as np
 from palmkit import assets
 from palmkit.engine.errors import PalmError
 from palmkit.kits import image
+from palmkit.kits.cli.process import complain, ended, reason
 from palmkit.kits.image import Image, read_image, write_image
 from palmkit.kits.kit import one_of
 from palmkit.kits.stopwatch import Times
@@ -90,15 +91,21 @@ def plain_parser(description: str | None) -> argparse.ArgumentParser:
 
 
 def writable(path: str) -> Path:
-    """A path whose folder is made; as an argument's type."""
-    Path(path).parent.mkdir(parents=True, exist_ok=True)
+    """A path whose folder is made; as an argument's type.
+
+    Raises argparse.ArgumentTypeError if the folder cannot be made.
+    """
+    try:
+        Path(path).parent.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise argparse.ArgumentTypeError(reason(error)) from None
     return Path(path)
 
 
 def start(options: argparse.Namespace) -> Live:
     """Frames as the options of `parser` say.
 
-    Raises ImageError if the source cannot be opened.
+    Raises ImageError if the source cannot be opened, OSError if the output's folder cannot be made.
     """
     window = None if options.headless else open_window("PalmKit")
     output = options.output
@@ -108,13 +115,20 @@ def start(options: argparse.Namespace) -> Live:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a program: what a user can mend ends it with one line on standard error, and code 1."""
-    try:
-        main()
-    except PalmError as error:
-        sys.exit(str(error))
-    except KeyboardInterrupt:
-        sys.exit(130)
+    """Run a program: what a user can mend ends it with one line on standard error, and code 1.
+
+    Its streams, Ctrl-C and exit codes are those of the palmkit command.
+    """
+
+    def go() -> int:
+        try:
+            main()
+        except (PalmError, OSError) as error:
+            complain(error, by="")
+            return 1
+        return 0
+
+    sys.exit(ended(go, is_process=True))
 
 
 def sample(name: str) -> Image:
@@ -155,31 +169,32 @@ class Live:
         frames: how many at most; None: all of a video, and of what has no end as many as the user
         wants, or SAMPLE_FRAMES where there is no window (of a picture 1).
         output: where `show` writes, a video or by its suffix a picture, the last one shown.
-        Raises ImageError if it cannot be opened.
+        Raises ImageError if it cannot be opened, OSError if the output's folder cannot be made.
         """
-        self._files = ExitStack()
         self._output, self._window = output, window
         self._writer: VideoWriter | None = None
         self._shown: Image | None = None
         self._took = Times()
         self._began_s = 0.0
-        self._is_open, self._is_camera = True, source.isdigit()
+        camera = camera_number(source)
+        self._is_open, self._is_camera = True, camera is not None
         rate = FRAMES_PER_S
         most: int | None = SAMPLE_FRAMES
-        if source in SAMPLES:
-            self._frames = _gliding(sample(source))
-        elif Path(source).suffix.lower() in image.SUFFIXES:
-            self._frames, most = _still(read_image(source)), 1
-        else:
-            video = VideoReader(int(source) if self._is_camera else source)
-            self._files.enter_context(video)
-            self._frames, rate = iter(video), video.frames_per_s
-            most = SAMPLE_FRAMES if self._is_camera else None
-        self._most = most if frames is None and window is None else frames
-        if output is not None:
-            writable(str(output))
-            if output.suffix.lower() not in image.SUFFIXES:
-                self._writer = self._files.enter_context(VideoWriter(output, rate))
+        with ExitStack() as files:
+            if source in SAMPLES:
+                self._frames = _gliding(sample(source))
+            elif Path(source).suffix.lower() in image.SUFFIXES:
+                self._frames, most = _still(read_image(source)), 1
+            else:
+                video = files.enter_context(VideoReader(source if camera is None else camera))
+                self._frames, rate = iter(video), video.frames_per_s
+                most = SAMPLE_FRAMES if self._is_camera else None
+            self._most = most if frames is None and window is None else frames
+            if output is not None:
+                output.parent.mkdir(parents=True, exist_ok=True)
+                if output.suffix.lower() not in image.SUFFIXES:
+                    self._writer = files.enter_context(VideoWriter(output, rate))
+            self._files = files.pop_all()
 
     def __iter__(self) -> Iterator[tuple[Image, float]]:
         """Frame by frame; what is not a camera is shown at its own pace."""
@@ -306,11 +321,18 @@ def _still(picture: Image) -> Iterator[tuple[Image, float]]:
     return ((picture, index * 1e3 / FRAMES_PER_S) for index in count())
 
 
+def camera_number(text: str) -> int | None:
+    """The number of a camera that a text is, of at most ten digits; None if it is none."""
+    is_number = text.isascii() and text.isdigit() and len(text) <= 10
+    return int(text) if is_number else None
+
+
 def frame_count(text: str) -> int:
     """The number of frames, at least 1, that an argument of a command line says.
 
     Raises argparse.ArgumentTypeError if it says none.
     """
-    if not text.isdecimal() or int(text) == 0:
-        raise argparse.ArgumentTypeError(f"expected a number of frames, at least 1: {text!r}")
-    return int(text)
+    with suppress(ValueError):
+        if (number := int(text)) >= 1:
+            return number
+    raise argparse.ArgumentTypeError(f"expected a number of frames, at least 1: {text!r}")

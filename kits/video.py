@@ -58,7 +58,7 @@ class VideoReader:
             raise ImageError(
                 f"video: expected a path or the number of a camera, got {type(source).__name__}"
             )
-        elif not Path(source).is_file():
+        elif not os.path.isfile(source):
             raise ImageError(f"no such file: {self._name}")
         import cv2
 

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-import argparse
 import os
 import sys
-from collections.abc import Sequence
 
-from palmkit.demos.app.screen import INSTALL, has_screen, problem
-from palmkit.kits.live import frame_count
+from palmkit.kits.cli.process import complain, ended
+
+# The rest is imported within `main`, where Ctrl-C ends it silently.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import argparse
+    from collections.abc import Sequence
 
 PAGES = ("face", "portrait", "gesture", "try_on", "feed", "benchmark", "updates")
 NEEDED = 'palmkit-demo needs the extra [demos]: pip install "palmkit[demos]"'
@@ -16,6 +19,10 @@ NEEDED = 'palmkit-demo needs the extra [demos]: pip install "palmkit[demos]"'
 
 def parser() -> argparse.ArgumentParser:
     """The command line."""
+    import argparse
+
+    from palmkit.kits.live import frame_count
+
     made = argparse.ArgumentParser(
         prog="palmkit-demo", description="Everything PalmKit does, in one window."
     )
@@ -33,12 +40,22 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the application; returns the exit status."""
+    """Run the application; returns the exit status.
+
+    arguments: None: those of this process, which does nothing else then.
+    """
+    given = sys.argv[1:] if arguments is None else arguments
+    return ended(lambda: _run(given), arguments is None)
+
+
+def _run(arguments: Sequence[str]) -> int:
+    from palmkit.demos.app.screen import INSTALL, has_screen, problem
+
     options = parser().parse_args(arguments)
     if options.headless:
         os.environ["QT_QPA_PLATFORM"] = "offscreen"
     elif not has_screen():
-        print("palmkit-demo needs a screen (or --headless --frames N)", file=sys.stderr)
+        complain("palmkit-demo needs a screen (or --headless --frames N)", by="")
         return 1
     try:
         from palmkit.demos.app.application import run
@@ -47,9 +64,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         is_missing = isinstance(error, ModuleNotFoundError)
         text = NEEDED if is_missing else f"Qt cannot be loaded: {error}; {INSTALL}"
-        print(text, file=sys.stderr)
+        complain(text, by="")
         return 1
     if not options.headless and (why := problem()):
-        print(f"palmkit-demo cannot open a window: {why}", file=sys.stderr)
+        complain(f"palmkit-demo cannot open a window: {why}", by="")
         return 1
     return run(options)

@@ -36,7 +36,8 @@ def run(options: argparse.Namespace) -> int:
     def interrupt(number: int, frame: object) -> None:
         window.close()
 
-    signal.signal(signal.SIGINT, interrupt)
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
+        signal.signal(signal.SIGINT, interrupt)
     heartbeat = QTimer()
     heartbeat.start(200)
     heartbeat.timeout.connect(lambda: None)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -14,6 +15,7 @@ from palmkit.engine.errors import ImageError
 from palmkit.kits import read_image
 from palmkit.kits.image import SUFFIXES as PICTURE_SUFFIXES
 from palmkit.kits.image import Image
+from palmkit.kits.live import camera_number
 from palmkit.kits.video import SUFFIXES as VIDEO_SUFFIXES
 from palmkit.kits.video import VideoReader
 
@@ -106,8 +108,8 @@ def read_source(text: str) -> Source:
     """
     if text in ("sample", "drawing"):
         return Sample("portrait" if text == "sample" else "drawing")
-    if text.isdecimal():
-        return Camera(int(text))
+    if (camera := camera_number(text)) is not None:
+        return Camera(camera)
     return file_source(Path(text))
 
 
@@ -116,7 +118,7 @@ def file_source(path: Path) -> Picture | Video:
 
     Raises SourceError if there is no such file, or it is neither.
     """
-    if not path.is_file():
+    if not os.path.isfile(path):
         raise SourceError("missing", f"no such file: {path}")
     if path.suffix.lower() in VIDEO_SUFFIXES:
         return Video(path)

@@ -51,7 +51,15 @@ def test_texts_name_sources(tmp_path: Path) -> None:
     assert read_source(str(picture)) == Picture(picture)
     assert read_source(str(clip(tmp_path / "a.mp4"))) == Video(tmp_path / "a.mp4")
     (tmp_path / "notes.txt").write_text("no picture")
-    for text, problem in (("gone.png", "missing"), (str(tmp_path / "notes.txt"), "unreadable")):
+    for text, problem in (
+        ("gone.png", "missing"),
+        (str(tmp_path / "notes.txt"), "unreadable"),
+        ("\u00b2", "missing"),
+        ("9" * 5000, "missing"),
+        ("", "missing"),
+        ("a\udcff", "missing"),
+        (str(tmp_path), "missing"),
+    ):
         with pytest.raises(SourceError) as caught:
             read_source(text)
         assert caught.value.problem == problem and Path(text).name in str(caught.value)

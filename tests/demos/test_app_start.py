@@ -35,6 +35,51 @@ def start(
     return subprocess.run(command, capture_output=True, text=True, env=environment, timeout=120)
 
 
+RING = """
+import os, signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+
+class Finder:
+    def find_spec(self, name, path=None, target=None):
+        if name == {here!r}:
+            os.kill(os.getpid(), signal.SIGINT)
+
+sys.meta_path.insert(0, Finder())
+"""
+
+
+@on_linux
+@pytest.mark.parametrize(
+    "here", ["palmkit.demos.app.screen", "palmkit.kits.live", "PySide6.QtWidgets"]
+)
+def test_ctrl_c_while_it_starts_ends_it_silently(tmp_path: Path, here: str) -> None:
+    needs_qt()
+    done = start(tmp_path, "--headless", "--frames", "1", before=RING.format(here=here))
+    assert (done.returncode, done.stdout, done.stderr) == (130, "", "")
+
+
+@on_linux
+@pytest.mark.parametrize("descriptor", [1, 2])
+def test_a_stream_that_is_full(tmp_path: Path, descriptor: int) -> None:
+    full = f"import os\nos.dup2(os.open('/dev/full', os.O_WRONLY), {descriptor})"
+    done = start(tmp_path, "--help" if descriptor == 1 else "--none", before=full)
+    assert done.returncode == descriptor and "Traceback" not in done.stderr
+    assert len(done.stderr.splitlines()) == (descriptor == 1)
+
+
+@on_linux
+@NEEDS_MODELS
+def test_where_ctrl_c_is_ignored_it_stays_so(tmp_path: Path) -> None:
+    needs_qt()
+    before = """
+import atexit, signal
+signal.signal(signal.SIGINT, signal.SIG_IGN)
+atexit.register(lambda: print(signal.getsignal(signal.SIGINT).name))
+"""
+    done = start(tmp_path, "--headless", "--frames", "1", "--source", "drawing", before=before)
+    assert (done.returncode, done.stdout) == (0, "SIG_IGN\n"), done.stderr
+
+
 def test_without_qt_it_says_what_to_install(tmp_path: Path) -> None:
     hide = "import sys; sys.modules['PySide6'] = None"
     done = start(tmp_path, "--headless", before=hide)

@@ -146,9 +146,23 @@ def test_a_video_in_a_picture_out(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("source", "message"),
-    [("99", "camera cannot be opened: 99"), ("no.mp4", "no such file: no.mp4")],
+    [
+        ("99", "camera cannot be opened: 99"),
+        ("no.mp4", "no such file: no.mp4"),
+        ("\u00b2", "no such file: \u00b2"),
+        ("9" * 300, f"no such file: {'9' * 300}"),
+    ],
 )
 def test_a_demo_says_in_one_line_what_is_wrong(source: str, message: str, tmp_path: Path) -> None:
     done = run("face_window.py", tmp_path, "--source", source)
     assert (done.returncode, done.stderr) == (1, message + "\n")
     assert not list(tmp_path.rglob("*.mp4"))
+
+
+@pytest.mark.parametrize(
+    "demo", [path for path in DEMOS if '"--frames"' in path.read_text()], ids=lambda path: path.stem
+)
+def test_a_demo_refuses_what_is_no_number_of_frames(demo: Path, tmp_path: Path) -> None:
+    done = run(demo, tmp_path, "--frames", -1)
+    assert done.returncode == 2 and "Traceback" not in done.stderr
+    assert "--frames: expected a number of frames" in done.stderr

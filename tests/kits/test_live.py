@@ -1,6 +1,7 @@
 """Frames from anywhere, and where they are shown."""
 
 import os
+import signal
 import subprocess
 import sys
 from itertools import islice
@@ -115,13 +116,64 @@ def test_bad_options_end_with_usage(capsys: pytest.CaptureFixture[str]) -> None:
     assert "expected a number of frames, at least 1: 'x'" in capsys.readouterr().err
 
 
-def test_what_a_user_can_mend_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    def fail() -> None:
-        raise kits.PalmError("no")
+ENDING = """
+import os, signal, sys
+from palmkit import kits
+from palmkit.kits import live
 
+def program():
+    {body}
+
+live.run(program)
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs signals and /dev/full")
+@pytest.mark.parametrize(
+    ("body", "streams", "code", "err"),
+    [
+        ("raise kits.PalmError('no\\n \\udcff')", "", 1, "no \\udcff\n"),
+        ("open('none/x')", "", 1, "no such file or directory: none/x\n"),
+        ("live.Live('hands', output=live.Path('/dev/null/x/y.mp4'))", "", 1,
+         "not a directory: /dev/null/x\n"),
+        ("print('\\u5bb6\\udcff')", "", 0, ""),
+        ("print(1)", ">/dev/full", 1, "palmkit: standard output: no space left on device\n"),
+        ("print(1)", ">&-", 0, ""),
+        ("raise kits.PalmError('no')", "2>&-", 1, ""),
+        ("os.kill(os.getpid(), signal.SIGINT)", "", 130, ""),
+        ("sys.exit(3)", "", 3, ""),
+    ],
+)  # fmt: skip
+def test_a_program_ends_as_the_command_does(
+    body: str, streams: str, code: int, err: str, tmp_path: Path
+) -> None:
+    (tmp_path / "program.py").write_text(ENDING.format(body=body))
+    done = subprocess.run(
+        ["sh", "-c", f'exec "$0" program.py {streams}', sys.executable],
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONIOENCODING": "ascii"},
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    assert (done.returncode, done.stderr) == (code, err)
+
+
+@pytest.mark.parametrize("text", ["\u00b2", "\u0663", "-1", "", "9" * 11, "9" * 5000])
+def test_what_is_no_number_of_a_camera(text: str) -> None:
+    assert live.camera_number(text) is None
+
+
+def test_an_output_whose_folder_cannot_be_made_is_a_usage_error(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    (tmp_path / "file").touch()
+    parser = live.plain_parser("Writes.")
+    parser.add_argument("-o", type=live.writable)
     with pytest.raises(SystemExit) as ended:
-        live.run(fail)
-    assert ended.value.code == "no"
+        parser.parse_args(["-o", str(tmp_path / "file" / "x" / "y")])
+    assert ended.value.code == 2 and "not a directory" in capsys.readouterr().err
 
 
 WINDOW = """
