@@ -141,7 +141,7 @@ def open_or_create(path: Path) -> int:
 def prepare_database(file: Path) -> None:
     """See that what SQLite opens by a name is a file of this user alone, and no other's.
 
-    Raises OSError.
+    One that may only be read is left to be read. Raises OSError.
     """
     for path in (*(file.with_name(file.name + end) for end in ("-journal", "-wal", "-shm")), file):
         with contextlib.suppress(FileNotFoundError):
@@ -153,8 +153,13 @@ def prepare_database(file: Path) -> None:
                 write(file, read(file))
             else:
                 path.unlink()
-    # What SQLite puts beside it gets the same mode.
-    os.close(open_or_create(file))
+    try:
+        # What SQLite puts beside it gets the same mode.
+        os.close(open_or_create(file))
+    except OSError as error:
+        if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
+            raise
+        open_to_read(file).close()
 
 
 def read(path: Path) -> bytes:

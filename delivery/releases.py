@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from palmkit.delivery.store import BlobStore
 
 MANIFEST = "manifest.json"
+# Beside the releases of a model: a copy of its last policy.
+POLICY = "policy.json"
 # Beside a release's files: it was active on this channel. The state's file may be lost.
 PROVEN = ".proven"
 
@@ -157,14 +159,14 @@ class Releases:
                 yield digest, document, parse(document), proven
 
     def keep_only(self, digests: set[str]) -> None:
-        """Remove the folders of all other releases."""
-        for folder in self._folder.glob("*/*"):
-            if folder.name not in digests:
-                durable.remove(folder)
+        """Remove the folders of all other releases, and what is none."""
+        for place in self._folder.glob("*/*"):
+            if place.name not in digests and place.name != POLICY:
+                durable.remove(place)
 
     def policy_file(self, model: str) -> Path:
         """Where a copy of a model's last policy lies."""
-        return self._folder / model / "policy.json"
+        return self._folder / model / POLICY
 
     def _of(self, model: str, digest: str) -> Path:
         return self._folder / model / digest

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import hashlib
 import logging
 import os
@@ -17,6 +18,7 @@ from pathlib import Path
 
 import pytest
 
+from palmkit import engine
 from palmkit.delivery import app, durable, golden
 from palmkit.delivery.client import Client
 from palmkit.delivery.clock import Clock
@@ -25,7 +27,7 @@ from palmkit.delivery.embedded import Embedded
 from palmkit.delivery.policy import Candidate
 from palmkit.delivery.reports.spool import Spool
 from palmkit.delivery.store import BlobStore
-from palmkit.engine.errors import DeliveryError
+from palmkit.engine.errors import DeliveryError, ModelError
 from tests.delivery.devices import MODEL, Devices
 from tests.delivery.fault_server import FaultServer, serving
 from tests.delivery.network_devices import CONTENT, PATH, SHA256, Device
@@ -105,6 +107,36 @@ def test_where_all_is_rotten_and_nobody_answers_the_embedded_model_runs(devices:
     devices.published.fault = None
     client.refresh(MODEL)
     assert client.get(MODEL, "local").version == "3.0"
+
+
+def test_what_rots_before_it_is_loaded_is_not_loaded(devices: Devices) -> None:
+    """The engine looks at the bytes that it maps, not at those that were hashed before."""
+    release = with_two(devices).get(MODEL, "local")
+    rot(release.path)
+    with pytest.raises(ModelError, match="the checksum does not fit"):
+        engine.load(release.path)
+
+
+def test_where_nothing_may_be_written_what_is_here_runs(
+    devices: Devices, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As on a read-only file system; modes stop nobody who is root."""
+    with_two(devices).close()
+    original = os.open
+
+    def only_read(path: Path, flags: int, *more: int) -> int:
+        if flags & (os.O_WRONLY | os.O_RDWR | os.O_CREAT):
+            raise OSError(errno.EROFS, "Read-only file system", str(path))
+        return original(path, flags, *more)
+
+    monkeypatch.setattr(os, "open", only_read)
+    client = devices.client()
+    assert client.get(MODEL, "local").version == "3.0"
+    with pytest.raises(DeliveryError, match="Read-only file system"):
+        client.refresh(MODEL)
+    assert client.get(MODEL, "local").version == "3.0"
+    assert client.status(MODEL)["models"][0]["active"] == "3.0"
+    client.close()
 
 
 @pytest.mark.parametrize("code", CODES)

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import socket
+import sys
 import threading
 import time
 from collections.abc import Callable, Generator
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -158,6 +159,31 @@ def test_addresses_where_nobody_is_share_the_time(monkeypatch: pytest.MonkeyPatc
     with ends_in(LIMIT_S), deadline.within(LIMIT_S), pytest.raises(HttpError):
         http.get_bytes("http://models.invalid/a", 1000)
     assert len(waited) == 40 and sum(waited) < LIMIT_S + 0.5
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="elsewhere a full queue refuses")
+def test_a_connection_that_nobody_takes_ends_in_time() -> None:
+    """A queue of connections that is full drops what comes, so that it is sent for ever."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            waiting = stack.enter_context(socket.socket())
+            waiting.setblocking(False)
+            waiting.connect_ex(listener.getsockname())
+        with ends_in(LIMIT_S), deadline.within(LIMIT_S), pytest.raises(HttpError) as caught:
+            Http(PATIENT).get_bytes(f"http://127.0.0.1:{listener.getsockname()[1]}/a", 1000)
+        assert caught.value.code == "check_fail_timeout"
+
+
+def test_redirects_share_the_time() -> None:
+    def send_on(line: socket.socket) -> None:
+        line.recv(1 << 16)
+        time.sleep(LIMIT_S / 3)
+        line.sendall(b"HTTP/1.1 302 Found\r\nLocation: /a\r\nContent-Length: 0\r\n\r\n")
+
+    with answering(send_on) as url, deadline.within(LIMIT_S), pytest.raises(HttpError) as caught:
+        Http(PATIENT).get_bytes(f"{url}/a", 1000)
+    assert caught.value.code == "check_fail_timeout"
 
 
 def test_waits_between_attempts_are_within_the_limit() -> None:
