@@ -31,8 +31,12 @@ def _fold(draft: Draft, node: Node) -> Change:
 def _as_mul_and_add(draft: Draft, node: Node) -> Change:
     constants = [draft.constant(name) for name in node.inputs[1:]]
     values = [value.astype(np.float64) for value in constants if value is not None]
-    rank = _rank(draft, node.inputs[0])
+    dtype, rank = _dtype_and_rank(draft, node.inputs[0])
     if len(values) != 4 or rank is None or node.attrs.get("training_mode", 0):
+        return None
+    kind = draft.constants[node.inputs[1]].dtype
+    if dtype != kind.name:
+        # Of other floats than x, which mul and add do not take: the op computes in the wider ones.
         return None
     gamma, beta, mean, variance = values
     epsilon: Any = node.attrs.get("epsilon", 1e-5)
@@ -40,9 +44,8 @@ def _as_mul_and_add(draft: Draft, node: Node) -> Change:
     y = node.outputs[0]
 
     def constant(what: str, value: Array) -> str:
-        dtype = draft.constants[node.inputs[1]].dtype
         shape = (-1, *[1] * (rank - 2))
-        return draft.new_constant(f"{y}/{what}", value.astype(dtype).reshape(shape))
+        return draft.new_constant(f"{y}/{what}", value.astype(kind).reshape(shape))
 
     product = draft.new_value(f"{y}/product")
     scale, shift = constant("scale", factor), constant("shift", beta - mean * factor)
@@ -52,12 +55,10 @@ def _as_mul_and_add(draft: Draft, node: Node) -> Change:
     ]
 
 
-def _rank(draft: Draft, name: str) -> int | None:
-    """The rank of a value; known behind a layer even where its dims are not."""
-    layer, dims = draft.producer(name), draft.dims(name)
-    if dims is not None:
-        return len(dims)
-    if layer is not None and layer.op in LAYERS:
-        weight = draft.constant(layer.inputs[1])
-        return None if weight is None else weight.ndim
-    return None
+def _dtype_and_rank(draft: Draft, name: str) -> tuple[str, int | None]:
+    """Those of a value; known behind a layer even where its dims are not."""
+    layer, type = draft.producer(name), draft.type(name)
+    if type is not None and type.has_rank:
+        return type.dtype, len(type.shape)
+    weight = draft.constant(layer.inputs[1]) if layer is not None and layer.op in LAYERS else None
+    return ("", None) if weight is None else (weight.dtype.name, weight.ndim)

@@ -108,8 +108,9 @@ class Interpreter:
             self.interpreter.set_tensor(detail["index"], inputs[detail["name"]])
         self.interpreter.invoke()
         detail: dict[str, Any] = self.interpreter.get_output_details()[0]
-        if 0 in detail["shape"]:
-            return np.zeros(detail["shape"], np.int32)
+        shape: tuple[int, ...] = tuple(detail["shape"])
+        if 0 in shape:
+            return np.zeros(shape, np.int32)
         found: Array = self.interpreter.get_tensor(detail["index"])
         return found
 

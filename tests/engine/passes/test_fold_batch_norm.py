@@ -1,8 +1,11 @@
 from collections.abc import Callable
+from dataclasses import replace
 
+import numpy as np
 import pytest
 
-from palmkit.engine.ir import Graph
+from palmkit.engine.ir import Graph, Type
+from palmkit.engine.model import Model
 from palmkit.engine.passes import optimise
 from palmkit.engine.passes.fold_batch_norm import fold_batch_norm
 
@@ -59,6 +62,32 @@ def test_alone_it_is_mul_and_add(becomes: Callable[..., Graph]) -> None:
         y = add(y/product, y/shift)
         """,
     )
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float64"])
+def test_statistics_of_other_floats_stay(text: Callable[[str], Graph], dtype: str) -> None:
+    """As networks of mixed precision have them: mul and add do not take both."""
+    graph = text(
+        """
+        x = input(2, 3, 4)
+        gamma = random(3)
+        beta = random(3)
+        mean = random(3)
+        variance = float32([1.0, 2.0, 0.5])
+        y = batch_normalization(x, gamma, beta, mean, variance)
+        output(y)
+        """
+    )
+    type = Type(dtype, (2, 3, 4))
+    graph = replace(graph, inputs={"x": type}, outputs={"y": type})
+    x = np.linspace(-2, 2, 24).reshape(2, 3, 4).astype(dtype)
+    gamma, beta, mean, variance = (
+        graph.constants[name].reshape(-1, 1) for name in ("gamma", "beta", "mean", "variance")
+    )
+    y = Model(graph, "cpu").run({"x": x})["y"]
+    assert y.dtype == dtype
+    wanted = (x - mean) / np.sqrt(variance + 1e-5) * gamma + beta
+    np.testing.assert_allclose(y, wanted, rtol=1e-3, atol=1e-3)
 
 
 def test_mul_and_div_by_channel(becomes: Callable[..., Graph]) -> None:
