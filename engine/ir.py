@@ -6,12 +6,12 @@ operator of the same name means (NCHW, ONNX padding and axes), in its newest ops
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from importlib import import_module
 from math import prod
-from typing import Any, TypeAlias
+from typing import Any, NoReturn, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -161,6 +161,20 @@ class Known(Type):
         return Known(array.dtype.name, array.shape, array)
 
 
+def _nothing_declared(op: str) -> Mapping[str, Attr]:
+    return {}
+
+
+# By op the attributes that may be left out, with what stands for them. engine.ops declares them.
+_defaults_of: Callable[[str], Mapping[str, Attr]] = _nothing_declared
+
+
+def declare_attributes(defaults_of: Callable[[str], Mapping[str, Attr]]) -> None:
+    """Have nodes read attributes that are left out from `defaults_of(op)`."""
+    global _defaults_of
+    _defaults_of = defaults_of
+
+
 @dataclass(frozen=True)
 class Node:
     """One op: the names it reads ("" = an optional input left out), writes, its attributes.
@@ -187,6 +201,60 @@ class Node:
     def bodies(self) -> tuple[Graph, ...]:
         """The graphs among the attributes."""
         return tuple(value for value in self.attrs.values() if isinstance(value, Graph))
+
+    def has(self, attribute: str) -> bool:
+        """The attribute is given, and not None or empty."""
+        return self.attrs.get(attribute) not in (None, "", ())
+
+    def integer(self, attribute: str) -> int:
+        """An attribute that is one integer, or its default; ModelError if it is something else."""
+        value = self._attribute(attribute)
+        return int(value) if isinstance(value, int) else self._expected("an integer", attribute)
+
+    def number(self, attribute: str) -> float:
+        """An attribute that is one number, or its default; ModelError if it is something else."""
+        value = self._attribute(attribute)
+        if not isinstance(value, int | float):
+            self._expected("a number", attribute)
+        return float(value)
+
+    def text(self, attribute: str) -> str:
+        """An attribute that is text, or its default; ModelError if it is something else."""
+        value = self._attribute(attribute)
+        return value if isinstance(value, str) else self._expected("text", attribute)
+
+    def integers(self, attribute: str) -> tuple[int, ...]:
+        """An attribute of any number of integers, or its default; ModelError for other things."""
+        value = self._attribute(attribute)
+        if not (isinstance(value, tuple) and all(isinstance(each, int) for each in value)):
+            self._expected("integers", attribute)
+        return tuple(int(each) for each in value)
+
+    def numbers(self, attribute: str) -> tuple[float, ...]:
+        """An attribute of any number of numbers, or its default; ModelError for other things."""
+        value = self._attribute(attribute)
+        if not (isinstance(value, tuple) and all(isinstance(each, int | float) for each in value)):
+            self._expected("numbers", attribute)
+        return tuple(float(each) for each in value)
+
+    def texts(self, attribute: str) -> tuple[str, ...]:
+        """An attribute of any number of texts, or its default; ModelError for other things."""
+        value = self._attribute(attribute)
+        if not (isinstance(value, tuple) and all(isinstance(each, str) for each in value)):
+            self._expected("texts", attribute)
+        return tuple(str(each) for each in value)
+
+    def _attribute(self, attribute: str) -> Attr | None:
+        try:
+            return self.attrs[attribute]
+        except KeyError:
+            return _defaults_of(self.op).get(attribute)
+
+    def _expected(self, kind: str, attribute: str) -> NoReturn:
+        got = self._attribute(attribute)
+        what = "none" if got is None else repr(got)
+        where = f"node {self.name or next(filter(None, self.outputs), '')}"
+        raise ModelError(f"{where}: {self.op}: attribute {attribute}: expected {kind}, got {what}")
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from palmkit.engine.backends.cpu.rules import RULES
 from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Graph
-from palmkit.engine.macs import RULES as MACS
-from palmkit.engine.ops import registry
+from palmkit.engine.ops import find, registry
 
 FORMATS = ("onnx", "tflite", "tensorflow", "caffe")
 # What other ops need round them.
@@ -27,7 +26,6 @@ DRESSING = {
     *("add", "clip", "dequantize_linear", "leaky_relu", "mul", "pad", "quantize_linear", "relu"),
     *("slice", "sub"),
 }
-CHIEFS = {*MACS, "resize"}
 MOVEMENT = PLUMBING | {"concat", "flatten", "gather", "slice", "split", "tile"}
 
 _DEEPEST = 3
@@ -137,7 +135,8 @@ def _chief(operator: str, ops: set[str]) -> str:
     if plain.startswith("resize") and "resize" in ops:
         return "resize"
     computing = ops - PLUMBING or ops
-    if len(computing) > 1 and computing & CHIEFS:
+    multiplies = any(find(op).macs is not None for op in computing if op in registry())
+    if len(computing) > 1 and (multiplies or "resize" in computing):
         computing -= DRESSING
     return next(iter(computing)) if len(computing) == 1 else ""
 

@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from palmkit.engine.compress.observe import Observation
-from palmkit.engine.compress.placement import LAYERS, Placement
+from palmkit.engine.compress.placement import Placement, is_layer
 from palmkit.engine.compress.weights import (
     BITS,
     as_rows,
@@ -23,6 +23,7 @@ from palmkit.engine.compress.weights import (
     weight_scales,
 )
 from palmkit.engine.ir import Graph, Node, fresh_name, value_names
+from palmkit.engine.passes.weights import groups_of
 
 
 def correct_biases(
@@ -40,9 +41,9 @@ def correct_biases(
     constants = dict(graph.constants)
     nodes: list[Node] = []
     for node in graph.nodes:
-        is_layer = node.op in LAYERS and node.outputs[0] in placement.nodes
+        corrects = is_layer(node.op) and node.outputs[0] in placement.nodes
         read, weights_name, bias_name = (*node.inputs, "", "", "")[:3]
-        has_bias = is_layer and bool(bias_name)
+        has_bias = corrects and bool(bias_name)
         means = seen[read].channel_means if has_bias else np.zeros(0)
         if not means.size:
             nodes.append(node)
@@ -52,8 +53,7 @@ def correct_biases(
         scales = weight_scales(rows, None, 1.0, weights, most)
         error = levels_of(rows, scales, most) * scales.astype(np.float64)[:, None] - rows
         # Each group of outputs reads channels of its own.
-        groups: object = node.attrs.get("group", 1)
-        assert isinstance(groups, int)
+        groups = groups_of(node)
         inputs = means.reshape(groups, -1).repeat(len(rows) // groups, 0)
         shift = (error.reshape(*inputs.shape, -1).sum(2) * inputs).sum(1)
         bias = graph.constants[bias_name]

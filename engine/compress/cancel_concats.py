@@ -46,7 +46,7 @@ def _rejoined(draft: Draft, node: Node, axis: int) -> Change:
 
 def _axis(draft: Draft, node: Node) -> int | None:
     """The axis, counted from the front; None if it is not known."""
-    axis = int(str(node.attrs.get("axis", 0)))
+    axis = node.integer("axis")
     if axis >= 0:
         return axis
     dims = draft.dims(node.inputs[0])

@@ -10,16 +10,10 @@ import numpy as np
 
 from palmkit.engine.compress.channels import Channels, Labelled
 from palmkit.engine.ir import Array, Graph, Node
-from palmkit.engine.passes.rewrite import ELEMENTWISE, REDUCTIONS, input_at, ints
-
-_BROADCAST = (
-    "add", "sub", "mul", "div", "max", "min", "pow", "prelu", "sum", "mean", "where", "mod",
-)  # fmt: skip
-_POOLS = (
-    "max_pool", "average_pool", "global_average_pool", "global_max_pool", "lp_pool",
-    "global_lp_pool",
-)  # fmt: skip
-_RESHAPES = ("reshape", "flatten", "squeeze", "unsqueeze")
+from palmkit.engine.ops import traits_of
+from palmkit.engine.ops.traits import Layer, Movement
+from palmkit.engine.passes.rewrite import input_at
+from palmkit.engine.passes.weights import has_rows_of_outputs, reads_columns
 
 
 def _convolution(channels: Channels, number: int, node: Node) -> bool:
@@ -30,8 +24,8 @@ def _convolution(channels: Channels, number: int, node: Node) -> bool:
         return False
     if x is not None and x.axis != 1:
         return False
-    group = int(str(node.attrs.get("group", 1)))
-    transposed = node.op in ("conv_transpose", "fused_conv_transpose")
+    group = node.integer("group")
+    transposed = traits_of(node.op).layer is Layer.TRANSPOSED
     if group == 1:
         makes, reads = (1, 0) if transposed else (0, 1)
         labels = channels.new(weight.shape[makes])
@@ -87,12 +81,12 @@ def _product(channels: Channels, number: int, node: Node) -> bool:
     """gemm and matmul by constant weights."""
     weight = channels.graph.constants.get(node.inputs[1])
     rank = channels.rank(node.inputs[0])
-    if weight is None or weight.ndim != 2 or rank is None or node.attrs.get("transA", 0):
+    if weight is None or weight.ndim != 2 or rank is None or reads_columns(node):
         return False
     x = channels.values.get(node.inputs[0])
     if x is not None and x.axis != rank - 1:
         return False
-    makes = 0 if node.attrs.get("transB", 0) else 1
+    makes = 0 if has_rows_of_outputs(node) else 1
     labels = channels.new(weight.shape[makes])
     channels.slot(number, 1, makes, labels, "makes")
     if x is not None:
@@ -174,7 +168,7 @@ def _concat(channels: Channels, number: int, node: Node) -> bool:
     rank = next((r for r in map(channels.rank, node.inputs) if r is not None), None)
     if rank is None:
         return False
-    axis = int(str(node.attrs.get("axis", 0))) % rank
+    axis = node.integer("axis") % rank
     known = [channels.values.get(name) for name in node.inputs]
     there = [each for each in known if each is not None]
     if not there:
@@ -208,7 +202,7 @@ def _split(channels: Channels, number: int, node: Node) -> bool:
         return True
     if rank is None:
         return False
-    if int(str(node.attrs.get("axis", 0))) % rank != x.axis:
+    if node.integer("axis") % rank != x.axis:
         return all(channels.put(name, x.axis, x.labels) for name in node.outputs)
     first = 0
     if input_at(node, 1) not in channels.graph.constants:
@@ -262,7 +256,7 @@ def _pad(channels: Channels, number: int, node: Node) -> bool:
         return False
     before, after = amounts
     if (before or after) and (
-        node.attrs.get("mode", "constant") != "constant"
+        node.text("mode") != "constant"
         or min(amounts) < 0
         or node.inputs[1] not in channels.graph.constants
     ):
@@ -295,7 +289,7 @@ def _transpose(channels: Channels, number: int, node: Node) -> bool:
         return True
     if rank is None:
         return False
-    perm = ints(node, "perm", tuple(reversed(range(rank))))
+    perm = node.integers("perm") or tuple(reversed(range(rank)))
     return channels.put(node.outputs[0], perm.index(x.axis), x.labels)
 
 
@@ -332,7 +326,7 @@ def _resize(channels: Channels, number: int, node: Node) -> bool:
     x, new = channels.values.get(node.inputs[0]), channels.type(node.outputs[0])
     if x is None:
         return True
-    if new is None or new.shape[x.axis] != len(x.labels) or node.attrs.get("axes"):
+    if new is None or new.shape[x.axis] != len(x.labels) or node.has("axes"):
         return False
     if input_at(node, 3) and input_at(node, 3) not in channels.graph.constants:
         return False
@@ -349,7 +343,7 @@ def _reduction(channels: Channels, number: int, node: Node) -> bool:
     gone = {int(axis) % rank for axis in axes.tolist()}
     if x.axis in gone:
         return False
-    lower = 0 if node.attrs.get("keepdims", 1) else sum(axis < x.axis for axis in gone)
+    lower = 0 if node.integer("keepdims") else sum(axis < x.axis for axis in gone)
     return channels.put(node.outputs[0], x.axis - lower, x.labels)
 
 
@@ -357,26 +351,15 @@ def _softmax(channels: Channels, number: int, node: Node) -> bool:
     x, rank = channels.values.get(node.inputs[0]), channels.rank(node.inputs[0])
     if x is None:
         return True
-    if rank is None or int(str(node.attrs.get("axis", -1))) % rank == x.axis:
+    if rank is None or node.integer("axis") % rank == x.axis:
         return False
     return channels.put(node.outputs[0], x.axis, x.labels)
 
 
 Rule: TypeAlias = Callable[[Channels, int, Node], bool]
 _RULES: dict[str, Rule] = {
-    **dict.fromkeys(ELEMENTWISE, _unary),
-    **dict.fromkeys(REDUCTIONS, _reduction),
-    **dict.fromkeys(_BROADCAST, _broadcast),
-    **dict.fromkeys(_POOLS, _pool),
-    **dict.fromkeys(_RESHAPES, _reshape),
     "batch_normalization": _normalization,
     "concat": _concat,
-    "conv": _convolution,
-    "conv_transpose": _convolution,
-    "fused_conv": _convolution,
-    "fused_conv_transpose": _convolution,
-    "gemm": _product,
-    "matmul": _product,
     "pad": _pad,
     "resize": _resize,
     # What is computed of a shape follows it; what a reshape takes from there freezes.
@@ -388,11 +371,22 @@ _RULES: dict[str, Rule] = {
 }
 
 
+def _rule_of(op: str) -> Rule | None:
+    traits = traits_of(op)
+    if traits.elementwise is not None:
+        return _unary if traits.is_unary else _broadcast
+    if traits.layer is not None:
+        return _product if traits.layer is Layer.MATRIX else _convolution
+    if traits.reduces or traits.pools:
+        return _reduction if traits.reduces else _pool
+    return _reshape if traits.movement is Movement.RESHAPES else _RULES.get(op)
+
+
 def channels_of(graph: Graph) -> Channels:
     """The labels of a graph; what an op does with channels that is not known here freezes them."""
     channels = Channels(graph)
     for number, node in enumerate(graph.nodes):
-        rule = _RULES.get(node.op)
+        rule = _rule_of(node.op)
         if node.bodies or rule is None or not rule(channels, number, node):
             channels.freeze(*node.inputs)
     channels.freeze(*graph.outputs)

@@ -20,6 +20,8 @@ from palmkit.engine.compress.rounding import costs_left
 from palmkit.engine.ir import Array, Graph, Node, fresh_name, value_names
 from palmkit.engine.model import Model
 from palmkit.engine.ops import infer_types
+from palmkit.engine.ops.traits import Layer as Kind
+from palmkit.engine.passes.weights import kind_of
 
 # Of each row's own number: what few gradients say of two rows together is doubted.
 _DOUBT = 0.05
@@ -108,7 +110,7 @@ def output_steps(layer: Layer, weight: Array, together: Array | None) -> Array:
     costs = np.ones_like(sizes)
     if together is not None:
         costs = np.stack([np.sqrt(costs_left(each)) for each in together])
-    follows = _IN_MATRICES if layer.node.op in ("gemm", "matmul") else _IN_CONVOLUTIONS
+    follows = _IN_MATRICES if kind_of(layer.node) is Kind.MATRIX else _IN_CONVOLUTIONS
     wide = np.where(sizes * costs > 0, sizes * costs, 1.0) ** -follows
     steps: Array = wide / np.exp(np.log(wide).mean())
     return steps

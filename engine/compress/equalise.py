@@ -16,11 +16,10 @@ import numpy as np
 
 from palmkit.engine.compress.observe import Observation
 from palmkit.engine.ir import Array, Graph, Node, Type
-from palmkit.engine.ops import infer_types
+from palmkit.engine.ops import infer_types, traits_of
+from palmkit.engine.ops.traits import Layer, Movement
+from palmkit.engine.passes.weights import has_rows_of_outputs, kind_of, reads_columns
 
-_LAYERS = ("conv", "fused_conv")
-# What passes every channel's scale on.
-_TYING = ("relu", "add", "resize", "max_pool", "average_pool", "global_average_pool")
 _MOST = 1024.0
 
 
@@ -75,13 +74,13 @@ def _groups(graph: Graph) -> list[_Group]:
     uses: dict[str, int] = {}
     types = infer_types(graph)
     for node in graph.nodes:
-        for name in node.inputs[1:3] if node.op in (*_LAYERS, "gemm") else ():
+        for name in node.inputs[1:3] if node.op == "gemm" or _is_convolution(node) else ():
             uses[name] = uses.get(name, 0) + 1
     writers: list[tuple[str, Node]] = []
     readers: list[tuple[str, Node]] = []
     for node in graph.nodes:
         y = node.outputs[0]
-        if node.op in _LAYERS and _can_scale(node, graph, uses):
+        if _is_convolution(node) and _can_scale(node, graph, uses):
             readers.append((node.inputs[0], node))
             writers.append((y, node))
             if len(node.inputs) > 3 and node.inputs[3]:
@@ -89,8 +88,8 @@ def _groups(graph: Graph) -> list[_Group]:
         elif node.op == "gemm" and _is_plain_gemm(node, graph, uses):
             readers.append((node.inputs[0], node))
             bad.add(y)
-        elif (node.op in _TYING and _ties(node, graph)) or _drops_ones(node, types):
-            for name in node.inputs[: 2 if node.op == "add" else 1]:
+        elif (traits_of(node.op).homogeneous and _ties(node, graph)) or _drops_ones(node, types):
+            for name in node.inputs[: 2 if traits_of(node.op).broadcasts else 1]:
                 parents[root(name)] = root(y)
         else:
             bad.update((*filter(None, node.inputs), *node.outputs))
@@ -106,6 +105,10 @@ def _groups(graph: Graph) -> list[_Group]:
     return [g for g in found.values() if g.writers and g.readers and not g.values & bad]
 
 
+def _is_convolution(node: Node) -> bool:
+    return kind_of(node) is Layer.CONVOLUTION
+
+
 def _can_scale(node: Node, graph: Graph, uses: Mapping[str, int]) -> bool:
     """Constant weights of its own, and an activation that lets scales through."""
     weights = graph.constants.get(node.inputs[1])
@@ -114,21 +117,22 @@ def _can_scale(node: Node, graph: Graph, uses: Mapping[str, int]) -> bool:
         return False
     if any(uses[name] > 1 for name in node.inputs[1:3] if name):
         return False
-    if node.attrs.get("group", 1) != 1 and not _is_depthwise(node, graph.constants):
+    if node.integer("group") != 1 and not _is_depthwise(node, graph.constants):
         return False
-    if node.attrs.get("activation", "") == "clip":
-        return node.attrs["activation_params"] == (0.0, float("inf"))
-    return not node.attrs.get("activation")
+    if not node.has("activation"):
+        return True
+    clips = node.text("activation") == "clip"
+    return clips and node.numbers("activation_params") == (0.0, float("inf"))
 
 
 def _is_plain_gemm(node: Node, graph: Graph, uses: Mapping[str, int]) -> bool:
     own = node.inputs[1] in graph.constants and uses[node.inputs[1]] == 1
-    return own and not node.attrs.get("transA", 0)
+    return own and not reads_columns(node)
 
 
 def _drops_ones(node: Node, types: Mapping[str, Type]) -> bool:
     """[n, c, 1, 1] becomes [n, c]."""
-    if node.op not in ("reshape", "flatten"):
+    if traits_of(node.op).movement is not Movement.RESHAPES:
         return False
     before, after = types.get(node.inputs[0]), types.get(node.outputs[0])
     return (
@@ -142,24 +146,19 @@ def _drops_ones(node: Node, types: Mapping[str, Type]) -> bool:
 def _input_axis(node: Node, constants: Mapping[str, Array]) -> int:
     """The axis of a reader's weights that counts the channels it reads."""
     if node.op == "gemm":
-        return 1 if node.attrs.get("transB", 0) else 0
+        return 1 if has_rows_of_outputs(node) else 0
     return 0 if _is_depthwise(node, constants) else 1
 
 
 def _is_depthwise(node: Node, constants: Mapping[str, Array]) -> bool:
     shape = constants[node.inputs[1]].shape
-    return (
-        len(shape) == 4
-        and node.attrs.get("group", 1) == shape[0]
-        and shape[1] == 1
-        and shape[0] > 1
-    )
+    return len(shape) == 4 and node.integer("group") == shape[0] and shape[1] == 1 and shape[0] > 1
 
 
 def _ties(node: Node, graph: Graph) -> bool:
-    if node.op == "add":
+    if traits_of(node.op).broadcasts:
         return not any(name in graph.constants for name in node.inputs)
-    return node.op != "resize" or not node.attrs.get("axes")
+    return node.op != "resize" or not node.has("axes")
 
 
 def _scales(

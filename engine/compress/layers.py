@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
 from palmkit.engine.errors import CompressionError
 from palmkit.engine.ir import UNKNOWN, Array, Graph, Node
 from palmkit.engine.model import Model
+from palmkit.engine.ops import traits_of
+from palmkit.engine.ops.traits import Layer as Kind
+from palmkit.engine.passes.weights import (
+    groups_of,
+    has_rows_of_outputs,
+    kind_of,
+    reads_columns,
+)
 
-_CONVOLUTIONS = ("conv", "fused_conv")
-_WEIGHTED = (*_CONVOLUTIONS, "conv_transpose", "gemm", "matmul")
 _FEWEST = 64
 # Rows of inputs that are looked at in one sample.
 _MOST_ROWS = 512
@@ -31,32 +36,38 @@ class Layer:
 
     def as_groups(self, weight: Array) -> Array:
         """float64[groups, outputs, k]: each output's weights, in the order of `moments`."""
-        if self.node.op == "conv_transpose":
+        if kind_of(self.node) is Kind.TRANSPOSED:
             cin, cout = weight.shape[:2]
             each = weight.reshape(self.groups, cin // self.groups, cout, -1)
             turned = each.transpose(0, 2, 3, 1)
             return turned.reshape(self.groups, -1, cin // self.groups).astype(np.float64)
-        if self.node.op in _CONVOLUTIONS:
+        if kind_of(self.node) is Kind.CONVOLUTION:
             rows = weight.reshape(self.groups, weight.shape[0] // self.groups, -1)
             return rows.astype(np.float64)
-        rows = weight if self.node.attrs.get("transB", 0) else weight.T
+        rows = weight if has_rows_of_outputs(self.node) else weight.T
         return rows[None].astype(np.float64)
 
     def from_groups(self, rows: Array, shape: tuple[int, ...]) -> Array:
         """The weights of `as_groups` in their own shape."""
-        if self.node.op == "conv_transpose":
+        if kind_of(self.node) is Kind.TRANSPOSED:
             cin, cout = shape[:2]
             back = rows.reshape(self.groups, cout, -1, cin // self.groups).transpose(0, 3, 1, 2)
             return back.reshape(shape)
-        if self.node.op in _CONVOLUTIONS:
+        if kind_of(self.node) is Kind.CONVOLUTION:
             return rows.reshape(shape)
         matrix: Array = rows[0]
-        return matrix if self.node.attrs.get("transB", 0) else matrix.T
+        return matrix if has_rows_of_outputs(self.node) else matrix.T
+
+
+def _is_weighted(node: Node) -> bool:
+    """A layer; transposed convolutions with more behind their sums are none of these."""
+    kind, is_fused = kind_of(node), traits_of(node.op).is_fused
+    return kind is not None and not (kind is Kind.TRANSPOSED and is_fused)
 
 
 def check_weights(graph: Graph) -> None:
     """CompressionError if a constant has a NaN, or the weights of a layer an infinity."""
-    weights = {node.inputs[1] for node in graph.nodes if node.op in _WEIGHTED}
+    weights = {node.inputs[1] for node in graph.nodes if _is_weighted(node)}
     for name, value in graph.constants.items():
         if value.dtype.kind == "f":
             bad = ~np.isfinite(value) if name in weights else np.isnan(value)
@@ -75,19 +86,18 @@ def find_layers(graph: Graph) -> list[Layer]:
             readers[name] = readers.get(name, 0) + 1
     found: list[Layer] = []
     for node in graph.nodes:
-        if node.op not in _WEIGHTED:
+        if not _is_weighted(node):
             continue
         name = node.inputs[1]
         weight = graph.constants.get(name)
         if weight is None or weight.dtype != np.float32 or weight.size < _FEWEST:
             continue
-        is_matrix = node.op in ("gemm", "matmul")
-        if readers[name] > 1 or (is_matrix and (weight.ndim != 2 or node.attrs.get("transA", 0))):
+        is_matrix = kind_of(node) is Kind.MATRIX
+        if readers[name] > 1 or (is_matrix and (weight.ndim != 2 or reads_columns(node))):
             continue
         if not np.isfinite(weight).all():
             raise CompressionError(f"weights {name}: expected finite numbers")
-        groups: Any = node.attrs.get("group", 1)
-        found.append(Layer(node, name, 1 if is_matrix else int(groups)))
+        found.append(Layer(node, name, groups_of(node)))
     return found
 
 
@@ -124,19 +134,19 @@ def input_rows(layer: Layer, weight: Array, x: Array, rng: np.random.Generator) 
 
     x: a value of the layer's input 0.
     """
-    if layer.node.op in ("gemm", "matmul"):
+    if kind_of(layer.node) is Kind.MATRIX:
         flat = x.reshape(-1, x.shape[-1])
         return _some(flat, rng)[None].astype(np.float64)
     groups = layer.groups
     channels = x.shape[1] // groups
-    if layer.node.op == "conv_transpose":
+    if kind_of(layer.node) is Kind.TRANSPOSED:
         flat = np.moveaxis(x, 1, -1).reshape(-1, x.shape[1])
         split = _some(flat, rng).reshape(-1, groups, channels)
         return split.transpose(1, 0, 2).astype(np.float64)
     if x.ndim != 4:
         return np.eye(channels * int(np.prod(weight.shape[2:])))[None].repeat(groups, 0)
     height, width = weight.shape[2:]
-    rates: Any = layer.node.attrs.get("dilations", (1, 1))
+    rates = layer.node.integers("dilations") or (1, 1)
     padded = np.pad(x, ((0, 0), (0, 0), (height // 2,) * 2, (width // 2,) * 2))
     most_y = padded.shape[2] - (height - 1) * rates[0]
     most_x = padded.shape[3] - (width - 1) * rates[1]

@@ -9,7 +9,9 @@ import numpy as np
 
 from palmkit.engine.compress.merge_layers import FLOATS, kernel_of
 from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ops.traits import Layer, Traits
 from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite, with_attrs
+from palmkit.engine.passes.weights import has_rows_of_outputs, is_plain_layer, reads_columns
 
 # An exact factorization is one of float32.
 EXACT = 1e-6
@@ -28,7 +30,11 @@ def factorize(graph: Graph, error: float = EXACT, gain: float = 0.9) -> Graph:
     def rule(draft: Draft, node: Node) -> Change:
         return _split(draft, node, error, gain)
 
-    return rewrite(graph, rule, ("conv", "gemm", "matmul"))
+    return rewrite(graph, rule, _is_divisible)
+
+
+def _is_divisible(traits: Traits) -> bool:
+    return is_plain_layer(traits) and traits.layer is not Layer.TRANSPOSED
 
 
 def factors(matrix: Array, error: float, gain: float) -> Split | None:
@@ -74,9 +80,9 @@ def _split(draft: Draft, node: Node, error: float, gain: float) -> Change:
             replace(node, inputs=(node.inputs[0], constant("narrow", thin)), outputs=(middle,)),
             Node("conv", behind, node.outputs, {"kernel_shape": (1,) * rank}, node.name),
         ]
-    if weight.ndim != 2 or node.attrs.get("transA", 0):
+    if weight.ndim != 2 or reads_columns(node):
         return None
-    is_turned = bool(node.attrs.get("transB", 0))
+    is_turned = has_rows_of_outputs(node)
     matrix = (weight.T if is_turned else weight).astype(np.float64)
     found = factors(matrix, error, gain)
     if found is None:

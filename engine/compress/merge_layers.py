@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from palmkit.engine.ir import Array, Graph, Node
-from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite, with_attrs
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite, with_attrs
 
 FLOATS = ("float32", "float64")
 
@@ -35,7 +35,7 @@ def kernel_of(draft: Draft, node: Node) -> Kernel | None:
         return None
     if (input_at(node, 2) and bias is None) or not np.isfinite(weight).all():
         return None
-    padding = str(node.attrs.get("auto_pad", "NOTSET"))
+    padding = node.text("auto_pad")
     if padding not in ("NOTSET", "VALID"):
         return None
     rank = weight.ndim - 2
@@ -43,10 +43,10 @@ def kernel_of(draft: Draft, node: Node) -> Kernel | None:
     return Kernel(
         weight.astype(np.float64),
         np.zeros(len(weight)) if bias is None else bias.astype(np.float64),
-        (0,) * 2 * rank if padding == "VALID" else ints(node, "pads", (0,) * 2 * rank),
-        ints(node, "strides", ones),
-        ints(node, "dilations", ones),
-        int(str(node.attrs.get("group", 1))),
+        (0,) * 2 * rank if padding == "VALID" else node.integers("pads") or (0,) * 2 * rank,
+        node.integers("strides") or ones,
+        node.integers("dilations") or ones,
+        node.integer("group"),
     )
 
 

@@ -13,6 +13,7 @@ from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Array, Graph, Node, check, fresh_name, value_names
 from palmkit.engine.ops import infer_types
 from palmkit.engine.passes.rewrite import input_at, with_attrs
+from palmkit.engine.passes.weights import groups_of, kind_of
 
 
 def narrow(channels: Channels, gone: Collection[int]) -> Graph:
@@ -105,15 +106,15 @@ class _Cutter:
         if all(len(self.kept(each)) == len(each) for each in labels):
             return
         y = self.channels.values.get(node.outputs[0])
-        if node.op in ("conv", "fused_conv", "conv_transpose", "fused_conv_transpose"):
-            if int(str(node.attrs.get("group", 1))) > 1:
+        if kind_of(node) is not None:
+            if groups_of(node) > 1:
                 count = len(self.kept(x.labels))
                 self.nodes[number] = with_attrs(self.nodes[number], group=count)
         elif node.op == "split":
             parts = [self.channels.values.get(name) for name in node.outputs]
             rank = self.channels.rank(node.inputs[0])
             assert rank is not None
-            if int(str(node.attrs.get("axis", 0))) % rank == x.axis:
+            if node.integer("axis") % rank == x.axis:
                 counts = [len(self.kept(part.labels)) for part in parts if part is not None]
                 self.set(number, 1, np.array(counts, np.int64))
         elif node.op == "slice":

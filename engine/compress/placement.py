@@ -13,26 +13,44 @@ from collections.abc import Collection
 from dataclasses import dataclass
 
 from palmkit.engine.ir import Graph, Node, consumers
-from palmkit.engine.ops import infer_types
+from palmkit.engine.ops import infer_types, traits_of
+from palmkit.engine.ops.traits import Layer
+from palmkit.engine.passes.weights import has_rows_of_outputs, is_unscaled, reads_columns
 
-# Layers, and where their weights stand.
-LAYERS = ("conv", "fused_conv", "gemm", "matmul")
-# What passes levels on unchanged: the output has the scale and zero point of the first input.
-MOVING = (
-    "max_pool", "reshape", "flatten", "transpose", "squeeze", "unsqueeze", "slice", "split",
-    "gather", "depth_to_space", "space_to_depth", "expand", "tile", "resize",
-)  # fmt: skip
-# What computes levels of a scale of its own.
-COMPUTING = (
-    "add", "mul", "concat", "average_pool", "global_average_pool", "reduce_mean", "relu", "clip",
-    "hard_swish", "hard_sigmoid", "sigmoid", "tanh", "leaky_relu", "elu", "swish", "prelu",
-)  # fmt: skip
-# How many of a node's inputs are data, where not all are.
-_DATA_INPUTS = {"add": 2, "mul": 2, "concat": 1 << 30}
-# What can clamp what it writes, beside layers.
-_CLAMPING = ("add", "mul", "concat", "average_pool", "global_average_pool")
-# What saturation to a range computes as well: no levels are needed in front of it.
-CLAMPS = ("relu", "clip")
+# How many of a node's inputs are data, where there may be more than one.
+_ANY_NUMBER = 1 << 30
+
+
+def is_layer(op: str) -> bool:
+    """Layers that can compute with integers; their weights are the second input."""
+    return traits_of(op).layer in (Layer.CONVOLUTION, Layer.MATRIX)
+
+
+def is_moving(op: str) -> bool:
+    """Ops whose output has the scale and zero point of their first input."""
+    traits = traits_of(op)
+    return traits.moves or traits.keeps_levels
+
+
+def is_clamp(op: str) -> bool:
+    """What saturation to a range computes as well: no levels are needed in front of it."""
+    return traits_of(op).bounds is not None
+
+
+def _is_computing(op: str) -> bool:
+    """What computes levels of a scale of its own."""
+    return traits_of(op).worth_integers
+
+
+def _can_clamp(op: str) -> bool:
+    """What can clamp what it writes: layers, and what computes of several values or elements."""
+    traits = traits_of(op)
+    return is_layer(op) or (_is_computing(op) and (_takes_data(op) > 1 or traits.pools))
+
+
+def _takes_data(op: str) -> int:
+    """How many inputs are data, at most."""
+    return _ANY_NUMBER if op == "concat" or traits_of(op).broadcasts else 1
 
 
 @dataclass(frozen=True)
@@ -51,9 +69,9 @@ class Placement:
 
 def data_inputs(node: Node) -> list[int]:
     """The places of the inputs that carry data, not weights or shapes."""
-    if node.op == "fused_conv":
+    if is_layer(node.op) and traits_of(node.op).is_fused:
         return [0, 3] if len(node.inputs) > 3 and node.inputs[3] else [0]
-    most = min(_DATA_INPUTS.get(node.op, 1), len(node.inputs))
+    most = min(_takes_data(node.op), len(node.inputs))
     return [place for place in range(most) if node.inputs[place]]
 
 
@@ -70,7 +88,7 @@ def place(graph: Graph, keep: Collection[str] = ()) -> Placement:
         if name not in names or name in keep or (node.name and node.name in keep):
             continue
         after = [(each, reader) for each in node.outputs for reader in readers.get(each, ())]
-        if node.op in LAYERS or any(_reads(reader, each, chosen) for each, reader in after):
+        if is_layer(node.op) or any(_reads(reader, each, chosen) for each, reader in after):
             chosen.add(name)
     values = _values(graph, chosen)
     return Placement(frozenset(chosen), values, frozenset(raw & values.keys()))
@@ -91,16 +109,16 @@ def _candidates(graph: Graph) -> tuple[set[str], set[str]]:
     for node in graph.nodes:
         data = [node.inputs[place] for place in data_inputs(node)]
         is_float = all(types[each].dtype == "float32" for each in data if each in types)
-        if node.op in LAYERS:
+        if is_layer(node.op):
             fits = _is_layer(graph, node) and all(each in raw | integers for each in data)
         else:
-            fits = (node.op in MOVING or node.op in COMPUTING) and _is_plain(graph, node)
+            fits = (is_moving(node.op) or _is_computing(node.op)) and _is_plain(graph, node)
             fits = fits and all(each in integers or each in graph.constants for each in data)
             fits = fits and any(each in integers for each in data)
         if fits and is_float:
             found.add(node.outputs[0])
             integers.update(node.outputs)
-        elif node.op not in LAYERS and raw.issuperset(filter(None, node.inputs)):
+        elif not is_layer(node.op) and raw.issuperset(filter(None, node.inputs)):
             raw.update(node.outputs)
     return found, raw
 
@@ -114,15 +132,14 @@ def _is_layer(graph: Graph, node: Node) -> bool:
     if node.op == "matmul":
         return weights.ndim == 2
     if node.op == "gemm":
-        alpha, beta = node.attrs.get("alpha", 1.0), node.attrs.get("beta", 1.0)
         plain = not bias or graph.constants[bias].size == gemm_outputs(graph, node)
-        return alpha == beta == 1 and not node.attrs.get("transA", 0) and plain
+        return is_unscaled(node) and not reads_columns(node) and plain
     return True
 
 
 def gemm_outputs(graph: Graph, node: Node) -> int:
     """How many columns a gemm writes."""
-    return int(graph.constants[node.inputs[1]].shape[0 if node.attrs.get("transB", 0) else 1])
+    return int(graph.constants[node.inputs[1]].shape[0 if has_rows_of_outputs(node) else 1])
 
 
 def _is_plain(graph: Graph, node: Node) -> bool:
@@ -149,7 +166,7 @@ def _values(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
         for name in node.outputs:
             if name not in read or _is_absorbed(graph, node, readers.get(name, [])):
                 continue
-            moves = node.op in MOVING and node.outputs[0] in chosen
+            moves = is_moving(node.op) and node.outputs[0] in chosen
             found[name] = found[node.inputs[0]] if moves else name
     return found
 
@@ -157,9 +174,9 @@ def _values(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
 def _is_absorbed(graph: Graph, node: Node, readers: list[Node]) -> bool:
     """Only a clamp reads it, and what writes it can clamp."""
     return (
-        (node.op in LAYERS or node.op in _CLAMPING)
+        _can_clamp(node.op)
         and len(readers) == 1
-        and readers[0].op in CLAMPS
-        and not node.attrs.get("activation")
+        and is_clamp(readers[0].op)
+        and not node.has("activation")
         and not any(name in graph.outputs for name in node.outputs)
     )

@@ -17,7 +17,9 @@ from palmkit.engine.compress.tuning import Tuner
 from palmkit.engine.errors import ShapeError, UnsupportedError
 from palmkit.engine.ir import Array, Graph, Node, Type, fresh_name, value_names
 from palmkit.engine.model import Model
+from palmkit.engine.ops.traits import Layer
 from palmkit.engine.passes.rewrite import input_at
+from palmkit.engine.passes.weights import is_unscaled, kind_of
 from palmkit.engine.shapes import with_input_shapes
 
 ChannelMethod: TypeAlias = Literal["response", "magnitude"]
@@ -173,8 +175,8 @@ def compensated(channels: Channels, gone: set[int], seen: Mapping[str, Seen]) ->
 def _is_plain(node: Node) -> bool:
     """A layer whose bias adds to what its weights make, the same everywhere."""
     if node.op == "gemm":
-        return node.attrs.get("alpha", 1.0) == 1.0 and node.attrs.get("beta", 1.0) == 1.0
-    return node.op in ("conv", "fused_conv")
+        return is_unscaled(node)
+    return kind_of(node) is Layer.CONVOLUTION
 
 
 def remove_unread(graph: Graph) -> Graph:

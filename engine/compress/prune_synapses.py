@@ -13,6 +13,8 @@ from palmkit.engine.compress.prune_neurons import remove_unread
 from palmkit.engine.compress.tuning import Tuner
 from palmkit.engine.errors import ShapeError, UnsupportedError
 from palmkit.engine.ir import Array, Graph
+from palmkit.engine.ops import traits_of
+from palmkit.engine.passes.weights import has_rows_of_outputs, is_plain_layer
 from palmkit.engine.train import trainable
 
 SynapseMethod: TypeAlias = Literal["magnitude", "snip", "movement"]
@@ -21,7 +23,6 @@ Block: TypeAlias = tuple[int, int]
 _SMALL = 128
 # How often a density is fine-tuned before it is given up.
 _ROUNDS = 3
-_LAYERS = ("conv", "conv_transpose", "gemm", "matmul")
 
 
 def prunable(graph: Graph) -> dict[str, int]:
@@ -29,10 +30,10 @@ def prunable(graph: Graph) -> dict[str, int]:
     found: dict[str, int] = {}
     known = trainable(graph)
     for node in graph.nodes:
-        if node.op not in _LAYERS or node.inputs[1] not in known:
+        if not is_plain_layer(traits_of(node.op)) or node.inputs[1] not in known:
             continue
         weight = graph.constants[node.inputs[1]]
-        is_first = node.op == "conv" or bool(node.attrs.get("transB", 0))
+        is_first = has_rows_of_outputs(node)
         if weight.ndim >= 2 and weight.size >= _SMALL and weight[0].size > 9:
             found[node.inputs[1]] = 0 if is_first else 1
     return found

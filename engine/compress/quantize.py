@@ -11,7 +11,7 @@ import numpy as np
 from palmkit.engine.compress.bias_correction import correct_biases
 from palmkit.engine.compress.equalise import equalise
 from palmkit.engine.compress.observe import checked_samples, observe
-from palmkit.engine.compress.placement import Placement, data_inputs, place
+from palmkit.engine.compress.placement import Placement, data_inputs, is_layer, place
 from palmkit.engine.compress.ranges import METHODS, Range, ranges_of
 from palmkit.engine.compress.weights import (
     BITS,
@@ -26,7 +26,8 @@ from palmkit.engine.compress.weights import (
 )
 from palmkit.engine.errors import QuantizationError
 from palmkit.engine.ir import Array, Attr, Graph, Node, fresh_name, value_names
-from palmkit.engine.ops.fused_conv import ACTIVATIONS
+from palmkit.engine.ops import traits_of
+from palmkit.engine.ops.fused_conv import parameters_of
 from palmkit.engine.passes import optimise
 
 
@@ -111,11 +112,11 @@ def split_activations(graph: Graph) -> Graph:
     constants = dict(graph.constants)
     nodes: list[Node] = []
     for node in graph.nodes:
-        activation = node.attrs.get("activation", "")
-        if not node.op.startswith("fused_conv") or activation in ("", "clip"):
+        activation = node.text("activation") if traits_of(node.op).is_fused else ""
+        if not activation or traits_of(activation).bounds is not None:
             nodes.append(node)
             continue
-        params: Any = node.attrs.get("activation_params", ())
+        params = node.numbers("activation_params")
         attrs = {
             key: value
             for key, value in node.attrs.items()
@@ -125,7 +126,7 @@ def split_activations(graph: Graph) -> Graph:
         others = len(node.inputs) - (activation == "prelu")
         slope = node.inputs[others:]
         nodes.append(replace(node, inputs=node.inputs[:others], outputs=(inner,), attrs=attrs))
-        named: dict[str, Attr] = dict(zip(ACTIVATIONS[str(activation)], params, strict=True))
+        named: dict[str, Attr] = dict(zip(parameters_of(activation), params, strict=True))
         nodes.append(Node(str(activation), (inner, *slope), node.outputs, named, node.name))
     return graph.with_nodes(tuple(nodes), constants)
 
@@ -216,7 +217,7 @@ class _Writer:
 
     def _parameters(self, node: Node, inputs: list[str]) -> list[str]:
         """The inputs with weights and other constants behind dequantize_linear."""
-        if node.op in ("conv", "fused_conv", "gemm", "matmul"):
+        if is_layer(node.op):
             return self._layer(node, inputs)
         for each in data_inputs(node):
             value = self.graph.constants.get(node.inputs[each])

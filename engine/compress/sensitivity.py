@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 import numpy as np
 
 from palmkit.engine.compress.observe import checked_samples
-from palmkit.engine.compress.placement import LAYERS, place
+from palmkit.engine.compress.placement import is_layer, place
 from palmkit.engine.compress.quantize import Settings, prepare, quantize
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Graph
@@ -66,7 +66,7 @@ def sensitivities(
     plain = prepare(graph)
     chosen = place(plain)
     nodes = [node for node in plain.nodes if node.outputs[0] in chosen.nodes]
-    layers = [node.outputs[0] for node in nodes if node.op in LAYERS]
+    layers = [node.outputs[0] for node in nodes if is_layer(node.op)]
     result: dict[str, float] = {}
     for name in layers:
         others = [each for each in layers if each != name]

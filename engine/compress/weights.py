@@ -9,6 +9,8 @@ import numpy as np
 from palmkit.engine.compress.admm import projected_scales
 from palmkit.engine.errors import QuantizationError
 from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ops.traits import Layer
+from palmkit.engine.passes.weights import has_rows_of_outputs, kind_of
 
 MOST = 127
 BITS = 8
@@ -35,9 +37,7 @@ def most_level(count: int, bits: int) -> int:
 
 def output_axis(node: Node) -> int:
     """The axis of a layer's weights that counts its outputs."""
-    if node.op == "gemm":
-        return 0 if node.attrs.get("transB", 0) else 1
-    return 1 if node.op == "matmul" else 0
+    return 1 if kind_of(node) is Layer.MATRIX and not has_rows_of_outputs(node) else 0
 
 
 def as_rows(weights: Array, axis: int) -> Array:

@@ -9,45 +9,12 @@ from inspect import Parameter, signature
 import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
-from palmkit.engine.ops import find
+from palmkit.engine.ops import find, traits_of
+from palmkit.engine.ops.traits import Family
 from palmkit.engine.shapes import symbolic_types
 
-FAMILIES: Mapping[str, tuple[str, ...]] = {
-    "convolution, matrices": (
-        *("conv", "conv_transpose", "fused_conv", "fused_conv_transpose", "deform_conv"),
-        *("gemm", "matmul", "einsum"),
-        *("conv_integer", "matmul_integer", "qlinear_conv", "qlinear_matmul", "attention"),
-    ),
-    "recurrent": ("gru", "lstm", "rnn"),
-    "activation": (
-        *("celu", "clip", "elu", "gelu", "hard_sigmoid", "hard_swish", "leaky_relu", "mish"),
-        *("log_softmax", "prelu", "relu", "selu", "sigmoid", "softmax", "softplus", "softsign"),
-        *("swish", "tanh", "thresholded_relu", "hardmax", "shrink"),
-    ),
-    "normalisation": (
-        *("batch_normalization", "group_normalization", "instance_normalization", "lrn"),
-        *("layer_normalization", "lp_normalization", "mean_variance_normalization"),
-        *("rms_normalization",),
-    ),
-    "pooling, sampling": (
-        *("average_pool", "global_average_pool", "global_lp_pool", "global_max_pool", "lp_pool"),
-        *("max_pool", "max_roi_pool", "max_unpool", "resize", "upsample", "grid_sample"),
-        *("roi_align", "affine_grid", "psroi_pooling"),
-    ),
-    "shape, movement": (
-        *("concat", "depth_to_space", "expand", "flatten", "gather", "gather_elements"),
-        "interleave",
-        *("gather_nd", "identity", "pad", "reshape", "reverse_sequence", "scatter_elements"),
-        *("scatter_nd", "shape", "size", "slice", "space_to_depth", "split", "squeeze"),
-        *("tile", "transpose", "unsqueeze", "cast", "center_crop_pad"),
-    ),
-    "quantization": ("dequantize_linear", "dynamic_quantize_linear", "quantize_linear"),
-    "control": ("if", "loop", "scan"),
-}
-ARITHMETIC = "arithmetic"
-REDUCTION = "reduction"
 BORDER = "input, output"
-ALL_FAMILIES = (*FAMILIES, REDUCTION, ARITHMETIC, BORDER)
+ALL_FAMILIES = (*(family.value for family in Family), BORDER)
 
 _MOST_LETTERS = 38
 _MOST_LINES = 7
@@ -168,12 +135,8 @@ def _card(node: Node, graph: Graph, types: Mapping[str, Type], kernel: str) -> C
 
 
 def family(op: str) -> str:
-    """What an op is akin to; most of what is in no list is arithmetic."""
-    for name, ops in FAMILIES.items():
-        if op in ops:
-            return name
-    reduces = op.startswith(("reduce_", "arg_", "cum_", "top_k", "non_max", "non_zero"))
-    return REDUCTION if reduces else ARITHMETIC
+    """The name of what an op is akin to."""
+    return traits_of(op).kind.value
 
 
 def _roles(node: Node) -> list[str]:
@@ -186,9 +149,7 @@ def _roles(node: Node) -> list[str]:
 
 def _attributes(node: Node) -> list[str]:
     """Those that are not at their default, shortened: equal numbers once, x between sizes."""
-    defaults = {
-        name: each.default for name, each in signature(find(node.op).reference).parameters.items()
-    }
+    defaults = find(node.op).defaults
     neutral = {"dilations": 1, "group": 1, "strides": 1, "pads": 0, "output_padding": 0}
     texts: list[str] = []
     for name, value in node.attrs.items():

@@ -3,7 +3,8 @@
 `infer` gets one Type an input (None for an optional input left out; a Known, which carries the
 value, for a constant) and the attributes as keywords, and returns a Type, or a tuple of them.
 The decorated numpy function gets arrays in the same places and returns an array, or a tuple.
-Attributes and their defaults are those of the ONNX operator, newest opset.
+Attributes and their defaults are those of the ONNX operator, newest opset. They stand in the numpy
+function's signature: both functions get all of them.
 
 A rule whose result hangs on values that only a run gives (what `known_value` is asked for, or how
 many elements are not zero) raises Undetermined: the type is then not known beforehand.
@@ -17,14 +18,26 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
 from math import prod
-from typing import Any, TypeAlias, get_args, get_origin, get_type_hints
+from typing import Any, TypeAlias
 
 import numpy as np
 
 from palmkit.engine.errors import ModelError, PalmError, ShapeError, UnsupportedError
-from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type, what_no_type_has
+from palmkit.engine.ir import (
+    Array,
+    Attr,
+    Graph,
+    Known,
+    Node,
+    Type,
+    declare_attributes,
+    what_no_type_has,
+)
+from palmkit.engine.ops.attributes import Attribute, check_attrs, declared, hints_of, parts_of
+from palmkit.engine.ops.traits import PLAIN, Traits
 
 Results: TypeAlias = tuple[Array, ...]
+Macs: TypeAlias = Callable[[Node, Sequence[Type | None], Sequence[Type | None]], int]
 
 
 @dataclass(frozen=True)
@@ -53,14 +66,27 @@ def case(
 class Op:
     """One operator: its type rule, its meaning in numpy, and its test cases.
 
+    rule: gives the types of the outputs; it is called with every attribute, `infer` adds those that
+    are left out.
     pure: the outputs hang on nothing but the inputs; a random number does not.
+    macs: counts the multiply-accumulates of a node from the types of its inputs and outputs; None
+    for what multiplies neither matrices nor kernels.
+    attributes: by name. defaults: what stands for those that may be left out; None for nothing.
     """
 
     name: str
-    infer: Callable[..., Type | tuple[Type, ...]]
+    rule: Callable[..., Type | tuple[Type, ...]]
     reference: Callable[..., Array | Results]
     cases: Sequence[Case]
-    pure: bool = True
+    pure: bool
+    traits: Traits
+    macs: Macs | None
+    attributes: Mapping[str, Attribute]
+    defaults: Mapping[str, Attr]
+
+    def infer(self, *inputs: Type | None, **attrs: Attr) -> Type | tuple[Type, ...]:
+        """The types of the outputs; ShapeError for inputs, TypeError for attributes it lacks."""
+        return self.rule(*inputs, **{**self.defaults, **attrs})
 
 
 class Undetermined(UnsupportedError):
@@ -75,15 +101,26 @@ _ops: dict[str, Op] = {}
 
 
 def op(
-    infer: Callable[..., Type | tuple[Type, ...]], *cases: Case, pure: bool = True
+    rule: Callable[..., Type | tuple[Type, ...]],
+    *cases: Case,
+    pure: bool = True,
+    traits: Traits = PLAIN,
+    macs: Macs | None = None,
+    like: Mapping[str, Attribute] | None = None,
 ) -> Callable[[Callable[..., Array | Results]], Op]:
-    """Register the decorated numpy function as an op of its own name."""
+    """Register the decorated numpy function as an op of its own name.
+
+    like: attributes that it takes as **attrs, or whose defaults are those of another op.
+    """
 
     def register(reference: Callable[..., Array | Results]) -> Op:
         name = reference.__name__.rstrip("_")
         if name in _ops:
             raise ValueError(f"two ops are called {name!r}")
-        return _ops.setdefault(name, Op(name, infer, reference, cases, pure))
+        attributes = {**declared(reference), **(like or {})}
+        defaults: Any = {name: it.default for name, it in attributes.items() if not it.required}
+        _ops[name] = Op(name, rule, reference, cases, pure, traits, macs, attributes, defaults)
+        return _ops[name]
 
     return register
 
@@ -112,6 +149,18 @@ def find(name: str) -> Op:
         raise UnsupportedError(f"no op {name!r}; known: {', '.join(sorted(registry()))}") from None
 
 
+def traits_of(name: str) -> Traits:
+    """The traits of the op called `name`, or UnsupportedError."""
+    return find(name).traits
+
+
+def _defaults_of(name: str) -> Mapping[str, Attr]:
+    return find(name).defaults
+
+
+declare_attributes(_defaults_of)
+
+
 def known_value(type: Type | None, what: str) -> Array:
     """The value of an input on which a type hangs; Undetermined if only a run gives it."""
     if isinstance(type, Known):
@@ -138,8 +187,8 @@ def _check_node(node: Node) -> None:
     """Raise ModelError or TypeError for what is wrong whatever the types are; looked for once."""
     if not node.__dict__.get("_is_checked"):
         op = find(node.op)
-        check_attrs(node.attrs, op.reference, op.infer)
-        _check_inputs(node, op.infer)
+        check_attrs(node.attrs, op.attributes)
+        _check_inputs(node, op.rule)
         for body in node.bodies:
             for each in body.nodes:
                 with _errors_name(each, ()):
@@ -147,9 +196,9 @@ def _check_node(node: Node) -> None:
         node.__dict__["_is_checked"] = True
 
 
-def _check_inputs(node: Node, infer: Callable[..., object]) -> None:
+def _check_inputs(node: Node, rule: Callable[..., object]) -> None:
     """Raise ModelError if there are too many, or one is left out that must be there."""
-    places, takes_more = _places(infer)
+    places, takes_more = _places(rule)
     if len(node.inputs) > len(places) and not takes_more:
         raise ModelError(f"{node.op} takes {len(places)} inputs, got {len(node.inputs)}")
     for i, (name, is_needed) in enumerate(places):
@@ -157,45 +206,22 @@ def _check_inputs(node: Node, infer: Callable[..., object]) -> None:
             raise ModelError(f"{node.op}: its input {name} is left out")
 
 
+def input_names(op: str) -> tuple[str, ...]:
+    """What the op calls its inputs, those of any number aside."""
+    return tuple(name for name, _ in _places(find(op).rule)[0])
+
+
 @cache
-def _places(infer: Callable[..., object]) -> tuple[tuple[tuple[str, bool], ...], bool]:
+def _places(rule: Callable[..., object]) -> tuple[tuple[tuple[str, bool], ...], bool]:
     """A type rule's inputs, by name and whether one must be there; and whether it takes more."""
-    hints = _hints(infer)
-    parameters = inspect.signature(infer).parameters.values()
+    hints = hints_of(rule)
+    parameters = inspect.signature(rule).parameters.values()
     named = tuple(
-        (each.name, type(None) not in _parts(hints[each.name])[1])
+        (each.name, type(None) not in parts_of(hints[each.name])[1])
         for each in parameters
         if each.kind is each.POSITIONAL_OR_KEYWORD
     )
     return named, any(each.kind is each.VAR_POSITIONAL for each in parameters)
-
-
-def check_attrs(attrs: Mapping[str, Attr], *takers: Callable[..., object]) -> None:
-    """Raise TypeError for an attribute of another kind than a taker's annotation, the last's."""
-    hints = {name: hint for taker in takers for name, hint in _hints(taker).items()}
-    for name, value in attrs.items():
-        if name in hints and not _is_a(hints[name], value):
-            raise TypeError(f"attribute {name}: expected {hints[name]}, got {value!r}")
-
-
-@cache
-def _hints(taker: Callable[..., object]) -> dict[str, Any]:
-    # Attr names the class Graph, which an op's own file need not know.
-    return get_type_hints(taker, localns={"Graph": Graph})
-
-
-def _is_a(hint: Any, value: Attr) -> bool:
-    origin, args = _parts(hint)
-    if origin is tuple:
-        return isinstance(value, tuple) and all(_is_a(args[0], each) for each in value)
-    if args:
-        return any(_is_a(each, value) for each in args)
-    return isinstance(value, (int, float) if hint is float else hint)
-
-
-@cache
-def _parts(hint: Any) -> tuple[Any, tuple[Any, ...]]:
-    return get_origin(hint), get_args(hint)
 
 
 @contextmanager
@@ -338,7 +364,8 @@ def run_reference(node: Node, inputs: Sequence[Array | None]) -> Results:
     """The node's outputs in numpy; errors name the node."""
     types = [None if value is None else Type.of(value) for value in inputs]
     with np.errstate(all="ignore"), _errors_name(node, types):
-        results = find(node.op).reference(*inputs, **node.attrs)
+        op = find(node.op)
+        results = op.reference(*inputs, **{**op.defaults, **node.attrs})
     results = results if isinstance(results, tuple) else (results,)
     _need_outputs(node, len(results))
     return tuple(np.asarray(result) for result in results)

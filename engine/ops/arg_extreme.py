@@ -9,6 +9,7 @@ from palmkit.engine.ops import Op, case, op
 from palmkit.engine.ops.dtypes import NUMBERS
 from palmkit.engine.ops.reduction import reduced_shape
 from palmkit.engine.ops.rules import need_dtype, positive_axis
+from palmkit.engine.ops.traits import Family, Traits
 
 Find = Callable[[Array, int, bool], Array]
 
@@ -19,7 +20,7 @@ def arg_extreme(find: Find) -> Op:
     """Register the decorated numpy function of (x, axis, keepdims), which finds the first."""
     name = find.__name__
 
-    def infer(x: Type, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Type:
+    def infer(x: Type, *, axis: int, keepdims: int, select_last_index: int) -> Type:
         need_dtype(name, x, among=NUMBERS)
         return Type("int64", reduced_shape(x.dims, (positive_axis(name, axis, x),), keepdims))
 
@@ -37,4 +38,5 @@ def arg_extreme(find: Find) -> Op:
         case(_TIES, axis=1),
         case(_TIES, axis=1, select_last_index=1),
         case((3, 7), axis=1, dtype="int32"),
+        traits=Traits(family=Family.REDUCTION),
     )(meaning)

@@ -1,14 +1,17 @@
 """attention."""
 
 from dataclasses import dataclass
+from math import prod
 
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
-from palmkit.engine.ir import Array, Type, numpy_dtype
+from palmkit.engine.ir import Array, Node, Type, numpy_dtype
 from palmkit.engine.ops import Results, case, op
 from palmkit.engine.ops.dtypes import FLOATS, wide
+from palmkit.engine.ops.products import Types, dims_of
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Family, Traits
 
 OUTPUTS = ("raw", "capped", "biased", "probabilities")
 """What qk_matmul_output_mode makes of the fourth output."""
@@ -79,15 +82,15 @@ def _infer(
     past_value: Type | None = None,
     nonpad_kv_seqlen: Type | None = None,
     *,
-    is_causal: int = 0,
-    kv_num_heads: int = 0,
-    left_window_size: int = -1,
-    q_num_heads: int = 0,
-    qk_matmul_output_mode: int = 0,
-    right_window_size: int = -1,
-    scale: float | None = None,
-    softcap: float = 0.0,
-    softmax_precision: str = "",
+    is_causal: int,
+    kv_num_heads: int,
+    left_window_size: int,
+    q_num_heads: int,
+    qk_matmul_output_mode: int,
+    right_window_size: int,
+    scale: float | None,
+    softcap: float,
+    softmax_precision: str,
 ) -> tuple[Type, Type, Type, Type]:
     need_dtype("attention", q, k, among=FLOATS)
     need_dtype("attention", v, among=FLOATS)
@@ -177,6 +180,15 @@ def masked_softmax(x: Array, bias: Array) -> Array:
 _MASK = np.array([[True, False, True, True], [False, False, False, False], [True] * 4])
 
 
+def _macs(node: Node, inputs: Types, outputs: Types) -> int:
+    """Queries by keys, then their weights by values; heads are an axis, or part of the last."""
+    q, k, v = (dims_of(each) for each in inputs[:3])
+    queries, keys = prod(q[:-1]), k[-2]
+    if len(q) == 3:
+        return queries * keys * (q[-1] + dims_of(outputs[0])[-1])
+    return queries * keys * (q[-1] + v[-1])
+
+
 @op(
     _infer,
     case((2, 4, 3, 8), (2, 4, 5, 8), (2, 4, 5, 6)),
@@ -211,6 +223,8 @@ _MASK = np.array([[True, False, True, True], [False, False, False, False], [True
         case((1, 2, 3, 8), (1, 2, 4, 8), (1, 2, 4, 8), (3, 4), qk_matmul_output_mode=m, outputs=4)
         for m in range(4)
     ),
+    traits=Traits(family=Family.MATRICES),
+    macs=_macs,
 )
 def attention(
     q: Array,

@@ -8,6 +8,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Traits
 from palmkit.engine.ops.windows import Windows, place
 
 
@@ -15,12 +16,12 @@ def _infer(
     x: Type,
     *,
     kernel_shape: tuple[int, ...],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    count_include_pad: int = 0,
-    dilations: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (),
-    strides: tuple[int, ...] = (),
+    auto_pad: str,
+    ceil_mode: int,
+    count_include_pad: int,
+    dilations: tuple[int, ...],
+    pads: tuple[int, ...],
+    strides: tuple[int, ...],
 ) -> Type:
     need_dtype("average_pool", x, among=FLOATS)
     windows = place("average_pool", x, kernel_shape, auto_pad, dilations, pads, strides, ceil_mode)
@@ -41,6 +42,7 @@ def _infer(
     case((1, 3, 9, 9), kernel_shape=(3, 3), dilations=(2, 2)),
     case((1, 3, 20), kernel_shape=(3,), strides=(2,)),
     case((1, 2, 5, 6, 4), kernel_shape=(2, 2, 2)),
+    traits=Traits(keeps_sign=True, homogeneous=True, pools=True, worth_integers=True),
 )
 def average_pool(
     x: Array,

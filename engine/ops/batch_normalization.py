@@ -7,6 +7,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, case, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(
@@ -16,9 +17,9 @@ def _infer(
     mean: Type,
     variance: Type,
     *,
-    epsilon: float = 1e-5,
-    momentum: float = 0.9,
-    training_mode: int = 0,
+    epsilon: float,
+    momentum: float,
+    training_mode: int,
 ) -> Type | tuple[Type, ...]:
     need_dtype("batch_normalization", x, among=FLOATS)
     need_rank("batch_normalization", x, 2)
@@ -45,6 +46,7 @@ def _constants(channels: int) -> list[Array]:
     case((2, 6, 11), *_constants(6)),
     case((1, 6, 5, 7), (6,), (6,), (6,), np.linspace(0.1, 2, 6, dtype=np.float32)),
     case((2, 3, 4, 5), *_constants(3), momentum=0.8, training_mode=1, outputs=3),
+    traits=Traits(family=Family.NORMALISATION),
 )
 def batch_normalization(
     x: Array,

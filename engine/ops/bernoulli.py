@@ -9,7 +9,7 @@ from palmkit.engine.ops.randomness import generator
 from palmkit.engine.ops.rules import need_dtype
 
 
-def _infer(x: Type, *, dtype: str = "", seed: float | None = None) -> Type:
+def _infer(x: Type, *, dtype: str, seed: float | None) -> Type:
     need_dtype("bernoulli", x, among=FLOATS)
     return Type(numpy_dtype(dtype or x.dtype).name, x.shape)
 

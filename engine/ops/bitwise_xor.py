@@ -5,9 +5,15 @@ import numpy as np
 from palmkit.engine.ir import Array
 from palmkit.engine.ops.dtypes import INTEGERS
 from palmkit.engine.ops.elementwise import binary_cases, elementwise
+from palmkit.engine.ops.traits import Traits
 
 
-@elementwise(*binary_cases("int32"), *binary_cases("uint8")[:3], dtypes=INTEGERS)
+@elementwise(
+    *binary_cases("int32"),
+    *binary_cases("uint8")[:3],
+    dtypes=INTEGERS,
+    traits=Traits(commutative=True),
+)
 def bitwise_xor(a: Array, b: Array) -> Array:
     """The bits that just one of the two has."""
     return np.bitwise_xor(a, b)

@@ -5,9 +5,10 @@ import numpy as np
 from palmkit.engine.ir import DTYPES, Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.casting import converted
+from palmkit.engine.ops.traits import Elementwise, Family, Traits
 
 
-def _infer(x: Type, *, to: str, saturate: int = 1, round_mode: str = "up") -> Type:
+def _infer(x: Type, *, to: str, saturate: int, round_mode: str) -> Type:
     if to not in DTYPES:
         raise ValueError(f"unknown dtype: {to}")
     return Type(to, x.shape)
@@ -28,6 +29,7 @@ def _infer(x: Type, *, to: str, saturate: int = 1, round_mode: str = "up") -> Ty
     case((2, 19), dtype="uint8", to="float32"),
     case((2, 19), dtype="bool", to="float32"),
     case(np.array([0, 1, -0.5, 3], np.float32), to="bool"),
+    traits=Traits(elementwise=Elementwise.UNARY, family=Family.MOVEMENT),
 )
 def cast(x: Array, *, to: str, saturate: int = 1, round_mode: str = "up") -> Array:
     """x in another dtype, by its name in the IR; from floats to integers towards zero."""

@@ -9,7 +9,7 @@ from palmkit.engine.ops.casting import converted
 _SMALL_ELEMENTS = 1024
 
 
-def _infer(x: Type, target: Type, *, saturate: int = 1, round_mode: str = "up") -> Type:
+def _infer(x: Type, target: Type, *, saturate: int, round_mode: str) -> Type:
     if isinstance(x, Known) and x.elements <= _SMALL_ELEMENTS:
         return Known.of(converted(x.value, target.dtype, saturate, round_mode))
     return Type(target.dtype, x.shape)

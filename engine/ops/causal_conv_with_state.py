@@ -15,7 +15,7 @@ def _infer(
     bias: Type | None = None,
     past_state: Type | None = None,
     *,
-    activation: str = "none",
+    activation: str,
 ) -> tuple[Type, Type]:
     given = [each for each in (weight, bias, past_state) if each is not None]
     need_dtype("causal_conv_with_state", x, *given, among=FLOATS)

@@ -6,6 +6,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import known_integers, positive_axes
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _target(x: Type, shape: Array, axes: tuple[int, ...] | None) -> tuple[int, ...]:
@@ -18,7 +19,7 @@ def _target(x: Type, shape: Array, axes: tuple[int, ...] | None) -> tuple[int, .
     return tuple(dims)
 
 
-def _infer(x: Type, shape: Type, *, axes: tuple[int, ...] | None = None) -> Type:
+def _infer(x: Type, shape: Type, *, axes: tuple[int, ...] | None) -> Type:
     return Type(x.dtype, _target(x, known_integers(shape, "center_crop_pad: shape"), axes))
 
 
@@ -29,6 +30,7 @@ def _infer(x: Type, shape: Type, *, axes: tuple[int, ...] | None = None) -> Type
     case((5, 8), np.array([8, 5])),
     case((3, 20, 10), np.array([10, 13]), axes=(-2, -1)),
     case((5, 8), np.array([6]), axes=(1,), dtype="int64"),
+    traits=Traits(family=Family.MOVEMENT),
 )
 def center_crop_pad(x: Array, shape: Array, *, axes: tuple[int, ...] | None = None) -> Array:
     """The middle of x, zeros round it where it is too small; the odd one lies at the end."""

@@ -1,5 +1,7 @@
 """clip."""
 
+from math import inf
+
 import numpy as np
 
 from palmkit.engine.ir import Array, Type
@@ -7,6 +9,7 @@ from palmkit.engine.ops import Case, case, op
 from palmkit.engine.ops.dtypes import NUMBERS
 from palmkit.engine.ops.elementwise import unary_cases
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Elementwise, Traits
 
 
 def _infer(x: Type, min: Type | None = None, max: Type | None = None) -> Type:
@@ -28,6 +31,12 @@ _LOW, _HIGH = np.array(-0.5, np.float32), np.array(0.75, np.float32)
     case((3, 70), None, _HIGH),
     case((3, 70), _HIGH, _LOW),
     case((3, 70), np.array(-1, np.int64), np.array(1, np.int64), dtype="int64"),
+    traits=Traits(
+        elementwise=Elementwise.UNARY,
+        bounds=(-inf, inf),
+        activation=("min", "max"),
+        worth_integers=True,
+    ),
 )
 def clip(x: Array, min: Array | None = None, max: Array | None = None) -> Array:
     """x where it lies in min..max, else the nearer bound; max everywhere if min > max."""

@@ -28,9 +28,9 @@ def _infer(
     image_shape: Type,
     block_shape: Type,
     *,
-    dilations: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (),
-    strides: tuple[int, ...] = (),
+    dilations: tuple[int, ...],
+    pads: tuple[int, ...],
+    strides: tuple[int, ...],
 ) -> Type:
     need_dtype("col2im", x, among=ALL)
     need_rank("col2im", x, 3, 3)

@@ -24,8 +24,8 @@ def _infer(
     iou_threshold: Type,
     score_threshold: Type,
     *,
-    pad_per_class: int = 0,
-    clip_boxes: int = 1,
+    pad_per_class: int,
+    clip_boxes: int,
 ) -> tuple[Type, ...]:
     need_dtype("combined_non_max_suppression", boxes, scores, among=("float32",))
     if (

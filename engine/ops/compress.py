@@ -8,7 +8,7 @@ from palmkit.engine.ops import Undetermined, case, op
 from palmkit.engine.ops.rules import need_dtype, need_rank, positive_axis
 
 
-def _infer(x: Type, condition: Type, *, axis: int | None = None) -> Type:
+def _infer(x: Type, condition: Type, *, axis: int | None) -> Type:
     need_dtype("compress", condition, among=("bool",))
     need_rank("compress", condition, 1, 1)
     place = 0 if axis is None else positive_axis("compress", axis, x)

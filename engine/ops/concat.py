@@ -6,6 +6,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import DTYPES, Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import need_dtype, positive_axis
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(*inputs: Type, axis: int) -> Type:
@@ -27,6 +28,7 @@ def _infer(*inputs: Type, axis: int) -> Type:
     case((2, 3), (0, 3), axis=0),
     case((1, 3, 4), np.ones((1, 2, 4), np.float32), axis=1),
     case((3,), np.array([1, 2]), axis=0, dtype="int64"),
+    traits=Traits(worth_integers=True, family=Family.MOVEMENT),
 )
 def concat(*inputs: Array, axis: int) -> Array:
     """The inputs one after another along the axis."""

@@ -8,7 +8,9 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS, wide
+from palmkit.engine.ops.products import macs_of_kernel
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Layer, Traits
 from palmkit.engine.ops.windows import place
 
 
@@ -17,12 +19,12 @@ def _infer(
     w: Type,
     b: Type | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] = (),
-    group: int = 1,
-    kernel_shape: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (),
-    strides: tuple[int, ...] = (),
+    auto_pad: str,
+    dilations: tuple[int, ...],
+    group: int,
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...],
+    strides: tuple[int, ...],
 ) -> Type:
     need_dtype("conv", x, w, *([] if b is None else [b]), among=FLOATS)
     kernel = w.dims[2:]
@@ -71,6 +73,8 @@ def _infer(
         np.linspace(-1, 1, 21 * 19, dtype=np.float32).reshape(21, 19, 1, 1),
         np.linspace(1, 2, 21, dtype=np.float32),
     ),
+    traits=Traits(layer=Layer.CONVOLUTION, fused="fused_conv"),
+    macs=macs_of_kernel,
 )
 def conv(
     x: Array,

@@ -6,7 +6,9 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.conv import conv
+from palmkit.engine.ops.products import macs_of_kernel
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Family, Traits
 
 _LEVELS = ("int8", "uint8")
 
@@ -17,12 +19,12 @@ def _infer(
     x_zero_point: Type | None = None,
     w_zero_point: Type | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] = (),
-    group: int = 1,
-    kernel_shape: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (),
-    strides: tuple[int, ...] = (),
+    auto_pad: str,
+    dilations: tuple[int, ...],
+    group: int,
+    kernel_shape: tuple[int, ...],
+    pads: tuple[int, ...],
+    strides: tuple[int, ...],
 ) -> Type:
     for levels, zero, counts in ((x, x_zero_point, (1,)), (w, w_zero_point, (1, w.dims[0]))):
         need_dtype("conv_integer", levels, *([] if zero is None else [zero]), among=_LEVELS)
@@ -54,6 +56,8 @@ def _infer(
         np.array(2, np.int8),
         dtype="uint8",
     ),
+    traits=Traits(family=Family.MATRICES),
+    macs=macs_of_kernel,
 )
 def conv_integer(
     x: Array,

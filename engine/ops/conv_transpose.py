@@ -9,7 +9,9 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS, wide
+from palmkit.engine.ops.products import macs_of_transposed_kernel
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Layer, Traits
 from palmkit.engine.ops.windows import AUTO_PADS
 
 
@@ -70,14 +72,14 @@ def _infer(
     w: Type,
     b: Type | None = None,
     *,
-    auto_pad: str = "NOTSET",
-    dilations: tuple[int, ...] = (),
-    group: int = 1,
-    kernel_shape: tuple[int, ...] = (),
-    output_padding: tuple[int, ...] = (),
-    output_shape: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (),
-    strides: tuple[int, ...] = (),
+    auto_pad: str,
+    dilations: tuple[int, ...],
+    group: int,
+    kernel_shape: tuple[int, ...],
+    output_padding: tuple[int, ...],
+    output_shape: tuple[int, ...],
+    pads: tuple[int, ...],
+    strides: tuple[int, ...],
 ) -> Type:
     need_dtype("conv_transpose", x, w, *([] if b is None else [b]), among=FLOATS)
     kernel = w.dims[2:]
@@ -135,6 +137,8 @@ def _infer(
         auto_pad="SAME_UPPER",
         strides=(2, 2),
     ),
+    traits=Traits(layer=Layer.TRANSPOSED, fused="fused_conv_transpose"),
+    macs=macs_of_transposed_kernel,
 )
 def conv_transpose(
     x: Array,

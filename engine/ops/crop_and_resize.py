@@ -19,8 +19,8 @@ def _infer(
     box_ind: Type,
     crop_size: Type,
     *,
-    method: str = "bilinear",
-    extrapolation_value: float = 0.0,
+    method: str,
+    extrapolation_value: float,
 ) -> Type:
     need_dtype("crop_and_resize", image, boxes, among=("float32",))
     if method not in METHODS:

@@ -8,6 +8,7 @@ from palmkit.engine.ir import Array, Known, Type
 from palmkit.engine.ops import Op, case, op
 from palmkit.engine.ops.dtypes import NUMBERS, wide
 from palmkit.engine.ops.rules import need_dtype, need_one, need_rank, positive_axis
+from palmkit.engine.ops.traits import Family, Traits
 
 Accumulate = Callable[[Array, int], Array]
 
@@ -29,7 +30,7 @@ def cumulation(start: int) -> Callable[[Accumulate], Op]:
     def register(accumulate: Accumulate) -> Op:
         name = accumulate.__name__
 
-        def infer(x: Type, axis: Type, *, exclusive: int = 0, reverse: int = 0) -> Type:
+        def infer(x: Type, axis: Type, *, exclusive: int, reverse: int) -> Type:
             need_dtype(name, x, among=NUMBERS)
             need_dtype(name, axis, among=("int32", "int64"))
             need_rank(name, axis, 0, 1)
@@ -49,7 +50,7 @@ def cumulation(start: int) -> Callable[[Accumulate], Op]:
             return np.flip(y, along) if reverse else y
 
         meaning.__name__, meaning.__doc__ = name, accumulate.__doc__
-        return op(infer, *_CASES)(meaning)
+        return op(infer, *_CASES, traits=Traits(family=Family.REDUCTION))(meaning)
 
     return register
 

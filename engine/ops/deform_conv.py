@@ -8,8 +8,10 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS, wide
+from palmkit.engine.ops.products import macs_of_kernel
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.sampling import sample
+from palmkit.engine.ops.traits import Family, Traits
 from palmkit.engine.ops.windows import place
 
 
@@ -20,12 +22,12 @@ def _infer(
     b: Type | None = None,
     mask: Type | None = None,
     *,
-    dilations: tuple[int, ...] = (),
-    group: int = 1,
-    kernel_shape: tuple[int, ...] = (),
-    offset_group: int = 1,
-    pads: tuple[int, ...] = (),
-    strides: tuple[int, ...] = (),
+    dilations: tuple[int, ...],
+    group: int,
+    kernel_shape: tuple[int, ...],
+    offset_group: int,
+    pads: tuple[int, ...],
+    strides: tuple[int, ...],
 ) -> Type:
     given = [each for each in (w, offset, b, mask) if each is not None]
     need_dtype("deform_conv", x, *given, among=FLOATS)
@@ -54,6 +56,8 @@ def _infer(
     case((2, 4, 6, 5), (6, 2, 2, 3), (2, 24, 5, 3), (6,), (2, 12, 5, 3), group=2, offset_group=2),
     case((1, 2, 7, 7), (3, 2, 3, 3), (1, 18, 4, 4), pads=(1, 1, 1, 1), strides=(2, 2)),
     case((1, 2, 7, 7), (3, 2, 2, 2), (1, 8, 5, 5), dilations=(2, 2)),
+    traits=Traits(family=Family.MATRICES),
+    macs=macs_of_kernel,
 )
 def deform_conv(
     x: Array,

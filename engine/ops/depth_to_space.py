@@ -4,9 +4,10 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import need_rank
+from palmkit.engine.ops.traits import Movement, Traits
 
 
-def _infer(x: Type, *, blocksize: int, mode: str = "DCR") -> Type:
+def _infer(x: Type, *, blocksize: int, mode: str) -> Type:
     need_rank("depth_to_space", x, 4, 4)
     n, c, h, w = x.dims
     if mode not in ("DCR", "CRD"):
@@ -22,6 +23,7 @@ def _infer(x: Type, *, blocksize: int, mode: str = "DCR") -> Type:
     case((2, 12, 3, 5), blocksize=2, mode="CRD"),
     case((1, 18, 2, 2), blocksize=3),
     case((1, 4, 3, 5), blocksize=1),
+    traits=Traits(movement=Movement.PERMUTES),
 )
 def depth_to_space(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
     """Blocks of channels become blocks of pixels; DCR: depth outermost, CRD: column, row inner."""

@@ -7,6 +7,7 @@ from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.quantization import LEVELS, NARROW_FLOATS, need_parameters, spread
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Family, Traits
 
 _REALS = (*FLOATS, "bfloat16")
 
@@ -16,9 +17,9 @@ def _infer(
     x_scale: Type,
     x_zero_point: Type | None = None,
     *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: str = "",
+    axis: int,
+    block_size: int,
+    output_dtype: str,
 ) -> Type:
     zero = [] if x_zero_point is None else [x_zero_point]
     need_dtype("dequantize_linear", x, *zero, among=(*LEVELS, "int32"))
@@ -52,6 +53,7 @@ _SCALES = np.array([0.1, 0.02, 0.5], np.float32)
         block_size=3,
         dtype="int8",
     ),
+    traits=Traits(family=Family.QUANTIZATION),
 )
 def dequantize_linear(
     x: Array,

@@ -47,8 +47,8 @@ def _infer(
     dft_length: Type | None = None,
     axis: Type | None = None,
     *,
-    inverse: int = 0,
-    onesided: int = 0,
+    inverse: int,
+    onesided: int,
 ) -> Type:
     need_dtype("dft", x, among=FLOATS)
     need_rank("dft", x, 2)

@@ -14,7 +14,7 @@ def _infer(
     ratio: Type | None = None,
     training_mode: Type | None = None,
     *,
-    seed: int | None = None,
+    seed: int | None,
 ) -> tuple[Type, ...]:
     need_dtype("dropout", x, among=FLOATS + FLOATS8)
     for each, dtypes in ((ratio, FLOATS + FLOATS8), (training_mode, ("bool",))):

@@ -6,6 +6,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, case, op
 from palmkit.engine.ops.quantization import narrowed
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(x: Type) -> tuple[Type, Type, Type]:
@@ -19,6 +20,7 @@ def _infer(x: Type) -> tuple[Type, Type, Type]:
     case(np.array([1, 2, 3.5], np.float32), outputs=3),
     case(np.array([-1, -2, -3.5], np.float32), outputs=3),
     case(np.zeros(3, np.float32), outputs=3),
+    traits=Traits(family=Family.QUANTIZATION),
 )
 def dynamic_quantize_linear(x: Array) -> Results:
     """x as uint8 over the range that it has, 0 included; with its scale and zero point."""

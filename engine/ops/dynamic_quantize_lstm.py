@@ -23,7 +23,11 @@ def _rounded(x: Array) -> Array:
     return np.asarray(dequantize_linear.reference(*dynamic_quantize_linear.reference(x)))
 
 
-@op(_infer, *(Case(each.inputs, each.attrs, each.outputs) for each in lstm.cases[:7]))
+@op(
+    _infer,
+    *(Case(each.inputs, each.attrs, each.outputs) for each in lstm.cases[:7]),
+    like={name: each for name, each in lstm.attributes.items() if name != "layout"},
+)
 def dynamic_quantize_lstm(
     x: Array,
     w: Array,
@@ -34,10 +38,9 @@ def dynamic_quantize_lstm(
     initial_c: Array | None = None,
     p: Array | None = None,
     *,
-    clip: float = 0.0,
-    direction: str = "forward",
-    hidden_size: int = 0,
-    input_forget: int = 0,
+    clip: float,
+    direction: str,
+    input_forget: int,
     **attrs: Any,
 ) -> Results:
     """lstm whose gates see x, all of it, and h, at each step, rounded to 8 bits of their range.
@@ -47,9 +50,9 @@ def dynamic_quantize_lstm(
     return run(
         (_rounded(x), w, r, b, sequence_lens, initial_h, initial_c, p),
         _rounded,
-        activations=attrs.get("activations", ()),
-        alphas=attrs.get("activation_alpha", ()),
-        betas=attrs.get("activation_beta", ()),
+        activations=attrs["activations"],
+        alphas=attrs["activation_alpha"],
+        betas=attrs["activation_beta"],
         clip=clip,
         direction=direction,
         input_forget=input_forget,

@@ -3,14 +3,17 @@
 import re
 import string
 from collections.abc import Sequence
+from math import prod
 
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
-from palmkit.engine.ir import Array, Type
+from palmkit.engine.ir import Array, Node, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import NUMBERS, wide
+from palmkit.engine.ops.products import Types, dims_of
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Family, Traits
 
 _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 
@@ -76,6 +79,22 @@ def _spread(term: str, x: Type) -> Sequence[str]:
     return term.replace("...", "." * dots)
 
 
+def _macs(node: Node, inputs: Types, outputs: Types) -> int:
+    """The product of all the letters' sizes, once for each product of two inputs."""
+    equation = node.text("equation").replace(" ", "")
+    terms = equation.split("->")[0].split(",")
+    sizes: dict[str, int] = {}
+    batch = 1
+    for term, type in zip(terms, inputs, strict=False):
+        dims = dims_of(type)
+        head, dots, tail = term.partition("...")
+        covered = len(dims) - len(head) - len(tail) if dots else 0
+        sizes.update(zip(head, dims, strict=False))
+        sizes.update(zip(tail, dims[len(dims) - len(tail) :], strict=False))
+        batch = max(batch, prod(dims[len(head) : len(head) + covered]))
+    return batch * prod(sizes.values()) * max(0, len(terms) - 1)
+
+
 @op(
     _infer,
     case((3, 4), equation="ij->ji"),
@@ -87,6 +106,8 @@ def _spread(term: str, x: Type) -> Sequence[str]:
     case((2, 5, 3, 4), (2, 5, 4, 3), equation="...ij,...ji->...i"),
     case((2, 3), (3, 4), (4,), equation="ij,jk,k->i"),
     case((2, 3), (3, 4), equation="ij,jk"),
+    traits=Traits(family=Family.MATRICES),
+    macs=_macs,
 )
 def einsum(*inputs: Array, equation: str) -> Array:
     """The sum of products that the equation says, as numpy.einsum."""

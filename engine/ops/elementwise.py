@@ -2,6 +2,7 @@
 
 import inspect
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from functools import wraps
 
 import numpy as np
@@ -10,20 +11,28 @@ from palmkit.engine.ir import Array, Attr, Type
 from palmkit.engine.ops import Case, Op, case, op
 from palmkit.engine.ops.dtypes import NUMBERS, wide
 from palmkit.engine.ops.rules import broadcast, need_dtype
+from palmkit.engine.ops.traits import PLAIN, Elementwise, Traits
 
 
 def elementwise(
-    *cases: Case, dtypes: Sequence[str] = NUMBERS, result: str = ""
+    *cases: Case,
+    dtypes: Sequence[str] = NUMBERS,
+    result: str = "",
+    traits: Traits = PLAIN,
 ) -> Callable[[Callable[..., Array]], Op]:
     """Register the decorated numpy function: inputs of one dtype, the output of the same.
 
     dtypes: those that the inputs may have.
     result: the output's dtype if it is another.
+    traits: beside being element-wise.
     """
 
     def register(reference: Callable[..., Array]) -> Op:
         name = reference.__name__.rstrip("_")
         signature = inspect.signature(reference)
+        places = [each for each in signature.parameters.values() if each.kind != each.KEYWORD_ONLY]
+        is_unary = len(places) == 1 and places[0].kind != places[0].VAR_POSITIONAL
+        kind = Elementwise.UNARY if is_unary else Elementwise.BROADCAST
 
         def infer(*inputs: Type, **attrs: Attr) -> Type:
             signature.bind(*inputs, **attrs)
@@ -35,7 +44,7 @@ def elementwise(
             y = np.asarray(reference(*map(wide, inputs), **attrs))
             return y.astype(result or inputs[0].dtype, copy=False)
 
-        return op(infer, *cases)(meaning)
+        return op(infer, *cases, traits=replace(traits, elementwise=kind))(meaning)
 
     return register
 

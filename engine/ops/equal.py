@@ -6,6 +6,7 @@ from palmkit.engine.ir import Array
 from palmkit.engine.ops import case
 from palmkit.engine.ops.dtypes import ALL
 from palmkit.engine.ops.elementwise import binary_cases, elementwise
+from palmkit.engine.ops.traits import Traits
 
 
 @elementwise(
@@ -14,6 +15,7 @@ from palmkit.engine.ops.elementwise import binary_cases, elementwise
     case((7,), (7,), dtype="bool"),
     dtypes=ALL,
     result="bool",
+    traits=Traits(commutative=True),
 )
 def equal(a: Array, b: Array) -> Array:
     """Is a = b?"""

@@ -5,6 +5,7 @@ import numpy as np
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import broadcast, known_integers
+from palmkit.engine.ops.traits import Movement, Traits
 
 
 def _infer(x: Type, shape: Type) -> Type:
@@ -20,6 +21,7 @@ def _infer(x: Type, shape: Type) -> Type:
     case((), np.array([2, 3])),
     case((1,), np.array([0])),
     case((1,), np.array([3]), dtype="int64"),
+    traits=Traits(movement=Movement.PICKS),
 )
 def expand(x: Array, shape: Array) -> Array:
     """x broadcast with the shape; where that has a 1, the dim of x stays."""

@@ -7,7 +7,7 @@ from palmkit.engine.ops import Case, case, op
 from palmkit.engine.ops.rules import need_rank
 
 
-def _infer(x: Type, *, dtype: str = "", k: int = 0) -> Type:
+def _infer(x: Type, *, dtype: str, k: int) -> Type:
     need_rank("eye_like", x, 2, 2)
     return Type(numpy_dtype(dtype or x.dtype).name, x.shape)
 

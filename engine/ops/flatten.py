@@ -5,9 +5,10 @@ from math import prod
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
+from palmkit.engine.ops.traits import Movement, Traits
 
 
-def _infer(x: Type, *, axis: int = 1) -> Type:
+def _infer(x: Type, *, axis: int) -> Type:
     rank = len(x.shape)
     if not -rank <= axis <= rank:
         raise ShapeError(f"flatten: axis {axis} is outside of {x}")
@@ -23,6 +24,7 @@ def _infer(x: Type, *, axis: int = 1) -> Type:
     case((2, 3, 4), axis=-1),
     case((5,)),
     case((0, 3)),
+    traits=Traits(movement=Movement.RESHAPES),
 )
 def flatten(x: Array, *, axis: int = 1) -> Array:
     """x as a matrix: the axes before `axis` are the rows, the others the columns."""

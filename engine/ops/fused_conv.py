@@ -1,30 +1,30 @@
 """fused_conv."""
 
-from collections.abc import Mapping
-
 import numpy as np
 
-from palmkit.engine.errors import ShapeError
+from palmkit.engine.errors import ShapeError, UnsupportedError
 from palmkit.engine.ir import Array, Attr, Type
-from palmkit.engine.ops import Case, case, check_attrs, find, op
+from palmkit.engine.ops import Case, case, find, op, traits_of
 from palmkit.engine.ops.conv import conv
+from palmkit.engine.ops.products import macs_of_kernel
 from palmkit.engine.ops.rules import need_broadcast_to, need_dtype
+from palmkit.engine.ops.traits import Layer, Traits
 
-# The activations, each an op, and which of its attributes (of clip: inputs) activation_params are.
-ACTIVATIONS: Mapping[str, tuple[str, ...]] = {
-    "": (),
-    "clip": ("min", "max"),
-    "elu": ("alpha",),
-    "gelu": (),
-    "hard_sigmoid": ("alpha", "beta"),
-    "hard_swish": (),
-    "leaky_relu": ("alpha",),
-    "mish": (),
-    "prelu": (),
-    "sigmoid": (),
-    "swish": ("alpha",),
-    "tanh": (),
-}
+
+def parameters_of(activation: str) -> tuple[str, ...]:
+    """The attributes (of clip: inputs) of an activation that are activation_params.
+
+    Raises ValueError for an op that no layer can do behind its sums.
+    """
+    if not activation:
+        return ()
+    try:
+        names = traits_of(activation).activation
+    except UnsupportedError:
+        names = None
+    if names is None:
+        raise ValueError(f"activation: expected one that a layer can do, got {activation}")
+    return names
 
 
 def activate(x: Array, activation: str, params: tuple[float, ...], slope: Array | None) -> Array:
@@ -36,7 +36,7 @@ def activate(x: Array, activation: str, params: tuple[float, ...], slope: Array 
     if activation == "clip":
         inputs = [np.asarray(param, x.dtype) for param in params]
     else:
-        attrs = dict(zip(ACTIVATIONS[activation], params, strict=True))
+        attrs = dict(zip(parameters_of(activation), params, strict=True))
     return np.asarray(find(activation).reference(x, *inputs, **attrs))
 
 
@@ -44,8 +44,8 @@ def check_activation(
     op: str, y: Type, activation: str, params: tuple[float, ...], slope: Type | None
 ) -> None:
     """ValueError or ShapeError unless the activation is one, with its parameters, for y."""
-    if len(params) != len(ACTIVATIONS[activation]):
-        raise ValueError(f"{activation} takes {ACTIVATIONS[activation]}")
+    if len(params) != len(parameters_of(activation)):
+        raise ValueError(f"{activation} takes {parameters_of(activation)}")
     if (slope is not None) != (activation == "prelu"):
         raise ValueError("slope and activation prelu go together")
     if slope is not None:
@@ -60,11 +60,10 @@ def _infer(
     z: Type | None = None,
     slope: Type | None = None,
     *,
-    activation: str = "",
-    activation_params: tuple[float, ...] = (),
+    activation: str,
+    activation_params: tuple[float, ...],
     **attrs: Attr,
 ) -> Type:
-    check_attrs(attrs, conv.reference)
     y = conv.infer(x, w, b, **attrs)
     assert isinstance(y, Type)
     if z is not None:
@@ -133,6 +132,9 @@ def _same(*inputs: tuple[int, ...] | Array | None, **attrs: Attr) -> Case:
         activation="clip",
         activation_params=(0.0, _INFINITY),
     ),
+    like=conv.attributes,
+    traits=Traits(layer=Layer.CONVOLUTION, fused="fused_conv", is_fused=True),
+    macs=macs_of_kernel,
 )
 def fused_conv(
     x: Array,

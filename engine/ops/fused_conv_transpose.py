@@ -3,9 +3,11 @@
 import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Type
-from palmkit.engine.ops import case, check_attrs, op
+from palmkit.engine.ops import case, op
 from palmkit.engine.ops.conv_transpose import conv_transpose
 from palmkit.engine.ops.fused_conv import activate, check_activation
+from palmkit.engine.ops.products import macs_of_transposed_kernel
+from palmkit.engine.ops.traits import Layer, Traits
 
 
 def _infer(
@@ -14,11 +16,10 @@ def _infer(
     b: Type | None = None,
     slope: Type | None = None,
     *,
-    activation: str = "",
-    activation_params: tuple[float, ...] = (),
+    activation: str,
+    activation_params: tuple[float, ...],
     **attrs: Attr,
 ) -> Type:
-    check_attrs(attrs, conv_transpose.reference)
     y = conv_transpose.infer(x, w, b, **attrs)
     assert isinstance(y, Type)
     check_activation("fused_conv_transpose", y, activation, activation_params, slope)
@@ -41,6 +42,9 @@ _SLOPE = np.linspace(0, 1, 9, dtype=np.float32).reshape(9, 1, 1)
     case(_X, _TILES, _B, activation="hard_swish", strides=(2, 3)),
     case(_X, _W, activation="leaky_relu", activation_params=(0.1,), group=2, strides=(3, 1)),
     case(_X, _W, activation="elu", activation_params=(1.0,), strides=(4, 4), dilations=(2, 2)),
+    like=conv_transpose.attributes,
+    traits=Traits(layer=Layer.TRANSPOSED, is_fused=True),
+    macs=macs_of_transposed_kernel,
 )
 def fused_conv_transpose(
     x: Array,

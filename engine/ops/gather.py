@@ -5,9 +5,10 @@ import numpy as np
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import need_dtype, positive_axis
+from palmkit.engine.ops.traits import Movement, Traits
 
 
-def _infer(x: Type, indices: Type, *, axis: int = 0) -> Type:
+def _infer(x: Type, indices: Type, *, axis: int) -> Type:
     need_dtype("gather", indices, among=("int32", "int64"))
     axis = positive_axis("gather", axis, x)
     return Type(x.dtype, (*x.dims[:axis], *indices.dims, *x.dims[axis + 1 :]))
@@ -20,6 +21,7 @@ def _infer(x: Type, indices: Type, *, axis: int = 0) -> Type:
     case((2, 3, 4), np.array(1), axis=-1),
     case((4,), np.array(2, np.int32), dtype="int64"),
     case((2, 3), np.array([], np.int64), axis=1),
+    traits=Traits(movement=Movement.PICKS),
 )
 def gather(x: Array, indices: Array, *, axis: int = 0) -> Array:
     """The slices of x along the axis that the indices name; negative ones count from the end."""

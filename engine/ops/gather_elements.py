@@ -6,9 +6,10 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.indexing import along_axis, need_elements
 from palmkit.engine.ops.rules import positive_axis
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(x: Type, indices: Type, *, axis: int = 0) -> Type:
+def _infer(x: Type, indices: Type, *, axis: int) -> Type:
     need_elements("gather_elements", x, indices, positive_axis("gather_elements", axis, x))
     return Type(x.dtype, indices.shape)
 
@@ -19,6 +20,7 @@ def _infer(x: Type, indices: Type, *, axis: int = 0) -> Type:
     case((2, 2), np.array([[0, 0], [1, 0]]), axis=1),
     case((3, 2, 4), np.array([[[-1, 0], [3, -4]]]), axis=-1),
     case((3,), np.array([2, 2, 0, 1], np.int32), dtype="int64"),
+    traits=Traits(family=Family.MOVEMENT),
 )
 def gather_elements(x: Array, indices: Array, *, axis: int = 0) -> Array:
     """For each index the element of x in its own place, but along the axis where it says."""

@@ -7,9 +7,10 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.indexing import INDICES
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(x: Type, indices: Type, *, batch_dims: int = 0) -> Type:
+def _infer(x: Type, indices: Type, *, batch_dims: int) -> Type:
     need_dtype("gather_nd", indices, among=INDICES)
     need_rank("gather_nd", x, 1)
     need_rank("gather_nd", indices, 1)
@@ -31,6 +32,7 @@ def _infer(x: Type, indices: Type, *, batch_dims: int = 0) -> Type:
     case((2, 2, 3), np.array([[1], [0]]), batch_dims=1),
     case((2, 3, 4), np.array([[[0, 1], [2, -1]], [[1, 3], [0, 0]]]), batch_dims=1),
     case((2, 2), np.array([[0, 1]]), dtype="int64"),
+    traits=Traits(family=Family.MOVEMENT),
 )
 def gather_nd(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
     """The slices of x that the rows of `indices` name; the first batch_dims axes go in step."""

@@ -8,9 +8,12 @@ from palmkit.engine.ir import Array
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.elementwise import elementwise, unary_cases
 from palmkit.engine.ops.erf import error_function
+from palmkit.engine.ops.traits import Traits
 
 
-@elementwise(*unary_cases(), *unary_cases(approximate="tanh"), dtypes=FLOATS)
+@elementwise(
+    *unary_cases(), *unary_cases(approximate="tanh"), dtypes=FLOATS, traits=Traits(activation=())
+)
 def gelu(x: Array, *, approximate: str = "none") -> Array:
     """y = x / 2 * (1 + erf(x / sqrt(2))), or the formula with tanh that comes near it."""
     if approximate not in ("none", "tanh"):

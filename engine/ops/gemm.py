@@ -1,12 +1,16 @@
 """gemm."""
 
+from math import prod
+
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
-from palmkit.engine.ir import Array, Type
+from palmkit.engine.ir import Array, Node, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import NUMBERS, is_float, wide
+from palmkit.engine.ops.products import Types, dims_of
 from palmkit.engine.ops.rules import need_broadcast_to, need_dtype, need_rank
+from palmkit.engine.ops.traits import Layer, Traits
 
 
 def _infer(
@@ -14,10 +18,10 @@ def _infer(
     b: Type,
     c: Type | None = None,
     *,
-    alpha: float = 1.0,
-    beta: float = 1.0,
-    transA: int = 0,
-    transB: int = 0,
+    alpha: float,
+    beta: float,
+    transA: int,
+    transB: int,
 ) -> Type:
     need_dtype("gemm", a, b, *([] if c is None else [c]), among=NUMBERS)
     need_rank("gemm", a, 2, 2)
@@ -30,6 +34,11 @@ def _infer(
     if c is not None:
         need_broadcast_to("gemm", c, y)
     return y
+
+
+def _macs(node: Node, inputs: Types, outputs: Types) -> int:
+    rows, columns = dims_of(inputs[0])
+    return prod(dims_of(outputs[0])) * (rows if node.integer("transA") else columns)
 
 
 @op(
@@ -48,6 +57,8 @@ def _infer(
         np.linspace(-1, 1, 33, dtype=np.float32),
         transB=1,
     ),
+    traits=Traits(layer=Layer.MATRIX),
+    macs=_macs,
 )
 def gemm(
     a: Array,

@@ -6,6 +6,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Traits
 
 
 def _infer(x: Type) -> Type:
@@ -14,7 +15,13 @@ def _infer(x: Type) -> Type:
     return Type(x.dtype, (*x.dims[:2], *[1] * (rank - 2)))
 
 
-@op(_infer, case((1, 19, 7, 5)), case((2, 3, 1, 1)), case((1, 4, 9)))
+@op(
+    _infer,
+    case((1, 19, 7, 5)),
+    case((2, 3, 1, 1)),
+    case((1, 4, 9)),
+    traits=Traits(keeps_sign=True, pools=True),
+)
 def global_max_pool(x: Array) -> Array:
     """The greatest over all spatial axes of x[n, c, *spatial]."""
     return np.asarray(x.max(tuple(range(2, x.ndim)), keepdims=True))

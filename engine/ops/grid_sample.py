@@ -8,15 +8,16 @@ from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import ALL, FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.sampling import MODES, PADDING_MODES, sample
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(
     x: Type,
     grid: Type,
     *,
-    align_corners: int = 0,
-    mode: str = "linear",
-    padding_mode: str = "zeros",
+    align_corners: int,
+    mode: str,
+    padding_mode: str,
 ) -> Type:
     need_dtype("grid_sample", x, among=ALL if mode == "nearest" else FLOATS)
     need_dtype("grid_sample", grid, among=FLOATS)
@@ -45,6 +46,7 @@ _GRID = np.random.default_rng(5).uniform(-1.4, 1.4, (2, 6, 5, 2)).astype(np.floa
     case((1, 2, 4, 5, 3), (1, 3, 2, 4, 3), mode="nearest", padding_mode="border"),
     case((1, 2, 4, 5, 3), (1, 3, 2, 4, 3), padding_mode="reflection", align_corners=1),
     case((1, 1, 1, 1), (1, 3, 2, 2), padding_mode="reflection", align_corners=1),
+    traits=Traits(family=Family.SAMPLING),
 )
 def grid_sample(
     x: Array,

@@ -6,6 +6,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.normalization import by_channel, need_channels, standardised
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(
@@ -14,8 +15,8 @@ def _infer(
     bias: Type,
     *,
     num_groups: int,
-    epsilon: float = 1e-5,
-    stash_type: str = "float32",
+    epsilon: float,
+    stash_type: str,
 ) -> Type:
     need_channels("group_normalization", x, scale, bias)
     if num_groups < 1 or x.dims[1] % num_groups:
@@ -29,6 +30,7 @@ def _infer(
     case((1, 19, 7), np.linspace(0.5, 2, 19, dtype=np.float32), (19,), num_groups=1, epsilon=1e-2),
     case((2, 4, 3, 2, 5), (4,), (4,), num_groups=4),
     case((2, 4, 3, 2), (4,), (4,), num_groups=2, dtype="float16"),
+    traits=Traits(family=Family.NORMALISATION),
 )
 def group_normalization(
     x: Array,

@@ -6,7 +6,9 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, op, recurrent
+from palmkit.engine.ops.products import macs_of_gates
 from palmkit.engine.ops.recurrent import Direction, State
+from palmkit.engine.ops.traits import Family, Traits
 
 GATES = 3
 ACTIVATIONS = ("Sigmoid", "Tanh")
@@ -20,14 +22,14 @@ def _infer(
     sequence_lens: Type | None = None,
     initial_h: Type | None = None,
     *,
-    activation_alpha: tuple[float, ...] = (),
-    activation_beta: tuple[float, ...] = (),
-    activations: tuple[str, ...] = (),
-    clip: float = 0.0,
-    direction: str = "forward",
-    hidden_size: int = 0,
-    layout: int = 0,
-    linear_before_reset: int = 0,
+    activation_alpha: tuple[float, ...],
+    activation_beta: tuple[float, ...],
+    activations: tuple[str, ...],
+    clip: float,
+    direction: str,
+    hidden_size: int,
+    layout: int,
+    linear_before_reset: int,
 ) -> tuple[Type, Type]:
     names = recurrent.activation_names(activations, ACTIVATIONS, recurrent.directions(direction))
     return recurrent.infer(
@@ -69,6 +71,8 @@ _case = partial(recurrent.layer, GATES)
         activation_alpha=(1.2,),
         activation_beta=(0.8,),
     ),
+    traits=Traits(family=Family.RECURRENT),
+    macs=macs_of_gates,
 )
 def gru(
     x: Array,

@@ -6,6 +6,7 @@ from palmkit.engine.errors import PalmError
 from palmkit.engine.ir import Array, Graph, Known, Type
 from palmkit.engine.ops import Results, Undetermined, op
 from palmkit.engine.ops.bodies import infer_body, run_body
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def is_true(condition: Array) -> bool:
@@ -33,7 +34,7 @@ def _infer(
     return known
 
 
-@op(_infer)
+@op(_infer, traits=Traits(family=Family.CONTROL))
 def if_(
     cond: Array, *captured: Array, then_branch: Graph, else_branch: Graph, captures: int
 ) -> Results:

@@ -12,7 +12,7 @@ from palmkit.engine.ops.rules import need_dtype, need_rank
 PIXEL_FORMATS = ("RGB", "BGR", "Grayscale")
 
 
-def _infer(encoded_stream: Type, *, pixel_format: str = "RGB") -> Type:
+def _infer(encoded_stream: Type, *, pixel_format: str) -> Type:
     need_dtype("image_decoder", encoded_stream, among=["uint8"])
     need_rank("image_decoder", encoded_stream, 1, 1)
     if pixel_format not in PIXEL_FORMATS:

@@ -6,9 +6,10 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import DTYPES, Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(*inputs: Type, axis: int, first: int = 0, count: int) -> Type:
+def _infer(*inputs: Type, axis: int, first: int, count: int) -> Type:
     dtype = need_dtype("interleave", *inputs, among=DTYPES)
     x = inputs[0]
     if any(each.dims != x.dims for each in inputs):
@@ -27,6 +28,7 @@ def _infer(*inputs: Type, axis: int, first: int = 0, count: int) -> Type:
     case((3, 2, 16), (3, 2, 16), (3, 2, 16), (3, 2, 16), axis=2, first=3, count=8),
     case((4, 6), axis=1, first=2, count=3, dtype="int64"),
     case((4, 6), (4, 6), axis=1, first=6, count=0, dtype="uint8"),
+    traits=Traits(family=Family.MOVEMENT),
 )
 def interleave(*inputs: Array, axis: int, first: int = 0, count: int) -> Array:
     """The inputs' elements along an axis by turns: `count` of each, from `first` on.

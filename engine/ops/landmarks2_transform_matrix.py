@@ -43,10 +43,10 @@ def _infer(
     output_width: int,
     scale_x: float,
     scale_y: float,
-    target_rotation_radians: float = 0.0,
-    input_hw: tuple[int, ...] = (),
-    landmarks_range: int = 0,
-    version: int = 2,
+    target_rotation_radians: float,
+    input_hw: tuple[int, ...],
+    landmarks_range: int,
+    version: int,
 ) -> Type:
     need_dtype("landmarks2_transform_matrix", landmarks, among=("float32",))
     named = (left_rotation_idx, right_rotation_idx, *subset_idxs)

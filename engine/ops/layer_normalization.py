@@ -6,6 +6,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, case, op
 from palmkit.engine.ops.normalization import REALS, standardised
 from palmkit.engine.ops.rules import need_broadcast_to, need_dtype, positive_axis
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(
@@ -13,9 +14,9 @@ def _infer(
     scale: Type,
     b: Type | None = None,
     *,
-    axis: int = -1,
-    epsilon: float = 1e-5,
-    stash_type: str = "float32",
+    axis: int,
+    epsilon: float,
+    stash_type: str,
 ) -> tuple[Type, Type, Type]:
     need_dtype("layer_normalization", x, among=REALS)
     for each in (scale, *([] if b is None else [b])):
@@ -35,6 +36,7 @@ def _infer(
     case((2, 3, 4, 5), (4, 5), (4, 5), axis=-2, outputs=3),
     case((7,), (7,), (7,), axis=0),
     case((2, 3, 5), (5,), (5,), dtype="float16"),
+    traits=Traits(family=Family.NORMALISATION),
 )
 def layer_normalization(
     x: Array,

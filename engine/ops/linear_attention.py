@@ -22,9 +22,9 @@ def _infer(
     *,
     kv_num_heads: int,
     q_num_heads: int,
-    chunk_size: int = 64,
-    scale: float = 0.0,
-    update_rule: str = "gated_delta",
+    chunk_size: int,
+    scale: float,
+    update_rule: str,
 ) -> tuple[Type, Type]:
     need_dtype("linear_attention", query, key, value, among=FLOATS)
     for each in (query, key, value):

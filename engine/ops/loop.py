@@ -7,6 +7,7 @@ from palmkit.engine.ir import Array, Graph, Type, numpy_dtype
 from palmkit.engine.ops import Results, Undetermined, op
 from palmkit.engine.ops.bodies import run_body
 from palmkit.engine.ops.if_ import is_true
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(
@@ -25,7 +26,7 @@ def stack(rows: list[Array], declared: Type, axis: int = 0) -> Array:
     return np.zeros(dims, numpy_dtype(known))
 
 
-@op(_infer)
+@op(_infer, traits=Traits(family=Family.CONTROL))
 def loop(
     m: Array | None, cond: Array | None = None, *values: Array, body: Graph, captures: int
 ) -> Results:

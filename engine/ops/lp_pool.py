@@ -6,6 +6,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Traits
 from palmkit.engine.ops.windows import place
 
 
@@ -13,12 +14,12 @@ def _infer(
     x: Type,
     *,
     kernel_shape: tuple[int, ...],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: tuple[int, ...] = (),
-    p: int = 2,
-    pads: tuple[int, ...] = (),
-    strides: tuple[int, ...] = (),
+    auto_pad: str,
+    ceil_mode: int,
+    dilations: tuple[int, ...],
+    p: int,
+    pads: tuple[int, ...],
+    strides: tuple[int, ...],
 ) -> Type:
     need_dtype("lp_pool", x, among=FLOATS)
     if p < 1:
@@ -35,6 +36,7 @@ def _infer(
     case((1, 3, 9, 9), kernel_shape=(3, 3), dilations=(2, 2)),
     case((1, 3, 20), kernel_shape=(3,), strides=(2,)),
     case((1, 2, 5, 6, 4), kernel_shape=(2, 2, 2)),
+    traits=Traits(pools=True),
 )
 def lp_pool(
     x: Array,

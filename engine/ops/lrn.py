@@ -6,11 +6,10 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(
-    x: Type, *, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0
-) -> Type:
+def _infer(x: Type, *, size: int, alpha: float, beta: float, bias: float) -> Type:
     need_dtype("lrn", x, among=FLOATS)
     need_rank("lrn", x, 2)
     if size < 1:
@@ -23,6 +22,7 @@ def _infer(
     case((1, 19, 5, 4), size=5),
     case((2, 7, 5, 4), size=3, alpha=0.5, beta=0.5, bias=2.0),
     case((2, 3, 5, 4), size=7, alpha=1.0),
+    traits=Traits(family=Family.NORMALISATION),
 )
 def lrn(
     x: Array, *, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0

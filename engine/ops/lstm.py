@@ -7,7 +7,9 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, op, recurrent
+from palmkit.engine.ops.products import macs_of_gates
 from palmkit.engine.ops.recurrent import Direction, State
+from palmkit.engine.ops.traits import Family, Traits
 
 GATES = 4
 ACTIVATIONS = ("Sigmoid", "Tanh", "Tanh")
@@ -23,14 +25,14 @@ def _infer(
     initial_c: Type | None = None,
     p: Type | None = None,
     *,
-    activation_alpha: tuple[float, ...] = (),
-    activation_beta: tuple[float, ...] = (),
-    activations: tuple[str, ...] = (),
-    clip: float = 0.0,
-    direction: str = "forward",
-    hidden_size: int = 0,
-    input_forget: int = 0,
-    layout: int = 0,
+    activation_alpha: tuple[float, ...],
+    activation_beta: tuple[float, ...],
+    activations: tuple[str, ...],
+    clip: float,
+    direction: str,
+    hidden_size: int,
+    input_forget: int,
+    layout: int,
 ) -> tuple[Type, Type, Type]:
     names = recurrent.activation_names(activations, ACTIVATIONS, recurrent.directions(direction))
     y, state = recurrent.infer(
@@ -85,6 +87,8 @@ _case = partial(recurrent.layer, GATES, outputs=3)
         activations=("Sigmoid", "Tanh", "Softplus", "Sigmoid", "Elu", "ThresholdedRelu"),
         activation_alpha=(1.5, 0.1),
     ),
+    traits=Traits(family=Family.RECURRENT),
+    macs=macs_of_gates,
 )
 def lstm(
     x: Array,

@@ -6,7 +6,9 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import NUMBERS, wide
+from palmkit.engine.ops.products import macs_of_matrix
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Layer, Traits
 
 
 def _infer(a: Type, b: Type) -> Type:
@@ -38,6 +40,8 @@ def _infer(a: Type, b: Type) -> Type:
     case((3, 0), (0, 5)),
     case((3, 7), (7, 5), dtype="int32"),
     case((1, 70), np.linspace(-1, 1, 33 * 70, dtype=np.float32).reshape(70, 33)),
+    traits=Traits(layer=Layer.MATRIX),
+    macs=macs_of_matrix,
 )
 def matmul(a: Array, b: Array) -> Array:
     """The matrix product over the last two axes, the others broadcast, as numpy.matmul."""

@@ -5,7 +5,9 @@ import numpy as np
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.matmul import matmul
+from palmkit.engine.ops.products import macs_of_matrix
 from palmkit.engine.ops.rules import need_broadcast_to, need_dtype
+from palmkit.engine.ops.traits import Family, Traits
 
 _LEVELS = ("int8", "uint8")
 
@@ -47,6 +49,8 @@ def _rows(zero_point: Type) -> Type:
         np.array([1, -2, 3, 0, 5], np.int8),
         dtype="uint8",
     ),
+    traits=Traits(family=Family.MATRICES),
+    macs=macs_of_matrix,
 )
 def matmul_integer(
     a: Array, b: Array, a_zero_point: Array | None = None, b_zero_point: Array | None = None

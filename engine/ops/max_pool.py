@@ -8,6 +8,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, case, op
 from palmkit.engine.ops.dtypes import FLOATS, lowest
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Traits
 from palmkit.engine.ops.windows import place
 
 
@@ -15,12 +16,12 @@ def _infer(
     x: Type,
     *,
     kernel_shape: tuple[int, ...],
-    auto_pad: str = "NOTSET",
-    ceil_mode: int = 0,
-    dilations: tuple[int, ...] = (),
-    pads: tuple[int, ...] = (),
-    storage_order: int = 0,
-    strides: tuple[int, ...] = (),
+    auto_pad: str,
+    ceil_mode: int,
+    dilations: tuple[int, ...],
+    pads: tuple[int, ...],
+    storage_order: int,
+    strides: tuple[int, ...],
 ) -> tuple[Type, Type]:
     need_dtype("max_pool", x, among=(*FLOATS, "int8", "uint8"))
     windows = place("max_pool", x, kernel_shape, auto_pad, dilations, pads, strides, ceil_mode)
@@ -46,6 +47,7 @@ def _infer(
     case((1, 3, 8, 8), kernel_shape=(2, 2), dtype="uint8"),
     case((2, 3, 9, 7), kernel_shape=(3, 3), strides=(2, 2), pads=(1, 1, 1, 1), outputs=2),
     case((2, 3, 9, 7), kernel_shape=(3, 2), storage_order=1, outputs=2),
+    traits=Traits(keeps_sign=True, keeps_levels=True, homogeneous=True, pools=True),
 )
 def max_pool(
     x: Array,

@@ -18,7 +18,7 @@ def _infer(
     *,
     kernel_shape: tuple[int, ...],
     strides: tuple[int, ...],
-    auto_pad: str = "VALID",
+    auto_pad: str,
 ) -> tuple[Type, Type]:
     need_dtype("max_pooling_with_argmax_2d", x, among=("float32",))
     need_rank("max_pooling_with_argmax_2d", x, 4, 4)

@@ -7,11 +7,10 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(
-    x: Type, rois: Type, *, pooled_shape: tuple[int, ...], spatial_scale: float = 1.0
-) -> Type:
+def _infer(x: Type, rois: Type, *, pooled_shape: tuple[int, ...], spatial_scale: float) -> Type:
     need_dtype("max_roi_pool", x, rois, among=FLOATS)
     need_rank("max_roi_pool", x, 4, 4)
     if len(rois.dims) != 2 or rois.dims[1] != 5:
@@ -39,6 +38,7 @@ _ROIS = np.array([[0, 0, 0, 6, 4], [1, 2, 1, 5, 3], [0, 3, 3, 3, 3], [1, -3, 5, 
     case((2, 3, 7, 9), _ROIS, pooled_shape=(4, 4), spatial_scale=0.5),
     case((2, 3, 7, 9), _ROIS, pooled_shape=(1, 1), spatial_scale=0.3),
     case((2, 3, 7, 9), np.zeros((0, 5), np.float32), pooled_shape=(2, 2)),
+    traits=Traits(family=Family.SAMPLING),
 )
 def max_roi_pool(
     x: Array, rois: Array, *, pooled_shape: tuple[int, ...], spatial_scale: float = 1.0

@@ -7,6 +7,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, known_value, op
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _pooled_from(
@@ -32,8 +33,8 @@ def _infer(
     output_shape: Type | None = None,
     *,
     kernel_shape: tuple[int, ...],
-    pads: tuple[int, ...] = (),
-    strides: tuple[int, ...] = (),
+    pads: tuple[int, ...],
+    strides: tuple[int, ...],
 ) -> Type:
     need_dtype("max_unpool", x, among=(*FLOATS, "int8", "uint8"))
     need_dtype("max_unpool", i, among=["int64"])
@@ -62,6 +63,7 @@ _INDICES = np.array([[[[5, 7], [13, 15]]]])
         kernel_shape=(2, 2),
         strides=(2, 2),
     ),
+    traits=Traits(family=Family.SAMPLING),
 )
 def max_unpool(
     x: Array,

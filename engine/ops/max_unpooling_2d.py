@@ -19,7 +19,7 @@ def _infer(
     *,
     kernel_shape: tuple[int, ...],
     strides: tuple[int, ...],
-    auto_pad: str = "VALID",
+    auto_pad: str,
 ) -> Type:
     need_dtype("max_unpooling_2d", x, indices, among=("float32",))
     need_rank("max_unpooling_2d", x, 4, 4)

@@ -16,7 +16,7 @@ def _infer(
     lower_edge_hertz: Type,
     upper_edge_hertz: Type,
     *,
-    output_datatype: str = "float32",
+    output_datatype: str,
 ) -> Type:
     need_dtype("mel_weight_matrix", Type(output_datatype, ()), among=NUMBERS)
     bins, length = (

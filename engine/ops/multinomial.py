@@ -9,9 +9,7 @@ from palmkit.engine.ops.randomness import generator
 from palmkit.engine.ops.rules import need_dtype, need_rank
 
 
-def _infer(
-    x: Type, *, dtype: str = "int32", sample_size: int = 1, seed: float | None = None
-) -> Type:
+def _infer(x: Type, *, dtype: str, sample_size: int, seed: float | None) -> Type:
     need_dtype("multinomial", x, among=FLOATS)
     need_rank("multinomial", x, 2, 2)
     if dtype not in ("int32", "int64"):

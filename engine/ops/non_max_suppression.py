@@ -6,6 +6,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Case, Undetermined, case, op
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(
@@ -15,7 +16,7 @@ def _infer(
     iou_threshold: Type | None = None,
     score_threshold: Type | None = None,
     *,
-    center_point_box: int = 0,
+    center_point_box: int,
 ) -> Type:
     need_dtype("non_max_suppression", boxes, scores, among=("float32", "float16"))
     if (
@@ -48,7 +49,7 @@ def _cases() -> tuple[Case, ...]:
     )
 
 
-@op(_infer, *_cases())
+@op(_infer, *_cases(), traits=Traits(family=Family.REDUCTION))
 def non_max_suppression(
     boxes: Array,
     scores: Array,

@@ -10,6 +10,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Case, Results, case, op
 from palmkit.engine.ops.rules import known_number, need_dtype
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _cases() -> tuple[Case, ...]:
@@ -47,7 +48,7 @@ def _infer(
     return Type("int32", (most,)), Type("float32", (most,)), Type("int32", ())
 
 
-@op(_infer, *_cases())
+@op(_infer, *_cases(), traits=Traits(family=Family.REDUCTION))
 def non_max_suppression_v5(
     boxes: Array,
     scores: Array,

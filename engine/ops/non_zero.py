@@ -4,6 +4,7 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Undetermined, case, op
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(x: Type) -> Type:
@@ -16,6 +17,7 @@ def _infer(x: Type) -> Type:
     case((2, 3, 4), dtype="int32"),
     case((5,)),
     case(np.zeros((2, 3), np.float32)),
+    traits=Traits(family=Family.REDUCTION),
 )
 def non_zero(x: Array) -> Array:
     """Where x is not 0: an index a column, an axis a row."""

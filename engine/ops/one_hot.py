@@ -9,7 +9,7 @@ from palmkit.engine.ops.dtypes import NUMBERS
 from palmkit.engine.ops.rules import known_number, need_dtype, need_rank, positive_axis
 
 
-def _infer(indices: Type, depth: Type, values: Type, *, axis: int = -1) -> Type:
+def _infer(indices: Type, depth: Type, values: Type, *, axis: int) -> Type:
     need_dtype("one_hot", indices, among=NUMBERS)
     need_dtype("one_hot", depth, among=NUMBERS)
     need_rank("one_hot", depth, 0, 1)

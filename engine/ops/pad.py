@@ -8,6 +8,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import known_integers, need_dtype, need_one, positive_axes
+from palmkit.engine.ops.traits import Family, Traits
 
 MODES = ("constant", "edge", "reflect", "wrap")
 
@@ -32,7 +33,7 @@ def _infer(
     constant_value: Type | None = None,
     axes: Type | None = None,
     *,
-    mode: str = "constant",
+    mode: str,
 ) -> Type:
     if mode not in MODES:
         raise ValueError(f"unknown mode: {mode}")
@@ -70,6 +71,7 @@ _SPATIAL = np.array([0, 0, 1, 2, 0, 0, 3, 0])
     case((5,), np.array([0, 0])),
     case((0, 3), np.array([1, 0, 1, 0])),
     case((2, 3), np.array([1, 0, 0, 1]), dtype="int64"),
+    traits=Traits(family=Family.MOVEMENT),
 )
 def pad(
     x: Array,

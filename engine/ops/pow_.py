@@ -7,6 +7,7 @@ from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import NUMBERS, is_float, wide
 from palmkit.engine.ops.elementwise import binary_cases
 from palmkit.engine.ops.rules import broadcast, need_dtype
+from palmkit.engine.ops.traits import Elementwise, Traits
 
 
 def _infer(x: Type, y: Type) -> Type:
@@ -22,6 +23,7 @@ def _infer(x: Type, y: Type) -> Type:
     case((2, 19), np.array([0.5], np.float32)),
     case((2, 19), np.array([3])),
     case(np.array([1, 2, -3]), np.array([4, 0, 3])),
+    traits=Traits(elementwise=Elementwise.BROADCAST),
 )
 def pow_(x: Array, y: Array) -> Array:
     """z = x ** y, of the dtype of x."""

@@ -6,6 +6,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.dtypes import NUMBERS
 from palmkit.engine.ops.rules import need_broadcast_to, need_dtype
+from palmkit.engine.ops.traits import Elementwise, Traits
 
 _SLOPES = np.linspace(0.1, 0.9, 19, dtype=np.float32)
 
@@ -25,6 +26,9 @@ def _infer(x: Type, slope: Type) -> Type:
     case((1, 19, 5, 7), np.full(1, 0.3, np.float32)),
     case((2, 3), (2, 3)),
     case((), ()),
+    traits=Traits(
+        elementwise=Elementwise.TO_FIRST, slope="slope", activation=(), worth_integers=True
+    ),
 )
 def prelu(x: Array, slope: Array) -> Array:
     """y = x where x >= 0, else slope * x; the slope broadcasts to x."""

@@ -43,14 +43,14 @@ def _infer(
     picture: Type,
     *,
     min_sizes: tuple[float, ...],
-    max_sizes: tuple[float, ...] = (),
-    aspect_ratios: tuple[float, ...] = (),
-    flip: int = 1,
-    clip: int = 0,
-    variances: tuple[float, ...] = (0.1,),
-    image_size: tuple[int, ...] = (),
-    steps: tuple[float, ...] = (),
-    offset: float = 0.5,
+    max_sizes: tuple[float, ...],
+    aspect_ratios: tuple[float, ...],
+    flip: int,
+    clip: int,
+    variances: tuple[float, ...],
+    image_size: tuple[int, ...],
+    steps: tuple[float, ...],
+    offset: float,
 ) -> Type:
     for given in (cells, picture):
         if (given.dtype, given.dims) != ("int64", (2,)):

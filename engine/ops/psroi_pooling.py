@@ -6,11 +6,10 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(
-    x: Type, rois: Type, *, output_dim: int, group_size: int, spatial_scale: float = 1.0
-) -> Type:
+def _infer(x: Type, rois: Type, *, output_dim: int, group_size: int, spatial_scale: float) -> Type:
     need_dtype("psroi_pooling", x, rois, among=("float32",))
     need_rank("psroi_pooling", x, 4, 4)
     if len(rois.dims) != 2 or rois.dims[1] != 5:
@@ -27,6 +26,7 @@ _ROIS = np.array([[0, 0, 0, 6, 4], [1, 2, 1, 5, 3], [0, 3, 3, 3, 3], [1, -3, 5, 
     _infer,
     case((2, 8, 7, 9), _ROIS, output_dim=2, group_size=2),
     case((2, 27, 7, 9), _ROIS, output_dim=3, group_size=3, spatial_scale=0.5),
+    traits=Traits(family=Family.SAMPLING),
 )
 def psroi_pooling(
     x: Array, rois: Array, *, output_dim: int, group_size: int, spatial_scale: float = 1.0

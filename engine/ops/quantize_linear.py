@@ -13,6 +13,7 @@ from palmkit.engine.ops.quantization import (
     spread,
 )
 from palmkit.engine.ops.rules import need_dtype
+from palmkit.engine.ops.traits import Family, Traits
 
 _REALS = (*FLOATS, "bfloat16", "int32")
 
@@ -22,11 +23,11 @@ def _infer(
     y_scale: Type,
     y_zero_point: Type | None = None,
     *,
-    axis: int = 1,
-    block_size: int = 0,
-    output_dtype: str = "",
-    precision: str = "",
-    saturate: int = 1,
+    axis: int,
+    block_size: int,
+    output_dtype: str,
+    precision: str,
+    saturate: int,
 ) -> Type:
     need_dtype("quantize_linear", x, among=_REALS)
     need_dtype("quantize_linear", y_scale, among=(*_REALS, "float8_e8m0fnu"))
@@ -60,6 +61,7 @@ _SCALES = np.array([0.1, 0.02, 0.5], np.float32)
     case((2, 3, 5), np.array(0.05, np.float16), np.array(128, np.uint8), dtype="float16"),
     case((4, 6), np.full((2, 6), 0.1, np.float32), block_size=2, axis=0),
     case((4, 7), np.full((4, 3), 0.02, np.float32), np.full((4, 3), 3, np.int8), block_size=3),
+    traits=Traits(family=Family.QUANTIZATION),
 )
 def quantize_linear(
     x: Array,

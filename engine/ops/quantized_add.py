@@ -6,6 +6,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.quantization import need_levels, requantized
 from palmkit.engine.ops.rules import broadcast, need_dtype
+from palmkit.engine.ops.traits import Elementwise, Traits
 
 
 def _infer(
@@ -17,8 +18,8 @@ def _infer(
     a_zero_point: int,
     b_zero_point: int,
     y_zero_point: int,
-    low: int = 0,
-    high: int = 255,
+    low: int,
+    high: int,
 ) -> Type:
     need_dtype("quantized_add", a, b, among=("uint8",))
     need_levels("quantized_add", (a_zero_point, b_zero_point, y_zero_point), low, high)
@@ -38,6 +39,7 @@ _X = (2, 19, 7, 5)
          y_zero_point=20, dtype="uint8"),
     case((3, 1), (3, 70), a_scale=0.9, b_scale=0.25, a_zero_point=30, b_zero_point=60,
          y_zero_point=20, dtype="uint8"),
+    traits=Traits(elementwise=Elementwise.BROADCAST),
 )  # fmt: skip
 def quantized_add(
     a: Array,

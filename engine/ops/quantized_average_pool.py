@@ -3,7 +3,7 @@
 import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Type
-from palmkit.engine.ops import case, check_attrs, op
+from palmkit.engine.ops import case, op
 from palmkit.engine.ops.average_pool import average_pool, counts_of
 from palmkit.engine.ops.quantization import need_levels, requantized
 from palmkit.engine.ops.rules import need_dtype
@@ -16,13 +16,12 @@ def _infer(
     scale: float,
     x_zero_point: int,
     y_zero_point: int,
-    low: int = 0,
-    high: int = 255,
+    low: int,
+    high: int,
     **attrs: Attr,
 ) -> Type:
     need_dtype("quantized_average_pool", x, among=("uint8",))
     need_levels("quantized_average_pool", (x_zero_point, y_zero_point), low, high)
-    check_attrs(attrs, average_pool.reference)
     y = average_pool.infer(Type("float32", x.shape), **attrs)
     assert isinstance(y, Type)
     return Type("uint8", y.shape)
@@ -40,6 +39,7 @@ def _infer(
          dtype="uint8"),
     case((1, 3, 20), scale=1.0, x_zero_point=50, y_zero_point=100, kernel_shape=(3,),
          strides=(2,), dtype="uint8"),
+    like=average_pool.attributes,
 )  # fmt: skip
 def quantized_average_pool(
     x: Array,
@@ -59,6 +59,6 @@ def quantized_average_pool(
     """
     windows = windows_of("average_pool", Type.of(x), attrs)
     sums = windows.view(x.astype(np.int32) - x_zero_point, 0).sum(windows.axes)
-    counts = counts_of(windows, x.shape[2:], bool(attrs.get("count_include_pad", 0)))
+    counts = counts_of(windows, x.shape[2:], bool(attrs["count_include_pad"]))
     factor = np.float32(scale) / counts.astype(np.float32)
     return requantized(sums.astype(np.float32) * factor, y_zero_point, low, high)

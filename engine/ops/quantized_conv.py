@@ -4,8 +4,9 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Attr, Type
-from palmkit.engine.ops import case, check_attrs, op
+from palmkit.engine.ops import case, op
 from palmkit.engine.ops.conv import conv
+from palmkit.engine.ops.products import macs_of_kernel
 from palmkit.engine.ops.quantization import need_levels, requantized
 from palmkit.engine.ops.rules import need_dtype
 
@@ -19,20 +20,20 @@ def _infer(
     slope: Type | None = None,
     *,
     x_zero_point: int,
-    y_zero_point: int = 0,
-    low: int = 0,
-    high: int = 255,
-    inner_scale: float = 0.0,
-    inner_zero_point: int = 0,
-    inner_low: int = 0,
-    inner_high: int = 255,
-    z_scale: float = 0.0,
-    z_zero_point: int = 0,
-    sum_scale: float = 0.0,
-    sum_zero_point: int = 0,
-    sum_low: int = 0,
-    sum_high: int = 255,
-    output_dtype: str = "uint8",
+    y_zero_point: int,
+    low: int,
+    high: int,
+    inner_scale: float,
+    inner_zero_point: int,
+    inner_low: int,
+    inner_high: int,
+    z_scale: float,
+    z_zero_point: int,
+    sum_scale: float,
+    sum_zero_point: int,
+    sum_low: int,
+    sum_high: int,
+    output_dtype: str,
     **attrs: Attr,
 ) -> Type:
     need_dtype("quantized_conv", x, among=("uint8",))
@@ -41,7 +42,6 @@ def _infer(
     need_levels("quantized_conv", (x_zero_point, y_zero_point, z_zero_point), low, high)
     need_levels("quantized_conv", (inner_zero_point,), inner_low, inner_high)
     need_levels("quantized_conv", (sum_zero_point,), sum_low, sum_high)
-    check_attrs(attrs, conv.reference)
     real = Type("float32", x.shape), Type("float32", w.shape)
     y = conv.infer(*real, None, **attrs)
     assert isinstance(y, Type)
@@ -113,6 +113,8 @@ _X = (1, 8, 7, 6)
          dtype="uint8"),
     case((1, 19, 9, 8), _levels(19, 1, 3, 3), _scales(19, 9), x_zero_point=50,
          output_dtype="float32", group=19, dtype="uint8"),
+    like=conv.attributes,
+    macs=macs_of_kernel,
 )  # fmt: skip
 def quantized_conv(
     x: Array,

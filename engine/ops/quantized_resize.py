@@ -28,8 +28,8 @@ def _infer(
     scale: float,
     x_zero_point: int,
     y_zero_point: int,
-    low: int = 0,
-    high: int = 255,
+    low: int,
+    high: int,
 ) -> Type:
     need_levels("quantized_resize", (x_zero_point, y_zero_point), low, high)
     need_dtype("quantized_resize", x, among=("uint8",))

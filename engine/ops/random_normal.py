@@ -8,10 +8,10 @@ from palmkit.engine.ops.randomness import float_type, generator
 def _infer(
     *,
     shape: tuple[int, ...],
-    dtype: str = "float32",
-    mean: float = 0.0,
-    scale: float = 1.0,
-    seed: float | None = None,
+    dtype: str,
+    mean: float,
+    scale: float,
+    seed: float | None,
 ) -> Type:
     return float_type("random_normal", dtype, shape)
 

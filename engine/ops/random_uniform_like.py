@@ -8,10 +8,10 @@ from palmkit.engine.ops.randomness import float_type, generator
 def _infer(
     x: Type,
     *,
-    dtype: str = "",
-    low: float = 0.0,
-    high: float = 1.0,
-    seed: float | None = None,
+    dtype: str,
+    low: float,
+    high: float,
+    seed: float | None,
 ) -> Type:
     return float_type("random_uniform_like", dtype or x.dtype, x.dims)
 

@@ -1,6 +1,7 @@
 """Builder of the ops that reduce axes to one number each."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -9,6 +10,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Case, Op, case, op
 from palmkit.engine.ops.dtypes import NUMBERS, wide
 from palmkit.engine.ops.rules import known_integers, need_dtype, positive_axes
+from palmkit.engine.ops.traits import PLAIN, Traits
 
 Reduction = Callable[[Array, tuple[int, ...], bool], Any]
 
@@ -32,14 +34,16 @@ def mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
     return np.asarray(np.mean(x, axes, keepdims=keepdims))
 
 
-def reduction(*cases: Case, dtypes: Sequence[str] = NUMBERS) -> Callable[[Reduction], Op]:
-    """Register the decorated numpy function of (x, axes, keepdims)."""
+def reduction(
+    *cases: Case, dtypes: Sequence[str] = NUMBERS, traits: Traits = PLAIN
+) -> Callable[[Reduction], Op]:
+    """Register the decorated numpy function of (x, axes, keepdims); traits: beside reducing."""
 
     def register(reference: Reduction) -> Op:
         name = reference.__name__
 
         def infer(
-            x: Type, axes: Type | None = None, *, keepdims: int = 1, noop_with_empty_axes: int = 0
+            x: Type, axes: Type | None = None, *, keepdims: int, noop_with_empty_axes: int
         ) -> Type:
             need_dtype(name, x, among=dtypes)
             value = None if axes is None else known_integers(axes, f"{name}: axes")
@@ -55,7 +59,7 @@ def reduction(*cases: Case, dtypes: Sequence[str] = NUMBERS) -> Callable[[Reduct
             return y.astype(x.dtype, copy=False)
 
         meaning.__name__, meaning.__doc__ = name, reference.__doc__
-        return op(infer, *cases)(meaning)
+        return op(infer, *cases, traits=replace(traits, reduces=True))(meaning)
 
     return register
 

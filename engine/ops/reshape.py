@@ -9,6 +9,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import known_integers
+from palmkit.engine.ops.traits import Movement, Traits
 
 
 def _resolve(x: Type, shape: Sequence[int], allowzero: int) -> tuple[int, ...]:
@@ -22,7 +23,7 @@ def _resolve(x: Type, shape: Sequence[int], allowzero: int) -> tuple[int, ...]:
     return tuple(dims)
 
 
-def _infer(x: Type, shape: Type, *, allowzero: int = 0) -> Type:
+def _infer(x: Type, shape: Type, *, allowzero: int) -> Type:
     return Type(x.dtype, _resolve(x, known_integers(shape, "reshape: shape").tolist(), allowzero))
 
 
@@ -36,6 +37,7 @@ def _infer(x: Type, shape: Type, *, allowzero: int = 0) -> Type:
     case((0, 3), np.array([0, 5]), allowzero=1),
     case((0, 3), np.array([-1, 3])),
     case((6,), np.array([2, 3]), dtype="int64"),
+    traits=Traits(movement=Movement.RESHAPES),
 )
 def reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
     """The elements in their order under another shape."""

@@ -2,15 +2,17 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, cast
+from typing import Any, cast, get_type_hints
 
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Node, Type
-from palmkit.engine.ops import Case, case, check_attrs, known_value, op
+from palmkit.engine.ops import Case, case, known_value, op
+from palmkit.engine.ops.attributes import Attribute
 from palmkit.engine.ops.dtypes import FLOATS
 from palmkit.engine.ops.rules import need_dtype, positive_axes
+from palmkit.engine.ops.traits import Family, Traits
 
 COORDINATES = (
     "half_pixel",
@@ -215,7 +217,6 @@ def _infer(
     sizes: Type | None = None,
     **attrs: Any,
 ) -> Type:
-    check_attrs(attrs, Options)
     options = Options(**attrs)
     options.check()
     if options.mode != "nearest":
@@ -226,6 +227,7 @@ def _infer(
     return Type(x.dtype, tuple(new.get(axis, dim) for axis, dim in enumerate(x.dims)))
 
 
+_KINDS = get_type_hints(Options)
 _UP, _DOWN = (1.0, 1.0, 2.0, 3.0), (1.0, 1.0, 0.6, 0.7)
 
 
@@ -285,6 +287,8 @@ def _sized(*sizes: int, **attrs: Any) -> Case:
     ),
     _sized(1, 3, 3, 9, mode="linear", antialias=1),
     case((1, 3, 5, 7), None, np.array(_UP, np.float32), dtype="uint8"),
+    like={name: Attribute(kind, getattr(Options, name)) for name, kind in _KINDS.items()},
+    traits=Traits(keeps_levels=True, homogeneous=True, family=Family.SAMPLING),
 )
 def resize(
     x: Array,

@@ -14,9 +14,7 @@ from palmkit.engine.ops.rules import need_dtype, need_rank
 _MOST_WEIGHTS = 1 << 24
 
 
-def _infer(
-    images: Type, size: Type, *, align_corners: int = 0, half_pixel_centers: int = 0
-) -> Type:
+def _infer(images: Type, size: Type, *, align_corners: int, half_pixel_centers: int) -> Type:
     need_dtype("resize_bicubic", images, among=("float32",))
     need_rank("resize_bicubic", images, 4, 4)
     if align_corners and half_pixel_centers:

@@ -6,9 +6,10 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(x: Type, sequence_lens: Type, *, batch_axis: int = 1, time_axis: int = 0) -> Type:
+def _infer(x: Type, sequence_lens: Type, *, batch_axis: int, time_axis: int) -> Type:
     need_dtype("reverse_sequence", sequence_lens, among=("int64",))
     need_rank("reverse_sequence", x, 2)
     if {batch_axis, time_axis} != {0, 1}:
@@ -27,6 +28,7 @@ _LENGTHS = np.array([1, 2, 3, 4])
     case((4, 5), _LENGTHS, batch_axis=0, time_axis=1),
     case((5, 4, 2), np.array([5, 3, 1, 2])),
     case((4, 4), _LENGTHS, dtype="int64"),
+    traits=Traits(family=Family.MOVEMENT),
 )
 def reverse_sequence(
     x: Array, sequence_lens: Array, *, batch_axis: int = 1, time_axis: int = 0

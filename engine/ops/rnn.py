@@ -6,7 +6,9 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, op, recurrent
+from palmkit.engine.ops.products import macs_of_gates
 from palmkit.engine.ops.recurrent import Direction, State
+from palmkit.engine.ops.traits import Family, Traits
 
 ACTIVATIONS = ("Tanh",)
 
@@ -19,13 +21,13 @@ def _infer(
     sequence_lens: Type | None = None,
     initial_h: Type | None = None,
     *,
-    activation_alpha: tuple[float, ...] = (),
-    activation_beta: tuple[float, ...] = (),
-    activations: tuple[str, ...] = (),
-    clip: float = 0.0,
-    direction: str = "forward",
-    hidden_size: int = 0,
-    layout: int = 0,
+    activation_alpha: tuple[float, ...],
+    activation_beta: tuple[float, ...],
+    activations: tuple[str, ...],
+    clip: float,
+    direction: str,
+    hidden_size: int,
+    layout: int,
 ) -> tuple[Type, Type]:
     names = recurrent.activation_names(activations, ACTIVATIONS, recurrent.directions(direction))
     return recurrent.infer(
@@ -55,6 +57,8 @@ _case = partial(recurrent.layer, 1)
     _case(4, 3, 5, 4, np.array([4, 2, 1], np.int32), direction="reverse"),
     _case(3, 2, 5, 4, layout=1),
     _case(3, 2, 5, 4, activations=("Affine",), activation_alpha=(0.5,), activation_beta=(0.1,)),
+    traits=Traits(family=Family.RECURRENT),
+    macs=macs_of_gates,
 )
 def rnn(
     x: Array,

@@ -8,6 +8,7 @@ from palmkit.engine.ops import Case, op
 from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.sampling import taps
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(
@@ -15,12 +16,12 @@ def _infer(
     rois: Type,
     batch_indices: Type,
     *,
-    coordinate_transformation_mode: str = "half_pixel",
-    mode: str = "avg",
-    output_height: int = 1,
-    output_width: int = 1,
-    sampling_ratio: int = 0,
-    spatial_scale: float = 1.0,
+    coordinate_transformation_mode: str,
+    mode: str,
+    output_height: int,
+    output_width: int,
+    sampling_ratio: int,
+    spatial_scale: float,
 ) -> Type:
     need_dtype("roi_align", x, rois, among=FLOATS)
     need_rank("roi_align", x, 4, 4)
@@ -52,6 +53,7 @@ def _case(boxes: int = 3, **attrs: Attr) -> Case:
     _case(coordinate_transformation_mode="output_half_pixel"),
     _case(mode="max", sampling_ratio=2),
     _case(boxes=0),
+    traits=Traits(family=Family.SAMPLING),
 )
 def roi_align(
     x: Array,

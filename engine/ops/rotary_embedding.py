@@ -15,9 +15,9 @@ def _infer(
     sin_cache: Type,
     position_ids: Type | None = None,
     *,
-    interleaved: int = 0,
-    num_heads: int = 0,
-    rotary_embedding_dim: int = 0,
+    interleaved: int,
+    num_heads: int,
+    rotary_embedding_dim: int,
 ) -> Type:
     need_dtype("rotary_embedding", x, cos_cache, sin_cache, among=FLOATS)
     rank = need_rank("rotary_embedding", x, 3, 4)

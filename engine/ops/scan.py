@@ -10,6 +10,7 @@ from palmkit.engine.ops import Results, Undetermined, op
 from palmkit.engine.ops.bodies import infer_body, run_body
 from palmkit.engine.ops.loop import stack
 from palmkit.engine.ops.rules import positive_axis
+from palmkit.engine.ops.traits import Family, Traits
 
 
 def _infer(
@@ -17,10 +18,10 @@ def _infer(
     body: Graph,
     num_scan_inputs: int,
     captures: int,
-    scan_input_axes: tuple[int, ...] = (),
-    scan_input_directions: tuple[int, ...] = (),
-    scan_output_axes: tuple[int, ...] = (),
-    scan_output_directions: tuple[int, ...] = (),
+    scan_input_axes: tuple[int, ...],
+    scan_input_directions: tuple[int, ...],
+    scan_output_axes: tuple[int, ...],
+    scan_output_directions: tuple[int, ...],
 ) -> tuple[Type, ...]:
     states, scanned, captured = _parts(inputs, num_scan_inputs, captures)
     axes = _axes(scanned, scan_input_axes)
@@ -64,7 +65,7 @@ def _length(lengths: Sequence[int]) -> int:
     return lengths[0]
 
 
-@op(_infer)
+@op(_infer, traits=Traits(family=Family.CONTROL))
 def scan(
     *inputs: Array,
     body: Graph,

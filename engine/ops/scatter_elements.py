@@ -6,11 +6,10 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.indexing import along_axis, need_elements, need_reduction, scattered
 from palmkit.engine.ops.rules import positive_axis
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(
-    x: Type, indices: Type, updates: Type, *, axis: int = 0, reduction: str = "none"
-) -> Type:
+def _infer(x: Type, indices: Type, updates: Type, *, axis: int, reduction: str) -> Type:
     need_reduction(reduction)
     axis = positive_axis("scatter_elements", axis, x)
     need_elements("scatter_elements", x, indices, axis, updates)
@@ -29,6 +28,7 @@ _TWICE = np.array([[1, 0, 1], [1, 2, 0]])
     case((3, 3), _TWICE, (2, 3), reduction="max"),
     case((3, 3), _TWICE, (2, 3), reduction="min"),
     case((2, 3), np.array([[2, 0]]), (1, 2), axis=-1, dtype="int64"),
+    traits=Traits(family=Family.MOVEMENT),
 )
 def scatter_elements(
     x: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none"

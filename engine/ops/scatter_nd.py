@@ -7,9 +7,10 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.indexing import INDICES, need_reduction, scattered
 from palmkit.engine.ops.rules import need_dtype, need_rank
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(x: Type, indices: Type, updates: Type, *, reduction: str = "none") -> Type:
+def _infer(x: Type, indices: Type, updates: Type, *, reduction: str) -> Type:
     need_reduction(reduction)
     need_dtype("scatter_nd", indices, among=INDICES)
     need_dtype("scatter_nd", x, updates, among=(x.dtype,))
@@ -34,6 +35,7 @@ _TWICE = np.array([[1], [0], [1]])
     case((2, 3), _TWICE, (3, 3), reduction="max"),
     case((2, 3), _TWICE, (3, 3), reduction="min"),
     case((4,), np.array([[2]]), (1,), dtype="int64"),
+    traits=Traits(family=Family.MOVEMENT),
 )
 def scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
     """x with the updates written to the slices that the rows of `indices` name.

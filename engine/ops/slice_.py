@@ -5,6 +5,7 @@ import numpy as np
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import known_integers, positive_axes
+from palmkit.engine.ops.traits import Movement, Traits
 
 
 def cuts(
@@ -53,6 +54,7 @@ def _infer(
     case((5, 7), np.array([20]), np.array([30]), np.array([1])),
     case((4, 6), np.array([1], np.int32), np.array([3], np.int32), np.array([1], np.int32)),
     case((6,), np.array([1]), np.array([3]), dtype="int64"),
+    traits=Traits(movement=Movement.PICKS),
 )
 def slice_(
     x: Array,

@@ -6,6 +6,7 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Case, case, op
 from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.rules import need_dtype, positive_axis
+from palmkit.engine.ops.traits import Family, Traits
 
 CASES: tuple[Case, ...] = (
     case((3, 70)),
@@ -19,13 +20,13 @@ CASES: tuple[Case, ...] = (
 )
 
 
-def _infer(x: Type, *, axis: int = -1) -> Type:
+def _infer(x: Type, *, axis: int) -> Type:
     need_dtype("softmax", x, among=FLOATS)
     positive_axis("softmax", axis, x)
     return Type(x.dtype, x.shape)
 
 
-@op(_infer, *CASES)
+@op(_infer, *CASES, traits=Traits(non_negative=True, family=Family.ACTIVATION))
 def softmax(x: Array, *, axis: int = -1) -> Array:
     """y = exp(x) / sum(exp(x)) along the axis."""
     y = np.exp(x - x.max(axis, keepdims=True, initial=-np.inf))

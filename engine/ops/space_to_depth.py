@@ -4,9 +4,10 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import need_rank
+from palmkit.engine.ops.traits import Movement, Traits
 
 
-def _infer(x: Type, *, blocksize: int, mode: str = "DCR") -> Type:
+def _infer(x: Type, *, blocksize: int, mode: str) -> Type:
     need_rank("space_to_depth", x, 4, 4)
     n, c, h, w = x.dims
     if mode not in ("DCR", "CRD"):
@@ -22,6 +23,7 @@ def _infer(x: Type, *, blocksize: int, mode: str = "DCR") -> Type:
     case((2, 5, 6, 3), blocksize=3),
     case((1, 3, 4, 6), blocksize=1),
     case((2, 3, 4, 6), blocksize=2, mode="CRD"),
+    traits=Traits(movement=Movement.PERMUTES),
 )
 def space_to_depth(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
     """Blocks of pixels become blocks of channels, the place in the block outermost; CRD: inner."""

@@ -8,6 +8,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, case, op
 from palmkit.engine.ops.rules import known_integers, positive_axis
+from palmkit.engine.ops.traits import Movement, Traits
 
 
 def _sizes(dim: int, split: Array | None, num_outputs: int) -> Sequence[int]:
@@ -18,9 +19,7 @@ def _sizes(dim: int, split: Array | None, num_outputs: int) -> Sequence[int]:
     return [*[piece] * (num_outputs - 1), dim - piece * (num_outputs - 1)]
 
 
-def _infer(
-    x: Type, split: Type | None = None, *, axis: int = 0, num_outputs: int = 0
-) -> tuple[Type, ...]:
+def _infer(x: Type, split: Type | None = None, *, axis: int, num_outputs: int) -> tuple[Type, ...]:
     axis = positive_axis("split", axis, x)
     value = None if split is None else known_integers(split, "split: split")
     if value is None and not 1 <= num_outputs <= max(1, x.dims[axis]):
@@ -38,6 +37,7 @@ def _infer(
     case((2, 19), np.array([3, 0, 16]), axis=-1, outputs=3),
     case((2, 6, 4), np.array([2, 4]), axis=1, outputs=2),
     case((6,), np.array([6]), outputs=1),
+    traits=Traits(movement=Movement.PICKS),
 )
 def split(x: Array, split: Array | None = None, *, axis: int = 0, num_outputs: int = 0) -> Results:
     """x cut along the axis into pieces of the lengths `split`, or into num_outputs equal ones."""

@@ -6,6 +6,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import known_integers, positive_axes
+from palmkit.engine.ops.traits import Movement, Traits
 
 
 def _infer(x: Type, axes: Type | None = None) -> Type:
@@ -23,6 +24,7 @@ def _infer(x: Type, axes: Type | None = None) -> Type:
     case((1, 3, 1, 5), np.array([-2, 0])),
     case((1, 3, 1, 5)),
     case((1, 1), np.array([0, 1])),
+    traits=Traits(movement=Movement.RESHAPES),
 )
 def squeeze(x: Array, axes: Array | None = None) -> Array:
     """x without those axes, each of size 1; without all such axes if none are given."""

@@ -29,7 +29,7 @@ def _infer(
     window: Type | None = None,
     frame_length: Type | None = None,
     *,
-    onesided: int = 1,
+    onesided: int,
 ) -> Type:
     need_dtype("stft", signal, *([] if window is None else [window]), among=FLOATS)
     parts = signal.dims[2] if need_rank("stft", signal, 2, 3) == 3 else 1

@@ -14,8 +14,8 @@ def _infer(
     update: Type,
     write_indices: Type | None = None,
     *,
-    axis: int = -2,
-    mode: str = "linear",
+    axis: int,
+    mode: str,
 ) -> Type:
     if mode not in ("linear", "circular"):
         raise ValueError(f"unknown mode: {mode}")

@@ -20,7 +20,7 @@ def _infer(
     ngram_counts: tuple[int, ...],
     ngram_indexes: tuple[int, ...],
     pool_int64s: tuple[int, ...],
-    weights: tuple[float, ...] = (),
+    weights: tuple[float, ...],
 ) -> Type:
     need_dtype("tf_idf_vectorizer", x, among=("int32", "int64"))
     need_rank("tf_idf_vectorizer", x, 0, 2)

@@ -6,6 +6,7 @@ from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import known_integers
+from palmkit.engine.ops.traits import Movement, Traits
 
 
 def _infer(x: Type, repeats: Type) -> Type:
@@ -22,6 +23,7 @@ def _infer(x: Type, repeats: Type) -> Type:
     case((1, 2, 3), np.array([3, 2, 2])),
     case((2,), np.array([0])),
     case((2,), np.array([3]), dtype="int64"),
+    traits=Traits(movement=Movement.PICKS),
 )
 def tile(x: Array, repeats: Array) -> Array:
     """x repeated along each axis."""

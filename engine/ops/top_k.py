@@ -7,11 +7,10 @@ from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Results, case, op
 from palmkit.engine.ops.dtypes import NUMBERS
 from palmkit.engine.ops.rules import known_number, need_dtype, need_rank, positive_axis
+from palmkit.engine.ops.traits import Family, Traits
 
 
-def _infer(
-    x: Type, k: Type, *, axis: int = -1, largest: int = 1, sorted: int = 1
-) -> tuple[Type, ...]:
+def _infer(x: Type, k: Type, *, axis: int, largest: int, sorted: int) -> tuple[Type, ...]:
     need_dtype("top_k", x, among=NUMBERS)
     need_dtype("top_k", k, among=("int64",))
     need_rank("top_k", k, 0, 1)
@@ -35,6 +34,7 @@ _TIES = np.array([[1, 3, 3, 0], [2, 2, 0, 2]], np.float32)
     case(_TIES, np.array([3]), outputs=2),
     case(_TIES, np.array([3]), largest=0, outputs=2),
     case((3, 7), np.array([3]), dtype="int64", outputs=2),
+    traits=Traits(family=Family.REDUCTION),
 )
 def top_k(x: Array, k: Array, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Results:
     """The k greatest along the axis (the least if not `largest`), and where they lie.

@@ -13,9 +13,7 @@ from palmkit.engine.ops.rules import need_dtype, need_rank
 _MATRIX = np.array([[[2, 0.5, 9, -3], [-0.25, 1.5, 9, 4], [0, 0, 1, 0], [0, 0, 0, 1]]], np.float32)
 
 
-def _infer(
-    landmarks: Type, matrix: Type, *, dimensions: int = 0, scale: float = 1.0, version: int = 2
-) -> Type:
+def _infer(landmarks: Type, matrix: Type, *, dimensions: int, scale: float, version: int) -> Type:
     need_dtype("transform_landmarks", landmarks, matrix, among=("float32",))
     need_rank("transform_landmarks", landmarks, 1)
     each = dimensions or landmarks.dims[-1]

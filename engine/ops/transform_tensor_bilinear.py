@@ -25,9 +25,7 @@ def _cases() -> tuple[Case, ...]:
     )
 
 
-def _infer(
-    x: Type, matrix: Type, *, output_height: int, output_width: int, version: int = 2
-) -> Type:
+def _infer(x: Type, matrix: Type, *, output_height: int, output_width: int, version: int) -> Type:
     need_dtype("transform_tensor_bilinear", x, matrix, among=("float32",))
     need_rank("transform_tensor_bilinear", x, 4, 4)
     if x.dims[0] != 1 or matrix.elements != 16 or min(output_height, output_width) < 1:

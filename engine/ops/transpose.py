@@ -5,9 +5,10 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
+from palmkit.engine.ops.traits import Movement, Traits
 
 
-def _infer(x: Type, *, perm: tuple[int, ...] = ()) -> Type:
+def _infer(x: Type, *, perm: tuple[int, ...]) -> Type:
     rank = len(x.shape)
     perm = perm or tuple(reversed(range(rank)))
     if sorted(perm) != list(range(rank)):
@@ -25,6 +26,7 @@ def _infer(x: Type, *, perm: tuple[int, ...] = ()) -> Type:
     case((7,)),
     case((0, 3)),
     case((2, 3), dtype="int64"),
+    traits=Traits(movement=Movement.TRANSPOSES),
 )
 def transpose(x: Array, *, perm: tuple[int, ...] = ()) -> Array:
     """Axis i of the output is axis perm[i] of x; the axes reversed if perm is not given."""

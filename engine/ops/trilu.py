@@ -7,7 +7,7 @@ from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import need_dtype, need_one, need_rank
 
 
-def _infer(x: Type, k: Type | None = None, *, upper: int = 1) -> Type:
+def _infer(x: Type, k: Type | None = None, *, upper: int) -> Type:
     need_rank("trilu", x, 2)
     if k is not None:
         need_dtype("trilu", k, among=("int64",))

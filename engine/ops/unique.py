@@ -7,7 +7,7 @@ from palmkit.engine.ops import Results, Undetermined, case, op
 from palmkit.engine.ops.rules import positive_axis
 
 
-def _infer(x: Type, *, axis: int | None = None, sorted: int = 1) -> tuple[Type, ...]:
+def _infer(x: Type, *, axis: int | None, sorted: int) -> tuple[Type, ...]:
     if axis is not None:
         positive_axis("unique", axis, x)
     raise Undetermined("unique: the number of results is known at run time only")

@@ -5,6 +5,7 @@ import numpy as np
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import known_integers, positive_axes
+from palmkit.engine.ops.traits import Movement, Traits
 
 
 def _infer(x: Type, axes: Type) -> Type:
@@ -22,6 +23,7 @@ def _infer(x: Type, axes: Type) -> Type:
     case((3, 5), np.array([3, 0])),
     case((), np.array([0])),
     case((), np.array([0]), dtype="int64"),
+    traits=Traits(movement=Movement.RESHAPES),
 )
 def unsqueeze(x: Array, axes: Array) -> Array:
     """x with axes of size 1 put in, counted in the output."""

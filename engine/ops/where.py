@@ -5,6 +5,7 @@ import numpy as np
 from palmkit.engine.ir import DTYPES, Array, Type
 from palmkit.engine.ops import Case, case, op
 from palmkit.engine.ops.rules import broadcast, need_dtype
+from palmkit.engine.ops.traits import Elementwise, Traits
 
 
 def _infer(condition: Type, x: Type, y: Type) -> Type:
@@ -23,6 +24,7 @@ def _computed(condition: tuple[int, ...], x: tuple[int, ...], y: tuple[int, ...]
     _computed((), (2, 3), ()),
     case(np.array([True, False, True]), (2, 3), (1,)),
     case(np.array([True, False, True]), (2, 3), (2, 1), dtype="int64"),
+    traits=Traits(elementwise=Elementwise.BROADCAST),
 )
 def where(condition: Array, x: Array, y: Array) -> Array:
     """x where the condition is true, else y; all three broadcast."""

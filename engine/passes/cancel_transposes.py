@@ -15,31 +15,26 @@ from typing import TypeAlias
 import numpy as np
 
 from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ops import traits_of
 from palmkit.engine.passes.rewrite import (
-    ELEMENTWISE,
-    REDUCTIONS,
     Change,
     Draft,
     has_any,
     input_at,
-    ints,
+    ops_among,
     rewrite,
     with_attrs,
 )
 
 Perm: TypeAlias = tuple[int, ...]
 
-_BROADCASTING = (
-    "add", "sub", "mul", "div", "pow", "max", "min", "sum", "prelu", "where", "equal", "greater",
-    "less", "greater_or_equal", "less_or_equal", "and", "or",
-)  # fmt: skip
-
 
 def cancel_transposes(graph: Graph) -> Graph:
     """Move transposes one node further, merge those that meet, drop those that do nothing."""
     if not has_any(graph, ("transpose",)):
         return graph
-    graph = rewrite(graph, _sink, ("transpose", *_RULES))
+    walks = {name for name in ops_among(graph, lambda traits: True) if _walk_of(name) is not None}
+    graph = rewrite(graph, _sink, {"transpose", *walks})
     return rewrite(graph, _rise, ("transpose",))
 
 
@@ -72,20 +67,21 @@ def _rise(draft: Draft, node: Node) -> Change:
     (x,) = computed
     first = Node("transpose", (x,), (draft.new_value(f"{x}/transposed"),), {"perm": perm})
     walked = _through(draft, op, _inverse(perm), {x: first.outputs[0]})
-    if walked is None or len(walked) != 2 or walked[-1].attrs["perm"] != _inverse(perm):
+    if walked is None or len(walked) != 2 or walked[-1].integers("perm") != _inverse(perm):
         return None
     return [first, replace(walked[0], outputs=node.outputs)]
 
 
 def _drops_axes(node: Node) -> bool:
     """The output has fewer axes than the input: its transpose is none of the input."""
-    return node.op == "squeeze" or (node.op in REDUCTIONS and not node.attrs.get("keepdims", 1))
+    is_reduction = traits_of(node.op).reduces
+    return node.op == "squeeze" or (is_reduction and not node.integer("keepdims"))
 
 
 def _perm_of(draft: Draft, node: Node | None) -> Perm | None:
     if node is None or node.op != "transpose":
         return None
-    perm = ints(node, "perm")
+    perm = node.integers("perm")
     if not perm:
         dims = draft.dims(node.inputs[0])
         return None if dims is None else tuple(reversed(range(len(dims))))
@@ -125,8 +121,8 @@ def _through(
 
     sources: what each transposed input is a transpose of.
     """
-    rule = _RULES.get(node.op)
-    return None if rule is None else rule(draft, node, perm, sources)
+    walk = _walk_of(node.op)
+    return None if walk is None else walk(draft, node, perm, sources)
 
 
 def _behind(draft: Draft, node: Node, perm: Perm) -> list[Node]:
@@ -173,13 +169,12 @@ def _quantized(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) ->
     scale = draft.constant(node.inputs[1])
     if scale is None or (scale.ndim > 1 if node.op == "lookup" else scale.size != 1):
         return None
-    return None if node.attrs.get("block_size") else _unary(draft, node, perm, sources)
+    has_blocks = node.op != "lookup" and node.integer("block_size") != 0
+    return None if has_blocks else _unary(draft, node, perm, sources)
 
 
 def _along_axis(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) -> list[Node] | None:
-    axis = node.attrs.get("axis", -1 if node.op != "split" else 0)
-    assert isinstance(axis, int)
-    moved = with_attrs(node, axis=perm[axis])
+    moved = with_attrs(node, axis=perm[node.integer("axis")])
     return (_like if node.op == "concat" else _unary)(draft, moved, perm, sources)
 
 
@@ -221,7 +216,7 @@ def _dropping_axes(
     gone = {perm[int(axis)] for axis in axes.reshape(-1)}
     name = draft.new_constant(f"{node.inputs[1]}/transposed", np.array(sorted(gone), np.int64))
     moved = replace(node, inputs=(sources[node.inputs[0]], name))
-    if node.op != "squeeze" and node.attrs.get("keepdims", 1):
+    if not _drops_axes(node):
         return _behind(draft, moved, perm)
     stays = [axis for axis in perm if axis not in gone]
     left = tuple(sorted(stays).index(axis) for axis in stays)
@@ -229,13 +224,18 @@ def _dropping_axes(
 
 
 _Walk: TypeAlias = Callable[[Draft, Node, Perm, dict[str, str]], "list[Node] | None"]
-_RULES: dict[str, _Walk] = {
-    **dict.fromkeys(ELEMENTWISE, _unary),
-    **dict.fromkeys(_BROADCASTING, _like),
-    **dict.fromkeys((*REDUCTIONS, "squeeze"), _dropping_axes),
+_WALKS: dict[str, _Walk] = {
     **dict.fromkeys(("softmax", "log_softmax", "concat", "split"), _along_axis),
     **dict.fromkeys(("quantize_linear", "dequantize_linear", "lookup"), _quantized),
-    **dict.fromkeys(("quantized_add", "quantized_mul"), _like),
+    "squeeze": _dropping_axes,
     "pad": _pad,
     "slice": _slice,
 }
+
+
+def _walk_of(op: str) -> _Walk | None:
+    """How a transpose goes through an op; None if it does not."""
+    traits = traits_of(op)
+    if traits.elementwise is not None:
+        return _unary if traits.is_unary else _like
+    return _dropping_axes if traits.reduces else _WALKS.get(op)

@@ -1,12 +1,11 @@
 """Scaling by channel goes into the weights of the layer before."""
 
-from typing import Any
-
 import numpy as np
 
 from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ops import traits_of
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
-from palmkit.engine.passes.weights import LAYERS, by_channel, scaled
+from palmkit.engine.passes.weights import by_channel, is_plain_layer, scaled
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
@@ -20,7 +19,7 @@ def _fold(draft: Draft, node: Node) -> Change:
     x, factor = node.inputs
     if node.op == "mul" and draft.constant(factor) is None:
         x, factor = factor, x
-    layer, value = draft.sole_producer(x, *LAYERS), draft.constant(factor)
+    layer, value = draft.sole_producer_with(x, is_plain_layer), draft.constant(factor)
     scale = None if layer is None or value is None else by_channel(draft, layer, value)
     if layer is None or scale is None:
         return None
@@ -32,15 +31,14 @@ def _as_mul_and_add(draft: Draft, node: Node) -> Change:
     constants = [draft.constant(name) for name in node.inputs[1:]]
     values = [value.astype(np.float64) for value in constants if value is not None]
     dtype, rank = _dtype_and_rank(draft, node.inputs[0])
-    if len(values) != 4 or rank is None or node.attrs.get("training_mode", 0):
+    if len(values) != 4 or rank is None or node.integer("training_mode"):
         return None
     kind = draft.constants[node.inputs[1]].dtype
     if dtype != kind.name:
         # Of other floats than x, which mul and add do not take: the op computes in the wider ones.
         return None
     gamma, beta, mean, variance = values
-    epsilon: Any = node.attrs.get("epsilon", 1e-5)
-    factor = gamma / np.sqrt(variance + epsilon)
+    factor = gamma / np.sqrt(variance + node.number("epsilon"))
     y = node.outputs[0]
 
     def constant(what: str, value: Array) -> str:
@@ -60,5 +58,6 @@ def _dtype_and_rank(draft: Draft, name: str) -> tuple[str, int | None]:
     layer, type = draft.producer(name), draft.type(name)
     if type is not None and type.has_rank:
         return type.dtype, len(type.shape)
-    weight = draft.constant(layer.inputs[1]) if layer is not None and layer.op in LAYERS else None
+    is_layer = layer is not None and is_plain_layer(traits_of(layer.op))
+    weight = draft.constant(layer.inputs[1]) if layer is not None and is_layer else None
     return ("", None) if weight is None else (weight.dtype.name, weight.ndim)

@@ -4,11 +4,11 @@ from collections.abc import Sequence
 
 from palmkit.engine.ir import Array, Graph, Known, Node, Type
 from palmkit.engine.ops import find, is_light, run_reference
-from palmkit.engine.passes.rewrite import Change, Draft, has_any, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, has_any, ops_among, rewrite
+from palmkit.engine.passes.weights import is_convolution, is_matrix
 
 _SMALL_BYTES = 1 << 20
 _MOST_GROWTH = 8
-_LAYERS = ("conv", "fused_conv", "gemm", "matmul")
 
 
 def fold_constants(graph: Graph) -> Graph:
@@ -35,7 +35,8 @@ def _integer_weights(graph: Graph) -> set[str]:
     """What dequantize_linear makes of bytes for a layer, where values are quantized at all."""
     if not has_any(graph, ("quantize_linear",)):
         return set()
-    read = {n.inputs[1] for n in graph.nodes if n.op in _LAYERS and len(n.inputs) > 1}
+    layers = ops_among(graph, lambda traits: is_convolution(traits) or is_matrix(traits))
+    read = {n.inputs[1] for n in graph.nodes if n.op in layers and len(n.inputs) > 1}
     return {
         node.outputs[0]
         for node in graph.nodes

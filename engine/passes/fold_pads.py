@@ -5,18 +5,18 @@ from dataclasses import replace
 import numpy as np
 
 from palmkit.engine.ir import Graph, Node
+from palmkit.engine.ops import traits_of
 from palmkit.engine.passes.rewrite import (
     Change,
     Draft,
     has_any,
     input_at,
-    ints,
+    ops_among,
     rewrite,
     with_attrs,
 )
 from palmkit.engine.passes.signs import is_non_negative
-
-_READERS = ("pad", "conv", "fused_conv", "max_pool", "average_pool")
+from palmkit.engine.passes.weights import is_convolution
 
 
 def fold_pads(graph: Graph) -> Graph:
@@ -26,7 +26,10 @@ def fold_pads(graph: Graph) -> Graph:
     non-negative; into average_pool if it counts its padding, or has none yet. Channel pads at the
     end: away from what a fused_conv adds.
     """
-    return rewrite(graph, _fold, _READERS) if has_any(graph, ("pad",)) else graph
+    if not has_any(graph, ("pad",)):
+        return graph
+    readers = ops_among(graph, is_convolution) | {"pad", "max_pool", "average_pool"}
+    return rewrite(graph, _fold, readers)
 
 
 def _fold(draft: Draft, node: Node) -> Change:
@@ -38,19 +41,19 @@ def _fold(draft: Draft, node: Node) -> Change:
         return _merge(draft, node)
     pad = draft.producer(node.inputs[0])
     amounts = _zero_pads(draft, pad)
-    if pad is None or amounts is None or node.attrs.get("ceil_mode", 0):
+    if pad is None or amounts is None or _leaves_a_rest(node):
         return None
     rank = len(amounts) // 2
     begins, ends = amounts[2:rank], amounts[rank + 2 :]
     if any(amounts[:2]) or any(amounts[rank : rank + 2]) or min(amounts) < 0:
         return None
-    own = ints(node, "pads") or (0,) * (2 * (rank - 2))
-    if node.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    own = node.integers("pads") or (0,) * (2 * (rank - 2))
+    if node.text("auto_pad") not in ("NOTSET", "VALID"):
         return None
     if node.op == "max_pool" and not is_non_negative(draft, pad.inputs[0]):
         return None
     if node.op == "average_pool":
-        if any(own) and not node.attrs.get("count_include_pad", 0):
+        if any(own) and not node.integer("count_include_pad"):
             return None
         node = with_attrs(node, count_include_pad=1)
     pads = tuple(x + y for x, y in zip(own, (*begins, *ends), strict=True))
@@ -58,6 +61,11 @@ def _fold(draft: Draft, node: Node) -> Change:
         return None
     reads_pad = (pad.inputs[0], *node.inputs[1:])
     return [with_attrs(replace(node, inputs=reads_pad), auto_pad=None, pads=pads)]
+
+
+def _leaves_a_rest(node: Node) -> bool:
+    """A pool whose last windows may reach past the picture."""
+    return traits_of(node.op).pools and node.integer("ceil_mode") != 0
 
 
 def _merge(draft: Draft, node: Node) -> Change:
@@ -83,7 +91,7 @@ def _fold_channels(draft: Draft, node: Node) -> Change:
 
 def _zero_pads(draft: Draft, pad: Node | None) -> tuple[int, ...] | None:
     """The amounts of a pad with constant zeros over all axes."""
-    if pad is None or pad.op != "pad" or pad.attrs.get("mode", "constant") != "constant":
+    if pad is None or pad.op != "pad" or pad.text("mode") != "constant":
         return None
     amounts, fill = draft.constant(input_at(pad, 1)), draft.constant(input_at(pad, 2))
     fills_zeros = not input_at(pad, 2) or (fill is not None and not fill.any())
@@ -94,6 +102,6 @@ def _zero_pads(draft: Draft, pad: Node | None) -> tuple[int, ...] | None:
 
 def _every_window_sees_the_picture(pool: Node, pads: tuple[int, ...]) -> bool:
     """No window lies in the padding alone: max_pool's own padding is the lowest number, not 0."""
-    kernel = ints(pool, "kernel_shape")
-    undilated = all(dilation == 1 for dilation in ints(pool, "dilations"))
+    kernel = pool.integers("kernel_shape")
+    undilated = all(dilation == 1 for dilation in pool.integers("dilations"))
     return undilated and all(pad < size for pad, size in zip(pads, kernel * 2, strict=True))

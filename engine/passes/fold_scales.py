@@ -4,7 +4,12 @@ import numpy as np
 
 from palmkit.engine.ir import Graph, Node
 from palmkit.engine.passes.rewrite import Change, Draft, has_any, rewrite
-from palmkit.engine.passes.weights import LAYERS, by_input_channel, scaled_input, shifted_input
+from palmkit.engine.passes.weights import (
+    by_input_channel,
+    is_plain_layer,
+    scaled_input,
+    shifted_input,
+)
 
 _ARITHMETIC = ("mul", "div", "add", "sub")
 
@@ -14,7 +19,7 @@ def fold_scales(graph: Graph) -> Graph:
 
     A layer that pads takes in no add: its padding is zero, not zero plus something.
     """
-    return rewrite(graph, _fold, LAYERS) if has_any(graph, _ARITHMETIC) else graph
+    return rewrite(graph, _fold, is_plain_layer) if has_any(graph, _ARITHMETIC) else graph
 
 
 def _fold(draft: Draft, node: Node) -> Change:

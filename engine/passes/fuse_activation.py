@@ -1,74 +1,66 @@
 """An activation right after a convolution, transposed or not, becomes part of it."""
 
-from collections.abc import Sequence
 from dataclasses import replace
-from inspect import signature
-from math import inf
-from typing import Any
 
 import numpy as np
 
 from palmkit.engine.ir import Attr, Graph, Node
-from palmkit.engine.ops import find
-from palmkit.engine.ops.fused_conv import ACTIVATIONS
+from palmkit.engine.ops import find, input_names, traits_of
+from palmkit.engine.ops.traits import Layer, Traits
+from palmkit.engine.passes.bounds import bounds_of
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite, with_attrs
-
-# What each becomes, and at which of its inputs the slope is.
-_LAYERS = {
-    "conv": ("fused_conv", 4),
-    "fused_conv": ("fused_conv", 4),
-    "conv_transpose": ("fused_conv_transpose", 3),
-}
-_FUSED = ("relu", *(name for name in ACTIVATIONS if name))
 
 
 def fuse_activation(graph: Graph) -> Graph:
     """relu, clip, prelu, sigmoid ... of a convolution that nobody else reads."""
-    return rewrite(graph, _fuse, _FUSED)
+    return rewrite(graph, _fuse, _is_fusable)
+
+
+def _is_fusable(traits: Traits) -> bool:
+    return traits.activation is not None or traits.bounds is not None
 
 
 def _fuse(draft: Draft, node: Node) -> Change:
-    layer = draft.sole_producer(node.inputs[0], *_LAYERS) if node.inputs else None
-    if layer is None or layer.attrs.get("activation", ""):
+    layer = draft.sole_producer_with(node.inputs[0], _takes_activation) if node.inputs else None
+    if layer is None or layer.has("activation"):
         return None
-    name, slope = node.op, ""
-    params: tuple[float, ...] = ()
-    if node.op == "relu":
-        name, params = "clip", (0.0, inf)
-    elif node.op == "clip":
-        bounds = _bounds(draft, node)
+    slope, extra = "", dict[str, Attr]()
+    if traits_of(node.op).bounds is not None:
+        bounds = bounds_of(draft, node)
         if bounds is None:
             return None
-        params = bounds
-    elif node.op == "prelu":
-        slope = _slope(draft, layer, node)
-        if not slope:
-            return None
-    elif node.op == "gelu" and node.attrs.get("approximate", "none") != "none":
-        return None
+        extra = {"activation": "clip", "activation_params": bounds}
     else:
-        params = _attributes(node, ACTIVATIONS[node.op])
-    op, place = _LAYERS[layer.op]
+        found = _activation(node)
+        if found is None:
+            return None
+        extra = found
+        if len(node.inputs) > 1:
+            slope = _slope(draft, layer, node)
+            if not slope:
+                return None
+    op = traits_of(layer.op).fused
+    place = input_names(op).index("slope")
     inputs = [*layer.inputs, *[""] * (place - len(layer.inputs))][:place]
     inputs.append(slope)
     while not inputs[-1]:
         inputs.pop()
     fused = replace(layer, op=op, inputs=tuple(inputs), outputs=node.outputs)
-    extra: dict[str, Attr] = {"activation": name}
-    if params:
-        extra["activation_params"] = tuple(params)
     return [with_attrs(fused, **extra)]
 
 
-def _bounds(draft: Draft, node: Node) -> tuple[float, float] | None:
-    bounds = [-inf, inf]
-    for place, name in enumerate(node.inputs[1:]):
-        value = draft.constant(name) if name else None
-        if name and (value is None or value.size != 1):
-            return None
-        if value is not None:
-            bounds[place] = float(value.reshape(-1)[0])
-    return bounds[0], bounds[1]
+def _takes_activation(traits: Traits) -> bool:
+    return bool(traits.fused)
+
+
+def _activation(node: Node) -> dict[str, Attr] | None:
+    """The attributes of a layer that has the activation; None if it has not all of the node's."""
+    names = traits_of(node.op).activation or ()
+    params = tuple(node.number(name) for name in names)
+    others = find(node.op).defaults.items()
+    if any(node.attrs.get(name, plain) != plain for name, plain in others if name not in names):
+        return None
+    return {"activation": node.op, **({"activation_params": params} if params else {})}
 
 
 def _slope(draft: Draft, layer: Node, node: Node) -> str:
@@ -77,8 +69,8 @@ def _slope(draft: Draft, layer: Node, node: Node) -> str:
     if value is None or weight is None or value.ndim > weight.ndim:
         return ""
     outputs = len(weight)
-    if layer.op == "conv_transpose":
-        outputs = weight.shape[1] * int(layer.attrs.get("group", 1))  # type: ignore[arg-type]
+    if traits_of(layer.op).layer is Layer.TRANSPOSED:
+        outputs = weight.shape[1] * layer.integer("group")
     shape = (1,) * (weight.ndim - value.ndim) + value.shape
     if shape[1] not in (1, outputs) or value.size != shape[1]:
         return ""
@@ -87,10 +79,3 @@ def _slope(draft: Draft, layer: Node, node: Node) -> str:
         return node.inputs[1]
     spread = np.broadcast_to(value.reshape(-1), outputs).reshape(wanted)
     return draft.new_constant(f"{node.outputs[0]}/slope", spread)
-
-
-def _attributes(node: Node, names: Sequence[str]) -> tuple[float, ...]:
-    """The attributes of the op, defaults filled in."""
-    parameters = signature(find(node.op).reference).parameters
-    values: Any = {name: node.attrs.get(name, parameters[name].default) for name in names}
-    return tuple(float(value) for value in values.values())

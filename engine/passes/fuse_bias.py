@@ -6,7 +6,7 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Graph, Node
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
-from palmkit.engine.passes.weights import LAYERS, by_channel, shifted
+from palmkit.engine.passes.weights import by_channel, is_plain_layer, shifted
 
 
 def fuse_bias(graph: Graph) -> Graph:
@@ -23,7 +23,7 @@ def _fuse(draft: Draft, node: Node) -> Change:
     x, addend = node.inputs
     if node.op == "add" and draft.constant(addend) is None:
         x, addend = addend, x
-    layer, value = draft.sole_producer(x, *LAYERS), draft.constant(addend)
+    layer, value = draft.sole_producer_with(x, is_plain_layer), draft.constant(addend)
     shift = None if layer is None or value is None else by_channel(draft, layer, value)
     if layer is None or shift is None:
         return None

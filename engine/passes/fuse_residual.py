@@ -4,6 +4,7 @@ from dataclasses import replace
 
 from palmkit.engine.ir import Graph, Node
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
+from palmkit.engine.passes.weights import is_convolution
 
 
 def fuse_residual(graph: Graph) -> Graph:
@@ -17,8 +18,8 @@ def fuse_residual(graph: Graph) -> Graph:
 def _fuse(draft: Draft, node: Node) -> Change:
     a, b = node.inputs
     for x, z in ((a, b), (b, a)) if draft.place(a) > draft.place(b) else ((b, a), (a, b)):
-        layer = draft.sole_producer(x, "conv", "fused_conv")
-        if layer is None or layer.attrs.get("activation", "") or len(layer.inputs) > 3:
+        layer = draft.sole_producer_with(x, is_convolution)
+        if layer is None or layer.has("activation") or len(layer.inputs) > 3:
             continue
         dims = draft.dims(x)
         if dims is None or dims != draft.dims(z) or draft.constant(z) is not None:

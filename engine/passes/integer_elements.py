@@ -8,19 +8,15 @@ from typing import Any
 import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Graph, Node
-from palmkit.engine.ops import run_reference
+from palmkit.engine.ops import run_reference, traits_of
 from palmkit.engine.ops.average_pool import counts_along
 from palmkit.engine.ops.quantized_resize import fixed_weights
 from palmkit.engine.ops.resize import taps_of
 from palmkit.engine.ops.windows import windows_of
 from palmkit.engine.passes.integer_layers import Bounded, bounded
 from palmkit.engine.passes.levels import Levels, are_computed_with, dequantized, written
-from palmkit.engine.passes.rewrite import ELEMENTWISE, Change, Draft, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
-# Of what they work out, every element hangs on one element and on constants.
-_OF_ONE = frozenset(ELEMENTWISE) - {"identity", "is_nan", "is_inf", "not", "bitwise_not"} | {
-    "add", "sub", "mul", "div", "pow", "max", "min", "prelu",
-}  # fmt: skip
 _LONGEST = 8
 # Each window along an axis is looked at.
 _MOST_ALONG_AN_AXIS = 1 << 24
@@ -71,7 +67,7 @@ def _table(draft: Draft, node: Node, y: Levels) -> Change:
     x = dequantized(draft, name)
     while x is None:
         before = draft.producer(name)
-        if before is None or before.op not in _OF_ONE or len(chain) == _LONGEST:
+        if before is None or traits_of(before.op).elementwise is None or len(chain) == _LONGEST:
             return None
         computed = [n for n in before.inputs if n and draft.constant(n) is None]
         type = draft.type(before.outputs[0])
@@ -154,12 +150,15 @@ def _pool(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     if not type.elements or max(type.dims) > _MOST_ALONG_AN_AXIS:
         return None
     attrs: dict[str, Attr] = dict(pool.attrs)
-    if pool.op == "global_average_pool":
+    is_global = pool.op == "global_average_pool"
+    if is_global:
         attrs = {"kernel_shape": type.dims[2:]}
     windows = windows_of("average_pool", type, attrs)
-    counts = counts_along(windows, type.dims[2:], bool(attrs.get("count_include_pad", 0)))
+    counts = counts_along(
+        windows, type.dims[2:], not is_global and pool.integer("count_include_pad") != 0
+    )
     is_whole = all(along.all() for along in counts)
-    if attrs.get("auto_pad", "NOTSET") != "NOTSET" or not is_whole:
+    if not is_whole or not (is_global or pool.text("auto_pad") == "NOTSET"):
         return None
     if not are_computed_with(x.scale / y.scale):
         return None
@@ -173,7 +172,7 @@ def _mean(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     mean = found.node
     x, dims = dequantized(draft, mean.inputs[0]), draft.dims(mean.inputs[0])
     axes = draft.constant(mean.inputs[1]) if len(mean.inputs) > 1 else None
-    if x is None or axes is None or dims is None or len(dims) != 4 or mean.attrs.get("keepdims", 1):
+    if x is None or axes is None or dims is None or len(dims) != 4 or mean.integer("keepdims"):
         return None
     if sorted(int(axis) % 4 for axis in axes) != [2, 3] or not are_computed_with(x.scale / y.scale):
         return None
@@ -193,7 +192,7 @@ def _resize(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
     resize = found.node
     x = dequantized(draft, resize.inputs[0])
     dims = draft.dims(resize.inputs[0])
-    if x is None or dims is None or len(dims) != 4 or resize.attrs.get("mode") != "linear":
+    if x is None or dims is None or len(dims) != 4 or resize.text("mode") != "linear":
         return None
     types: dict[str, Any] = {n: draft.type(n) for n in (*resize.inputs, *resize.outputs) if n}
     options, taps = taps_of(resize, types)

@@ -8,7 +8,9 @@ from math import inf
 import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Graph, Node
-from palmkit.engine.ops.fused_conv import ACTIVATIONS
+from palmkit.engine.ops import input_names, traits_of
+from palmkit.engine.ops.fused_conv import parameters_of
+from palmkit.engine.passes.bounds import bounds_of
 from palmkit.engine.passes.levels import (
     Levels,
     Weights,
@@ -18,9 +20,14 @@ from palmkit.engine.passes.levels import (
     written,
 )
 from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite
+from palmkit.engine.passes.weights import (
+    has_rows_of_outputs,
+    is_convolution,
+    is_matrix,
+    is_unscaled,
+    reads_columns,
+)
 
-_CONVOLUTIONS = ("conv", "fused_conv")
-_MATRICES = ("gemm", "matmul")
 _MOST_PRODUCTS = 1 << 16
 
 
@@ -31,7 +38,7 @@ def integer_layers(graph: Graph) -> Graph:
     afterwards comes out in float32.
     """
     graph = rewrite(graph, _integer, ("quantize_linear",))
-    return rewrite(graph, _real, (*_CONVOLUTIONS, *_MATRICES))
+    return rewrite(graph, _real, lambda traits: is_convolution(traits) or is_matrix(traits))
 
 
 @dataclass(frozen=True)
@@ -47,9 +54,10 @@ def bounded(draft: Draft, name: str) -> Bounded | None:
     """What gives a value that nobody else reads, without the relu or clip behind it."""
     node = draft.producer(name)
     least, most = -inf, inf
-    while node is not None and node.op in ("relu", "clip") and draft.reads(node.outputs[0]) == 1:
-        found = _bounds(draft, node)
-        if found is None:
+    while node is not None and traits_of(node.op).bounds and draft.reads(node.outputs[0]) == 1:
+        found = bounds_of(draft, node)
+        # False, too, where a bound is no number.
+        if found is None or not found[0] <= found[1]:
             return None
         # The last one has the last word.
         least, most = (float(np.clip(each, *found)) for each in (least, most))
@@ -57,19 +65,6 @@ def bounded(draft: Draft, name: str) -> Bounded | None:
     if node is None or draft.reads(node.outputs[0]) != 1:
         return None
     return Bounded(node, least, most)
-
-
-def _bounds(draft: Draft, node: Node) -> tuple[float, float] | None:
-    if node.op == "relu":
-        return 0.0, inf
-    bounds = [-inf, inf]
-    for place, name in enumerate(node.inputs[1:]):
-        value = draft.constant(name) if name else None
-        if name and (value is None or value.size != 1 or np.isnan(value).any()):
-            return None
-        if value is not None:
-            bounds[place] = float(value.reshape(-1)[0])
-    return (bounds[0], bounds[1]) if bounds[0] <= bounds[1] else None
 
 
 def _integer(draft: Draft, node: Node) -> Change:
@@ -141,13 +136,14 @@ def _has_scales(parts: _Parts, scale: np.float32) -> bool:
 
 
 def _parts(draft: Draft, node: Node) -> _Parts | None:
-    if node.op in _CONVOLUTIONS:
+    traits = traits_of(node.op)
+    if is_convolution(traits):
         return _convolution(draft, node)
     if node.op == "prelu":
-        layer = draft.sole_producer(node.inputs[0], *_CONVOLUTIONS)
+        layer = draft.sole_producer_with(node.inputs[0], is_convolution)
         parts = None if layer is None else _convolution(draft, layer)
         return None if parts is None or parts.acts else _bent(draft, parts, node.inputs[1])
-    return _matrix(draft, node) if node.op in (*_MATRICES, "add") else None
+    return _matrix(draft, node) if is_matrix(traits) or node.op == "add" else None
 
 
 def _convolution(draft: Draft, layer: Node) -> _Parts | None:
@@ -156,7 +152,7 @@ def _convolution(draft: Draft, layer: Node) -> _Parts | None:
     dims = draft.dims(layer.outputs[0])
     if x is None or weights is None or dims is None or not _fits(weights):
         return None
-    if len(dims) > 4 or layer.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    if len(dims) > 4 or layer.text("auto_pad") not in ("NOTSET", "VALID"):
         return None
     bias = _bias(draft, input_at(layer, 2), x, weights)
     if input_at(layer, 2) and bias is None:
@@ -167,24 +163,23 @@ def _convolution(draft: Draft, layer: Node) -> _Parts | None:
         if z is None or draft.dims(z.name) != dims:
             return None
         parts = replace(parts, z=z)
-    params = layer.attrs.get("activation_params", ())
-    assert isinstance(params, tuple)
-    numbers = [float(each) for each in params]
-    match layer.attrs.get("activation", ""):
-        case "":
-            return parts
-        case "clip":
-            return (
-                replace(parts, range=(numbers[0], numbers[1]))
-                if numbers == sorted(numbers)
-                else None
-            )
-        case "leaky_relu":
-            return replace(parts, slope=np.full(len(weights.scales), numbers[0], np.float32))
-        case "prelu":
-            return _bent(draft, parts, input_at(layer, 4))
-        case other:
-            return replace(parts, activation=str(other))
+    return _acting(draft, parts) if layer.has("activation") else parts
+
+
+def _acting(draft: Draft, parts: _Parts) -> _Parts | None:
+    """The layer with its activation behind it."""
+    layer = parts.node
+    activation, numbers = layer.text("activation"), layer.numbers("activation_params")
+    traits = traits_of(activation)
+    if traits.bounds is not None:
+        low, high = numbers
+        return replace(parts, range=(low, high)) if not high < low else None
+    if traits.slope in input_names(activation):
+        return _bent(draft, parts, input_at(layer, 4))
+    if traits.slope:
+        slope = numbers[parameters_of(activation).index(traits.slope)]
+        return replace(parts, slope=np.full(len(parts.weights.scales), slope, np.float32))
+    return replace(parts, activation=activation)
 
 
 def _bent(draft: Draft, parts: _Parts, name: str) -> _Parts | None:
@@ -209,7 +204,7 @@ def _matrix(draft: Draft, root: Node) -> _Parts | None:
     layer, bias_name = root, ""
     if root.op == "add":
         for product, addend in (root.inputs, root.inputs[::-1]):
-            inner = draft.sole_producer(product, *_MATRICES)
+            inner = draft.sole_producer_with(product, is_matrix)
             if inner is not None and draft.constant(addend) is not None:
                 layer, bias_name = inner, addend
                 break
@@ -219,10 +214,9 @@ def _matrix(draft: Draft, root: Node) -> _Parts | None:
         if bias_name:
             return None
         bias_name = input_at(layer, 2)
-    attrs = layer.attrs
-    if attrs.get("transA", 0) or attrs.get("alpha", 1.0) != 1 or attrs.get("beta", 1.0) != 1:
+    if reads_columns(layer) or not is_unscaled(layer):
         return None
-    columns = 0 if attrs.get("transB", 0) else -1
+    columns = 0 if has_rows_of_outputs(layer) else -1
     x = dequantized(draft, layer.inputs[0])
     weights = None if x is None else weights_of(draft, layer.inputs[1], columns)
     dims, after = draft.dims(layer.inputs[0]), draft.dims(root.outputs[0])
@@ -296,10 +290,8 @@ def _written(
 
 def _activation(draft: Draft, layer: Node, x: str, parts: _Parts) -> Node:
     """The layer's activation as a node of its own."""
-    op = str(layer.attrs["activation"])
-    params: object = layer.attrs.get("activation_params", ())
-    assert isinstance(params, tuple)
-    inputs, attrs = [x], dict[str, Attr](zip(ACTIVATIONS[op], params, strict=False))
+    op, params = layer.text("activation"), layer.numbers("activation_params")
+    inputs, attrs = [x], dict[str, Attr](zip(parameters_of(op), params, strict=False))
     if op == "clip":
         bounds = (np.array(each, np.float32) for each in parts.range)
         inputs += [draft.new_constant(f"{layer.outputs[0]}/bound", each) for each in bounds]

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from palmkit.engine.ir import Attr, Graph, Node
+from palmkit.engine.ops import input_names, traits_of
 from palmkit.engine.passes.integer_layers import bounded, slope_of
 from palmkit.engine.passes.levels import are_computed_with, dequantized, written
 from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite, with_attrs
@@ -30,9 +31,9 @@ def integer_slopes(graph: Graph) -> Graph:
 def _as_own(layer: Node, kind: str) -> dict[str, Attr]:
     """The range of a quantized_conv's output as that of its inner rounding, or its sum's."""
     return {
-        f"{kind}_zero_point": layer.attrs.get("y_zero_point", 0),
-        f"{kind}_low": layer.attrs.get("low", 0),
-        f"{kind}_high": layer.attrs.get("high", 255),
+        f"{kind}_zero_point": layer.integer("y_zero_point"),
+        f"{kind}_low": layer.integer("low"),
+        f"{kind}_high": layer.integer("high"),
     }
 
 
@@ -45,13 +46,11 @@ def _residual(draft: Draft, node: Node) -> Change:
             continue
         if draft.dims(x) != draft.dims(z) or draft.constant(z) is not None:
             continue
-        added = node.attrs
         attrs = {**layer.attrs, **_as_own(layer, "inner")}
-        attrs |= {"y_zero_point": added["y_zero_point"], "low": added.get("low", 0)}
-        attrs["high"] = added.get("high", 255)
-        attrs["inner_scale"] = added[f"{own}_scale"]
-        attrs["z_scale"] = added[f"{other}_scale"]
-        attrs["z_zero_point"] = added[f"{other}_zero_point"]
+        attrs |= {name: node.integer(name) for name in ("y_zero_point", "low", "high")}
+        attrs["inner_scale"] = node.number(f"{own}_scale")
+        attrs["z_scale"] = node.number(f"{other}_scale")
+        attrs["z_zero_point"] = node.integer(f"{other}_zero_point")
         inputs = (*layer.inputs, *[""] * (4 - len(layer.inputs)), z)
         return [replace(layer, inputs=inputs, outputs=node.outputs, attrs=attrs)]
     return None
@@ -59,7 +58,7 @@ def _residual(draft: Draft, node: Node) -> Change:
 
 def _narrower(draft: Draft, node: Node) -> Change:
     pad = draft.producer(input_at(node, 4)) if input_at(node, 4) else None
-    if pad is None or pad.op != "pad" or pad.attrs.get("mode", "constant") != "constant":
+    if pad is None or pad.op != "pad" or pad.text("mode") != "constant":
         return None
     amounts, fill = draft.constant(input_at(pad, 1)), draft.constant(input_at(pad, 2))
     if amounts is None or fill is None or input_at(pad, 3):
@@ -68,30 +67,29 @@ def _narrower(draft: Draft, node: Node) -> Change:
     elsewhere = np.delete(amounts, behind_channels)
     if elsewhere.any() or amounts[behind_channels] < 0:
         return None
-    if int(fill.reshape(-1)[0]) != node.attrs.get("z_zero_point", 0):
+    if int(fill.reshape(-1)[0]) != node.integer("z_zero_point"):
         return None
     return [replace(node, inputs=(*node.inputs[:4], pad.inputs[0], *node.inputs[5:]))]
 
 
 def _bent(draft: Draft, node: Node) -> Change:
     y, found = written(draft, node), bounded(draft, node.inputs[0])
-    if y is None or found is None or found.node.op not in ("prelu", "leaky_relu"):
+    slope_name = "" if found is None else traits_of(found.node.op).slope
+    if y is None or found is None or not slope_name:
         return None
     x = dequantized(draft, found.node.inputs[0])
     layer = None if x is None else draft.sole_producer(x.name, "quantized_conv")
     if x is None or layer is None or draft.reads(found.node.inputs[0]) != 1:
         return None
-    if len(layer.inputs) > 5 or layer.attrs.get("output_dtype", "uint8") != "uint8":
+    if len(layer.inputs) > 5 or layer.text("output_dtype") != "uint8":
         return None
     weights = draft.constant(input_at(layer, 1))
     if weights is None or not len(weights):
         return None
-    if found.node.op == "prelu":
+    if slope_name in input_names(found.node.op):
         slope = slope_of(draft, found.node.inputs[1], len(weights), weights.ndim)
     else:
-        alpha: object = found.node.attrs.get("alpha", 0.01)
-        assert isinstance(alpha, int | float)
-        slope = np.full(len(weights), alpha, np.float32)
+        slope = np.full(len(weights), found.node.number(slope_name), np.float32)
     if slope is None or not are_computed_with(slope, x.scale / y.scale):
         return None
     low, high = y.bounds(found.least, found.most)

@@ -104,8 +104,8 @@ def weights_of(draft: Draft, name: str, axis: int) -> Weights | None:
         return None
     if scale.dtype != np.float32 or (input_at(node, 2) and zero is None):
         return None
-    own: object = node.attrs.get("axis", 1)
-    if scale.size > 1 and (not isinstance(own, int) or own % levels.ndim != axis % levels.ndim):
+    own = node.integer("axis")
+    if scale.size > 1 and own % levels.ndim != axis % levels.ndim:
         return None
     if not np.isfinite(scale).all() or (scale <= 0).any():
         return None

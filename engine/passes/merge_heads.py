@@ -22,7 +22,7 @@ def merge_heads(graph: Graph) -> Graph:
     groups: dict[Hashable, list[Node]] = {}
     for node in graph.nodes:
         weight = graph.constants.get(input_at(node, 1)) if node.op == "conv" else None
-        if weight is None or node.attrs.get("group", 1) != 1 or not has_constant_bias(graph, node):
+        if weight is None or node.integer("group") != 1 or not has_constant_bias(graph, node):
             continue
         key = (node.inputs[0], weight.dtype, weight.shape[1:], window(node))
         groups.setdefault(key, []).append(node)

@@ -6,8 +6,9 @@ from collections.abc import Hashable, Sequence
 from dataclasses import replace
 
 from palmkit.engine.ir import Graph, Node, consumers
+from palmkit.engine.ops import traits_of
 from palmkit.engine.passes.merge_heads import has_constant_bias, joined, merge_groups, window
-from palmkit.engine.passes.rewrite import ELEMENTWISE, Draft, has_any, input_at, with_attrs
+from palmkit.engine.passes.rewrite import Draft, has_any, input_at, with_attrs
 
 
 def merge_parts(graph: Graph) -> Graph:
@@ -24,14 +25,14 @@ def merge_parts(graph: Graph) -> Graph:
         kinds = {_kind(graph, node) for node in group}
         if len(group) != len(each) or len(group) < 2 or len(kinds) > 1 or None in kinds:
             continue
-        if split.attrs.get("axis", 0) == 1 or group[0].op != "conv":
+        if split.integer("axis") == 1 or group[0].op != "conv":
             groups.append(group)
     return merge_groups(graph, groups, _merged) if groups else graph
 
 
 def _kind(graph: Graph, node: Node) -> Hashable | None:
     """Equal for nodes that do the same to each channel; None for nodes of other kinds."""
-    if node.op in ELEMENTWISE:
+    if traits_of(node.op).is_unary:
         numbers = [graph.constants.get(name) for name in node.inputs[1:] if name]
         if any(number is None for number in numbers):
             return None
@@ -40,7 +41,7 @@ def _kind(graph: Graph, node: Node) -> Hashable | None:
     weight = graph.constants.get(input_at(node, 1)) if node.op == "conv" else None
     if weight is None or weight.shape[1] != 1 or not has_constant_bias(graph, node):
         return None
-    return (weight.shape[2:], window(node)) if node.attrs.get("group", 1) == len(weight) else None
+    return (weight.shape[2:], window(node)) if node.integer("group") == len(weight) else None
 
 
 def _merged(draft: Draft, group: Sequence[Node]) -> list[Node]:

@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from palmkit.engine.ir import Array, Graph, Node
-from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite
 
 
 def merge_pointwise(graph: Graph) -> Graph:
@@ -23,7 +23,7 @@ def _merge(draft: Draft, node: Node) -> Change:
         before is None
         or first is None
         or second is None
-        or any(n > 1 for n in ints(node, "strides"))
+        or any(n > 1 for n in node.integers("strides"))
     ):
         return None
     (v, a), (w, b) = first, second
@@ -42,9 +42,9 @@ def _merge(draft: Draft, node: Node) -> Change:
 def _weights(draft: Draft, conv: Node) -> tuple[Array, Array] | None:
     """The weights as a float64 matrix, and the bias; None if the node is no 1x1 convolution."""
     weight, bias = draft.constant(conv.inputs[1]), draft.constant(input_at(conv, 2))
-    if weight is None or prod(weight.shape[2:]) != 1 or conv.attrs.get("group", 1) != 1:
+    if weight is None or prod(weight.shape[2:]) != 1 or conv.integer("group") != 1:
         return None
-    if any(ints(conv, "pads")) or (input_at(conv, 2) and bias is None):
+    if any(conv.integers("pads")) or (input_at(conv, 2) and bias is None):
         return None
     added = np.zeros(len(weight)) if bias is None else bias.astype(np.float64)
     return weight.reshape(weight.shape[:2]).astype(np.float64), added

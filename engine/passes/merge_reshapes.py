@@ -5,19 +5,22 @@ from dataclasses import replace
 import numpy as np
 
 from palmkit.engine.ir import Graph, Node
+from palmkit.engine.ops import traits_of
+from palmkit.engine.ops.traits import Movement, Traits
 from palmkit.engine.passes.rewrite import (
-    ELEMENTWISE,
-    REDUCTIONS,
     Change,
     Draft,
     has_any,
     input_at,
-    ints,
+    is_unary,
+    ops_among,
     rewrite,
     with_attrs,
 )
 
-_REGROUPING = ("reshape", "flatten", "squeeze", "unsqueeze")
+
+def _reshapes(traits: Traits) -> bool:
+    return traits.movement is Movement.RESHAPES
 
 
 def merge_reshapes(graph: Graph) -> Graph:
@@ -27,8 +30,8 @@ def merge_reshapes(graph: Graph) -> Graph:
     goes behind the activation that reads it, so that the activation stands beside its layer. A
     reduction whose dropped axes a reshape brings back keeps them.
     """
-    graph = rewrite(graph, _merge, (*_REGROUPING, "transpose"))
-    return rewrite(graph, _sink, ELEMENTWISE) if has_any(graph, ("reshape",)) else graph
+    graph = rewrite(graph, _merge, ops_among(graph, _reshapes) | {"transpose"})
+    return rewrite(graph, _sink, is_unary) if has_any(graph, ("reshape",)) else graph
 
 
 def _sink(draft: Draft, node: Node) -> Change:
@@ -62,8 +65,8 @@ def _merge(draft: Draft, node: Node) -> Change:
 
 def _kept(draft: Draft, node: Node, dims: tuple[int, ...]) -> Node | None:
     """The reduction before, its axes kept, if it dropped what the node brings back as ones."""
-    before = draft.sole_producer(node.inputs[0], *REDUCTIONS)
-    if before is None or before.attrs.get("keepdims", 1):
+    before = draft.sole_producer_with(node.inputs[0], lambda traits: traits.reduces)
+    if before is None or before.integer("keepdims"):
         return None
     x, axes = draft.dims(before.inputs[0]), draft.constant(input_at(before, 1))
     if x is None or axes is None:
@@ -80,11 +83,11 @@ def _is_plain(draft: Draft, node: Node, dims: tuple[int, ...]) -> bool:
 
 
 def _regroups(draft: Draft, node: Node) -> bool:
-    if node.op in _REGROUPING:
+    if _reshapes(traits_of(node.op)):
         return True
     dims = draft.dims(node.inputs[0])
     if node.op != "transpose" or dims is None:
         return False
-    perm = ints(node, "perm", tuple(reversed(range(len(dims)))))
+    perm = node.integers("perm") or tuple(reversed(range(len(dims))))
     moved = [axis for axis in perm if dims[axis] != 1]
     return moved == sorted(moved)

@@ -70,12 +70,12 @@ def _of_one_part(draft: Draft, node: Node) -> Node | None:
 def _split(draft: Draft, node: Node) -> Change:
     if all(draft.reads(name) for name in node.outputs if name):
         return None
-    axis = node.attrs.get("axis", 0)
+    axis = node.integer("axis")
     slices: list[Node] = []
     start = 0
     for name in node.outputs:
         dims = draft.dims(name) if name else None
-        if dims is None or not isinstance(axis, int):
+        if dims is None:
             return None
         end = start + dims[axis]
         if draft.reads(name):
@@ -171,6 +171,5 @@ def _joined_again(draft: Draft, node: Node) -> Change:
 
 
 def _axis(node: Node, rank: int | None) -> int:
-    axis = node.attrs.get("axis", 0)
-    assert isinstance(axis, int)
+    axis = node.integer("axis")
     return axis % rank if rank else axis

@@ -9,12 +9,12 @@ import numpy as np
 
 from palmkit.engine.ir import Graph, Node
 from palmkit.engine.passes.rewrite import (
-    ELEMENTWISE,
     Change,
     Draft,
     has_any,
     input_at,
-    ints,
+    is_unary,
+    ops_among,
     rewrite,
 )
 
@@ -27,7 +27,9 @@ def move_before_resize(graph: Graph) -> Graph:
 
     Exact up to rounding: the weights with which a resize mixes pixels sum to one.
     """
-    return rewrite(graph, _move, ("conv", *ELEMENTWISE)) if has_any(graph, ("resize",)) else graph
+    if not has_any(graph, ("resize",)):
+        return graph
+    return rewrite(graph, _move, ops_among(graph, is_unary) | {"conv"})
 
 
 def _move(draft: Draft, node: Node) -> Change:
@@ -39,7 +41,7 @@ def _move(draft: Draft, node: Node) -> Change:
     if node.op == "conv":
         if not _pays(before[1], after[1]) or not _is_pointwise(draft, node):
             return None
-    elif resize.attrs.get("mode", "nearest") != "nearest" or not _keeps_dtype(draft, node):
+    elif resize.text("mode") != "nearest" or not _keeps_dtype(draft, node):
         return None
     if not _mixes_pixels(draft, resize, source, before):
         return None
@@ -47,7 +49,7 @@ def _move(draft: Draft, node: Node) -> Change:
     moved = replace(node, inputs=(resize.inputs[0], *node.inputs[1:]), outputs=(inner,))
     inputs = (inner, *resize.inputs[1:])
     if input_at(resize, 3) and after[1] != before[1]:
-        axes = [axis % 4 for axis in ints(resize, "axes", range(4))]
+        axes = [axis % 4 for axis in resize.integers("axes") or range(4)]
         sizes = [(after[1] if axis == 1 else before[axis]) for axis in axes]
         name = draft.new_constant(f"{node.outputs[0]}/sizes", np.array(sizes, np.int64))
         inputs = (*inputs[:3], name)
@@ -70,8 +72,8 @@ def _is_pointwise(draft: Draft, conv: Node) -> bool:
     return (
         weight is not None
         and prod(weight[2:]) == 1
-        and not any(ints(conv, "pads"))
-        and all(stride == 1 for stride in ints(conv, "strides"))
+        and not any(conv.integers("pads"))
+        and all(stride == 1 for stride in conv.integers("strides"))
     )
 
 
@@ -85,11 +87,11 @@ def _mixes_pixels(
     if input_at(resize, 2) and scales is None:
         return False
     if scales is not None and scales.size:
-        by_axis = dict(zip(ints(resize, "axes", range(4)), scales.tolist(), strict=True))
+        by_axis = dict(zip(resize.integers("axes") or range(4), scales.tolist(), strict=True))
         if any(scale != 1 for axis, scale in by_axis.items() if axis % 4 < 2):
             return False
     return (
-        resize.attrs.get("mode", "nearest") in ("nearest", "linear")
-        and resize.attrs.get("coordinate_transformation_mode", "half_pixel") in _COORDINATES
-        and resize.attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch"
+        resize.text("mode") in ("nearest", "linear")
+        and resize.text("coordinate_transformation_mode") in _COORDINATES
+        and resize.text("keep_aspect_ratio_policy") == "stretch"
     )

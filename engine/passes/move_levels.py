@@ -7,26 +7,13 @@ from dataclasses import replace
 import numpy as np
 
 from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.ops.traits import Movement, Traits
 from palmkit.engine.passes.levels import Levels, dequantized, written
-from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, ops_among, rewrite
 
 _SIGNED = np.arange(-128, 128)
 _FROM_SIGNED = (_SIGNED + 128).astype(np.uint8)
 _TO_SIGNED = _SIGNED.astype(np.int8)
-# Ops that give elements of their first input, whatever those are.
-_MOVERS = (
-    "reshape", "flatten", "squeeze", "unsqueeze", "slice", "split", "depth_to_space",
-    "space_to_depth", "expand", "tile", "gather", "max_pool", "interleave",
-)  # fmt: skip
-_RISING = (
-    "reshape",
-    "flatten",
-    "squeeze",
-    "unsqueeze",
-    "depth_to_space",
-    "space_to_depth",
-    "max_pool",
-)
 
 
 def make_unsigned(graph: Graph) -> Graph:
@@ -94,13 +81,28 @@ def move_levels(graph: Graph) -> Graph:
     max_pool is one: larger integers stand for larger numbers. So is concat where all have one
     scale, resize of mode nearest, and pad with zeros or with elements.
     """
-    graph = rewrite(graph, _moved, (*_MOVERS, "pad", "concat", "resize", "global_max_pool"))
+    movers = ops_among(graph, _moves) | ops_among(graph, _OTHERS)
+    graph = rewrite(graph, _moved, movers)
     return rewrite(graph, _risen, ("quantize_linear",))
+
+
+# They move elements of some kinds only, or of several inputs, or choose the greatest.
+_OTHERS = ("max_pool", "global_max_pool", "concat", "interleave", "pad", "resize")
+
+
+def _moves(traits: Traits) -> bool:
+    # Transposes sink through dequantize_linear themselves: cancel_transposes.py.
+    return traits.moves and traits.movement is not Movement.TRANSPOSES
+
+
+def _keeps_all(traits: Traits) -> bool:
+    return _moves(traits) and traits.movement is not Movement.PICKS
 
 
 def _risen(draft: Draft, node: Node) -> Change:
     """quantize_linear(op(x)) of an op that nobody else reads: op(quantize_linear(x))."""
-    mover = draft.sole_producer(node.inputs[0], *_RISING)
+    mover = draft.sole_producer_with(node.inputs[0], _keeps_all)
+    mover = mover or draft.sole_producer(node.inputs[0], "max_pool")
     if mover is None or written(draft, node) is None:
         return None
     if mover.op == "max_pool" and not _pools_inside(draft, mover):
@@ -124,7 +126,7 @@ def _moved(draft: Draft, node: Node) -> Change:
             return None
         inputs = [part.name for part in parts if part is not None]
     elif node.op == "resize":
-        if node.attrs.get("mode", "nearest") != "nearest" or _crops(node):
+        if node.text("mode") != "nearest" or _crops(node):
             return None
     elif node.op == "pad":
         fill = _fill(draft, node, levels)
@@ -147,7 +149,7 @@ def _moved(draft: Draft, node: Node) -> Change:
 
 
 def _crops(node: Node) -> bool:
-    return node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize"
+    return node.text("coordinate_transformation_mode") == "tf_crop_and_resize"
 
 
 def _fill(draft: Draft, node: Node, levels: Levels) -> Array | None:
@@ -155,7 +157,7 @@ def _fill(draft: Draft, node: Node, levels: Levels) -> Array | None:
     value = draft.constant(input_at(node, 2)) if input_at(node, 2) else np.zeros((), np.float32)
     if value is None or value.size != 1 or draft.constant(node.inputs[1]) is None:
         return None
-    if node.attrs.get("mode", "constant") != "constant":
+    if node.text("mode") != "constant":
         return np.array(0, np.uint8)
     place = levels.nearest(value.reshape(()))
     return place if levels.real()[int(place)] == value.reshape(()) else None
@@ -163,10 +165,11 @@ def _fill(draft: Draft, node: Node, levels: Levels) -> Array | None:
 
 def _pools_inside(draft: Draft, node: Node) -> bool:
     """No window lies in the padding alone, where there is no least number; no one asks where."""
-    kernel, rank = ints(node, "kernel_shape"), len(ints(node, "kernel_shape"))
-    undilated = all(each == 1 for each in ints(node, "dilations"))
-    pads = ints(node, "pads", (0,) * (2 * rank))
-    fits = node.attrs.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    kernel = node.integers("kernel_shape")
+    rank = len(kernel)
+    undilated = all(each == 1 for each in node.integers("dilations"))
+    pads = node.integers("pads") or (0,) * (2 * rank)
+    fits = node.text("auto_pad") in ("NOTSET", "VALID")
     alone = len([name for name in node.outputs if name and draft.reads(name)]) == 1
     inside = all(pad < size for pad, size in zip(pads, kernel * 2, strict=True))
     return rank in (1, 2) and undilated and fits and inside and alone and bool(node.outputs[0])

@@ -6,16 +6,14 @@ import ast
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
-from inspect import signature
 from typing import Any, TypeAlias, TypeVar
 
 import numpy as np
 
 from palmkit.engine.ir import Array, Attr, Graph, Node
-from palmkit.engine.ops import find
+from palmkit.engine.ops import traits_of
 from palmkit.engine.passes.rewrite import Draft
 
-_COMMUTATIVE = ("add", "mul", "max", "min")
 _CLOSE = 1e-5
 _LIKE = {"div": "mul", "sub": "add"}
 _Made = TypeVar("_Made")
@@ -63,8 +61,8 @@ def match(draft: Draft, text: str, node: Node) -> Found | None:
     """What `text` stands for if it is what `node` computes.
 
     text: calls of ops, as `mul(x, add(erf(x), 1))`. Small letters are values, capitals constants,
-    numbers constants of one element (to 1e-5), _ an input left out. The operands of add, mul, max
-    and min may stand either way; dividing by a constant is multiplying by another, and so with
+    numbers constants of one element (to 1e-5), _ an input left out. The operands of commutative
+    ops may stand either way; dividing by a constant is multiplying by another, and so with
     sub. Attributes that are named must have that value.
     """
     found = Found({}, {})
@@ -145,7 +143,7 @@ def _matches_node(draft: Draft, pattern: _Call, node: Node, found: Found) -> boo
         operands[-1] = 1 / wide if node.op == "div" else -wide
     if len(operands) != len(pattern.operands) or not _has_attrs(node, pattern.attrs):
         return False
-    orders = [operands, operands[::-1]] if pattern.op in _COMMUTATIVE else [operands]
+    orders = [operands, operands[::-1]] if traits_of(pattern.op).commutative else [operands]
     for order in orders:
         trial = Found({**found.values}, {**found.constants})
         pairs = zip(pattern.operands, order, strict=True)
@@ -158,7 +156,5 @@ def _matches_node(draft: Draft, pattern: _Call, node: Node, found: Found) -> boo
 def _has_attrs(node: Node, wanted: Mapping[str, Attr]) -> bool:
     if not wanted:
         return True
-    parameters = signature(find(node.op).reference).parameters
-    given: dict[str, Any] = {key: node.attrs.get(key, parameters[key].default) for key in wanted}
     expected: dict[str, Any] = {**wanted}
-    return all(np.isclose(given[key], value, rtol=_CLOSE) for key, value in expected.items())
+    return all(np.isclose(node.number(key), value, rtol=_CLOSE) for key, value in expected.items())

@@ -2,7 +2,7 @@
 
 from palmkit.engine.ir import Graph, Node
 from palmkit.engine.ops.dtypes import FLOATS
-from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite
 
 _GLOBAL = {
     "average_pool": "global_average_pool",
@@ -30,16 +30,17 @@ def _recognise(draft: Draft, node: Node) -> Change:
 
 
 def _has_one_window(node: Node, dims: tuple[int, ...]) -> bool:
-    plain = node.attrs.get("auto_pad", "NOTSET") in ("NOTSET", "VALID")
+    plain = node.text("auto_pad") in ("NOTSET", "VALID")
     return (
         plain
-        and ints(node, "kernel_shape") == dims[2:]
-        and not any((*ints(node, "pads"), *(dilation - 1 for dilation in ints(node, "dilations"))))
+        and node.integers("kernel_shape") == dims[2:]
+        and not any(node.integers("pads"))
+        and all(dilation == 1 for dilation in node.integers("dilations"))
     )
 
 
 def _reduces_space(draft: Draft, node: Node, dims: tuple[int, ...]) -> bool:
     axes = draft.constant(input_at(node, 1))
-    if axes is None or not node.attrs.get("keepdims", 1):
+    if axes is None or not node.integer("keepdims"):
         return False
     return {int(axis) % len(dims) for axis in axes.reshape(-1)} == set(range(2, len(dims)))

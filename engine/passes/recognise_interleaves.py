@@ -1,12 +1,11 @@
 """Joined, shuffled and cut apart again: by turns from each input at once."""
 
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
 from palmkit.engine.ir import Graph, Node
-from palmkit.engine.passes.rewrite import Change, Draft, ints, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
 
 def recognise_interleaves(graph: Graph) -> Graph:
@@ -32,14 +31,14 @@ def _shuffled(draft: Draft, node: Node) -> Change:
     parts = {draft.dims(name) for name in concat.inputs}
     if dims is None or split is None or draft.dims(node.outputs[0]) != dims or len(parts) != 1:
         return None
-    axis = _number(concat, "axis") % len(dims)
+    axis = concat.integer("axis") % len(dims)
     inputs = len(concat.inputs)
     channels = dims[axis] // inputs
     if split != (*dims[:axis], inputs, channels, *dims[axis + 1 :]):
         return None
     turned = [*range(len(split))]
     turned[axis : axis + 2] = [axis + 1, axis]
-    if ints(middle, "perm") != tuple(turned):
+    if middle.integers("perm") != tuple(turned):
         return None
     attrs = {"axis": axis, "first": 0, "count": channels}
     return [Node("interleave", concat.inputs, node.outputs, attrs, node.name)]
@@ -50,7 +49,7 @@ def _cut(draft: Draft, node: Node) -> Change:
     before = draft.producer(node.inputs[0])
     if before is None or before.op != "interleave" or draft.is_output(node.inputs[0]):
         return None
-    axis, inputs, offset = _number(before, "axis"), len(before.inputs), _number(before, "first")
+    axis, inputs, offset = before.integer("axis"), len(before.inputs), before.integer("first")
     starts = _starts(draft, node, axis)
     if starts is None or any(start % inputs for start in starts):
         return None
@@ -74,7 +73,7 @@ def _starts(draft: Draft, node: Node, axis: int) -> tuple[int, ...] | None:
         return None
     if node.op == "split":
         sizes = [draft.dims(name) if name else None for name in node.outputs]
-        if _number(node, "axis") % len(dims) != axis:
+        if node.integer("axis") % len(dims) != axis:
             return None
         if any(size is None for size in sizes):
             return None
@@ -88,8 +87,3 @@ def _starts(draft: Draft, node: Node, axis: int) -> tuple[int, ...] | None:
     if along != axis or (steps is not None and int(steps.reshape(-1)[0]) != 1):
         return None
     return (slice(int(starts.reshape(-1)[0]), None).indices(dims[axis])[0],)
-
-
-def _number(node: Node, name: str) -> int:
-    value: Any = node.attrs.get(name, 0)
-    return int(value)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from palmkit.engine.ir import Attr, Graph, Node
-from palmkit.engine.passes.rewrite import Change, Draft, ints, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
 _DEPTH_TO_SPACE: dict[tuple[int, ...], str] = {(0, 3, 4, 1, 5, 2): "DCR", (0, 1, 4, 2, 5, 3): "CRD"}
 _SPACE_TO_DEPTH = (0, 3, 5, 1, 2, 4)
@@ -31,7 +31,7 @@ def _recognise(draft: Draft, node: Node) -> Change:
     if len(split) != 6 or 0 in x or x[0] != y[0]:
         return None
     if middle.op == "transpose":
-        return _rearranged(first.inputs[0], node, ints(middle, "perm"), x, split, y)
+        return _rearranged(first.inputs[0], node, middle.integers("perm"), x, split, y)
     n, c, h, w = x
     ups = (turned[3], turned[5])
     if split != (n, c, h, 1, w, 1) or turned != (n, c, h, ups[0], w, ups[1]):

@@ -107,7 +107,7 @@ def _grouped(draft: Draft, node: Node, found: Found) -> Change:
         return None
     if (scale != scale[:1]).any() or (bias != bias[:1]).any():
         return None
-    attrs: dict[str, Attr] = {"num_groups": groups[1], "epsilon": inner.attrs.get("epsilon", 1e-5)}
+    attrs: dict[str, Attr] = {"num_groups": groups[1], "epsilon": inner.number("epsilon")}
     y = node.outputs[0]
     names = [
         draft.new_constant(f"{y}/{what}", np.full(dims[1], value[0], value.dtype))

@@ -5,7 +5,9 @@ from collections.abc import Callable
 import numpy as np
 
 from palmkit.engine.ir import Graph, Node
-from palmkit.engine.passes.rewrite import Change, Draft, input_at, ints, rewrite
+from palmkit.engine.ops import traits_of
+from palmkit.engine.ops.traits import Movement
+from palmkit.engine.passes.rewrite import Change, Draft, input_at, ops_among, rewrite
 
 
 def remove_identities(graph: Graph) -> Graph:
@@ -14,11 +16,13 @@ def remove_identities(graph: Graph) -> Graph:
     At a graph output the value before takes the output's name; a graph input or a constant that is
     an output at once keeps its identity node.
     """
-    return rewrite(graph, _remove, _CHECKS)
+    known = {name for name in ops_among(graph, lambda traits: True) if _check_of(name)}
+    return rewrite(graph, _remove, known)
 
 
 def _remove(draft: Draft, node: Node) -> Change:
-    if not _CHECKS[node.op](draft, node):
+    check = _check_of(node.op)
+    if check is None or not check(draft, node):
         return None
     if any(draft.reads(name) for name in node.outputs[1:]):
         return None
@@ -49,11 +53,11 @@ def _keeps_type(draft: Draft, node: Node) -> bool:
 
 def _keeps_dtype(draft: Draft, node: Node) -> bool:
     before = draft.type(node.inputs[0])
-    return before is not None and before.dtype == node.attrs.get("to")
+    return before is not None and before.dtype == node.text("to")
 
 
 def _keeps_order(draft: Draft, node: Node) -> bool:
-    perm = ints(node, "perm")
+    perm = node.integers("perm")
     return bool(perm) and perm == tuple(range(len(perm)))
 
 
@@ -69,13 +73,13 @@ def _takes_all(draft: Draft, node: Node) -> bool:
 
 
 def _samples_itself(draft: Draft, node: Node) -> bool:
-    mode = node.attrs.get("coordinate_transformation_mode", "half_pixel")
+    mode = node.text("coordinate_transformation_mode")
     sampled = ("half_pixel", "asymmetric", "align_corners", "pytorch_half_pixel")
-    return mode in sampled and node.attrs.get("mode") != "cubic" and _keeps_type(draft, node)
+    return mode in sampled and node.text("mode") != "cubic" and _keeps_type(draft, node)
 
 
 def _looks_at_one(draft: Draft, node: Node) -> bool:
-    return all(size == 1 for size in ints(node, "kernel_shape")) and _keeps_type(draft, node)
+    return all(size == 1 for size in node.integers("kernel_shape")) and _keeps_type(draft, node)
 
 
 def _has_no_bounds(draft: Draft, node: Node) -> bool:
@@ -100,10 +104,6 @@ _CHECKS: dict[str, Callable[[Draft, Node], bool]] = {
     "min": _is_alone,
     "cast": _keeps_dtype,
     "transpose": _keeps_order,
-    "reshape": _keeps_type,
-    "flatten": _keeps_type,
-    "squeeze": _keeps_type,
-    "unsqueeze": _keeps_type,
     "expand": _keeps_type,
     "tile": _keeps_type,
     "pad": _pads_nothing,
@@ -117,3 +117,9 @@ _CHECKS: dict[str, Callable[[Draft, Node], bool]] = {
     "mul": _by_neutral(1),
     "div": _by_neutral(1),
 }
+
+
+def _check_of(op: str) -> Callable[[Draft, Node], bool] | None:
+    """When a node of the op changes nothing; None if it always does."""
+    reshapes = traits_of(op).movement is Movement.RESHAPES
+    return _keeps_type if reshapes else _CHECKS.get(op)

@@ -1,28 +1,33 @@
 """Padding by rule becomes padding by number, as soon as the sizes are known."""
 
-from palmkit.engine.ir import Graph, Node
-from palmkit.engine.ops.windows import explicit_pads
-from palmkit.engine.passes.rewrite import Change, Draft, ints, rewrite, with_attrs
+from collections.abc import Collection
 
-_TRANSPOSED = ("conv_transpose", "fused_conv_transpose")
-_WINDOWED = ("conv", "fused_conv", "max_pool", "average_pool", *_TRANSPOSED)
+from palmkit.engine.ir import Graph, Node
+from palmkit.engine.ops import find, traits_of
+from palmkit.engine.ops.traits import Layer
+from palmkit.engine.ops.windows import explicit_pads
+from palmkit.engine.passes.rewrite import Change, Draft, rewrite, with_attrs
 
 
 def resolve_padding(graph: Graph) -> Graph:
     """auto_pad, and conv_transpose's output_shape, become pads, after ONNX's rules."""
-    return rewrite(graph, _resolve, _WINDOWED)
+    names = {node.op for node in graph.nodes}
+    return rewrite(graph, _resolve, {op for op in names if _has_both(find(op).attributes)})
+
+
+def _has_both(attributes: Collection[str]) -> bool:
+    return "auto_pad" in attributes and "pads" in attributes
 
 
 def _resolve(draft: Draft, node: Node) -> Change:
-    rule = node.attrs.get("auto_pad", "NOTSET")
-    if rule == "NOTSET" and not ints(node, "output_shape"):
+    if node.text("auto_pad") == "NOTSET" and not node.has("output_shape"):
         return None
     x = draft.dims(node.inputs[0])
     w = draft.dims(node.inputs[1]) if len(node.inputs) > 1 else None
-    kernel = ints(node, "kernel_shape") or (w or ())[2:]
+    kernel = node.integers("kernel_shape") or (w or ())[2:]
     if x is None or not kernel:
         return None
-    if node.op in _TRANSPOSED:
+    if traits_of(node.op).layer is Layer.TRANSPOSED:
         pads = _transposed_pads(draft, node, x[2:], kernel)
     else:
         pads = explicit_pads(node.attrs, x[2:], kernel)
@@ -45,16 +50,14 @@ def _transposed_pads(
         spatial,
         kernel,
         output[2:],
-        ints(node, "strides", ones),
-        ints(node, "dilations", ones),
-        ints(node, "output_padding", (0,) * len(kernel)),
+        node.integers("strides") or ones,
+        node.integers("dilations") or ones,
+        node.integers("output_padding") or (0,) * len(kernel),
         strict=True,
     ):
         total = stride * (size - 1) + extra + (reach - 1) * dilation + 1 - wanted
         if total < 0:
             return None
-        begins.append(
-            total // 2 if node.attrs.get("auto_pad") == "SAME_UPPER" else total - total // 2
-        )
+        begins.append(total // 2 if node.text("auto_pad") == "SAME_UPPER" else total - total // 2)
         ends.append(total - begins[-1])
     return (*begins, *ends)

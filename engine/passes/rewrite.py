@@ -10,55 +10,52 @@ from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
-from typing import Any, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 
 from palmkit.engine.errors import ModelError, PalmError
 from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type, fresh_name, value_names
-from palmkit.engine.ops import infer_outputs, infer_types
+from palmkit.engine.ops import infer_outputs, infer_types, traits_of
+from palmkit.engine.ops.traits import Traits
 
-# Ops of one value, element by element; clip's bounds are single numbers.
-ELEMENTWISE = (
-    "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "neg", "abs", "floor", "ceil", "round",
-    "reciprocal", "hard_swish", "hard_sigmoid", "softplus", "erf", "leaky_relu", "elu", "clip",
-    "cast", "identity", "not", "gelu", "swish", "mish", "softsign", "selu", "celu", "shrink",
-    "thresholded_relu", "sign", "sin", "cos", "tan", "asin", "acos", "atan", "sinh", "cosh",
-    "asinh", "acosh", "atanh", "is_nan", "is_inf", "bitwise_not",
-)  # fmt: skip
-# Ops that make one element of many along axes, which are the second input.
-REDUCTIONS = (
-    "reduce_mean", "reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "reduce_l1",
-    "reduce_l2", "reduce_log_sum", "reduce_log_sum_exp", "reduce_sum_square",
-)  # fmt: skip
 Change: TypeAlias = "Sequence[Node] | Mapping[str, str] | None"
 Rule: TypeAlias = Callable[["Draft", Node], Change]
+Ops: TypeAlias = "Collection[str] | Callable[[Traits], bool]"
 
 
-def rewrite(graph: Graph, rule: Rule, ops: Collection[str]) -> Graph:
-    """Offer every node of one of `ops` to `rule`, in order.
+def rewrite(graph: Graph, rule: Rule, ops: Ops) -> Graph:
+    """Offer every node of one of `ops`, or of an op with such traits, to `rule`, in order.
 
     The rule answers None (leave it), nodes that stand in its place and write its outputs, or a
     mapping output -> value that already holds the same. The graph itself comes back if nothing
     changes.
     """
-    if not has_any(graph, ops):
+    chosen = ops_among(graph, ops)
+    if not chosen:
         return graph
     draft = Draft(graph)
     for node in graph.nodes:
-        draft.visit(node, rule if node.op in ops else None)
+        draft.visit(node, rule if node.op in chosen else None)
     return draft.finish()
 
 
-def has_any(graph: Graph, ops: Collection[str]) -> bool:
-    """Some node is one of `ops`."""
-    return any(node.op in ops for node in graph.nodes)
+def ops_among(graph: Graph, ops: Ops) -> set[str]:
+    """Those of the graph's ops that are among `ops`, or have such traits."""
+    present = {node.op for node in graph.nodes}
+    if callable(ops):
+        return {name for name in present if ops(traits_of(name))}
+    return present.intersection(ops)
 
 
-def ints(node: Node, name: str, default: Sequence[int] = ()) -> tuple[int, ...]:
-    """An attribute that is a list of numbers; an empty one is as good as none."""
-    value: Any = node.attrs.get(name) or default
-    return tuple(int(each) for each in value)
+def has_any(graph: Graph, ops: Ops) -> bool:
+    """Some node is one of `ops`, or of an op with such traits."""
+    return bool(ops_among(graph, ops))
+
+
+def is_unary(traits: Traits) -> bool:
+    """Element-wise ops of one value."""
+    return traits.is_unary
 
 
 def input_at(node: Node, place: int) -> str:
@@ -106,7 +103,19 @@ class Draft:
     def sole_producer(self, name: str, *ops: str) -> Node | None:
         """The node that writes a value, if it is one of `ops` and nobody else reads the value."""
         node = self.producer(name)
-        if node is None or node.op not in ops or self._reads[name] != 1:
+        if node is None or node.op not in ops:
+            return None
+        return self._read_once(node, name)
+
+    def sole_producer_with(self, name: str, test: Callable[[Traits], bool]) -> Node | None:
+        """The node that writes a value, if its op has such traits and nobody else reads it."""
+        node = self.producer(name)
+        if node is None or not test(traits_of(node.op)):
+            return None
+        return self._read_once(node, name)
+
+    def _read_once(self, node: Node, name: str) -> Node | None:
+        if self._reads[name] != 1:
             return None
         return node if len(node.outputs) == 1 or sum(map(bool, node.outputs)) == 1 else None
 

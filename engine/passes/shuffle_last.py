@@ -8,7 +8,7 @@ from math import prod
 import numpy as np
 
 from palmkit.engine.ir import Graph, Node
-from palmkit.engine.passes.rewrite import Change, Draft, has_any, ints, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, has_any, rewrite
 
 
 def shuffle_last(graph: Graph) -> Graph:
@@ -30,7 +30,7 @@ def _move(draft: Draft, node: Node) -> Change:
         return None
     batch, channels, *space = dims
     parts = _parts(split, batch, channels, prod(space))
-    perm = ints(middle, "perm")
+    perm = middle.integers("perm")
     if parts is None or prod(space) < 2 or len(perm) != len(split):
         return None
     order = perm[1 : 1 + len(parts)]

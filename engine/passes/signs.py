@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import Any
+import numpy as np
 
+from palmkit.engine.ops import traits_of
+from palmkit.engine.ops.traits import Traits
 from palmkit.engine.passes.rewrite import Draft, input_at
 
-_NON_NEGATIVE = ("relu", "sigmoid", "hard_sigmoid", "exp", "abs", "softmax", "sqrt", "softplus")
-_KEEP_SIGN = (
-    "max_pool", "average_pool", "global_average_pool", "global_max_pool", "reshape", "flatten",
-    "squeeze", "unsqueeze", "transpose", "identity", "reduce_mean", "reduce_sum", "reduce_max",
-    "expand", "split", "slice",
-)  # fmt: skip
 _MOST_NODES = 8
 
 
@@ -21,24 +17,30 @@ def is_non_negative(draft: Draft, name: str, most_nodes: int = _MOST_NODES) -> b
     if value is not None:
         return value.dtype.kind in "fiu" and bool((value >= 0).all())
     node = draft.producer(name)
-    while node is not None and node.op in _KEEP_SIGN:
+    while node is not None and _keeps_sign(traits_of(node.op)):
         name = node.inputs[0]
         node = draft.producer(name)
     if node is None or not most_nodes:
         return False
-    if node.op == "clip":
-        low = draft.constant(input_at(node, 1))
-        return low is not None and bool((low >= 0).all())
-    if node.op in ("fused_conv", "fused_conv_transpose"):
-        params: Any = node.attrs.get("activation_params", ())
-        activation = node.attrs.get("activation", "")
-        return activation == "sigmoid" or (activation == "clip" and params[0] >= 0)
+    traits = traits_of(node.op)
+    if traits.bounds is not None:
+        low = draft.constant(input_at(node, 1)) if input_at(node, 1) else traits.bounds[0]
+        return low is not None and bool(np.all(np.asarray(low) >= 0))
+    if traits.is_fused:
+        activation = node.text("activation")
+        if activation == "clip":
+            return node.numbers("activation_params")[0] >= 0
+        return bool(activation) and traits_of(activation).non_negative
     if node.op == "mul" and node.inputs[0] == node.inputs[1]:
         return _is_float(draft, name)
     if node.op in ("add", "mul"):
         both = all(is_non_negative(draft, each, most_nodes - 1) for each in node.inputs)
         return both and _is_float(draft, name)
-    return node.op in _NON_NEGATIVE
+    return traits.non_negative
+
+
+def _keeps_sign(traits: Traits) -> bool:
+    return traits.keeps_sign or traits.moves
 
 
 def _is_float(draft: Draft, name: str) -> bool:

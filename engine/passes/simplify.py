@@ -4,28 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import cache
 from typing import Any
 
 import numpy as np
 
 from palmkit.engine.errors import PalmError
 from palmkit.engine.ir import Array, Graph, Node, numpy_dtype
-from palmkit.engine.passes.rewrite import Change, Draft, rewrite
+from palmkit.engine.ops import traits_of
+from palmkit.engine.passes.bounds import bounds_of
+from palmkit.engine.passes.rewrite import Change, Draft, ops_among, rewrite
 from palmkit.engine.passes.signs import is_non_negative
-
-_BROADCASTING = (
-    "add",
-    "sub",
-    "mul",
-    "div",
-    "max",
-    "min",
-    "pow",
-    "where",
-    "equal",
-    "greater",
-    "less",
-)
 
 
 def simplify(graph: Graph) -> Graph:
@@ -35,11 +24,12 @@ def simplify(graph: Graph) -> Graph:
     number are clip, and clip of clip or relu is clip. An expand that broadcasting does anyway
     leaves.
     """
-    return rewrite(graph, _simplify, _RULES)
+    known = {name for name in ops_among(graph, lambda traits: True) if _rules_of(name)}
+    return rewrite(graph, _simplify, known)
 
 
 def _simplify(draft: Draft, node: Node) -> Change:
-    for rule in _RULES[node.op]:
+    for rule in _rules_of(node.op):
         change = rule(draft, node)
         if change is not None:
             return change
@@ -97,7 +87,7 @@ def _cast(draft: Draft, node: Node) -> Change:
     first = draft.type(before.inputs[0]) if before is not None and before.op == "cast" else None
     if before is None or first is None:
         return None
-    if not _holds(str(before.attrs["to"]), first.dtype):
+    if not _holds(before.text("to"), first.dtype):
         return None
     return [replace(node, inputs=before.inputs)]
 
@@ -136,28 +126,17 @@ def _bound(draft: Draft, node: Node) -> Change:
 
 def _clip(draft: Draft, node: Node) -> Change:
     """Bounds of what has bounds."""
-    before = draft.sole_producer(node.inputs[0], "clip", "relu")
-    outer, inner = _bounds(draft, node), None if before is None else _bounds(draft, before)
+    before = draft.sole_producer_with(node.inputs[0], lambda traits: traits.bounds is not None)
+    outer, inner = bounds_of(draft, node), None if before is None else bounds_of(draft, before)
     if before is None or outer is None or inner is None or not _has_floats(draft, node):
+        return None
+    if not (outer[0] <= outer[1] and inner[0] <= inner[1]):
         return None
     bounds = np.clip(inner, *outer)
     dtype = numpy_dtype(str(draft.type(node.inputs[0]).dtype))  # type: ignore[union-attr]
     y = node.outputs[0]
     low, high = (draft.new_constant(f"{y}/bound", np.array(each, dtype)) for each in bounds)
     return [Node("clip", (before.inputs[0], low, high), node.outputs, name=node.name)]
-
-
-def _bounds(draft: Draft, node: Node) -> tuple[float, float] | None:
-    """The bounds of a clip or relu if they are numbers, the lower one not above the other."""
-    if node.op == "relu":
-        return 0.0, np.inf
-    bounds = [-np.inf, np.inf]
-    for place, name in enumerate(node.inputs[1:3]):
-        value = _number(draft, name) if name else bounds[place]
-        if value is None:
-            return None
-        bounds[place] = value
-    return (bounds[0], bounds[1]) if bounds[0] <= bounds[1] else None
 
 
 def _has_floats(draft: Draft, node: Node) -> bool:
@@ -231,22 +210,28 @@ def _number(draft: Draft, name: str) -> float | None:
 
 _Rule = Callable[[Draft, Node], Change]
 _RULES: dict[str, tuple[_Rule, ...]] = {
-    **{op: (_expanded,) for op in _BROADCASTING},
-    "add": (_expanded, _negated, _constants),
-    "sub": (_expanded, _negated, _constants),
-    "mul": (_expanded, _constants),
-    "div": (_expanded, _constants),
-    "max": (_expanded, _bound),
-    "min": (_expanded, _bound),
-    "pow": (_expanded, _power),
+    "add": (_negated, _constants),
+    "sub": (_negated, _constants),
+    "mul": (_constants,),
+    "div": (_constants,),
+    "max": (_bound,),
+    "min": (_bound,),
+    "pow": (_power,),
     "sum": (_sum,),
     "cast": (_cast,),
     "clip": (_clip,),
-    "neg": (_inverse,),
-    "not": (_inverse,),
     "relu": (_already,),
     "abs": (_already,),
-    "floor": (_again,),
-    "ceil": (_again,),
-    "round": (_again,),
 }
+
+
+@cache
+def _rules_of(op: str) -> tuple[_Rule, ...]:
+    """What is tried, in this order."""
+    traits = traits_of(op)
+    return (
+        *((_expanded,) if traits.broadcasts else ()),
+        *((_inverse,) if traits.self_inverse else ()),
+        *((_again,) if traits.idempotent else ()),
+        *_RULES.get(op, ()),
+    )

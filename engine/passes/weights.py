@@ -7,14 +7,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any, cast
 
 import numpy as np
 
 from palmkit.engine.ir import Array, Node
+from palmkit.engine.ops import traits_of
+from palmkit.engine.ops.traits import Layer, Traits
 from palmkit.engine.passes.rewrite import Draft, input_at, with_attrs
 
-LAYERS = ("conv", "conv_transpose", "gemm", "matmul")
+
+def is_plain_layer(traits: Traits) -> bool:
+    """Layers that do no more than multiply and add a bias."""
+    return traits.layer is not None and not traits.is_fused
+
+
+def is_convolution(traits: Traits) -> bool:
+    """Convolutions, fused ones among them, that are not transposed."""
+    return traits.layer is Layer.CONVOLUTION
+
+
+def is_matrix(traits: Traits) -> bool:
+    """Products by a matrix."""
+    return traits.layer is Layer.MATRIX
+
+
+def kind_of(layer: Node) -> Layer | None:
+    """Which kind of layer a node is; None if it is none."""
+    return traits_of(layer.op).layer
+
+
+def has_rows_of_outputs(layer: Node) -> bool:
+    """The weights of one output channel lie one behind the other, in a row."""
+    return kind_of(layer) is Layer.CONVOLUTION or (
+        layer.op == "gemm" and layer.integer("transB") != 0
+    )
+
+
+def groups_of(layer: Node) -> int:
+    """How many groups of channels a convolution has; 1 for a matrix."""
+    return 1 if kind_of(layer) is Layer.MATRIX else layer.integer("group")
+
+
+def reads_columns(layer: Node) -> bool:
+    """A gemm that takes the transpose of its first input."""
+    return layer.op == "gemm" and layer.integer("transA") != 0
+
+
+def is_unscaled(layer: Node) -> bool:
+    """A product that is not multiplied, nor its bias, by another number."""
+    return layer.op != "gemm" or layer.number("alpha") == layer.number("beta") == 1
+
+
+def pads_nothing(layer: Node) -> bool:
+    """A convolution without padding."""
+    return layer.text("auto_pad") in ("NOTSET", "VALID") and not any(layer.integers("pads"))
 
 
 def channels(draft: Draft, layer: Node) -> int | None:
@@ -22,10 +68,9 @@ def channels(draft: Draft, layer: Node) -> int | None:
     weight = draft.constant(layer.inputs[1])
     if weight is None or (layer.op == "matmul" and weight.ndim != 2):
         return None
-    group: Any = layer.attrs.get("group", 1)
-    if layer.op == "conv_transpose":
-        return int(weight.shape[1] * group)
-    if layer.op == "conv" or layer.attrs.get("transB", 0):
+    if kind_of(layer) is Layer.TRANSPOSED:
+        return int(weight.shape[1] * groups_of(layer))
+    if has_rows_of_outputs(layer):
         return len(weight)
     return int(weight.shape[1])
 
@@ -33,16 +78,11 @@ def channels(draft: Draft, layer: Node) -> int | None:
 def input_channels(draft: Draft, layer: Node) -> int | None:
     """How many channels the layer reads; None if its weights are not constant."""
     weight = draft.constant(layer.inputs[1])
-    if (
-        weight is None
-        or layer.attrs.get("transA", 0)
-        or (layer.op == "matmul" and weight.ndim != 2)
-    ):
+    if weight is None or reads_columns(layer) or (layer.op == "matmul" and weight.ndim != 2):
         return None
-    group: Any = layer.attrs.get("group", 1)
-    if layer.op == "conv":
-        return int(weight.shape[1] * group)
-    return int(weight.shape[1] if layer.attrs.get("transB", 0) else len(weight))
+    if has_rows_of_outputs(layer):
+        return int(weight.shape[1] * groups_of(layer))
+    return len(weight)
 
 
 def by_channel(draft: Draft, layer: Node, value: Array) -> Array | None:
@@ -82,8 +122,8 @@ def bias_of(draft: Draft, layer: Node) -> Array | None:
     bias = draft.constant(input_at(layer, 2))
     if bias is None or layer.op != "gemm":
         return None if bias is None else bias.astype(np.float64)
-    spread, beta = by_channel(draft, layer, bias), layer.attrs.get("beta", 1.0)
-    return None if spread is None else spread * float(cast(float, beta))
+    spread = by_channel(draft, layer, bias)
+    return None if spread is None else spread * layer.number("beta")
 
 
 def scaled(draft: Draft, layer: Node, scale: Array, outputs: Sequence[str]) -> Node | None:
@@ -95,12 +135,12 @@ def scaled(draft: Draft, layer: Node, scale: Array, outputs: Sequence[str]) -> N
     if bias is None:
         return None
     weight = draft.constants[layer.inputs[1]]
-    if layer.op == "conv":
+    if has_rows_of_outputs(layer):
         factor = scale.reshape(-1, *[1] * (weight.ndim - 1))
-    elif layer.op in ("gemm", "matmul"):
-        factor = scale.reshape(-1, 1) if layer.attrs.get("transB", 0) else scale
+    elif kind_of(layer) is Layer.MATRIX:
+        factor = scale
     else:
-        group: Any = layer.attrs.get("group", 1)
+        group = groups_of(layer)
         factor = scale.reshape(group, 1, -1, *[1] * (weight.ndim - 2))
         factor = np.broadcast_to(
             factor, (group, len(weight) // group, *weight.shape[1:2], *factor.shape[3:])
@@ -114,11 +154,11 @@ def scaled(draft: Draft, layer: Node, scale: Array, outputs: Sequence[str]) -> N
 def scaled_input(draft: Draft, layer: Node, scale: Array, x: str) -> Node | None:
     """The layer that reads x times `scale`, as one that reads x; None if its weights overflow."""
     weight = draft.constants[layer.inputs[1]]
-    group: Any = layer.attrs.get("group", 1)
-    if layer.op == "conv":
+    if kind_of(layer) is Layer.CONVOLUTION:
+        group = groups_of(layer)
         factor = np.repeat(scale.reshape(group, -1), len(weight) // group, 0)
         factor = factor.reshape(*weight.shape[:2], *[1] * (weight.ndim - 2))
-    elif layer.attrs.get("transB", 0):
+    elif has_rows_of_outputs(layer):
         factor = scale
     else:
         factor = scale.reshape(-1, *[1] * (weight.ndim - 1))
@@ -129,17 +169,16 @@ def scaled_input(draft: Draft, layer: Node, scale: Array, x: str) -> Node | None
 def shifted_input(draft: Draft, layer: Node, shift: Array, x: str) -> Node | None:
     """The layer that reads x plus `shift`, as one that reads x; None if it pads, or has no bias."""
     weight = draft.constants[layer.inputs[1]].astype(np.float64)
-    if layer.op == "conv":
-        pads: Any = layer.attrs.get("pads", ())
-        if any(pads) or layer.attrs.get("auto_pad", "NOTSET") not in ("NOTSET", "VALID"):
+    if kind_of(layer) is Layer.CONVOLUTION:
+        if not pads_nothing(layer):
             return None
-        group: Any = layer.attrs.get("group", 1)
+        group = groups_of(layer)
         taps = weight.sum(tuple(range(2, weight.ndim)))
         spread = np.repeat(shift.reshape(group, -1), len(weight) // group, 0)
         sums = (taps * spread).sum(1)
-    elif layer.op in ("gemm", "matmul"):
-        alpha: Any = layer.attrs.get("alpha", 1.0)
-        sums = alpha * (weight @ shift if layer.attrs.get("transB", 0) else shift @ weight)
+    elif kind_of(layer) is Layer.MATRIX:
+        alpha = layer.number("alpha") if layer.op == "gemm" else 1.0
+        sums = alpha * (weight @ shift if has_rows_of_outputs(layer) else shift @ weight)
     else:
         return None
     return shifted(draft, replace(layer, inputs=(x, *layer.inputs[1:])), sums, layer.outputs)

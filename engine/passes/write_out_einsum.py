@@ -21,7 +21,7 @@ def _write_out(draft: Draft, node: Node) -> Change:
     known = [type for type in types if type is not None]
     if len(known) != len(types) or not 1 <= len(types) <= 2:
         return None
-    *terms, result = labels_of(str(node.attrs["equation"]), known)
+    *terms, result = labels_of(node.text("equation"), known)
     sizes: dict[str, int] = {}
     for term, type in zip(terms, known, strict=True):
         if len(set(term)) != len(term):

@@ -16,7 +16,7 @@ import numpy as np
 from palmkit.engine.ir import Graph, Node
 from palmkit.engine.ops import find
 from palmkit.engine.ops.windows import Windows, place
-from palmkit.engine.passes.rewrite import Change, Draft, ints, rewrite
+from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 from palmkit.engine.passes.writer import Writer
 
 WRITTEN = (
@@ -61,9 +61,9 @@ def _windows(writer: Writer, kernel: tuple[int, ...]) -> Windows:
         x,
         kernel,
         str(node.attrs.get("auto_pad", "NOTSET")),
-        ints(node, "dilations"),
-        ints(node, "pads"),
-        ints(node, "strides"),
+        node.integers("dilations"),
+        node.integers("pads"),
+        node.integers("strides"),
         int(str(node.attrs.get("ceil_mode", 0))),
     )
 
@@ -130,10 +130,12 @@ def _conv_transpose(writer: Writer) -> bool:
     x, w = (draft.dims(name) for name in node.inputs[:2])
     if x is None or w is None or len(w) != 4:
         return False
-    strides = ints(node, "strides", (1, 1))
-    plain = not any(ints(node, "pads")) and not any(ints(node, "output_padding"))
+    strides = node.integers("strides") or (1, 1)
+    plain = not any(node.integers("pads")) and not any(node.integers("output_padding"))
     plain = (
-        plain and set(ints(node, "dilations", (1,))) == {1} and not node.attrs.get("output_shape")
+        plain
+        and set(node.integers("dilations") or (1,)) == {1}
+        and not node.attrs.get("output_shape")
     )
     if not plain or strides != w[2:] or int(str(node.attrs.get("group", 1))) != 1:
         return False
@@ -168,7 +170,7 @@ def _largest(writer: Writer, values: list[str], op: str = "max") -> str:
 def _max_pool(writer: Writer) -> bool:
     if len(writer.node.outputs) > 1 and writer.node.outputs[1]:
         return False
-    windows = _windows(writer, ints(writer.node, "kernel_shape"))
+    windows = _windows(writer, writer.node.integers("kernel_shape"))
     writer.finish(_largest(writer, _cuts(writer, windows, LOWEST)))
     return True
 
@@ -184,7 +186,7 @@ def _average_pool(writer: Writer) -> bool:
     node, draft = writer.node, writer.draft
     x = draft.type(node.inputs[0])
     assert x is not None
-    windows = _windows(writer, ints(node, "kernel_shape"))
+    windows = _windows(writer, node.integers("kernel_shape"))
     cuts = _cuts(writer, windows, 0.0)
     total = cuts[0]
     for cut in cuts[1:]:

@@ -24,7 +24,13 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from palmkit.engine.compress.placement import CLAMPS, LAYERS, MOVING, Placement, data_inputs
+from palmkit.engine.compress.placement import (
+    Placement,
+    data_inputs,
+    is_clamp,
+    is_layer,
+    is_moving,
+)
 from palmkit.engine.compress.quantize import Levels, write
 from palmkit.engine.compress.ranges import Range
 from palmkit.engine.compress.weights import BITS, MOST_BIAS, most_level, output_axis
@@ -210,7 +216,7 @@ class FakeQuantized(nn.Module):
     ) -> None:
         name = node.outputs[0]
         data = [_stepped(values[node.inputs[place]]) for place in data_inputs(node)]
-        if node.op in MOVING:
+        if is_moving(node.op):
             x = data[0]
             moved = _moved(node, x, self.graph.constants)
             values.update(
@@ -218,11 +224,11 @@ class FakeQuantized(nn.Module):
             )
             return
         target = self.targets[name]
-        if node.op in CLAMPS and target is not None and self.targets.get(node.inputs[0]) == target:
+        if is_clamp(node.op) and target is not None and self.targets.get(node.inputs[0]) == target:
             # The node before has clamped it.
             values[name] = data[0]
             return
-        if node.op in LAYERS:
+        if is_layer(node.op):
             values[name] = self._layer(node, values, data, target, steps)
             return
         assert target is not None
@@ -317,7 +323,7 @@ def _size(value: Tensor) -> float:
 def _trained(graph: Graph) -> Iterable[str]:
     """Weights and biases of layers."""
     for node in graph.nodes:
-        if node.op in LAYERS:
+        if is_layer(node.op):
             for name in node.inputs[1:3]:
                 value = graph.constants.get(name)
                 if value is not None and value.dtype == np.float32:
@@ -330,19 +336,19 @@ def _targets(graph: Graph, placement: Placement) -> dict[str, Target | None]:
     found: dict[str, Target | None] = {}
     for node in graph.nodes:
         name = node.outputs[0]
-        if name not in placement.nodes or node.op in MOVING:
+        if name not in placement.nodes or is_moving(node.op):
             continue
         least, most = -np.inf, np.inf
         if node.attrs.get("activation", "") == "clip":
             params: Any = node.attrs["activation_params"]
             least, most = map(float, params)
-        if node.op in CLAMPS:
+        if is_clamp(node.op):
             least, most = _clamp(graph, node)
         owner = placement.values.get(name)
         if owner is None and len(readers.get(name, ())) == 1:
             behind = readers[name][0]
             owner = placement.values.get(behind.outputs[0])
-            if behind.op in CLAMPS and behind.outputs[0] in placement.nodes and owner is not None:
+            if is_clamp(behind.op) and behind.outputs[0] in placement.nodes and owner is not None:
                 least, most = _clamp(graph, behind)
             else:
                 owner = None

@@ -1,6 +1,6 @@
 """Which cases of which ops a backend is expected to refuse, and why.
 
-The lists are refusals/<backend>.txt: `op | case | reason` a line, the case as `label` writes it, or
+The lists are refused/<backend>.txt: `op | case | reason` a line, the case as `label` writes it, or
 `op | * | no kernel` where the backend has no rule for the op at all. A backend without a file
 takes every case.
 """
@@ -13,7 +13,7 @@ from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.ir import Graph
 
 ANY_CASE, NO_KERNEL = "*", "no kernel"
-_FOLDER = Path(__file__).parent / "refusals"
+_FOLDER = Path(__file__).parent / "refused"
 
 
 @cache

@@ -108,7 +108,7 @@ def test_backend(backend: str, op: Op, case: Case) -> None:
     if not BACKENDS[backend].available():
         pytest.skip(f"backend {backend} is not here")
     program, reason = attempt(backend, graph)
-    assert reason == expected_reason(backend, op.name, label(case)), "see tests/engine/refusals"
+    assert reason == expected_reason(backend, op.name, label(case)), "see tests/engine/refused"
     if program is None:
         return
     given = {f"x{i}": x for i, x in enumerate(inputs) if x is not None and f"x{i}" in graph.inputs}

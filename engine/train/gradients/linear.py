@@ -10,7 +10,6 @@ from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Node
 from palmkit.engine.ops import find
 from palmkit.engine.ops.windows import place
-from palmkit.engine.passes.rewrite import ints
 from palmkit.engine.train.gradients import Backward, Rule
 
 Back = Sequence["str | None"]
@@ -81,9 +80,9 @@ def _conv(tape: Backward, node: Node, dy: str) -> Back:
         tape.type(x),
         tape.dims(w)[2:],
         str(node.attrs.get("auto_pad", "NOTSET")),
-        ints(node, "dilations"),
-        ints(node, "pads"),
-        ints(node, "strides"),
+        node.integers("dilations"),
+        node.integers("pads"),
+        node.integers("strides"),
     )
     rank = len(windows.kernel)
     # What the windows do not reach at the end of x is zero.
@@ -133,10 +132,10 @@ def _conv_transpose(tape: Backward, node: Node, dy: str) -> Back:
     dx = None
     if x in tape.wants:
         rank = len(tape.dims(x)) - 2
-        pads = ints(node, "pads", (0,) * 2 * rank)
+        pads = node.integers("pads") or (0,) * 2 * rank
         attrs = {
-            "dilations": ints(node, "dilations", (1,) * rank),
-            "strides": ints(node, "strides", (1,) * rank),
+            "dilations": (node.integers("dilations") or (1,) * rank),
+            "strides": (node.integers("strides") or (1,) * rank),
         }
         group = int(str(node.attrs.get("group", 1)))
         dx = tape.add("conv", dy, w, group=group, pads=pads, **attrs)

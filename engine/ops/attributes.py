@@ -1,0 +1,87 @@
+"""The attributes of ops: their kinds and defaults stand in the numpy function's signature."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cache
+from typing import Any, get_args, get_origin, get_type_hints
+
+from palmkit.engine.ir import Attr, Graph
+
+_KINDS = {int: "an integer", float: "a number", str: "text"}
+_MANY = {int: "integers", float: "numbers", str: "texts"}
+
+
+@dataclass(frozen=True)
+class Attribute:
+    """One attribute of an op.
+
+    kind: its type annotation. default: what it is where a node leaves it out; None if nothing
+    stands for it. required: a node must have it.
+    """
+
+    kind: Any
+    default: Attr | None = None
+    required: bool = False
+
+    def takes(self, value: Attr) -> bool:
+        """Whether the value is of the kind."""
+        return _is_a(self.kind, value)
+
+    def __str__(self) -> str:
+        """Write the kind as messages do."""
+        origin, args = parts_of(self.kind)
+        if origin is tuple:
+            return _MANY[args[0]]
+        if args:
+            return " or ".join(str(Attribute(each)) for each in args if each is not type(None))
+        return _KINDS.get(self.kind, "a graph")
+
+
+def declared(meaning: Callable[..., object]) -> dict[str, Attribute]:
+    """The attributes that a numpy function takes as keywords, by name."""
+    hints = hints_of(meaning)
+    parameters = inspect.signature(meaning).parameters.values()
+    return {
+        each.name: Attribute(hints[each.name], required=True)
+        if each.default is each.empty
+        else Attribute(hints[each.name], each.default)
+        for each in parameters
+        if each.kind is each.KEYWORD_ONLY
+    }
+
+
+def check_attrs(attrs: Mapping[str, Attr], known: Mapping[str, Attribute]) -> None:
+    """Raise TypeError for an attribute that is not known, is of another kind or is missing."""
+    for name, value in attrs.items():
+        if name not in known:
+            raise TypeError(f"no attribute {name} among {', '.join(known) or 'none'}")
+        if not known[name].takes(value):
+            raise TypeError(f"attribute {name}: expected {known[name]}, got {value!r}")
+    for name, each in known.items():
+        if each.required and name not in attrs:
+            raise TypeError(f"attribute {name}: expected {each}, got none")
+
+
+@cache
+def hints_of(function: Callable[..., object]) -> dict[str, Any]:
+    """The annotations of a function's parameters, resolved."""
+    # Attr names the class Graph, which an op's own file need not know.
+    return get_type_hints(function, localns={"Graph": Graph})
+
+
+def _is_a(kind: Any, value: Attr) -> bool:
+    origin, args = parts_of(kind)
+    if origin is tuple:
+        return isinstance(value, tuple) and all(_is_a(args[0], each) for each in value)
+    if args:
+        return any(_is_a(each, value) for each in args)
+    return isinstance(value, (int, float) if kind is float else kind)
+
+
+@cache
+def parts_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
+    """What a generic annotation is of, and its arguments."""
+    return get_origin(kind), get_args(kind)
