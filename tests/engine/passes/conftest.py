@@ -11,6 +11,7 @@ import pytest
 from palmkit.engine.backends.reference import Reference
 from palmkit.engine.ir import Array, Graph, Node, Type, check
 from palmkit.engine.ops import infer_types
+from palmkit.engine.passes.remove_dead_code import remove_dead_code
 
 Pass = Callable[[Graph], Graph]
 
@@ -19,8 +20,10 @@ def parse(text: str) -> Graph:
     """The graph that some lines of Python-like text describe.
 
     x = input(1, 3, 8, 8)      a graph input, float32; a string is a symbolic dim
-    w = random(4, 3, 3, 3)     a constant, float32, seeded by its name
-    p = int64(0, 0, 1, 1)      a constant of these numbers; float32(...) likewise; one number: []
+    q = input(1, 3, 8, 8, dtype="uint8")    one of another dtype
+    w = random(4, 3, 3, 3)     a constant, float32, seeded by its name; levels(...): int8
+    p = int64(0, 0, 1, 1)      a constant of these numbers, a vector
+    s = float32(0.5)           the same, but one number is []; uint8(...) and int8(...) likewise
     y = conv(x, w, strides=(2, 2))     a node; _ is an input left out
     output(y)
     """
@@ -37,16 +40,17 @@ def parse(text: str) -> Graph:
             outputs = [ast.unparse(arg) for arg in call.args]
             continue
         names = tuple(ast.unparse(statement.targets[0]).strip("()").split(", "))
-        if op in ("input", "random", "int64", "float32"):
+        if op in ("input", "random", "levels", "int64", "float32", "uint8", "int8"):
             numbers: tuple[Any, ...] = tuple(ast.literal_eval(arg) for arg in call.args)
             if op == "input":
-                inputs[names[0]] = Type("float32", numbers)
-            elif op == "random":
-                seed = sum(map(ord, names[0]))
-                values = np.random.default_rng(seed).normal(size=numbers)
-                constants[names[0]] = values.astype(np.float32)
+                given = (ast.literal_eval(each.value) for each in call.keywords)
+                inputs[names[0]] = Type(next(given, "float32"), numbers)
+            elif op in ("random", "levels"):
+                random = np.random.default_rng(sum(map(ord, names[0])))
+                values = random.normal(size=numbers) * (40 if op == "levels" else 1)
+                constants[names[0]] = values.astype(np.int8 if op == "levels" else np.float32)
             else:
-                value = numbers[0] if len(numbers) == 1 and op == "float32" else numbers
+                value = numbers[0] if len(numbers) == 1 and op != "int64" else numbers
                 constants[names[0]] = np.array(value, op)
             continue
         reads = tuple("" if ast.unparse(arg) == "_" else ast.unparse(arg) for arg in call.args)
@@ -71,10 +75,15 @@ def run(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
     """Numbers for every input; 2 stands for a symbolic dim."""
     rng = np.random.default_rng(seed)
-    return {
-        name: rng.normal(size=[d if isinstance(d, int) else 2 for d in type.shape]).astype("f4")
-        for name, type in graph.inputs.items()
-    }
+    found: dict[str, Array] = {}
+    for name, type in graph.inputs.items():
+        dims = [dim if isinstance(dim, int) else 2 for dim in type.shape]
+        if type.dtype == "float32":
+            found[name] = rng.normal(size=dims).astype(np.float32)
+        else:
+            least, most = np.iinfo(type.dtype).min, np.iinfo(type.dtype).max
+            found[name] = rng.integers(least, most, dims, type.dtype, endpoint=True)
+    return found
 
 
 def assert_same_numbers(before: Graph, after: Graph, seed: int = 0) -> None:
@@ -103,9 +112,9 @@ def assert_becomes(change: Pass, before: str, after: str) -> Graph:
 
 
 def assert_stays(change: Pass, text: str) -> None:
-    """The pass leaves the graph as it is."""
+    """The pass leaves the graph as it is, what nobody reads aside."""
     graph = parse(text)
-    assert change(graph).nodes == graph.nodes
+    assert remove_dead_code(change(graph)).nodes == remove_dead_code(graph).nodes
 
 
 @pytest.fixture

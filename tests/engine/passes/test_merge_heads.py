@@ -4,7 +4,6 @@ import pytest
 
 from palmkit.engine.ir import Graph
 from palmkit.engine.passes.merge_heads import merge_heads
-from palmkit.engine.passes.merge_parts import merge_parts
 
 HEAD = """
     x = input(1, 3, 6, 5)
@@ -51,59 +50,3 @@ def test_merges(becomes: Callable[..., Graph], lines: str, merged: str) -> None:
 def test_others_stay(text: Callable[[str], Graph], lines: str) -> None:
     after = merge_heads(text(graph(lines)))
     assert "split" not in [node.op for node in after.nodes]
-
-
-PARTS = """
-    x = input(1, 6, 4, 4)
-    sizes = int64(2, 4)
-    k = random(2, 1, 3, 3)
-    l = random(4, 1, 3, 3)
-    b = random(4)
-    low = float32(0.0)
-    high = float32(6.0)
-    a, c = split(x, sizes, axis=1)
-    """
-
-
-def parts(lines: str) -> str:
-    return PARTS + lines.replace("; ", "\n    ") + "\n    output(y)\n"
-
-
-@pytest.mark.parametrize(
-    ("lines", "after"),
-    [
-        (
-            "p = conv(c, l, b, group=4); q = conv(a, k, group=2); y = concat(p, q, axis=1)",
-            """
-            q/merged = conv(x, q/merged/weights, q/merged/bias, group=6)
-            q, p = split(q/merged, sizes, axis=1)
-            y = concat(p, q, axis=1)
-            """,
-        ),
-        (
-            "p = clip(a, low, high); q = clip(c, low, high); y = concat(q, p, axis=1)",
-            """
-            p/merged = clip(x, low, high)
-            p, q = split(p/merged, sizes, axis=1)
-            y = concat(q, p, axis=1)
-            """,
-        ),
-    ],
-)
-def test_parts_are_treated_at_once(becomes: Callable[..., Graph], lines: str, after: str) -> None:
-    becomes(merge_parts, parts(lines), "\n".join(each.strip() for each in after.splitlines()))
-
-
-@pytest.mark.parametrize(
-    "lines",
-    [
-        "p = clip(a, low, high); q = clip(c, low); y = concat(q, p, axis=1)",
-        "p = relu(a); q = sigmoid(c); y = concat(q, p, axis=1)",
-        "p = relu(a); q = relu(c); y = concat(q, p, c, axis=1)",
-        "p = conv(c, l, b, group=4); q = conv(a, k, group=2, pads=(1, 1, 1, 1)); y = add(p, b)",
-        "p = relu(a); y = exp(p)",
-    ],
-)
-def test_other_parts_stay(text: Callable[[str], Graph], lines: str) -> None:
-    before = text(parts(lines.replace("add(p, b)", "relu(p)")))
-    assert merge_parts(before).nodes == before.nodes
