@@ -20,6 +20,7 @@ from typing import Any
 
 from palmkit.engine.errors import PalmError, TableError
 from palmkit.engine.replacing import replacing
+from palmkit.kits.parquet_files import batches, column_names
 
 KITS = ("face", "mesh", "portrait", "hair", "gesture", "rerank")
 # Rows that a worker gets at a time.
@@ -115,20 +116,22 @@ def run(
         if value < 1:
             raise ValueError(f"{name}: expected at least 1, got {value}")
     arrow, parquet = (_extra(name) for name in ("pyarrow", "pyarrow.parquet"))
+    if not os.fspath(source):
+        raise TableError("expected a folder or Parquet, got an empty name")
     given = Path(source)
     files = _parquet_files(given)
     # Made here, too: what is wrong with the options is told at once.
     worker = Worker(kit, options)
     needed = ("items",) if kit == "rerank" else ("path", "picture")
     if files:
-        names = parquet.read_schema(files[0]).names
+        names = column_names(files[0])
         if not set(needed) & set(names):
             raise TableError(f"{given}: expected a column {' or '.join(needed)}: {names}")
     elif kit == "rerank":
         raise TableError(f"{given}: expected Parquet")
     found: Iterator[Any]
     if workers == 1:
-        found = (worker(batch) for batch in _batches(given, files, parquet, rows))
+        found = (worker(batch) for batch in _batches(given, files, rows))
     else:
         found = _by_ray(kit, options, given, files, workers, rows, worker.schema)
     schema = worker.schema.insert(0, arrow.field("row", arrow.int64()))
@@ -193,15 +196,14 @@ def _by_ray(
             ray.shutdown()
 
 
-def _batches(source: Path, files: list[Path], parquet: Any, rows: int) -> Iterator[Any]:
+def _batches(source: Path, files: list[Path], rows: int) -> Iterator[Any]:
     """Tables of so many rows."""
     if not files:
         paths = _pictures(source)
         for start in range(0, len(paths), rows):
             yield _extra("pyarrow").table({"path": paths[start : start + rows]})
     for file in files:
-        with parquet.ParquetFile(file) as opened:
-            yield from opened.iter_batches(batch_size=rows)
+        yield from batches(file, rows)
 
 
 def _parquet_files(source: Path) -> list[Path]:

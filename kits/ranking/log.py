@@ -18,16 +18,17 @@ import csv
 import gzip
 import json
 import os
+import zlib
 from collections import OrderedDict, deque
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
-from importlib import import_module
 from itertools import islice
 from pathlib import Path
 from typing import Any, TextIO, cast
 
 from palmkit.engine.errors import TableError
 from palmkit.engine.reading import check_readable
+from palmkit.kits.parquet_files import batches
 from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.table import Columns
 
@@ -71,7 +72,8 @@ def read_rows(path: str | os.PathLike[str]) -> Iterator[Row]:
     file = Path(path)
     suffix = Path(file.stem).suffix.lower() if file.suffix == ".gz" else file.suffix.lower()
     if suffix == ".parquet":
-        yield from _parquet(file)
+        for batch in batches(file, 4096):
+            yield from batch.to_pylist()
         return
     if suffix not in SUFFIXES:
         raise TableError(f"log: expected one of {', '.join(SUFFIXES)}, or one with .gz: {file}")
@@ -79,7 +81,7 @@ def read_rows(path: str | os.PathLike[str]) -> Iterator[Row]:
         reader = _json(text) if suffix in (".jsonl", ".ndjson") else _csv(text, suffix == ".tsv")
         try:
             yield from reader
-        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile) as error:
+        except (UnicodeDecodeError, EOFError, gzip.BadGzipFile, zlib.error) as error:
             raise TableError(f"log: {error}: {file}") from None
 
 
@@ -113,20 +115,6 @@ def _csv(text: TextIO, tabs: bool) -> Iterator[Row]:
             yield {name: value if value != "" else None for name, value in row.items()}
     except csv.Error as error:
         raise TableError(f"log: line {reader.line_num}: {error}") from None
-
-
-def _parquet(file: Path) -> Iterator[Row]:
-    try:
-        pyarrow: Any = import_module("pyarrow")
-        parquet: Any = import_module("pyarrow.parquet")
-    except ImportError:
-        raise ImportError('Parquet needs pyarrow: pip install "palmkit[rerank]"') from None
-    try:
-        with parquet.ParquetFile(file) as opened:
-            for batch in opened.iter_batches(batch_size=4096):
-                yield from batch.to_pylist()
-    except pyarrow.ArrowException as error:
-        raise TableError(f"log: {error}: {file}") from None
 
 
 def head(path: str | os.PathLike[str], count: int = 10_000) -> list[Row]:

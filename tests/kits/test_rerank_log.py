@@ -1,5 +1,6 @@
 import gzip
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -99,9 +100,10 @@ def test_what_cannot_be_read_names_the_row(
         list(read_pages(read_rows(written(tmp_path, name, text)), Schema()))
 
 
-def test_a_damaged_gzip_is_a_typed_error(tmp_path: Path) -> None:
+@pytest.mark.parametrize("damage", [lambda whole: whole[:-12], lambda whole: whole[:20] * 9])
+def test_a_damaged_gzip_is_a_typed_error(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = written(tmp_path, "log.csv.gz", FLAT)
-    path.write_bytes(path.read_bytes()[:-12])
+    path.write_bytes(damage(path.read_bytes()))
     with pytest.raises(TableError, match="log.csv.gz"):
         list(read_rows(path))
 
