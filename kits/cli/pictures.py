@@ -17,7 +17,7 @@ from typing import Any, Generic, TypeVar
 from palmkit.engine.errors import PalmError
 from palmkit.kits.cli.command import progress_bar
 from palmkit.kits.cli.inputs import Input, gather, is_single_file, targets
-from palmkit.kits.cli.process import complain, shown
+from palmkit.kits.cli.process import complain, reason, shown
 from palmkit.kits.image import MAX_PIXELS, Image, Part
 
 Result = TypeVar("Result")
@@ -109,7 +109,7 @@ def run(options: argparse.Namespace, job: Job[Any]) -> int:
         with ExitStack() as kits:
             errors += _Runner(options, job, kits, single).run(inputs, outputs)
     except (PalmError, OSError) as error:
-        errors.append(str(error))
+        errors.append(reason(error))
     for message in errors:
         complain(message)
     if errors and len(inputs) > 1:
@@ -233,7 +233,5 @@ def _json(found: dict[str, Any]) -> str:
 
 
 def _named(each: Input, error: Exception) -> str:
-    message = str(error)
-    if isinstance(error, OSError) and error.strerror:
-        message = f"{error.strerror.lower()}: {error.filename}"
+    message = reason(error)
     return message if each.name in message else f"{each.name}: {message}"
