@@ -33,6 +33,11 @@ def free_port() -> int:
     return port
 
 
+def heed_ctrl_c() -> None:
+    """In a child, also where what started the tests ignores it."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 @contextmanager
 def serving(
     folder: Path,
@@ -53,6 +58,7 @@ def serving(
         stderr=subprocess.STDOUT,
         text=True,
         env={**os.environ, **(environment or {})},
+        preexec_fn=heed_ctrl_c if hasattr(os, "fork") else None,
     )
     url = f"http://127.0.0.1:{port}"
     try:
