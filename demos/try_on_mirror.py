@@ -24,7 +24,7 @@ def main() -> None:
     with kits.TryOn("video", look=look) as mirror, live.start(options) as frames:
         for frame, timestamp_ms in frames:
             worn = mirror.wear(frame, timestamp_ms, flip="horizontal")
-            frames.show(worn.picture if options.whole else worn.split())
+            frames.show(worn.after if options.whole else worn.split())
 
 
 if __name__ == "__main__":

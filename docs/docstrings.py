@@ -2,11 +2,15 @@
 
 They are plain text: `name: what it is` of each argument, "Returns ...", "Raises ...", examples as
 code. Here arguments become a list, code a block, and names in prose keep their underscores.
+
+Constructors and functions of kits take the fields of a dataclass (palmkit.kits.options): what they
+show is read from them as they run.
 """
 
 from __future__ import annotations
 
 import ast
+import inspect
 import re
 from typing import Any
 
@@ -17,13 +21,38 @@ _ARGUMENT = re.compile(r"^(?P<names>[A-Za-z_]\w*(?:, [A-Za-z_]\w*)*): (?=\S)")
 _SENTENCE = re.compile(r"^(Returns|Raises|Values|Any thread|The rest)\b")
 
 
+_OF_OPTIONS = ("palmkit.kits.options.made_of", "palmkit.kits.options.called_with")
+
+
 class Docstrings(griffe.Extension):
-    """Rewrites every docstring once it is read."""
+    """Rewrites every docstring once it is read, and arguments that are a dataclass's fields."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Of one object."""
+        if isinstance(obj, griffe.Function) and any(
+            decorator.callable_path in _OF_OPTIONS for decorator in obj.decorators
+        ):
+            take_options(obj)
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
+
+
+def take_options(function: griffe.Function) -> None:
+    """Give a function the arguments and the docstring that it has as it runs."""
+    found: Any = griffe.dynamic_import(function.path)
+    function.parameters = griffe.Parameters(
+        *(
+            griffe.Parameter(
+                each.name,
+                annotation=None if each.annotation is each.empty else str(each.annotation),
+                kind=griffe.ParameterKind[each.kind.name.lower()],
+                default=None if each.default is each.empty else repr(each.default),
+            )
+            for each in inspect.signature(found).parameters.values()
+        )
+    )
+    if function.docstring is not None:
+        function.docstring.value = inspect.getdoc(found) or ""
 
 
 def as_markdown(text: str) -> str:

@@ -9,12 +9,16 @@ PalmError
   QuantizationError   a model cannot be quantized with what was given
   CompressionError    a model cannot be made as small as asked with the loss allowed
   BackendError        the device is missing, or it failed
+  TryOnError          a file does not hold a look for try-on
   DeliveryError       a model could not be fetched, believed or kept; says why by a code
   RepositoryError     a repository of releases cannot do what it was asked to
 """
 
 from __future__ import annotations
 
+from palmkit.engine import deprecated
+
+__getattr__ = deprecated.names(__name__, {"LookError": f"{__name__}:TryOnError"})
 _MOST_LETTERS = 16_000
 
 
@@ -61,7 +65,7 @@ class CompressionError(PalmError, ValueError):
     """A model cannot be made as small as asked at the loss allowed, or that cannot be measured."""
 
 
-class LookError(PalmError, ValueError):
+class TryOnError(PalmError, ValueError):
     """A file does not hold a look for try-on: says where and why."""
 
 

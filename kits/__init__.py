@@ -6,97 +6,68 @@ Every name is imported on first use, so that importing this package costs next t
 from importlib import import_module
 from typing import TYPE_CHECKING
 
+# For type checkers, which do not run the table of kits.
 if TYPE_CHECKING:
-    from palmkit.engine.errors import ImageError, PalmError, TableError
-    from palmkit.kits import draw
-    from palmkit.kits.face.kit import FaceDetector, detect_faces
-    from palmkit.kits.face.mesh_kit import FaceMesh, face_mesh
-    from palmkit.kits.hands import gestures
-    from palmkit.kits.hands.kit import GestureRecognizer, recognize_gestures
-    from palmkit.kits.image import read_image, write_image
-    from palmkit.kits.portrait.hair import HairSegmenter, segment_hair
-    from palmkit.kits.portrait.kit import PortraitSegmenter, segment_portrait
-    from palmkit.kits.portrait.result import Mask
-    from palmkit.kits.ranking.kit import Reranker, rerank
-    from palmkit.kits.ranking.result import Ranking
-    from palmkit.kits.ranking.schema import Schema
-    from palmkit.kits.results import Face, Faces, Hand, Hands
-    from palmkit.kits.tryon.kit import TryOn, try_on
-    from palmkit.kits.tryon.look import Look
+    from palmkit.engine.errors import ImageError as ImageError
+    from palmkit.engine.errors import PalmError as PalmError
+    from palmkit.engine.errors import TableError as TableError
+    from palmkit.kits import draw as draw
+    from palmkit.kits.face.kit import FaceDetector as FaceDetector
+    from palmkit.kits.face.kit import detect_faces as detect_faces
+    from palmkit.kits.face.mesh_kit import FaceMesh as FaceMesh
+    from palmkit.kits.face.mesh_kit import face_mesh as face_mesh
+    from palmkit.kits.hands import gestures as gestures
+    from palmkit.kits.hands.kit import GestureRecognizer as GestureRecognizer
+    from palmkit.kits.hands.kit import recognize_gestures as recognize_gestures
+    from palmkit.kits.image import read_image as read_image
+    from palmkit.kits.image import write_image as write_image
+    from palmkit.kits.portrait.hair import HairSegmenter as HairSegmenter
+    from palmkit.kits.portrait.hair import segment_hair as segment_hair
+    from palmkit.kits.portrait.kit import PortraitSegmenter as PortraitSegmenter
+    from palmkit.kits.portrait.kit import segment_portrait as segment_portrait
+    from palmkit.kits.ranking.kit import Reranker as Reranker
+    from palmkit.kits.ranking.kit import rerank as rerank
+    from palmkit.kits.ranking.schema import Schema as Schema
+    from palmkit.kits.results import Face as Face
+    from palmkit.kits.results import Faces as Faces
+    from palmkit.kits.results import Hand as Hand
+    from palmkit.kits.results import Hands as Hands
+    from palmkit.kits.results import Mask as Mask
+    from palmkit.kits.results import Ranking as Ranking
+    from palmkit.kits.results import TriedOn as TriedOn
+    from palmkit.kits.tryon.kit import TryOn as TryOn
+    from palmkit.kits.tryon.kit import try_on as try_on
+    from palmkit.kits.tryon.look import Look as Look
 
-__all__ = [
-    "Face",
-    "FaceDetector",
-    "FaceMesh",
-    "Faces",
-    "GestureRecognizer",
-    "HairSegmenter",
-    "Hand",
-    "Hands",
-    "ImageError",
-    "Look",
-    "Mask",
-    "PalmError",
-    "PortraitSegmenter",
-    "Ranking",
-    "Reranker",
-    "Schema",
-    "TableError",
-    "TryOn",
-    "detect_faces",
-    "draw",
-    "face_mesh",
-    "gestures",
-    "read_image",
-    "recognize_gestures",
-    "rerank",
-    "segment_hair",
-    "segment_portrait",
-    "try_on",
-    "write_image",
-]
-
-_HOMES = {
-    "Face": "palmkit.kits.results",
-    "FaceDetector": "palmkit.kits.face.kit",
-    "FaceMesh": "palmkit.kits.face.mesh_kit",
-    "Faces": "palmkit.kits.results",
-    "GestureRecognizer": "palmkit.kits.hands.kit",
-    "HairSegmenter": "palmkit.kits.portrait.hair",
-    "Hand": "palmkit.kits.results",
-    "Hands": "palmkit.kits.results",
+# What belongs to no kit, or to several.
+_SHARED = {
     "ImageError": "palmkit.engine.errors",
     "Look": "palmkit.kits.tryon.look",
-    "Mask": "palmkit.kits.portrait.result",
     "PalmError": "palmkit.engine.errors",
-    "PortraitSegmenter": "palmkit.kits.portrait.kit",
-    "Ranking": "palmkit.kits.ranking.result",
-    "Reranker": "palmkit.kits.ranking.kit",
     "Schema": "palmkit.kits.ranking.schema",
     "TableError": "palmkit.engine.errors",
-    "TryOn": "palmkit.kits.tryon.kit",
-    "detect_faces": "palmkit.kits.face.kit",
     "draw": "palmkit.kits.draw",
-    "face_mesh": "palmkit.kits.face.mesh_kit",
     "gestures": "palmkit.kits.hands.gestures",
     "read_image": "palmkit.kits.image",
-    "recognize_gestures": "palmkit.kits.hands.kit",
-    "rerank": "palmkit.kits.ranking.kit",
-    "segment_hair": "palmkit.kits.portrait.hair",
-    "segment_portrait": "palmkit.kits.portrait.kit",
-    "try_on": "palmkit.kits.tryon.kit",
     "write_image": "palmkit.kits.image",
 }
 
 
 def __getattr__(name: str) -> object:
-    if name not in _HOMES:
+    from palmkit.kits.table import homes
+
+    known = _SHARED | homes()
+    if name == "__all__":
+        return sorted(known)
+    if name not in known:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = import_module(_HOMES[name])
+    home = import_module(known[name])
     value: object = getattr(home, name, home)
     globals()[name] = value
     return value
 
 
 def __dir__() -> list[str]:
-    return __all__
+    from palmkit.kits.table import homes
+
+    return sorted(_SHARED | homes())

@@ -16,13 +16,18 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from palmkit.engine.errors import PalmError, TableError
 from palmkit.engine.replacing import replacing
+from palmkit.kits import table
 from palmkit.kits.parquet_files import batches, column_names
 
-KITS = ("face", "mesh", "portrait", "hair", "gesture", "rerank")
+if TYPE_CHECKING:
+    from palmkit.kits.results import PictureResult
+
+# The names of all kits.
+KITS = tuple(table.KITS)
 # Rows that a worker gets at a time.
 ROWS = 64
 Rows = list[dict[str, Any]]
@@ -42,8 +47,8 @@ class Worker:
 
     Pictures: column "path" or "picture" (a file's bytes). Pages: column "items" (dicts, or their
     JSON), "history" and "context", if there are. Out come "name" (the path, or the value of a
-    column "id"), "result", the JSON of the command line, for portrait and hair "mask", a PNG, and
-    "error"; of these either result or error is null.
+    column "id"), "result", the JSON of the command line, for portrait and hair "mask" and for tryon
+    "picture", a PNG, and "error"; of these either result or error is null.
     """
 
     def __init__(self, kit: str, options: Mapping[str, Any] | None = None) -> None:
@@ -51,10 +56,14 @@ class Worker:
 
         Raises ValueError for another kit, and what the kit's class raises.
         """
-        if kit not in KITS:
-            raise ValueError(f"kit: expected one of {', '.join(KITS)}, got {kit!r}")
-        self._look = _looks(kit)(**(options or {}))
-        self._has_mask = kit in ("portrait", "hair")
+        if kit not in table.KITS:
+            raise ValueError(f"kit: expected one of {', '.join(table.KITS)}, got {kit!r}")
+        entry = table.KITS[kit]
+        made = entry.load_kit()(**(options or {}))
+        self._call: Callable[..., Any] = getattr(made, entry.method)
+        self._given, self._picture = _page, ""
+        if entry.takes == "picture":
+            self._given, self._picture = _picture, entry.load_result().picture_name
 
     def __call__(self, batch: Any) -> Any:
         """The rows of a batch, in its order."""
@@ -69,13 +78,13 @@ class Worker:
     @property
     def columns(self) -> tuple[str, ...]:
         """The names of what comes out."""
-        return ("name", "result", "error", *(("mask",) if self._has_mask else ()))
+        return ("name", "result", "error", *((self._picture,) if self._picture else ()))
 
     @property
     def schema(self) -> Any:
         """The pyarrow.Schema of what comes out."""
         arrow = _extra("pyarrow")
-        types = {"mask": arrow.binary()}
+        types = {self._picture: arrow.binary()}
         return arrow.schema([(name, types.get(name, arrow.string())) for name in self.columns])
 
     def rows(self, rows: Rows) -> Rows:
@@ -86,10 +95,12 @@ class Worker:
         name = row.get("path") or row.get("id")
         found: dict[str, Any] = {"name": None if name is None else str(name)}
         try:
-            result, mask = self._look(row)
+            result = self._call(*self._given(row))
+            told = json.dumps(result.to_dict())
+            shown = _png(result) if self._picture else None
         except (PalmError, OSError, ValueError, TypeError) as error:
-            return {**found, "result": None, "mask": None, "error": _line(error)}
-        return {**found, "result": json.dumps(result), "mask": mask, "error": None}
+            return {**found, "result": None, self._picture: None, "error": _line(error)}
+        return {**found, "result": told, self._picture: shown, "error": None}
 
 
 def run(
@@ -102,7 +113,7 @@ def run(
     rows: int = ROWS,
     report: Callable[[int], None] = lambda done: None,
 ) -> list[Failure]:
-    """Look at every row of a source and write a Parquet file, whole or not at all.
+    """Run a kit on every row of a source and write a Parquet file, whole or not at all.
 
     kit, options: as for Worker. source: a folder of pictures, or a Parquet file or a folder of
     them with the columns that Worker takes. workers: 1: this process; more: so many processes of
@@ -122,12 +133,13 @@ def run(
     files = _parquet_files(given)
     # Made here, too: what is wrong with the options is told at once.
     worker = Worker(kit, options)
-    needed = ("items",) if kit == "rerank" else ("path", "picture")
+    takes_pages = table.KITS[kit].takes == "page"
+    needed = ("items",) if takes_pages else ("path", "picture")
     if files:
         names = column_names(files[0])
         if not set(needed) & set(names):
             raise TableError(f"{given}: expected a column {' or '.join(needed)}: {names}")
-    elif kit == "rerank":
+    elif takes_pages:
         raise TableError(f"{given}: expected Parquet")
     found: Iterator[Any]
     if workers == 1:
@@ -139,13 +151,13 @@ def run(
     done = 0
     with replacing(out) as part:
         with parquet.ParquetWriter(part, schema) as writer:
-            for table in found:
-                size = table.num_rows
+            for page in found:
+                size = page.num_rows
                 numbers = arrow.array(range(done, done + size), arrow.int64())
-                writer.write_table(table.add_column(0, schema.field("row"), numbers))
-                for at, error in enumerate(table["error"].to_pylist()):
+                writer.write_table(page.add_column(0, schema.field("row"), numbers))
+                for at, error in enumerate(page["error"].to_pylist()):
                     if error is not None:
-                        name = table["name"][at].as_py()
+                        name = page["name"][at].as_py()
                         failures.append(Failure(done + at, str(name), error))
                 done += size
                 report(done)
@@ -175,10 +187,10 @@ def _by_ray(
         context.enable_progress_bars = False
         try:
             if files:
-                table = data.read_parquet([str(file.resolve()) for file in files])
+                dataset = data.read_parquet([str(file.resolve()) for file in files])
             else:
-                table = data.from_items([{"path": path} for path in _pictures(source)])
-            mapped = table.map_batches(
+                dataset = data.from_items([{"path": path} for path in _pictures(source)])
+            mapped = dataset.map_batches(
                 Worker,
                 fn_constructor_args=(kit, dict(options or {})),
                 batch_size=rows,
@@ -232,63 +244,27 @@ def _extra(name: str) -> Any:
         raise ImportError(f'batches need {module}: pip install "palmkit[{extra}]"') from None
 
 
-def _looks(kit: str) -> Callable[..., Callable[[dict[str, Any]], tuple[Any, bytes | None]]]:
-    """What makes, of a kit's options, a function from a row to its JSON and its mask."""
-    from palmkit import kits
-
-    def pictures(
-        make: Callable[..., Any], method: str
-    ) -> Callable[..., Callable[[dict[str, Any]], tuple[Any, bytes | None]]]:
-        def made(**options: Any) -> Callable[[dict[str, Any]], tuple[Any, bytes | None]]:
-            look = getattr(make(**options), method)
-
-            def at(row: dict[str, Any]) -> tuple[Any, bytes | None]:
-                result = look(_picture(row))
-                return result.to_dict(), _png(result) if hasattr(result, "mask") else None
-
-            return at
-
-        return made
-
-    def pages(**options: Any) -> Callable[[dict[str, Any]], tuple[Any, bytes | None]]:
-        reranker = kits.Reranker(**options)
-
-        def at(row: dict[str, Any]) -> tuple[Any, bytes | None]:
-            items, history = (
-                _table(row.get("items"), "items"),
-                _table(row.get("history"), "history"),
-            )
-            context = _value(row.get("context"), "context")
-            return reranker.rerank(items, history, context).to_dict(), None
-
-        return at
-
-    known: dict[str, Callable[..., Any]] = {
-        "face": pictures(kits.FaceDetector, "detect"),
-        "mesh": pictures(kits.FaceMesh, "detect"),
-        "portrait": pictures(kits.PortraitSegmenter, "segment"),
-        "hair": pictures(kits.HairSegmenter, "segment"),
-        "gesture": pictures(kits.GestureRecognizer, "recognize"),
-        "rerank": pages,
-    }
-    return known[kit]
+def _page(row: dict[str, Any]) -> tuple[Any, ...]:
+    """The items, history and context of a row."""
+    items, history = (_table(row.get(name), name) for name in ("items", "history"))
+    return items, history, _value(row.get("context"), "context")
 
 
-def _picture(row: dict[str, Any]) -> Any:
+def _picture(row: dict[str, Any]) -> tuple[Any, ...]:
     picture = row.get("picture")
     if picture is not None:
-        return bytes(picture)
+        return (bytes(picture),)
     if row.get("path") is None:
         raise TableError("expected a path or a picture, got nothing")
-    return str(row["path"])
+    return (str(row["path"]),)
 
 
-def _png(result: Any) -> bytes:
+def _png(result: PictureResult) -> bytes:
     import cv2
-    import numpy as np
 
-    levels = np.rint(np.asarray(result.mask) * 255).astype(np.uint8)
-    return cv2.imencode(".png", levels)[1].tobytes()
+    picture = result.as_picture()
+    in_order = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
+    return cv2.imencode(".png", in_order)[1].tobytes()
 
 
 def _value(value: Any, name: str) -> Any:

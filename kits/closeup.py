@@ -1,7 +1,7 @@
-"""Kits that look closer: a detector finds things, a network looks at each in a crop of its own.
+"""Kits of close-ups: a detector finds things, a network infers each in a crop of its own.
 
-In a picture it looks at each twice, the second time at its mirror image in the crop that the first
-look gives; the mean of both is what counts. In a video each thing is followed by the crop in which
+In a picture each is inferred twice, the second time as its mirror image in the crop that the first
+pass gives; the mean of both is what counts. In a video each thing is followed by the crop in which
 it was seen last; the detector is asked again from time to time, and when something is lost.
 """
 
@@ -25,7 +25,7 @@ from palmkit.kits.tracks import LOST_S, Tracker
 # What is already tracked may be this much less certain than something new before it is gone.
 KEEP_PRESENCE = 0.6
 # By how much a crop may be off in place (parts of its side), scale (logarithm) and angle (radians)
-# to be kept for the next frame, so that what is still is seen alike, and to need no second look.
+# to be kept for the next frame, so that what is still is seen alike, and to need no second pass.
 STILL = (0.02, 0.03, 0.02)
 ASTRAY = (0.08, 0.14, 0.17)
 
@@ -75,15 +75,15 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
     _max_count: int | None
     _min_presence: float
     _detect_every: int
-    # Whether things in pictures are looked at twice.
-    _second_look: bool
+    # Whether things in pictures are inferred twice.
+    _second_pass: bool
 
     @abstractmethod
     def _candidates(self, image: Image, roi: Part | None) -> Iterable[tuple[Floats, Crop]]:
         """Where the detector finds things, best first: corners, float32[4], and a crop."""
 
     @abstractmethod
-    def _look_once(self, image: Image, crop: Crop, mirrored: bool = False) -> AnySight | None:
+    def _infer(self, image: Image, crop: Crop, mirrored: bool = False) -> AnySight | None:
         """What is seen in a crop; None: nothing, see _may_be.
 
         mirrored: the network gets the crop's mirror image; what it says is mirrored back.
@@ -115,7 +115,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         """Whether it is certain enough to go on following; something new takes more."""
         return presence >= self._min_presence * KEEP_PRESENCE
 
-    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Result:
+    def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Result:
         if time_s is not None:
             return self._track(image, roi, time_s)
         return self._result(image, self._search(image, roi, []), None, None)
@@ -134,37 +134,37 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
                 break
             if not self._is_new(corners, [*known, *found]):
                 continue
-            sight = self._look_new(image, crop)
+            sight = self._infer_new(image, crop)
             if sight is None or sight.presence < self._min_presence:
                 continue
             if self._is_wanted(image, sight) and self._is_new(sight.box, [*known, *found]):
                 found.append(sight)
         return found
 
-    def _look_new(self, image: Image, crop: Crop) -> AnySight | None:
+    def _infer_new(self, image: Image, crop: Crop) -> AnySight | None:
         """What is seen where the detector found something."""
-        sight = self._look_well(image, crop)
-        if sight is None or self._mode != "image" or not self._second_look:
+        sight = self._infer_well(image, crop)
+        if sight is None or self._mode != "image" or not self._second_pass:
             return sight
-        # In a mirror, and in the crop that the first look gives, the network errs otherwise.
-        again = self._look_once(image, sight.crop, mirrored=True)
+        # In a mirror, and in the crop that the first pass gives, the network errs otherwise.
+        again = self._infer(image, sight.crop, mirrored=True)
         # What lies elsewhere is another thing, as where one hides another.
         if again is None or self._is_new(again.box, [sight]):
             return sight
         return self._mean(sight, again)
 
-    def _look_well(self, image: Image, crop: Crop) -> AnySight | None:
+    def _infer_well(self, image: Image, crop: Crop) -> AnySight | None:
         """What is seen in a crop or, if that is off the thing, in one placed better."""
-        sight = self._look_once(image, crop)
+        sight = self._infer(image, crop)
         if sight is not None and is_off(crop, sight.crop, ASTRAY):
-            sight = self._look_once(image, sight.crop)
+            sight = self._infer(image, sight.crop)
         return sight
 
     def _follow(
         self, image: Image, track: AnyTrack, known: list[AnyTrack], time_s: float
     ) -> AnySight | None:
         """Something known from the last frame; None if it is lost."""
-        return self._look_well(image, track.sight.crop)
+        return self._infer_well(image, track.sight.crop)
 
     def _track(self, image: Image, roi: Part | None, time_s: float) -> Result:
         known = [track for track in self._tracks.values() if track.seen_s == self._time_s]

@@ -16,13 +16,14 @@ from palmkit.engine import Graph, Model
 from palmkit.engine.errors import CompressionError
 from palmkit.kits.boxes import iou
 from palmkit.kits.image import Image
+from palmkit.kits.table import Entry, Judged, judged
 
 Run = Callable[[Any], Callable[[Image], Any]]
 Agree = Callable[[Any, Any], float]
 # How alike box a of one result and box b of another are in something, 1 at most.
 Part = Callable[[Any, int, Any, int], float]
 Samples = list[dict[str, NDArray[Any]]]
-# Inputs of the model that one picture may give: a kit may look at many parts of it.
+# Inputs of the model that one picture may give: a kit may see many parts of it.
 _MOST_OF_ONE = 4
 # Boxes that overlap less are of different things.
 _SAME = 0.3
@@ -32,7 +33,7 @@ _SAME = 0.3
 class Job:
     """One model of a kit.
 
-    kit: from a model to what looks at a picture; agree: how alike two results are, 0 to 1.
+    kit: from a model to what takes a picture; agree: how alike two results are, 0 to 1.
     """
 
     title: str
@@ -44,19 +45,19 @@ class KitAgreement:
     """A metric: how alike the results on some pictures are to those of the float model."""
 
     def __init__(self, job: Job, graph: Graph, pictures: Sequence[Image]) -> None:
-        """Look at the pictures with the float model.
+        """Run the kit on the pictures with the float model.
 
         Raises CompressionError if it finds nothing in any of them.
         """
         self._job = job
         self._pictures = pictures
         recorder = _Recorder(Model(graph))
-        look = job.kit(recorder)
+        run = job.kit(recorder)
         self._expected: list[Any] = []
         self.samples: Samples = []
         for picture in pictures:
             recorder.seen.clear()
-            self._expected.append(look(picture))
+            self._expected.append(run(picture))
             self.samples += recorder.seen[:_MOST_OF_ONE]
         self.samples = _of_one_size(self.samples)
         if all(job.agree(each, None) == 1 for each in self._expected):
@@ -66,9 +67,9 @@ class KitAgreement:
 
     def __call__(self, graph: Graph) -> float:
         """The mean over the pictures."""
-        look = self._job.kit(Model(graph))
+        run = self._job.kit(Model(graph))
         pairs = zip(self._expected, self._pictures, strict=True)
-        return float(np.mean([self._job.agree(was, look(picture)) for was, picture in pairs]))
+        return float(np.mean([self._job.agree(was, run(picture)) for was, picture in pairs]))
 
 
 def _of_one_size(samples: Samples) -> Samples:
@@ -184,64 +185,30 @@ def _pairs(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> list[tupl
     return found
 
 
-def _face(model: Any) -> Callable[[Image], Any]:
-    from palmkit.kits.face.kit import FaceDetector
-    from palmkit.kits.face.search import SIZES
-
-    # As closely as it looks by itself at most, so that all pictures count alike.
-    return FaceDetector(model=model, size=SIZES[-1]).detect
-
-
-def _mesh(model: Any) -> Callable[[Image], Any]:
-    from palmkit.kits.face.mesh_kit import FaceMesh
-
-    return FaceMesh(model=model).detect
-
-
-def _portrait(model: Any) -> Callable[[Image], Any]:
-    from palmkit.kits.portrait.kit import PortraitSegmenter
-
-    return PortraitSegmenter(model=model).segment
-
-
-def _hair(model: Any) -> Callable[[Image], Any]:
-    from palmkit.kits.portrait.hair import HairSegmenter
-
-    return HairSegmenter(model=model).segment
-
-
-def _gesture(model: Any) -> Callable[[Image], Any]:
-    from palmkit.kits.hands.kit import GestureRecognizer
-
-    return GestureRecognizer(model=model).recognize
-
-
-def _hand(model: Any) -> Callable[[Image], Any]:
-    from palmkit.kits.hands.kit import GestureRecognizer
-
-    return GestureRecognizer(detector=model).recognize
-
-
-JOBS: Mapping[str, Job] = {
-    "face": Job(
-        "the face detector; boxes, points and scores",
-        _face,
-        _agree_in(_overlap, _points("keypoints"), _shares("scores")),
-    ),
-    "mesh": Job(
-        "the face mesh; points and what of them is seen",
-        _mesh,
-        _agree_in(_points("mesh"), _shares("visibility")),
-    ),
-    "portrait": Job("the portrait mask; overlap", _portrait, _masks_agree),
-    "hair": Job("the hair mask; overlap", _hair, _masks_agree),
-    "hand": Job("the hand detector; overlap of the hands", _hand, _agree_in(_overlap)),
-    "gesture": Job(
-        "the hand landmarks; points, hands, gestures and scores",
-        _gesture,
-        _agree_in(
-            *(_points("landmarks"), _label("handedness"), _label("gestures")),
-            *(_shares("gesture_scores"), _shares("scores")),
-        ),
-    ),
+# What parts of results are compared by, and what is not compared thing by thing.
+_MEASURES: Mapping[str, Callable[[str], Part]] = {
+    "overlap": lambda name: _overlap,
+    "points": _points,
+    "shares": _shares,
+    "label": _label,
 }
+
+
+def _agreement(alike: Sequence[str]) -> Agree:
+    """How alike results are, by parts as palmkit.kits.table has them."""
+    named = [each.partition(":") for each in alike]
+    if [measure for measure, _, _ in named] == ["areas"]:
+        return _masks_agree
+    return _agree_in(*(_MEASURES[measure](name) for measure, _, name in named))
+
+
+def _job(entry: Entry, judged: Judged) -> Job:
+    def kit(model: Any) -> Callable[[Image], Any]:
+        made = entry.load_kit()(**{judged.option: model, **judged.options})
+        found: Callable[[Image], Any] = getattr(made, entry.method)
+        return found
+
+    return Job(judged.title, kit, _agreement(judged.alike))
+
+
+JOBS: Mapping[str, Job] = {name: _job(*found) for name, found in judged().items()}

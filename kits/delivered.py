@@ -13,10 +13,11 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet, ref
 
-from palmkit.engine.errors import BackendError, LookError, ModelError, PalmError, UnsupportedError
+from palmkit.engine.errors import BackendError, ModelError, PalmError, TryOnError, UnsupportedError
 from palmkit.kits.ending import finished
 from palmkit.kits.forking import renewed_in_children
-from palmkit.kits.kit import ModelSource, Precision, Result, Runnable, open_model, shipped_model
+from palmkit.kits.kit import ModelSource, Result, Runnable, open_model, shipped_model
+from palmkit.kits.options import Options
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -29,13 +30,13 @@ Content = TypeVar("Content")
 NAME = re.compile(r"[a-z][a-z0-9_]*@[a-z][a-z0-9_-]*", re.ASCII)
 # So many good runs prove a release that is on trial.
 PROVING_RUNS = 20
-# How often it is looked whether there is a newer release on this device.
-LOOK_EVERY_S = 1.0
+# How often it is asked whether there is a newer release on this device.
+POLL_EVERY_S = 1.0
 _counted: set[tuple[str, str, str]] = set()
 
 
 class Unfit(Exception):
-    """A release on trial failed while a frame was looked at: the frame is looked at anew."""
+    """A release on trial failed while a frame was worked on: the frame is run anew."""
 
     def __init__(self, current: ref[Delivered[Any]], release: Release, code: Code) -> None:
         """code: why, one of palmkit.delivery.codes."""
@@ -50,14 +51,17 @@ class Turns:
     def __init__(self, models: Sequence[Delivered[Any]]) -> None:
         """Nothing is settled yet."""
         self._models = models
+        # The thread of each frame that is looked at.
+        self._inside: list[int] = []
         renewed_in_children(self, Turns._renew)
 
     def _renew(self) -> None:
-        """No frame is looked at, and in a forked child none of another thread's ever ends."""
+        """No frame is under way, and in a forked child none of another thread's ever ends."""
         self._changed = threading.Condition()
-        self._inside = 0
+        me = threading.get_ident()
+        self._inside = [me] * self._inside.count(me)
 
-    def look(self, at_frame: Callable[[], Result], adopt: Callable[[], None]) -> Result:
+    def run(self, at_frame: Callable[[], Result], adopt: Callable[[], None]) -> Result:
         """The result of a frame, all of it by the same models.
 
         If one that is on trial fails at it, the one before takes its place, for this frame too.
@@ -81,23 +85,23 @@ class Turns:
     def _enter(self, adopt: Callable[[], None]) -> None:
         with self._changed:
             while any(model.is_waiting for model in self._models):
-                if self._inside == 0:
+                if not self._inside:
                     for model in self._models:
                         model.take()
                     self.settle(adopt)
                     break
                 self._changed.wait()
-            self._inside += 1
+            self._inside.append(threading.get_ident())
 
     def _leave(self) -> None:
         with self._changed:
-            self._inside -= 1
+            self._inside.remove(threading.get_ident())
             self._changed.notify_all()
 
     def settle(self, adopt: Callable[[], None]) -> None:
         """Have the kit take what it has of its models; those that are none for it are given back.
 
-        adopt: does so; called while no frame is looked at.
+        adopt: does so; called while no frame is under way.
         Raises ModelError if what came with PalmKit is no model for the kit either.
         """
         while True:
@@ -192,7 +196,7 @@ class Delivered(ABC, Generic[Content]):
             (self.content, self.release), self._next = self._next, None
 
     @finished
-    def look(self) -> None:
+    def poll(self) -> None:
         """Load a newer release if there is one; called in the thread that watches."""
         release = self._ask()
         mine = self.release
@@ -235,7 +239,7 @@ class Delivered(ABC, Generic[Content]):
                 release = self._shipped()
             try:
                 return self._read(release), release
-            except (ModelError, LookError, UnsupportedError, BackendError) as error:
+            except (ModelError, TryOnError, UnsupportedError, BackendError) as error:
                 if release.digest is None:
                     raise
                 self._client.report_failure(release, "load_fail", error)
@@ -260,26 +264,24 @@ class Current(Delivered[Runnable]):
     """A model of a kit."""
 
     @finished
-    def __init__(
-        self, source: ModelSource | None, shipped: str, threads: int, precision: Precision
-    ) -> None:
+    def __init__(self, source: ModelSource | None, shipped: str, options: Options) -> None:
         """Open the model.
 
         source: a path, "face_detector@stable" (a model and its channel, see palmkit.delivery), an
-        open model; None: the one shipped.
+        open model; None: the one shipped. options: how it runs.
         Raises as open_model; DeliveryError if nothing is here of a model of such a name.
         """
         super().__init__()
-        self._options = threads, precision
+        self._options = options.running()
         if isinstance(source, str) and is_delivered_name(source):
             self.follow(source)
         elif source is None:
             self.name = shipped
             started = time.perf_counter()
-            model = open_model(shipped_model(shipped), threads, precision)
+            model = open_model(shipped_model(shipped), **self._options)
             self.content = _reported(model, shipped, None, "embedded", started)
         else:
-            self.content = open_model(source, threads, precision)
+            self.content = open_model(source, **self._options)
 
     @property
     def model(self) -> Runnable:
@@ -288,7 +290,7 @@ class Current(Delivered[Runnable]):
 
     def _read(self, release: Release) -> Runnable:
         started = time.perf_counter()
-        model = open_model(release.path, *self._options)
+        model = open_model(release.path, **self._options)
         model = _reported(model, release.model, release.version, release.arm, started)
         return Guarded(model, self, release) if release.on_trial else model
 
@@ -317,7 +319,7 @@ def _reported(
 
 
 class Guarded:
-    """A model on trial: its first runs are looked at."""
+    """A model on trial: its first runs are checked."""
 
     def __init__(self, model: Runnable, current: Delivered[Any], release: Release) -> None:
         """release: that the model is of."""
@@ -364,7 +366,7 @@ def _same(one: Release, other: Release) -> bool:
 
 
 class _Watch:
-    """Looks whether there are newer releases, in a thread of its own."""
+    """Polls for newer releases, in a thread of its own."""
 
     def __init__(self) -> None:
         self._watched: WeakSet[Delivered[Any]] = WeakSet()
@@ -378,7 +380,7 @@ class _Watch:
         self._thread: threading.Thread | None = None
 
     def add(self, current: Delivered[Any]) -> None:
-        """Look from now on whether there is a newer release for it."""
+        """Poll from now on for a newer release of it."""
         with self._lock:
             self._watched.add(current)
             if self._thread is None or not self._thread.is_alive():
@@ -394,12 +396,12 @@ class _Watch:
             self._thread.join(timeout=5)
 
     def _loop(self) -> None:
-        while not self._ending.wait(LOOK_EVERY_S):
+        while not self._ending.wait(POLL_EVERY_S):
             with self._lock:
                 currents = list(self._watched)
             while currents and not self._ending.is_set():
                 try:
-                    currents.pop().look()
+                    currents.pop().poll()
                 except Exception as error:
                     _log(error)
 

@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
-from palmkit.kits.face.decode import SIDE_MULTIPLE, Candidates, decode, merge, network_input
+from palmkit.kits.detection import SIDE_MULTIPLE, Candidates, decode, merge, network_input
 from palmkit.kits.image import Image, Part, Placement, clip_part, letterbox
 from palmkit.kits.kit import Runnable
 
 TILE_OVERLAP = 0.25
+# Of the longer side to the shorter one, of most pictures and videos.
+RATIOS = (1, 4 / 3, 3 / 2, 16 / 9)
 # Of parts seen at once, so that few shapes are planned.
 ROW = 4
 
@@ -22,7 +24,7 @@ class Detector:
     """Finds things in pictures; any thread may call it."""
 
     def __init__(self, model: Runnable, keypoints: int, max_enlarged: float) -> None:
-        """model: with the contract of palmkit.kits.face.decode, of things with so many keypoints.
+        """model: with the contract of palmkit.kits.detection, of things with so many keypoints.
 
         max_enlarged: small pictures are enlarged at most so much.
         """
@@ -38,7 +40,7 @@ class Detector:
         min_score: float,
         tile: int | None = None,
     ) -> Candidates:
-        """Look at the whole picture, and at its tiles if asked; one row a thing, best first.
+        """Infer the whole picture, and its tiles if asked; one row a thing, best first.
 
         size: longest side of what the network sees; tile: side of the tiles; all in pixels.
         Raises ImageError if `roi` lies outside the picture.
@@ -46,15 +48,15 @@ class Detector:
         left, top, right, bottom = clip_part(image, roi)
         area = (left, top, right - left, bottom - top)
         width, height = area[2:]
-        found = [self.look_whole(image, area, size, min_score)]
+        found = [self.infer_whole(image, area, size, min_score)]
         if tile is not None and tile < max(width, height):
             side = (_padded(tile), _padded(tile))
             for part in _tiles(area, tile):
-                seen = self.look(image, part, side, min_score, 1.0)
+                seen = self.infer(image, part, side, min_score, 1.0)
                 found.append(seen.take(~is_cut(seen, part, area)))
         return merge(Candidates.joined(found))
 
-    def look_whole(self, image: Image, area: Part, size: int, min_score: float) -> Candidates:
+    def infer_whole(self, image: Image, area: Part, size: int, min_score: float) -> Candidates:
         """All candidates in an area of the picture, in pixels of the picture.
 
         size: longest side of what the network sees.
@@ -62,9 +64,9 @@ class Detector:
         width, height = area[2:]
         scale = min(size / max(width, height), self._max_enlarged)
         shape = (_padded(height * scale), _padded(width * scale))
-        return self.look(image, area, shape, min_score, scale)
+        return self.infer(image, area, shape, min_score, scale)
 
-    def look_closer(
+    def infer_parts(
         self, image: Image, area: Part, parts: Sequence[Part], side: int, min_score: float
     ) -> Candidates:
         """All candidates in parts of an area of the picture, at least one part, in its pixels.
@@ -92,7 +94,7 @@ class Detector:
                 found.append(own.take(~is_cut(own, part, area)))
         return Candidates.joined(found)
 
-    def look(
+    def infer(
         self,
         image: Image,
         part: Part,
@@ -113,6 +115,16 @@ def _placed(found: Candidates, placement: Placement, corner: Floats) -> Candidat
     """What lies where a part is placed, in a square from this corner, in pixels of the picture."""
     boxes = placement.to_picture(found.boxes.reshape(-1, 2, 2) - corner).reshape(-1, 4)
     return Candidates(boxes, found.scores, placement.to_picture(found.keypoints - corner))
+
+
+def picture_dims(longest: Iterable[int]) -> list[Mapping[str, int]]:
+    """What networks see of upright and lying pictures whose longer side becomes one of these."""
+    sides: dict[tuple[int, int], None] = {}
+    for side in longest:
+        for ratio in RATIOS:
+            other = _padded(side / ratio)
+            sides.update({(side, other): None, (other, side): None})
+    return [{"height": height, "width": width} for height, width in sides]
 
 
 def sheet_shape(count: int, side: int) -> tuple[int, int, int]:

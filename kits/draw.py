@@ -14,8 +14,7 @@ from palmkit.kits.face import topology
 from palmkit.kits.face.pose import rotation_of
 from palmkit.kits.hands.skeleton import FINGER_BONES, PALM_BONES
 from palmkit.kits.image import Image
-from palmkit.kits.portrait.result import Mask
-from palmkit.kits.results import ACTIONS, Face, Faces, Hand, Hands
+from palmkit.kits.results import ACTIONS, Face, Faces, Hand, Hands, Mask
 
 Colour: TypeAlias = tuple[int, int, int]
 

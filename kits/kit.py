@@ -5,9 +5,8 @@ from __future__ import annotations
 import os
 import threading
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping, Sequence
 from importlib.resources import files
-from numbers import Integral, Real
 from pathlib import Path
 from types import TracebackType
 from typing import (
@@ -15,10 +14,10 @@ from typing import (
     Any,
     ClassVar,
     Generic,
-    Literal,
     Protocol,
     TypeAlias,
     TypeVar,
+    cast,
     get_args,
 )
 from weakref import WeakValueDictionary
@@ -40,16 +39,18 @@ from palmkit.kits.image import (
     clip_part,
     read_image,
 )
+from palmkit.kits.options import Mode as Mode
+from palmkit.kits.options import Modes, between, one_of, whole
+from palmkit.kits.options import Precision as Precision
 from palmkit.kits.stream import Stream
 from palmkit.kits.tracks import Clock
 
 if TYPE_CHECKING:
     from palmkit.kits.delivered import Delivered, Turns
 
-Mode: TypeAlias = Literal["image", "video", "stream"]
-Precision: TypeAlias = Literal["high", "normal", "low"]
 Result = TypeVar("Result")
-AnyKit = TypeVar("AnyKit", bound="Kit[Any]")
+AnyOpen = TypeVar("AnyOpen", bound="Open")
+Backends: TypeAlias = "str | tuple[str, ...]"
 
 
 class Runnable(Protocol):
@@ -78,18 +79,24 @@ class _Models:
     """The models that are open, by path and options."""
 
     def __init__(self) -> None:
-        self._open: WeakValueDictionary[tuple[str, int, str], Model] = WeakValueDictionary()
+        self._open: WeakValueDictionary[tuple[str, int, str, Backends], Model] = (
+            WeakValueDictionary()
+        )
         renewed_in_children(self, _Models._renew)
 
     def _renew(self) -> None:
         self._lock = threading.Lock()
 
-    def open(self, path: str | os.PathLike[str], threads: int, precision: Precision) -> Model:
-        key = (os.path.abspath(path), threads, precision)
+    @finished
+    def open(
+        self, path: str | os.PathLike[str], threads: int, precision: Precision, backend: Backends
+    ) -> Model:
+        key = (os.path.abspath(path), threads, precision, backend)
         with self._lock:
             model = self._open.get(key)
             if model is None:
-                model = self._open[key] = load(path, threads=threads, precision=precision)
+                model = load(path, cast(Any, backend), threads=threads, precision=precision)
+                self._open[key] = model
             return model
 
 
@@ -101,7 +108,9 @@ def shipped_model(name: str) -> Path:
     return Path(str(files("palmkit.models") / name / f"{name}.palm"))
 
 
-def open_model(source: ModelSource, threads: int, precision: Precision) -> Runnable:
+def open_model(
+    source: ModelSource, threads: int, precision: Precision, backend: Backends = "cpu"
+) -> Runnable:
     """The model at a path, one copy for all kits that use it in the same way.
 
     Raises ValueError for an option that cannot be; ModelError, UnsupportedError or BackendError
@@ -111,7 +120,7 @@ def open_model(source: ModelSource, threads: int, precision: Precision) -> Runna
     whole("threads", threads, 1)
     if not isinstance(source, str | os.PathLike):
         return source
-    return _models.open(source, threads, precision)
+    return _models.open(source, threads, precision, backend)
 
 
 def threshold(model: Runnable) -> float:
@@ -155,8 +164,50 @@ def output(
     return np.asarray(found, np.float32)
 
 
-class Kit(ABC, Generic[Result]):
-    """A kit that looks at pictures: a context manager with three modes.
+class Open:
+    """Something that is open until it is closed: a context manager."""
+
+    name: ClassVar[str]
+    _closed = False
+
+    @classmethod
+    def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
+        """The plans that its shipped models are to have in their files, by model.
+
+        Each is a size for every open dim of the inputs, as the kit asks for it most; a model whose
+        dims are all known needs none.
+        """
+        return {}
+
+    def close(self) -> None:
+        """End it; it may be called twice."""
+        self._closed = True
+
+    def __enter__(self: AnyOpen) -> AnyOpen:
+        """Itself."""
+        self._check_open()
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        """Close it; an error under way is not hidden by one that closing raises."""
+        try:
+            self.close()
+        except Exception:
+            if error is None:
+                raise
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise RuntimeError(f"{self.name} is closed")
+
+
+class Kit(Open, ABC, Generic[Result]):
+    """A kit that takes pictures: a context manager with three modes.
 
     "image": each picture stands for itself; one kit may be used by many threads at a time.
     "video": pictures are the frames of one video, in order; things found keep their ids.
@@ -167,35 +218,26 @@ class Kit(ABC, Generic[Result]):
     within a frame of it. When Python ends, it waits up to 2 s for what kits do in other threads.
     """
 
-    name: ClassVar[str]
-
-    @finished
-    def __init__(
-        self,
-        mode: Mode,
-        on_result: Callable[[Result, Image, float | None], None] | None,
-        on_error: Callable[[Exception], None] | None,
-        *models: Delivered[Any],
-    ) -> None:
-        """Check the options; subclasses open their models before it.
-
-        models: those that the kit uses, or what else of it may be delivered.
-        on_result: stream mode only, called in a worker thread with each result, the upright
-        frame it is of (RGB) and its timestamp_ms.
-        on_error: stream mode only, called in the worker thread with what went wrong; left out,
-        the next submit or close raises it. What ends programs, such as SystemExit of on_result, is
-        raised there in any case.
-        Raises ValueError for an option that cannot be.
-        """
-        one_of("mode", mode, get_args(Mode))
-        if (mode == "stream") != (on_result is not None):
-            raise ValueError(f"on_result: expected in stream mode and only there, mode is {mode!r}")
-        self._mode: Mode = mode
+    def __init__(self, options: Modes[Result]) -> None:
+        """Make what all kits have; what the subclass makes follows, and then `_start`."""
+        self._mode: Mode = options.mode
+        self._on_result, self._on_error = options.on_result, options.on_error
         self._clock = Clock()
         self._is_midway = False
         renewed_in_children(self, Kit[Any]._renew)
-        self._models = models
+        self._models: tuple[Delivered[Any], ...] = ()
         self._turns: Turns | None = None
+        self._stream: Stream[tuple[Kit[Result], Image, float | None, Part | None]] | None = None
+
+    @finished
+    def _start(self, *models: Delivered[Any]) -> None:
+        """Be ready for the first picture: the last line of a kit's `__init__`.
+
+        models: those that the kit uses, or what else of it may be delivered.
+        Raises ModelError if they are no models for this kit.
+        """
+        self._models = models
+        self._forget()
         if any(model.is_delivered for model in models):
             from palmkit.kits.delivered import Turns
 
@@ -203,12 +245,9 @@ class Kit(ABC, Generic[Result]):
             self._turns.settle(self._adopt)
         else:
             self._adopt()
-        self._closed = False
-        self._on_result = on_result
-        self._stream: Stream[tuple[Kit[Result], Image, float | None, Part | None]] | None = None
-        if mode == "stream":
+        if self._mode == "stream":
             # It holds the kit only by its frames: a kit that is dropped ends it.
-            self._stream = Stream(Kit[Any]._deliver, on_error)
+            self._stream = Stream(Kit[Any]._deliver, self._on_error)
 
     def _renew(self) -> None:
         """A forked child may be at a frame when no other thread is there to end one."""
@@ -226,7 +265,7 @@ class Kit(ABC, Generic[Result]):
         return {each.name: each.version for each in self._models if each.is_delivered}
 
     @abstractmethod
-    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Result:
+    def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Result:
         """Find what there is in a picture.
 
         time_s: None in image mode, where it may be called by many threads at a time; else
@@ -275,8 +314,8 @@ class Kit(ABC, Generic[Result]):
 
     def _take_turn(self, picture: Image, roi: Part | None, time_s: float | None) -> Result:
         if self._turns is None:
-            return self._look(picture, roi, time_s)
-        return self._turns.look(lambda: self._look(picture, roi, time_s), self._adopt)
+            return self._run(picture, roi, time_s)
+        return self._turns.run(lambda: self._run(picture, roi, time_s), self._adopt)
 
     def submit(
         self,
@@ -329,46 +368,6 @@ class Kit(ABC, Generic[Result]):
 
         Raises what went wrong with an earlier frame in stream mode without on_error.
         """
-        self._closed = True
+        super().close()
         if self._stream is not None:
             self._stream.close()
-
-    def __enter__(self: AnyKit) -> AnyKit:
-        """The kit itself."""
-        self._check_open()
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
-        """Close it; an error under way is not hidden by one of an earlier frame."""
-        try:
-            self.close()
-        except Exception:
-            if error is None:
-                raise
-
-    def _check_open(self) -> None:
-        if self._closed:
-            raise RuntimeError(f"{self.name} is closed")
-
-
-def one_of(name: str, value: object, known: tuple[str, ...]) -> None:
-    """Raise ValueError unless the option is one of those known."""
-    if value not in known:
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
-
-
-def whole(name: str, value: int, least: int) -> None:
-    """Raise ValueError unless the option is a whole number, at least `least`."""
-    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
-        raise ValueError(f"{name}: expected a whole number, at least {least}, got {value!r}")
-
-
-def between(name: str, value: float, least: float, most: float) -> None:
-    """Raise ValueError unless the option is a number from `least` to `most`."""
-    if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:
-        raise ValueError(f"{name}: expected a number from {least:g} to {most:g}, got {value!r}")

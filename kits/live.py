@@ -32,7 +32,7 @@ from palmkit.engine.errors import PalmError
 from palmkit.kits import image
 from palmkit.kits.cli.process import complain, ended, reason
 from palmkit.kits.image import Image, read_image, write_image
-from palmkit.kits.kit import one_of
+from palmkit.kits.options import one_of
 from palmkit.kits.stopwatch import Times
 from palmkit.kits.video import FRAMES_PER_S, VideoReader, VideoWriter
 

@@ -8,56 +8,29 @@ from __future__ import annotations
 
 import argparse
 import hashlib
-import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
 from palmkit.engine import Graph, convert, save
-from palmkit.kits.detector import sheet_shape
-from palmkit.kits.face.decode import SIDE_MULTIPLE
-from palmkit.kits.face.search import CLOSER_SIDE, MOST_CLOSER
+from palmkit.kits.table import KITS
 
 MODELS = Path(__file__).parent
-# The longer side of what detectors see, as their kits ask for it.
-SIZES: Mapping[str, Sequence[int]] = {"face_detector": (160, 320, 640), "hand_detector": (224,)}
-# Of the longer side to the shorter one, of most pictures and videos.
-RATIOS = (1, 4 / 3, 3 / 2, 16 / 9)
-# Items of a page.
-RERANKED = 50
 Shapes = Mapping[str, Sequence[int]]
-
-
-def picture_shapes(longest: Iterable[int]) -> list[Shapes]:
-    """What detectors see of upright and lying pictures whose longer side becomes one of these."""
-    shapes: dict[tuple[int, ...], None] = {}
-    for side in longest:
-        for ratio in RATIOS:
-            other = math.ceil(round(side / ratio) / SIDE_MULTIPLE) * SIDE_MULTIPLE
-            shapes.update({(1, side, other, 3): None, (1, other, side, 3): None})
-    return [{"image": shape} for shape in shapes]
-
-
-def closer_shapes() -> list[Shapes]:
-    """What the face detector sees of any number of places that it looks closer at."""
-    shapes = {sheet_shape(count + 1, CLOSER_SIDE): None for count in range(MOST_CLOSER)}
-    return [{"image": (1, *shape)} for shape in shapes]
 
 
 def shapes_of(name: str, graph: Graph) -> list[Shapes] | None:
     """What a model is to have plans for; None for its own shapes, if all are known."""
-    if name == "reranker":
-        known = {"pages": 1, "count": RERANKED}
-        return [
-            {
-                each: [dim if isinstance(dim, int) else known[dim] for dim in type.shape]
-                for each, type in graph.inputs.items()
-            }
-        ]
-    if name not in SIZES:
-        return None
-    closer = closer_shapes() if name == "face_detector" else []
-    return [*picture_shapes(SIZES[name]), *closer]
+    found: list[Shapes] = []
+    for entry in KITS.values():
+        for sizes in entry.load_kit().first_dims().get(name, ()):
+            inputs = graph.inputs.items()
+            found.append({each: _bound(type.shape, sizes) for each, type in inputs})
+    return found or None
+
+
+def _bound(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, ...]:
+    return tuple(dim if isinstance(dim, int) else sizes[dim] for dim in shape)
 
 
 def make_ready(name: str, path: Path) -> None:

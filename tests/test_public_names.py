@@ -23,6 +23,7 @@ PUBLIC = {
         "Reranker",
         "Schema",
         "TableError",
+        "TriedOn",
         "TryOn",
         "detect_faces",
         "draw",

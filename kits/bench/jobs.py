@@ -9,6 +9,8 @@ from pathlib import Path
 from palmkit.engine.bench.comparison import Comparison, Report, Schedule, Subject, compare
 from palmkit.engine.bench.engines import OURS
 from palmkit.kits.image import Image
+from palmkit.kits.options import options_of
+from palmkit.kits.table import KITS, Entry, of_pictures
 
 WIDTH, HEIGHT = 640, 480
 
@@ -25,52 +27,33 @@ class Job:
     peers: Mapping[str, str]
 
 
-JOBS = {
-    "face": Job(
-        "face detection",
-        "palmkit.kits.bench.ours:FaceDetection",
-        {"mediapipe": "palmkit.kits.bench.mediapipe:FaceDetection"},
-    ),
-    "mesh": Job(
-        "face mesh, pictures",
-        "palmkit.kits.bench.ours:FaceMesh",
-        {"mediapipe": "palmkit.kits.bench.mediapipe:FaceMesh"},
-    ),
-    "mesh_once": Job(
-        "face mesh, pictures, one look",
-        "palmkit.kits.bench.ours:FaceMeshOnce",
-        {"mediapipe": "palmkit.kits.bench.mediapipe:FaceMesh"},
-    ),
-    "mesh_video": Job(
-        "face mesh, video",
-        "palmkit.kits.bench.ours:FaceMeshVideo",
-        {"mediapipe": "palmkit.kits.bench.mediapipe:FaceMeshVideo"},
-    ),
-    "portrait": Job(
-        "portrait mask, pictures",
-        "palmkit.kits.bench.ours:Portrait",
-        {"mediapipe": "palmkit.kits.bench.mediapipe:Portrait"},
-    ),
-    "portrait_once": Job(
-        "portrait mask, pictures, one look",
-        "palmkit.kits.bench.ours:PortraitOnce",
-        {"mediapipe": "palmkit.kits.bench.mediapipe:Portrait"},
-    ),
-    "portrait_video": Job(
-        "portrait mask, video",
-        "palmkit.kits.bench.ours:PortraitVideo",
-        {"mediapipe": "palmkit.kits.bench.mediapipe:Portrait"},
-    ),
-    "gesture": Job(
-        "hands, pictures",
-        "palmkit.kits.bench.ours:Gestures",
-        {"mediapipe": "palmkit.kits.bench.mediapipe:Hands"},
-    ),
-    "gesture_video": Job(
-        "hands, video",
-        "palmkit.kits.bench.ours:GesturesVideo",
-        {"mediapipe": "palmkit.kits.bench.mediapipe:HandsVideo"},
-    ),
+_OURS = "palmkit.kits.bench.ours"
+_MEDIAPIPE = "palmkit.kits.bench.mediapipe"
+# Its classes at the same jobs, for pictures and for videos; "" where it has none.
+_PEERS = {
+    "face": ("FaceDetection", ""),
+    "mesh": ("FaceMesh", "FaceMeshVideo"),
+    "portrait": ("Portrait", "Portrait"),
+    "gesture": ("Hands", "HandsVideo"),
+}
+
+
+def kit_jobs(name: str, entry: Entry) -> dict[str, Job]:
+    """A kit on pictures, on pictures in one pass if it has two, and on videos."""
+    known = {each.name for each in options_of(entry.load_options())}
+    found = {name: "pictures", f"{name}_once": "pictures, one pass", f"{name}_video": "video"}
+    if "second_pass" not in known:
+        del found[f"{name}_once"]
+    jobs: dict[str, Job] = {}
+    for job, what in found.items():
+        peer = _PEERS.get(name, ("", ""))[what == "video"]
+        peers = {"mediapipe": f"{_MEDIAPIPE}:{peer}"} if peer else {}
+        jobs[job] = Job(f"{entry.title}, {what}", f"{_OURS}:{job}", peers)
+    return jobs
+
+
+JOBS: Mapping[str, Job] = {
+    job: found for name in of_pictures() for job, found in kit_jobs(name, KITS[name]).items()
 }
 
 

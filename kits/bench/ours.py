@@ -1,4 +1,8 @@
-"""Our kits at their jobs, with the options that they have by default, if not said otherwise."""
+"""Our kits at their jobs, with the options that they have by default, if not said otherwise.
+
+A job of palmkit.kits.bench.jobs is a class here, by its name, which is made of the table of kits
+when it is asked for.
+"""
 
 from __future__ import annotations
 
@@ -7,6 +11,8 @@ from typing import Any, ClassVar
 
 from palmkit.engine.bench.engines.engine import Job, Run
 from palmkit.kits.bench.contender import Contender
+from palmkit.kits.results import TriedOn
+from palmkit.kits.table import KITS
 
 
 class _Kit(Contender):
@@ -15,87 +21,38 @@ class _Kit(Contender):
     modules = ("palmkit",)
     distributions = ("palmkit",)
     kit: ClassVar[str]
-    mode: ClassVar[str] = "image"
-    options: ClassVar[dict[str, Any]] = {}
-    method: ClassVar[str] = "detect"
+    mode: ClassVar[str]
+    options: ClassVar[dict[str, Any]]
 
     def import_library(self) -> None:
         """Import the kit and the native engine."""
-        module, _, name = self.kit.partition(":")
         import_module("palmkit.engine._native")
         self._cv2: Any = import_module("cv2")
-        self._class: Any = getattr(import_module(module), name)
+        self._class: Any = KITS[self.kit].load_kit()
 
     def open(self, job: Job) -> Run:
         """Make the kit."""
         self.limit(job.threads)
         self._cv2.setNumThreads(job.threads)
-        method = getattr(self._class(self.mode, threads=job.threads, **self.options), self.method)
+        made = self._class(self.mode, threads=job.threads, **self.options)
+        method = getattr(made, KITS[self.kit].method)
         image = job.inputs["image"]
-        return lambda: self.found(self.count(method(image)))
-
-    def count(self, result: Any) -> int:
-        """How many things a result holds."""
-        return len(result)
+        return lambda: self.found(_count(method(image)))
 
 
-class FaceDetection(_Kit):
-    """FaceDetector."""
-
-    kit = "palmkit.kits:FaceDetector"
-
-
-class FaceMesh(_Kit):
-    """FaceMesh, each picture for itself, the face seen twice; MediaPipe looks for one face."""
-
-    kit = "palmkit.kits:FaceMesh"
-    options: ClassVar = {"max_faces": 1}
+def _count(result: Any) -> int:
+    """How many things a result holds; a mask is one."""
+    if isinstance(result, TriedOn):
+        return len(result.faces)
+    return len(result) if hasattr(result, "__len__") else 1
 
 
-class FaceMeshOnce(FaceMesh):
-    """The same after one look, as much as MediaPipe does."""
-
-    options: ClassVar = {"max_faces": 1, "second_look": False}
-
-
-class FaceMeshVideo(FaceMesh):
-    """The same, tracked from frame to frame."""
-
-    mode = "video"
-
-
-class Portrait(_Kit):
-    """PortraitSegmenter: a glance, then the mask at the size of the frame, edges refined."""
-
-    kit = "palmkit.kits:PortraitSegmenter"
-    method = "segment"
-
-    def count(self, result: Any) -> int:
-        """One mask."""
-        return int(result.mask is not None)
-
-
-class PortraitOnce(Portrait):
-    """The same after one look, as much as MediaPipe does."""
-
-    options: ClassVar = {"second_look": False}
-
-
-class PortraitVideo(Portrait):
-    """One look a frame, and steady from frame to frame."""
-
-    mode = "video"
-
-
-class Gestures(_Kit):
-    """GestureRecognizer, each picture for itself; as many hands as MediaPipe looks for."""
-
-    kit = "palmkit.kits:GestureRecognizer"
-    options: ClassVar = {"max_hands": 2}
-    method = "recognize"
-
-
-class GesturesVideo(Gestures):
-    """The same, tracked from frame to frame."""
-
-    mode = "video"
+def __getattr__(job: str) -> type[_Kit]:
+    name, _, variant = job.partition("_")
+    if name not in KITS or variant not in ("", "once", "video"):
+        raise AttributeError(f"module {__name__!r} has no attribute {job!r}")
+    options = dict(KITS[name].timed)
+    if variant == "once":
+        options["second_pass"] = False
+    mode = "video" if variant == "video" else "image"
+    return type(job, (_Kit,), {"kit": name, "mode": mode, "options": options})

@@ -136,7 +136,7 @@ def unrest(clip: list[Image]) -> list[tuple[str, Unrest]]:
 def unrest_of(look: Look, clip: list[Image], settled: int = SETTLED) -> Unrest:
     """How restless a look is on a clip; the first frames do not count."""
     with TryOn("video", look=look) as kit:
-        worn = [kit.wear(frame, row * 1e3 / 30).picture for row, frame in enumerate(clip)]
+        worn = [kit.wear(frame, row * 1e3 / 30).after for row, frame in enumerate(clip)]
     before, after = clip[settled:], worn[settled:]
     middles = [_middle(old, new) for old, new in zip(before, after, strict=True)]
     change = np.abs(after[0].astype(np.int16) - before[0]).max(axis=2)

@@ -18,13 +18,8 @@ if TYPE_CHECKING:
     import argparse
     from collections.abc import Sequence
 
+# Those of the kits, as the table of kits has them, come before.
 COMMANDS = (
-    "face",
-    "portrait",
-    "hair",
-    "gesture",
-    "tryon",
-    "rerank",
     "rerank_train",
     "rerank_evaluate",
     "rerank_score",
@@ -103,7 +98,9 @@ def _parser() -> argparse.ArgumentParser:
     import argparse
     import importlib
 
+    from palmkit.kits.cli import kit
     from palmkit.kits.cli.command import Parser
+    from palmkit.kits.table import KITS
 
     parser = Parser(
         prog="palmkit",
@@ -113,7 +110,11 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--version", action="version", version=f"palmkit {_version()}")
     commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
-    for name in COMMANDS:
+    for name, entry in KITS.items():
+        if not entry.command:
+            kit.add(commands, name)
+    modules = dict.fromkeys(entry.command for entry in KITS.values() if entry.command)
+    for name in (*modules, *COMMANDS):
         importlib.import_module(f"palmkit.kits.cli.{name}").add(commands)
     return parser
 

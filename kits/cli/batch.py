@@ -6,16 +6,20 @@ import argparse
 from pathlib import Path
 from typing import Any
 
+from palmkit.kits.cli import flags
 from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
 from palmkit.kits.cli.process import complain
+from palmkit.kits.table import KITS, of_pictures
 
 DESCRIPTION = """\
 Look at many pictures by a kit and write Parquet: a row each with its name, the JSON of the kit's
-command, for portrait and hair the mask as PNG, or the error. A picture that fails is listed and
-does not end the others (exit code 1 then). With several workers by Ray Data (extra `ray`).
+command, for portrait and hair the mask and for tryon the picture as PNG, or the error. A picture
+that fails is listed and does not end the others (exit code 1 then). With several workers by Ray
+Data (extra `ray`).
 """
 EXAMPLES = """\
   palmkit batch face photos/ -o faces.parquet
+  palmkit batch tryon photos/ -o worn.parquet --option look=evening
   palmkit batch hair photos.parquet -o hair.parquet --workers 8      column path or picture
 """
 # So many failures are told, then how many more there are.
@@ -27,15 +31,27 @@ def add(commands: Commands) -> None:
     parser = add_command(
         commands,
         "batch",
-        lambda options: go(options, options.kit, {}),
+        run,
         help="a kit over a folder or Parquet of many pictures",
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    kits = ("face", "mesh", "portrait", "hair", "gesture")
-    parser.add_argument("kit", choices=kits, help="the kit: %(choices)s", metavar="KIT")
+    parser.add_argument("kit", choices=of_pictures(), help="the kit: %(choices)s", metavar="KIT")
     parser.add_argument("source", metavar="SOURCE", help="a folder, or Parquet")
+    parser.add_argument(
+        "--option",
+        action="append",
+        default=[],
+        metavar="NAME=VALUE",
+        help="an option of the kit's class, such as max_faces=3 or look=evening; may come again",
+    )
     add_batch(parser)
+
+
+def run(options: argparse.Namespace) -> int:
+    """Run a batch of pictures."""
+    given = flags.read(KITS[options.kit].load_options(), options.option)
+    return go(options, options.kit, given)
 
 
 def add_batch(parser: argparse.ArgumentParser) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli import model_files
 from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
+from palmkit.kits.table import of_pictures
 
 if TYPE_CHECKING:
     from palmkit.engine.bench.comparison import Comparison, Schedule
@@ -116,8 +117,7 @@ def add(commands: Commands) -> None:
         "--kits",
         type=_jobs,
         metavar="JOB[,JOB]",
-        help="face, mesh, mesh_once, mesh_video, portrait, portrait_once, portrait_video, gesture,"
-        " gesture_video; or all",
+        help=f"{', '.join(of_pictures())}; ..._once: one pass for two; ..._video: a video; or all",
     )
     model_files.add_source_options(parser)
 

@@ -20,6 +20,7 @@ from palmkit.kits.cli.command import (
     progress_bar,
     seed,
 )
+from palmkit.kits.table import judged
 
 if TYPE_CHECKING:
     from palmkit.engine.compress.compress import Compressed
@@ -62,7 +63,6 @@ EXAMPLES = """\
   palmkit compress net.palm -o small.palm --data photos/ --resume work/    go on after Ctrl-C
   palmkit compress net.palm -o net-shut.palm --fp16 --strip-names --key-file secret.key
 """
-KITS = ("face", "mesh", "portrait", "hair", "hand", "gesture")
 _SIZES = {"": 1, "b": 1, "kb": 1000, "mb": 1000**2, "kib": 1024, "mib": 1024**2}
 
 
@@ -82,7 +82,7 @@ def add(commands: Commands) -> None:
         "--data", metavar="DIR", help="pictures, or .npz files with an array for each input"
     )
     parser.add_argument(
-        "--kit", choices=KITS, help="the kit whose model IN is: measure its results"
+        "--kit", choices=tuple(judged()), help="the kit whose model IN is: measure its results"
     )
     parser.add_argument(
         "--max-loss", type=_share, metavar="1%", help="of the metric, at most (1%%)"

@@ -6,6 +6,8 @@ import argparse
 
 from palmkit.kits.cli.command import Commands, add_command
 from palmkit.kits.cli.portrait import add_mask_arguments, run_segmenter
+from palmkit.kits.portrait.options import HairOptions
+from palmkit.kits.table import KITS
 
 EXAMPLES = """\
   palmkit hair me.jpg                        how much of the picture is hair
@@ -25,19 +27,9 @@ def add(commands: Commands) -> None:
         description="Find hair in pictures and videos, pixel by pixel, round each face.",
         examples=EXAMPLES,
     )
-    add_mask_arguments(parser)
-    faces = parser.add_argument_group("faces")
-    faces.add_argument(
-        "--max-faces", type=int, metavar="N", help="look only round the best N (all)"
-    )
-    faces.add_argument(
-        "--face-model", metavar="FILE", help="another face detector (the one shipped)"
-    )
+    add_mask_arguments(parser, HairOptions)
 
 
 def run(options: argparse.Namespace) -> int:
     """Find the hair in every input."""
-    from palmkit.kits.portrait.hair import HairSegmenter
-
-    more = {"max_faces": options.max_faces, "face_model": options.face_model}
-    return run_segmenter(options, HairSegmenter, more)
+    return run_segmenter(options, KITS["hair"])

@@ -7,9 +7,10 @@ import json
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any, Generic, TypeVar
@@ -19,26 +20,33 @@ from palmkit.kits.cli.command import progress_bar
 from palmkit.kits.cli.inputs import Input, gather, is_single_file, targets
 from palmkit.kits.cli.process import complain, reason, shown
 from palmkit.kits.image import MAX_PIXELS, Image, Part
+from palmkit.kits.results import PictureResult
+from palmkit.kits.table import Entry
 
-Result = TypeVar("Result")
+AnyResult = TypeVar("AnyResult", bound="PictureResult")
+
+
+def _drawn(image: Image, result: PictureResult) -> Image:
+    return result.drawn(image)
+
+
+def _to_dict(result: PictureResult, written: Path | None) -> dict[str, Any]:
+    return result.to_dict()
 
 
 @dataclass(frozen=True)
-class Job(Generic[Result]):
+class Job(Generic[AnyResult]):
     """What a command does with pictures.
 
-    open: for "image" or "video", what looks at a frame and its timestamp_ms.
+    open: for "image" or "video", what makes a result of a frame and its timestamp_ms.
     draw: the result on the frame.
     to_dict: the JSON of a result, and of the file that it was drawn in, if any.
-    headline: of a result, a few words, the same for results alike; details: further lines.
     suffix: of the pictures that are written to a folder; None: as they were read.
     """
 
-    open: Callable[[Any], AbstractContextManager[Callable[[Image, float | None], Result]]]
-    draw: Callable[[Image, Result], Image]
-    to_dict: Callable[[Result, Path | None], dict[str, Any]]
-    headline: Callable[[Result], str]
-    details: Callable[[Result], list[str]]
+    open: Callable[[Any], AbstractContextManager[Callable[[Image, float | None], AnyResult]]]
+    draw: Callable[[Image, AnyResult], Image] = _drawn
+    to_dict: Callable[[AnyResult, Path | None], dict[str, Any]] = _to_dict
     suffix: str | None = None
 
 
@@ -74,22 +82,17 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_kit_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options that every kit has."""
-    group = parser.add_argument_group("how to run")
-    group.add_argument("--threads", type=int, default=1, metavar="N", help="threads used (1)")
-    group.add_argument(
-        "--precision",
-        choices=("high", "normal", "low"),
-        default="high",
-        help="of the arithmetic (high)",
-    )
-    group.add_argument(
-        "--model",
-        metavar="FILE",
-        help="another model file, or MODEL@CHANNEL for the newest that `palmkit models pull` or an"
-        " app brought (the one shipped)",
-    )
+def opener(
+    entry: Entry, given: Mapping[str, Any], roi: Part | None
+) -> Callable[[Any], AbstractContextManager[Callable[[Image, float | None], Any]]]:
+    """For Job.open: a kit of the table with these options."""
+
+    @contextmanager
+    def opened(mode: str) -> Generator[Callable[[Image, float | None], Any]]:
+        with entry.load_kit()(mode, **given) as kit:
+            yield partial(getattr(kit, entry.method), roi=roi)
+
+    return opened
 
 
 def _part(text: str) -> Part:
@@ -183,8 +186,9 @@ class _Runner:
             found = self._job.to_dict(result, output)
             yield _json(found if self._single else {"file": each.name, **found})
             return
-        yield f"{each.name}: {self._job.headline(result)}"
-        for line in self._job.details(result):
+        headline, *details = result.words()
+        yield f"{each.name}: {headline}"
+        for line in details:
             yield f"  {line}"
 
     def _video(self, each: Input, output: Path | None) -> Iterator[str]:
@@ -195,7 +199,7 @@ class _Runner:
         count, passed_s, headlines = 0, 0.0, Counter[str]()
         with ExitStack() as stack:
             reader = stack.enter_context(VideoReader(each.name))
-            look = self._open("video", stack)
+            run = self._open("video", stack)
             writer = None
             if output is not None:
                 output.parent.mkdir(parents=True, exist_ok=True)
@@ -205,7 +209,7 @@ class _Runner:
             for raw, timestamp_ms in reader:
                 frame = read_image(raw, rotation=options.rotation, flip=options.flip)
                 start = time.perf_counter()
-                result = look(frame, timestamp_ms)
+                result = run(frame, timestamp_ms)
                 passed_s += time.perf_counter() - start
                 if writer is not None:
                     writer.write(self._job.draw(frame, result))
@@ -214,7 +218,7 @@ class _Runner:
                     found = self._job.to_dict(result, output)
                     yield _json({"file": each.name, **at, **found})
                 count += 1
-                headlines[self._job.headline(result)] += 1
+                headlines[result.words()[0]] += 1
                 bar.update()
         if not options.json:
             yield f"{each.name}: {count} frames, {passed_s / count * 1e3:.1f} ms each"

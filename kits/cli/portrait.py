@@ -4,20 +4,18 @@ from __future__ import annotations
 
 import argparse
 import os
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palmkit.kits.cli import pictures
+from palmkit.kits.cli import flags, pictures
 from palmkit.kits.cli.command import Commands, UsageError, add_command
+from palmkit.kits.portrait.options import PortraitOptions, SegmenterOptions
+from palmkit.kits.table import KITS, Entry
 
 if TYPE_CHECKING:
     from palmkit.kits.image import Image
-    from palmkit.kits.kit import Mode
     from palmkit.kits.portrait.compose import Background
-    from palmkit.kits.portrait.kit import Segmenter
-    from palmkit.kits.portrait.result import Mask
+    from palmkit.kits.results import Mask
 
 TRANSPARENT = "transparent"
 EXAMPLES = """\
@@ -41,17 +39,11 @@ def add(commands: Commands) -> None:
         description="Find the people in pictures and videos, pixel by pixel.",
         examples=EXAMPLES,
     )
-    add_mask_arguments(parser)
-    parser.add_argument_group("pictures").add_argument(
-        "--no-second-look",
-        dest="second_look",
-        action="store_false",
-        help="look at the whole picture alone, not closer at the people: faster, less exact",
-    )
+    add_mask_arguments(parser, PortraitOptions)
 
 
-def add_mask_arguments(parser: argparse.ArgumentParser) -> None:
-    """What this command and palmkit hair share."""
+def add_mask_arguments(parser: argparse.ArgumentParser, kind: type[SegmenterOptions]) -> None:
+    """What this command and palmkit hair share; kind: the options of the kit."""
     pictures.add_arguments(parser)
     written = parser.add_argument_group("what is written with -o (the mask, 8-bit gray)")
     written = written.add_mutually_exclusive_group()
@@ -62,30 +54,16 @@ def add_mask_arguments(parser: argparse.ArgumentParser) -> None:
         " a picture file, or transparent",
     )
     written.add_argument("--overlay", action="store_true", help="the picture with the mask tinted")
-    made = parser.add_argument_group("how the mask is made")
-    made.add_argument(
-        "--no-refine",
-        dest="refine",
-        action="store_false",
-        help="the network's mask enlarged, not fitted to the picture's edges",
-    )
-    made.add_argument(
-        "--no-smoothing", dest="smoothing", action="store_false", help="videos: each frame alone"
-    )
-    pictures.add_kit_arguments(parser)
+    flags.add(parser, kind, leave_out=("background",))
 
 
 def run(options: argparse.Namespace) -> int:
     """Find the people in every input."""
-    from palmkit.kits.portrait.kit import PortraitSegmenter
-
-    return run_segmenter(options, PortraitSegmenter, {"second_look": options.second_look})
+    return run_segmenter(options, KITS["portrait"])
 
 
-def run_segmenter(
-    options: argparse.Namespace, kit: Callable[..., Segmenter], more: dict[str, Any]
-) -> int:
-    """Do what add_mask_arguments describes with a kit; `more` are options of it alone."""
+def run_segmenter(options: argparse.Namespace, entry: Entry) -> int:
+    """Do what add_mask_arguments describes with a kit."""
     from palmkit.engine.errors import ImageError
     from palmkit.kits import draw
     from palmkit.kits.portrait.compose import Backdrop
@@ -101,21 +79,8 @@ def run_segmenter(
             raise UsageError(f"--{error}") from None
     is_mask = options.background is None and not options.overlay
 
-    @contextmanager
-    def opened(mode: Mode) -> Generator[Callable[[Image, float | None], Mask]]:
-        with kit(
-            mode,
-            threads=options.threads,
-            precision=options.precision,
-            background=backdrop,
-            refine=options.refine,
-            smoothing=options.smoothing,
-            model=options.model,
-            **more,
-        ) as segmenter:
-            yield lambda image, timestamp_ms: segmenter.segment(
-                image, timestamp_ms, roi=options.roi
-            )
+    given = {**flags.chosen(options, entry.load_options()), "background": backdrop}
+    opened = pictures.opener(entry, given, options.roi)
 
     def drawn(image: Image, mask: Mask) -> Image:
         if options.overlay:
@@ -125,14 +90,13 @@ def run_segmenter(
         return mask.gray() if mask.picture is None else mask.picture
 
     def described(mask: Mask, output: Path | None) -> dict[str, Any]:
-        found = mask.to_dict(output if is_mask else None)
-        if output is not None and not is_mask:
-            found["picture"] = os.fspath(output)
+        found = mask.to_dict()
+        if output is not None:
+            found["mask" if is_mask else "picture"] = os.fspath(output)
         return found
 
     suffix = ".png" if is_mask or transparent else None
-    job = pictures.Job(opened, drawn, described, _words, lambda mask: [], suffix)
-    return pictures.run(options, job)
+    return pictures.run(options, pictures.Job(opened, drawn, described, suffix))
 
 
 def _background(text: str) -> Background:
@@ -144,7 +108,3 @@ def _background(text: str) -> Background:
         return float(sigma)
     except ValueError:
         raise ValueError(f"background: expected a number of pixels, got {text!r}") from None
-
-
-def _words(mask: Mask) -> str:
-    return f"{100 * mask.coverage:.0f} % of the pixels"

@@ -9,12 +9,15 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TextIO
 
-from palmkit.kits.cli.command import Commands, add_command, progress_bar
+from palmkit.kits.cli import flags
+from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
 from palmkit.kits.cli.process import complain
+from palmkit.kits.ranking.options import RerankerOptions
 
 if TYPE_CHECKING:
     from palmkit.kits.ranking.kit import Reranker
     from palmkit.kits.ranking.schema import Schema
+    from palmkit.kits.results import Ranking
 
 DESCRIPTION = """\
 Re-order pages of items by what the user did just before. A FILE is a log (.jsonl, .csv, .tsv,
@@ -44,7 +47,7 @@ def add(commands: Commands) -> None:
         examples=EXAMPLES,
     )
     parser.add_argument("files", nargs="+", metavar="FILE", help="a page (.json) or a log")
-    parser.add_argument("--model", metavar="FILE", help="a model of one's own (the one shipped)")
+    flags.add(parser, RerankerOptions, leave_out=("schema", "constraints"))
     add_schema(parser)
     parser.add_argument("--propose", action="store_true", help="print the schema and do no more")
     parser.add_argument("--why", action="store_true", help="also what each score owes to what")
@@ -75,14 +78,20 @@ def run(options: argparse.Namespace) -> int:
             print((schema or _proposed(Path(file))).to_json())
         return 0
     failed = False
-    reranker = Reranker(options.model, schema)
+    given: dict[str, Any] = {**flags.chosen(options, RerankerOptions), "schema": schema}
+    try:
+        reranker = Reranker(**given)
+    except ValueError as error:
+        if isinstance(error, PalmError):
+            raise
+        raise UsageError(str(error)) from None
     target = nullcontext() if options.output is None else replacing(options.output)
     with target as part, progress_bar(None, "page", options.quiet) as bar:
         with nullcontext() if part is None else part.open("w", encoding="utf-8") as out:
             for file in options.files:
                 try:
-                    for number, facts in _pages(Path(file), reranker, options.why):
-                        _tell(options.json, {"file": file, "row": number, **facts}, out)
+                    for number, found in _pages(Path(file), reranker, given, options.why):
+                        _tell(options.json, file, number, found, out)
                         bar.update()
                 except (PalmError, OSError, ValueError) as error:
                     complain(error if isinstance(error, OSError) else f"{file}: {error}")
@@ -118,7 +127,9 @@ def _read_page(file: Path) -> dict[str, Any]:
     return named
 
 
-def _pages(file: Path, reranker: Reranker, why: bool) -> Iterator[tuple[int, dict[str, Any]]]:
+def _pages(
+    file: Path, reranker: Reranker, given: dict[str, Any], why: bool
+) -> Iterator[tuple[int, Ranking]]:
     """Of each page the number of its first row, and what came of it."""
     from palmkit.kits.ranking.kit import Reranker
     from palmkit.kits.ranking.log import read_pages, read_rows
@@ -128,23 +139,23 @@ def _pages(file: Path, reranker: Reranker, why: bool) -> Iterator[tuple[int, dic
         found = reranker.rerank(
             page["items"], page.get("history") or (), page.get("context"), why=why
         )
-        yield 0, found.to_dict()
+        yield 0, found
         return
     schema = reranker.schema
     if schema is None:
         schema = _proposed(file)
-        reranker = Reranker(reranker.source, schema)
+        again: dict[str, Any] = {**given, "model": reranker.source, "schema": schema}
+        reranker = Reranker(**again)
     for shown in read_pages(read_rows(file), schema):
         found = reranker.rerank(shown.items, shown.history, shown.context, why=why)
-        yield shown.number, found.to_dict()
+        yield shown.number, found
 
 
-def _tell(as_json: bool, facts: dict[str, Any], out: TextIO | None) -> None:
+def _tell(as_json: bool, file: str, row: int, found: Ranking, out: TextIO | None) -> None:
     if as_json:
-        print(json.dumps(facts), file=out)
+        print(json.dumps({"file": file, "row": row, **found.to_dict()}), file=out)
         return
-    cold = " (the server's order: nothing is known of the user)" if facts["cold"] else ""
-    print(f"{facts['file']}, row {facts['row']}: {' '.join(facts['order'])}{cold}", file=out)
-    for name, reasons in zip(facts["order"], facts.get("why", ()), strict=False):
-        told = ", ".join(f"{group} {value:+.2f}" for group, value in list(reasons.items())[:4])
-        print(f"  {name}: {told}", file=out)
+    headline, *details = found.words()
+    print(f"{file}, row {row}: {headline}", file=out)
+    for line in details:
+        print(f"  {line}", file=out)

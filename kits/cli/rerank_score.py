@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import argparse
 
-from palmkit.kits.cli import batch, rerank
+from palmkit.kits.cli import batch, flags, rerank
 from palmkit.kits.cli.command import Commands, add_command
+from palmkit.kits.ranking.options import RerankerOptions
 
 DESCRIPTION = """\
 Re-order the pages of a Parquet file, or of a folder of them: a row a page, with the columns items
@@ -31,7 +32,7 @@ def add(commands: Commands) -> None:
         examples=EXAMPLES,
     )
     parser.add_argument("source", metavar="IN", help="Parquet, or a folder of it")
-    parser.add_argument("--model", metavar="FILE", help="a model of one's own (the one shipped)")
+    flags.add(parser, RerankerOptions, leave_out=("schema", "constraints"))
     rerank.add_schema(parser)
     batch.add_batch(parser)
 
@@ -41,4 +42,5 @@ def run(options: argparse.Namespace) -> int:
     from palmkit.kits.ranking.schema import Schema
 
     schema = Schema.load(options.schema) if options.schema else None
-    return batch.go(options, "rerank", {"model": options.model, "schema": schema})
+    given = {**flags.chosen(options, RerankerOptions), "schema": schema}
+    return batch.go(options, "rerank", given)

@@ -3,20 +3,20 @@
 from __future__ import annotations
 
 import argparse
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palmkit.kits.cli import pictures
+from palmkit.kits.cli import flags, pictures
 from palmkit.kits.cli.command import Commands, UsageError, add_command
+from palmkit.kits.table import KITS
+from palmkit.kits.tryon.options import TryOnOptions
 from palmkit.kits.tryon.palettes import EFFECTS, presets, shades
 
 if TYPE_CHECKING:
     from palmkit.kits.image import Image
-    from palmkit.kits.kit import Mode
+    from palmkit.kits.results import TriedOn
     from palmkit.kits.tryon.look import Look
-    from palmkit.kits.tryon.result import TriedOn
 
 EXAMPLES = """\
   palmkit tryon me.jpg -o red.jpg --lipstick classic_red
@@ -53,33 +53,8 @@ def add(commands: Commands) -> None:
         default="after",
         help="what is written (after)",
     )
-    faces = parser.add_argument_group("faces")
-    faces.add_argument("--max-faces", type=int, metavar="N", help="only the best N (all)")
-    faces.add_argument("--min-score", type=float, metavar="S", help="least score of a face, 0..1")
-    faces.add_argument(
-        "--no-smoothing", dest="smoothing", action="store_false", help="videos: each frame alone"
-    )
-    faces.add_argument(
-        "--over-hair",
-        dest="behind_hair",
-        action="store_false",
-        help="do not look for hair in front of the face: quicker",
-    )
-    faces.add_argument(
-        "--over-hands",
-        dest="behind_hands",
-        action="store_false",
-        help="do not look for hands in front of the face: quicker",
-    )
-    faces.add_argument(
-        "--over-things",
-        dest="behind_things",
-        action="store_false",
-        help="do not look for cups, masks and other things in front of the face",
-    )
-    faces.add_argument("--hair-model", metavar="FILE", help="another hair model")
-    faces.add_argument("--face-model", metavar="FILE", help="another face detector")
-    pictures.add_kit_arguments(parser)
+    flags.add(parser, TryOnOptions, leave_out=("look",))
+    flags.add_former(parser, "--face-model", "detector_model")
 
 
 class _Shades(argparse.Action):
@@ -97,43 +72,24 @@ class _Shades(argparse.Action):
 
 def run(options: argparse.Namespace) -> int:
     """Dress every face of every input."""
-    from palmkit.kits.tryon.kit import TryOn
-
     look = _look(options)
     if not look:
         raise UsageError("nothing to wear: give --lipstick, --hair, ... or --look")
     if options.save_look is not None:
         look.save(options.save_look)
 
-    @contextmanager
-    def opened(mode: Mode) -> Generator[Callable[[Image, float | None], TriedOn]]:
-        with TryOn(
-            mode,
-            look=look,
-            threads=options.threads,
-            precision=options.precision,
-            max_faces=options.max_faces,
-            min_score=options.min_score,
-            smoothing=options.smoothing,
-            behind_hair=options.behind_hair,
-            behind_hands=options.behind_hands,
-            behind_things=options.behind_things,
-            model=options.model,
-            detector=options.face_model,
-            hair_model=options.hair_model,
-        ) as kit:
-            yield lambda image, timestamp_ms: kit.wear(image, timestamp_ms, roi=options.roi)
+    given = {**flags.chosen(options, TryOnOptions), "look": look}
+    opened = pictures.opener(KITS["tryon"], given, options.roi)
 
     def drawn(image: Image, result: TriedOn) -> Image:
         if options.view == "before-after":
             return result.before_after()
-        return result.split() if options.view == "split" else result.picture
+        return result.split() if options.view == "split" else result.after
 
     def described(result: TriedOn, output: Path | None) -> dict[str, Any]:
-        return result.to_dict(output)
+        return {**result.to_dict(), "picture": None if output is None else os.fspath(output)}
 
-    job = pictures.Job(opened, drawn, described, _words, lambda result: [])
-    return pictures.run(options, job)
+    return pictures.run(options, pictures.Job(opened, drawn, described))
 
 
 def _look(options: argparse.Namespace) -> Look:
@@ -144,8 +100,3 @@ def _look(options: argparse.Namespace) -> Look:
         return whole.adding(**{name: getattr(options, name) for name in EFFECTS})
     except ValueError as error:
         raise UsageError(f"--{error}") from None
-
-
-def _words(result: TriedOn) -> str:
-    count = len(result.faces)
-    return "no face" if not count else "1 face" if count == 1 else f"{count} faces"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from functools import lru_cache
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats, clipped
 from palmkit.kits.delivered import Current
+from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import is_cut
-from palmkit.kits.face.decode import Candidates, merge
-from palmkit.kits.face.search import MAX_ENLARGED, FaceSearch, check_sizes
+from palmkit.kits.face.options import FaceOptions
+from palmkit.kits.face.search import MAX_ENLARGED, FaceSearch, first_dims
 from palmkit.kits.image import (
     Flip,
     Format,
@@ -23,15 +24,8 @@ from palmkit.kits.image import (
     Rotation,
     Source,
 )
-from palmkit.kits.kit import (
-    Kit,
-    Mode,
-    ModelSource,
-    Precision,
-    between,
-    threshold,
-    whole,
-)
+from palmkit.kits.kit import Kit, threshold
+from palmkit.kits.options import Modes, Picture, called_with, kept, made_of
 from palmkit.kits.results import Faces
 from palmkit.kits.tracks import Tracker
 
@@ -40,6 +34,11 @@ FOLLOW_REACH = 2.5
 FOLLOW_SIDE = 160
 # A face already tracked may score this much less than a new one before it counts as gone.
 KEEP_SCORE = 0.6
+
+
+@dataclass(frozen=True)
+class FaceDetectorArguments(Modes[Faces], FaceOptions):
+    """What FaceDetector takes."""
 
 
 class FaceDetector(Kit[Faces]):
@@ -51,68 +50,26 @@ class FaceDetector(Kit[Faces]):
 
     name: ClassVar[str] = "face detector"
 
-    def __init__(
-        self,
-        mode: Mode = "image",
-        *,
-        threads: int = 1,
-        precision: Precision = "high",
-        max_faces: int | None = None,
-        min_score: float | None = None,
-        min_face: float = 0,
-        size: int | None = None,
-        tile: int | None = None,
-        detect_every: int = 10,
-        smoothing: bool = True,
-        model: ModelSource | None = None,
-        on_result: Callable[[Faces, Image, float | None], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-    ) -> None:
+    @made_of(FaceDetectorArguments)
+    def __init__(self, options: FaceDetectorArguments) -> None:
         """Make a detector; detectors of the same model, threads and precision share it.
 
-        mode: "image", "video" (ids; tracks between detections) or "stream" (video in a thread).
-        threads: that one detection uses.
-        precision: of the arithmetic, as in palmkit.engine.load.
-        max_faces: keep the best-scored ones; None: all.
-        min_score: 0..1; None: the threshold that the model was measured at.
-        min_face: leave out faces whose shorter side is less, in pixels; less than 1: as a
-        fraction of the picture's shorter side.
-        size: longest side of what the network sees, in pixels, 32..4096; smaller pictures are
-        enlarged to it, at most twice. More finds smaller faces and takes longer. None: 320, and
-        closer at what may be a small face, in 640 where there are many.
-        tile: look at large pictures also in overlapping squares of this side, in pixels, at full
-        resolution, for small faces; None: only at the whole. Not in tracking between detections.
-        detect_every: video and stream: look at the whole frame every so many frames, and whenever
-        a face is lost or there is none; between, only around each face.
-        smoothing: video and stream: steady boxes and points with a one-euro filter.
-        model: a path of a model like the one shipped, "face_detector@stable" for the newest that is
-        delivered (see palmkit.delivery), or an open one; None: the one shipped.
-        on_result, on_error: stream mode, see submit.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
-        whole("detect_every", detect_every, 1)
-        check_sizes(size, tile)
-        between("min_face", min_face, 0, math.inf)
-        if max_faces is not None:
-            whole("max_faces", max_faces, 1)
-        if min_score is not None:
-            between("min_score", min_score, 0, 1)
-        self._model = Current(model, "face_detector", threads, precision)
-        self._given_min_score = min_score
-        self._max_faces = max_faces
-        self._min_face = min_face
-        self._size = size
-        self._tile = tile
-        self._detect_every = detect_every
-        self._smoothing = smoothing
-        self._forget()
-        super().__init__(mode, on_result, on_error, self._model)
+        super().__init__(options)
+        self._options = options
+        self._model = Current(options.model, "face_detector", options)
+        self._start(self._model)
+
+    @classmethod
+    def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
+        """As Open.first_dims: of the detector, at the sizes of FaceSearch."""
+        return {"face_detector": first_dims()}
 
     def _adopt(self) -> None:
-        network = self._model.model
-        given = self._given_min_score
+        network, given = self._model.model, self._options.min_score
         self._min_score = threshold(network) if given is None else given
-        self._search = FaceSearch(network, self._size, self._tile)
+        self._search = FaceSearch(network, self._options.size, self._options.tile)
 
     def detect(
         self,
@@ -137,7 +94,7 @@ class FaceDetector(Kit[Faces]):
         """
         return self._call(image, roi, timestamp_ms, format, rotation, flip)
 
-    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Faces:
+    def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Faces:
         if time_s is None:
             found = self._search.find(image, roi, self._min_score)
             return self._finish(image, found, None)
@@ -151,8 +108,8 @@ class FaceDetector(Kit[Faces]):
         keep_score = self._min_score * KEEP_SCORE
         known = self._tracker.predict(time_s)
         found = None
-        due = self._since_search + 1 >= self._detect_every or self._tracker.waiting
-        # With many faces one look at the whole picture costs less than one at each.
+        due = self._since_search + 1 >= self._options.detect_every or self._tracker.waiting
+        # With many faces the whole picture costs less to infer than each of them.
         longer, shorter = max(image.shape[:2]), min(image.shape[:2])
         is_cheaper = len(known) * FOLLOW_SIDE**2 < self._search.size**2 * shorter / longer
         if len(known) and not due and is_cheaper:
@@ -167,7 +124,7 @@ class FaceDetector(Kit[Faces]):
             found = found.take(_is_inside(found, roi))
         ids = self._tracker.update(found.boxes, found.scores >= self._min_score, time_s)
         found, ids = found.take(ids >= 0), ids[ids >= 0]
-        if self._smoothing:
+        if self._options.smoothing:
             values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 10)], axis=1)
             values = self._tracker.smooth(ids, values, _shorter_sides(found.boxes))
             points = values[:, 4:].reshape(-1, 5, 2)
@@ -184,7 +141,7 @@ class FaceDetector(Kit[Faces]):
             if not (0 <= x < width and 0 <= y < height):
                 return None
             part = _surroundings(x, y, float(max(box[2:] - box[:2])))
-            seen = self._search.network.look(image, part, side, min_score, MAX_ENLARGED)
+            seen = self._search.network.infer(image, part, side, min_score, MAX_ENLARGED)
             seen = seen.take(~is_cut(seen, part, (0, 0, width, height)))
             if not len(seen):
                 return None
@@ -196,11 +153,11 @@ class FaceDetector(Kit[Faces]):
         height, width = image.shape[:2]
         boxes = clipped(found.boxes, width, height)
         sides = _shorter_sides(boxes)
-        least = self._min_face * min(height, width) if self._min_face < 1 else self._min_face
-        kept = np.flatnonzero((sides > 0) & (sides >= least))
+        least = self._options.least_side(height, width)
+        kept = np.flatnonzero((sides > 0) & (sides.astype(np.float64) >= least))
         # Which faces count must not flicker in a video: the longest tracked come first.
         order = kept[np.argsort(-found.scores[kept] if ids is None else ids[kept], kind="stable")]
-        order = order[: self._max_faces]
+        order = order[: self._options.max_faces]
         order = order[np.argsort(-found.scores[order], kind="stable")]
         boxes = boxes[order]
         boxes[:, 2:] -= boxes[:, :2]
@@ -236,36 +193,17 @@ def _shorter_sides(boxes: Floats) -> Floats:
     return np.asarray((boxes[:, 2:] - boxes[:, :2]).min(axis=1), np.float32)
 
 
-@lru_cache(maxsize=8)
-def _detector(
-    max_faces: int | None,
-    min_score: float | None,
-    min_face: float,
-    size: int | None,
-    tile: int | None,
-) -> FaceDetector:
-    return FaceDetector(
-        max_faces=max_faces, min_score=min_score, min_face=min_face, size=size, tile=tile
-    )
+@dataclass(frozen=True)
+class FaceDetectorCall(FaceOptions, Picture):
+    """What detect_faces takes."""
 
 
-def detect_faces(
-    image: Source,
-    *,
-    max_faces: int | None = None,
-    min_score: float | None = None,
-    min_face: float = 0,
-    size: int | None = None,
-    tile: int | None = None,
-    roi: Part | None = None,
-    format: Format | None = None,
-    rotation: Rotation = 0,
-    flip: Flip | None = None,
-) -> Faces:
+@called_with(FaceDetectorCall)
+def detect_faces(call: FaceDetectorCall) -> Faces:
     """Find the faces in a picture, with a detector that is made once; any thread may call it.
 
-    The options are those of FaceDetector, the rest those of FaceDetector.detect.
+    image, roi, format, rotation and flip are those of FaceDetector.detect, the options those of
+    FaceDetector.
     Raises ImageError if `image` is not a picture, ValueError for an option that cannot be.
     """
-    detector = _detector(max_faces, min_score, min_face, size, tile)
-    return detector.detect(image, roi=roi, format=format, rotation=rotation, flip=flip)
+    return kept(FaceDetector, call.only(FaceOptions)).detect(call.image, **call.reading())

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import math
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import numpy as np
@@ -18,26 +16,24 @@ from palmkit.kits.delivered import Current
 from palmkit.kits.face.actions import ratios
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.following import Mesh, Track, is_shrunk
+from palmkit.kits.face.options import FaceMeshOptions
 from palmkit.kits.face.pose import head_pose
-from palmkit.kits.face.search import FaceSearch, check_sizes
+from palmkit.kits.face.search import FaceSearch
 from palmkit.kits.face.topology import FIRST_IRIS, MIRROR, POINTS
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
-from palmkit.kits.kit import (
-    Mode,
-    ModelSource,
-    Precision,
-    between,
-    input_side,
-    output,
-    threshold,
-    whole,
-)
+from palmkit.kits.kit import input_side, output, threshold
+from palmkit.kits.options import Modes, Picture, called_with, kept, made_of
 from palmkit.kits.results import ACTIONS, Faces
 
 # No point of a mesh is further from its crop's corner, in sides of the crop.
 FARTHEST = 4.0
 # Each of results.KEYPOINTS is the mean of four points, or of one alone.
 _KEYPOINTS = ((263, 362, 386, 374), (33, 133, 159, 145), (4,) * 4, (291,) * 4, (61,) * 4)
+
+
+@dataclass(frozen=True)
+class FaceMeshArguments(Modes[Faces], FaceMeshOptions):
+    """What FaceMesh takes."""
 
 
 class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
@@ -50,78 +46,28 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
     name: ClassVar[str] = "face mesh"
     same_iou: ClassVar[float] = 0.4
 
-    def __init__(
-        self,
-        mode: Mode = "image",
-        *,
-        threads: int = 1,
-        precision: Precision = "high",
-        max_faces: int | None = None,
-        min_score: float | None = None,
-        min_presence: float | None = None,
-        min_face: float = 0,
-        size: int | None = None,
-        tile: int | None = None,
-        second_look: bool = True,
-        detect_every: int = 20,
-        smoothing: bool = True,
-        focal_length: float | None = None,
-        model: ModelSource | None = None,
-        detector: ModelSource | None = None,
-        on_result: Callable[[Faces, Image, float | None], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-    ) -> None:
+    @made_of(FaceMeshArguments)
+    def __init__(self, options: FaceMeshArguments) -> None:
         """Make a kit; kits of the same models, threads and precision share them.
 
-        mode, threads, precision, max_faces, min_score, min_face, tile, on_result and on_error:
-        as in FaceDetector.
-        min_presence: 0..1, how certain the mesh must be that it is on a face; None: the threshold
-        that the model was measured at.
-        size: longest side of what the detector sees, in pixels; None: 320, and
-        closer at what may be a small face; with max_faces 160 at first, as long as there are fewer.
-        second_look: image mode: look at each face twice, which is better and takes longer.
-        detect_every: video and stream: look for new faces every so many frames, and whenever one
-        is lost or there is none; between, each face is only followed.
-        smoothing: video and stream: steady meshes.
-        focal_length: of the camera, in pixels, for the pose; see palmkit.kits.face.pose.head_pose.
-        model, detector: paths of models like those shipped, "face_mesh@stable" and
-        "face_detector@stable" for the newest delivered (see palmkit.delivery), or open ones; None:
-        those shipped.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
-        whole("detect_every", detect_every, 1)
-        if min_presence is not None:
-            between("min_presence", min_presence, 0, 1)
-        if focal_length is not None:
-            between("focal_length", focal_length, 1, 1e6)
-        if min_score is not None:
-            between("min_score", min_score, 0, 1)
-        if max_faces is not None:
-            whole("max_faces", max_faces, 1)
-        check_sizes(size, tile)
-        between("min_face", min_face, 0, math.inf)
-        self._found_by = Current(detector, "face_detector", threads, precision)
-        self._meshed_by = Current(model, "face_mesh", threads, precision)
-        self._given_min_score = min_score
-        self._given_min_presence = min_presence
-        self._size = size
-        self._tile = tile
-        self._max_count = max_faces
-        self._min_face = min_face
-        self._second_look = second_look
-        self._detect_every = detect_every
-        self._smoothing = smoothing
-        self._focal_length = focal_length
-        self._forget()
-        super().__init__(mode, on_result, on_error, self._found_by, self._meshed_by)
+        super().__init__(options)
+        self._options = options
+        self._max_count = options.max_faces
+        self._second_pass = options.second_pass
+        self._detect_every = options.detect_every
+        self._found_by = Current(options.detector_model, "face_detector", options)
+        self._meshed_by = Current(options.model, "face_mesh", options)
+        self._start(self._found_by, self._meshed_by)
 
     def _adopt(self) -> None:
-        found_by, given = self._found_by.model, self._given_min_score
+        found_by, given = self._found_by.model, self._options.min_score
         self._min_score = threshold(found_by) if given is None else given
-        self._find = FaceSearch(found_by, self._size, self._tile).find
+        self._find = FaceSearch(found_by, self._options.size, self._options.tile).find
         self._model = self._meshed_by.model
         self._side = input_side(self._model)
-        given = self._given_min_presence
+        given = self._options.min_presence
         self._min_presence = threshold(self._model) if given is None else given
 
     def detect(
@@ -153,7 +99,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
                 sides = (left, top, right - left, bottom - top)
                 yield box, crop_from_keypoints(keypoints, sides)
 
-    def _look_once(self, image: Image, crop: Crop, mirrored: bool = False) -> Mesh | None:
+    def _infer(self, image: Image, crop: Crop, mirrored: bool = False) -> Mesh | None:
         drawn = sample(image, crop, self._side)
         if mirrored:
             import cv2
@@ -188,7 +134,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
 
     def _follow(self, image: Image, track: Track, known: list[Track], time_s: float) -> Mesh | None:
         """The mesh of a face known from the last frame; None if it is lost."""
-        mesh = self._look_well(image, track.sight.crop)
+        mesh = self._infer_well(image, track.sight.crop)
         if mesh is None or not any(each.may_hide(track) for each in known if each is not track):
             return mesh
         expected = track.expected(time_s)
@@ -196,7 +142,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
             return mesh
         # Of a face behind another one the mesh shrinks to what is left to see.
         place, crop = expected
-        again = self._look_once(image, crop)
+        again = self._infer(image, crop)
         if again is None or not is_shrunk(again, place):
             return again
         return replace(again, crop=crop, place=place)
@@ -211,12 +157,12 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         """Pose and actions of each; actions are read from the meshes as found, not as steadied."""
         height, width = image.shape[:2]
         points = [mesh.points for mesh in found]
-        if tracks is not None and self._smoothing:
+        if tracks is not None and self._options.smoothing:
             points = [track.filter.filter(track.sight.points, track.seen_s) for track in tracks]
         poses = np.zeros((len(found), 3), np.float32)
         actions = np.zeros((len(found), len(ACTIONS)), np.bool_)
         for row, (mesh, steady) in enumerate(zip(found, points, strict=True)):
-            pose = head_pose(steady, width, height, mesh.visibility, self._focal_length)
+            pose = head_pose(steady, width, height, mesh.visibility, self._options.focal_length)
             poses[row] = pose.angles
             seen = ratios(mesh.points, pose.angles)
             if tracks is None:
@@ -243,53 +189,21 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         )
 
     def _is_wanted(self, image: Image, sight: Mesh) -> bool:
-        least = self._min_face * min(image.shape[:2]) if self._min_face < 1 else self._min_face
+        least = self._options.least_side(*image.shape[:2])
         return float((sight.box[2:] - sight.box[:2]).min()) >= least
 
 
-@lru_cache(maxsize=8)
-def _kit(
-    max_faces: int | None,
-    min_score: float | None,
-    min_presence: float | None,
-    min_face: float,
-    size: int | None,
-    tile: int | None,
-    second_look: bool,
-    focal_length: float | None,
-) -> FaceMesh:
-    return FaceMesh(
-        max_faces=max_faces,
-        min_score=min_score,
-        min_presence=min_presence,
-        min_face=min_face,
-        size=size,
-        tile=tile,
-        second_look=second_look,
-        focal_length=focal_length,
-    )
+@dataclass(frozen=True)
+class FaceMeshCall(FaceMeshOptions, Picture):
+    """What face_mesh takes."""
 
 
-def face_mesh(
-    image: Source,
-    *,
-    max_faces: int | None = None,
-    min_score: float | None = None,
-    min_presence: float | None = None,
-    min_face: float = 0,
-    size: int | None = None,
-    tile: int | None = None,
-    second_look: bool = True,
-    focal_length: float | None = None,
-    roi: Part | None = None,
-    format: Format | None = None,
-    rotation: Rotation = 0,
-    flip: Flip | None = None,
-) -> Faces:
+@called_with(FaceMeshCall)
+def face_mesh(call: FaceMeshCall) -> Faces:
     """Find the faces in a picture, with their meshes, by a kit that is made once.
 
-    Any thread may call it. The options are those of FaceMesh, the rest those of FaceMesh.detect.
+    Any thread may call it. image, roi, format, rotation and flip are those of FaceMesh.detect, the
+    options those of FaceMesh.
     Raises ImageError if `image` is not a picture, ValueError for an option that cannot be.
     """
-    kit = _kit(max_faces, min_score, min_presence, min_face, size, tile, second_look, focal_length)
-    return kit.detect(image, roi=roi, format=format, rotation=rotation, flip=flip)
+    return kept(FaceMesh, call.only(FaceMeshOptions)).detect(call.image, **call.reading())

@@ -1,19 +1,19 @@
-"""Looking for the faces of a whole picture: in few pixels first, then closer at what may be one."""
+"""The search for the faces of a picture: in few pixels first, then closer at what may be one."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
-from palmkit.kits.detector import Detector
-from palmkit.kits.face.decode import SIDE_MULTIPLE, Candidates, merge
+from palmkit.kits.detection import Candidates, merge
+from palmkit.kits.detector import Detector, picture_dims, sheet_shape
 from palmkit.kits.image import Image, Part, clip_part
-from palmkit.kits.kit import Runnable, between, whole
+from palmkit.kits.kit import Runnable
 from palmkit.kits.results import KEYPOINTS
 
 # Without a size the whole picture is seen in the second of these pixels. The first comes before
@@ -40,19 +40,11 @@ CONFIRMED = 1 / 8
 MAX_ENLARGED = 2.0
 
 
-def check_sizes(size: int | None, tile: int | None) -> None:
-    """Raise ValueError if they cannot be options of FaceSearch."""
-    if size is not None:
-        between("size", size, SIDE_MULTIPLE, 4096)
-    if tile is not None:
-        whole("tile", tile, SIDE_MULTIPLE)
-
-
 class FaceSearch:
     """Finds the faces of a picture; any thread may use it."""
 
     def __init__(self, model: Runnable, size: int | None, tile: int | None) -> None:
-        """model: with the contract of palmkit.kits.face.decode.
+        """model: with the contract of palmkit.kits.detection.
 
         size: longest side of what it sees; None: as many pixels as it takes. tile: look also at
         overlapping squares of this side; None: not.
@@ -80,23 +72,23 @@ class FaceSearch:
         """
         left, top, right, bottom = clip_part(image, roi)
         area = (left, top, right - left, bottom - top)
-        glance, look = (min(size / max(area[2:]), MAX_ENLARGED) for size in SIZES[:2])
-        if self._is_quick and enough is not None and smallest >= QUICK_FACE / glance:
+        first, second = (min(size / max(area[2:]), MAX_ENLARGED) for size in SIZES[:2])
+        if self._is_quick and enough is not None and smallest >= QUICK_FACE / first:
             found = self.network.search(image, area, SIZES[0], min_score * DOUBT)
             sure = found.scores >= min_score
-            if len(found) and sure.all() and _longer_sides(found).min() >= QUICK_FACE / glance:
+            if len(found) and sure.all() and _longer_sides(found).min() >= QUICK_FACE / first:
                 return found
             if np.count_nonzero(sure) >= enough:
                 return found.take(sure)
-        if not self._is_quick or smallest < QUICK_FACE / look:
+        if not self._is_quick or smallest < QUICK_FACE / second:
             return self.network.search(image, area, self.size, min_score, self._tile)
-        return self._look(image, area, min_score, look, enough)
+        return self._search(image, area, min_score, second, enough)
 
-    def _look(
+    def _search(
         self, image: Image, area: Part, min_score: float, scale: float, enough: int | None
     ) -> Candidates:
         """See the whole picture at this scale, then closer what may be a small face."""
-        seen = self.network.look_whole(image, area, SIZES[1], min_score * TINY_DOUBT)
+        seen = self.network.infer_whole(image, area, SIZES[1], min_score * TINY_DOUBT)
         is_sure = seen.scores >= min_score
         in_doubt = _is_in_doubt(seen, scale, min_score)
         least = min_score * (DOUBT if is_sure.any() else TINY_DOUBT)
@@ -108,7 +100,7 @@ class FaceSearch:
         parts = _surroundings(doubtful.boxes[np.argsort(-doubtful.scores, kind="stable")], area)
         confirmed = min_score + (1 - min_score) * CONFIRMED
         large = sure.take(~_is_in_doubt(sure, scale, min_score))
-        first = self.network.look_closer(image, area, [next(parts)], CLOSER_SIDE, confirmed)
+        first = self.network.infer_parts(image, area, [next(parts)], CLOSER_SIDE, confirmed)
         if not len(first):
             return large
         others = list(islice(parts, MOST_CLOSER + 1))
@@ -116,8 +108,15 @@ class FaceSearch:
             return self.network.search(image, area, self.size, min_score)
         found = [large, first]
         if others:
-            found.append(self.network.look_closer(image, area, others, CLOSER_SIDE, confirmed))
+            found.append(self.network.infer_parts(image, area, others, CLOSER_SIDE, confirmed))
         return merge(Candidates.joined(found))
+
+
+def first_dims() -> list[Mapping[str, int]]:
+    """What the network sees of whole pictures, and of any number of places seen closer."""
+    sheets = (sheet_shape(count + 1, CLOSER_SIDE) for count in range(MOST_CLOSER))
+    closer = {(height, width): None for height, width, _ in sheets}
+    return [*picture_dims(SIZES), *({"height": h, "width": w} for h, w in closer)]
 
 
 def _longer_sides(found: Candidates) -> Floats:

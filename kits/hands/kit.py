@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import numpy as np
@@ -15,33 +14,28 @@ from palmkit.kits.boxes import Floats, box_round
 from palmkit.kits.closeup import CloseUpKit, mean, settled
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.delivered import Current
-from palmkit.kits.detector import Detector
-from palmkit.kits.face.decode import SIDE_MULTIPLE
+from palmkit.kits.detector import Detector, picture_dims
 from palmkit.kits.hands.crop import crop_from_keypoints, crop_from_landmarks
 from palmkit.kits.hands.following import GestureFilter, HandSight, HandTrack
 from palmkit.kits.hands.gestures import GestureSet
+from palmkit.kits.hands.options import SIZE, GestureOptions
 from palmkit.kits.hands.skeleton import LANDMARKS
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
-from palmkit.kits.kit import (
-    Mode,
-    ModelSource,
-    Precision,
-    between,
-    input_side,
-    output,
-    threshold,
-    whole,
-)
+from palmkit.kits.kit import input_side, output, threshold
+from palmkit.kits.options import Modes, Picture, called_with, kept, made_of
 from palmkit.kits.results import GESTURES, Hands
 
-# Longest side of what the detector sees.
-SIZE = 224
 MAX_ENLARGED = 3.0
 # Of a hand: wrist and base of the middle finger.
 KEYPOINTS = 2
 REST = "other"
 # No landmark is further from its crop's corner, in sides of the crop.
 FARTHEST = 4.0
+
+
+@dataclass(frozen=True)
+class GestureRecognizerArguments(Modes[Hands], GestureOptions):
+    """What GestureRecognizer takes."""
 
 
 class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
@@ -54,82 +48,38 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
     name: ClassVar[str] = "gesture recognizer"
     same_iou: ClassVar[float] = 0.5
 
-    def __init__(
-        self,
-        mode: Mode = "image",
-        *,
-        threads: int = 1,
-        precision: Precision = "high",
-        max_hands: int | None = None,
-        min_score: float | None = None,
-        min_presence: float | None = None,
-        size: int = SIZE,
-        second_look: bool = True,
-        detect_every: int = 20,
-        smoothing: bool = True,
-        hold_ms: float = 100,
-        gestures: GestureSet | str | os.PathLike[str] | None = None,
-        model: ModelSource | None = None,
-        detector: ModelSource | None = None,
-        on_result: Callable[[Hands, Image, float | None], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-    ) -> None:
+    @made_of(GestureRecognizerArguments)
+    def __init__(self, options: GestureRecognizerArguments) -> None:
         """Make a recognizer; those of the same models, threads and precision share them.
 
-        mode: "image", "video" (ids; follows between detections) or "stream" (video in a thread).
-        threads: that one look uses.
-        precision: of the arithmetic, as in palmkit.engine.load.
-        max_hands: keep the best-scored ones; None: all.
-        min_score: 0..1, of the detector; min_presence: 0..1, how certain the landmarks must be
-        that they are on a hand; None: the thresholds that the models were measured at.
-        size: longest side of what the detector sees, in pixels, 32..4096; more finds smaller
-        hands and takes longer.
-        second_look: image mode: look at each hand twice, which is better and takes longer.
-        detect_every: video and stream: look for new hands every so many frames, and whenever one
-        is lost or there is none; between, each hand is only followed.
-        smoothing: video and stream: steady landmarks, with a one-euro filter, and gestures.
-        hold_ms: with smoothing a gesture counts once it has been held so long.
-        gestures: own ones, besides those that the model knows: a set or the path of its file;
-        later changes of the set do not count.
-        model, detector: paths of models like those shipped, "hand_landmarks@stable" and
-        "hand_detector@stable" for the newest delivered (see palmkit.delivery), or open ones; None:
-        those shipped.
-        on_result, on_error: stream mode, see submit.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot.
         """
-        whole("detect_every", detect_every, 1)
-        between("size", size, SIDE_MULTIPLE, 4096)
-        between("hold_ms", hold_ms, 0, 1e6)
-        if max_hands is not None:
-            whole("max_hands", max_hands, 1)
-        if min_presence is not None:
-            between("min_presence", min_presence, 0, 1)
-        if min_score is not None:
-            between("min_score", min_score, 0, 1)
-        self._found_by = Current(detector, "hand_detector", threads, precision)
-        self._seen_by = Current(model, "hand_landmarks", threads, precision)
-        self._given_min_score = min_score
-        self._given_min_presence = min_presence
+        super().__init__(options)
+        self._options = options
+        self._max_count = options.max_hands
+        self._second_pass = options.second_pass
+        self._detect_every = options.detect_every
+        gestures = options.gestures
         if isinstance(gestures, str | os.PathLike):
             gestures = GestureSet.load(gestures)
         self._own = None if gestures is None else gestures.classifier()
         self.gestures = GESTURES + (() if self._own is None else self._own.names)
-        self._max_count = max_hands
-        self._size = int(size)
-        self._second_look = second_look
-        self._detect_every = detect_every
-        self._smoothing = smoothing
-        self._hold_s = hold_ms / 1e3
-        self._forget()
-        super().__init__(mode, on_result, on_error, self._found_by, self._seen_by)
+        self._found_by = Current(options.detector_model, "hand_detector", options)
+        self._seen_by = Current(options.model, "hand_landmarks", options)
+        self._start(self._found_by, self._seen_by)
+
+    @classmethod
+    def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
+        """As Open.first_dims: of the detector, at the size that it has by default."""
+        return {"hand_detector": picture_dims((SIZE,))}
 
     def _adopt(self) -> None:
-        found_by, given = self._found_by.model, self._given_min_score
+        found_by, given = self._found_by.model, self._options.min_score
         self._min_score = threshold(found_by) if given is None else given
         self._detector = Detector(found_by, KEYPOINTS, MAX_ENLARGED)
         self._model = self._seen_by.model
         self._side = input_side(self._model)
-        given = self._given_min_presence
+        given = self._options.min_presence
         self._min_presence = threshold(self._model) if given is None else given
 
     def recognize(
@@ -157,12 +107,12 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         return self._call(image, roi, timestamp_ms, format, rotation, flip)
 
     def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop]]:
-        found = self._detector.search(image, roi, self._size, self._min_score)
+        found = self._detector.search(image, roi, int(self._options.size), self._min_score)
         for corners, keypoints in zip(found.boxes, found.keypoints, strict=True):
             box = np.concatenate([corners[:2], corners[2:] - corners[:2]])
             yield corners, crop_from_keypoints(keypoints, box)
 
-    def _look_once(self, image: Image, crop: Crop, mirrored: bool = False) -> HandSight | None:
+    def _infer(self, image: Image, crop: Crop, mirrored: bool = False) -> HandSight | None:
         drawn, (x, y) = sample(image, crop, self._side), crop.up
         if mirrored:
             import cv2
@@ -204,10 +154,12 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
     def _follow(
         self, image: Image, track: HandTrack, known: list[HandTrack], time_s: float
     ) -> HandSight | None:
-        return self._look_well(image, track.expected_crop(time_s))
+        return self._infer_well(image, track.expected_crop(time_s))
 
     def _new_track(self, sight: HandSight, time_s: float) -> HandTrack:
-        return HandTrack(sight, time_s, GestureFilter(GESTURES.index(REST), self._hold_s))
+        return HandTrack(
+            sight, time_s, GestureFilter(GESTURES.index(REST), self._options.hold_ms / 1e3)
+        )
 
     def _result(
         self,
@@ -221,7 +173,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         shown = [(int(hand.gestures.argmax()), float(hand.gestures.max())) for hand in found]
         if tracks is not None:
             rights = [track.right for track in tracks]
-            if self._smoothing:
+            if self._options.smoothing:
                 shown = [t.gestures.update(t.sight.gestures, t.seen_s) for t in tracks]
                 landmarks = np.array([track.steady() for track in tracks], np.float32)
         landmarks = landmarks.reshape(-1, LANDMARKS, 3)
@@ -242,47 +194,21 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         )
 
 
-@lru_cache(maxsize=8)
-def _kit(
-    max_hands: int | None,
-    min_score: float | None,
-    min_presence: float | None,
-    size: int,
-    second_look: bool,
-    gestures: GestureSet | None,
-    examples: int,
-) -> GestureRecognizer:
-    """examples: how many the set has; it may have grown since the last call."""
-    return GestureRecognizer(
-        max_hands=max_hands,
-        min_score=min_score,
-        min_presence=min_presence,
-        size=size,
-        second_look=second_look,
-        gestures=gestures,
-    )
+@dataclass(frozen=True)
+class GestureRecognizerCall(GestureOptions, Picture):
+    """What recognize_gestures takes."""
 
 
-def recognize_gestures(
-    image: Source,
-    *,
-    max_hands: int | None = None,
-    min_score: float | None = None,
-    min_presence: float | None = None,
-    size: int = SIZE,
-    second_look: bool = True,
-    gestures: GestureSet | None = None,
-    roi: Part | None = None,
-    format: Format | None = None,
-    rotation: Rotation = 0,
-    flip: Flip | None = None,
-) -> Hands:
+@called_with(GestureRecognizerCall)
+def recognize_gestures(call: GestureRecognizerCall) -> Hands:
     """Find the hands in a picture and what they show, by a recognizer that is made once.
 
-    Any thread may call it. The options are those of GestureRecognizer, the rest those of
-    GestureRecognizer.recognize.
+    Any thread may call it. image, roi, format, rotation and flip are those of
+    GestureRecognizer.recognize, the options those of GestureRecognizer.
     Raises ImageError if `image` is not a picture, ValueError for an option that cannot be.
     """
-    examples = 0 if gestures is None else gestures.examples
-    kit = _kit(max_hands, min_score, min_presence, size, second_look, gestures, examples)
-    return kit.recognize(image, roi=roi, format=format, rotation=rotation, flip=flip)
+    own = call.gestures
+    # A set may have grown since the last call.
+    examples = own.examples if isinstance(own, GestureSet) else 0
+    kit = kept(GestureRecognizer, call.only(GestureOptions), examples)
+    return kit.recognize(call.image, **call.reading())

@@ -2,23 +2,32 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
 from palmkit.kits.face.kit import FaceDetector
-from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, resize
-from palmkit.kits.kit import Mode, ModelSource, Precision
+from palmkit.kits.image import Image, Part, resize
+from palmkit.kits.options import called_with, made_of, same_option
 from palmkit.kits.portrait import refine
-from palmkit.kits.portrait.compose import Backdrop, Background
-from palmkit.kits.portrait.kit import Segmenter
-from palmkit.kits.portrait.result import Mask
+from palmkit.kits.portrait.compose import Background
+from palmkit.kits.portrait.kit import (
+    Segmenter,
+    SegmenterArguments,
+    SegmenterCall,
+    segment_by,
+)
+from palmkit.kits.portrait.options import HairOptions
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import span, square_round
-from palmkit.kits.results import Faces
+from palmkit.kits.results import Faces, Mask
+
+
+@dataclass(frozen=True)
+class HairSegmenterArguments(SegmenterArguments, HairOptions):
+    """What HairSegmenter takes."""
 
 
 class HairSegmenter(Segmenter):
@@ -31,44 +40,26 @@ class HairSegmenter(Segmenter):
     name: ClassVar[str] = "hair segmenter"
     model_name: ClassVar[str] = "hair"
 
-    def __init__(
-        self,
-        mode: Mode = "image",
-        *,
-        threads: int = 1,
-        precision: Precision = "high",
-        max_faces: int | None = None,
-        background: Background | None = None,
-        refine: bool = True,
-        smoothing: bool = True,
-        model: ModelSource | None = None,
-        face_model: ModelSource | None = None,
-        on_result: Callable[[Mask, Image, float | None], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-    ) -> None:
-        """Make a segmenter; the arguments are those of PortraitSegmenter, and:
+    @made_of(HairSegmenterArguments)
+    def __init__(self, options: HairSegmenterArguments) -> None:
+        """Make a segmenter; segmenters of the same models, threads and precision share them.
 
-        max_faces: look only round so many faces, those of the best score.
-        face_model: as FaceDetector's `model`.
+        Raises ValueError for an option that cannot be, ImageError for a background that cannot
+        be read, ModelError for a model that cannot.
         """
+        super().__init__(options)
         self._faces = FaceDetector(
-            "image" if mode == "image" else "video",
-            threads=threads,
-            precision=precision,
-            max_faces=max_faces,
-            model=face_model,
+            "image" if options.mode == "image" else "video",
+            max_faces=options.max_faces,
+            model=options.face_model,
+            **options.running(),
         )
-        super().__init__(
-            mode,
-            threads=threads,
-            precision=precision,
-            background=background,
-            refine=refine,
-            smoothing=smoothing,
-            model=model,
-            on_result=on_result,
-            on_error=on_error,
-        )
+        self._start(self._seen_by)
+
+    @property
+    def releases(self) -> Mapping[str, str]:
+        """As Kit.releases: of the hair model and of the face detector."""
+        return {**super().releases, **self._faces.releases}
 
     def _forget(self) -> None:
         self._faces.reset()
@@ -95,7 +86,7 @@ class HairSegmenter(Segmenter):
         fine: False for a mask that does not follow the picture's edges, which is quicker.
 
         faces: with the boxes that FaceDetector gives. area: left, top, right, bottom. time_s: as
-        in Kit._look.
+        in Kit._run.
         Returns float32[h, w], 0 outside of the area.
         """
         left, top, right, bottom = area
@@ -138,8 +129,8 @@ class HairSegmenter(Segmenter):
         canvas = np.zeros((self._side, self._side, 3), np.uint8)
         inside = canvas[rows, columns]
         inside[:] = resize(crop, *inside.shape[:2])
-        coarse = self._run(canvas)
-        if time_s is not None and self._smoothing:
+        coarse = self._infer(canvas)
+        if time_s is not None and self._options.smoothing:
             coarse = steady.update(coarse, canvas, view, time_s)
         coarse = np.ascontiguousarray(coarse[rows, columns])
         if fine:
@@ -150,27 +141,14 @@ class HairSegmenter(Segmenter):
         np.maximum(whole, found, out=whole)
 
 
-@lru_cache(maxsize=4)
-def _hair(refine: bool, max_faces: int | None) -> HairSegmenter:
-    return HairSegmenter(refine=refine, max_faces=max_faces)
+@dataclass(frozen=True)
+class HairSegmenterCall(HairOptions, SegmenterCall):
+    """What segment_hair takes."""
+
+    background: Background | None = same_option(HairOptions, "background")
 
 
-def segment_hair(
-    image: Source,
-    background: Background | None = None,
-    *,
-    max_faces: int | None = None,
-    refine: bool = True,
-    roi: Part | None = None,
-    format: Format | None = None,
-    rotation: Rotation = 0,
-    flip: Flip | None = None,
-) -> Mask:
-    """Find the hair of the people in a picture; otherwise as segment_portrait.
-
-    max_faces: as in HairSegmenter.
-    """
-    backdrop = None if background is None else Backdrop.of(background)
-    segmenter = _hair(refine, max_faces)
-    found = segmenter.segment(image, roi=roi, format=format, rotation=rotation, flip=flip)
-    return replace(found, backdrop=backdrop)
+@called_with(HairSegmenterCall)
+def segment_hair(call: HairSegmenterCall) -> Mask:
+    """Find the hair of the people in a picture; otherwise as segment_portrait."""
+    return segment_by(HairSegmenter, HairOptions, call)

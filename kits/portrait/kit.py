@@ -4,30 +4,26 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Callable
-from dataclasses import replace
-from functools import lru_cache
+from dataclasses import dataclass, replace
 from typing import ClassVar, cast
 
 import numpy as np
 
 from palmkit.kits.delivered import Current
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip_part
-from palmkit.kits.kit import (
-    Kit,
-    Mode,
-    ModelSource,
-    Precision,
-    Runnable,
-    input_side,
-    open_model,
-    output,
-    shipped_model,
-)
+from palmkit.kits.kit import Kit, Runnable, input_side, output
+from palmkit.kits.options import Modes, Picture, called_with, kept, made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
-from palmkit.kits.portrait.result import Mask
+from palmkit.kits.portrait.options import PortraitOptions, SegmenterOptions
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import Box, Halves, box_of_people
+from palmkit.kits.results import Mask
+
+
+@dataclass(frozen=True)
+class SegmenterArguments(Modes[Mask], SegmenterOptions):
+    """What both segmenters take."""
 
 
 class Segmenter(Kit[Mask]):
@@ -35,39 +31,13 @@ class Segmenter(Kit[Mask]):
 
     model_name: ClassVar[str]
 
-    def __init__(
-        self,
-        mode: Mode = "image",
-        *,
-        threads: int = 1,
-        precision: Precision = "high",
-        background: Background | None = None,
-        refine: bool = True,
-        smoothing: bool = True,
-        model: ModelSource | None = None,
-        on_result: Callable[[Mask, Image, float | None], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-    ) -> None:
-        """Make a segmenter; segmenters of the same model, threads and precision share it.
-
-        mode: "image", "video" (steady masks) or "stream" (video in a thread).
-        threads: that one run of the network uses.
-        precision: of the arithmetic, as in palmkit.engine.load.
-        background: what Mask.composite takes; each result then has a `picture` on it.
-        refine: follow the picture's own edges; without, the network's mask is enlarged.
-        smoothing: video and stream: hold masks still where the picture is.
-        model: a path of a model like the one shipped, "portrait@stable" for the newest that is
-        delivered (see palmkit.delivery), or an open one; None: the one shipped.
-        on_result, on_error: stream mode, see submit.
-        Raises ValueError for an option that cannot be, ImageError for a background that cannot
-        be read, ModelError for a model that cannot.
-        """
-        self._backdrop = None if background is None else Backdrop.of(background)
-        self._refine = refine
-        self._smoothing = smoothing
-        self._seen_by = Current(model, self.model_name, threads, precision)
+    def __init__(self, options: SegmenterArguments) -> None:
+        """Open the model of both kits; the subclass starts."""
+        super().__init__(options)
+        self._options = options
+        self._backdrop = None if options.background is None else Backdrop.of(options.background)
+        self._seen_by = Current(options.model, self.model_name, options)
         self._side = 0
-        super().__init__(mode, on_result, on_error, self._seen_by)
 
     def _adopt(self) -> None:
         self._model = self._seen_by.model
@@ -98,7 +68,7 @@ class Segmenter(Kit[Mask]):
         """
         return self._call(image, roi, timestamp_ms, format, rotation, flip)
 
-    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> Mask:
+    def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Mask:
         height, width = image.shape[:2]
         mask = self._mask(image, clip_part(image, roi), time_s)
         return Mask(width, height, mask, image, self._backdrop)
@@ -109,7 +79,7 @@ class Segmenter(Kit[Mask]):
     ) -> refine.Mask:
         """The whole picture's mask, 0 outside left, top, right, bottom."""
 
-    def _run(self, view: Image) -> refine.Mask:
+    def _infer(self, view: Image) -> refine.Mask:
         """What the network says of uint8[side, side, 3]: float32[side, side], 0..1."""
         shape = (1, self._side, self._side, 1)
         found = output(self._model.run({"image": view[None].astype(np.float32)}), "mask", shape)
@@ -122,9 +92,14 @@ class Segmenter(Kit[Mask]):
     def _enlarge(
         self, crop: Image, coarse: refine.Mask, small: Image, to: refine.Mask | None = None
     ) -> refine.Mask:
-        if not self._refine:
+        if not self._options.refine:
             return refine.enlarge(coarse, crop, to)
         return refine.refine(crop, coarse, small, to)
+
+
+@dataclass(frozen=True)
+class PortraitSegmenterArguments(SegmenterArguments, PortraitOptions):
+    """What PortraitSegmenter takes."""
 
 
 class PortraitSegmenter(Segmenter):
@@ -138,52 +113,32 @@ class PortraitSegmenter(Segmenter):
     name: ClassVar[str] = "portrait segmenter"
     model_name: ClassVar[str] = "portrait"
 
-    def __init__(
-        self,
-        mode: Mode = "image",
-        *,
-        threads: int = 1,
-        precision: Precision = "high",
-        background: Background | None = None,
-        refine: bool = True,
-        second_look: bool = True,
-        smoothing: bool = True,
-        model: ModelSource | None = None,
-        finder: ModelSource | None = None,
-        on_result: Callable[[Mask, Image, float | None], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-    ) -> None:
-        """Make a segmenter; the arguments are those of Segmenter, and:
+    @made_of(PortraitSegmenterArguments)
+    def __init__(self, options: PortraitSegmenterArguments) -> None:
+        """Make a segmenter; segmenters of the same models, threads and precision share them.
 
-        second_look: image mode: after a glance at the picture look at the part where people are,
-        for a better mask in a little more time.
-        finder: for the glance, a path of a model like the one shipped, or an open one.
+        Raises ValueError for an option that cannot be, ImageError for a background that cannot
+        be read, ModelError for a model that cannot.
         """
-        self._finder: Runnable | None = None
-        if mode == "image" and second_look:
-            path = shipped_model("person_finder") if finder is None else finder
-            self._finder = open_model(path, threads, precision)
-            self._glance = input_side(self._finder)
-        super().__init__(
-            mode,
-            threads=threads,
-            precision=precision,
-            background=background,
-            refine=refine,
-            smoothing=smoothing,
-            model=model,
-            on_result=on_result,
-            on_error=on_error,
-        )
+        super().__init__(options)
+        self._found_by: Current | None = None
+        if options.mode == "image" and options.second_pass:
+            self._found_by = Current(options.finder_model, "person_finder", options)
+        self._start(self._seen_by, *filter(None, [self._found_by]))
+
+    def _adopt(self) -> None:
+        super()._adopt()
+        if self._found_by is not None:
+            self._glance = input_side(self._found_by.model)
 
     def _forget(self) -> None:
         self._steady = Steady()
 
-    def _run(self, view: Image) -> refine.Mask:
+    def _infer(self, view: Image) -> refine.Mask:
         import cv2
 
         # Along outlines the network's values go up and down from one pixel to the next.
-        return cast(refine.Mask, cv2.GaussianBlur(super()._run(view), (3, 3), 0))
+        return cast(refine.Mask, cv2.GaussianBlur(super()._infer(view), (3, 3), 0))
 
     def _mask(
         self, image: Image, area: tuple[int, int, int, int], time_s: float | None
@@ -191,12 +146,12 @@ class PortraitSegmenter(Segmenter):
         left, top, right, bottom = area
         crop = Halves(image[top:bottom, left:right])
         whole = (0, 0, right - left, bottom - top)
-        if time_s is None and self._finder is not None:
-            box, view, coarse = self._look_closer(self._finder, crop, whole)
+        if time_s is None and self._found_by is not None:
+            box, view, coarse = self._infer_closer(self._found_by.model, crop, whole)
         else:
             box, view = whole, crop.part(whole, self._side)
-            coarse = refine.without_specks(self._run(view))
-        if time_s is not None and self._smoothing:
+            coarse = refine.without_specks(self._infer(view))
+        if time_s is not None and self._options.smoothing:
             place = (left, top, right - left, bottom - top)
             coarse = self._steady.update(coarse, view, place, time_s)
         rows, columns = slice(top + box[1], top + box[3]), slice(left + box[0], left + box[2])
@@ -207,7 +162,7 @@ class PortraitSegmenter(Segmenter):
         self._enlarge(part, coarse, view, mask[rows, columns])
         return mask
 
-    def _look_closer(
+    def _infer_closer(
         self, finder: Runnable, picture: Halves, whole: Box
     ) -> tuple[Box, Image, refine.Mask]:
         """The part of a picture where people are, what the network sees of it, and what it says.
@@ -216,12 +171,12 @@ class PortraitSegmenter(Segmenter):
         """
         box = self._glance_at(finder, picture)
         view = picture.part(box or whole, self._side)
-        coarse = refine.without_specks(self._run(view))
+        coarse = refine.without_specks(self._infer(view))
         if box is None:
             box = box_of_people(coarse, *picture.size) or whole
             if box != whole:
                 view = picture.part(box, self._side)
-                coarse = refine.without_specks(self._run(view))
+                coarse = refine.without_specks(self._infer(view))
         return box, view, coarse
 
     def _glance_at(self, finder: Runnable, picture: Halves) -> Box | None:
@@ -232,30 +187,34 @@ class PortraitSegmenter(Segmenter):
         return box_of_people(found[0, :, :, 0], *picture.size)
 
 
-@lru_cache(maxsize=4)
-def _portrait(refine: bool, second_look: bool) -> PortraitSegmenter:
-    return PortraitSegmenter(refine=refine, second_look=second_look)
+@dataclass(frozen=True)
+class SegmenterCall(SegmenterOptions, Picture):
+    """What the functions of both kits take."""
 
 
-def segment_portrait(
-    image: Source,
-    background: Background | None = None,
-    *,
-    refine: bool = True,
-    second_look: bool = True,
-    roi: Part | None = None,
-    format: Format | None = None,
-    rotation: Rotation = 0,
-    flip: Flip | None = None,
-) -> Mask:
+@dataclass(frozen=True)
+class PortraitSegmenterCall(PortraitOptions, SegmenterCall):
+    """What segment_portrait takes."""
+
+    background: Background | None = same_option(SegmenterOptions, "background")
+
+
+@called_with(PortraitSegmenterCall)
+def segment_portrait(call: PortraitSegmenterCall) -> Mask:
     """Find the people in a picture, with a segmenter made once; any thread may call it.
 
-    background: what Mask.composite takes; the result then has a `picture` on it.
-    The rest are those of PortraitSegmenter and of its method segment.
+    image, roi, format, rotation and flip are those of PortraitSegmenter.segment, the options those
+    of PortraitSegmenter.
     Raises ImageError if `image` or the background is not a picture, ValueError for an option that
     cannot be.
     """
-    backdrop = None if background is None else Backdrop.of(background)
-    segmenter = _portrait(refine, second_look)
-    found = segmenter.segment(image, roi=roi, format=format, rotation=rotation, flip=flip)
-    return replace(found, backdrop=backdrop)
+    return segment_by(PortraitSegmenter, PortraitOptions, call)
+
+
+def segment_by(
+    kit: Callable[..., Segmenter], kind: type[SegmenterOptions], call: SegmenterCall
+) -> Mask:
+    """What a segmenter's function does: all backgrounds have one kit."""
+    segmenter = kept(kit, replace(call.only(kind), background=None))
+    backdrop = None if call.background is None else Backdrop.of(call.background)
+    return replace(segmenter.segment(call.image, **call.reading()), backdrop=backdrop)

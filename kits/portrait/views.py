@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from palmkit.kits.image import Image, Part, resize
 from palmkit.kits.portrait.refine import Mask, half
-from palmkit.kits.portrait.result import INSIDE
+from palmkit.kits.results import INSIDE
 
 # The square that the hair network sees round a face: its side, and how far its middle lies below
 # the face's, in the longer side of the face's box.

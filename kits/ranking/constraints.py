@@ -10,7 +10,7 @@ from typing import Literal, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.kit import between, one_of, whole
+from palmkit.kits.options import between, one_of, whole
 from palmkit.kits.ranking.page import Page
 from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.table import Floats, Keys, keys

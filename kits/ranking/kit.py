@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property, lru_cache
-from typing import TYPE_CHECKING, Any
+from functools import cached_property
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,22 +14,25 @@ from numpy.typing import NDArray
 from palmkit.engine.errors import ModelError, TableError
 from palmkit.kits.delivered import Current, Turns
 from palmkit.kits.ending import finished
-from palmkit.kits.kit import ModelSource, one_of
+from palmkit.kits.kit import ModelSource, Open
+from palmkit.kits.options import called_with, kept, made_of, same_option
 from palmkit.kits.ranking.constraints import Constraints, adjusted, arrange
 from palmkit.kits.ranking.events import Events, encode_events, no_events
 from palmkit.kits.ranking.features import Layout, context_codes, time_of
+from palmkit.kits.ranking.options import RerankerOptions
 from palmkit.kits.ranking.page import Page, encode_page
-from palmkit.kits.ranking.result import Ranking
 from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.scorer import Scorer
 from palmkit.kits.ranking.session import Context, Session
 from palmkit.kits.ranking.table import Columns, Floats, Table, has_rows
 from palmkit.kits.ranking.taste import own_of
+from palmkit.kits.results import Ranking
 
 if TYPE_CHECKING:
     from palmkit.kits.ranking.learning import Learner
 
-COLD_STARTS = ("server", "model")
+# Items of the pages that the shipped model has a plan for.
+PLANNED_ITEMS = 50
 # What a session that learns may take.
 MEMORY_BYTES = 5_000_000
 
@@ -65,7 +68,15 @@ class Fitted:
         return {group: np.array(columns) for group, columns in found.items()}
 
 
-class Reranker:
+@dataclass(frozen=True)
+class RerankerArguments(RerankerOptions):
+    """What Reranker takes."""
+
+    model: ModelSource | None = same_option(RerankerOptions, "model")
+    schema: Schema | None = same_option(RerankerOptions, "schema")
+
+
+class Reranker(Open):
     """Re-orders pages of items by what a user did, in the process, in well under a millisecond.
 
     reranker = Reranker()
@@ -76,40 +87,31 @@ class Reranker:
     One Reranker may be used by many threads at a time.
     """
 
-    @finished
-    def __init__(
-        self,
-        model: ModelSource | None = None,
-        schema: Schema | None = None,
-        *,
-        constraints: Constraints | None = None,
-        cold_start: str = "server",
-        threads: int = 1,
-    ) -> None:
-        """Make a re-ranker; those of the same model and threads share it.
+    name: ClassVar[str] = "re-ranker"
 
-        model: a path of a model that `palmkit rerank train` wrote, "reranker@stable" for the newest
-        that is delivered (see palmkit.delivery), or an open one; None: the demonstration model,
-        which was trained on a simulated shop and takes any schema.
-        schema: what the columns mean; None: that of the model, or, if it takes any, what
-        Schema.infer says of each page.
-        constraints: that hold for every page unless a call has its own.
-        cold_start: without any event, "server": its order, with constraints; "model": the
-        network's.
-        threads: that one run of the network uses.
+    @finished
+    @made_of(RerankerArguments)
+    def __init__(self, options: RerankerArguments) -> None:
+        """Make a re-ranker; those of the same model, threads and precision share it.
+
+        The model may be one that `palmkit rerank train` wrote; the one shipped is a demonstration,
+        trained on a simulated shop, and takes any schema.
         Raises ValueError for an option that cannot be or a schema that is not the model's,
         ModelError if the model cannot be read or is not a re-ranker.
         """
-        one_of("cold_start", cold_start, COLD_STARTS)
-        self._current = Current(model, "reranker", threads, "high")
-        self._wanted = schema
-        self._cold_start = cold_start
-        self._constraints = constraints or Constraints()
+        self._options = options
+        self._current = Current(options.model, "reranker", options)
+        self._constraints = options.constraints or Constraints()
         self._turns = Turns([self._current]) if self._current.is_delivered else None
         if self._turns is None:
             self._adopt()
         else:
             self._turns.settle(self._adopt)
+
+    @classmethod
+    def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
+        """As Open.first_dims: of the re-ranker, a page at a time."""
+        return {"reranker": [{"pages": 1, "count": PLANNED_ITEMS}]}
 
     def _adopt(self) -> None:
         """Take from the model what the kit has of it."""
@@ -118,7 +120,7 @@ class Reranker:
         self.source: ModelSource = self._current.name if delivered else self._current.model
         self.scorer = Scorer(self._current.model)
         try:
-            layout = self.scorer.description.fitted(self._wanted)
+            layout = self.scorer.description.fitted(self._options.schema)
         except ValueError as error:
             if self._turns is None:
                 raise
@@ -127,7 +129,8 @@ class Reranker:
 
     def _in_turn(self, at_page: Callable[[], Ranking]) -> Ranking:
         """The ranking of a page, all of it by one model."""
-        return at_page() if self._turns is None else self._turns.look(at_page, self._adopt)
+        self._check_open()
+        return at_page() if self._turns is None else self._turns.run(at_page, self._adopt)
 
     def _with(self, layout: Layout) -> Fitted:
         words = self.scorer.description.vocabulary
@@ -185,6 +188,7 @@ class Reranker:
         Raises TableError naming row and column: a column of the schema that no item has, an id
         that is missing or comes twice, text for a number, infinity, an event later than now.
         """
+        self._check_open()
         if not has_rows(items):
             Columns("items", items)
             return Ranking([], np.zeros(0, np.int64), np.zeros(0, np.float32), self.model, True)
@@ -214,6 +218,7 @@ class Reranker:
         re-ranker makes that ready, some 100 ms.
         Raises UnsupportedError if the model cannot learn, ValueError for too little memory.
         """
+        self._check_open()
         # Checkers know this file by two names, and so its classes as two.
         this: Any = self
         return Session(this, context, seed, learns, memory_bytes)
@@ -249,7 +254,7 @@ class Reranker:
         if now is None:
             now = float(events.times[-1]) if len(events) else time.time()
         is_own = learner is not None and learner.weights is not None
-        cold = self._cold_start == "server" and not len(events) and not is_own
+        cold = self._options.cold_start == "server" and not len(events) and not is_own
         reasons: list[dict[str, float]] | None = None
         scores, last, liked = _server_scores(page), None, None
         if not cold or learner is not None:
@@ -258,7 +263,7 @@ class Reranker:
             if learner is None:
                 scores = fitted.scorer.score(inputs, layout.length)
             else:
-                plain, hidden = fitted.scorer.look(inputs, layout.length)
+                plain, hidden = fitted.scorer.infer(inputs, layout.length)
                 own = own_of(page, fitted.schema, learner.words)
                 if is_own:
                     last, liked = learner.last(own), learner.liked(own)
@@ -308,17 +313,24 @@ def _exposures(page: Page, events: Events, schema: Schema) -> NDArray[np.float64
     return np.asarray((page.ids[:, None] == seen).sum(axis=1), np.float64)
 
 
-@lru_cache(maxsize=1)
-def _reranker() -> Reranker:
-    return Reranker()
+@dataclass(frozen=True)
+class RerankerCall(RerankerOptions):
+    """What rerank takes."""
+
+    items: Table
+    history: Table = ()
+    context: Context | None = None
 
 
-def rerank(items: Table, history: Table = (), context: Context | None = None) -> Ranking:
+@called_with(RerankerCall)
+def rerank(call: RerankerCall) -> Ranking:
     """Re-order a page of items by what the user did, with the demonstration model.
 
     ranking = kits.rerank(items, history); ranking.ids
 
-    The arguments and errors are those of Reranker.rerank; what the columns mean is inferred
-    (Schema.infer). A model trained on one's own log ranks better: Reranker(model=...).
+    items, history, context and the errors are those of Reranker.rerank, the options those of
+    Reranker; without a schema, what the columns mean is inferred (Schema.infer). A model trained on
+    one's own log ranks better.
     """
-    return _reranker().rerank(items, history, context)
+    kit = kept(Reranker, call.only(RerankerOptions))
+    return kit.rerank(call.items, call.history, call.context)

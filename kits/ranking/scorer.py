@@ -150,7 +150,7 @@ class Scorer:
         """float32[n], the score of each item. length: of events, see Layout."""
         return cast(Floats, self._run(inputs, length, inputs.items[None])[0][0])
 
-    def look(self, inputs: Inputs, length: int) -> tuple[Floats, Floats]:
+    def infer(self, inputs: Inputs, length: int) -> tuple[Floats, Floats]:
         """float32[n] scores, and float32[n, channels], what the model knows of each item."""
         scores, hidden = self._run(inputs, length, inputs.items[None])
         if hidden is None or hidden.ndim != 3:

@@ -17,9 +17,9 @@ from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.ranking.events import Events, encode_events, no_events
 from palmkit.kits.ranking.features import Inputs, context_codes, time_of
 from palmkit.kits.ranking.page import Page, completed, encode_page
-from palmkit.kits.ranking.result import Ranking
 from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.table import Table, has_rows
+from palmkit.kits.results import Ranking
 
 if TYPE_CHECKING:
     from palmkit.kits.ranking.constraints import Constraints

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import MISSING, dataclass, fields
 from typing import Any, ClassVar, TypeVar, cast, get_args
 
-from palmkit.kits.kit import between, one_of
+from palmkit.kits.options import between, one_of
 from palmkit.kits.tryon.canvas import Canvas
 from palmkit.kits.tryon.colour import Finish, Floats, lab_of, read_shade
 

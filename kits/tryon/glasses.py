@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.face import topology
-from palmkit.kits.kit import one_of
+from palmkit.kits.options import one_of
 from palmkit.kits.tryon import regions
 from palmkit.kits.tryon.canvas import Canvas
 from palmkit.kits.tryon.colour import Finish, Floats, lab_of, read_shade

@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 from palmkit.kits.hands.crop import palm_size
 from palmkit.kits.hands.kit import GestureRecognizer
 from palmkit.kits.image import Image, Part, clip_part
-from palmkit.kits.kit import Mode, Precision
 from palmkit.kits.results import Faces
 from palmkit.kits.tryon.colour import Floats
 from palmkit.kits.tryon.regions import fixed, soften
@@ -28,11 +27,9 @@ _FINGERS = ((1, 2, 3, 4), (5, 6, 7, 8), (9, 10, 11, 12), (13, 14, 15, 16), (17, 
 class HandsInFront:
     """Finds hands near faces: in a video it follows them."""
 
-    def __init__(self, mode: Mode, threads: int, precision: Precision, smoothing: bool) -> None:
-        """mode: "image" or "video"; the others as in GestureRecognizer."""
-        self._kit = GestureRecognizer(
-            mode, threads=threads, precision=precision, smoothing=smoothing
-        )
+    def __init__(self, kit: GestureRecognizer) -> None:
+        """kit: finds the hands, in pictures or in a video."""
+        self._kit = kit
 
     @property
     def releases(self) -> Mapping[str, str]:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import replace
-from functools import lru_cache
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
 from palmkit.kits.delivered import is_delivered_name
 from palmkit.kits.face.mesh_kit import FaceMesh
+from palmkit.kits.hands.kit import GestureRecognizer
 from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip_part, read_image
-from palmkit.kits.kit import Kit, Mode, ModelSource, Precision
+from palmkit.kits.kit import Kit, Mode
+from palmkit.kits.options import Modes, Picture, called_with, kept, made_of, same_option
 from palmkit.kits.portrait.hair import HairSegmenter
-from palmkit.kits.results import Faces
+from palmkit.kits.results import Faces, TriedOn
 from palmkit.kits.stopwatch import Stopwatch
 from palmkit.kits.tracks import LOST_S
 from palmkit.kits.tryon.canvas import Canvas, Memory
@@ -23,7 +24,7 @@ from palmkit.kits.tryon.colour import Floats
 from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.hands import HandsInFront
 from palmkit.kits.tryon.look import DeliveredLook, Look
-from palmkit.kits.tryon.result import TriedOn
+from palmkit.kits.tryon.options import TryOnOptions
 
 # The detector's boxes, which the hair network's view is measured by, are so much larger than those
 # round a mesh.
@@ -32,79 +33,53 @@ BOX_RATIO = 1.06
 _UNDER_HAIR = ("foundation", "blush", "eye_shadow", "eyeliner", "lipstick", "glasses")
 
 
+@dataclass(frozen=True)
+class TryOnArguments(Modes[TriedOn], TryOnOptions):
+    """What TryOn takes."""
+
+
 class TryOn(Kit[TriedOn]):
     """Puts make-up, hair dye and glasses on the faces of pictures and videos.
 
     with TryOn("video", look=Look.load("evening")) as mirror:
         for frame, timestamp_ms in kits.video.VideoReader("clip.mp4"):
-            show(mirror.wear(frame, timestamp_ms).picture)
+            show(mirror.wear(frame, timestamp_ms).after)
     """
 
     name: ClassVar[str] = "try-on"
 
-    def __init__(
-        self,
-        mode: Mode = "image",
-        *,
-        look: Look | str | os.PathLike[str] | None = None,
-        threads: int = 1,
-        precision: Precision = "high",
-        max_faces: int | None = None,
-        min_score: float | None = None,
-        smoothing: bool = True,
-        behind_hair: bool = True,
-        behind_hands: bool = True,
-        behind_things: bool = True,
-        model: ModelSource | None = None,
-        detector: ModelSource | None = None,
-        hair_model: ModelSource | None = None,
-        on_result: Callable[[TriedOn, Image, float | None], None] | None = None,
-        on_error: Callable[[Exception], None] | None = None,
-    ) -> None:
+    @made_of(TryOnArguments)
+    def __init__(self, options: TryOnArguments) -> None:
         """Make a kit; kits of the same models, threads and precision share them.
 
-        mode: "image", "video" (nothing swims or flickers) or "stream" (video in a thread).
-        look: what is worn, or what Look.load takes; it may be changed between frames, see the
-        property. "evening@stable": the newest that is delivered (see palmkit.delivery), taken
-        between frames; until one is, the preset of that name.
-        max_faces, min_score, model, detector: as in FaceMesh. hair_model: as HairSegmenter's
-        model.
-        smoothing: video and stream: steady meshes and masks.
-        behind_hair: strands in front of the face stay over the make-up; without, it is quicker.
-        behind_hands: so do hands, as far as their landmarks are found. behind_things: so does what
-        has another colour than the face's skin, as cups, masks and sunglasses.
         Raises ValueError for an option that cannot be, ModelError for a model that cannot,
-        LookError or DeliveryError for a look, as Look.load.
+        TryOnError or DeliveryError for a look, as Look.load.
         """
-        within = mode if mode == "image" else "video"
+        super().__init__(options)
+        self._options = options
+        mode: Mode = "image" if options.mode == "image" else "video"
+        shared: dict[str, Any] = {**options.running(), "smoothing": options.smoothing}
         self._mesh = FaceMesh(
-            within,
-            threads=threads,
-            precision=precision,
-            max_faces=max_faces,
-            min_score=min_score,
-            smoothing=smoothing,
-            model=model,
-            detector=detector,
+            mode,
+            max_faces=options.max_faces,
+            min_score=options.min_score,
+            model=options.model,
+            detector_model=options.detector_model,
+            **shared,
         )
         self._hair = HairSegmenter(
-            within,
-            threads=threads,
-            precision=precision,
-            smoothing=smoothing,
-            model=hair_model,
-            face_model=detector,
+            mode, model=options.hair_model, face_model=options.detector_model, **shared
         )
-        self._behind_hair, self._behind_things = behind_hair, behind_things
-        self._hands = HandsInFront(within, threads, precision, smoothing) if behind_hands else None
+        self._hands = (
+            HandsInFront(GestureRecognizer(mode, **shared)) if options.behind_hands else None
+        )
         self._worn: Look | None = None
         self._delivered: DeliveredLook | None = None
-        if isinstance(look, str) and is_delivered_name(look):
-            self._delivered = DeliveredLook(look)
+        if isinstance(options.look, str) and is_delivered_name(options.look):
+            self._delivered = DeliveredLook(options.look)
         else:
-            self._worn = Look() if look is None else _read(look)
-        self._forget()
-        super().__init__(mode, on_result, on_error, *filter(None, [self._delivered]))
+            self._worn = Look() if options.look is None else _read(options.look)
+        self._start(*filter(None, [self._delivered]))
 
     @property
     def look(self) -> Look:
@@ -153,7 +128,7 @@ class TryOn(Kit[TriedOn]):
             self._hands.reset()
         self._memories: dict[int | None, Memory] = {}
 
-    def _look(self, image: Image, roi: Part | None, time_s: float | None) -> TriedOn:
+    def _run(self, image: Image, roi: Part | None, time_s: float | None) -> TriedOn:
         if self._worn is None and self._delivered is not None:
             return self._delivered.wear(lambda look: self.dress(image, roi, time_s, look))
         return self.dress(image, roi, time_s, self.look)
@@ -166,7 +141,7 @@ class TryOn(Kit[TriedOn]):
         look: Look,
         covered: Floats | None = None,
     ) -> TriedOn:
-        """As Kit._look, with another look than the kit's own.
+        """As Kit._run, with another look than the kit's own.
 
         covered: float32[h, w], raised to how far the look covers each pixel, 0..1.
         """
@@ -212,7 +187,7 @@ class TryOn(Kit[TriedOn]):
 
     def _needs_hair(self, look: Look) -> bool:
         """Whether anything worn depends on where hair is."""
-        under = self._behind_hair and any(each.name in _UNDER_HAIR for each in look)
+        under = self._options.behind_hair and any(each.name in _UNDER_HAIR for each in look)
         return look.hair is not None or under
 
     def _hair_of(
@@ -252,13 +227,14 @@ class TryOn(Kit[TriedOn]):
     ) -> Iterator[Canvas]:
         """A canvas for every face that can be seen, those further away first."""
         assert faces.mesh is not None and faces.visibility is not None
+        behind_things = self._options.behind_things
         order = np.argsort(faces.boxes[:, 2] * faces.boxes[:, 3], kind="stable")
         for row in order:
             key = None if faces.ids is None else int(faces.ids[row])
             memory = self._memory(key, time_s)
             mesh, visibility = faces.mesh[row], faces.visibility[row]
             canvas = Canvas(
-                picture, mesh, visibility, hair, memory, time_s, hands, self._behind_things, watch
+                picture, mesh, visibility, hair, memory, time_s, hands, behind_things, watch
             )
             if not canvas.is_empty:
                 yield canvas
@@ -269,46 +245,35 @@ def _read(look: Look | str | os.PathLike[str]) -> Look:
     return look if isinstance(look, Look) else Look.load(look)
 
 
-@lru_cache(maxsize=4)
-def _kit(max_faces: int | None) -> TryOn:
-    return TryOn(max_faces=max_faces)
+@dataclass(frozen=True)
+class TryOnCall(TryOnOptions, Picture):
+    """What try_on takes."""
+
+    look: Look | str | os.PathLike[str] | None = same_option(TryOnOptions, "look")
+    _: KW_ONLY
+    lipstick: Any = None
+    blush: Any = None
+    eye_shadow: Any = None
+    eyeliner: Any = None
+    iris: Any = None
+    foundation: Any = None
+    hair: Any = None
+    glasses: Any = None
 
 
-def try_on(
-    image: Source,
-    look: Look | str | os.PathLike[str] | None = None,
-    *,
-    lipstick: Any = None,
-    blush: Any = None,
-    eye_shadow: Any = None,
-    eyeliner: Any = None,
-    iris: Any = None,
-    foundation: Any = None,
-    hair: Any = None,
-    glasses: Any = None,
-    max_faces: int | None = None,
-    roi: Part | None = None,
-    format: Format | None = None,
-    rotation: Rotation = 0,
-    flip: Flip | None = None,
-) -> TriedOn:
+@called_with(TryOnCall)
+def try_on(call: TryOnCall) -> TriedOn:
     """Put make-up, hair dye and glasses on a picture, by a kit that is made once.
 
-    Any thread may call it. look: a whole look, or what Look.load takes; each effect given besides
-    takes the place of the look's own. An effect is its class (palmkit.kits.tryon), a colour
-    "#b3202a", or the name of a shade, such as "ruby"; see palmkit.kits.tryon.palettes.
-    Raises ImageError if `image` is not a picture, LookError if the look cannot be read, ValueError
+    Any thread may call it. Each effect given besides the look takes the place of the look's own. An
+    effect is its class (palmkit.kits.tryon), a colour "#b3202a", or the name of a shade, such as
+    "ruby"; see palmkit.kits.tryon.palettes. image, roi, format, rotation and flip are those of
+    TryOn.wear, the options those of TryOn.
+    Raises ImageError if `image` is not a picture, TryOnError if the look cannot be read, ValueError
     for an effect that cannot be.
     """
-    worn = (Look() if look is None else _read(look)).adding(
-        lipstick=lipstick,
-        blush=blush,
-        eye_shadow=eye_shadow,
-        eyeliner=eyeliner,
-        iris=iris,
-        foundation=foundation,
-        hair=hair,
-        glasses=glasses,
-    )
-    picture = read_image(image, format=format, rotation=rotation, flip=flip)
-    return _kit(max_faces).dress(picture, roi, None, worn)
+    look = Look() if call.look is None else _read(call.look)
+    worn = look.adding(**{name: getattr(call, name) for name in Look.KINDS})
+    picture = read_image(call.image, format=call.format, rotation=call.rotation, flip=call.flip)
+    kit = kept(TryOn, replace(call.only(TryOnOptions), look=None))
+    return kit.dress(picture, call.roi, None, worn)

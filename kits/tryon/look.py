@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from weakref import ref
 
-from palmkit.engine.errors import DeliveryError, ImageError, LookError
+from palmkit.engine.errors import DeliveryError, ImageError, TryOnError
 from palmkit.engine.reading import check_readable
 from palmkit.engine.replacing import replacing
 from palmkit.kits.delivered import PROVING_RUNS, Delivered, Unfit, is_delivered_name
@@ -101,7 +101,7 @@ class Look:
         """The look in a JSON file, or of a preset's name, or delivered as "evening@stable".
 
         Of what is delivered, the one that is here now: see TryOn for one that is kept new.
-        Raises LookError if there is none, or what is there is no look; DeliveryError if nothing of
+        Raises TryOnError if there is none, or what is there is no look; DeliveryError if nothing of
         such a name was ever delivered here.
         """
         name = os.fspath(source)
@@ -115,7 +115,7 @@ class Look:
     def read(cls, path: str | os.PathLike[str]) -> Look:
         """The look in a JSON file.
 
-        Raises LookError if there is none, or what is there is no look.
+        Raises TryOnError if there is none, or what is there is no look.
         """
         name = os.fspath(path)
         try:
@@ -125,30 +125,30 @@ class Look:
         except (OSError, ValueError) as error:
             known = ", ".join(palettes.presets())
             what = (getattr(error, "strerror", None) or str(error)).lower()
-            raise LookError(f"{name}: {what}; presets are {known}") from None
+            raise TryOnError(f"{name}: {what}; presets are {known}") from None
         if len(data) > MOST_BYTES:
-            raise LookError(f"{name}: expected at most {MOST_BYTES} bytes of JSON, got more")
+            raise TryOnError(f"{name}: expected at most {MOST_BYTES} bytes of JSON, got more")
         try:
             found: Any = json.loads(data, object_pairs_hook=_once)
         except (ValueError, RecursionError) as error:
-            raise LookError(f"{name}: expected JSON: {error}") from None
+            raise TryOnError(f"{name}: expected JSON: {error}") from None
         if (
             not isinstance(found, dict)
             or cast("dict[str, Any]", found).pop("palmkit_look", None) != FORMAT
         ):
-            raise LookError(f'{name}: expected {{"palmkit_look": {FORMAT}, ...}}')
+            raise TryOnError(f'{name}: expected {{"palmkit_look": {FORMAT}, ...}}')
         return cls.from_dict(cast("dict[str, Any]", found), name)
 
     @classmethod
     def from_dict(cls, options: Mapping[str, Any], name: str = "look") -> Look:
         """The look of to_dict; name: where it is from, for the message.
 
-        Raises LookError if it is none.
+        Raises TryOnError if it is none.
         """
         try:
             return cls.of(**options)
         except (TypeError, ValueError) as error:
-            raise LookError(f"{name}: {error}") from None
+            raise TryOnError(f"{name}: {error}") from None
 
 
 class DeliveredLook(Delivered[Look]):
@@ -158,7 +158,7 @@ class DeliveredLook(Delivered[Look]):
     """
 
     def __init__(self, name: str, watched: bool = True) -> None:
-        """name, watched: as for Delivered.follow. Raises DeliveryError, LookError."""
+        """name, watched: as for Delivered.follow. Raises DeliveryError, TryOnError."""
         super().__init__()
         self._runs = 0
         self.follow(name, watched)

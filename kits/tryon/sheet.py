@@ -109,7 +109,7 @@ def _worn(kit: TryOn, face: Image) -> Iterator[tuple[str, Image, dict[str, float
     """Each effect's picture, and its numbers."""
     for name, wanted in EFFECTS.items():
         look = Look.load(wanted["look"]) if "look" in wanted else Look.of(**wanted)
-        picture = kit.dress(face, None, None, look).picture
+        picture = kit.dress(face, None, None, look).after
         yield name, picture, measure(kit, face, look)
 
 
@@ -122,7 +122,7 @@ def measure(kit: TryOn, face: Image, look: Look) -> dict[str, float]:
         worn = [replace(worn[0], opacity=1.0)]
         look = Look.of(**{worn[0].name: worn[0]})
     whole = np.zeros(face.shape[:2], np.float32)
-    picture = kit.dress(face, None, None, look, whole).picture
+    picture = kit.dress(face, None, None, look, whole).after
     changed = np.abs(picture.astype(np.int16) - face).max(axis=2) > SEEN
     if not changed.any():
         return {}

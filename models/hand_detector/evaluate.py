@@ -53,7 +53,7 @@ class Contender(NamedTuple):
 def ours(path: Path, size: int) -> Contender:
     """Our network on the picture letterboxed to a square of `size`."""
     from palmkit.engine import load
-    from palmkit.kits.face.decode import decode, merge, network_input
+    from palmkit.kits.detection import decode, merge, network_input
     from palmkit.kits.image import letterbox
 
     model = load(path)

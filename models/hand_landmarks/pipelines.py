@@ -45,7 +45,7 @@ def our_detector(
 ) -> Callable[[Picture], list[tuple[float, Crop]]]:
     """Scores and crops of the hands that our detector finds, best first."""
     from palmkit.engine import load
-    from palmkit.kits.face.decode import decode, merge, network_input
+    from palmkit.kits.detection import decode, merge, network_input
     from palmkit.kits.image import letterbox
 
     model = load(path)
@@ -99,7 +99,11 @@ def ours(
     from palmkit.kits import GestureRecognizer
 
     recognizer = GestureRecognizer(
-        model=landmarks, detector=detector, size=size, min_score=min_score, min_presence=presence
+        model=landmarks,
+        detector_model=detector,
+        size=size,
+        min_score=min_score,
+        min_presence=presence,
     )
 
     def recognise(picture: Picture) -> list[Recognised]:

@@ -55,7 +55,7 @@ def pages_of(users: int, seed: int, head: Head, reranker: Reranker) -> list[list
         for _ in range(PAGES):
             items, rows = user.page()
             inputs, length = session.inputs(rows)
-            hidden = reranker.scorer.look(inputs, length)[1]
+            hidden = reranker.scorer.infer(inputs, length)[1]
             page = encode_page(rows, SCHEMA, [{}] * len(SCHEMA.categories))
             learner.show(page.ids, hidden, own_of(page, SCHEMA, learner.words))
             chances = 1 / (1 + np.exp(1 - user.worth(items)))

@@ -256,7 +256,7 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
     if task == "portrait":
         teacher = PersonTeacher(teachers / "selfie_segmentation.tflite")
         person = PortraitSegmenter(model=model)
-        frame = PortraitSegmenter(model=model, second_look=False)
+        frame = PortraitSegmenter(model=model, second_pass=False)
         return {
             "palmkit": ours.once,
             "palmkit kit": lambda picture: person.segment(picture).mask,

@@ -44,7 +44,7 @@ def server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[tuple[st
     from tests.delivery.server.test_serve import serving
 
     monkeypatch.setattr(app, "_client", None)
-    monkeypatch.setattr(delivered, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(delivered, "POLL_EVERY_S", 0.05)
     with serving(tmp_path / "server") as (url, _process):
         yield url, tmp_path / "server"
     if app._client is not None:  # pyright: ignore[reportPrivateUsage]

@@ -185,7 +185,7 @@ def test_an_update_that_fails_in_the_middle_of_a_session(
     from tests.delivery.server.test_serve import serving
 
     monkeypatch.setattr(app, "_client", None)
-    monkeypatch.setattr(delivered, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(delivered, "POLL_EVERY_S", 0.05)
     folder = tmp_path / "server"
 
     def check() -> None:

@@ -55,7 +55,7 @@ def page(
     from palmkit.demos.app.pages.updates import UpdatesPage
 
     monkeypatch.setattr(app, "_client", None)
-    monkeypatch.setattr(delivered, "LOOK_EVERY_S", 0.05)
+    monkeypatch.setattr(delivered, "POLL_EVERY_S", 0.05)
     page = UpdatesPage(context)
     page.resize(900, 600)
     page.show()

@@ -170,7 +170,7 @@ def test_a_model_that_is_none(run: Any, tmp_path: Path) -> None:
         ["check", "a.palm", "--source", "a.onnx", "--input", "x"],
         ["face", "a.png", "--focal-length", "500"],
         ["face", "a.png", "--min-presence", "0.5"],
-        ["face", "a.png", "--no-second-look"],
+        ["face", "a.png", "--no-second-pass"],
         ["show", "a.onnx"],
         ["show", "a.onnx", "-o", "a.png"],
         ["ops", "--format", "xml"],

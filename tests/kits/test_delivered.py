@@ -45,7 +45,7 @@ def client(devices: Devices, red_model: Path, monkeypatch: pytest.MonkeyPatch) -
     """The app's client; the red model is what came with the app."""
     client = devices.client(baselines={"face_detector": red_model})
     monkeypatch.setattr("palmkit.delivery.app.client", lambda: client)
-    monkeypatch.setattr(delivered, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(delivered, "POLL_EVERY_S", 0.01)
     yield client
     client.close()
 
@@ -219,17 +219,24 @@ def test_frames_of_a_stream_all_come(
 
 
 @pytest.mark.parametrize(
-    ("make", "options", "look"),
+    ("make", "mode", "options", "method"),
     [
-        (FaceDetector, {"model": "face_detector"}, "detect"),
-        (FaceMesh, {"model": "face_mesh", "detector": "face_detector"}, "detect"),
+        (FaceDetector, "video", {"model": "face_detector"}, "detect"),
+        (FaceMesh, "video", {"model": "face_mesh", "detector_model": "face_detector"}, "detect"),
         (
             GestureRecognizer,
-            {"model": "hand_landmarks", "detector": "hand_detector"},
+            "video",
+            {"model": "hand_landmarks", "detector_model": "hand_detector"},
             "recognize",
         ),
-        (PortraitSegmenter, {"model": "portrait"}, "segment"),
-        (HairSegmenter, {"model": "hair"}, "segment"),
+        (PortraitSegmenter, "video", {"model": "portrait"}, "segment"),
+        (
+            PortraitSegmenter,
+            "image",
+            {"model": "portrait", "finder_model": "person_finder"},
+            "segment",
+        ),
+        (HairSegmenter, "video", {"model": "hair", "face_model": "face_detector"}, "segment"),
     ],
     ids=lambda value: getattr(value, "__name__", None),
 )
@@ -238,8 +245,9 @@ def test_every_kit_takes_new_releases_of_all_its_models(
     client: Client,
     tmp_path: Path,
     make: Any,
+    mode: str,
     options: dict[str, str],
-    look: str,
+    method: str,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     models = list(options.values())
@@ -248,10 +256,10 @@ def test_every_kit_takes_new_releases_of_all_its_models(
         pytest.skip(f"not made here: models/{missing[0]}/{missing[0]}.palm")
     client = devices.client("other", baselines={})
     monkeypatch.setattr("palmkit.delivery.app.client", lambda: client)
-    kit = make("video", **{name: f"{model}@stable" for name, model in options.items()})
+    kit = make(mode, **{name: f"{model}@stable" for name, model in options.items()})
     photo: Any = skimage.data
     frame = np.ascontiguousarray(photo.astronaut()[:256, 128:384])
-    before = getattr(kit, look)(frame)
+    before = getattr(kit, method)(frame)
     assert set(kit.releases.values()) == {"1.0"}
     for name in models:
         graph = engine.convert(shipped_model(name))
@@ -264,9 +272,9 @@ def test_every_kit_takes_new_releases_of_all_its_models(
     end = time.monotonic() + 10
     while set(kit.releases.values()) != {"1.1"}:
         assert time.monotonic() < end
-        getattr(kit, look)(frame)
+        getattr(kit, method)(frame)
     kit.reset()
-    after = getattr(kit, look)(frame)
+    after = getattr(kit, method)(frame)
     if hasattr(before, "mask"):
         np.testing.assert_allclose(after.mask, before.mask, atol=1e-5)
     elif make is not GestureRecognizer:
@@ -281,7 +289,7 @@ def test_pages_are_ordered_by_one_model_each(
         pytest.skip("not made here: models/reranker/reranker.palm")
     client = devices.client(baselines={})
     monkeypatch.setattr("palmkit.delivery.app.client", lambda: client)
-    monkeypatch.setattr(delivered, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(delivered, "POLL_EVERY_S", 0.01)
     graph = engine.convert(shipped_model("reranker"))
     page = [{"id": n, "brand": "ab"[n % 2], "price": float(n), "position": n} for n in range(1, 9)]
     event = {"event": "click", "id": 2, "time": 1.7e9, "brand": "a", "price": 2.0}

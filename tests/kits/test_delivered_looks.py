@@ -15,7 +15,7 @@ from palmkit.delivery import golden
 from palmkit.delivery.client import Client
 from palmkit.delivery.policy import Candidate
 from palmkit.delivery.repository import Options, Repository
-from palmkit.engine.errors import DeliveryError, LookError, RepositoryError
+from palmkit.engine.errors import DeliveryError, RepositoryError, TryOnError
 from palmkit.kits import Look, TryOn, delivered, try_on
 from palmkit.kits.image import Image, write_image
 from palmkit.kits.tryon.makeup import Lipstick
@@ -41,7 +41,7 @@ def client(devices: Devices, monkeypatch: pytest.MonkeyPatch) -> Iterator[Client
     """The app's client, of a device that puts releases to the proof as devices do."""
     client = devices.client(prove=golden.ask)
     monkeypatch.setattr("palmkit.delivery.app.client", lambda: client)
-    monkeypatch.setattr(delivered, "LOOK_EVERY_S", 0.01)
+    monkeypatch.setattr(delivered, "POLL_EVERY_S", 0.01)
     yield client
     client.close()
 
@@ -246,5 +246,5 @@ def test_publishing_what_is_no_look(tmp_path: Path) -> None:
         repository.publish(NAME, "1.0", [file, tmp_path / "look.json"])
     assert repository.models() == ()
     assert repository.publish(NAME, "1.0", [file]).golden is None
-    with pytest.raises(LookError):
+    with pytest.raises(TryOnError):
         Look.load(tmp_path / "none.json")

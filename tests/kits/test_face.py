@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palmkit import kits
 from palmkit.engine.errors import ImageError, ModelError
 from palmkit.kits import FaceDetector, Faces
-from palmkit.kits.face.decode import decode, merge
+from palmkit.kits.detection import decode, merge
 from palmkit.kits.image import Image
 from palmkit.kits.kit import shipped_model
 from tests.kits.conftest import Blobs, faces_that_cross, picture
@@ -554,9 +554,11 @@ def test_astronaut_in_a_video_keeps_its_id() -> None:
 
 @needs_model
 def test_the_function_makes_its_detector_once() -> None:
-    from palmkit.kits.face import kit
+    from palmkit.kits.face.options import FaceOptions
+    from palmkit.kits.options import kept
 
     kits.detect_faces(astronaut())
-    made = kit._detector.cache_info().misses  # pyright: ignore[reportPrivateUsage]
+    made = kept(kits.FaceDetector, FaceOptions())
     kits.detect_faces(astronaut())
-    assert kit._detector.cache_info().misses == made  # pyright: ignore[reportPrivateUsage]
+    assert kept(kits.FaceDetector, FaceOptions()) is made
+    assert kept(kits.FaceDetector, FaceOptions(max_faces=1)) is not made

@@ -112,7 +112,7 @@ def picture(height: int, width: int, *faces: tuple[int, float, float, float]) ->
 
 
 def opened(mode: Any = "image", **options: Any) -> FaceMesh:
-    chosen: dict[str, Any] = {"model": Masks(), "detector": Finder(), **options}
+    chosen: dict[str, Any] = {"model": Masks(), "detector_model": Finder(), **options}
     return FaceMesh(mode, **chosen)
 
 
@@ -163,7 +163,7 @@ class Leaning(Masks):
         return outputs
 
 
-def test_the_second_look_takes_out_what_a_mirror_changes() -> None:
+def test_the_second_pass_takes_out_what_a_mirror_changes() -> None:
     image = picture(480, 640, (1, 300, 200, 150))
     wanted = expected_mesh(300, 200, 150)
 
@@ -175,7 +175,7 @@ def test_the_second_look_takes_out_what_a_mirror_changes() -> None:
         assert even == (mode == "image" and not options)
         return float((faces.mesh[0] - wanted)[:, 0].mean()) / 150, model.runs
 
-    once, runs = error("image", second_look=False)
+    once, runs = error("image", second_pass=False)
     assert once > 0.03
     twice, more_runs = error("image")
     assert abs(twice) < 0.01 and more_runs > runs
@@ -218,7 +218,7 @@ def test_what_the_mesh_is_not_certain_of_is_dropped() -> None:
 def test_the_detector_looks_closer_where_faces_are_small() -> None:
     def sizes(image: Image, **options: Any) -> list[int]:
         detector = Finder()
-        opened(detector=detector, **options).detect(image)
+        opened(detector_model=detector, **options).detect(image)
         return [max(run[1:3]) for run in detector.runs]
 
     assert sizes(picture(480, 640, (1, 300, 200, 150))) == [320]
@@ -246,7 +246,7 @@ def moving(frames: int) -> Iterator[tuple[Image, float]]:
 
 def test_video_keeps_ids_and_follows_between_detections() -> None:
     detector, model = Finder(), Masks()
-    kit = opened("video", detector=detector, model=model, detect_every=10)
+    kit = opened("video", detector_model=detector, model=model, detect_every=10)
     red_first = True
     for index, (frame, timestamp_ms) in enumerate(moving(60)):
         faces = kit.detect(frame, timestamp_ms)
@@ -309,7 +309,7 @@ def test_a_lost_face_is_looked_for_at_once_and_gets_a_new_id_later() -> None:
 
 def test_with_all_faces_found_the_detector_rests() -> None:
     detector = Finder()
-    kit = opened("video", detector=detector, max_faces=1, detect_every=5)
+    kit = opened("video", detector_model=detector, max_faces=1, detect_every=5)
     for frame, timestamp_ms in moving(20):
         faces = kit.detect(frame, timestamp_ms)
         assert faces.ids is not None and faces.ids.tolist() == [0]

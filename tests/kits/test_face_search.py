@@ -168,7 +168,7 @@ def test_parts_are_seen_in_rows_and_what_they_cut_is_left_out() -> None:
     detector = Detector(network, 5, 2.0)
     image = spots(*FAR)
     parts = [(x - 20, y - 20, 64, 64) for x, y, _ in FAR[:5]] + [(FAR[5][0] + 5, 380, 64, 64)]
-    found = detector.look_closer(image, (0, 0, 640, 480), parts, 128, 0.5)
+    found = detector.infer_parts(image, (0, 0, 640, 480), parts, 128, 0.5)
     assert network.runs == [(1, 256, 512, 3)]
     assert len(found) == 5 and found.keypoints.shape == (5, 5, 2)
     expected = [[x, y, x + side, y + side] for x, y, side in FAR[:5]]

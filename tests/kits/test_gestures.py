@@ -107,7 +107,7 @@ class Hander:
 
 def opened(mode: Any = "image", **options: Any) -> GestureRecognizer:
     """The stand-in knows no mirror, so it looks once if not said otherwise."""
-    chosen: dict[str, Any] = {"model": Hander(), "detector": Finder(), "second_look": False}
+    chosen: dict[str, Any] = {"model": Hander(), "detector_model": Finder(), "second_pass": False}
     chosen |= options
     return GestureRecognizer(mode, **chosen)
 
@@ -153,7 +153,7 @@ class Leaning(Hander):
 
 
 @pytest.mark.parametrize("channel", [0, 2])
-def test_the_second_look_takes_out_what_a_mirror_changes(channel: int) -> None:
+def test_the_second_pass_takes_out_what_a_mirror_changes(channel: int) -> None:
     image = picture(300, 500, (channel, 150, 80, 100))
     image[80:180, 120:140, 1] = 60
     wanted = [150, 80] + UNIT[:, :2] * 100
@@ -164,10 +164,10 @@ def test_the_second_look_takes_out_what_a_mirror_changes(channel: int) -> None:
         assert hands.handedness == ("left" if channel == 2 else "right",)
         return float((hands.landmarks[0, :, :2] - wanted)[:, 0].mean()), hands, model
 
-    error, _, model = look(second_look=False)
+    error, _, model = look(second_pass=False)
     runs = model.runs
     assert error > 5
-    error, hands, model = look(second_look=True)
+    error, hands, model = look(second_pass=True)
     assert abs(error) < 2.5 and model.runs == runs + 1
     before, mirrored = model.ups[-2:]
     np.testing.assert_allclose(mirrored, before * [-1, 1])
@@ -240,7 +240,7 @@ def test_another_model_is_refused() -> None:
         opened(model=Blobs())
     image = picture(200, 300, (1, 60, 40, 80))
     with pytest.raises(ModelError, match="output points_8: expected"):
-        opened(detector=Blobs()).recognize(image)
+        opened(detector_model=Blobs()).recognize(image)
 
     class Short(Hander):
         def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
@@ -280,7 +280,7 @@ def test_ids_stay_through_a_crossing_and_a_short_absence() -> None:
 
 def test_known_hands_are_only_followed() -> None:
     finder = Finder()
-    recognizer = opened("video", detector=finder, detect_every=10)
+    recognizer = opened("video", detector_model=finder, detect_every=10)
     for step in range(21):
         recognizer.recognize(picture(300, 500, (1, 100 + 4 * step, 100, 90)))
     assert len(finder.runs) == 3
@@ -290,7 +290,7 @@ def test_known_hands_are_only_followed() -> None:
 
 def test_fast_hands_are_followed() -> None:
     finder = Finder()
-    recognizer = opened("video", detector=finder, detect_every=100)
+    recognizer = opened("video", detector_model=finder, detect_every=100)
     for step in range(10):
         x = 20 + 4 * step**2
         hands = recognizer.recognize(picture(200, 600, (1, x, 60, 80)))

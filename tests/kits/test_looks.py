@@ -12,7 +12,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from palmkit.engine.errors import ImageError, LookError
+from palmkit.engine.errors import ImageError, TryOnError
 from palmkit.kits import Look, TryOn, try_on
 from palmkit.kits.image import Image
 from palmkit.kits.tryon import palettes
@@ -77,7 +77,7 @@ def test_every_preset_and_shade_can_be_worn() -> None:
 def test_a_file_that_is_no_look_is_refused(tmp_path: Path, text: str, message: str) -> None:
     path = tmp_path / "look.json"
     path.write_text(text)
-    with pytest.raises(LookError, match=message) as error:
+    with pytest.raises(TryOnError, match=message) as error:
         Look.load(path)
     assert "look.json" in str(error.value)
 
@@ -92,12 +92,12 @@ def test_a_damaged_look_never_does_anything_else(tmp_path: Path) -> None:
         for at in random.integers(len(damaged), size=int(random.integers(1, 6))):
             damaged[at] = int(random.integers(256))
         path.write_bytes(bytes(damaged[: int(random.integers(1, len(damaged) + 1))]))
-        with contextlib.suppress(LookError):
+        with contextlib.suppress(TryOnError):
             assert isinstance(Look.load(path), Look)
 
 
 def test_no_such_look_names_the_presets() -> None:
-    with pytest.raises(LookError, match="natural, office, evening"):
+    with pytest.raises(TryOnError, match="natural, office, evening"):
         Look.load("nothing_like_it")
 
 
@@ -138,11 +138,11 @@ OPTIONS = st.dictionaries(st.sampled_from(WORDS) | st.text(), VALUES, max_size=6
 
 
 def refused_or_worn(path: Path, content: bytes) -> None:
-    """A look that can be written again, or LookError, which says where."""
+    """A look that can be written again, or TryOnError, which says where."""
     path.write_bytes(content)
     try:
         look = Look.load(path)
-    except LookError as error:
+    except TryOnError as error:
         assert path.name in str(error)
         str(error).encode()
     else:

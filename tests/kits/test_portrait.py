@@ -24,7 +24,7 @@ def test_the_mask_has_the_size_of_the_picture(
     reds: Reds, finder: Reds, height: int, width: int
 ) -> None:
     image, inside = scene(height, width)
-    found = PortraitSegmenter(model=reds, finder=finder).segment(image)
+    found = PortraitSegmenter(model=reds, finder_model=finder).segment(image)
     assert (found.width, found.height) == (width, height)
     assert found.mask.shape == (height, width) and found.mask.dtype == np.float32
     assert found.mask.min() >= 0 and found.mask.max() <= 1
@@ -37,8 +37,8 @@ def test_the_mask_has_the_size_of_the_picture(
 def test_edges_are_those_of_the_picture(reds: Reds, finder: Reds) -> None:
     """From 64 x 64, an edge between colours is found to a pixel of 640 x 480."""
     image, inside = scene(480, 640)
-    plain = PortraitSegmenter(model=reds, finder=finder, refine=False).segment(image)
-    fitted = PortraitSegmenter(model=reds, finder=finder).segment(image)
+    plain = PortraitSegmenter(model=reds, finder_model=finder, refine=False).segment(image)
+    fitted = PortraitSegmenter(model=reds, finder_model=finder).segment(image)
     wrong = 1 - iou(plain.mask > 0.5, inside)
     assert 1 - iou(fitted.mask > 0.5, inside) < 0.2 * wrong
     assert 1 - iou(fitted.alpha > 0.5, inside) < 0.2 * wrong
@@ -52,11 +52,11 @@ def small_disc() -> tuple[Image, NDArray[np.bool_]]:
     return np.where(inside[..., None], RED, (120, 120, 120)).astype(np.uint8), inside
 
 
-def test_the_second_look_is_at_the_people_alone(reds: Reds, finder: Reds) -> None:
+def test_the_second_pass_is_at_the_people_alone(reds: Reds, finder: Reds) -> None:
     image, inside = small_disc()
     half = image.copy()
     half[150:, 480:] //= 2
-    PortraitSegmenter(model=reds, finder=finder).segment(half)
+    PortraitSegmenter(model=reds, finder_model=finder).segment(half)
     (glance,), (look,) = finder.views, reds.views
     seen = [(view[..., 0] - view[..., 1] > 40).mean() for view in (glance, look)]
     assert seen[1] > 10 * seen[0]
@@ -64,10 +64,10 @@ def test_the_second_look_is_at_the_people_alone(reds: Reds, finder: Reds) -> Non
     dark = (look[..., 0] > 90) & (look[..., 0] < 110) & (look[..., 1] < 20)
     rows, columns = np.nonzero(dark)
     assert rows.mean() > SIDE / 2 and columns.mean() > SIDE / 2
-    found = PortraitSegmenter(model=reds, finder=finder, refine=False).segment(image).mask
+    found = PortraitSegmenter(model=reds, finder_model=finder, refine=False).segment(image).mask
     finder.views.clear()
     reds.views.clear()
-    one = PortraitSegmenter(model=reds, finder=finder, refine=False, second_look=False)
+    one = PortraitSegmenter(model=reds, finder_model=finder, refine=False, second_pass=False)
     once = one.segment(image).mask
     assert len(reds.views) == 1 and not finder.views
     assert 1 - iou(found > 0.5, inside) < 0.6 * (1 - iou(once > 0.5, inside))
@@ -78,7 +78,7 @@ def test_further_people_are_in_the_box(reds: Reds, finder: Reds) -> None:
     image = np.full((300, 400, 3), 120, np.uint8)
     for left, top, width, height in boxes:
         image[top : top + height, left : left + width] = RED
-    mask = PortraitSegmenter(model=reds, finder=finder).segment(image).mask
+    mask = PortraitSegmenter(model=reds, finder_model=finder).segment(image).mask
     assert iou(mask > 0.5, image[..., 0] == RED[0]) > 0.95
     (glance,), (look,) = finder.views, reds.views
     share = [(view[..., 0] > 150).mean() for view in (glance, look)]
@@ -89,12 +89,12 @@ def test_people_who_fill_the_picture_are_looked_at_whole(reds: Reds, finder: Red
     image = np.full((480, 640, 3), 120, np.uint8)
     image[75:, :320] = RED
     image[75:, 320:] = (230, 30, 30)
-    PortraitSegmenter(model=reds, finder=finder).segment(image)
-    PortraitSegmenter(model=reds, second_look=False).segment(image)
+    PortraitSegmenter(model=reds, finder_model=finder).segment(image)
+    PortraitSegmenter(model=reds, second_pass=False).segment(image)
     whole, without = reds.views
     assert (whole == without).all()
     image[:130] = 120
-    PortraitSegmenter(model=reds, finder=finder).segment(image)
+    PortraitSegmenter(model=reds, finder_model=finder).segment(image)
     glance, part = (view[..., 0] > 150 for view in (finder.views[-1], reds.views[-1]))
     assert part.mean() > 1.05 * glance.mean()
 
@@ -107,18 +107,18 @@ def test_where_nobody_is_found_the_picture_is_looked_at_whole(reds: Reds, finder
             return {"mask": np.zeros_like(super().run(inputs)["mask"])}
 
     image, inside = small_disc()
-    mask = PortraitSegmenter(model=reds, finder=Blind(finds=True)).segment(image).mask
+    mask = PortraitSegmenter(model=reds, finder_model=Blind(finds=True)).segment(image).mask
     assert iou(mask > 0.5, inside) > 0.93
     whole, part = (view[..., 0] > 150 for view in reds.views)
     assert part.mean() > 10 * whole.mean()
     reds.views.clear()
-    empty = PortraitSegmenter(model=reds, finder=finder).segment(np.full_like(image, 120))
+    empty = PortraitSegmenter(model=reds, finder_model=finder).segment(np.full_like(image, 120))
     assert len(reds.views) == len(finder.views) == 1 and empty.coverage == 0
 
 
 def test_frames_of_videos_are_looked_at_once(reds: Reds, finder: Reds) -> None:
     image, _ = small_disc()
-    segmenter = PortraitSegmenter("video", model=reds, finder=finder)
+    segmenter = PortraitSegmenter("video", model=reds, finder_model=finder)
     for number in range(3):
         segmenter.segment(image)
         assert len(reds.views) == number + 1
@@ -132,21 +132,21 @@ def test_any_part_of_any_picture_is_looked_at_again(
     for part in (slice(None), slice(-1, None), slice(0, 1)):
         image = np.full((*size, 3), 120, np.uint8)
         image[part, part] = RED
-        mask = PortraitSegmenter(model=reds, finder=finder).segment(image).mask
+        mask = PortraitSegmenter(model=reds, finder_model=finder).segment(image).mask
         assert mask.shape == size and mask.min() >= 0 and mask.max() <= 1
 
 
 @pytest.mark.parametrize("size", [(1, 90), (90, 1)])
 def test_a_mirrored_line_is_a_picture_too(reds: Reds, finder: Reds, size: tuple[int, int]) -> None:
     line = scene(*size)[0]
-    segmenter = PortraitSegmenter(model=reds, finder=finder)
+    segmenter = PortraitSegmenter(model=reds, finder_model=finder)
     for mirrored in (line[::-1], line[:, ::-1]):
         found = segmenter.segment(mirrored).mask
         assert (found == segmenter.segment(mirrored.copy()).mask).all()
 
 
 def test_nobody_gives_an_empty_mask(reds: Reds, finder: Reds) -> None:
-    segmenter = PortraitSegmenter(model=reds, finder=finder, background="blur")
+    segmenter = PortraitSegmenter(model=reds, finder_model=finder, background="blur")
     found = segmenter.segment(picture(120, 160))
     assert found.coverage == 0 and not found.mask.any() and not found.alpha.any()
     assert found.picture is not None and found.picture.shape == (120, 160, 3)
@@ -159,7 +159,7 @@ def test_what_is_read(reds: Reds, finder: Reds, tmp_path: Path) -> None:
     import PIL.Image
 
     image, _ = scene(120, 200, shift=-40)
-    segmenter = PortraitSegmenter(model=reds, finder=finder)
+    segmenter = PortraitSegmenter(model=reds, finder_model=finder)
     upright = segmenter.segment(image).mask
     rotated = segmenter.segment(np.rot90(image), rotation=90)
     assert (rotated.mask == upright).all() and (rotated.image == image).all()
@@ -179,16 +179,20 @@ def test_what_is_read(reds: Reds, finder: Reds, tmp_path: Path) -> None:
 @pytest.mark.parametrize("source", ["none.jpg", b"", b"text", np.zeros((0, 4, 3), np.uint8), 3])
 def test_what_is_no_picture(reds: Reds, finder: Reds, source: Any) -> None:
     with pytest.raises(ImageError):
-        PortraitSegmenter(model=reds, finder=finder).segment(source)
+        PortraitSegmenter(model=reds, finder_model=finder).segment(source)
 
 
 def test_roi_is_looked_at_alone(reds: Reds, finder: Reds) -> None:
     image = picture(200, 300, (0, 20, 60, 60), (0, 200, 60, 60))
-    found = PortraitSegmenter(model=reds, finder=finder).segment(image, roi=(150, 0, 150, 200)).mask
+    found = (
+        PortraitSegmenter(model=reds, finder_model=finder)
+        .segment(image, roi=(150, 0, 150, 200))
+        .mask
+    )
     assert not found[:, :150].any()
     assert iou(found[:, 150:] > 0.5, image[:, 150:, 0] > 0) > 0.95
     with pytest.raises(ImageError, match="roi: lies outside"):
-        PortraitSegmenter(model=reds, finder=finder).segment(image, roi=(400, 0, 9, 9))
+        PortraitSegmenter(model=reds, finder_model=finder).segment(image, roi=(400, 0, 9, 9))
 
 
 @pytest.mark.parametrize(
@@ -208,13 +212,13 @@ def test_roi_is_looked_at_alone(reds: Reds, finder: Reds) -> None:
 def test_options_that_cannot_be(reds: Reds, finder: Reds, options: Any, message: str) -> None:
     before = threading.active_count()
     with pytest.raises(ValueError, match=message):
-        PortraitSegmenter(model=reds, finder=finder, **options)
+        PortraitSegmenter(model=reds, finder_model=finder, **options)
     assert threading.active_count() == before
 
 
 def test_a_background_that_is_no_picture(reds: Reds, finder: Reds) -> None:
     with pytest.raises(ImageError, match="no such file: beach.jpg"):
-        PortraitSegmenter(model=reds, finder=finder, background="beach.jpg")
+        PortraitSegmenter(model=reds, finder_model=finder, background="beach.jpg")
 
 
 def test_another_model_is_refused() -> None:
@@ -230,10 +234,10 @@ def test_another_model_is_refused() -> None:
     with pytest.raises(ModelError, match="output mask: expected"):
         PortraitSegmenter(model=Two()).segment(picture(20, 20))
     with pytest.raises(ModelError, match="input image: expected"):
-        PortraitSegmenter(model=Reds(), finder=model)
+        PortraitSegmenter(model=Reds(), finder_model=model)
     # One that draws masks of its whole side is no finder.
     with pytest.raises(ModelError, match="output mask: expected"):
-        PortraitSegmenter(model=Reds(), finder=Reds()).segment(picture(20, 20))
+        PortraitSegmenter(model=Reds(), finder_model=Reds()).segment(picture(20, 20))
 
 
 def test_numbers_that_are_none_are_nobody() -> None:
@@ -246,21 +250,21 @@ def test_numbers_that_are_none_are_nobody() -> None:
 
 def test_result_of_the_json(reds: Reds, finder: Reds) -> None:
     image, inside = scene()
-    found = PortraitSegmenter(model=reds, finder=finder).segment(image)
+    found = PortraitSegmenter(model=reds, finder_model=finder).segment(image)
     assert found.to_dict() == {
         "width": 320,
         "height": 240,
         "mask": None,
         "coverage": pytest.approx(inside.mean(), abs=0.01),
     }
-    assert found.to_dict(Path("mask.png"))["mask"] == "mask.png"
+    assert found.to_dict()["mask"] is None
     assert found.picture is None
     assert (found.gray() == np.rint(found.mask * 255)).mean() > 0.99
 
 
 def test_overlay_tints_and_outlines(reds: Reds, finder: Reds) -> None:
     image, _ = scene()
-    found = PortraitSegmenter(model=reds, finder=finder).segment(image)
+    found = PortraitSegmenter(model=reds, finder_model=finder).segment(image)
     drawn = kits.draw.mask(image, found)
     assert (drawn[:40, :40] == image[:40, :40]).all()
     assert np.abs(drawn[120, 160].astype(int) - (np.array(RED) + kits.draw.ACCENT) / 2).max() <= 2
@@ -290,7 +294,7 @@ def test_a_large_picture_needs_little_memory(reds: Reds, finder: Reds) -> None:
     import tracemalloc
 
     image, _ = scene(1500, 2000)
-    segmenter = PortraitSegmenter(model=reds, finder=finder)
+    segmenter = PortraitSegmenter(model=reds, finder_model=finder)
     segmenter.segment(image)
     tracemalloc.start()
     found = segmenter.segment(image)

@@ -12,7 +12,6 @@ from palmkit.kits import FaceMesh, GestureRecognizer, Look, TryOn
 from palmkit.kits.hands.skeleton import POSES
 from palmkit.kits.image import Image
 from palmkit.kits.results import Faces, Hands
-from palmkit.kits.tryon import hands as hands_module
 from palmkit.kits.tryon.hands import HandsInFront, hand_mask
 from tests.kits.drawn_hands import scene
 
@@ -51,7 +50,7 @@ def hushed(face: Image) -> tuple[Image, NDArray[np.bool_]]:
 
 def changed(kit: TryOn, image: Image) -> NDArray[np.bool_]:
     """Where it can be seen that something is worn."""
-    difference = np.abs(kit.wear(image).picture.astype(int) - image).max(axis=2)
+    difference = np.abs(kit.wear(image).after.astype(int) - image).max(axis=2)
     return np.asarray(difference > 6)
 
 
@@ -62,7 +61,7 @@ def test_fingers_on_the_lips_wear_no_lipstick(
     # A drawn hand before a photograph is about as doubtful as the detector allows: what is looked
     # at here is what becomes of a hand that was found.
     finder = partial(GestureRecognizer, min_score=0.1)
-    monkeypatch.setattr(hands_module, "GestureRecognizer", finder)
+    monkeypatch.setattr("palmkit.kits.tryon.kit.GestureRecognizer", finder)
     image, hand = hushed
     with TryOn(mode, look=LOOK, behind_hands=False) as over, TryOn(mode, look=LOOK) as behind:
         plain, kept = changed(over, image), changed(behind, image)
@@ -75,7 +74,7 @@ def test_fingers_on_the_lips_wear_no_lipstick(
 
 def test_a_face_without_hands_is_worn_alike(face: Image) -> None:
     with TryOn(look=LOOK, behind_hands=False) as over, TryOn(look=LOOK) as behind:
-        assert np.array_equal(over.wear(face).picture, behind.wear(face).picture)
+        assert np.array_equal(over.wear(face).after, behind.wear(face).after)
 
 
 def test_a_hand_is_as_thick_as_its_fingers() -> None:
@@ -104,7 +103,7 @@ def test_a_face_that_looks_like_a_hand_is_none(
     hands = Hands(
         face.shape[1], face.shape[0], faces.boxes[:1], one, pose[None], ("right",), ("fist",), one
     )
-    front = HandsInFront("image", 1, "high", True)
+    front = HandsInFront(GestureRecognizer())
 
     def recognize(*_: object, **__: object) -> Hands:
         return hands

@@ -73,7 +73,7 @@ def test_teeth_and_tongues_stay() -> None:
     shares: list[tuple[float, float, float]] = []
     with TryOn(look=Look(lipstick=Lipstick("#5c1f3f", opacity=1.0)), behind_hands=False) as kit:
         for each in open_mouths(files):
-            worn = kit.wear(each.picture).picture
+            worn = kit.wear(each.picture).after
             changed = np.abs(worn.astype(int) - each.picture).max(axis=2) > SEEN
             if each.teeth.sum() >= 10:
                 places = (each.teeth, each.between, each.lips)

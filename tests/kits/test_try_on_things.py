@@ -68,7 +68,7 @@ def thing(kind: str, points: Loop) -> list[Loop]:
 
 def changed(kit: TryOn, image: Image, effect: Effect) -> NDArray[np.bool_]:
     kit.look = Look.of(**{effect.name: effect})
-    return np.asarray(np.abs(kit.wear(image).picture.astype(int) - image).max(axis=2) > 6)
+    return np.asarray(np.abs(kit.wear(image).after.astype(int) - image).max(axis=2) > 6)
 
 
 @pytest.mark.parametrize(

@@ -149,7 +149,7 @@ class FacePage(LivePage):
                 max_faces=settings.max_faces,
                 min_score=settings.min_score,
                 model=catalogue.source("face_mesh"),
-                detector=catalogue.source("face_detector"),
+                detector_model=catalogue.source("face_detector"),
             ),
         )
 

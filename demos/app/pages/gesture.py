@@ -125,7 +125,7 @@ class GesturePage(LivePage):
                 mode,
                 max_hands=settings.max_hands,
                 model=catalogue.source("hand_landmarks"),
-                detector=catalogue.source("hand_detector"),
+                detector_model=catalogue.source("hand_detector"),
             ),
         )
         with watch.stage("hands"):

@@ -25,7 +25,7 @@ from palmkit.demos.app.editor import Editor
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.shelf import Shelf
 from palmkit.demos.app.source import Shot
-from palmkit.engine.errors import DeliveryError, LookError, PalmError
+from palmkit.engine.errors import DeliveryError, PalmError, TryOnError
 from palmkit.kits.kit import Mode
 from palmkit.kits.stopwatch import Stopwatch
 from palmkit.kits.tryon.effect import Effect
@@ -199,7 +199,7 @@ class TryOnPage(LivePage):
         kept = self.context.settings.value("page/try_on")
         try:
             return Look.from_dict(json.loads(str(kept))) if kept else Look.load("natural")
-        except (ValueError, TypeError, LookError):
+        except (ValueError, TypeError, TryOnError):
             return Look.load("natural")
 
     def _keep_hair(self, is_on: bool) -> None:
@@ -262,14 +262,14 @@ class TryOnPage(LivePage):
                     look=self._delivered_name(followed) if followed else None,
                     behind_hair=behind_hair,
                     model=catalogue.source("face_mesh"),
-                    detector=catalogue.source("face_detector"),
+                    detector_model=catalogue.source("face_detector"),
                     hair_model=catalogue.source("hair"),
                 ),
             )
             if not followed:
                 kit.look = now.look
             found = kit.wear(shot.image, shot.timestamp_ms)
-        except (DeliveryError, LookError):
+        except (DeliveryError, TryOnError):
             if followed:
                 self.lost.emit(followed)
             raise
@@ -286,7 +286,7 @@ class TryOnPage(LivePage):
             models = (*models, followed)
         seen = Worn(worn, followed)
         stages_ms = {**watch.stages_ms, **found.stages_ms}
-        return Outcome(found.picture, shot.image, stages_ms, summary, kit.releases, seen, models)
+        return Outcome(found.after, shot.image, stages_ms, summary, kit.releases, seen, models)
 
     def show_outcome(self, outcome: Outcome) -> None:
         """Show the look that was delivered meanwhile."""

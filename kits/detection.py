@@ -1,0 +1,117 @@
+"""The face detector's network: what goes in, and what its outputs mean.
+
+Input `image`: float32[1, height, width, 3], RGB, 0..255, sides multiples of 32.
+Outputs for each stride s of 8, 16, 32, one cell for each s x s pixels:
+score_s: float32[1, height / s, width / s, 1], 0..1;
+box_s: float32[1, height / s, width / s, 4], distances from the cell's centre to the left, top,
+right and bottom side, in strides;
+points_s: float32[1, height / s, width / s, 10], x, y from the cell's centre of left_eye,
+right_eye, nose, mouth_left, mouth_right, in strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.engine.errors import ModelError
+from palmkit.kits.boxes import Floats, weighted_nms
+from palmkit.kits.image import Image
+
+STRIDES = (8, 16, 32)
+SIDE_MULTIPLE = 32
+# Left and top lie before the centre.
+ONE_SIDED = np.array([-1, -1, 1, 1], np.float32)
+MAX_IOU = 0.45
+BLEND_IOU = 0.8
+
+
+@dataclass(frozen=True, eq=False)
+class Candidates:
+    """Faces or hands, maybe the same one many times, in pixels.
+
+    boxes: float32[n, 4], corners; scores: float32[n]; keypoints: float32[n, k, 2].
+    """
+
+    boxes: Floats
+    scores: Floats
+    keypoints: Floats
+
+    def __len__(self) -> int:
+        """How many."""
+        return len(self.scores)
+
+    def take(self, rows: NDArray[Any]) -> Candidates:
+        """Those at these indices, or where this mask is true."""
+        return Candidates(self.boxes[rows], self.scores[rows], self.keypoints[rows])
+
+    @staticmethod
+    def joined(parts: list[Candidates]) -> Candidates:
+        """All of them, in order; at least one part."""
+        if len(parts) == 1:
+            return parts[0]
+        return Candidates(
+            np.concatenate([part.boxes for part in parts]),
+            np.concatenate([part.scores for part in parts]),
+            np.concatenate([part.keypoints for part in parts]),
+        )
+
+
+def network_input(canvas: Image) -> dict[str, Floats]:
+    """The network's input from uint8[height, width, 3], RGB, sides multiples of 32."""
+    return {"image": canvas[None].astype(np.float32)}
+
+
+def decode(outputs: Mapping[str, NDArray[Any]], min_score: float, keypoints: int = 5) -> Candidates:
+    """The cells that score at least `min_score`, in pixels of the network's input.
+
+    keypoints: how many an object has; points_s has twice as many channels.
+    Cells with values that are not finite, or a box without area, are left out.
+    Raises ModelError if an output is missing or has another shape than this file's head says.
+    """
+    cells = [_decode_stride(outputs, stride, min_score, keypoints) for stride in STRIDES]
+    scores, values = (np.concatenate(each) for each in zip(*cells, strict=True))
+    has_area = (values[:, 0] < values[:, 2]) & (values[:, 1] < values[:, 3])
+    kept = np.flatnonzero(np.isfinite(values).all(axis=1) & has_area)
+    values = values[kept]
+    return Candidates(values[:, :4], scores[kept], values[:, 4:].reshape(-1, keypoints, 2))
+
+
+def _decode_stride(
+    outputs: Mapping[str, NDArray[Any]], stride: int, min_score: float, count: int
+) -> tuple[Floats, Floats]:
+    """Scores[n] of the cells, and corners and points[n, 4 + 2 * count] in pixels."""
+    scores = _cells(outputs, f"score_{stride}", 1)[:, :, 0]
+    boxes = _cells(outputs, f"box_{stride}", 4)
+    points = _cells(outputs, f"points_{stride}", 2 * count)
+    rows, columns = np.nonzero(scores >= min_score)
+    values = np.empty((len(rows), 4 + 2 * count), np.float32)
+    if len(rows):
+        values[:, :4] = boxes[rows, columns] * ONE_SIDED
+        values[:, 4:] = points[rows, columns]
+        values[:, ::2] += columns[:, None] + np.float32(0.5)
+        values[:, 1::2] += rows[:, None] + np.float32(0.5)
+        values *= stride
+    return scores[rows, columns], values
+
+
+def _cells(outputs: Mapping[str, NDArray[Any]], name: str, channels: int) -> Floats:
+    output = outputs.get(name)
+    if output is None or output.ndim != 4 or output.shape[3] != channels:
+        got = "nothing" if output is None else f"float32{list(output.shape)}"
+        raise ModelError(
+            f"not such a detector, output {name}: expected float32[1, h, w, {channels}], got {got}"
+        )
+    return np.asarray(output[0], np.float32)
+
+
+def merge(found: Candidates) -> Candidates:
+    """One row a face, best first: the mean, by score, of the candidates that hardly differ."""
+    count = found.keypoints.shape[1]
+    values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 2 * count)], axis=1)
+    kept, means = weighted_nms(found.boxes, found.scores, values, MAX_IOU, BLEND_IOU)
+    return Candidates(means[:, :4], found.scores[kept], means[:, 4:].reshape(-1, count, 2))

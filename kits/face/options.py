@@ -1,0 +1,98 @@
+"""The options of the two face kits."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from palmkit.kits.detection import SIDE_MULTIPLE
+from palmkit.kits.options import RUNNING, VIDEOS, Between, Options, Whole, option
+
+if TYPE_CHECKING:
+    from palmkit.kits.kit import ModelSource
+
+MESH = "mesh"
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaceOptions(Options):
+    """What FaceDetector is told."""
+
+    max_faces: int | None = option(None, "keep so many, those of the best score (all)", Whole(1))
+    min_score: float | None = option(
+        None,
+        "least score of a face, 0 to 1; less finds more (the threshold of the model)",
+        Between(0, 1),
+    )
+    min_face: float = option(
+        0,
+        "leave out faces whose shorter side is less, in pixels; less than 1: as a fraction of the"
+        " picture's shorter side",
+        Between(0, math.inf),
+    )
+    size: int | None = option(
+        None,
+        "longest side of what the detector sees, in pixels, 32 to 4096; smaller pictures are"
+        " enlarged to it, at most twice; more finds smaller faces and takes longer (320, and closer"
+        " at what may be a small face, in 640 where there are many)",
+        Between(SIDE_MULTIPLE, 4096),
+    )
+    tile: int | None = option(
+        None,
+        "see large pictures also in overlapping squares of this side, in pixels, at full"
+        " resolution, for small faces; not in tracking between detections (none)",
+        Whole(SIDE_MULTIPLE),
+    )
+    detect_every: int = option(
+        10,
+        "search the whole frame every so many frames, and whenever a face is lost or there is"
+        " none; between, only around each face",
+        Whole(1),
+        group=VIDEOS,
+    )
+    smoothing: bool = option(
+        True, "steady boxes and points in videos, with a one-euro filter", group=VIDEOS
+    )
+
+    def least_side(self, height: int, width: int) -> float:
+        """Pixels of the shorter side of the smallest face wanted in a picture of this size."""
+        return self.min_face * min(height, width) if self.min_face < 1 else self.min_face
+
+
+@dataclass(frozen=True, kw_only=True)
+class FaceMeshOptions(FaceOptions):
+    """What FaceMesh is told."""
+
+    detect_every: int = option(
+        20,
+        "search for new faces every so many frames, and whenever one is lost or there is none;"
+        " between, each face is only followed",
+        Whole(1),
+        group=VIDEOS,
+    )
+    min_presence: float | None = option(
+        None,
+        "how certain the mesh must be that it is on a face, 0 to 1 (the threshold of the model)",
+        Between(0, 1),
+        group=MESH,
+    )
+    second_pass: bool = option(
+        True,
+        "infer each face of a picture twice, which is better and takes longer",
+        group=MESH,
+        was="second_look",
+    )
+    focal_length: float | None = option(
+        None,
+        "of the camera, in pixels, for the pose, see palmkit.kits.face.pose.head_pose (unknown)",
+        Between(1, 1e6),
+        group=MESH,
+    )
+    detector_model: ModelSource | None = option(
+        None,
+        "another face detector, as `model`, such as face_detector@stable",
+        group=RUNNING,
+        metavar="FILE",
+        was="detector",
+    )

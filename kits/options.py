@@ -1,0 +1,389 @@
+"""The options of a kit: one frozen dataclass, which its class, function and flags derive from.
+
+    @dataclass(frozen=True, kw_only=True)
+    class FaceOptions(Options):
+        max_faces: int | None = option(None, "keep the best of so many (all)", Whole(1))
+
+A dataclass of these, and of what is not an option, such as a picture, stands for the arguments of a
+constructor (`made_of`) or of a function (`called_with`). Type checkers, editors and help() see
+these arguments with their types and defaults.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Hashable
+from dataclasses import KW_ONLY, dataclass, field, fields
+from numbers import Integral, Real
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Concatenate,
+    Generic,
+    Literal,
+    NamedTuple,
+    ParamSpec,
+    TypeAlias,
+    TypeVar,
+    cast,
+    get_args,
+)
+
+from palmkit.engine import deprecated
+
+if TYPE_CHECKING:
+    from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
+    from palmkit.kits.kit import ModelSource
+
+Mode: TypeAlias = Literal["image", "video", "stream"]
+Precision: TypeAlias = Literal["high", "normal", "low"]
+Arguments = ParamSpec("Arguments")
+AnyOptions = TypeVar("AnyOptions", bound="Options")
+Given = TypeVar("Given")
+Kit = TypeVar("Kit")
+Made = TypeVar("Made")
+Result = TypeVar("Result")
+Value = TypeVar("Value")
+
+# Groups of flags, as --help shows them.
+WHAT, VIDEOS, RUNNING = "what to find", "videos", "how to run"
+# So many kits of the one-call functions are kept for the next call with the same options.
+KEPT_KITS = 32
+
+
+class Check:
+    """What values an option may have. parse, metavar: of the text that its flag takes."""
+
+    parse: Callable[[str], Any] = str
+    metavar = "VALUE"
+    choices: tuple[str, ...] | None = None
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError if the option of this name cannot be this value."""
+
+
+class Whole(Check):
+    """Whole numbers, at least `least`."""
+
+    parse = int
+    metavar = "N"
+
+    def __init__(self, least: int) -> None:
+        """least: the smallest of them."""
+        self._least = least
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError if it is none of them."""
+        whole(name, value, self._least)
+
+
+class Between(Check):
+    """Numbers from `least` to `most`."""
+
+    parse = float
+    metavar = "X"
+
+    def __init__(self, least: float, most: float) -> None:
+        """least, most: the ends, which belong to them."""
+        self._least, self._most = least, most
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError if it is none of them."""
+        between(name, value, self._least, self._most)
+
+
+class OneOf(Check):
+    """Some words."""
+
+    def __init__(self, *known: str) -> None:
+        """known: the words."""
+        self.choices = known
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError if it is none of them."""
+        one_of(name, value, self.choices or ())
+
+
+class Backends(Check):
+    """A backend of the engine, or a tuple of some."""
+
+    metavar = "NAME"
+
+    @staticmethod
+    def parse(text: str) -> str | tuple[str, ...]:
+        """A name, or several with commas between them."""
+        names = tuple(text.split(","))
+        return names if len(names) > 1 else text
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError if it is neither."""
+        names = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+        if not names or not all(isinstance(each, str) for each in names):
+            raise ValueError(f"{name}: expected a name or a tuple of names, got {value!r}")
+
+
+class About(NamedTuple):
+    """What is known of an option besides its type and default; see `option`."""
+
+    text: str
+    check: Check
+    group: str
+    flag: str
+    metavar: str
+    was: str
+
+
+def option(
+    default: Value,
+    text: str,
+    check: Check | None = None,
+    *,
+    group: str = WHAT,
+    flag: str = "",
+    metavar: str = "",
+    was: str = "",
+) -> Value:
+    """A field of an options dataclass.
+
+    text: what it does, for help() and --help. check: of its values; None, where that is the
+    default, always stands. group: of its flag. flag: its name, without dashes, if not the field's;
+    of a switch that is on by default the flag turns it off, and is called no-... if it has no name.
+    was: its former name.
+    """
+    about = About(text, check or Check(), group, flag, metavar, was)
+    made: Any = field(default=default, metadata={"about": about})
+    return cast(Value, made)
+
+
+def same_option(kind: type[Any], name: str) -> Any:
+    """The option of this name of another dataclass, for one where it has another place."""
+    known = kind.__dataclass_fields__[name]
+    return field(default=known.default, metadata=known.metadata)
+
+
+class Option(NamedTuple):
+    """An option of a dataclass: its name and default, and what `option` was told."""
+
+    name: str
+    default: Any
+    about: About
+
+
+_options: dict[type[Any], tuple[Option, ...]] = {}
+
+
+def options_of(kind: type[Any]) -> tuple[Option, ...]:
+    """The options among the fields of a dataclass."""
+    if kind not in _options:
+        _options[kind] = tuple(
+            Option(each.name, each.default, each.metadata["about"])
+            for each in fields(kind)
+            if "about" in each.metadata
+        )
+    return _options[kind]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options:
+    """What every kit is told: its model, and how models run."""
+
+    threads: int = option(1, "threads that one run of a network uses", Whole(1), group=RUNNING)
+    precision: Precision = option(
+        "high",
+        "of the arithmetic: high, normal or low, see palmkit.engine.load",
+        OneOf(*get_args(Precision)),
+        group=RUNNING,
+    )
+    backend: str | tuple[str, ...] = option(
+        "cpu", "of the engine, see palmkit.engine.load", Backends(), group=RUNNING
+    )
+    model: ModelSource | None = option(
+        None,
+        "another model file like the one shipped, MODEL@CHANNEL for the newest that is delivered"
+        " (see palmkit.delivery), or an open model",
+        group=RUNNING,
+        metavar="FILE",
+    )
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an option that cannot be."""
+        for name, default, about in options_of(type(self)):
+            value = getattr(self, name)
+            if value is not None or default is not None:
+                about.check.check(name, value)
+
+    def running(self) -> dict[str, Any]:
+        """How models run: for another kit, or another model."""
+        return {name: getattr(self, name) for name in ("threads", "precision", "backend")}
+
+    def only(self, kind: type[AnyOptions]) -> AnyOptions:
+        """Those of another class that this one has, too."""
+        return kind(**{each.name: getattr(self, each.name) for each in fields(kind)})
+
+
+@dataclass(frozen=True)
+class Modes(Options, Generic[Result]):
+    """How a kit that takes pictures is driven."""
+
+    mode: Mode = option(
+        "image",
+        '"image": each picture stands for itself; "video": frames in order, things keep their ids;'
+        ' "stream": a video in a thread of its own, see submit',
+        OneOf(*get_args(Mode)),
+    )
+    _: KW_ONLY
+    on_result: Callable[[Result, Image, float | None], None] | None = option(
+        None,
+        "stream mode: called in the thread with each result, the upright frame it is of (RGB) and"
+        " its timestamp_ms",
+    )
+    on_error: Callable[[Exception], None] | None = option(
+        None,
+        "stream mode: called in the thread with what went wrong; left out, the next submit or close"
+        " raises it; what ends programs, such as SystemExit of on_result, is raised there always",
+    )
+
+    def __post_init__(self) -> None:
+        """Raise ValueError for an option that cannot be."""
+        super().__post_init__()
+        if (self.mode == "stream") != (self.on_result is not None):
+            raise ValueError(
+                f"on_result: expected in stream mode and only there, mode is {self.mode!r}"
+            )
+
+
+@dataclass(frozen=True)
+class Picture(Options):
+    """A picture, and how it is read: see palmkit.kits.image.read_image."""
+
+    image: Source
+    _: KW_ONLY
+    roi: Part | None = None
+    format: Format | None = None
+    rotation: Rotation = 0
+    flip: Flip | None = None
+
+    def reading(self) -> dict[str, Any]:
+        """What a kit's method takes besides the picture."""
+        names = ("roi", "format", "rotation", "flip")
+        return {name: getattr(self, name) for name in names}
+
+
+def made_of(
+    options: Callable[Arguments, Made],
+) -> Callable[[Callable[[Kit, Made], None]], Callable[Concatenate[Kit, Arguments], None]]:
+    """For an `__init__` that takes a dataclass: it takes the dataclass's fields instead.
+
+    Former names of options are taken, too, with a DeprecationWarning.
+    """
+
+    def decorated(init: Callable[[Kit, Made], None]) -> Callable[Concatenate[Kit, Arguments], None]:
+        named = init.__qualname__.removesuffix(".__init__")
+        build = _by_any_name(options, named)
+
+        @functools.wraps(init)
+        def made(self: Kit, /, *args: Arguments.args, **kwargs: Arguments.kwargs) -> None:
+            init(self, build(*args, **kwargs))
+
+        own: Any = vars(options)["__init__"]
+        # What the wrong arguments of a call are told of.
+        own.__qualname__ = init.__qualname__
+        _describe(made, options)
+        vars(made)["__wrapped__"] = own
+        return made
+
+    return decorated
+
+
+def called_with(
+    options: Callable[Arguments, Made],
+) -> Callable[[Callable[[Made], Result]], Callable[Arguments, Result]]:
+    """For a function that takes a dataclass: it takes the dataclass's fields instead.
+
+    Former names of options are taken, too, with a DeprecationWarning.
+    """
+
+    def decorated(call: Callable[[Made], Result]) -> Callable[Arguments, Result]:
+        build = _by_any_name(options, call.__qualname__)
+
+        @functools.wraps(call)
+        def made(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+            return call(build(*args, **kwargs))
+
+        vars(options)["__init__"].__qualname__ = call.__qualname__
+        _describe(made, options)
+        told = inspect.signature(options)
+        returned = call.__annotations__.get("return", inspect.Signature.empty)
+        vars(made)["__signature__"] = told.replace(return_annotation=returned)
+        return made
+
+    return decorated
+
+
+def _by_any_name(options: Callable[Arguments, Made], where: str) -> Callable[Arguments, Made]:
+    """The dataclass, which also takes the former names of its options."""
+    changed = {each.about.was: each.name for each in options_of(_class(options)) if each.about.was}
+    if not changed:
+        return options
+
+    def build(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
+        if changed.keys() & kwargs.keys():
+            named = deprecated.keywords(kwargs, changed, where, level=4)
+            return cast(Any, options)(*args, **named)
+        return options(*args, **kwargs)
+
+    return build
+
+
+def _class(options: Callable[..., Any]) -> type[Any]:
+    return cast("type[Any]", options)
+
+
+def _describe(made: Callable[..., Any], options: Callable[..., Any]) -> None:
+    """Have its docstring go on with a line for each option."""
+    lines = [f"{each.name}: {each.about.text}." for each in options_of(_class(options))]
+    made.__doc__ = "\n\n".join([inspect.cleandoc(made.__doc__ or ""), "\n".join(lines)])
+
+
+def _built(kit: Callable[..., Given], options: Options, also: Hashable) -> Given:
+    return kit(**{each.name: getattr(options, each.name) for each in fields(options)})
+
+
+_kept = functools.lru_cache(maxsize=KEPT_KITS)(_built)
+
+
+def kept(kit: Callable[..., Given], options: Options, also: Hashable = None) -> Given:
+    """A kit with these options, made in an earlier call or now; any thread may call it.
+
+    also: what else a kit of these options depends on. Options that cannot be compared, such as a
+    schema with a dict in it, make a new kit each time.
+    """
+    build = _kept if _is_hashable(options) else _built
+    return cast(Given, build(kit, options, also))
+
+
+def _is_hashable(value: object) -> bool:
+    try:
+        hash(value)
+    except TypeError:
+        return False
+    return True
+
+
+def one_of(name: str, value: object, known: tuple[str, ...]) -> None:
+    """Raise ValueError unless the option is one of those known."""
+    if value not in known:
+        raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
+
+
+def whole(name: str, value: int, least: int) -> None:
+    """Raise ValueError unless the option is a whole number, at least `least`."""
+    if isinstance(value, bool) or not isinstance(value, Integral) or value < least:
+        raise ValueError(f"{name}: expected a whole number, at least {least}, got {value!r}")
+
+
+def between(name: str, value: float, least: float, most: float) -> None:
+    """Raise ValueError unless the option is a number from `least` to `most`."""
+    if isinstance(value, bool) or not isinstance(value, Real) or not least <= value <= most:
+        raise ValueError(f"{name}: expected a number from {least:g} to {most:g}, got {value!r}")

@@ -1,0 +1,76 @@
+"""The options of the portrait and the hair kit."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from palmkit.kits.options import RUNNING, VIDEOS, Options, Whole, option
+
+if TYPE_CHECKING:
+    from palmkit.kits.kit import ModelSource
+    from palmkit.kits.portrait.compose import Background
+
+MASK = "how the mask is made"
+
+
+@dataclass(frozen=True, kw_only=True)
+class SegmenterOptions(Options):
+    """What both kits are told."""
+
+    background: Background | None = option(
+        None, "what Mask.composite takes; each result then has a `picture` on it"
+    )
+    refine: bool = option(
+        True,
+        "fit the mask to the picture's own edges; without, the network's mask is enlarged",
+        group=MASK,
+    )
+    smoothing: bool = option(True, "hold masks of videos still where the picture is", group=VIDEOS)
+
+    def __post_init__(self) -> None:
+        """Read the background.
+
+        Raises ValueError for an option that cannot be, ImageError for a background that cannot be
+        read.
+        """
+        super().__post_init__()
+        if self.background is not None:
+            from palmkit.kits.portrait.compose import Backdrop
+
+            object.__setattr__(self, "background", Backdrop.of(self.background))
+
+
+@dataclass(frozen=True, kw_only=True)
+class PortraitOptions(SegmenterOptions):
+    """What PortraitSegmenter is told."""
+
+    second_pass: bool = option(
+        True,
+        "after a glance at a picture infer the part where people are, for a better mask in a little"
+        " more time",
+        group=MASK,
+        was="second_look",
+    )
+    finder_model: ModelSource | None = option(
+        None,
+        "another model for the glance, as `model`, such as person_finder@stable",
+        group=RUNNING,
+        metavar="FILE",
+        was="finder",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class HairOptions(SegmenterOptions):
+    """What HairSegmenter is told."""
+
+    max_faces: int | None = option(
+        None, "see only what is round so many faces, those of the best score (all)", Whole(1)
+    )
+    face_model: ModelSource | None = option(
+        None,
+        "another face detector, as `model`, such as face_detector@stable",
+        group=RUNNING,
+        metavar="FILE",
+    )

@@ -1,0 +1,207 @@
+"""The table of kits, which everything that lists kits derives from.
+
+Names of what is public, the command line, batches, compression, benchmarks and the plans in shipped
+models: a kit is a line here, and its own module. Nothing heavy is imported before it is used.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+if TYPE_CHECKING:
+    from palmkit.kits.options import Options
+    from palmkit.kits.results import PictureResult
+
+
+class Judged(NamedTuple):
+    """A model of a kit by whose results the kit can judge how well the model was compressed.
+
+    job: its name. option: of the kit, that takes the model. title: what it is; what is compared.
+    alike: parts of the results, "measure:field" of palmkit.kits.compression. options: more of them.
+    """
+
+    job: str
+    option: str
+    title: str
+    alike: tuple[str, ...]
+    options: Mapping[str, Any] = {}
+
+
+class Entry(NamedTuple):
+    """A kit.
+
+    title: what it does, in a few words. module: of its class and its function. kit, function: their
+    names. method: of the kit, that takes what it works on. options: the dataclass, "module:Class";
+    "": beside the kit, with the name of the class and "Options". results: what it returns first,
+    then its parts. results_module: where these are. command: the module of kits/cli that has its
+    command; "": one that follows from its options. judged: its models, for compression. timed:
+    options that benchmarks need. takes: "picture" or "page".
+    """
+
+    title: str
+    module: str
+    kit: str
+    function: str
+    method: str
+    options: str = ""
+    results: tuple[str, ...] = ()
+    results_module: str = "palmkit.kits.results"
+    command: str = ""
+    judged: tuple[Judged, ...] = ()
+    timed: Mapping[str, Any] = {}
+    takes: str = "picture"
+
+    def homes(self) -> dict[str, str]:
+        """Its public names and their modules."""
+        own = {self.kit: self.module, self.function: self.module}
+        return own | dict.fromkeys(self.results, self.results_module)
+
+    def load_kit(self) -> Any:
+        """The kit's class."""
+        return getattr(import_module(self.module), self.kit)
+
+    def load_options(self) -> type[Options]:
+        """The dataclass of its options."""
+        module, _, name = (self.options or f"{self.module}:{self.kit}Options").partition(":")
+        found: type[Options] = getattr(import_module(module), name)
+        return found
+
+    def load_result(self) -> type[PictureResult]:
+        """The class of what it returns, of a kit that takes pictures."""
+        found: type[PictureResult] = getattr(import_module(self.results_module), self.results[0])
+        return found
+
+
+KITS: Mapping[str, Entry] = {
+    "face": Entry(
+        "face detection",
+        "palmkit.kits.face.kit",
+        "FaceDetector",
+        "detect_faces",
+        "detect",
+        "palmkit.kits.face.options:FaceOptions",
+        ("Faces", "Face"),
+        command="face",
+        judged=(
+            Judged(
+                "face",
+                "model",
+                "the face detector; boxes, points and scores",
+                ("overlap:boxes", "points:keypoints", "shares:scores"),
+                # As closely as it sees by itself at most, so that all pictures count alike.
+                {"size": 640},
+            ),
+        ),
+    ),
+    "mesh": Entry(
+        "face mesh",
+        "palmkit.kits.face.mesh_kit",
+        "FaceMesh",
+        "face_mesh",
+        "detect",
+        "palmkit.kits.face.options:FaceMeshOptions",
+        ("Faces", "Face"),
+        command="face",
+        judged=(
+            Judged(
+                "mesh",
+                "model",
+                "the face mesh; points and what of them is seen",
+                ("points:mesh", "shares:visibility"),
+            ),
+        ),
+        timed={"max_faces": 1},
+    ),
+    "portrait": Entry(
+        "portrait mask",
+        "palmkit.kits.portrait.kit",
+        "PortraitSegmenter",
+        "segment_portrait",
+        "segment",
+        "palmkit.kits.portrait.options:PortraitOptions",
+        ("Mask",),
+        command="portrait",
+        judged=(Judged("portrait", "model", "the portrait mask; overlap", ("areas:mask",)),),
+    ),
+    "hair": Entry(
+        "hair mask",
+        "palmkit.kits.portrait.hair",
+        "HairSegmenter",
+        "segment_hair",
+        "segment",
+        "palmkit.kits.portrait.options:HairOptions",
+        ("Mask",),
+        command="hair",
+        judged=(Judged("hair", "model", "the hair mask; overlap", ("areas:mask",)),),
+    ),
+    "gesture": Entry(
+        "hands",
+        "palmkit.kits.hands.kit",
+        "GestureRecognizer",
+        "recognize_gestures",
+        "recognize",
+        "palmkit.kits.hands.options:GestureOptions",
+        ("Hands", "Hand"),
+        command="gesture",
+        judged=(
+            Judged(
+                "hand",
+                "detector_model",
+                "the hand detector; overlap of the hands",
+                ("overlap:boxes",),
+            ),
+            Judged(
+                "gesture",
+                "model",
+                "the hand landmarks; points, hands, gestures and scores",
+                (
+                    "points:landmarks",
+                    "label:handedness",
+                    "label:gestures",
+                    "shares:gesture_scores",
+                    "shares:scores",
+                ),
+            ),
+        ),
+        timed={"max_hands": 2},
+    ),
+    "tryon": Entry(
+        "try-on",
+        "palmkit.kits.tryon.kit",
+        "TryOn",
+        "try_on",
+        "wear",
+        "palmkit.kits.tryon.options:TryOnOptions",
+        ("TriedOn",),
+        command="tryon",
+        timed={"look": "party"},
+    ),
+    "rerank": Entry(
+        "re-ranking",
+        "palmkit.kits.ranking.kit",
+        "Reranker",
+        "rerank",
+        "rerank",
+        "palmkit.kits.ranking.options:RerankerOptions",
+        ("Ranking",),
+        command="rerank",
+        takes="page",
+    ),
+}
+
+
+def homes() -> dict[str, str]:
+    """The public names of all kits and their modules."""
+    return {name: home for entry in KITS.values() for name, home in entry.homes().items()}
+
+
+def of_pictures() -> tuple[str, ...]:
+    """The names of the kits that take pictures."""
+    return tuple(name for name, entry in KITS.items() if entry.takes == "picture")
+
+
+def judged() -> dict[str, tuple[Entry, Judged]]:
+    """The models whose compression can be judged, by their jobs."""
+    return {each.job: (entry, each) for entry in KITS.values() for each in entry.judged}
