@@ -21,8 +21,12 @@ def isas() -> list[str]:
 def peak_flops(seconds: float) -> float:
     """The most float32 operations a second that the calling thread reaches, measured so long."""
 
-def kernels() -> list[str]:
-    """The names that a step may have."""
+def kernels() -> list[tuple[str, str, str]]:
+    """The kernels that a step may name: (name, its inputs, its outputs).
+
+    Names of inputs and outputs come in the order in which steps have them, separated by spaces; one
+    that ends in an asterisk stands for any number of inputs.
+    """
 
 def crc32(data: _Array | memoryview) -> int | None:
     """The CRC-32 of an array's bytes, as zlib has it; None where this host has no fast way."""
@@ -122,15 +126,19 @@ class Plans:
     def shapes(self) -> list[list[list[int]]]:
         """For each plan the shape of each input."""
 
+    @property
+    def backends(self) -> list[str]:
+        """For each plan the name of the backend that runs it."""
+
     def steps(self, index: int) -> list[tuple[str, str]]:
         """For each step of a plan the name of its node, and its kernel."""
 
     def program(
         self, index: int, isa: str = "", threads: int = 1
     ) -> tuple[Program, list[tuple[str, list[int]]], list[tuple[int, int]]]:
-        """A plan as a Program, the dtype and dims of each output, and what of `data` it reads.
+        """A plan of backend cpu as a Program, its outputs, and what of `data` it reads.
 
-        The last are begins and ends in bytes, growing.
+        Outputs are the dtype and dims of each; what is read are begins and ends in bytes, growing.
         """
 
 class Session:

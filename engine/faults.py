@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from palmkit.engine import passes
-from palmkit.engine.backends import BACKENDS
+from palmkit.engine.backends import BACKENDS, chain
 from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.partition import compile_parts
 from palmkit.engine.backends.refusal import first_output
@@ -303,7 +303,7 @@ class Search:
             outputs={name: Type.of(values[name]) for name in names if name not in graph.inputs},
         )
         options = Options(precision=self.precision)
-        return compile_parts(cut, BACKENDS["cpu"], options).run(self.inputs)
+        return compile_parts(cut, chain("cpu"), options).run(self.inputs)
 
     def _between(self, stage: str, graph: Graph, expected: Values) -> Fault:
         """The first node that is wrong on right inputs: `expected` takes the place of what differs.

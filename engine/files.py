@@ -7,6 +7,7 @@ from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from palmkit.engine.backends import BACKENDS
 from palmkit.engine.errors import ModelError, ShapeError, UnsupportedError
 from palmkit.engine.forks import before_a_fork
 from palmkit.engine.format.model_file import ModelFile
@@ -32,7 +33,7 @@ SUFFIXES = {
 
 def load(
     path: PathLike,
-    backend: str = "cpu",
+    backend: str | Sequence[str] = "cpu",
     threads: int = 1,
     precision: str = "high",
     tune: bool = False,
@@ -42,7 +43,8 @@ def load(
 
     path: a .palm file, or a model of another kind as for `convert`.
     backend: "cpu" (native code; what it has no kernel for runs in numpy) or "reference" (numpy,
-    slow, the definition).
+    slow, the definition). Several make a chain, ("first", "cpu"): what one has no kernel for runs
+    on the next, and what none has one for in numpy.
     threads: how many threads one run uses; 1 starts none.
     precision: "high" computes in float32; so does "normal", with convolutions to 1e-5 of their
     output's range instead of 2e-6, seldom faster. "low" multiplies in bfloat16 (8 bits of each
@@ -180,7 +182,6 @@ def save(
         with replacing(path) as part:
             part.write_bytes(content)
         return
-    from palmkit.engine.backends.cpu.ready import ready_plan
     from palmkit.engine.format import consistency, writer
 
     if shapes is None:
@@ -188,5 +189,10 @@ def save(
         shapes = [dims] if graph.is_static else []
     consistency.verify(graph)
     as_read = writer.stored(graph, weights)
-    plans = [ready_plan(as_read, each, weights) for each in shapes]
+    plans = [
+        backend.ready_plan(as_read, each, weights)
+        for backend in BACKENDS.values()
+        if backend.available()
+        for each in shapes
+    ]
     writer.save(as_read, path, weights, [plan for plan in plans if plan is not None], key)

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from palmkit.engine.backends import BACKENDS, Backend, Program
-from palmkit.engine.backends.cpu.program import NativeProgram
+from palmkit.engine.backends import Program, chain
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
-from palmkit.engine.errors import BackendError, ModelError, ShapeError
+from palmkit.engine.errors import ModelError, ShapeError
 from palmkit.engine.forks import before_a_fork
 from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Array, Graph, Type
 
 if TYPE_CHECKING:
-    from palmkit.engine.plan import StepTime
+    from palmkit.engine.steps.plan import StepTime
 
 
 class Model:
@@ -32,7 +31,7 @@ class Model:
     def __init__(
         self,
         graph: Graph | ModelFile,
-        backend: str = "cpu",
+        backend: str | Sequence[str] = "cpu",
         threads: int = 1,
         precision: str = "high",
         tune: bool = False,
@@ -41,7 +40,8 @@ class Model:
 
         graph: or a file that has one, and plans to use without reading it.
         backend: "cpu" (native; what it has no kernel for runs in numpy, see `fallbacks`) or
-        "reference" (numpy, slow, the definition).
+        "reference" (numpy, slow, the definition). Several make a chain: what one has no kernel for
+        runs on the next, and what none has one for in numpy.
         threads: how many threads one run uses; 1 starts none.
         precision: "high" computes in float32; so does "normal", with less exact convolutions. "low"
         multiplies in bfloat16 or float16, with sums in float32, where the CPU has it (AVX512_BF16,
@@ -50,11 +50,7 @@ class Model:
         Raises BackendError for a backend that is unknown or missing, UnsupportedError if it
         cannot run the model, ValueError for other bad options.
         """
-        if backend not in BACKENDS:
-            raise BackendError(f"no backend {backend!r}; known: {', '.join(BACKENDS)}")
-        if not BACKENDS[backend].available():
-            raise BackendError(f"backend is not available on this machine: {backend}")
-        self._backend: Backend = BACKENDS[backend]
+        self._backends = chain(backend)
         self._source = graph
         self._options = Options(threads, precision, tune)
         self._programs = Latest[tuple[tuple[int, ...], ...], Program](self._compile)
@@ -93,7 +89,7 @@ class Model:
 
     @property
     def fallbacks(self) -> Mapping[str, str]:
-        """The nodes that the backend leaves to numpy, by their first output, each with the reason.
+        """The nodes that the backends leave to numpy, by their first output, each with the reason.
 
         With symbolic dims: of the sizes that were run so far.
         """
@@ -178,28 +174,21 @@ class Model:
                 graph = specialise(self.graph, inputs)
                 if self._is_static:
                     self._outputs = dict(graph.outputs)
-                return compile_parts(graph, self._backend, self._options)
+                return compile_parts(graph, self._backends, self._options)
         except MemoryError:
             raise ModelError("the model needs more memory than there is") from None
 
     def _stored(self, shapes: tuple[tuple[int, ...], ...]) -> Program | None:
         """The plan that the file has for these shapes, if it is what the caller wants."""
-        file = self._source
-        if (
-            isinstance(file, Graph)
-            or shapes not in file.plans
-            or self._backend is not BACKENDS["cpu"]
-            or self._options.precision != "high"
-            or self._options.tune
-        ):
+        if isinstance(self._source, Graph):
             return None
-        number = file.plans[shapes]
-        program, outputs = file.program(number, self._options.threads)
+        found = self._backends[0].stored(self._source, shapes, self._options)
+        if found is None:
+            return None
+        program, outputs = found
         if self._is_static:
             self._outputs = outputs
-        return NativeProgram(
-            program, tuple(self._inputs), outputs, self._options.threads, lambda: file.steps(number)
-        )
+        return program
 
 
 @cache

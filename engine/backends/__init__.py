@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING, Protocol, TypeAlias, runtime_checkable
 
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.backends.reference import Reference
-from palmkit.engine.ir import Array, Graph, Node
+from palmkit.engine.errors import BackendError
+from palmkit.engine.ir import Array, Graph, Node, Type
 
 if TYPE_CHECKING:
-    from palmkit.engine.plan import StepTime
+    from palmkit.engine.format.model_file import ModelFile, Shapes
+    from palmkit.engine.format.plans import ReadyPlan
+    from palmkit.engine.steps.plan import StepTime
 
 
 class Program(Protocol):
@@ -23,6 +26,37 @@ class Program(Protocol):
 
     def profile(self, inputs: Mapping[str, Array]) -> Sequence[StepTime]:
         """Run once and time each step."""
+        ...
+
+
+@runtime_checkable
+class DeviceArray(Protocol):
+    """An array in the memory of a device."""
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend whose programs take it as it is."""
+        ...
+
+    def host(self) -> Array:
+        """The same numbers in the memory of this process."""
+        ...
+
+
+Value: TypeAlias = Array | DeviceArray
+
+
+@runtime_checkable
+class DeviceProgram(Protocol):
+    """A program whose values may stay on its device from one part of a model to the next."""
+
+    @property
+    def backend(self) -> str:
+        """The name of the backend, as its arrays have it."""
+        ...
+
+    def run_on_device(self, inputs: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Outputs by name, on the device; inputs are there or in the memory of this process."""
         ...
 
 
@@ -41,5 +75,42 @@ class Backend(Protocol):
         """Make a static graph ready; one UnsupportedError names every node it cannot run."""
         ...
 
+    def stored(
+        self, file: ModelFile, shapes: Shapes, options: Options
+    ) -> tuple[Program, dict[str, Type]] | None:
+        """A plan in a file, for inputs of these shapes, made ready, and its outputs' types.
+
+        None if the file has none that does what the options ask for.
+        """
+        ...
+
+    def ready_plan(
+        self, graph: Graph, shapes: Mapping[str, Sequence[int]], weights: str
+    ) -> ReadyPlan | None:
+        """A plan for inputs of these shapes, to lie in a file; None if there can be none.
+
+        weights: how the file will store constants, as for `engine.save`.
+        Raises ShapeError if the graph does not take the shapes.
+        """
+        ...
+
 
 BACKENDS: dict[str, Backend] = {"reference": Reference(), "cpu": Cpu()}
+
+
+def chain(names: str | Sequence[str]) -> tuple[Backend, ...]:
+    """The backends of these names, of which each takes what those before it have no kernel for.
+
+    Raises BackendError for a name that is unknown, named twice or not available on this machine.
+    """
+    each = (names,) if isinstance(names, str) else tuple(names)
+    if not each:
+        raise BackendError(f"expected a backend; known: {', '.join(BACKENDS)}")
+    for place, name in enumerate(each):
+        if name not in BACKENDS:
+            raise BackendError(f"no backend {name!r}; known: {', '.join(BACKENDS)}")
+        if name in each[:place]:
+            raise BackendError(f"backend is named twice: {name}")
+        if not BACKENDS[name].available():
+            raise BackendError(f"backend is not available on this machine: {name}")
+    return tuple(BACKENDS[name] for name in each)

@@ -1,4 +1,4 @@
-"""Run a graph by parts: what a backend takes goes to it, the rest runs in numpy.
+"""Run a graph by parts: each goes to the first backend of a chain that takes it, else to numpy.
 
 The type of some values is known only when the model runs (how many boxes are left, say). The
 nodes behind them are made ready when they are first reached, once for each set of shapes.
@@ -14,7 +14,14 @@ from typing import Protocol
 
 import numpy as np
 
-from palmkit.engine.backends import BACKENDS, Backend, Program
+from palmkit.engine.backends import (
+    BACKENDS,
+    Backend,
+    DeviceArray,
+    DeviceProgram,
+    Program,
+    Value,
+)
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.refusal import RefusedError, first_output
@@ -23,7 +30,7 @@ from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import infer_types, run_reference
 from palmkit.engine.ops.bodies import PreparedBody
 from palmkit.engine.passes import optimise
-from palmkit.engine.plan import StepTime, last_uses
+from palmkit.engine.steps.plan import StepTime, last_uses
 
 _HEAVY_OPS = (
     "conv", "conv_transpose", "fused_conv", "fused_conv_transpose", "gemm", "gru", "lstm",
@@ -44,12 +51,12 @@ def specialise(graph: Graph, inputs: Mapping[str, Type]) -> Graph:
     return replace(graph, outputs=outputs)
 
 
-def compile_parts(graph: Graph, backend: Backend, options: Options) -> Program:
-    """Make a graph ready: on the backend as a whole if it can run it, else by parts."""
+def compile_parts(graph: Graph, chain: Sequence[Backend], options: Options) -> Program:
+    """Make a graph ready: on the first backend as a whole if it can run it, else by parts."""
     try:
-        return backend.compile(graph, options)
+        return chain[0].compile(graph, options)
     except RefusedError as refused:
-        return PartitionedProgram(graph, backend, options, refused)
+        return PartitionedProgram(graph, chain, options, refused)
 
 
 class _Part(Protocol):
@@ -61,9 +68,14 @@ class _Part(Protocol):
     @property
     def writes(self) -> tuple[str, ...]: ...
 
-    def run(self, values: Mapping[str, Array]) -> Mapping[str, Array]: ...
+    def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]: ...
 
-    def profile(self, values: Mapping[str, Array]) -> Sequence[StepTime]: ...
+    def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]: ...
+
+
+def host(value: Value) -> Array:
+    """A value in the memory of this process."""
+    return value if isinstance(value, np.ndarray) else value.host()
 
 
 @dataclass(frozen=True)
@@ -74,11 +86,12 @@ class _NumpyPart:
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
-    def run(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
-        results = run_reference(self.node, [values[n] if n else None for n in self.node.inputs])
+    def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        inputs = [host(values[name]) if name else None for name in self.node.inputs]
+        results = run_reference(self.node, inputs)
         return dict(zip(self.node.outputs, results, strict=False))
 
-    def profile(self, values: Mapping[str, Array]) -> Sequence[StepTime]:
+    def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
         start = time.perf_counter()
         self.run(values)
         seconds = time.perf_counter() - start
@@ -86,18 +99,33 @@ class _NumpyPart:
 
 
 @dataclass(frozen=True)
-class _NativePart:
-    """Nodes of known types that the backend runs as one program."""
+class _ProgramPart:
+    """Nodes of known types that one backend runs as one program, or the rest of the chain."""
 
     program: Program
     reads: tuple[str, ...]
     writes: tuple[str, ...]
 
-    def run(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
-        return self.program.run({name: values[name] for name in self.reads})
+    def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Values of the program's own device are handed on as they are."""
+        program = self.program
+        if not isinstance(program, DeviceProgram):
+            return program.run(self._inputs(values))
+        return program.run_on_device(
+            {
+                name: value
+                if isinstance(value := values[name], DeviceArray)
+                and value.backend == program.backend
+                else host(value)
+                for name in self.reads
+            }
+        )
 
-    def profile(self, values: Mapping[str, Array]) -> Sequence[StepTime]:
-        return self.program.profile({name: values[name] for name in self.reads})
+    def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
+        return self.program.profile(self._inputs(values))
+
+    def _inputs(self, values: Mapping[str, Value]) -> dict[str, Array]:
+        return {name: host(values[name]) for name in self.reads}
 
 
 class _LatePart:
@@ -107,7 +135,7 @@ class _LatePart:
     shapes come a second time; where there is much to compute it does not.
     """
 
-    def __init__(self, graph: Graph, backend: Backend, options: Options) -> None:
+    def __init__(self, graph: Graph, chain: Sequence[Backend], options: Options) -> None:
         self.reads: tuple[str, ...] = tuple(graph.inputs)
         self.writes: tuple[str, ...] = tuple(graph.outputs)
         self._plain = BACKENDS["reference"].compile(graph)
@@ -119,12 +147,12 @@ class _LatePart:
         def make(types: tuple[Type, ...]) -> Program:
             inputs = dict(zip(self.reads, types, strict=True))
             with before_a_fork():
-                return compile_parts(specialise(graph, inputs), backend, options)
+                return compile_parts(specialise(graph, inputs), chain, options)
 
         self._programs = Latest[tuple[Type, ...], Program](make)
 
-    def _program(self, values: Mapping[str, Array]) -> tuple[Program, dict[str, Array]]:
-        inputs = {name: values[name] for name in self.reads}
+    def _program(self, values: Mapping[str, Value]) -> tuple[Program, dict[str, Array]]:
+        inputs = {name: host(values[name]) for name in self.reads}
         types = tuple(map(Type.of, inputs.values()))
         first_time = self._seen[types]
         if first_time[0]:
@@ -132,11 +160,11 @@ class _LatePart:
             return self._plain, inputs
         return self._programs[types], inputs
 
-    def run(self, values: Mapping[str, Array]) -> Mapping[str, Array]:
+    def run(self, values: Mapping[str, Value]) -> dict[str, Array]:
         program, inputs = self._program(values)
         return program.run(inputs)
 
-    def profile(self, values: Mapping[str, Array]) -> Sequence[StepTime]:
+    def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
         program, inputs = self._program(values)
         return program.profile(inputs)
 
@@ -145,12 +173,12 @@ class PartitionedProgram:
     """Parts in running order."""
 
     def __init__(
-        self, graph: Graph, backend: Backend, options: Options, refused: RefusedError
+        self, graph: Graph, chain: Sequence[Backend], options: Options, refused: RefusedError
     ) -> None:
-        """Split `graph` where the backend has no rule."""
-        self.fallbacks: dict[str, str] = {
-            name: why for name, why in refused.reasons.items() if name not in refused.untyped
-        }
+        """Split `graph` where the first backend of the chain has no rule."""
+        first, *others = chain
+        reasons = {n: why for n, why in refused.reasons.items() if n not in refused.untyped}
+        self.fallbacks: dict[str, str] = {} if others else reasons
         for why in self.fallbacks.values():
             _log.info("runs in numpy: %s", why)
         self._graph = graph
@@ -159,35 +187,40 @@ class PartitionedProgram:
         types = infer_types(graph)
         for place, (kind, nodes) in enumerate(groups):
             later = {name for _, rest in groups[place + 1 :] for n in rest for name in n.inputs}
-            if kind == "numpy":
-                self._parts.extend(_numpy_part(node, backend, options) for node in nodes)
+            if kind == "refused" and not others:
+                self._parts.extend(_numpy_part(node, chain, options) for node in nodes)
                 continue
             part = _part_graph(graph, nodes, types, later | set(graph.outputs))
-            if kind == "native":
-                inputs, outputs = tuple(part.inputs), tuple(part.outputs)
-                self._parts.append(_NativePart(backend.compile(part, options), inputs, outputs))
+            if kind == "late":
+                self._parts.append(_LatePart(part, chain, options))
+                continue
+            program: Program
+            if kind == "taken":
+                program = first.compile(part, options)
             else:
-                self._parts.append(_LatePart(part, backend, options))
+                program = compile_parts(part, others, options)
+                self.fallbacks |= getattr(program, "fallbacks", {})
+            self._parts.append(_ProgramPart(program, tuple(part.inputs), tuple(part.outputs)))
         names = [(*part.reads, *part.writes) for part in self._parts]
         self._freed = last_uses(names, graph.outputs)
 
     @property
-    def native_programs(self) -> list[Program]:
+    def programs(self) -> list[Program]:
         """The parts whose types are known before anything runs."""
-        return [part.program for part in self._parts if isinstance(part, _NativePart)]
+        return [part.program for part in self._parts if isinstance(part, _ProgramPart)]
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""
-        values = {**self._graph.constants, **inputs}
+        values: dict[str, Value] = {**self._graph.constants, **inputs}
         for part, freed in zip(self._parts, self._freed, strict=True):
             values.update(part.run(values))
             for name in freed:
                 values.pop(name, None)
-        return {name: np.array(values[name]) for name in self._graph.outputs}
+        return {name: np.array(host(values[name])) for name in self._graph.outputs}
 
     def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
         """Run once and time each step; the parts run a second time, for what they write."""
-        values = {**self._graph.constants, **inputs}
+        values: dict[str, Value] = {**self._graph.constants, **inputs}
         times: list[StepTime] = []
         for part in self._parts:
             times += part.profile(values)
@@ -195,15 +228,15 @@ class PartitionedProgram:
         return times
 
 
-def _numpy_part(node: Node, backend: Backend, options: Options) -> _NumpyPart:
-    """The node; its bodies, if it has some, run on the backend as far as it can."""
+def _numpy_part(node: Node, chain: Sequence[Backend], options: Options) -> _NumpyPart:
+    """The node; its bodies, if it has some, run on the backends as far as they can."""
     bodies: dict[str, Attr] = {
         name: PreparedBody(
             body.inputs,
             body.outputs,
             body.nodes,
             body.constants,
-            execute=_LatePart(body, backend, options).run,
+            execute=_LatePart(body, chain, options).run,
         )
         for name, body in node.attrs.items()
         if isinstance(body, Graph)
@@ -217,8 +250,8 @@ def _numpy_part(node: Node, backend: Backend, options: Options) -> _NumpyPart:
 def _kind(node: Node, refused: RefusedError) -> str:
     name = first_output(node)
     if name not in refused.reasons:
-        return "native"
-    return "late" if name in refused.untyped else "numpy"
+        return "taken"
+    return "late" if name in refused.untyped else "refused"
 
 
 def _schedule(graph: Graph, refused: RefusedError) -> list[tuple[str, list[Node]]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -14,7 +14,8 @@ from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Graph, Node
 
 if TYPE_CHECKING:
-    from palmkit.engine.plan import StepTime
+    from palmkit.engine.format.model_file import ModelFile, Shapes
+    from palmkit.engine.steps.plan import StepTime
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class ReferenceProgram:
 
     def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
         """Run once and time each node."""
-        from palmkit.engine.plan import StepTime
+        from palmkit.engine.steps.plan import StepTime
 
         times: list[StepTime] = []
         start = time.perf_counter()
@@ -75,7 +76,7 @@ class Reference:
 
         options: numpy decides for itself.
         """
-        from palmkit.engine.plan import last_uses
+        from palmkit.engine.steps.plan import last_uses
 
         unknown = [
             f"{node.name or node.outputs[0]} ({node.op})"
@@ -86,3 +87,9 @@ class Reference:
             raise UnsupportedError(f"backend reference does not know: {', '.join(unknown)}")
         names = [(*node.inputs, *node.outputs) for node in graph.nodes]
         return ReferenceProgram(graph, last_uses(names, graph.outputs))
+
+    def stored(self, file: ModelFile, shapes: Shapes, options: Options) -> None:
+        """There is nothing to be made ready."""
+
+    def ready_plan(self, graph: Graph, shapes: Mapping[str, Sequence[int]], weights: str) -> None:
+        """There is nothing to be made ready."""

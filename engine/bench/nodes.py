@@ -14,7 +14,7 @@ from palmkit.engine.ir import Array, Node, Type
 from palmkit.engine.macs import macs
 from palmkit.engine.model import Model
 from palmkit.engine.ops import infer_types
-from palmkit.engine.plan import JOINED
+from palmkit.engine.steps.step import JOINED
 
 _PROFILE_RUNS = 10
 BORDER = "border"

@@ -7,7 +7,7 @@ from xml.sax.saxutils import escape
 
 from palmkit.engine.drawing.content import family
 from palmkit.engine.drawing.svg import COLOURS, STYLE, text_width
-from palmkit.engine.steps import PlanSummary, StepSummary
+from palmkit.engine.steps.summary import PlanSummary, StepSummary
 
 _MARGIN = 28.0
 _AXIS = 62.0
@@ -92,25 +92,26 @@ def _map(plan: PlanSummary) -> tuple[str, float]:
         x = number * step
         parts.append(f'<text class="axis" x="{x:.1f}" y="{_HEIGHT + 14}">{number}</text>')
     looks: dict[str, str] = {}
-    for offset, size_bytes, first, last in plan.buffers:
-        writer = plan.steps[first]
-        box_width, top = (last + 1 - first) * step, up(offset + size_bytes)
-        height = up(offset) - top
+    for each in plan.buffers:
+        writer, end = plan.steps[each.first], each.offset + each.size_bytes
+        box_width, top = (each.last + 1 - each.first) * step, up(end)
+        height = up(each.offset) - top
         colour, kind = _look(writer)
         looks[kind] = colour
         tip = (
             f"{writer.node}: {writer.kernel} {writer.algorithm}\n{_outputs(writer)}\n"
-            f"bytes {offset:,} to {offset + size_bytes:,}, steps {first} to {last}"
+            f"bytes {each.offset:,} to {end:,}, steps {each.first} to {each.last}"
         )
         parts.append(
-            f'<rect class="block" x="{first * step:.1f}" y="{top:.1f}" width="{box_width:.1f}" '
-            f'height="{height:.1f}" fill="{colour}"><title>{escape(tip)}</title></rect>'
+            f'<rect class="block" x="{each.first * step:.1f}" y="{top:.1f}" '
+            f'width="{box_width:.1f}" height="{height:.1f}" fill="{colour}">'
+            f"<title>{escape(tip)}</title></rect>"
         )
         label = next(
             (text for text in (writer.node, writer.kernel) if text_width(text) + 8 < box_width), ""
         )
         if label and height > 14:
-            x, y = first * step + 4, top + height / 2 + 3
+            x, y = each.first * step + 4, top + height / 2 + 3
             parts.append(f'<text class="inside" x="{x:.1f}" y="{y:.1f}">{escape(label)}</text>')
     live = "".join(
         f"{'L' if number else 'M'}{number * step:.1f} {up(size):.1f}H{(number + 1) * step:.1f}"
@@ -142,9 +143,9 @@ def _look(step: StepSummary) -> tuple[str, str]:
 def live_bytes(plan: PlanSummary) -> list[int]:
     """How much of the arena is in use at each step."""
     changes = [0] * (len(plan.steps) + 1)
-    for _, size_bytes, first, last in plan.buffers:
-        changes[first] += size_bytes
-        changes[last + 1] -= size_bytes
+    for each in plan.buffers:
+        changes[each.first] += each.size_bytes
+        changes[each.last + 1] -= each.size_bytes
     live: list[int] = []
     for change in changes[:-1]:
         live.append(change + (live[-1] if live else 0))

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from functools import cached_property
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
@@ -18,6 +18,8 @@ from palmkit.engine.ir import Graph, Type
 
 if TYPE_CHECKING:
     from palmkit.engine import _native
+
+Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
 # Not when the first model is loaded: that should take no longer than the second.
 try:
@@ -31,7 +33,7 @@ class ModelFile:
     """A file that is whole, with the plans in it that this engine can use.
 
     inputs, outputs, metadata: as the graph has them.
-    plans: by the shapes of the inputs, the plan's number.
+    plans: by the name of a backend and the shapes of the inputs, the plan's number.
     """
 
     def __init__(self, path: Path, key: bytes | None = None) -> None:
@@ -40,7 +42,7 @@ class ModelFile:
         Errors as those of `reader.load`; those of the graph come with it.
         """
         self._path = path
-        self.plans: dict[tuple[tuple[int, ...], ...], int] = {}
+        self.plans: dict[tuple[str, Shapes], int] = {}
         with reading(path):
             self._sections = opened(path, key)
             native = self._native_plans()
@@ -76,7 +78,8 @@ class ModelFile:
         self.inputs = {name: Type(dtype, tuple(dims)) for name, dtype, dims in plans.inputs}
         self.outputs = {name: Type(dtype, tuple(dims)) for name, dtype, dims in plans.outputs}
         self.metadata = dict(plans.metadata)
-        self.plans = {tuple(map(tuple, each)): i for i, each in enumerate(plans.shapes)}
+        shapes = (tuple(map(tuple, each)) for each in plans.shapes)
+        self.plans = {key: i for i, key in enumerate(zip(plans.backends, shapes, strict=True))}
 
     @cached_property
     def graph(self) -> Graph:

@@ -11,7 +11,7 @@ code reads it (native/plans.cc) and trusts nothing of it:
     value       uint32 name, uint32 dtype, dims: uint32 rank, each int64, or -1 and a uint32 name
     inputs      uint32 count, values; outputs likewise
     metadata    uint32 count, each uint32 key, uint32 value
-    plans       uint32 count, each uint64 size and a plan
+    plans       uint32 count, each uint64 size of a plan, uint32 backend, the plan
     plan        dims of each input; uint32 dtype and dims of each output; uint64 arena, uint64 lower
                 bound; constants tensors steps
     constants   uint32 count, each uint32 dtype, uint64 elements, uint64 offset in the data section,
@@ -36,7 +36,8 @@ from typing import TypeVar
 
 from palmkit.engine.format import PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
 from palmkit.engine.ir import Dim, Graph, Type
-from palmkit.engine.plan import Plan, StepAttr
+from palmkit.engine.steps.plan import Plan
+from palmkit.engine.steps.step import StepAttr
 
 _Item = TypeVar("_Item")
 _PLACES = ("arena", "constant", "input", "output")
@@ -46,9 +47,11 @@ _PLACES = ("arena", "constant", "input", "output")
 class ReadyPlan:
     """A plan with what it is for.
 
-    shapes: of each input; outputs: types of each output, all in the graph's order.
+    backend: the name of the backend that runs it. shapes: one for each input; outputs: the type of
+    each output, all in the graph's order.
     """
 
+    backend: str
     shapes: tuple[tuple[int, ...], ...]
     outputs: tuple[Type, ...]
     plan: Plan
@@ -95,7 +98,7 @@ class _Section:
         body += struct.pack("<I", len(plans))
         for number, ready in enumerate(plans):
             plan = self._plan(number, ready)
-            body += struct.pack("<Q", len(plan)) + plan
+            body += struct.pack("<Q", len(plan)) + self._text(ready.backend) + plan
         texts = [text.encode() for text in self._texts]
         head = self._list(texts, lambda text: struct.pack("<I", len(text)) + text)
         self.content = head + body
@@ -137,13 +140,14 @@ class _Section:
             kind = 2 if stored.recipe else int(stored.half)
             parts.append(struct.pack("<QQB", value.size, stored.offset, kind) + stored.recipe)
         parts.append(struct.pack("<I", len(plan.tensors)))
-        for place, slot, dtype, dims in plan.tensors:
-            parts.append(struct.pack("<BQ", _PLACES.index(place), slot))
-            parts.append(self._text(dtype) + self._dims(dims))
+        for tensor in plan.tensors:
+            parts.append(struct.pack("<BQ", _PLACES.index(tensor.place), tensor.slot))
+            parts.append(self._text(tensor.dtype) + self._dims(tensor.dims))
         parts.append(struct.pack("<I", len(plan.steps)))
-        for node, (kernel, inputs, outputs, attrs) in zip(plan.nodes, plan.steps, strict=True):
-            parts.append(self._text(node) + self._text(kernel) + _ints(inputs) + _ints(outputs))
-            parts.append(self._list(attrs.items(), lambda attr: self._attr(*attr)))
+        for step in plan.steps:
+            parts.append(self._text(step.node) + self._text(step.kernel))
+            parts.append(_ints([*step.inputs.values()]) + _ints([*step.outputs.values()]))
+            parts.append(self._list(step.attrs.items(), lambda attr: self._attr(*attr)))
         return b"".join(parts)
 
     def _attr(self, name: str, value: StepAttr) -> bytes:

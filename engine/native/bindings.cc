@@ -184,6 +184,14 @@ std::vector<T> all(const nb::sequence& list, Function one) {
   return result;
 }
 
+// (name, names of inputs, names of outputs), the names separated by spaces.
+nb::list kernels() {
+  nb::list list;
+  for (const palm::KernelEntry& each : palm::kernels())
+    list.append(nb::make_tuple(std::string(each.name), each.operands.inputs, each.operands.outputs));
+  return list;
+}
+
 // For each step that is a convolution (algorithm, seconds, terms) of all that suit it; for others
 // none. constants_: the plan's, or none, as if no weight were zero.
 nb::list conv_algorithms(const nb::sequence& tensors_, const nb::sequence& steps,
@@ -447,7 +455,7 @@ NB_MODULE(_native, m) {
   m.def(
       "peak_flops", [](double seconds) { return palm::peak_flops(palm::host_isa(), seconds); },
       nb::arg("seconds"), nb::call_guard<Unlocked>());
-  m.def("kernels", &palm::kernel_names);
+  m.def("kernels", &kernels);
   m.def(
       "crc32",
       [](const ReadArray& data) -> nb::object {
@@ -480,6 +488,13 @@ NB_MODULE(_native, m) {
                      for (size_t i = 0; i < p.plans.count(); ++i)
                        shapes.push_back(p.plans.shapes(i));
                      return shapes;
+                   })
+      .def_prop_ro("backends",
+                   [](const Plans& p) {
+                     std::vector<std::string> names;
+                     for (size_t i = 0; i < p.plans.count(); ++i)
+                       names.push_back(p.plans.backend(i));
+                     return names;
                    })
       .def("steps", &Plans::steps, nb::arg("index"))
       .def("program", &Plans::program, nb::arg("index"), nb::arg("isa") = "",

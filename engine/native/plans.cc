@@ -198,8 +198,9 @@ Plans::Plans(Bytes section, Bytes data) : data_(data) {
     const std::string& key = r.text();
     metadata_.emplace_back(key, r.text());
   }
-  for (size_t n = r.count(sizeof(uint64_t)); n; --n) {
+  for (size_t n = r.count(sizeof(uint64_t) + sizeof(uint32_t)); n; --n) {
     const auto size = r.number<uint64_t>();
+    const std::string& backend = r.text();
     Reader plan({r.take(size), size}, texts_);
     std::vector<Ints> shapes;
     for (const Value& input : inputs_) {
@@ -212,13 +213,15 @@ Plans::Plans(Bytes section, Bytes data) : data_(data) {
       }
       if (!fits) fail(Fault::kModel, "damaged: a plan is for another shape of an input");
     }
-    plans_.push_back({std::move(shapes), plan.rest()});
+    plans_.push_back({backend, std::move(shapes), plan.rest()});
   }
   if (!r.done()) fail(Fault::kModel, "damaged: bytes behind the plans");
 }
 
 Plan Plans::read(size_t i) const {
   const Entry& entry = plans_.at(i);
+  if (entry.backend != kBackend)
+    fail(Fault::kUnsupported, "a plan of backend %.40s", entry.backend.c_str());
   Reader r(entry.bytes, texts_);
   Plan plan{};
   for (const Value& output : outputs_) {

@@ -31,6 +31,9 @@ struct Plan {
   std::vector<StepSpec> steps;
 };
 
+// The name of this runtime in files: plans of other backends lie beside its own.
+constexpr char kBackend[] = "cpu";
+
 class Plans {
  public:
   // `data`: where the constants lie; it must outlive the programs. Throws Error if it is damaged.
@@ -41,13 +44,16 @@ class Plans {
   const std::vector<Value>& outputs() const { return outputs_; }
   const std::vector<std::pair<std::string, std::string>>& metadata() const { return metadata_; }
   size_t count() const { return plans_.size(); }
+  const std::string& backend(size_t i) const { return plans_.at(i).backend; }
   const std::vector<Ints>& shapes(size_t i) const { return plans_.at(i).shapes; }
 
-  // Throws Error if the plan is damaged, or is not for the file's inputs and outputs.
+  // Throws Error if the plan is damaged, is another backend's, or is not for the file's inputs and
+  // outputs.
   Plan read(size_t i) const;
 
  private:
   struct Entry {
+    std::string backend;
     std::vector<Ints> shapes;
     Bytes bytes;
   };

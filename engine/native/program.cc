@@ -15,7 +15,9 @@ using Make = StepPtr (*)(const Node&);
 
 }  // namespace
 
-#define PALM_STEP(name) StepPtr make_##name(const Node& node);
+#define PALM_STEP(name)                    \
+  StepPtr make_##name(const Node& node); \
+  extern const Operands operands_of_##name;
 #include "steps.inc"
 #undef PALM_STEP
 
@@ -24,10 +26,11 @@ namespace {
 struct Kernel {
   std::string_view name;
   Make make;
+  const Operands& operands;
 };
 
 constexpr Kernel kKernels[] = {
-#define PALM_STEP(name) {#name, make_##name},
+#define PALM_STEP(name) {#name, make_##name, operands_of_##name},
 #include "steps.inc"
 #undef PALM_STEP
 };
@@ -105,10 +108,10 @@ Node node_of(const std::vector<TensorSpec>& tensors, const StepSpec& spec, uint3
   return node;
 }
 
-std::vector<std::string> kernel_names() {
-  std::vector<std::string> names;
-  for (const Kernel& kernel : kKernels) names.emplace_back(kernel.name);
-  return names;
+std::vector<KernelEntry> kernels() {
+  std::vector<KernelEntry> entries;
+  for (const Kernel& kernel : kKernels) entries.push_back({kernel.name, kernel.operands});
+  return entries;
 }
 
 Program::Program(std::vector<TensorSpec> tensors, const std::vector<StepSpec>& steps,

@@ -39,8 +39,12 @@ struct Array {
 // What a kernel sees of a step; `tensors` must outlive it.
 Node node_of(const std::vector<TensorSpec>& tensors, const StepSpec& spec, uint32_t isa);
 
-// The kernels that a step may name.
-std::vector<std::string> kernel_names();
+// A kernel that a step may name.
+struct KernelEntry {
+  std::string_view name;
+  const Operands& operands;
+};
+std::vector<KernelEntry> kernels();
 
 // A plan, checked and with its weights packed; immutable, so any number of sessions may share it.
 class Program {

@@ -12,7 +12,7 @@ from palmkit.kits.cli.command import UsageError, write_whole
 
 if TYPE_CHECKING:
     from palmkit.engine.ir import Graph
-    from palmkit.engine.steps import Place, PlanSummary, StepSummary
+    from palmkit.engine.steps.summary import Place, PlanSummary, StepSummary
 
 PICTURES = (".svg", ".html")
 
@@ -45,7 +45,7 @@ def check_options(options: argparse.Namespace) -> None:
 def show(options: argparse.Namespace, graph: Graph) -> None:
     """Print or draw the plan of a graph without open sizes."""
     from palmkit.engine.backends.options import Options
-    from palmkit.engine.steps import plan_summaries
+    from palmkit.engine.steps.summary import plan_summaries
 
     try:
         asked = Options(options.threads, options.precision, options.tune)
@@ -85,10 +85,7 @@ def _facts(plan: PlanSummary) -> dict[str, object]:
         "arena_ratio": plan.arena_bytes / bound if bound else 1.0,
         "flop": plan.flop,
         "steps": [asdict(step) for step in plan.steps],
-        "buffers": [
-            dict(zip(("offset", "size_bytes", "first", "last"), each, strict=True))
-            for each in plan.buffers
-        ],
+        "buffers": [asdict(each) for each in plan.buffers],
     }
 
 
@@ -112,7 +109,7 @@ def _print(plan: PlanSummary) -> None:
 
 
 def _row(number: int, step: StepSummary) -> tuple[str, ...]:
-    from palmkit.engine.steps import ONLY_ONE
+    from palmkit.engine.steps.summary import ONLY_ONE
 
     by = f" ({step.chosen_by})" if step.algorithm and step.chosen_by != ONLY_ONE else ""
     reads = next((x for x in step.inputs if x is not None and x.place != "constant"), None)

@@ -8,6 +8,7 @@ import ctypes
 import mmap
 import sys
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import cache, partial
 from itertools import repeat
 from pathlib import Path
@@ -21,7 +22,7 @@ from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.partition import specialise
 from palmkit.engine.errors import PalmError
 from palmkit.engine.ir import Array, Type
-from palmkit.engine.plan import Plan
+from palmkit.engine.steps.plan import Plan
 from tests.engine.test_ops import CASES, arrays, label, one_node
 
 MODEL = Path(palmkit.models.__file__).parent / "face_detector" / "face_detector.palm"
@@ -52,14 +53,14 @@ def allocations(run: Callable[[], object]) -> int:
 def of_steps(plan: Plan, inputs: list[Array], threads: int) -> int:
     """How often the steps of a plan allocate in one run."""
     outputs = {
-        slot: np.empty(shape, dtype)
-        for place, slot, dtype, shape in plan.tensors
-        if place == "output"
+        each.slot: np.empty(each.dims, each.dtype)
+        for each in plan.tensors
+        if each.place == "output"
     }
     arrays = [outputs[slot] for slot in sorted(outputs)]
     counts: list[int] = []
-    for steps in (plan.steps, []):
-        program = _native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
+    for steps in (plan.steps, ()):
+        program = _native.Program(*replace(plan, steps=steps).native())
         session = program.session(threads, eager=True)
         counts.append(allocations(partial(session.run, inputs, arrays)))
     return counts[0] - counts[1]

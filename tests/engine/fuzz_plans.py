@@ -95,10 +95,11 @@ def bytes_of(operand: Operand) -> int:
 
 def steps_of(plan: Any) -> Iterator[Case]:
     """Every step of a plan by itself."""
-    for kernel, inputs, outputs, attrs in plan.steps:
+    tensors, steps, *_ = plan.native()
+    for kernel, inputs, outputs, attrs in steps:
 
         def operand(index: int) -> Operand:
-            place, slot, dtype, dims = plan.tensors[index]
+            place, slot, dtype, dims = tensors[index]
             value = plan.constants[slot] if place == "constant" else None
             return Operand(dtype, tuple(dims), value)
 

@@ -61,7 +61,9 @@ def test_instruction_sets_share_no_symbols(isa: str) -> None:
 
 def test_isas_and_kernels() -> None:
     assert ISAS[-1] in ("scalar", "neon")
-    assert {"conv", "matmul", "copy"} <= set(native.kernels())
+    kernels = {name: (inputs, outputs) for name, inputs, outputs in native.kernels()}
+    assert {"conv", "matmul", "copy"} <= set(kernels)
+    assert kernels["prelu"] == ("x slope", "y")
     with pytest.raises(BackendError, match="no instruction set mmx"):
         native.Program([], [], [], 0, "mmx")
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from palmkit.engine.backends import BACKENDS
+from palmkit.engine.backends import BACKENDS, chain
 from palmkit.engine.backends.options import DEFAULTS
 from palmkit.engine.backends.partition import compile_parts
 from palmkit.engine.ir import DTYPES, Array, Graph, Known, Node, Type, numpy_dtype
@@ -106,6 +106,6 @@ def test_dtype(typed: Typed) -> None:
         name: Type(type.dtype, type.shape) for name, type in zip(node.outputs, types, strict=False)
     }
     graph = Graph({name: Type.of(x) for name, x in fed.items()}, outputs, (node,), constants)
-    got = compile_parts(graph, BACKENDS["cpu"], DEFAULTS).run(fed)
+    got = compile_parts(graph, chain("cpu"), DEFAULTS).run(fed)
     for name, y in zip(node.outputs, results, strict=False):
         assert_close(got[name], y)

@@ -5,7 +5,7 @@ from itertools import combinations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from palmkit.engine.placing import Life, aligned, most_bytes, moved_bytes, place
+from palmkit.engine.steps.placing import Life, aligned, most_bytes, moved_bytes, place
 
 STEPS = 12
 

@@ -1,5 +1,6 @@
 """Lifetimes and offsets: nothing live overlaps, and the arena is what it must be."""
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
@@ -11,8 +12,9 @@ from palmkit.engine.backends.cpu import plan as make_plan
 from palmkit.engine.backends.partition import specialise
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Type
-from palmkit.engine.placing import ALIGNMENT
-from palmkit.engine.plan import Buffer, Plan, Step, View, allocate
+from palmkit.engine.steps.placing import ALIGNMENT
+from palmkit.engine.steps.plan import Plan, allocate
+from palmkit.engine.steps.step import Buffer, Step, View
 from palmkit.kits.kit import shipped_model
 
 FOLDER = Path(__file__).parents[2].parent / "shared" / "teachers"
@@ -24,33 +26,39 @@ def arena(floats: int) -> View:
 
 
 def offsets(plan: Plan) -> list[int]:
-    return [slot for place, slot, *_ in plan.tensors if place == "arena"]
+    return [tensor.slot for tensor in plan.tensors if tensor.place == "arena"]
+
+
+def step(reads: Sequence[View], writes: Sequence[View], in_place: str | None = None) -> Step:
+    inputs: dict[str, View | None] = {f"x{i}": view for i, view in enumerate(reads)}
+    outputs = {f"y{i}": view for i, view in enumerate(writes)}
+    return Step("k", "", inputs, outputs, {}, in_place)
 
 
 def test_chain_reuses_two_buffers() -> None:
     views = [arena(16) for _ in range(5)]
-    steps = [Step("k", "", (a,), (b,)) for a, b in zip(views, views[1:], strict=False)]
-    plan = allocate([Step("k", "", (), (views[0],)), *steps], [])
+    steps = [step((a,), (b,)) for a, b in zip(views, views[1:], strict=False)]
+    plan = allocate([step((), (views[0],)), *steps], [])
     assert plan.arena_bytes == plan.lower_bound_bytes == 128
 
 
 def test_middles_lie_where_others_did() -> None:
     views = [arena(floats) for floats in (128, 128, 64, 96, 32, 64, 32)]
-    steps = [Step("k", "", (a,), (b,)) for a, b in zip(views, views[1:], strict=False)]
-    plan = allocate([Step("k", "", (), (views[0],)), *steps], [])
+    steps = [step((a,), (b,)) for a, b in zip(views, views[1:], strict=False)]
+    plan = allocate([step((), (views[0],)), *steps], [])
     assert plan.arena_bytes == plan.lower_bound_bytes
-    middles = {slot + 2 * dims[0] for _, slot, _, dims in plan.tensors}
+    middles = {each.slot + 2 * each.dims[0] for each in plan.tensors}
     assert middles == {256, 768}
 
 
 def test_middles_cost_no_bytes() -> None:
     first, between, kept, last = arena(64), arena(16), arena(32), arena(48)
     steps = [
-        Step("k", "", (), (first,)),
-        Step("k", "", (first,), (between,)),
-        Step("k", "", (between,), (kept,)),
-        Step("k", "", (kept,), (last,)),
-        Step("k", "", (kept, last), ()),
+        step((), (first,)),
+        step((first,), (between,)),
+        step((between,), (kept,)),
+        step((kept,), (last,)),
+        step((kept, last), ()),
     ]
     plan = allocate(steps, [])
     assert plan.arena_bytes == plan.lower_bound_bytes
@@ -58,8 +66,8 @@ def test_middles_cost_no_bytes() -> None:
 
 def test_in_place_chain_uses_one_buffer() -> None:
     views = [arena(16) for _ in range(5)]
-    steps = [Step("k", "", (a,), (b,), in_place=0) for a, b in zip(views, views[1:], strict=False)]
-    plan = allocate([Step("k", "", (), (views[0],)), *steps], [])
+    steps = [step((a,), (b,), in_place="x0") for a, b in zip(views, views[1:], strict=False)]
+    plan = allocate([step((), (views[0],)), *steps], [])
     assert plan.arena_bytes == 64
     assert set(offsets(plan)) == {0}
 
@@ -67,21 +75,21 @@ def test_in_place_chain_uses_one_buffer() -> None:
 def test_input_that_is_read_later_is_not_overwritten() -> None:
     a, b, c = arena(16), arena(16), arena(16)
     steps = [
-        Step("k", "", (), (a,)),
-        Step("k", "", (a,), (b,), in_place=0),
-        Step("k", "", (a, b), (c,)),
+        step((), (a,)),
+        step((a,), (b,), in_place="x0"),
+        step((a, b), (c,)),
     ]
     plan = allocate(steps, [])
-    slots = {plan.steps[i][2][0]: plan.tensors[plan.steps[i][2][0]][1] for i in range(3)}
-    assert len(set(slots.values())) == 3
+    slots = {plan.tensors[each.outputs["y0"]].slot for each in plan.steps}
+    assert len(slots) == 3
 
 
 def test_inputs_and_outputs_are_not_in_the_arena() -> None:
     x = View(Buffer("input", 64, 0), "float32", (16,))
     y = View(Buffer("output", 64, 0), "float32", (16,))
-    plan = allocate([Step("k", "", (x,), (y,), in_place=0)], [])
+    plan = allocate([step((x,), (y,), in_place="x0")], [])
     assert plan.arena_bytes == 0
-    assert [tensor[:2] for tensor in plan.tensors] == [("input", 0), ("output", 0)]
+    assert [(each.place, each.slot) for each in plan.tensors] == [("input", 0), ("output", 0)]
 
 
 @st.composite
@@ -89,13 +97,13 @@ def programs(draw: st.DrawFn) -> list[Step]:
     """Steps that read some of what was written before, some of them in place."""
     sizes = st.integers(1, 400)
     views = [arena(draw(sizes))]
-    steps = [Step("k", "", (), (views[0],))]
+    steps = [step((), (views[0],))]
     for _ in range(draw(st.integers(0, 30))):
         sources = tuple(draw(st.lists(st.sampled_from(views), min_size=1, max_size=3)))
-        in_place = draw(st.sampled_from([None, 0]))
-        same = in_place == 0 and draw(st.booleans())
+        in_place = draw(st.sampled_from([None, "x0"]))
+        same = in_place and draw(st.booleans())
         views.append(arena(sources[0].dims[0] if same else draw(sizes)))
-        steps.append(Step("k", "", sources, (views[-1],), in_place=in_place))
+        steps.append(step(sources, (views[-1],), in_place=in_place))
     return steps
 
 
@@ -105,13 +113,14 @@ def test_live_buffers_never_share_bytes(steps: list[Step]) -> None:
     first: dict[int, int] = {}
     last: dict[int, int] = {}
     handed_on: set[tuple[int, int]] = set()
-    for i, (_, inputs, outputs, _) in enumerate(plan.steps):
-        for tensor in (*inputs, *outputs):
+    for i, planned in enumerate(plan.steps):
+        for tensor in planned.tensors:
             first.setdefault(tensor, i)
             last[tensor] = i
         if steps[i].in_place is not None:
-            handed_on.add((inputs[0], outputs[0]))
-    spans = {t: (plan.tensors[t][1], plan.tensors[t][1] + 4 * plan.tensors[t][3][0]) for t in first}
+            handed_on.add((planned.inputs["x0"], planned.outputs["y0"]))
+    places = {t: plan.tensors[t] for t in first}
+    spans = {t: (each.slot, each.slot + each.size_bytes) for t, each in places.items()}
     for a in first:
         assert spans[a][0] % ALIGNMENT == 0
         assert spans[a][1] <= plan.arena_bytes

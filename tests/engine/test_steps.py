@@ -10,7 +10,7 @@ from palmkit.engine.backends.options import Options
 from palmkit.engine.drawing.arena import draw_arena, live_bytes
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Graph, Node, Type
-from palmkit.engine.steps import COST_MODEL, ONLY_ONE, TUNED, plan_summaries
+from palmkit.engine.steps.summary import COST_MODEL, ONLY_ONE, TUNED, plan_summaries
 
 pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
@@ -68,15 +68,18 @@ def test_buffers_hold_every_output_and_do_not_overlap(graph: Graph) -> None:
         for y in step.outputs:
             if y.place == "arena":
                 assert any(
-                    offset <= y.at
-                    and y.at + y.size_bytes <= offset + size
-                    and first <= number <= last
-                    for offset, size, first, last in plan.buffers
+                    each.offset <= y.at
+                    and y.at + y.size_bytes <= each.offset + each.size_bytes
+                    and each.first <= number <= each.last
+                    for each in plan.buffers
                 )
-    for i, (offset, size, first, last) in enumerate(plan.buffers):
-        for other, other_size, begins, ends in plan.buffers[:i]:
-            apart = offset >= other + other_size or other >= offset + size
-            assert apart or first > ends or begins > last
+    for i, each in enumerate(plan.buffers):
+        for other in plan.buffers[:i]:
+            apart = (
+                each.offset >= other.offset + other.size_bytes
+                or other.offset >= each.offset + each.size_bytes
+            )
+            assert apart or each.first > other.last or other.first > each.last
     assert max(live_bytes(plan)) == plan.lower_bound_bytes <= plan.arena_bytes
 
 
@@ -110,8 +113,8 @@ def test_the_arena_is_drawn_to_scale(graph: Graph) -> None:
     blocks = [each for each in root.iter(f"{SVG}rect") if each.get("class") == "block"]
     assert len(blocks) == len(plan.buffers)
     scale = {
-        round(float(block.get("height", 0)) / size, 4)
-        for block, (_, size, _, _) in zip(blocks, plan.buffers, strict=True)
+        round(float(block.get("height", 0)) / each.size_bytes, 4)
+        for block, each in zip(blocks, plan.buffers, strict=True)
     }
     assert max(scale) - min(scale) < 2e-4
     texts = ["".join(each.itertext()) for each in root.iter(f"{SVG}text")]

@@ -15,7 +15,7 @@ from palmkit.engine.backends.partition import specialise
 from palmkit.engine.errors import BackendError, UnsupportedError
 from palmkit.engine.ir import Array, Graph, Type
 from palmkit.engine.ops import Case, Op
-from palmkit.engine.plan import Plan
+from palmkit.engine.steps.plan import Plan
 from tests.engine.allocations import MODEL
 from tests.engine.test_ops import arrays, every_case, one_node
 
@@ -38,12 +38,12 @@ def planned(graph: Graph) -> Plan:
 
 def outputs(plan: Plan, inputs: list[Array], threads: int, eager: bool) -> list[bytes]:
     """What a run writes into arrays full of a byte that no kernel writes everywhere."""
-    program = _native.Program(plan.tensors, plan.steps, plan.constants, plan.arena_bytes)
+    program = _native.Program(*plan.native())
     found: dict[int, Array] = {}
-    for place, slot, dtype, shape in plan.tensors:
-        if place == "output":
-            found[slot] = np.empty(shape, dtype)
-            found[slot].reshape(-1).view(np.uint8)[:] = 0xA5
+    for each in plan.tensors:
+        if each.place == "output":
+            found[each.slot] = np.empty(each.dims, each.dtype)
+            found[each.slot].reshape(-1).view(np.uint8)[:] = 0xA5
     ordered = [found[slot] for slot in sorted(found)]
     program.session(threads, eager).run(inputs, ordered)
     return [each.tobytes() for each in ordered]

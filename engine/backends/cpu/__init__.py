@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from importlib import import_module
 from typing import TYPE_CHECKING
 
@@ -11,9 +12,16 @@ from palmkit.engine.errors import BackendError
 from palmkit.engine.ir import Graph, Node, Type
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
-    from palmkit.engine.plan import Plan
+    from palmkit.engine.format.model_file import ModelFile, Shapes
+    from palmkit.engine.format.plans import ReadyPlan
+    from palmkit.engine.steps.plan import Plan
+    from palmkit.engine.steps.rewriting import Lowered, Purpose
+
+
+# The name of the backend; plans in files are tagged with it (native/plans.h has it, too).
+NAME = "cpu"
 
 
 class CpuProgram(NativeProgram):
@@ -22,27 +30,17 @@ class CpuProgram(NativeProgram):
     def __init__(self, graph: Graph, options: Options) -> None:
         """Lower, plan and pack `graph`."""
         from palmkit.engine import _native
+        from palmkit.engine.steps.rewriting import Purpose
 
         narrow = narrow_dtype(_native.isas()) if options.precision == "low" else ""
-        self.plan, outputs = plan(graph, narrow, options.precision == "high", options.threads)
-        if options.tune:
-            from palmkit.engine.backends.cpu.search import tuned
-
-            self.plan = tuned(self.plan, options.threads)
+        purpose = Purpose(options.threads, options.tune)
+        self.plan, outputs = plan(graph, narrow, options.precision == "high", purpose)
         super().__init__(
-            _native.Program(
-                self.plan.tensors,
-                self.plan.steps,
-                self.plan.constants,
-                self.plan.arena_bytes,
-                threads=options.threads,
-            ),
+            _native.Program(*self.plan.native(), threads=options.threads),
             tuple(graph.inputs),
             outputs,
             options.threads,
-            lambda: [
-                (node, step[0]) for node, step in zip(self.plan.nodes, self.plan.steps, strict=True)
-            ],
+            lambda: [(step.node, step.kernel) for step in self.plan.steps],
         )
 
 
@@ -52,34 +50,36 @@ def narrow_dtype(isas: Sequence[str]) -> str:
     return next((dtypes[isa] for isa in isas if isa in dtypes), "")
 
 
-def plan(
-    graph: Graph, narrow: str = "", exact: bool = True, threads: int = 2
-) -> tuple[Plan, dict[str, Type]]:
-    """The plan of a static graph, and the types of its outputs.
+def lower(
+    graph: Graph, narrow: str = "", exact: bool = True, purpose: Purpose | None = None
+) -> tuple[Lowered, dict[str, Type]]:
+    """The steps of a static graph, one for each thing that kernels do, and its outputs' types.
 
     narrow: the dtype in which products may be computed, if not in float32. exact: else products may
-    be of wide tiles, too. threads: that it is for, at most; more than one may run any plan.
+    be of wide tiles, too. purpose: left out, a plan for two threads and no file.
     Raises RefusedError, which names every node that has no rule.
     """
     # A model whose plan is in its file does without all of this.
     import_module("palmkit.engine.backends.cpu.rules")
-    from palmkit.engine.backends.cpu.branches import share_out
-    from palmkit.engine.backends.cpu.concats import join_concats
-    from palmkit.engine.backends.cpu.gates import join_gates
-    from palmkit.engine.backends.cpu.interleaves import join_interleaves
-    from palmkit.engine.backends.cpu.lowering import Lowering
-    from palmkit.engine.backends.cpu.separable import join_separable
-    from palmkit.engine.backends.cpu.sums import join_sums
-    from palmkit.engine.plan import allocate
+    from palmkit.engine.backends.cpu.registry import RULES, kernels
+    from palmkit.engine.steps.lowering import Lowering
+    from palmkit.engine.steps.rewriting import Purpose
 
-    lowering = Lowering(graph, narrow, exact)
+    lowering = Lowering(graph, RULES, kernels(), narrow, exact)
     outputs = {name: lowering.declared[name] for name in graph.outputs}
-    steps = join_separable(lowering.steps, lowering.constants)
-    steps = join_sums(join_concats(join_gates(join_interleaves(steps))))
-    shared = threads > 1
-    if shared:
-        steps = share_out(steps)
-    return allocate(steps, lowering.constants, lowering.borders, shared), outputs
+    return lowering.result(purpose or Purpose()), outputs
+
+
+def plan(
+    graph: Graph, narrow: str = "", exact: bool = True, purpose: Purpose | None = None
+) -> tuple[Plan, dict[str, Type]]:
+    """The plan of a static graph, and the types of its outputs; arguments are those of `lower`."""
+    from palmkit.engine.backends.cpu.passes import STEP_PASSES
+
+    lowered, outputs = lower(graph, narrow, exact, purpose)
+    for each in STEP_PASSES:
+        lowered = each(lowered)
+    return lowered.placed(), outputs
 
 
 class Cpu:
@@ -104,3 +104,22 @@ class Cpu:
         if not self.available():
             raise BackendError("backend cpu: the native module is missing, reinstall palmkit")
         return CpuProgram(graph, options)
+
+    def stored(
+        self, file: ModelFile, shapes: Shapes, options: Options
+    ) -> tuple[NativeProgram, dict[str, Type]] | None:
+        """A plan in a file as a program; plans in files are of precision "high"."""
+        number = file.plans.get((NAME, shapes))
+        if number is None or options.precision != "high" or options.tune:
+            return None
+        program, outputs = file.program(number, options.threads)
+        inputs, steps = tuple(file.inputs), partial(file.steps, number)
+        return NativeProgram(program, inputs, outputs, options.threads, steps), outputs
+
+    def ready_plan(
+        self, graph: Graph, shapes: Mapping[str, Sequence[int]], weights: str
+    ) -> ReadyPlan | None:
+        """A plan to lie in a file; None if the model needs other backends as well."""
+        from palmkit.engine.backends.cpu.ready import ready_plan
+
+        return ready_plan(graph, shapes, weights)

@@ -12,7 +12,7 @@ from palmkit.engine.ir import Array, Type
 
 if TYPE_CHECKING:
     from palmkit.engine import _native
-    from palmkit.engine.plan import StepTime
+    from palmkit.engine.steps.plan import StepTime
 
 
 class NativeProgram:
@@ -69,7 +69,7 @@ class NativeProgram:
 
     def profile(self, inputs: Mapping[str, Array]) -> list[StepTime]:
         """Run once and time each step."""
-        from palmkit.engine.plan import StepTime
+        from palmkit.engine.steps.plan import StepTime
 
         arrays, outputs = self._arguments(inputs)
         session = self._take_session()

@@ -136,6 +136,16 @@ class Step {
 
 using StepPtr = std::unique_ptr<const Step>;
 
+// The names of a kernel's inputs and outputs, in the order in which its steps have them, separated
+// by spaces. A name that ends in an asterisk stands for any number of inputs.
+struct Operands {
+  const char *inputs, *outputs;
+};
+// Stands beside make_<kernel>; whoever makes plans asks for them by name.
+#define PALM_OPERANDS(kernel, inputs, outputs)  \
+  extern const Operands operands_of_##kernel; \
+  const Operands operands_of_##kernel{inputs, outputs};
+
 // a * b, or Error if that is 2^40 or more.
 size_t checked_product(size_t a, size_t b);
 size_t checked_product(const Ints& dims);  // Error as well where a dim is negative

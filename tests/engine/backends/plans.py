@@ -1,27 +1,48 @@
 """Plans as their steps come, and runs of any plan."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from palmkit.engine.backends import BACKENDS
-from palmkit.engine.backends.cpu.lowering import Lowering
+from palmkit.engine.backends.cpu import lower
 from palmkit.engine.ir import Array, Graph
-from palmkit.engine.plan import Plan, allocate
+from palmkit.engine.steps.plan import Plan, PlannedStep
+from palmkit.engine.steps.step import StepAttr
 
 native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
 
 def apart(graph: Graph) -> Plan:
     """The plan with a step for each of what may be joined."""
-    lowering = Lowering(graph)
-    return allocate(lowering.steps, lowering.constants, lowering.borders)
+    lowered, _ = lower(graph)
+    return lowered.placed()
+
+
+def step_of(plan: Plan, kernel: str) -> PlannedStep:
+    """The first step of a kernel."""
+    return next(step for step in plan.steps if step.kernel == kernel)
+
+
+def with_step(
+    plan: Plan,
+    kernel: str,
+    attrs: Mapping[str, StepAttr] | None = None,
+    inputs: Mapping[str, int] | None = None,
+) -> Plan:
+    """The plan with some attributes and inputs of the first step of a kernel changed."""
+    old = step_of(plan, kernel)
+    new = replace(
+        old, attrs={**old.attrs, **(attrs or {})}, inputs={**old.inputs, **(inputs or {})}
+    )
+    return replace(plan, steps=tuple(new if step is old else step for step in plan.steps))
 
 
 def run(plan: Plan, graph: Graph, feed: Mapping[str, Array], threads: int) -> dict[str, Array]:
     """The outputs of the graph by a plan of it, shared out as far as can be."""
-    program = native.Program(plan.tensors, plan.steps, plan.constants, plan.arena_bytes)
+    program = native.Program(*plan.native())
     outputs = {name: np.empty(type.dims, np.float32) for name, type in graph.outputs.items()}
     program.session(threads, True).run([feed[name] for name in graph.inputs], [*outputs.values()])
     return outputs

@@ -1,5 +1,6 @@
 """Branches of small steps, each run by a thread, give what all steps in a row give."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,15 +8,16 @@ import numpy as np
 import pytest
 
 from palmkit import engine
-from palmkit.engine.backends.cpu import Cpu
+from palmkit.engine.backends.cpu import Cpu, lower
 from palmkit.engine.backends.cpu import plan as make_plan
-from palmkit.engine.backends.cpu.branches import share_out
-from palmkit.engine.backends.cpu.lowering import Lowering
+from palmkit.engine.backends.cpu.passes.branches import share_out
 from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
-from palmkit.engine.plan import BRANCH, Buffer, Plan, Step, View, allocate
-from palmkit.engine.steps import plan_summaries
+from palmkit.engine.steps.plan import Plan
+from palmkit.engine.steps.rewriting import Purpose
+from palmkit.engine.steps.step import BRANCH
+from palmkit.engine.steps.summary import plan_summaries
 from tests.engine.backends.plans import run
 
 native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
@@ -24,6 +26,7 @@ FOLDER = Path(__file__).parents[3].parent / "shared" / "teachers"
 CHANNELS, SIDE = 32, 8
 THREADS = (1, 2, 3, 5)
 TWO = Options(threads=2)
+ALONE = Purpose(threads=1)
 
 
 def heads(depth: int = 4, large: int = 48, joined: bool = False) -> Graph:
@@ -63,7 +66,7 @@ def heads(depth: int = 4, large: int = 48, joined: bool = False) -> Graph:
 
 
 def branches_of(plan: Plan) -> list[int]:
-    return [int(attrs.get(BRANCH, 0)) for *_, attrs in plan.steps]  # type: ignore[arg-type]
+    return [step.branch for step in plan.steps]
 
 
 def feed_of(graph: Graph) -> dict[str, Array]:
@@ -77,12 +80,12 @@ def test_a_thread_a_branch_gives_what_all_in_a_row_give(joined: bool) -> None:
     plan, _ = make_plan(graph)
     found = branches_of(plan)
     assert {found.count(1), found.count(2)} <= {4, 5, 6} and found.count(0) >= 2
-    one, _ = make_plan(graph, threads=1)
+    one, _ = make_plan(graph, purpose=ALONE)
     assert not any(branches_of(one))
     feed = feed_of(graph)
     wanted = run(one, graph, feed, 1)
     for threads in THREADS:
-        program = native.Program(plan.tensors, plan.steps, plan.constants, plan.arena_bytes)
+        program = native.Program(*plan.native())
         session = program.session(threads, True)
         for _ in range(100):
             got = {
@@ -102,70 +105,51 @@ def test_a_plan_shows_its_branches() -> None:
 
 def test_it_takes_no_more_memory() -> None:
     graph = heads()
-    assert make_plan(graph)[0].arena_bytes == make_plan(graph, threads=1)[0].arena_bytes
+    assert make_plan(graph)[0].arena_bytes == make_plan(graph, purpose=ALONE)[0].arena_bytes
     # Where the branches are the largest part it would.
     tight = heads(depth=6, large=8)
-    assert any(BRANCH in step.attrs for step in share_out(Lowering(tight).steps))
+    assert any(BRANCH in step.attrs for step in share_out(lower(tight)[0]).steps)
     plan, _ = make_plan(tight)
     assert not any(branches_of(plan))
-    assert plan.arena_bytes == make_plan(tight, threads=1)[0].arena_bytes
+    assert plan.arena_bytes == make_plan(tight, purpose=ALONE)[0].arena_bytes
 
 
 def test_what_branches_touch_does_not_overlap() -> None:
     plan, _ = make_plan(heads())
-    marks = branches_of(plan)
     touched: dict[int, set[tuple[int, int]]] = {1: set(), 2: set()}
     written: dict[int, set[tuple[int, int]]] = {1: set(), 2: set()}
-    for (_, inputs, outputs, _), branch in zip(plan.steps, marks, strict=True):
-        for tensors, into in ((inputs, touched), (outputs, touched), (outputs, written)):
-            for tensor in tensors:
-                if branch and tensor >= 0 and plan.tensors[tensor][0] == "arena":
-                    _, slot, _, dims = plan.tensors[tensor]
-                    into[branch].add((slot, slot + 4 * int(np.prod(dims))))
+    for step in plan.steps:
+        outputs = [*step.outputs.values()]
+        for tensors, into in ((step.tensors, touched), (outputs, written)):
+            for each in (plan.tensors[i] for i in tensors):
+                if step.branch and each.place == "arena":
+                    into[step.branch].add((each.slot, each.slot + each.size_bytes))
     for branch in (1, 2):
         for begin, end in written[branch]:
             for other_begin, other_end in touched[3 - branch]:
                 assert end <= other_begin or other_end <= begin
 
 
-def test_a_picture_that_the_other_branch_reads_is_not_written_over() -> None:
-    x, y, z, large = (View(Buffer("arena", 4 * n), "float32", (n,)) for n in (64, 64, 64, 4096))
-    weights = View(Buffer("constant", 4 * 4096), "float32", (64, 64))
+def marked(plan: Plan, branch: Callable[[int], int]) -> Plan:
+    """The plan with each step's branch by its number."""
     steps = [
-        Step("k", "", (), (large,)),
-        Step("k", "", (large,), (x,)),
-        Step("k", "", (x, weights), (y,), {}),
-        Step("k", "", (x, weights), (z,), {}, 0),
-        Step("k", "", (y, z), ()),
+        replace(step, attrs={**step.attrs, BRANCH: branch(i)}) for i, step in enumerate(plan.steps)
     ]
-    many = [
-        replace(step, inputs=(*step.inputs, *[weights] * 30))
-        if step.outputs in ((y,), (z,))
-        else step
-        for step in steps
-    ]
-    shared = share_out([*many[:-1]])
-    assert [step.attrs.get(BRANCH) for step in shared] == [None, None, 1, 2]
-    assert shared[3].in_place is None
-    assert BRANCH in allocate([*shared, many[-1]], []).steps[2][3]
+    return replace(plan, steps=tuple(steps))
 
 
 def test_marks_that_are_wrong_do_no_harm() -> None:
     """Steps that need one another run in a row, whatever a plan says of them."""
     graph = heads(joined=True)
-    plan, _ = make_plan(graph, threads=1)
+    plan, _ = make_plan(graph, purpose=ALONE)
     feed = feed_of(graph)
     wanted = run(plan, graph, feed, 1)["y"]
-    steps = [
-        (k, x, y, {**attrs, BRANCH: 1 + i % 2}) for i, (k, x, y, attrs) in enumerate(plan.steps)
-    ]
-    wrong = replace(plan, steps=steps)
+    wrong = marked(plan, lambda i: 1 + i % 2)
     for _ in range(50):
         np.testing.assert_allclose(run(wrong, graph, feed, 2)["y"], wanted, rtol=1e-5, atol=1e-5)
     for mark in (3, -1, 1 << 40):
-        steps = [(k, x, y, {**attrs, BRANCH: mark}) for k, x, y, attrs in plan.steps]
         with pytest.raises(ModelError, match="branch"):
-            run(replace(plan, steps=steps), graph, feed, 2)
+            run(marked(plan, lambda _: mark), graph, feed, 2)  # noqa: B023  called at once
 
 
 def test_one_chain_and_large_steps_stay_as_they_are() -> None:

@@ -1,6 +1,7 @@
 """Convolutions write their channels of a concat in place, bit for bit what copies give."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,9 +11,9 @@ from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
-from palmkit.engine.plan import Plan
-from palmkit.engine.steps import plan_summaries
-from tests.engine.backends.plans import apart, feed_of, native, run
+from palmkit.engine.steps.plan import Plan
+from palmkit.engine.steps.summary import plan_summaries
+from tests.engine.backends.plans import apart, feed_of, native, run, step_of, with_step
 
 IMAGES, CHANNELS, SIDE = 2, 11, 15
 THREADS = (1, 2, 3)
@@ -88,9 +89,9 @@ CASES: Mapping[str, tuple[Graph, int]] = {
 
 def copies(plan: Plan) -> int:
     """Those of what lies between input and output."""
-    written = [outputs[0] for kernel, _, outputs, _ in plan.steps if kernel == "copy"]
-    places = [plan.tensors[tensor][0] for tensor in written]
-    return places.count("arena") - (plan.steps[0][0] == "copy")
+    written = [step.outputs["y"] for step in plan.steps if step.kernel == "copy"]
+    places = [plan.tensors[tensor].place for tensor in written]
+    return places.count("arena") - (plan.steps[0].kernel == "copy")
 
 
 @pytest.mark.parametrize(("made", "left"), CASES.values(), ids=CASES)
@@ -135,13 +136,28 @@ def test_what_a_convolution_computes_is_counted_without_the_other_channels() -> 
 def test_channels_that_are_not_there_are_refused(kernel: str, offset: int) -> None:
     nodes = EACH, conv("d", "one", "p"), MANY, concat("r", "p"), relu("c")
     plan = Cpu().compile(graph(*nodes, outputs={"y": 53})).plan
-    index = next(i for i, step in enumerate(plan.steps) if step[0] == kernel)
-    steps = [*plan.steps]
-    name, inputs, outputs, attrs = steps[index]
-    steps[index] = name, inputs, outputs, {**attrs, "y_offset": offset}
     with pytest.raises(engine.ModelError, match="does not fit|y_offset"):
-        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
-    del attrs["y_offset"]
-    steps[index] = name, inputs, outputs, attrs
+        native.Program(*with_step(plan, kernel, {"y_offset": offset}).native())
+    step = step_of(plan, kernel)
+    attrs = {name: value for name, value in step.attrs.items() if name != "y_offset"}
+    whole = replace(step, attrs=attrs)
+    damaged = replace(plan, steps=tuple(whole if s is step else s for s in plan.steps))
     with pytest.raises(engine.ModelError, match="does not fit"):
-        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
+        native.Program(*damaged.native())
+
+
+@pytest.mark.parametrize("precision", ["high", "low"])
+def test_a_product_of_matrices_may_stand_before_a_concat(precision: str) -> None:
+    """In low precision it is a convolution without the attributes that most others have."""
+    rng = np.random.default_rng(0)
+    type = Type("float32", (6, 16))
+    made = Graph(
+        {"x": type},
+        {"y": Type("float32", (6, 24))},
+        (Node("matmul", ("x", "w"), ("p",)), Node("concat", ("p", "x"), ("y",), {"axis": 1})),
+        {"w": rng.normal(size=(16, 8)).astype(np.float32)},
+    )
+    feed = feed_of(made)
+    got = Cpu().compile(made, Options(precision=precision)).run(feed)["y"]
+    reference = BACKENDS["reference"].compile(made).run(feed)["y"]
+    np.testing.assert_allclose(got, reference, atol=0.1 if precision == "low" else 1e-5)

@@ -1,6 +1,7 @@
 """Weights that the gates of channels multiply give what a gated picture gives."""
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,8 +11,16 @@ from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Attr, Graph, Node, Type
-from palmkit.engine.plan import Plan
-from tests.engine.backends.plans import apart, check_joined, feed_of, native, run
+from palmkit.engine.steps.plan import Plan
+from tests.engine.backends.plans import (
+    apart,
+    check_joined,
+    feed_of,
+    native,
+    run,
+    step_of,
+    with_step,
+)
 
 CHANNELS, SIDE = 24, 13
 THREADS = (1, 2, 3)
@@ -59,7 +68,7 @@ def graph(
 
 
 def products(plan: Plan) -> int:
-    return sum(kernel == "binary" for kernel, *_ in plan.steps)
+    return sum(step.kernel == "binary" for step in plan.steps)
 
 
 CASES: Mapping[str, tuple[Graph, int]] = {
@@ -110,21 +119,19 @@ def test_weights_that_lie_as_they_are_read_are_gated_too() -> None:
     made = graph(out=48, residual="z")
     feed, plan = feed_of(made), Cpu().compile(made).plan
     wanted = run(plan, made, feed, 1)["y"]
-    index = next(i for i, step in enumerate(plan.steps) if step[0] == "conv")
-    kernel, inputs, outputs, attrs = plan.steps[index]
-    _, slot, dtype, dims = plan.tensors[inputs[1]]
-    plan.constants[slot] = np.ascontiguousarray(np.moveaxis(plan.constants[slot], 0, -1))
-    plan.tensors[inputs[1]] = "constant", slot, dtype, [*dims[1:], dims[0]]
-    plan.steps[index] = kernel, inputs, outputs, {**attrs, "outputs_last": 1}
+    weights = step_of(plan, "conv").inputs["weights"]
+    tensors, constants = [*plan.tensors], [*plan.constants]
+    tensor = tensors[weights]
+    constants[tensor.slot] = np.ascontiguousarray(np.moveaxis(constants[tensor.slot], 0, -1))
+    tensors[weights] = replace(tensor, dims=(*tensor.dims[1:], tensor.dims[0]))
+    plan = replace(plan, tensors=tuple(tensors), constants=tuple(constants))
+    plan = with_step(plan, "conv", {"outputs_last": 1})
     for threads in THREADS:
         np.testing.assert_array_equal(run(plan, made, feed, threads)["y"], wanted)
 
 
 def test_a_gate_of_another_size_is_refused() -> None:
     plan = Cpu().compile(graph()).plan
-    index = next(i for i, step in enumerate(plan.steps) if step[0] == "conv")
-    kernel, inputs, outputs, attrs = plan.steps[index]
-    steps = [*plan.steps]
-    steps[index] = kernel, [*inputs[:5], inputs[0]], outputs, attrs
+    image = step_of(plan, "conv").inputs["image"]
     with pytest.raises(engine.ModelError, match="a gate of float32"):
-        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
+        native.Program(*with_step(plan, "conv", inputs={"gate": image}).native())

@@ -10,8 +10,9 @@ from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Attr, Graph, Node, Type
-from palmkit.engine.plan import Plan
-from tests.engine.backends.plans import apart, check_joined, feed_of, native
+from palmkit.engine.steps.plan import Plan
+from palmkit.engine.steps.step import StepAttr
+from tests.engine.backends.plans import apart, check_joined, feed_of, native, step_of, with_step
 
 CHANNELS, SIDE = 26, 11
 
@@ -60,7 +61,7 @@ def graph(
 
 
 def interleaves(plan: Plan) -> int:
-    return sum(kernel == "interleave" for kernel, *_ in plan.steps)
+    return sum(step.kernel == "interleave" for step in plan.steps)
 
 
 CASES: Mapping[str, tuple[Graph, int]] = {
@@ -94,24 +95,16 @@ def test_so_it_is_in_low_precision() -> None:
 
 
 @pytest.mark.parametrize("change", [{"first": -1}, {"first": 14}, {"first": 2**40}])
-def test_channels_that_are_not_there_are_refused(change: dict[str, int]) -> None:
+def test_channels_that_are_not_there_are_refused(change: dict[str, StepAttr]) -> None:
     plan = Cpu().compile(graph()).plan
-    index = next(i for i, step in enumerate(plan.steps) if step[0] == "conv")
-    kernel, inputs, outputs, attrs = plan.steps[index]
-    steps = [*plan.steps]
-    steps[index] = kernel, inputs, outputs, {**attrs, **change}
+    damaged = with_step(plan, "conv", change)
     with pytest.raises(engine.ModelError, match="do not fit|first"):
-        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
+        native.Program(*damaged.native())
 
 
 def test_a_picture_of_another_size_is_refused() -> None:
     plan = Cpu().compile(graph()).plan
-    index = next(i for i, step in enumerate(plan.steps) if step[0] == "conv")
-    kernel, inputs, outputs, attrs = plan.steps[index]
-    steps = [*plan.steps]
-    steps[index] = kernel, [*inputs[:6], outputs[0]], outputs, attrs
-    with pytest.raises(engine.ModelError):
-        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
-    steps[index] = kernel, [*inputs[:5], inputs[0], inputs[6]], outputs, attrs
-    with pytest.raises(engine.ModelError):
-        native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
+    step = step_of(plan, "conv")
+    for strange in ({"other_image": step.outputs["y"]}, {"gate": step.inputs["image"]}):
+        with pytest.raises(engine.ModelError):
+            native.Program(*with_step(plan, "conv", inputs=strange).native())

@@ -13,7 +13,7 @@ from palmkit.engine.backends.cpu import CpuProgram, narrow_dtype, plan
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.ops import Case, find, infer_types
-from palmkit.engine.steps import plan_summaries
+from palmkit.engine.steps.summary import plan_summaries
 
 _native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 NARROW = narrow_dtype(_native.isas())
@@ -45,7 +45,7 @@ def low(graph: Graph, threads: int = 1) -> CpuProgram:
 
 
 def stored(program: CpuProgram) -> list[str]:
-    return [tensor[2] for tensor in program.plan.tensors if tensor[0] == "arena"]
+    return [each.dtype for each in program.plan.tensors if each.place == "arena"]
 
 
 CASES = [(op, case) for op in ("conv", "gemm", "matmul") for case in find(op).cases]
@@ -143,12 +143,12 @@ def test_the_narrow_dtype_is_what_the_cpu_has(isas: list[str], dtype: str) -> No
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 def test_a_plan_has_narrow_values_between_convolutions_only(dtype: str) -> None:
     made, outputs = plan(stacked()[0], dtype)
-    dtypes = [tensor[2] for tensor in made.tensors]
-    precisions = [attrs.get("precision") for kernel, *_, attrs in made.steps if kernel == "conv"]
+    dtypes = [tensor.dtype for tensor in made.tensors]
+    precisions = [step.attrs.get("precision") for step in made.steps if step.kernel == "conv"]
     assert precisions == [dtype, dtype]
     assert set(dtypes) == {"float32", dtype}
     assert outputs["y"].dtype == "float32"
-    assert {tensor[2] for tensor in made.tensors if tensor[0] != "arena"} == {"float32"}
+    assert {each.dtype for each in made.tensors if each.place != "arena"} == {"float32"}
 
 
 @pytest.mark.parametrize("isas", [["avx512", "avx2", "scalar"], ["neon"]])
@@ -247,11 +247,12 @@ MOVES: dict[str, tuple[list[Node], int]] = {
 def test_what_is_moved_between_convolutions_is_narrow(name: str) -> None:
     graph, feed = between_convolutions(*MOVES[name])
     program = low(graph)
-    steps = [step for step in program.plan.steps if step[0] != "fill"]
-    first, last = (i for i, step in enumerate(steps) if step[0] == "conv")
-    between = {i for step in steps[first + 1 : last] for i in (*step[1][:1], *step[2])}
-    between |= {steps[first][2][0], steps[last][1][0]}
-    assert {program.plan.tensors[i][2] for i in between} == {NARROW}
+    steps = [step for step in program.plan.steps if step.kernel != "fill"]
+    first, last = (i for i, step in enumerate(steps) if step.kernel == "conv")
+    between = {i for step in steps[first + 1 : last] for i in step.outputs.values()}
+    between |= {next(iter(step.inputs.values())) for step in steps[first + 1 : last]}
+    between |= {steps[first].outputs["y"], steps[last].inputs["image"]}
+    assert {program.plan.tensors[i].dtype for i in between} == {NARROW}
     expected = BACKENDS["reference"].compile(graph).run(feed)["y"]
     got = program.run(feed)["y"]
     off = np.abs(got - expected)
@@ -290,10 +291,10 @@ def large_windows() -> tuple[Graph, dict[str, Array]]:
 def test_what_is_faster_in_float32_stays_so_and_is_cast_when_it_is_small() -> None:
     graph, feed = large_windows()
     program = low(graph)
-    steps = [step for step in program.plan.steps if step[0] in ("conv", "pool")]
-    assert [step[3].get("precision") for step in steps] == ["normal", None, "bfloat16"]
-    pooled = program.plan.tensors[steps[1][2][0]]
-    assert program.plan.tensors[steps[0][2][0]][2] == pooled[2] == "float32"
+    steps = [step for step in program.plan.steps if step.kernel in ("conv", "pool")]
+    assert [step.attrs.get("precision") for step in steps] == ["normal", None, "bfloat16"]
+    pooled = program.plan.tensors[steps[1].outputs["y"]]
+    assert program.plan.tensors[steps[0].outputs["y"]].dtype == pooled.dtype == "float32"
     expected = BACKENDS["reference"].compile(graph).run(feed)["y"]
     got = program.run(feed)["y"]
     assert np.abs(got - expected).max() <= 0.02 * np.ptp(expected)
@@ -319,8 +320,8 @@ def test_many_zeros_are_skipped_rather_than_multiplied_in_bfloat16(zeros: float)
     w[rng.uniform(size=w.shape) < zeros] = 0
     type = Type("float32", (1, 256, 28, 28))
     graph = Graph({"x": type}, {"y": type}, (Node("conv", ("x", "w"), ("y",)),), {"w": w})
-    (step,) = (step for step in low(graph).plan.steps if step[0] == "conv")
-    assert step[3].get("precision") == ("normal" if zeros else "bfloat16")
+    (step,) = (step for step in low(graph).plan.steps if step.kernel == "conv")
+    assert step.attrs.get("precision") == ("normal" if zeros else "bfloat16")
 
 
 @needs_narrow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from palmkit.engine.backends import BACKENDS
-from palmkit.engine.backends.cpu.lowering import Lowering
+from palmkit.engine.backends.cpu import lower
 from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
@@ -23,7 +23,7 @@ def graph_of(nodes: list[Node], types: dict[str, Type], **constants: Array) -> G
 
 
 def kernels(graph: Graph) -> list[str]:
-    return [step.kernel for step in Lowering(graph).steps]
+    return [step.kernel for step in lower(graph)[0].steps]
 
 
 def assert_agrees(graph: Graph, threads: int = 1) -> dict[str, Array]:

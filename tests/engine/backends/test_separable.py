@@ -12,9 +12,9 @@ from palmkit.engine.backends.cpu import Cpu
 from palmkit.engine.backends.options import Options
 from palmkit.engine.bench.nodes import time_alone
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
-from palmkit.engine.plan import JOINED
-from palmkit.engine.steps import plan_summaries
-from tests.engine.backends.plans import apart, run
+from palmkit.engine.steps.step import JOINED
+from palmkit.engine.steps.summary import plan_summaries
+from tests.engine.backends.plans import apart, run, step_of, with_step
 
 native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
@@ -91,7 +91,7 @@ def feed_of(graph: Graph) -> dict[str, Array]:
 
 def kernels(graph: Graph, precision: str = "high") -> list[str]:
     plan = Cpu().compile(graph, Options(precision=precision)).plan
-    return [step[0] for step in plan.steps]
+    return [step.kernel for step in plan.steps]
 
 
 CASES = {
@@ -111,8 +111,8 @@ CASES = {
 def test_one_step_gives_what_two_give(graph: Graph) -> None:
     feed = feed_of(graph)
     plan = Cpu().compile(graph).plan
-    assert [step[0] for step in plan.steps].count("separable_conv") == 1
-    assert not any(step[0] == "conv" for step in plan.steps)
+    assert [step.kernel for step in plan.steps].count("separable_conv") == 1
+    assert not any(step.kernel == "conv" for step in plan.steps)
     expected = run(apart(graph), graph, feed, 1)["y"]
     for threads in THREADS:
         assert np.array_equal(run(plan, graph, feed, threads)["y"], expected), threads
@@ -125,7 +125,7 @@ def test_what_lies_between_takes_no_memory(graph: Graph) -> None:
     one, two = Cpu().compile(graph).plan, apart(graph)
     assert one.arena_bytes <= two.arena_bytes
     written = [
-        sum(plan.tensors[y][0] == "arena" for _, _, outputs, _ in plan.steps for y in outputs)
+        sum(plan.tensors[step.outputs["y"]].place == "arena" for step in plan.steps)
         for plan in (one, two)
     ]
     assert written[0] == written[1] - 1
@@ -219,16 +219,15 @@ def test_a_file_holds_the_one_step(tmp_path: Path, weights: str) -> None:
 
 def test_what_the_kernel_refuses() -> None:
     plan = Cpu().compile(block()).plan
-    index = next(i for i, step in enumerate(plan.steps) if step[0] == "separable_conv")
-    kernel, inputs, outputs, attrs = plan.steps[index]
     for change in ({"strides": [2, 2]}, {"pads": [0, 0, 0, 0]}, {"outputs_last": 1}):
-        steps = [*plan.steps]
-        steps[index] = kernel, inputs, outputs, {**attrs, **change}
+        damaged = with_step(plan, "separable_conv", change)
         with pytest.raises(engine.ModelError, match="does not fit its attributes"):
-            native.Program(plan.tensors, steps, plan.constants, plan.arena_bytes)
+            native.Program(*damaged.native())
     # The image itself cannot be written over: other threads still read it.
-    tensors = [*plan.tensors]
-    over = next(i for i in range(len(tensors)) if i == outputs[0])
-    tensors[over] = (*plan.tensors[inputs[0]][:2], *tensors[over][2:])
+    step = step_of(plan, "separable_conv")
+    tensors, over = [*plan.tensors], step.outputs["y"]
+    image = tensors[step.inputs["image"]]
+    tensors[over] = replace(tensors[over], place=image.place, slot=image.slot)
+    damaged = replace(plan, tensors=tuple(tensors), arena_bytes=plan.arena_bytes * 2)
     with pytest.raises(engine.ModelError, match="an output overlaps input 0"):
-        native.Program(tensors, plan.steps, plan.constants, plan.arena_bytes * 2)
+        native.Program(*damaged.native())

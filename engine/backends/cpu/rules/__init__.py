@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-from palmkit.engine.backends.cpu.lowering import RULES
+from palmkit.engine.backends.cpu.registry import RULES
 
 RULE_FILES = (
     "convolution",

@@ -5,19 +5,13 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import (
-    Lowering,
-    channels_last,
-    integer,
-    plain,
-    rule,
-    strides_of,
-)
+from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops.conv_transpose import place
 from palmkit.engine.ops.windows import explicit_pads
-from palmkit.engine.plan import StepAttr, View
+from palmkit.engine.steps.lowering import Lowering, channels_last, integer, plain, strides_of
+from palmkit.engine.steps.step import StepAttr, View
 
 # Narrow dtypes of which the cost model has prices.
 PRICED = ("bfloat16",)
@@ -91,8 +85,15 @@ def _activation(node: Node) -> dict[str, StepAttr]:
     }
 
 
-def _per_channel(lowering: Lowering, slope: str, channels: int) -> View:
-    """PReLU's slope as one number a channel."""
+def _bias(lowering: Lowering, bias: str) -> View | None:
+    """A convolution's bias, if it has one, as one number an output channel."""
+    return lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None
+
+
+def _slope(lowering: Lowering, slope: str, channels: int) -> View | None:
+    """PReLU's slope, if there is one, as one number an output channel."""
+    if not slope:
+        return None
     value = lowering.constant_of(slope, "slope")
     if value.size not in (1, channels):
         raise UnsupportedError("a slope that differs within a channel")
@@ -129,16 +130,16 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     over = residual and plain and residual.buffer is not image.buffer and residual.dims == y.dims
     lowering.step(
         "conv",
-        [
-            image,
-            weights,
-            lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
-            _per_channel(lowering, slope, lowering.dims(w)[0]) if slope else None,
-            residual,
-        ],
-        [y],
+        {
+            "image": image,
+            "weights": weights,
+            "bias": _bias(lowering, bias),
+            "slope": _slope(lowering, slope, lowering.dims(w)[0]),
+            "residual": residual,
+        },
+        {"y": y},
         attrs,
-        in_place=4 if over else None,
+        in_place="residual" if over else None,
     )
 
 
@@ -192,19 +193,19 @@ def _lower_volume(lowering: Lowering, node: Node) -> None:
         padded = lowering.scratch(view.dtype, (view.dims[0], *sizes, view.dims[4]))
         strides = strides_of(padded.dims)
         offset = sum(s * before for s, before in zip(strides[1:], pads[:3], strict=False))
-        lowering.step("fill", [], [padded], {"value": 0.0})
+        lowering.step("fill", {}, {"y": padded}, {"value": 0.0})
         lowering.copy(view, padded, view.dims, strides_of(view.dims), strides, target_offset=offset)
         view = padded
     weights = lowering.constant_of(w, "weight").transpose(order)
     lowering.step(
         "volume_conv",
-        [
-            view,
-            lowering.constant(weights),
-            lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
-            _per_channel(lowering, slope, len(weights)) if slope else None,
-        ],
-        [lowering.put(node.outputs[0], order)],
+        {
+            "image": view,
+            "weights": lowering.constant(weights),
+            "bias": _bias(lowering, bias),
+            "slope": _slope(lowering, slope, len(weights)),
+        },
+        {"y": lowering.put(node.outputs[0], order)},
         {
             "strides": int_list(node, "strides", [1] * 3),
             "dilations": int_list(node, "dilations", [1] * 3),
@@ -237,13 +238,13 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     dtype = lowering.kept_dtype(y) if narrow else ""
     lowering.step(
         "conv_transpose",
-        [
-            image_view(lowering.get(x, order, stored=narrow), rank),
-            weight_view(lowering, w, rank),
-            lowering.constant(lowering.constant_of(bias, "bias").reshape(-1)) if bias else None,
-            _per_channel(lowering, slope, outputs) if slope else None,
-        ],
-        [image_view(lowering.put(y, order, dtype), rank)],
+        {
+            "image": image_view(lowering.get(x, order, stored=narrow), rank),
+            "weights": weight_view(lowering, w, rank),
+            "bias": _bias(lowering, bias),
+            "slope": _slope(lowering, slope, outputs),
+        },
+        {"y": image_view(lowering.put(y, order, dtype), rank)},
         {
             **precision,
             **_two_dims(placed.strides, placed.dilations, placed.begins, placed.ends),
@@ -276,25 +277,29 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
     if lowering.located(x).view.dtype == "float32" and _shrinks(lowering, node):
         dtype = ""
     image = image_view(lowering.get(x, order, dtype=dtype), rank)
-    outputs = [image_view(lowering.put(name, order, dtype), rank) for name in node.outputs if name]
+    outputs = {
+        result: image_view(lowering.put(name, order, dtype), rank)
+        for result, name in zip(("y", "indices"), node.outputs, strict=False)
+        if name
+    }
     if image.dtype not in ("float32", lowering.narrow):
-        if len(outputs) == 2 or not node.outputs[0] or max(window["pads"]) >= min(kernel):
+        if set(outputs) != {"y"} or max(window["pads"]) >= min(kernel):
             raise UnsupportedError(f"{image.dtype} with indices or wide padding")
         if image.dtype == "uint8":
-            lowering.step("pool_int8", [image], outputs, {"mode": "max", **window})
+            lowering.step("pool_int8", {"image": image}, outputs, {"mode": "max", **window})
             return
-        floats = [lowering.scratch("float32", view.dims) for view in (image, outputs[0])]
-        lowering.step("cast", [image], [floats[0]])
-        lowering.step("pool", [floats[0]], [floats[1]], {**_pooling(node), **window})
-        lowering.step("cast", [floats[1]], outputs)
+        floats = [lowering.scratch("float32", view.dims) for view in (image, outputs["y"])]
+        lowering.step("cast", {"x": image}, {"y": floats[0]})
+        lowering.step("pool", {"image": floats[0]}, {"y": floats[1]}, {**_pooling(node), **window})
+        lowering.step("cast", {"x": floats[1]}, outputs)
     elif len(outputs) == 2:
         if node.attrs.get("storage_order"):
             raise UnsupportedError("storage_order")
-        lowering.step("max_pool_indices", [image], outputs, {**window})
+        lowering.step("max_pool_indices", {"image": image}, outputs, {**window})
     elif not node.outputs[0]:
         raise UnsupportedError("indices alone")
     else:
-        lowering.step("pool", [image], outputs, {**_pooling(node), **window})
+        lowering.step("pool", {"image": image}, outputs, {**_pooling(node), **window})
 
 
 def _shrinks(lowering: Lowering, node: Node) -> bool:
@@ -338,10 +343,10 @@ def _lower_volume_pool(lowering: Lowering, node: Node) -> None:
         }
 
     source = View(view.buffer, view.dtype, (n * depth, height, width, channels))
-    lowering.step("pool", [source], [flat], {**_pooling(node), **window((1, 2))})
+    lowering.step("pool", {"image": source}, {"y": flat}, {**_pooling(node), **window((1, 2))})
     seen = View(flat.buffer, flat.dtype, (n, depth, rows * columns, channels))
     target = View(y.buffer, y.dtype, (n, y.dims[1], rows * columns, channels))
-    lowering.step("pool", [seen], [target], {**_pooling(node), **window((0,))})
+    lowering.step("pool", {"image": seen}, {"y": target}, {**_pooling(node), **window((0,))})
 
 
 @rule("max_pooling_with_argmax_2d", moves=True)
@@ -353,13 +358,17 @@ def lower_max_pooling_with_argmax(lowering: Lowering, node: Node) -> None:
     kept = {lowering.kept_dtype(name) for name in node.outputs if name}
     # Places of larger windows would not round to themselves.
     dtype = lowering.narrow if kept == {lowering.narrow} and prod(kernel) <= 128 else "float32"
-    outputs = [
-        lowering.put(name, order, dtype) if name else lowering.scratch(dtype, [y[a] for a in order])
-        for name in (*node.outputs, "")[:2]
-    ]
+    outputs = {
+        result: lowering.put(name, order, dtype)
+        if name
+        else lowering.scratch(dtype, [y[a] for a in order])
+        for result, name in zip(("y", "indices"), (*node.outputs, ""), strict=False)
+    }
     attrs: dict[str, StepAttr] = {"in_window": 1, "kernel": kernel}
     attrs |= window_attrs(node, lowering.dims(x)[2:], kernel)
-    lowering.step("max_pool_indices", [lowering.get(x, order, dtype=dtype)], outputs, attrs)
+    lowering.step(
+        "max_pool_indices", {"image": lowering.get(x, order, dtype=dtype)}, outputs, attrs
+    )
 
 
 @rule("max_unpooling_2d", moves=True)
@@ -376,8 +385,11 @@ def lower_max_unpooling(lowering: Lowering, node: Node) -> None:
     dtype = places.dtype if lowering.kept_dtype(node.outputs[0]) == lowering.narrow else "float32"
     lowering.step(
         "max_unpool",
-        [lowering.get(name, order, dtype=dtype) for name in (x, indices)],
-        [lowering.put(node.outputs[0], order, dtype)],
+        {
+            "image": lowering.get(x, order, dtype=dtype),
+            "indices": lowering.get(indices, order, dtype=dtype),
+        },
+        {"y": lowering.put(node.outputs[0], order, dtype)},
         {"kernel": kernel, "strides": strides, "begins": begins},
     )
 
@@ -393,7 +405,13 @@ def lower_max_unpool(lowering: Lowering, node: Node) -> None:
     rank = len(lowering.dims(x))
     y = lowering.put(node.outputs[0])
     zeros = lowering.scratch(y.dtype, y.dims)
-    lowering.step("fill", [], [zeros], {"value": 0.0})
-    values = [lowering.get(name, plain(rank)) for name in (indices, x)]
+    lowering.step("fill", {}, {"y": zeros}, {"value": 0.0})
+    places, values = (lowering.get(name, plain(rank)) for name in (indices, x))
     attrs: dict[str, StepAttr] = {"batch": 1, "dims": [prod(y.dims)], "inner": 1}
-    lowering.step("scatter_nd", [zeros, *values], [y], attrs, in_place=0)
+    lowering.step(
+        "scatter_nd",
+        {"x": zeros, "indices": places, "updates": values},
+        {"y": y},
+        attrs,
+        in_place="x",
+    )

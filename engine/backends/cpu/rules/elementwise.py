@@ -4,19 +4,19 @@ from typing import TypeAlias
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import (
+from palmkit.engine.backends.cpu.registry import rule
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Node
+from palmkit.engine.steps.lowering import (
     Lowering,
     Order,
     broadcast_strides,
     collapse,
     number,
     plain,
-    rule,
     strides_of,
 )
-from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import Node
-from palmkit.engine.plan import StepAttr, View
+from palmkit.engine.steps.step import StepAttr, View
 
 UNARY = {
     "relu": {},
@@ -76,10 +76,10 @@ def lower_unary(lowering: Lowering, node: Node) -> None:
     attrs = {name: number(node, name, default) for name, default in UNARY[node.op].items()}
     lowering.step(
         "unary",
-        [lowering.get(x, order)],
-        [lowering.put(node.outputs[0], order)],
+        {"x": lowering.get(x, order)},
+        {"y": lowering.put(node.outputs[0], order)},
         {"op": node.op, **attrs},
-        in_place=0,
+        in_place="x",
     )
 
 
@@ -91,7 +91,7 @@ def lower_gelu(lowering: Lowering, node: Node) -> None:
     order = lowering.order(x)
     op = "gelu_tanh" if node.attrs.get("approximate") == "tanh" else "gelu"
     view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
-    lowering.step("unary", [view], [y], {"op": op}, in_place=0)
+    lowering.step("unary", {"x": view}, {"y": y}, {"op": op}, in_place="x")
 
 
 @rule("clip")
@@ -114,14 +114,14 @@ def lower_clip(lowering: Lowering, node: Node) -> None:
         return
     lowering.step(
         "unary",
-        [lowering.get(x, order)],
-        [lowering.put(node.outputs[0], order)],
+        {"x": lowering.get(x, order)},
+        {"y": lowering.put(node.outputs[0], order)},
         {
             "op": "clip",
             "min": float(lowering.constant_of(low, "min").item()) if low else -np.inf,
             "max": float(lowering.constant_of(high, "max").item()) if high else np.inf,
         },
-        in_place=0,
+        in_place="x",
     )
 
 
@@ -170,14 +170,14 @@ Operand: TypeAlias = tuple[View, list[int]]
 def _binary(lowering: Lowering, op: str, a: Operand, b: Operand, y: View) -> None:
     """One step over two operands, each a view and its strides along y."""
     shape, (a_walk, b_walk) = collapse(y.dims, a[1], b[1])
-    views = (a[0], b[0])
-    whole = [view.dims == y.dims for view in views]
+    views = {"a": a[0], "b": b[0]}
+    whole = next((name for name, view in views.items() if view.dims == y.dims), None)
     lowering.step(
         "binary" if y.dtype == "float32" else "elementwise",
         views,
-        [y],
+        {"y": y},
         {"op": op, "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
-        in_place=whole.index(True) if any(whole) and a[0] is not y else None,
+        in_place=whole if a[0] is not y else None,
     )
 
 
@@ -216,7 +216,7 @@ def lower_multiply_add(lowering: Lowering, node: Node) -> None:
     shape, (a_walk, b_walk) = collapse(y.dims, a[1], b[1])
     attrs: dict[str, StepAttr] = {"op": "mul_add", "shape": shape}
     attrs |= {"a_strides": a_walk, "b_strides": b_walk}
-    lowering.step("binary", [a[0], b[0], z[0]], [y], attrs, in_place=0)
+    lowering.step("binary", {"a": a[0], "b": b[0], "addend": z[0]}, {"y": y}, attrs, in_place="a")
 
 
 @rule("pow")
@@ -253,12 +253,13 @@ def _elementwise(lowering: Lowering, node: Node, op: str) -> None:
     operands = [operand_of(lowering, name, output, order) for name in node.inputs]
     y = lowering.put(output, order)
     shape, walks = collapse(y.dims, *(strides for _, strides in operands))
-    names = ("a_strides", "b_strides", "c_strides")
+    names = ("a", "b", "c")
+    strides = {f"{name}_strides": walk for name, walk in zip(names, walks, strict=False)}
     lowering.step(
         "elementwise",
-        [view for view, _ in operands],
-        [y],
-        {"op": op, "shape": shape, **dict(zip(names, walks, strict=False))},
+        {name: view for name, (view, _) in zip(names, operands, strict=False)},
+        {"y": y},
+        {"op": op, "shape": shape, **strides},
     )
 
 
@@ -310,8 +311,8 @@ def lower_trilu(lowering: Lowering, node: Node) -> None:
     mask = [0] * (rank - 2) + strides_of(kept.shape)
     shape, walks = collapse(y.dims, mask, strides_of(y.dims), [0] * rank)
     strides = dict(zip(("a_strides", "b_strides", "c_strides"), walks, strict=True))
-    inputs = [lowering.constant(kept), view, zero]
-    lowering.step("elementwise", inputs, [y], {"op": "where", "shape": shape, **strides})
+    inputs = {"a": lowering.constant(kept), "b": view, "c": zero}
+    lowering.step("elementwise", inputs, {"y": y}, {"op": "where", "shape": shape, **strides})
 
 
 @rule("prelu")
@@ -325,10 +326,10 @@ def lower_prelu(lowering: Lowering, node: Node) -> None:
     shape, (_, walk) = collapse(y.dims, strides_of(y.dims), strides)
     lowering.step(
         "prelu",
-        [lowering.get(x, order), view],
-        [y],
+        {"x": lowering.get(x, order), "slope": view},
+        {"y": y},
         {"shape": shape, "slope_strides": walk},
-        in_place=0,
+        in_place="x",
     )
 
 
@@ -351,10 +352,10 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
         shape, (a_walk, b_walk) = collapse(y.dims, strides_of(y.dims), channel_strides)
         lowering.step(
             "binary",
-            [source, lowering.constant(value.astype(np.float32))],
-            [y],
+            {"a": source, "b": lowering.constant(value.astype(np.float32))},
+            {"y": y},
             {"op": op, "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
-            in_place=0 if source is not y else None,
+            in_place="a" if source is not y else None,
         )
         source = y
 
@@ -373,4 +374,4 @@ def lower_identity(lowering: Lowering, node: Node) -> None:
     if view.dtype == lowering.dtype(y):
         lowering.alias(y, view, order)
     else:
-        lowering.step("cast", [view], [lowering.put(y, order)])
+        lowering.step("cast", {"x": view}, {"y": lowering.put(y, order)})

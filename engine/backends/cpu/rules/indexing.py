@@ -1,16 +1,10 @@
 """Ops that find elements, or put them, by index: along an axis or anywhere."""
 
-from palmkit.engine.backends.cpu.lowering import (
-    Lowering,
-    axis_attrs,
-    integer,
-    plain,
-    reduced_order,
-    rule,
-)
+from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
-from palmkit.engine.plan import StepAttr, View
+from palmkit.engine.steps.lowering import Lowering, axis_attrs, integer, plain, reduced_order
+from palmkit.engine.steps.step import StepAttr, View
 
 INDICES = ("int32", "int64")
 REDUCED = ("float32", "int32", "int64")
@@ -36,7 +30,7 @@ def lower_arg_max(lowering: Lowering, node: Node) -> None:
         "last": integer(node, "select_last_index"),
     }
     left = reduced_order(order, {axis}, bool(integer(node, "keepdims", 1)))
-    lowering.step("arg_max", [view], [lowering.put(y, left)], attrs)
+    lowering.step("arg_max", {"x": view}, {"y": lowering.put(y, left)}, attrs)
 
 
 @rule("top_k")
@@ -48,12 +42,16 @@ def lower_top_k(lowering: Lowering, node: Node) -> None:
     axis = integer(node, "axis", -1) % len(order)
     count = int(lowering.constant_of(k, "k").item())
     view = lowering.get(x, order)
-    outputs: list[View] = []
-    for name, dtype in zip((*node.outputs, "")[:2], (view.dtype, "int64"), strict=True):
+    outputs: dict[str, View] = {}
+    results = {"y": view.dtype, "indices": "int64"}
+    for name, (result, dtype) in zip((*node.outputs, "")[:2], results.items(), strict=True):
         dims = [count if a == axis else lowering.dims(x)[a] for a in order]
-        outputs.append(lowering.put(name, order) if name else lowering.scratch(dtype, dims))
+        taken = lowering.put(name, order) if name else lowering.scratch(dtype, dims)
+        outputs[result] = taken
     attrs = {"k": count, "largest": integer(node, "largest", 1)}
-    lowering.step("top_k", [view], outputs, {**axis_attrs(view.dims, order.index(axis)), **attrs})
+    lowering.step(
+        "top_k", {"x": view}, outputs, {**axis_attrs(view.dims, order.index(axis)), **attrs}
+    )
 
 
 @rule("cum_sum")
@@ -67,10 +65,10 @@ def lower_cum_sum(lowering: Lowering, node: Node) -> None:
     attrs = {name: integer(node, name) for name in ("exclusive", "reverse")}
     lowering.step(
         "cum_sum",
-        [view],
-        [lowering.put(node.outputs[0], order)],
+        {"x": view},
+        {"y": lowering.put(node.outputs[0], order)},
         {**axis_attrs(view.dims, position), **attrs},
-        in_place=0,
+        in_place="x",
     )
 
 
@@ -94,8 +92,8 @@ def lower_gather_nd(lowering: Lowering, node: Node) -> None:
     data, indices = node.inputs
     lowering.need_dtype(indices, dtypes=INDICES)
     attrs = _tuples(lowering, data, indices, integer(node, "batch_dims"))
-    inputs = [_whole(lowering, data), _whole(lowering, indices)]
-    lowering.step("gather_nd", inputs, [lowering.put(node.outputs[0])], attrs)
+    inputs = {"x": _whole(lowering, data), "indices": _whole(lowering, indices)}
+    lowering.step("gather_nd", inputs, {"y": lowering.put(node.outputs[0])}, attrs)
 
 
 def _need_reduction(lowering: Lowering, node: Node) -> str:
@@ -108,21 +106,25 @@ def _need_reduction(lowering: Lowering, node: Node) -> str:
 @rule("scatter_nd")
 def lower_scatter_nd(lowering: Lowering, node: Node) -> None:
     """A copy of the data, and runs of elements put where a tuple says."""
-    data, indices, updates = node.inputs
+    data, indices = node.inputs[:2]
     lowering.need_dtype(indices, dtypes=INDICES)
     attrs: dict[str, StepAttr] = {**_tuples(lowering, data, indices, 0)}
     attrs["reduction"] = _need_reduction(lowering, node)
-    inputs = [_whole(lowering, name) for name in (data, indices, updates)]
-    _scatter(lowering, node, inputs, attrs)
+    _scatter(lowering, node, attrs)
 
 
-def _scatter(
-    lowering: Lowering, node: Node, inputs: list[View], attrs: dict[str, StepAttr]
-) -> None:
+def _scatter(lowering: Lowering, node: Node, attrs: dict[str, StepAttr]) -> None:
     """In place, unless the data is read as something else as well."""
-    alone = all(view.buffer is not inputs[0].buffer for view in inputs[1:])
-    y = lowering.put(node.outputs[0])
-    lowering.step(node.op, inputs, [y], attrs, in_place=0 if alone else None)
+    x, *others = (_whole(lowering, name) for name in node.inputs)
+    indices, updates = others
+    alone = all(view.buffer is not x.buffer for view in others)
+    lowering.step(
+        node.op,
+        {"x": x, "indices": indices, "updates": updates},
+        {"y": lowering.put(node.outputs[0])},
+        attrs,
+        in_place="x" if alone else None,
+    )
 
 
 @rule("gather_elements", "scatter_elements")
@@ -138,9 +140,9 @@ def lower_gather_elements(lowering: Lowering, node: Node) -> None:
         "dims": list(dims),
         "axis": integer(node, "axis") % len(dims),
     }
-    inputs = [_whole(lowering, name) for name in node.inputs]
     if node.op == "scatter_elements":
         attrs["reduction"] = _need_reduction(lowering, node)
-        _scatter(lowering, node, inputs, attrs)
+        _scatter(lowering, node, attrs)
     else:
-        lowering.step(node.op, inputs, [lowering.put(node.outputs[0])], attrs)
+        inputs = {"x": _whole(lowering, data), "indices": _whole(lowering, indices)}
+        lowering.step(node.op, inputs, {"y": lowering.put(node.outputs[0])}, attrs)

@@ -5,21 +5,21 @@ from typing import Any
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import (
+from palmkit.engine.backends.cpu.registry import rule
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Array, Node
+from palmkit.engine.ops import infer_node
+from palmkit.engine.ops.slice_ import cuts
+from palmkit.engine.steps.lowering import (
     Lowering,
     Order,
     axis_attrs,
     channels_last,
     integer,
     plain,
-    rule,
     strides_of,
 )
-from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import Array, Node
-from palmkit.engine.ops import infer_node
-from palmkit.engine.ops.slice_ import cuts
-from palmkit.engine.plan import View
+from palmkit.engine.steps.step import View
 
 
 @rule("transpose", moves=True)
@@ -113,11 +113,13 @@ def lower_interleave(lowering: Lowering, node: Node) -> None:
     x, y = node.inputs[0], node.outputs[0]
     order = lowering.order(x)
     dtype = lowering.kept_dtype(y)
-    views = [lowering.get(name, order, dtype=dtype) for name in node.inputs]
+    views = {
+        f"part{i}": lowering.get(name, order, dtype=dtype) for i, name in enumerate(node.inputs)
+    }
     position = order.index(integer(node, "axis"))
-    attrs = {**axis_attrs(views[0].dims, position), "first": integer(node, "first")}
+    attrs = {**axis_attrs(views["part0"].dims, position), "first": integer(node, "first")}
     if lowering.type(y).elements:
-        lowering.step("interleave", views, [lowering.put(y, order, dtype)], attrs)
+        lowering.step("interleave", views, {"y": lowering.put(y, order, dtype)}, attrs)
     else:
         lowering.put(y, order)
 
@@ -181,7 +183,7 @@ def lower_pad(lowering: Lowering, node: Node) -> None:
         raise UnsupportedError(f"{fill} of {y.dtype}")
     fill = float(fill)
     if any(amount > 0 for amount in amounts):
-        lowering.step("fill", [], [y], {"value": fill})
+        lowering.step("fill", {}, {"y": y}, {"value": fill})
     shape = [max(0, dims[a] + min(before.get(a, 0), 0) + min(after.get(a, 0), 0)) for a in order]
     if 0 in shape:
         return
@@ -217,7 +219,10 @@ def gather_axes(lowering: Lowering, node: Node, tables: Mapping[int, Array]) -> 
         dims = (*view.dims[:position], len(table), *view.dims[position + 1 :])
         taken = lowering.scratch(view.dtype, dims)
         lowering.step(
-            "gather", [view, lowering.constant(table)], [taken], axis_attrs(view.dims, position)
+            "gather",
+            {"x": view, "indices": lowering.constant(table)},
+            {"y": taken},
+            axis_attrs(view.dims, position),
         )
         view = taken
     lowering.alias(y, view, order)
@@ -297,7 +302,7 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
     index = lowering.get(indices, plain(len(lowering.dims(indices))))
     lowering.step(
         "gather",
-        [view, index],
-        [lowering.put(node.outputs[0])],
+        {"x": view, "indices": index},
+        {"y": lowering.put(node.outputs[0])},
         axis_attrs(lowering.dims(data), axis),
     )

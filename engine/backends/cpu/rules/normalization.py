@@ -4,19 +4,19 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import (
+from palmkit.engine.backends.cpu.registry import rule
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Array, Node
+from palmkit.engine.steps.lowering import (
     Lowering,
     channels_last,
     collapse,
     integer,
     number,
     plain,
-    rule,
     strides_of,
 )
-from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import Array, Node
-from palmkit.engine.plan import View
+from palmkit.engine.steps.step import StepAttr, View
 
 
 @rule("layer_normalization", "rms_normalization")
@@ -45,8 +45,8 @@ def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
 
     lowering.step(
         "normalize",
-        [lowering.get(x, plain(len(dims))), row(scale), row(bias)],
-        [lowering.put(node.outputs[0])],
+        {"x": lowering.get(x, plain(len(dims))), "scale": row(scale), "bias": row(bias)},
+        {"y": lowering.put(node.outputs[0])},
         {
             "items": prod(dims[:axis]),
             "rows": 1,
@@ -55,7 +55,7 @@ def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
             "epsilon": number(node, "epsilon", 1e-5),
             "centre": int(node.op == "layer_normalization"),
         },
-        in_place=0,
+        in_place="x",
     )
 
 
@@ -75,8 +75,12 @@ def lower_group_normalization(lowering: Lowering, node: Node) -> None:
     if order == channels_last(len(dims)) and order != plain(len(dims)):
         lowering.step(
             "normalize",
-            [lowering.get(x, order), *map(lowering.constant, values)],
-            [lowering.put(node.outputs[0], order)],
+            {
+                "x": lowering.get(x, order),
+                "scale": lowering.constant(values[0]),
+                "bias": lowering.constant(values[1]),
+            },
+            {"y": lowering.put(node.outputs[0], order)},
             {
                 "items": items,
                 "rows": space,
@@ -84,13 +88,14 @@ def lower_group_normalization(lowering: Lowering, node: Node) -> None:
                 "n": channels // groups,
                 "epsilon": epsilon,
             },
-            in_place=0,
+            in_place="x",
         )
         return
     size = channels // groups * space
     view, y = lowering.get(x, plain(len(dims))), lowering.put(node.outputs[0])
-    attrs = {"items": items * groups, "rows": 1, "groups": 1, "n": size}
-    lowering.step("normalize", [view, None, None], [y], {**attrs, "epsilon": epsilon}, in_place=0)
+    attrs: dict[str, StepAttr] = {"items": items * groups, "rows": 1, "groups": 1, "n": size}
+    attrs["epsilon"] = epsilon
+    lowering.step("normalize", {"x": view}, {"y": y}, attrs, in_place="x")
     for op, value, nothing in (("mul", values[0], 1), ("add", values[1], 0)):
         if (value != nothing).any():
             _by_channel(lowering, op, y, value)
@@ -102,8 +107,8 @@ def _by_channel(lowering: Lowering, op: str, y: View, value: Array) -> None:
     shape, (a_walk, b_walk) = collapse(y.dims, strides_of(y.dims), by_channel)
     lowering.step(
         "binary",
-        [y, lowering.constant(value)],
-        [y],
+        {"a": y, "b": lowering.constant(value)},
+        {"y": y},
         {"op": op, "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
     )
 
@@ -119,8 +124,8 @@ def lower_lrn(lowering: Lowering, node: Node) -> None:
     order = channels_last(len(dims))
     lowering.step(
         "local_response",
-        [lowering.get(x, order)],
-        [lowering.put(node.outputs[0], order)],
+        {"x": lowering.get(x, order)},
+        {"y": lowering.put(node.outputs[0], order)},
         {
             "channels": dims[1],
             "size": integer(node, "size"),

@@ -2,30 +2,26 @@
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import (
-    Lowering,
-    Order,
-    axis_attrs,
-    integer,
-    rule,
-)
+from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
-from palmkit.engine.plan import StepAttr, View
+from palmkit.engine.steps.lowering import Lowering, Order, axis_attrs, integer
+from palmkit.engine.steps.step import StepAttr, View
 
 ROUNDED = ("int8", "uint8", "int16", "uint16")
 
 
-def _parameters(lowering: Lowering, node: Node) -> list[View | None]:
+def _parameters(lowering: Lowering, node: Node) -> dict[str, View]:
     """Scale and zero point, constants."""
     _, scale, zero = (*node.inputs, "")[:3]
     lowering.need_dtype(scale)
     if node.attrs.get("block_size"):
         raise UnsupportedError("block_size")
-    views = [lowering.constant(lowering.constant_of(scale, "scale").reshape(-1))]
+    views = {"scale": lowering.constant(lowering.constant_of(scale, "scale").reshape(-1))}
     if zero:
-        views.append(lowering.constant(lowering.constant_of(zero, "zero point").reshape(-1)))
-    return [*views]
+        value = lowering.constant_of(zero, "zero point").reshape(-1)
+        views["zero_point"] = lowering.constant(value)
+    return views
 
 
 def _layout(lowering: Lowering, node: Node, view: View, order: Order) -> dict[str, StepAttr]:
@@ -72,7 +68,7 @@ def lower_quantize(lowering: Lowering, node: Node) -> None:
         lowering.alias(y, view, order)
         return
     attrs = {**_layout(lowering, node, view, order), "op": "quantize"}
-    lowering.step("quantize", [view, *parameters], [lowering.put(y, order)], attrs)
+    lowering.step("quantize", {"x": view, **parameters}, {"y": lowering.put(y, order)}, attrs)
 
 
 @rule("dequantize_linear")
@@ -87,5 +83,5 @@ def lower_dequantize(lowering: Lowering, node: Node) -> None:
     attrs: dict[str, StepAttr] = {**_layout(lowering, node, view, order), "op": "dequantize"}
     if view.dtype == "float32":
         attrs |= {"op": "round_trip", "dtype": dtype}
-    inputs = [view, *_parameters(lowering, node)]
-    lowering.step("quantize", inputs, [lowering.put(y, order)], attrs)
+    inputs = {"x": view, **_parameters(lowering, node)}
+    lowering.step("quantize", inputs, {"y": lowering.put(y, order)}, attrs)

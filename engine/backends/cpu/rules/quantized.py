@@ -2,14 +2,7 @@
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import (
-    Lowering,
-    axis_attrs,
-    channels_last,
-    collapse,
-    integer,
-    rule,
-)
+from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.backends.cpu.rules.convolution import (
     image_view,
     int_list,
@@ -21,7 +14,8 @@ from palmkit.engine.backends.cpu.rules.elementwise import common_order, operand_
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops.quantization import MOST_SCALE
-from palmkit.engine.plan import StepAttr
+from palmkit.engine.steps.lowering import Lowering, axis_attrs, channels_last, collapse, integer
+from palmkit.engine.steps.step import StepAttr, View
 
 # Attributes that the steps have as well; they leave out the "_point" of zero points.
 _LEVELS = (
@@ -56,10 +50,11 @@ def lower_quantized_conv(lowering: Lowering, node: Node) -> None:
     x, w, scale, bias, z, slope = (*node.inputs, "", "", "")[:6]
     rank = need_image(lowering, x)
     order = channels_last(rank)
-    numbers = [
-        lowering.constant(lowering.constant_of(name, "scale, bias or slope")) if name else None
-        for name in (scale, bias, slope)
-    ]
+
+    def numbers(name: str) -> View | None:
+        return lowering.constant(lowering.constant_of(name, "a number")) if name else None
+
+    of_channels = {"scale": numbers(scale), "bias": numbers(bias), "slope": numbers(slope)}
     _need_scales("scale", *lowering.constant_of(scale, "scale").reshape(-1).tolist())
     if slope:
         _need_scales("slope", *lowering.constant_of(slope, "slope").reshape(-1).tolist())
@@ -68,14 +63,13 @@ def lower_quantized_conv(lowering: Lowering, node: Node) -> None:
         levels = {"x_zero": levels["x_zero"]}
     lowering.step(
         "conv_int8",
-        [
-            image_view(lowering.get(x, order), rank),
-            weight_view(lowering, w, rank),
-            *numbers[:2],
-            image_view(lowering.get(z, order), rank) if z else None,
-            numbers[2],
-        ],
-        [image_view(lowering.put(node.outputs[0], order), rank)],
+        {
+            "image": image_view(lowering.get(x, order), rank),
+            "weights": weight_view(lowering, w, rank),
+            "residual": image_view(lowering.get(z, order), rank) if z else None,
+            **of_channels,
+        },
+        {"y": image_view(lowering.put(node.outputs[0], order), rank)},
         {
             **window_attrs(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
             "group": integer(node, "group", 1),
@@ -95,13 +89,14 @@ def lower_quantized_binary(lowering: Lowering, node: Node) -> None:
     attrs = {**_levels(node), "op": node.op.removeprefix("quantized_")}
     if node.op == "quantized_mul":
         attrs["a_scale"] = attrs.pop("scale")
-    whole = [view.dims == y.dims for view in (a[0], b[0])]
+    views = {"a": a[0], "b": b[0]}
+    whole = next((name for name, view in views.items() if view.dims == y.dims), None)
     lowering.step(
         "binary_int8",
-        [a[0], b[0]],
-        [y],
+        views,
+        {"y": y},
         {**attrs, "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
-        in_place=whole.index(True) if any(whole) else None,
+        in_place=whole,
     )
 
 
@@ -114,8 +109,8 @@ def lower_quantized_average_pool(lowering: Lowering, node: Node) -> None:
     kernel = int_list(node, "kernel_shape", [])
     lowering.step(
         "pool_int8",
-        [image_view(lowering.get(x, order), rank)],
-        [image_view(lowering.put(node.outputs[0], order), rank)],
+        {"image": image_view(lowering.get(x, order), rank)},
+        {"y": image_view(lowering.put(node.outputs[0], order), rank)},
         {
             "mode": "average",
             "kernel": kernel if rank == 4 else [1, *kernel],
@@ -130,9 +125,13 @@ def lower_quantized_average_pool(lowering: Lowering, node: Node) -> None:
 def lower_quantized_resize(lowering: Lowering, node: Node) -> None:
     """One step, its tables constants."""
     order = channels_last(4)
-    tables = [lowering.constant(lowering.constant_of(n, "a table")) for n in node.inputs[1:]]
-    inputs = [lowering.get(node.inputs[0], order), *tables]
-    lowering.step("resize_int8", inputs, [lowering.put(node.outputs[0], order)], _levels(node))
+    names = ("rows", "row_weights", "columns", "column_weights")
+    tables = {
+        name: lowering.constant(lowering.constant_of(table, "a table"))
+        for name, table in zip(names, node.inputs[1:], strict=True)
+    }
+    inputs = {"image": lowering.get(node.inputs[0], order), **tables}
+    lowering.step("resize_int8", inputs, {"y": lowering.put(node.outputs[0], order)}, _levels(node))
 
 
 @rule("lookup")
@@ -145,5 +144,5 @@ def lower_lookup(lowering: Lowering, node: Node) -> None:
     attrs: dict[str, StepAttr] = {"outer": 1, "axis": 1, "inner": lowering.type(x).elements}
     if table.ndim > 1:
         attrs = axis_attrs(view.dims, order.index(1))
-    inputs = [view, lowering.constant(np.ascontiguousarray(table))]
-    lowering.step("lookup", inputs, [lowering.put(y, order)], attrs, in_place=0)
+    inputs = {"x": view, "table": lowering.constant(np.ascontiguousarray(table))}
+    lowering.step("lookup", inputs, {"y": lowering.put(y, order)}, attrs, in_place="x")

@@ -1,18 +1,12 @@
 """lstm, gru and rnn: one kernel, over [steps, batch, input]."""
 
-from palmkit.engine.backends.cpu.lowering import (
-    Lowering,
-    Order,
-    integer,
-    number,
-    plain,
-    rule,
-)
+from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops import gru, lstm, rnn
 from palmkit.engine.ops.recurrent import activation_names
-from palmkit.engine.plan import StepAttr, View
+from palmkit.engine.steps.lowering import Lowering, Order, integer, number, plain
+from palmkit.engine.steps.step import StepAttr, View
 
 NATIVE: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {
     "lstm": (lstm.ACTIVATIONS, [("sigmoid", "tanh", "tanh")]),
@@ -59,12 +53,15 @@ def lower_recurrent(lowering: Lowering, node: Node) -> None:
     def state(name: str) -> View | None:
         return lowering.get(name, _swapped(plain(3), layout)) if name else None
 
-    inputs = [
-        lowering.get(x, _swapped(plain(3), layout)),
-        *map(constant, (w, r, b)),
-        *map(state, (h, c)),
-        constant(p),
-    ]
+    inputs = {
+        "x": lowering.get(x, _swapped(plain(3), layout)),
+        "w": constant(w),
+        "r": constant(r),
+        "b": constant(b),
+        "initial_h": state(h),
+        "initial_c": state(c),
+        "p": constant(p),
+    }
     attrs: dict[str, StepAttr] = {
         "op": names[0] if node.op == "rnn" else node.op,
         "clip": number(node, "clip", 0.0),
@@ -75,10 +72,12 @@ def lower_recurrent(lowering: Lowering, node: Node) -> None:
             attrs[name] = integer(node, name)
     y_shape, state_shape = _shapes(lowering, node, layout)
     shapes = (y_shape, state_shape, state_shape)[: 3 if node.op == "lstm" else 2]
-    outputs: list[View] = []
-    for name, dims in zip((*node.outputs, "", "", "")[: len(shapes)], shapes, strict=True):
+    outputs: dict[str, View] = {}
+    given = (*node.outputs, "", "", "")
+    for name, result, dims in zip(given, ("y", "y_h", "y_c"), shapes, strict=False):
         order = _swapped(plain(len(dims)), layout)
-        outputs.append(lowering.put(name, order) if name else lowering.scratch("float32", dims))
+        view = lowering.put(name, order) if name else lowering.scratch("float32", dims)
+        outputs[result] = view
     lowering.step("recurrent", inputs, outputs, attrs)
 
 

@@ -4,7 +4,10 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import (
+from palmkit.engine.backends.cpu.registry import rule
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Array, Node
+from palmkit.engine.steps.lowering import (
     Lowering,
     Order,
     axis_attrs,
@@ -14,12 +17,9 @@ from palmkit.engine.backends.cpu.lowering import (
     number,
     plain,
     reduced_order,
-    rule,
     strides_of,
 )
-from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import Array, Node
-from palmkit.engine.plan import StepAttr, View
+from palmkit.engine.steps.step import StepAttr, View
 
 REDUCTIONS = {
     "reduce_mean": "mean",
@@ -48,8 +48,8 @@ def _reduce(
         raise UnsupportedError("an empty axis")
     lowering.step(
         "reduce" if view.dtype == "float32" else "reduce_integers",
-        [view],
-        [lowering.put(y, reduced_order(order, axes, keepdims))],
+        {"x": view},
+        {"y": lowering.put(y, reduced_order(order, axes, keepdims))},
         {
             "op": op,
             "out_shape": [view.dims[i] for i in kept],
@@ -94,9 +94,11 @@ def lower_reduce_of(lowering: Lowering, node: Node) -> None:
     view = lowering.get(x, order)
     part = lowering.scratch(view.dtype, view.dims)
     if node.op == "reduce_l1":
-        lowering.step("unary", [view], [part], {"op": "abs"})
+        lowering.step("unary", {"x": view}, {"y": part}, {"op": "abs"})
     else:
-        lowering.step("binary", [view, view], [part], {"op": "mul", "shape": list(view.dims)})
+        lowering.step(
+            "binary", {"a": view, "b": view}, {"y": part}, {"op": "mul", "shape": list(view.dims)}
+        )
     keepdims = bool(integer(node, "keepdims", 1))
     _reduce(lowering, part, order, y, _reduced_axes(lowering, node), "sum", keepdims)
 
@@ -122,8 +124,8 @@ def lower_softmax(lowering: Lowering, node: Node) -> None:
     view = lowering.get(x, order)
     lowering.step(
         "softmax",
-        [view],
-        [lowering.put(node.outputs[0], order)],
+        {"x": view},
+        {"y": lowering.put(node.outputs[0], order)},
         {**axis_attrs(view.dims, axis), "log": int(node.op == "log_softmax")},
     )
 
@@ -134,7 +136,7 @@ def multiply(
     """y[..., m, n] = a[..., m, k] b[..., k, n]; leading dims are broadcast."""
     m, k = a.dims[-2:]
     if k == 0 or 0 in y.dims:
-        lowering.step("fill", [], [y], {"value": 0.0})
+        lowering.step("fill", {}, {"y": y}, {"value": 0.0})
         return
     n = y.dims[-1]
     batch = y.dims[:-2]
@@ -145,8 +147,8 @@ def multiply(
         filters = lowering.constant((weights if trans_b else weights.T).reshape(n, 1, 1, k))
         image = View(a.buffer, a.dtype, (1, 1, m, k))
         result = View(y.buffer, y.dtype, (1, 1, m, n))
-        inputs = [image, filters, bias]
-        lowering.step("conv", inputs, [result], {"precision": lowering.narrow})
+        inputs = {"image": image, "weights": filters, "bias": bias}
+        lowering.step("conv", inputs, {"y": result}, {"precision": lowering.narrow})
         return
     walks: list[list[int]] = []
     for view in (a, b):
@@ -156,8 +158,8 @@ def multiply(
         walks.append([0] * (len(batch) - len(lead)) + walk if batch else [])
     lowering.step(
         "matmul",
-        [a, b, bias],
-        [y],
+        {"a": a, "b": b, "bias": bias},
+        {"y": y},
         {
             "m": m,
             "k": k,
@@ -222,7 +224,9 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
             scaled = lowering.scratch(addend.dtype, addend.dims)
             factor = lowering.constant(np.float32(beta).reshape(1))
             attrs: dict[str, StepAttr] = {"op": "mul", "shape": [prod(addend.dims)]}
-            lowering.step("binary", [addend, factor], [scaled], {**attrs, "b_strides": [0]})
+            lowering.step(
+                "binary", {"a": addend, "b": factor}, {"y": scaled}, {**attrs, "b_strides": [0]}
+            )
             addend = scaled
         _combine(lowering, "add", y, addend)
 
@@ -234,7 +238,7 @@ def _combine(lowering: Lowering, op: str, y: View, operand: Array | np.float32 |
     shape, (a_walk, b_walk) = collapse(y.dims, strides_of(y.dims), strides)
     lowering.step(
         "binary",
-        [y, view],
-        [y],
+        {"a": y, "b": view},
+        {"y": y},
         {"op": op, "shape": shape, "a_strides": a_walk, "b_strides": b_walk},
     )

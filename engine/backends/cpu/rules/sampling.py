@@ -4,20 +4,20 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.lowering import (
+from palmkit.engine.backends.cpu.registry import rule
+from palmkit.engine.backends.cpu.rules.movement import gather_axes
+from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.ir import Node
+from palmkit.engine.ops.resize import Taps, taps_of
+from palmkit.engine.steps.lowering import (
     Lowering,
     axis_attrs,
     channels_last,
     integer,
     number,
     plain,
-    rule,
 )
-from palmkit.engine.backends.cpu.rules.movement import gather_axes
-from palmkit.engine.errors import UnsupportedError
-from palmkit.engine.ir import Node
-from palmkit.engine.ops.resize import Taps, taps_of
-from palmkit.engine.plan import View
+from palmkit.engine.steps.step import View
 
 # Each place along an axis has its row in a table.
 _MOST_ALONG_AN_AXIS = 1 << 24
@@ -49,28 +49,30 @@ def lower_resize(lowering: Lowering, node: Node) -> None:
 
 def _resize_pictures(lowering: Lowering, node: Node, mode: str, taps: Mapping[int, Taps]) -> None:
     x, y = node.inputs[0], node.outputs[0]
-    tables: list[View] = []
-    for axis in (2, 3):
+    tables: dict[str, View] = {}
+    for axis, side in ((2, "row"), (3, "column")):
         same = np.arange(lowering.dims(x)[axis], dtype=np.int32)
         each = taps.get(axis)
         index = np.stack([same, same], 1) if each is None else each.index
         weight = np.zeros(len(same)) if each is None else each.weight[:, -1]
-        columns = [index[:, 0]]
+        columns = {f"{side}s": index[:, 0]}
         if mode == "linear":
-            columns += [index[:, 1], weight.astype(np.float32)]
-        tables += [lowering.constant(np.ascontiguousarray(column)) for column in columns]
+            columns[f"next_{side}s"] = index[:, 1]
+            columns[f"{side}_weights"] = weight.astype(np.float32)
+        for name, column in columns.items():
+            tables[name] = lowering.constant(np.ascontiguousarray(column))
     order = channels_last(4)
-    inputs = [lowering.get(x, order), *tables]
-    lowering.step("resize", inputs, [lowering.put(y, order)], {"mode": mode})
+    inputs = {"image": lowering.get(x, order), **tables}
+    lowering.step("resize", inputs, {"y": lowering.put(y, order)}, {"mode": mode})
 
 
 def _resample(lowering: Lowering, view: View, position: int, taps: Taps) -> View:
     size, count = taps.index.shape
     dims = (*view.dims[:position], size, *view.dims[position + 1 :])
     y = lowering.scratch(view.dtype, dims)
-    tables = [lowering.constant(taps.index), lowering.constant(taps.weight)]
+    indices, weights = lowering.constant(taps.index), lowering.constant(taps.weight)
     attrs = {**axis_attrs(view.dims, position), "taps": count}
-    lowering.step("resample", [view, *tables], [y], attrs)
+    lowering.step("resample", {"x": view, "indices": indices, "weights": weights}, {"y": y}, attrs)
     return y
 
 
@@ -86,8 +88,8 @@ def lower_grid_sample(lowering: Lowering, node: Node) -> None:
     order = channels_last(4)
     lowering.step(
         "grid_sample",
-        [lowering.get(x, order), lowering.get(grid, plain(4))],
-        [lowering.put(node.outputs[0], order)],
+        {"image": lowering.get(x, order), "grid": lowering.get(grid, plain(4))},
+        {"y": lowering.put(node.outputs[0], order)},
         {
             "mode": mode,
             "padding_mode": str(node.attrs.get("padding_mode", "zeros")),
@@ -104,11 +106,14 @@ def lower_roi_align(lowering: Lowering, node: Node) -> None:
     lowering.need_dtype(indices, dtypes=("int32", "int64"))
     half = node.attrs.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
     order = channels_last(4)
-    inputs = [lowering.get(x, order), lowering.get(rois, plain(2)), lowering.get(indices, plain(1))]
     lowering.step(
         "roi_align",
-        inputs,
-        [lowering.put(node.outputs[0], order)],
+        {
+            "image": lowering.get(x, order),
+            "rois": lowering.get(rois, plain(2)),
+            "batch_indices": lowering.get(indices, plain(1)),
+        },
+        {"y": lowering.put(node.outputs[0], order)},
         {
             "mode": str(node.attrs.get("mode", "avg")),
             "offset": 0.5 if half else 0.0,

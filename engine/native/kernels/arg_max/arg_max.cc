@@ -69,6 +69,7 @@ class ArgMax : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(arg_max, "x", "y")
 StepPtr make_arg_max(const Node& node) { return std::make_unique<ArgMax>(node); }
 
 }  // namespace palm

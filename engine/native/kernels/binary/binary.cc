@@ -205,6 +205,7 @@ StepPtr make_strided_binary(const Node& node, BinaryOp op, const char* a_strides
   return std::make_unique<BinaryStep>(node, op, a_strides, b_strides);
 }
 
+PALM_OPERANDS(binary, "a b addend", "y")
 StepPtr make_binary(const Node& node) {
   return make_strided_binary(node, op_by_name(node.attrs.text("op")), "a_strides", "b_strides");
 }

@@ -116,6 +116,7 @@ BinaryInt8Fn find_binary_int8(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
+PALM_OPERANDS(binary_int8, "a b", "y")
 StepPtr make_binary_int8(const Node& node) { return std::make_unique<Step8>(node); }
 
 }  // namespace palm

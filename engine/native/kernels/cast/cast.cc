@@ -193,6 +193,7 @@ class CastBf16 : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(cast, "x", "y")
 StepPtr make_cast(const Node& node) {
   const DType from = node.any_in(0).dtype, to = node.any_out().dtype;
   if ((from == DType::kFloat32 && to == kNarrow) || (from == kNarrow && to == DType::kFloat32))

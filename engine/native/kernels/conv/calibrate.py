@@ -12,6 +12,7 @@ from __future__ import annotations
 import argparse
 import json
 import random
+from collections.abc import Sequence
 from importlib import import_module
 from math import prod
 from pathlib import Path
@@ -20,9 +21,12 @@ from typing import Any
 import numpy as np
 
 from palmkit.engine import _native
-from palmkit.engine.backends.cpu.search import time_step
+from palmkit.engine.backends.cpu.costs import ranked_steps
+from palmkit.engine.backends.cpu.passes.tune import time_step
+from palmkit.engine.backends.cpu.registry import kernels
 from palmkit.engine.machine import cpu_name
-from palmkit.engine.plan import Plan
+from palmkit.engine.steps.rewriting import Lowered
+from palmkit.engine.steps.step import Buffer, View, view_bytes
 
 CHANNELS = (3, 4, 8, 12, 16, 16, 20, 24, 24, 32, 32, 40, 48, 64, 64, 80, 96, 128, 160, 256, 512)
 SIDES = (4, 7, 8, 10, 12, 14, 16, 20, 24, 28, 32, 40, 48, 56, 64, 80, 96, 112, 128, 192, 224)
@@ -67,25 +71,30 @@ def shapes(count: int) -> list[dict[str, Any]]:
     return found
 
 
-def plan_of(shape: dict[str, Any]) -> Plan:
+def lowered(shape: dict[str, Any]) -> Lowered:
     """One step: a convolution with bias and ReLU.
 
     In bfloat16 all but pictures lie so.
     """
+
+    def view(place: str, dims: Sequence[int], dtype: str, index: int = 0) -> View:
+        return View(Buffer(place, view_bytes(dtype, dims), index), dtype, tuple(dims))
+
     # All tiles of Winograd's are candidates then.
     attrs = {"precision": "normal", **shape["attrs"]}
     stored = "bfloat16" if attrs["precision"] == "bfloat16" else "float32"
     weights = np.full(shape["w"], 0.01, np.float32)
     bias = np.zeros(shape["w"][0], np.float32)
-    tensors = [
-        ("input", 0, stored if shape["x"][-1] > 4 else "float32", shape["x"]),
-        ("constant", 0, "float32", shape["w"]),
-        ("constant", 1, "float32", list(bias.shape)),
-        ("output", 0, stored, shape["y"]),
-    ]
+    x = view("input", shape["x"], stored if shape["x"][-1] > 4 else "float32")
+    y = view("output", shape["y"], stored)
     attrs |= {"activation": "clip", "activation_params": [0.0, 6.0]}
-    steps: Any = [("conv", [0, 1, 2], [3], attrs)]
-    return Plan(tensors, steps, [weights, bias], 0, 0, ["conv"])
+    inputs = {
+        "image": x,
+        "weights": view("constant", weights.shape, "float32"),
+        "bias": view("constant", bias.shape, "float32", 1),
+    }
+    step = kernels().step("conv", "conv", inputs, {"y": y}, attrs)
+    return Lowered([step], [weights, bias], [x, y], kernels())
 
 
 def measure(isa: str, count: int, bf16: bool) -> dict[str, Any]:
@@ -94,9 +103,10 @@ def measure(isa: str, count: int, bf16: bool) -> dict[str, Any]:
     for shape in shapes(count):
         if bf16:
             shape["attrs"]["precision"] = "bfloat16"
-        plan = plan_of(shape)
-        candidates = _native.conv_algorithms(plan.tensors, plan.steps, isa)[0]
-        seconds = time_step(plan, 0, [name for name, *_ in candidates], 1, isa)
+        one = lowered(shape)
+        (candidates,) = ranked_steps(one.steps, (), isa)
+        names = [each.algorithm for each in candidates]
+        seconds = time_step(one, one.steps[0], names, 1, isa)
         microseconds = {name: round(each * 1e6, 2) for name, each in seconds.items()}
         measured.append({**shape, "microseconds": microseconds})
     return {"cpu": cpu_name(), "isa": isa, "shapes": measured}
@@ -107,18 +117,19 @@ def fit(measured: dict[str, Any]) -> None:
     nnls: Any = import_module("scipy.optimize").nnls
     rows: dict[str, list[list[float]]] = {}
     for shape in measured["shapes"]:
-        plan = plan_of(shape)
+        (candidates,) = ranked_steps(lowered(shape).steps, (), measured["isa"])
         best = min(shape["microseconds"].values())
-        for name, _, terms in _native.conv_algorithms(plan.tensors, plan.steps, measured["isa"])[0]:
-            time = shape["microseconds"].get(name, float("inf"))
+        for each in candidates:
+            time = shape["microseconds"].get(each.algorithm, float("inf"))
             # What nobody would choose need not be foretold well.
             if time < 4 * best:
-                rows.setdefault(name, []).append([each / (time * 1e3) for each in terms])
-    for name, each in rows.items():
-        prices, _ = nnls(np.array(each), np.ones(len(each)))
-        errors = np.abs(np.array(each) @ prices - 1)
+                row = [term / (time * 1e3) for term in each.terms]
+                rows.setdefault(each.algorithm, []).append(row)
+    for name, terms in rows.items():
+        prices, _ = nnls(np.array(terms), np.ones(len(terms)))
+        errors = np.abs(np.array(terms) @ prices - 1)
         text = ", ".join(f"{price:.3g}" for price in prices)
-        print(f"{{{text}}},  // {name}: {np.median(errors):.0%} off in {len(each)} shapes")
+        print(f"{{{text}}},  // {name}: {np.median(errors):.0%} off in {len(terms)} shapes")
 
 
 def main() -> None:

@@ -221,6 +221,7 @@ std::vector<ConvCandidate> conv_algorithms(const Node& node) {
   return candidates;
 }
 
+PALM_OPERANDS(conv, "image weights bias slope residual gate other_image", "y")
 StepPtr make_conv(const Node& node) {
   const ConvShape shape(node);
   if (const Make make = only_way(node)) return make(node, shape);

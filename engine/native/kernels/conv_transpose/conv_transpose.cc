@@ -365,6 +365,7 @@ class ConvTranspose : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(conv_transpose, "image weights bias slope", "y")
 StepPtr make_conv_transpose(const Node& node) { return std::make_unique<ConvTranspose>(node); }
 
 }  // namespace palm

@@ -160,6 +160,7 @@ class Copy : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(copy, "x", "y")
 StepPtr make_copy(const Node& node) { return std::make_unique<Copy>(node); }
 
 }  // namespace palm

@@ -65,6 +65,7 @@ class CumSum : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(cum_sum, "x", "y")
 StepPtr make_cum_sum(const Node& node) { return std::make_unique<CumSum>(node); }
 
 }  // namespace palm

@@ -279,6 +279,7 @@ class Elementwise : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(elementwise, "a b c", "y")
 StepPtr make_elementwise(const Node& node) { return std::make_unique<Elementwise>(node); }
 
 }  // namespace palm

@@ -48,6 +48,7 @@ class Fill : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(fill, "", "y")
 StepPtr make_fill(const Node& node) { return std::make_unique<Fill>(node); }
 
 }  // namespace palm

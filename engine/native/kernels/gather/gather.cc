@@ -44,6 +44,7 @@ class Gather : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(gather, "x indices", "y")
 StepPtr make_gather(const Node& node) { return std::make_unique<Gather>(node); }
 
 }  // namespace palm

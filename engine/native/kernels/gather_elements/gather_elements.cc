@@ -35,6 +35,7 @@ class GatherElements : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(gather_elements, "x indices", "y")
 StepPtr make_gather_elements(const Node& node) { return std::make_unique<GatherElements>(node); }
 
 }  // namespace palm

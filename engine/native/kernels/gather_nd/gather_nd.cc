@@ -31,6 +31,7 @@ class GatherNd : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(gather_nd, "x indices", "y")
 StepPtr make_gather_nd(const Node& node) { return std::make_unique<GatherNd>(node); }
 
 }  // namespace palm

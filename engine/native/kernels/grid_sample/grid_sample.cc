@@ -96,6 +96,7 @@ class GridSample : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(grid_sample, "image grid", "y")
 StepPtr make_grid_sample(const Node& node) { return std::make_unique<GridSample>(node); }
 
 }  // namespace palm

@@ -81,6 +81,7 @@ class Interleave : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(interleave, "part*", "y")
 StepPtr make_interleave(const Node& node) { return std::make_unique<Interleave>(node); }
 
 }  // namespace palm

@@ -63,6 +63,7 @@ class LocalResponse : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(local_response, "x", "y")
 StepPtr make_local_response(const Node& node) { return std::make_unique<LocalResponse>(node); }
 
 }  // namespace palm

@@ -91,6 +91,7 @@ LookupFn find_lookup(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
+PALM_OPERANDS(lookup, "x table", "y")
 StepPtr make_lookup(const Node& node) { return std::make_unique<Lookup>(node); }
 
 }  // namespace palm

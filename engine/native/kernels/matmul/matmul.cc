@@ -146,6 +146,7 @@ class Matmul : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(matmul, "a b bias", "y")
 StepPtr make_matmul(const Node& node) { return std::make_unique<Matmul>(node); }
 
 }  // namespace palm

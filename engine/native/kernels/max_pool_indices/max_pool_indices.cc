@@ -145,6 +145,7 @@ MaxPlacesFn<Bf16> find_max_places_bf16(uint32_t isa) {
   fail(Fault::kUnsupported, "this instruction set has no %s", name_of(kNarrow));
 }
 
+PALM_OPERANDS(max_pool_indices, "image", "y indices")
 StepPtr make_max_pool_indices(const Node& node) {
   if (node.any_in(0).dtype == kNarrow) return std::make_unique<MaxPoolIndices<Bf16>>(node);
   return std::make_unique<MaxPoolIndices<float>>(node);

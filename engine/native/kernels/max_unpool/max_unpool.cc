@@ -125,6 +125,7 @@ UnpoolFn<Bf16> find_unpool_bf16(uint32_t isa) {
   fail(Fault::kUnsupported, "this instruction set has no %s", name_of(kNarrow));
 }
 
+PALM_OPERANDS(max_unpool, "image indices", "y")
 StepPtr make_max_unpool(const Node& node) {
   if (node.any_in(0).dtype == kNarrow) return std::make_unique<MaxUnpool<Bf16>>(node);
   return std::make_unique<MaxUnpool<float>>(node);

@@ -82,6 +82,7 @@ NormalizeFn find_normalize(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
+PALM_OPERANDS(normalize, "x scale bias", "y")
 StepPtr make_normalize(const Node& node) { return std::make_unique<NormalizeStep>(node); }
 
 }  // namespace palm

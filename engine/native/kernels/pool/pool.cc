@@ -111,6 +111,7 @@ PoolOf<Bf16> find_pool_bf16(uint32_t isa) {
   fail(Fault::kUnsupported, "this instruction set has no %s", name_of(kNarrow));
 }
 
+PALM_OPERANDS(pool, "image", "y")
 StepPtr make_pool(const Node& node) {
   if (node.any_in(0).dtype == kNarrow) return std::make_unique<PoolStep<Bf16>>(node);
   return std::make_unique<PoolStep<float>>(node);

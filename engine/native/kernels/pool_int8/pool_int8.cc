@@ -103,6 +103,7 @@ PoolInt8Fn find_pool_int8(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
+PALM_OPERANDS(pool_int8, "image", "y")
 StepPtr make_pool_int8(const Node& node) { return std::make_unique<PoolStep>(node); }
 
 }  // namespace palm

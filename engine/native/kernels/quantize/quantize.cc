@@ -174,6 +174,7 @@ FromBytesFn find_from_bytes(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
+PALM_OPERANDS(quantize, "x scale zero_point", "y")
 StepPtr make_quantize(const Node& node) { return std::make_unique<Quantize>(node); }
 
 }  // namespace palm

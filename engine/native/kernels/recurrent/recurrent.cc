@@ -310,6 +310,7 @@ RecurrentFn find_recurrent(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
+PALM_OPERANDS(recurrent, "x w r b initial_h initial_c p", "y y_h y_c")
 StepPtr make_recurrent(const Node& node) { return std::make_unique<RecurrentStep>(node); }
 
 }  // namespace palm

@@ -144,6 +144,7 @@ ReduceFn find_reduce(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
+PALM_OPERANDS(reduce, "x", "y")
 StepPtr make_reduce(const Node& node) { return std::make_unique<Reduce>(node); }
 
 }  // namespace palm

@@ -89,6 +89,7 @@ class ReduceIntegers : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(reduce_integers, "x", "y")
 StepPtr make_reduce_integers(const Node& node) { return std::make_unique<ReduceIntegers>(node); }
 
 }  // namespace palm

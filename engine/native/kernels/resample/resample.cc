@@ -55,6 +55,7 @@ class Resample : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(resample, "x indices weights", "y")
 StepPtr make_resample(const Node& node) { return std::make_unique<Resample>(node); }
 
 }  // namespace palm

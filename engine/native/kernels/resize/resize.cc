@@ -9,36 +9,36 @@
 namespace palm {
 namespace {
 
+enum { kImage, kRows, kNextRows, kRowWeights, kColumns, kNextColumns, kColumnWeights, kAddend };
+
 // The tables say where each row and column of y comes from, so any rule of coordinates is exact.
-// With attribute adds, a picture behind them is added to what they give, and the sum clamped.
+// The addend, if any, is added to what they give, and the sum clamped.
 class Resize : public Step {
  public:
   explicit Resize(const Node& node)
       : blend_(find_resize(node.isa)), sum_(find_binary(node.isa)), clip_(node.attrs) {
-    const Tensor &x = image(node.in(0)), &y = image(node.out());
+    const Tensor &x = image(node.in(kImage)), &y = image(node.out());
     images_ = x.shape[0], height_ = x.shape[1], width_ = x.shape[2], channels_ = x.shape[3];
     out_height_ = y.shape[1], out_width_ = y.shape[2];
     if (y.shape[0] != images_ || y.shape[3] != channels_)
       fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
     const std::string mode = node.attrs.text("mode");
     if (mode == "nearest") {
-      y0_ = indices(node, 1, out_height_, height_);
-      x0_ = indices(node, 2, out_width_, width_);
+      y0_ = indices(node, kRows, out_height_, height_);
+      x0_ = indices(node, kColumns, out_width_, width_);
     } else if (mode == "linear") {
-      y0_ = indices(node, 1, out_height_, height_);
-      y1_ = indices(node, 2, out_height_, height_);
-      fy_ = weights(node, 3, out_height_);
-      x0_ = indices(node, 4, out_width_, width_);
-      x1_ = indices(node, 5, out_width_, width_);
-      fx_ = weights(node, 6, out_width_);
+      y0_ = indices(node, kRows, out_height_, height_);
+      y1_ = indices(node, kNextRows, out_height_, height_);
+      fy_ = weights(node, kRowWeights, out_height_);
+      x0_ = indices(node, kColumns, out_width_, width_);
+      x1_ = indices(node, kNextColumns, out_width_, width_);
+      fx_ = weights(node, kColumnWeights, out_width_);
     } else {
       fail(Fault::kModel, "attribute mode: %.40s", mode.c_str());
     }
-    if (node.attrs.integer("adds", 0)) {
-      other_ = fy_.empty() ? 3 : 7;
-      if (node.in(other_).shape != y.shape)
-        fail(Fault::kModel, "%s added to %s", node.in(other_).text().c_str(), y.text().c_str());
-    }
+    adds_ = node.input(kAddend) != nullptr;
+    if (adds_ && node.in(kAddend).shape != y.shape)
+      fail(Fault::kModel, "%s added to %s", node.in(kAddend).text().c_str(), y.text().c_str());
     for (size_t& column : x0_) column *= channels_;
     for (size_t& column : x1_) column *= channels_;
   }
@@ -47,7 +47,7 @@ class Resize : public Step {
     return static_cast<size_t>(threads) * (line_bytes() + sum_bytes());
   }
 
-  bool in_place(size_t i) const override { return other_ && i == other_; }
+  bool in_place(size_t i) const override { return adds_ && i == kAddend; }
 
   void run(const Buffers& b) const override {
     const size_t in_row = width_ * channels_, out_row = out_width_ * channels_;
@@ -58,10 +58,10 @@ class Resize : public Step {
       float* const line = reinterpret_cast<float*>(scratch);
       for (size_t row = begin; row < end; ++row) {
         const size_t oy = row % out_height_;
-        const float* const x = b.in(0) + row / out_height_ * height_ * in_row;
+        const float* const x = b.in(kImage) + row / out_height_ * height_ * in_row;
         const float* upper = x + y0_[oy] * in_row;
         float* const sum = b.out() + row * out_row;
-        float* const y = other_ ? reinterpret_cast<float*>(scratch + line_bytes()) : sum;
+        float* const y = adds_ ? reinterpret_cast<float*>(scratch + line_bytes()) : sum;
         if (fy_.empty()) {
           for (size_t ox = 0; ox < out_width_; ++ox)
             std::memcpy(y + ox * channels_, upper + x0_[ox], channels_ * sizeof(float));
@@ -73,8 +73,8 @@ class Resize : public Step {
           }
           blend_({out_width_, channels_, upper, upper, x0_.data(), x1_.data(), fx_.data(), y});
         }
-        if (other_) {
-          sum_({BinaryOp::kAdd, 1, out_row, y, 0, 1, b.in(other_) + row * out_row, 0, 1, sum,
+        if (adds_) {
+          sum_({BinaryOp::kAdd, 1, out_row, y, 0, 1, b.in(kAddend) + row * out_row, 0, 1, sum,
                 clip_.low, clip_.high});
         }
       }
@@ -87,7 +87,7 @@ class Resize : public Step {
   }
 
   size_t sum_bytes() const {
-    return other_ ? round_up(out_width_ * channels_ * sizeof(float)) : 0;
+    return adds_ ? round_up(out_width_ * channels_ * sizeof(float)) : 0;
   }
 
   static std::vector<size_t> indices(const Node& node, size_t i, size_t count, size_t limit) {
@@ -113,7 +113,7 @@ class Resize : public Step {
   ResizeFn blend_;
   BinaryFn sum_;
   Clip clip_;
-  size_t other_ = 0;  // the input that is added; 0: none is
+  bool adds_ = false;
   size_t images_, height_, width_, channels_, out_height_, out_width_;
   std::vector<size_t> y0_, y1_;  // rows
   std::vector<size_t> x0_, x1_;  // where the columns begin in a row
@@ -129,6 +129,7 @@ ResizeFn find_resize(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
+PALM_OPERANDS(resize, "image rows next_rows row_weights columns next_columns column_weights addend", "y")
 StepPtr make_resize(const Node& node) { return std::make_unique<Resize>(node); }
 
 }  // namespace palm

@@ -46,13 +46,17 @@ void check_images(const char* name, uint32_t isa) {
       const bool linear = kind % 2, adds = kind > 1;
       OneStep step("resize");
       step.input({2, height, width, channels}, x);
-      step.input(DType::kInt32, {oh}, y0, true);
-      if (linear) step.input(DType::kInt32, {oh}, y1, true).input({oh}, fy, true);
-      step.input(DType::kInt32, {ow}, x0, true);
-      if (linear) step.input(DType::kInt32, {ow}, x1, true).input({ow}, fx, true);
+      const auto table = [&](const std::vector<int32_t>& first, const std::vector<int32_t>& second,
+                             const Vector& weights) {
+        step.input(DType::kInt32, {first.size()}, first, true);
+        if (linear) step.input(DType::kInt32, {second.size()}, second, true);
+        if (linear) step.input({weights.size()}, weights, true);
+        if (!linear) step.no_input().no_input();
+      };
+      table(y0, y1, fy), table(x0, x1, fx);
       step.output({2, oh, ow, channels}).attr("mode", std::string(linear ? "linear" : "nearest"));
       if (adds) {
-        step.input({2, oh, ow, channels}, other).attr("adds", int64_t{1});
+        step.input({2, oh, ow, channels}, other);
         step.attr("activation", std::string("clip")).attr("activation_params", Floats{-0.5, 1.0});
       }
       for (int threads : {1, 3}) {

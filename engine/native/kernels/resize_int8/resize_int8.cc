@@ -91,6 +91,7 @@ ResizeInt8Fn find_resize_int8(uint32_t isa) {
 #undef PALM_KERNEL
 }
 
+PALM_OPERANDS(resize_int8, "image rows row_weights columns column_weights", "y")
 StepPtr make_resize_int8(const Node& node) { return std::make_unique<Resize>(node); }
 
 }  // namespace palm

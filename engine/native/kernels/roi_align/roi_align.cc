@@ -147,6 +147,7 @@ class RoiAlign : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(roi_align, "image rois batch_indices", "y")
 StepPtr make_roi_align(const Node& node) { return std::make_unique<RoiAlign>(node); }
 
 }  // namespace palm

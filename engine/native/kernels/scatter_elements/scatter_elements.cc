@@ -42,6 +42,7 @@ class ScatterElements : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(scatter_elements, "x indices updates", "y")
 StepPtr make_scatter_elements(const Node& node) { return std::make_unique<ScatterElements>(node); }
 
 }  // namespace palm

@@ -40,6 +40,7 @@ class ScatterNd : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(scatter_nd, "x indices updates", "y")
 StepPtr make_scatter_nd(const Node& node) { return std::make_unique<ScatterNd>(node); }
 
 }  // namespace palm

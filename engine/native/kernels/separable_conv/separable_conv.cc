@@ -196,6 +196,7 @@ class SeparableConv : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(separable_conv, "image depthwise_weights depthwise_bias depthwise_slope weights bias slope residual", "y")
 StepPtr make_separable_conv(const Node& node) { return std::make_unique<SeparableConv>(node); }
 
 }  // namespace palm

@@ -50,6 +50,7 @@ void log_softmax_sums(size_t n, float* sums) {
   for (size_t i = 0; i < n; ++i) sums[i] = std::log(sums[i]);
 }
 
+PALM_OPERANDS(softmax, "x", "y")
 StepPtr make_softmax(const Node& node) { return std::make_unique<Softmax>(node); }
 
 }  // namespace palm

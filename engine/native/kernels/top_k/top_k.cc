@@ -101,6 +101,7 @@ class TopK : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(top_k, "x", "y indices")
 StepPtr make_top_k(const Node& node) { return std::make_unique<TopK>(node); }
 
 }  // namespace palm

@@ -146,6 +146,7 @@ void unary_f32_library(UnaryOp op, float alpha, float beta, size_t rows, size_t 
   }
 }
 
+PALM_OPERANDS(unary, "x", "y")
 StepPtr make_unary(const Node& node) { return std::make_unique<Unary>(node); }
 
 }  // namespace palm

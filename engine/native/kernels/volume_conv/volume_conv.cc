@@ -103,6 +103,7 @@ class VolumeConv : public Step {
 
 }  // namespace
 
+PALM_OPERANDS(volume_conv, "image weights bias slope", "y")
 StepPtr make_volume_conv(const Node& node) { return std::make_unique<VolumeConv>(node); }
 
 }  // namespace palm

@@ -14,10 +14,13 @@ from time import perf_counter
 import numpy as np
 
 from palmkit.engine import _native
+from palmkit.engine.backends.cpu.costs import Candidate, ranked_steps
 from palmkit.engine.backends.cpu.timings import TimingsFile
 from palmkit.engine.ir import Array
-from palmkit.engine.placing import aligned
-from palmkit.engine.plan import Plan, StepAttr, view_bytes
+from palmkit.engine.steps.placing import aligned
+from palmkit.engine.steps.plan import NativeStep, NativeTensor
+from palmkit.engine.steps.rewriting import Lowered
+from palmkit.engine.steps.step import Step, StepAttr, View, view_bytes
 
 # What is not this much faster than the kernel's own choice may be noise.
 LEAST_GAIN = 0.03
@@ -34,21 +37,20 @@ _HOPELESS_BY_MODEL = 3.0
 # Per cent of zeros from which on they are counted.
 _MOSTLY = 50
 
-_Tensor = tuple[str, int, str, list[int]]
-_PlanStep = tuple[str, list[int], list[int], dict[str, StepAttr]]
 
-
-def tuned(plan: Plan, threads: int) -> Plan:
-    """The plan with the fastest algorithm for each convolution; timings are kept on disk.
+def choose_algorithms(lowered: Lowered) -> Lowered:
+    """Choose the fastest algorithm for each convolution, if asked to; times are kept on disk.
 
     What has one candidate, or was timed before on this CPU with this library, is not timed.
     """
-    ranked = _native.conv_algorithms(plan.tensors, plan.steps, "", plan.constants)
-    candidates = [worth_timing(each) for each in ranked]
-    open_steps = {i: names for i, names in enumerate(candidates) if len(names) > 1}
+    if not lowered.purpose.tune:
+        return lowered
+    threads = lowered.purpose.threads
+    every = ranked_steps(lowered.steps, lowered.constants)
+    open_steps = {i: names for i, each in enumerate(every) if len(names := worth_timing(each)) > 1}
     file = TimingsFile()
     known = file.read()
-    keys = {i: signature(plan, i, threads) for i in open_steps}
+    keys = {i: signature(lowered, lowered.steps[i]) for i in open_steps}
     wanted = {
         keys[i]: i
         for i, names in open_steps.items()
@@ -58,22 +60,21 @@ def tuned(plan: Plan, threads: int) -> Plan:
 
     fresh: dict[str, dict[str, float]] = {}
     for key, i in tqdm(wanted.items(), "tuning", unit="step", leave=False, disable=None):
-        fresh[key] = time_step(plan, i, open_steps[i], threads)
+        fresh[key] = time_step(lowered, lowered.steps[i], open_steps[i], threads)
     if fresh:
         file.add(fresh)
     timings = {**known, **fresh}
-    steps = list(plan.steps)
+    steps = list(lowered.steps)
     for i, names in open_steps.items():
         best = fastest({name: timings[keys[i]][name] for name in names}, names[0])
-        kernel, inputs, outputs, attrs = steps[i]
-        steps[i] = (kernel, inputs, outputs, {**attrs, "algorithm": best})
-    return replace(plan, steps=steps)
+        steps[i] = replace(steps[i], attrs={**steps[i].attrs, "algorithm": best})
+    return replace(lowered, steps=steps)
 
 
-def worth_timing(candidates: Sequence[tuple[str, float, list[float]]]) -> list[str]:
+def worth_timing(candidates: Sequence[Candidate]) -> list[str]:
     """The kernel's own choice, and what may be faster if the cost model errs."""
-    limit = _HOPELESS_BY_MODEL * candidates[0][1] if candidates else 0.0
-    return [name for name, seconds, _ in candidates if seconds <= limit]
+    limit = _HOPELESS_BY_MODEL * candidates[0].seconds if candidates else 0.0
+    return [each.algorithm for each in candidates if each.seconds <= limit]
 
 
 def fastest(seconds: Mapping[str, float], default: str) -> str:
@@ -82,19 +83,19 @@ def fastest(seconds: Mapping[str, float], default: str) -> str:
     return best if seconds[best] < seconds[default] * (1 - LEAST_GAIN) else default
 
 
-def signature(plan: Plan, index: int, threads: int) -> str:
+def signature(lowered: Lowered, step: Step) -> str:
     """All that a step's time hangs on, as text: types, attributes and threads, not the values.
 
     Of weights that are mostly zeros it counts how many.
     """
-    kernel, inputs, outputs, attrs = plan.steps[index]
-    tensors = [plan.tensors[i] if i >= 0 else None for i in (*inputs, *outputs)]
-    types = [f"{t[2]}{t[3]}" if t else "" for t in tensors]
-    asked = {name: value for name, value in sorted(attrs.items()) if name != "algorithm"}
-    zeros = [_percent_of_zeros(plan.constants[t[1]]) for t in tensors if t and t[0] == "constant"]
+    views = [*step.inputs.values(), *step.outputs.values()]
+    types = [f"{view.dtype}{[*view.dims]}" if view else "" for view in views]
+    asked = {name: value for name, value in sorted(step.attrs.items()) if name != "algorithm"}
+    constants = [view for view in views if view and view.buffer.place == "constant"]
+    zeros = [_percent_of_zeros(lowered.value(view)) for view in constants]
     if max(zeros, default=0) >= _MOSTLY:
-        return json.dumps([kernel, types, asked, threads, zeros])
-    return json.dumps([kernel, types, asked, threads])
+        return json.dumps([step.kernel, types, asked, lowered.purpose.threads, zeros])
+    return json.dumps([step.kernel, types, asked, lowered.purpose.threads])
 
 
 def _percent_of_zeros(array: Array) -> int:
@@ -102,13 +103,13 @@ def _percent_of_zeros(array: Array) -> int:
 
 
 def time_step(
-    plan: Plan, index: int, algorithms: Sequence[str], threads: int, isa: str = ""
+    lowered: Lowered, step: Step, algorithms: Sequence[str], threads: int, isa: str = ""
 ) -> dict[str, float]:
     """Seconds of one step by each algorithm: the least of runs taken in turns.
 
     isa: the instruction set to use; left out, the best there is.
     """
-    sessions = {name: _session(plan, index, name, threads, isa) for name in algorithms}
+    sessions = {name: _session(lowered, step, name, threads, isa) for name in algorithms}
     seconds = {name: float("inf") for name in algorithms}
     for session in sessions.values():
         session.profile([], [])
@@ -124,42 +125,43 @@ def time_step(
     return seconds
 
 
-def _session(plan: Plan, index: int, algorithm: str, threads: int, isa: str) -> _native.Session:
+def _session(
+    lowered: Lowered, step: Step, algorithm: str, threads: int, isa: str
+) -> _native.Session:
     """The step alone, after copies that write its inputs, as a network's steps would."""
-    kernel, inputs, outputs, attrs = plan.steps[index]
-    tensors: list[_Tensor] = []
+    tensors: list[NativeTensor] = []
     constants: list[Array] = []
-    steps: list[_PlanStep] = []
+    steps: list[NativeStep] = []
     end = 0
 
-    def constant(array: Array, dims: list[int]) -> int:
+    def constant(array: Array, dims: Sequence[int]) -> int:
         constants.append(array)
-        tensors.append(("constant", len(constants) - 1, array.dtype.name, dims))
+        tensors.append(("constant", len(constants) - 1, array.dtype.name, [*dims]))
         return len(tensors) - 1
 
-    def memory(dtype: str, dims: list[int]) -> int:
+    def memory(dtype: str, dims: Sequence[int]) -> int:
         nonlocal end
-        tensors.append(("arena", end, dtype, dims))
+        tensors.append(("arena", end, dtype, [*dims]))
         end += aligned(view_bytes(dtype, dims))
         return len(tensors) - 1
 
-    def write(dims: list[int]) -> int:
+    def written(dims: Sequence[int]) -> int:
         values = np.full(dims, 0.5, np.float32)
         source, target = constant(values, dims), memory("float32", dims)
         whole: dict[str, StepAttr] = {"shape": [values.size], "x_strides": [1], "y_strides": [1]}
         steps.append(("copy", [source], [target], whole))
         return target
 
-    def tensor(i: int, is_output: bool) -> int:
-        if i < 0:
-            return i
-        place, slot, dtype, dims = plan.tensors[i]
-        if place == "constant":
-            return constant(plan.constants[slot], dims)
-        return memory(dtype, dims) if is_output or dtype != "float32" else write(dims)
+    def read(view: View | None) -> int:
+        if view is None:
+            return -1
+        if view.buffer.place == "constant":
+            return constant(lowered.constants[view.buffer.index], view.dims)
+        is_float = view.dtype == "float32"
+        return written(view.dims) if is_float else memory(view.dtype, view.dims)
 
-    write([_FLUSHED_BYTES // 4])
-    read = [tensor(i, False) for i in inputs]
-    written = [tensor(i, True) for i in outputs]
-    steps.append((kernel, read, written, {**attrs, "algorithm": algorithm}))
+    written([_FLUSHED_BYTES // 4])
+    inputs = [read(view) for view in step.inputs.values()]
+    outputs = [memory(view.dtype, view.dims) for view in step.writes]
+    steps.append((step.kernel, inputs, outputs, {**step.attrs, "algorithm": algorithm}))
     return _native.Program(tensors, steps, constants, end, isa).session(threads)

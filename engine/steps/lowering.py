@@ -18,16 +18,11 @@ from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import DTYPES, NARROW_DTYPES, Array, Graph, Known, Node, Type, consumers
 from palmkit.engine.ops import infer_types
-from palmkit.engine.plan import Buffer, Step, StepAttr, View, view_bytes
+from palmkit.engine.steps.rewriting import Lowered, Purpose
+from palmkit.engine.steps.step import Buffer, Kernels, Step, StepAttr, View, view_bytes
 
 Order = tuple[int, ...]
 Rule = Callable[["Lowering", Node], None]
-
-RULES: dict[str, Rule] = {}
-# The ops whose rules take values and leave them in a narrow dtype: bfloat16 or float16.
-NARROW_OPS: set[str] = set()
-# Those that gain nothing from bfloat16 itself: they take it where their output is kept in it.
-MOVING_OPS: set[str] = set()
 
 # What the runtime knows; every kernel that only moves elements takes any of them.
 RUNTIME_DTYPES = tuple(dtype for dtype in DTYPES if dtype not in NARROW_DTYPES)
@@ -35,22 +30,39 @@ RUNTIME_DTYPES = tuple(dtype for dtype in DTYPES if dtype not in NARROW_DTYPES)
 _MOST_BYTES = 1 << 35
 
 
-def rule(*ops: str, narrow: bool = False, moves: bool = False) -> Callable[[Rule], Rule]:
-    """Register the decorated function as the lowering of these ops.
+class Rules(dict[str, Rule]):
+    """How a backend lowers each op that it has a rule for, by the op's name."""
 
-    narrow: its kernels take a narrow dtype as well, and are the faster for it. moves: they take it,
-    but only what comes after them gains by it.
-    """
+    def __init__(self) -> None:
+        """Begin without rules."""
+        super().__init__()
+        self._narrow: set[str] = set()
+        self._moving: set[str] = set()
 
-    def register(function: Rule) -> Rule:
-        RULES.update(dict.fromkeys(ops, function))
-        if narrow:
-            NARROW_OPS.update(ops)
-        if moves:
-            MOVING_OPS.update(ops)
-        return function
+    def rule(self, *ops: str, narrow: bool = False, moves: bool = False) -> Callable[[Rule], Rule]:
+        """Register the decorated function as the lowering of these ops.
 
-    return register
+        narrow: its kernels take a narrow dtype, bfloat16 or float16, as well, and are the faster
+        for it. moves: they take it, but only what comes after them gains by it.
+        """
+
+        def register(function: Rule) -> Rule:
+            self.update(dict.fromkeys(ops, function))
+            if narrow:
+                self._narrow.update(ops)
+            if moves:
+                self._moving.update(ops)
+            return function
+
+        return register
+
+    def gains_by_narrow(self, op: str) -> bool:
+        """Whether its kernels are faster with values of a narrow dtype."""
+        return op in self._narrow
+
+    def moves(self, op: str) -> bool:
+        """Whether it only moves values, of a narrow dtype as well."""
+        return op in self._moving
 
 
 @dataclass(frozen=True)
@@ -121,8 +133,10 @@ def _computed(type: Type) -> Type:
 class Lowering:
     """Steps of a static graph, built node by node by the rules."""
 
-    def __init__(self, graph: Graph, narrow: str = "", exact: bool = True) -> None:
-        """Lower `graph`.
+    def __init__(
+        self, graph: Graph, rules: Rules, kernels: Kernels, narrow: str = "", exact: bool = True
+    ) -> None:
+        """Lower `graph` to `kernels` by a backend's `rules`.
 
         narrow: the dtype to multiply in, "bfloat16" or "float16", and to keep in what is between
         two nodes that can do with it; "" for float32.
@@ -131,6 +145,8 @@ class Lowering:
         gives.
         """
         self.graph = graph
+        self._rules = rules
+        self._kernels = kernels
         self.narrow = narrow
         self.exact = exact
         inferred = infer_types(graph)
@@ -152,15 +168,19 @@ class Lowering:
         self._lower_nodes()
         self._write_outputs()
 
+    def result(self, purpose: Purpose) -> Lowered:
+        """What the graph was lowered to, for passes to rewrite."""
+        return Lowered(self.steps, self.constants, self.borders, self._kernels, purpose)
+
     def _lower_nodes(self) -> None:
         reasons: dict[str, str] = {}
         untyped: set[str] = set()
         for node in self.graph.nodes:
             self._node = f"{node.name or node.outputs[0]}"
-            find = RULES.get(node.op)
             names = [name for name in (*node.inputs, *node.outputs) if name]
             try:
-                if find is None:
+                lower = self._rules.get(node.op)
+                if lower is None:
                     raise UnsupportedError(f"no kernel for {node.op}")
                 if any(name and name not in self.types for name in node.inputs):
                     untyped.add(first_output(node))
@@ -170,7 +190,7 @@ class Lowering:
                 self.need_dtype(*names, dtypes=RUNTIME_DTYPES)
                 if any(self.types[name].size_bytes > _MOST_BYTES for name in names):
                     raise UnsupportedError(f"a value of over {_MOST_BYTES} bytes")
-                find(self, node)
+                lower(self, node)
                 self._write_empty(node)
             except (UnsupportedError, MemoryError) as error:
                 reasons[first_output(node)] = f"{self._node} ({node.op}): {error}"
@@ -192,8 +212,9 @@ class Lowering:
         for name in node.outputs:
             if name and not self.types[name].elements:
                 view = self.located(name).view
-                if all(v.buffer is not view.buffer for step in self.steps for v in step.outputs):
-                    self.step("fill", [], [self.put(name, self.located(name).order)], {"value": 0})
+                if all(v.buffer is not view.buffer for step in self.steps for v in step.writes):
+                    y = self.put(name, self.located(name).order)
+                    self.step("fill", {}, {"y": y}, {"value": 0})
 
     def _write_outputs(self) -> None:
         """Let the last writers write to the outputs themselves; copy where that cannot be."""
@@ -305,7 +326,7 @@ class Lowering:
     def cast(self, view: View, dtype: str) -> View:
         """The same numbers in another dtype, in new memory."""
         result = self.scratch(dtype, view.dims)
-        self.step("cast", [view], [result])
+        self.step("cast", {"x": view}, {"y": result})
         return result
 
     def scratch(self, dtype: str, dims: Sequence[int]) -> View:
@@ -332,8 +353,8 @@ class Lowering:
         """What is kept in the narrow dtype: a node that gains by it reads it, at once or moved."""
         kept: set[str] = set()
         for node in reversed(self.graph.nodes if self.narrow else ()):
-            moves = node.op in MOVING_OPS and not kept.isdisjoint(node.outputs)
-            if moves or node.op in NARROW_OPS:
+            moves = self._rules.moves(node.op) and not kept.isdisjoint(node.outputs)
+            if moves or self._rules.gains_by_narrow(node.op):
                 floats = (name for name in node.inputs if name in self.types)
                 kept.update(name for name in floats if self.dtype(name) == "float32")
         return kept
@@ -346,15 +367,13 @@ class Lowering:
     def step(
         self,
         kernel: str,
-        inputs: Sequence[View | None],
-        outputs: Sequence[View],
+        inputs: Mapping[str, View | None],
+        outputs: Mapping[str, View],
         attrs: Mapping[str, StepAttr] | None = None,
-        in_place: int | None = None,
+        in_place: str | None = None,
     ) -> None:
-        """Add a step for the node at hand."""
-        self.steps.append(
-            Step(kernel, self._node, tuple(inputs), tuple(outputs), attrs or {}, in_place)
-        )
+        """Add a step for the node at hand, its operands by the kernel's names for them."""
+        self.steps.append(self._kernels.step(kernel, self._node, inputs, outputs, attrs, in_place))
 
     def copy(
         self,
@@ -370,8 +389,8 @@ class Lowering:
         dims, (x_strides, y_strides) = collapse(shape, source_strides, target_strides)
         self.step(
             "copy",
-            [source],
-            [target],
+            {"x": source},
+            {"y": target},
             {
                 "shape": dims,
                 "x_strides": x_strides,

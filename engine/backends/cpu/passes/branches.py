@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from math import prod
 
-from palmkit.engine.plan import BRANCH, Step
+from palmkit.engine.steps.rewriting import Lowered
+from palmkit.engine.steps.step import BRANCH, Step
 
 # Multiply-adds, or floats touched times eight, of a step that is small.
 _MOST_WORK = 1_000_000
@@ -22,11 +23,14 @@ _LEAST_WORK, _LEAST_SHARE = 200_000, 0.3
 _MOST_ALONE = 8
 
 
-def share_out(steps: Sequence[Step]) -> list[Step]:
-    """The steps, those of the best window with the attribute that says whose they are.
+def share_out(lowered: Lowered) -> Lowered:
+    """Say of the steps of the best window whose they are, where two threads will run the plan.
 
     They run in any order that keeps each branch's own; all else runs as before.
     """
+    if lowered.purpose.threads < 2:
+        return lowered
+    steps = lowered.steps
     work = [_work(step) for step in steps]
     # Of the small steps that follow one another from each on.
     ahead = [0] * (len(steps) + 1)
@@ -46,13 +50,13 @@ def share_out(steps: Sequence[Step]) -> list[Step]:
     reads = {(branches[i], id(buffer)) for i in best for buffer in _read(steps[i])}
     for i in best:
         in_place = steps[i].in_place
-        source = None if in_place is None else steps[i].inputs[in_place]
+        source = None if in_place is None else steps[i].input(in_place)
         # The other branch may read it later than this one writes over it.
         if source and (3 - branches[i], id(source.buffer)) in reads:
             in_place = None
         attrs = {**steps[i].attrs, BRANCH: branches[i]}
         shared[i] = replace(steps[i], attrs=attrs, in_place=in_place)
-    return shared
+    return replace(lowered, steps=shared)
 
 
 class _Pieces:
@@ -70,7 +74,7 @@ class _Pieces:
 
     def add(self, i: int, step: Step, work: int) -> None:
         self._above[i] = i
-        written = [view.buffer for view in step.outputs]
+        written = [view.buffer for view in step.writes]
         for buffer in (*_read(step), *written):
             if id(buffer) in self._writers:
                 other = self.root(self._writers[id(buffer)])
@@ -83,16 +87,13 @@ class _Pieces:
 
 
 def _work(step: Step) -> int:
-    y = step.outputs[0].dims
-    rows = prod(y[:-1])
-    weights = sum(
-        prod(view.dims) for view in step.inputs if view and view.buffer.place == "constant"
-    )
-    return rows * weights + _WORK_OF_TOUCHING * prod(y)
+    rows = prod(step.y.dims[:-1])
+    weights = sum(view.elements for view in step.reads if view.buffer.place == "constant")
+    return rows * weights + _WORK_OF_TOUCHING * step.y.elements
 
 
 def _read(step: Step) -> list[object]:
-    return [view.buffer for view in step.inputs if view and view.buffer.place != "constant"]
+    return [view.buffer for view in step.reads if view.buffer.place != "constant"]
 
 
 def _forks(steps: Sequence[Step]) -> list[int]:

@@ -6,12 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
-from palmkit.engine.backends import BACKENDS, Program
+from palmkit.engine.backends import Program, chain
 from palmkit.engine.backends.options import DEFAULTS, Options
 from palmkit.engine.backends.partition import PartitionedProgram, compile_parts, specialise
-from palmkit.engine.errors import BackendError, ShapeError
+from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Graph
-from palmkit.engine.plan import BRANCH, Plan, StepAttr, view_bytes
+from palmkit.engine.steps.plan import PlacedBuffer, Plan, PlannedStep
+from palmkit.engine.steps.step import view_bytes
 
 ONLY_ONE, COST_MODEL, TUNED = "only one", "cost model", "tuned"
 
@@ -30,7 +31,7 @@ class Place:
 
     @property
     def size_bytes(self) -> int:
-        """Of the array."""
+        """The bytes of the array."""
         return view_bytes(self.dtype, self.shape)
 
 
@@ -63,13 +64,13 @@ class PlanSummary:
     """A plan: all of a model, or one of the parts that run natively.
 
     lower_bound_bytes: the most bytes that are live at once; no arena can be smaller.
-    buffers: (byte offset, bytes, first step, last step) of what lies in the arena.
+    buffers: what lies in the arena, by offset.
     """
 
     steps: tuple[StepSummary, ...]
     arena_bytes: int
     lower_bound_bytes: int
-    buffers: tuple[tuple[int, int, int, int], ...]
+    buffers: tuple[PlacedBuffer, ...]
 
     @property
     def flop(self) -> int:
@@ -85,48 +86,43 @@ def plan_summaries(graph: Graph, options: Options = DEFAULTS) -> list[PlanSummar
     if not graph.is_static:
         inputs = ", ".join(f"{name} {type}" for name, type in graph.inputs.items())
         raise ShapeError(f"a plan needs a size for every dim, got {inputs}")
-    backend = BACKENDS["cpu"]
-    if not backend.available():
-        raise BackendError("backend is not available on this machine: cpu")
-    program = compile_parts(specialise(graph, graph.inputs), backend, options)
+    program = compile_parts(specialise(graph, graph.inputs), chain("cpu"), options)
     return [_summary(plan) for plan in _plans(program)]
 
 
 def _plans(program: Program) -> list[Plan]:
     if isinstance(program, PartitionedProgram):
-        return [plan for part in program.native_programs for plan in _plans(part)]
+        return [plan for part in program.programs for plan in _plans(part)]
     plan = getattr(program, "plan", None)
     return [plan] if isinstance(plan, Plan) else []
 
 
 def _summary(plan: Plan) -> PlanSummary:
-    from palmkit.engine import _native
+    from palmkit.engine.backends.cpu.costs import ranked
 
-    candidates = _native.conv_algorithms(plan.tensors, plan.steps, "", plan.constants)
-    tensors = [Place(place, at, dtype, tuple(dims)) for place, at, dtype, dims in plan.tensors]
+    places = [Place(each.place, each.slot, each.dtype, each.dims) for each in plan.tensors]
     steps: list[StepSummary] = []
-    for node, (kernel, reads, writes, attrs), suit in zip(
-        plan.nodes, plan.steps, candidates, strict=True
-    ):
-        inputs = tuple(tensors[i] if i >= 0 else None for i in reads)
-        outputs = tuple(tensors[i] for i in writes)
-        asked = str(attrs.get("algorithm", ""))
-        algorithm = asked or (suit[0][0] if suit else "")
+    for step, candidates in zip(plan.steps, ranked(plan), strict=True):
+        inputs = tuple(places[i] if i >= 0 else None for i in step.inputs.values())
+        outputs = tuple(places[i] for i in step.outputs.values())
+        asked = str(step.attrs.get("algorithm", ""))
+        algorithm = asked or (candidates[0].algorithm if candidates else "")
+        expected = (each.seconds for each in candidates if each.algorithm == algorithm)
         steps.append(
             StepSummary(
-                node=node,
-                kernel=kernel,
+                node=step.node,
+                kernel=step.kernel,
                 algorithm=algorithm,
-                chosen_by=TUNED if asked else COST_MODEL if len(suit) > 1 else ONLY_ONE,
+                chosen_by=TUNED if asked else COST_MODEL if len(candidates) > 1 else ONLY_ONE,
                 inputs=inputs,
                 outputs=outputs,
-                flop=2 * _macs(kernel, inputs, outputs, attrs),
-                expected_s=next((s for name, s, _ in suit if name == algorithm), None),
+                flop=2 * _macs(plan, step),
+                expected_s=next(expected, None),
                 in_place=_overwritten(inputs, outputs),
-                branch=int(attrs.get(BRANCH, 0)),  # type: ignore[arg-type]
+                branch=step.branch,
             )
         )
-    return PlanSummary(tuple(steps), plan.arena_bytes, plan.lower_bound_bytes, tuple(plan.buffers))
+    return PlanSummary(tuple(steps), plan.arena_bytes, plan.lower_bound_bytes, plan.buffers)
 
 
 def _overwritten(inputs: Sequence[Place | None], outputs: Sequence[Place]) -> int | None:
@@ -136,22 +132,23 @@ def _overwritten(inputs: Sequence[Place | None], outputs: Sequence[Place]) -> in
     return None
 
 
-def _macs(
-    kernel: str,
-    inputs: Sequence[Place | None],
-    outputs: Sequence[Place],
-    attrs: dict[str, StepAttr],
-) -> int:
+def _macs(plan: Plan, step: PlannedStep) -> int:
     """Multiply-adds; a convolution's padding counts as if it were picture."""
-    shapes = [x.shape if x else () for x in inputs]
-    if kernel in ("conv", "volume_conv"):
-        # y may be a part of wider pixels.
-        return prod(outputs[0].shape[:-1]) * prod(shapes[1])
-    if kernel == "separable_conv":
-        # For each pixel all taps of the depthwise convolution, then all weights of the other one.
-        return prod(outputs[0].shape[:3]) * (prod(shapes[1]) + prod(shapes[4]))
-    if kernel == "conv_transpose":
-        return prod(shapes[0]) * prod(shapes[1][1:])
-    if kernel == "matmul" and isinstance(k := attrs.get("k"), int):
-        return prod(outputs[0].shape) * k
-    return 0
+
+    def dims(name: str) -> tuple[int, ...]:
+        return plan.tensors[{**step.inputs, **step.outputs}[name]].dims
+
+    match step.kernel:
+        case "conv" | "volume_conv":
+            # y may be a part of wider pixels.
+            return prod(dims("y")[:-1]) * prod(dims("weights"))
+        case "separable_conv":
+            # For each pixel all taps of the depthwise convolution, then all weights of the other.
+            taps = prod(dims("depthwise_weights"))
+            return prod(dims("y")[:3]) * (taps + prod(dims("weights")))
+        case "conv_transpose":
+            return prod(dims("image")) * prod(dims("weights")[1:])
+        case "matmul":
+            return prod(dims("y")) * dims("a")[-1]
+        case _:
+            return 0

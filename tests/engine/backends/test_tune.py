@@ -15,13 +15,18 @@ import numpy as np
 import pytest
 
 from palmkit.engine import _native as native
-from palmkit.engine.backends.cpu import Cpu, search
-from palmkit.engine.backends.cpu.search import fastest, signature, tuned
+from palmkit.engine.backends.cpu import Cpu
+from palmkit.engine.backends.cpu.costs import ranked_steps
+from palmkit.engine.backends.cpu.passes import tune
+from palmkit.engine.backends.cpu.passes.tune import choose_algorithms, fastest, signature
+from palmkit.engine.backends.cpu.registry import kernels
 from palmkit.engine.backends.cpu.timings import TimingsFile
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Graph, Node, Type
-from palmkit.engine.plan import Plan
+from palmkit.engine.steps.rewriting import Lowered, Purpose
+from palmkit.engine.steps.step import Buffer, Step, View, view_bytes
 
+ONE = Purpose(threads=1, tune=True)
 TABLES = sorted(Path(__file__).parent.glob("conv_timings_*.json"))
 
 
@@ -31,25 +36,32 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path / "cache" / "tune"
 
 
-def conv_plan(x: Sequence[int], w: Sequence[int], y: Sequence[int], attrs: dict[str, Any]) -> Plan:
-    tensors = [
-        ("input", 0, "float32", list(x)),
-        ("constant", 0, "float32", list(w)),
-        ("output", 0, "float32", list(y)),
-    ]
+def convolution(
+    x: Sequence[int], w: Sequence[int], y: Sequence[int], attrs: dict[str, Any]
+) -> Lowered:
+    def view(place: str, dims: Sequence[int]) -> View:
+        return View(Buffer(place, view_bytes("float32", dims)), "float32", tuple(dims))
+
     weights = np.random.default_rng(0).normal(size=w, scale=0.1).astype(np.float32)
-    return Plan(tensors, [("conv", [0, 1], [2], attrs)], [weights], 0, 0, ["conv"])
+    inputs = {"image": view("input", x), "weights": view("constant", w)}
+    step = kernels().step("conv", "conv", inputs, {"y": view("output", y)}, attrs)
+    return Lowered([step], [weights], [], kernels(), ONE)
 
 
-def plan(channels: int = 16, kernel: int = 5) -> Plan:
+def plan(channels: int = 16, kernel: int = 5) -> Lowered:
     """A convolution that is done in rows or as a GEMM, with little between them."""
     dims = [1, 24, 24, channels]
     pads = {"pads": [kernel // 2] * 4}
-    return conv_plan(dims, [channels, kernel, kernel, channels], dims, pads)
+    return convolution(dims, [channels, kernel, kernel, channels], dims, pads)
 
 
-def choice(plan: Plan) -> object:
-    return plan.steps[0][3]["algorithm"]
+def choice(lowered: Lowered) -> object:
+    return lowered.steps[0].attrs["algorithm"]
+
+
+def tuned(lowered: Lowered, threads: int = 1) -> Lowered:
+    purpose = replace(lowered.purpose, threads=threads)
+    return choose_algorithms(replace(lowered, purpose=purpose))
 
 
 @pytest.mark.parametrize("file", TABLES, ids=lambda file: file.stem)
@@ -60,10 +72,10 @@ def test_cost_model_loses_little_against_what_was_measured(file: Path) -> None:
     chosen_us = best_us = 0.0
     losses: list[float] = []
     for shape in table["shapes"]:
-        plan = conv_plan(shape["x"], shape["w"], shape["y"], shape["attrs"])
+        one = convolution(shape["x"], shape["w"], shape["y"], shape["attrs"])
         measured = shape["microseconds"]
-        ranking = native.conv_algorithms(plan.tensors, plan.steps, table["isa"])[0]
-        chosen = next(name for name, *_ in ranking if name in measured)
+        (ranking,) = ranked_steps(one.steps, (), table["isa"])
+        chosen = next(each.algorithm for each in ranking if each.algorithm in measured)
         best = min(measured.values())
         chosen_us, best_us = chosen_us + measured[chosen], best_us + best
         losses.append(measured[chosen] / best)
@@ -74,9 +86,9 @@ def test_cost_model_loses_little_against_what_was_measured(file: Path) -> None:
 
 
 def test_the_same_shape_gives_the_same_choice() -> None:
-    one, two = (native.conv_algorithms(p.tensors, p.steps) for p in (plan(), plan()))
+    one, two = (ranked_steps(each.steps, ()) for each in (plan(), plan()))
     assert one == two
-    seconds = [each for _, each, _ in one[0]]
+    seconds = [each.seconds for each in one[0]]
     assert seconds == sorted(seconds)
     assert seconds[0] > 0
 
@@ -84,10 +96,9 @@ def test_the_same_shape_gives_the_same_choice() -> None:
 def test_less_exact_tiles_need_a_lower_precision() -> None:
     names: dict[str, set[str]] = {}
     for precision in ("high", "normal"):
-        square = plan(kernel=3)
-        step = square.steps[0]
-        steps = [(*step[:3], {**step[3], "precision": precision})]
-        names[precision] = {n for n, *_ in native.conv_algorithms(square.tensors, steps)[0]}
+        step = plan(kernel=3).steps[0]
+        step = replace(step, attrs={**step.attrs, "precision": precision})
+        names[precision] = {each.algorithm for each in ranked_steps([step], ())[0]}
     assert names["normal"] - names["high"] <= {"winograd_6"}
     assert "winograd_6" not in names["high"]
 
@@ -127,7 +138,8 @@ def test_precision_reaches_the_convolutions(precision: str, attribute: str | Non
         {"w": np.ones((4, 2, 3, 3), np.float32)},
     )
     plan = Cpu().compile(graph, Options(precision=precision)).plan
-    assert [a.get("precision") for k, _, _, a in plan.steps if k == "conv"] == [attribute]
+    precisions = [step.attrs.get("precision") for step in plan.steps if step.kernel == "conv"]
+    assert precisions == [attribute]
 
 
 def test_fastest_keeps_the_default_unless_the_gain_is_clear() -> None:
@@ -141,16 +153,16 @@ def test_tuned_takes_what_was_fastest_and_remembers(
 ) -> None:
     calls: list[Sequence[str]] = []
 
-    def time_step(plan: Plan, index: int, algorithms: Sequence[str], *_: object) -> object:
+    def time_step(lowered: Lowered, step: Step, algorithms: Sequence[str], *_: object) -> object:
         calls.append(algorithms)
         return {name: 1.0 if name == algorithms[-1] else 2.0 for name in algorithms}
 
-    monkeypatch.setattr(search, "time_step", time_step)
+    monkeypatch.setattr(tune, "time_step", time_step)
     one = plan()
     first = tuned(one, 1)
     assert len(calls) == 1
     assert choice(first) == calls[0][-1]
-    assert "algorithm" not in one.steps[0][3]
+    assert "algorithm" not in one.steps[0].attrs
     assert choice(tuned(plan(), 1)) == choice(first)
     assert len(calls) == 1
     tuned(plan(), 2)
@@ -160,15 +172,15 @@ def test_tuned_takes_what_was_fastest_and_remembers(
 
 
 def test_equal_steps_are_timed_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[int] = []
+    calls: list[Step] = []
 
-    def time_step(plan: Plan, index: int, algorithms: Sequence[str], *_: object) -> object:
-        calls.append(index)
+    def time_step(lowered: Lowered, step: Step, algorithms: Sequence[str], *_: object) -> object:
+        calls.append(step)
         return dict.fromkeys(algorithms, 1.0)
 
-    monkeypatch.setattr(search, "time_step", time_step)
+    monkeypatch.setattr(tune, "time_step", time_step)
     one = plan()
-    tuned(replace(one, steps=one.steps * 3), 1)
+    tuned(replace(one, steps=[*one.steps] * 3), 1)
     assert len(calls) == 1
 
 
@@ -176,8 +188,8 @@ def test_what_suits_alone_is_not_timed(monkeypatch: pytest.MonkeyPatch, cache: P
     def time_step(*_: object) -> object:
         raise AssertionError("timed")
 
-    monkeypatch.setattr(search, "time_step", time_step)
-    point = conv_plan([1, 8, 8, 16], [8, 1, 1, 16], [1, 8, 8, 8], {})
+    monkeypatch.setattr(tune, "time_step", time_step)
+    point = convolution([1, 8, 8, 16], [8, 1, 1, 16], [1, 8, 8, 8], {})
     assert tuned(point, 1).steps == point.steps
     assert not cache.exists()
 
@@ -208,7 +220,7 @@ def test_a_damaged_file_is_ignored_and_written_again(damage: str, cache: Path) -
     path.write_bytes(bad)
     tuned(plan(), 1)
     content = json.loads(path.read_text())
-    assert list(content["steps"]) == [signature(plan(), 0, 1)]
+    assert list(content["steps"]) == [signature(plan(), plan().steps[0])]
     assert all(seconds > 0 for each in content["steps"].values() for seconds in each.values())
 
 
@@ -295,5 +307,5 @@ def test_a_tuned_program_gives_the_same_numbers(threads: int) -> None:
     x = {"x": random.normal(size=shape).astype(np.float32)}
     plain = Cpu().compile(graph, Options(threads)).run(x)["y"]
     program = Cpu().compile(graph, Options(threads, tune=True))
-    assert any(attrs.get("algorithm") for _, _, _, attrs in program.plan.steps)
+    assert any(step.attrs.get("algorithm") for step in program.plan.steps)
     np.testing.assert_allclose(program.run(x)["y"], plain, rtol=1e-4, atol=1e-5)

@@ -1,0 +1,43 @@
+"""What the native library's cost model says of steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from palmkit.engine.ir import Array
+from palmkit.engine.steps.plan import Plan, unplaced
+from palmkit.engine.steps.step import Step
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """A way of doing a step, a value of the attribute `algorithm`.
+
+    seconds: what one run is expected to take with one thread, on the machine that the cost model
+    was measured on. terms: what is done how often (native/kernels/conv/cost.cc).
+    """
+
+    algorithm: str
+    seconds: float
+    terms: tuple[float, ...]
+
+
+def ranked(plan: Plan, isa: str = "") -> list[list[Candidate]]:
+    """For each step of a plan its candidates, the one that the kernel itself would choose first.
+
+    A plan's constants may be left out; then no weight counts as zero. Steps of kernels with one
+    way alone have none. isa: the instruction set; left out, the best one here.
+    """
+    from palmkit.engine import _native
+
+    tensors, steps, constants, _ = plan.native()
+    found = _native.conv_algorithms(tensors, steps, isa, constants)
+    return [[Candidate(name, s, tuple(terms)) for name, s, terms in each] for each in found]
+
+
+def ranked_steps(
+    steps: Sequence[Step], constants: Sequence[Array], isa: str = ""
+) -> list[list[Candidate]]:
+    """The same of steps that have no plan yet."""
+    return ranked(unplaced(steps, constants), isa)
