@@ -75,7 +75,8 @@ class _Part(Protocol):
 
 def host(value: Value) -> Array:
     """A value in the memory of this process."""
-    return value if isinstance(value, np.ndarray) else value.host()
+    # Ops give numbers of numpy as well as arrays.
+    return value if isinstance(value, np.ndarray | np.generic) else value.host()
 
 
 @dataclass(frozen=True)
