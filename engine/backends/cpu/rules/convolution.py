@@ -6,11 +6,18 @@ from math import prod
 import numpy as np
 
 from palmkit.engine.backends.cpu.registry import rule
+from palmkit.engine.backends.cpu.rules.computed_weights import (
+    Window,
+    convolve,
+    convolve_transposed,
+    finish,
+    padded,
+)
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops.conv_transpose import place
 from palmkit.engine.ops.windows import explicit_pads
-from palmkit.engine.steps.lowering import Lowering, channels_last, integer, plain, strides_of
+from palmkit.engine.steps.lowering import Lowering, channels_last, integer, plain
 from palmkit.engine.steps.step import StepAttr, View
 
 # Narrow dtypes of which the cost model has prices.
@@ -105,6 +112,9 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     """x, w and y channels-last; w as [m, kh, kw, c / group]."""
     lowering.need_dtype(*node.inputs)
     x, w, bias, z, slope = (*node.inputs, "", "", "", "")[:5]
+    if not all(lowering.is_constant(name) for name in (w, bias) if name):
+        _lower_computed(lowering, node)
+        return
     if len(lowering.dims(x)) == 5:
         _lower_volume(lowering, node)
         return
@@ -141,6 +151,26 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
         attrs,
         in_place="residual" if over else None,
     )
+
+
+def _lower_computed(lowering: Lowering, node: Node) -> None:
+    """Weights or a bias that a run gives: a product of matrices, and what follows it."""
+    x, w, bias, z, slope = (*node.inputs, "", "", "", "")[:5]
+    rank = len(lowering.dims(x))
+    order, y = channels_last(rank), node.outputs[0]
+    pads = explicit_pads(node.attrs, lowering.dims(x)[2:], lowering.dims(w)[2:])
+    window = Window(
+        strides=int_list(node, "strides", [1] * (rank - 2)),
+        dilations=int_list(node, "dilations", [1] * (rank - 2)),
+        begins=pads[: rank - 2],
+        ends=pads[rank - 2 :],
+        group=integer(node, "group", 1),
+    )
+    image, weights, result = lowering.get(x, order), lowering.get(w, order), lowering.put(y, order)
+    row = lowering.get(bias, (0,)) if bias and lowering.is_constant(bias) else None
+    row = row if window.group == 1 else None
+    convolve(lowering, image, weights, row, result, window)
+    finish(lowering, node, result, order, "" if row else bias, z, slope)
 
 
 def _gains_by_narrow(
@@ -186,16 +216,7 @@ def _lower_volume(lowering: Lowering, node: Node) -> None:
     order = channels_last(5)
     spatial, kernel = lowering.dims(x)[2:], lowering.dims(w)[2:]
     pads = explicit_pads(node.attrs, spatial, kernel)
-    view = lowering.get(x, order)
-    if any(pads):
-        ends = [before + dim for before, dim in zip(pads, spatial, strict=False)]
-        sizes = [end + after for end, after in zip(ends, pads[3:], strict=True)]
-        padded = lowering.scratch(view.dtype, (view.dims[0], *sizes, view.dims[4]))
-        strides = strides_of(padded.dims)
-        offset = sum(s * before for s, before in zip(strides[1:], pads[:3], strict=False))
-        lowering.step("fill", {}, {"y": padded}, {"value": 0.0})
-        lowering.copy(view, padded, view.dims, strides_of(view.dims), strides, target_offset=offset)
-        view = padded
+    view = padded(lowering, lowering.get(x, order), pads[:3], pads[3:])
     weights = lowering.constant_of(w, "weight").transpose(order)
     lowering.step(
         "volume_conv",
@@ -223,10 +244,18 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
     if not lowering.type(node.outputs[0]).elements:
         lowering.put(node.outputs[0])
         return
-    rank = need_image(lowering, x)
+    rank = len(lowering.dims(x))
     order = channels_last(rank)
     window = {name: node.attrs[name] for name in TRANSPOSED_WINDOW if name in node.attrs}
     placed = place(lowering.type(x), lowering.dims(w)[2:], **window)  # type: ignore[arg-type]
+    # The kernel packs weights before a model runs, and is for pictures and lines alone.
+    is_packed = all(lowering.is_constant(name) for name in (w, bias) if name)
+    if not is_packed or rank not in (3, 4):
+        image, weights = lowering.get(x, order), lowering.get(w, plain(rank))
+        result = lowering.put(node.outputs[0], order)
+        convolve_transposed(lowering, image, weights, result, placed, integer(node, "group", 1))
+        finish(lowering, node, result, order, bias, "", slope)
+        return
     extra = int_list(node, "output_padding", [0] * (rank - 2))
     outputs, y = lowering.dims(node.outputs[0])[1], node.outputs[0]
     kernel, channels = lowering.dims(w)[2:], lowering.dims(x)[1]

@@ -215,9 +215,9 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
             row = np.broadcast_to(value if value.ndim < 2 else value[0], y.dims[1:])
     multiply(lowering, left, right, None if row is None else lowering.constant(row), y, trans_b)
     if alpha != 1:
-        _combine(lowering, "mul", y, np.float32(alpha))
+        combine(lowering, "mul", y, np.float32(alpha))
     if value is not None and row is None:
-        _combine(lowering, "add", y, value)
+        combine(lowering, "add", y, value)
     elif c and value is None:
         addend = lowering.get(c, plain(len(lowering.dims(c))))
         if beta != 1:
@@ -228,10 +228,10 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
                 "binary", {"a": addend, "b": factor}, {"y": scaled}, {**attrs, "b_strides": [0]}
             )
             addend = scaled
-        _combine(lowering, "add", y, addend)
+        combine(lowering, "add", y, addend)
 
 
-def _combine(lowering: Lowering, op: str, y: View, operand: Array | np.float32 | View) -> None:
+def combine(lowering: Lowering, op: str, y: View, operand: Array | np.float32 | View) -> None:
     """y = y op operand, which is broadcast to it."""
     view = operand if isinstance(operand, View) else lowering.constant(np.asarray(operand))
     strides = broadcast_strides(view.dims, plain(len(view.dims)), y.dims, plain(len(y.dims)))
