@@ -222,7 +222,10 @@ class Repository(Contents):
         # A thief may have run ahead; with another rollout key devices begin anew.
         epoch = policy.epoch + 1 if policy.epoch < policies.MOST_EPOCH else 1
         policy = replace(policy, epoch=epoch)
-        content = policy.dump()
+        try:
+            content = policy.dump()
+        except ValueError as error:
+            raise RepositoryError(f"the policy cannot be described: {error}") from error
         policies.parse(content)
         target = self._put(f"rollout/{policy.model}.json", content)
         with self.roles.edit_targets("rollout") as targets:

@@ -72,7 +72,7 @@ def _run(arguments: Sequence[str]) -> int:
     from palmkit.engine.errors import PalmError
     from palmkit.kits.cli.command import UsageError
 
-    options = _parser().parse_args(_joined(arguments))
+    options = parser().parse_args(_joined(arguments))
     # The limit on pixels is ours; Pillow's warning would be a second line about it.
     warnings.filterwarnings("ignore", module="PIL")
     try:
@@ -94,7 +94,8 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     return list(arguments)
 
 
-def _parser() -> argparse.ArgumentParser:
+def parser() -> argparse.ArgumentParser:
+    """The whole command line: every kit and every command."""
     import argparse
     import importlib
 
@@ -102,21 +103,21 @@ def _parser() -> argparse.ArgumentParser:
     from palmkit.kits.cli.command import Parser
     from palmkit.kits.table import KITS
 
-    parser = Parser(
+    made = Parser(
         prog="palmkit",
         description=DESCRIPTION,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"palmkit {_version()}")
-    commands = parser.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    made.add_argument("--version", action="version", version=f"palmkit {_version()}")
+    commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, entry in KITS.items():
         if not entry.command:
             kit.add(commands, name)
     modules = dict.fromkeys(entry.command for entry in KITS.values() if entry.command)
     for name in (*modules, *COMMANDS):
         importlib.import_module(f"palmkit.kits.cli.{name}").add(commands)
-    return parser
+    return made
 
 
 def _version() -> str:

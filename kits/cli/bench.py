@@ -59,6 +59,9 @@ EXAMPLES = """\
   palmkit bench detector.onnx --against openvino --precision low
   palmkit bench --kits face,mesh,portrait portrait.jpg
 """
+# More is taken for a slip of the hand.
+MOST_RUNS = 10**6
+MOST_S = 86_400
 
 
 def add(commands: Commands) -> None:
@@ -156,10 +159,12 @@ def _jobs(text: str) -> tuple[str, ...]:
 def run(options: argparse.Namespace) -> int:
     """Time the models."""
     for name in ("runs", "turns", "loads"):
-        if getattr(options, name) < 1:
-            raise UsageError(f"--{name}: expected at least 1, got {getattr(options, name)}")
-    if not options.seconds > 0:
-        raise UsageError(f"--seconds: expected more than 0, got {options.seconds}")
+        if not 1 <= (count := getattr(options, name)) <= MOST_RUNS:
+            raise UsageError(f"--{name}: expected 1 to {MOST_RUNS:,}, got {count}")
+    if not 0 < options.seconds <= MOST_S:
+        raise UsageError(
+            f"--seconds: expected more than 0, at most {MOST_S}, got {options.seconds}"
+        )
     if min(options.threads) < 1:
         raise UsageError(f"--threads: expected at least 1, got {min(options.threads)}")
     if options.kits is not None:
@@ -186,6 +191,7 @@ def _alone(options: argparse.Namespace) -> int:
     from palmkit.engine.bench.inputs import open_dims
     from palmkit.engine.bench.nodes import time_alone
     from palmkit.engine.bench.peak import peak_flops
+    from palmkit.engine.errors import PalmError
     from palmkit.engine.model import Model
 
     graphs = _read(options)
@@ -195,7 +201,12 @@ def _alone(options: argparse.Namespace) -> int:
         for path, graph in graphs:
             for threads in options.threads:
                 asked = (options.backend, threads, options.precision, options.tune)
-                model = Model(graph, *asked)
+                try:
+                    model = Model(graph, *asked)
+                except PalmError:
+                    raise
+                except ValueError as error:
+                    raise UsageError(str(error)) from None
                 bar.set_description(Path(path).name)
                 found = time_alone(
                     model, open_dims(model.inputs), options.runs, lambda done: bar.update()
