@@ -36,6 +36,11 @@ class Docstrings(griffe.Extension):
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
 
+    def on_alias_instance(self, *, alias: griffe.Alias, **kwargs: Any) -> None:
+        """Of one name that a module has from another; those of kits are imported when asked for."""
+        if alias.path.startswith("palmkit.kits.table."):
+            alias.runtime = True
+
 
 def take_options(function: griffe.Function) -> None:
     """Give a function the arguments and the docstring that it has as it runs."""

@@ -1,4 +1,4 @@
-"""Turned squares of a picture: what the landmark networks look at.
+"""Turned squares of a picture: what the landmark networks see.
 
 A crop's own coordinates run from 0 to 1 from its top left corner, x to the right and y down as
 what it shows stands upright. Pixels are areas: pixel 0 of a picture covers 0 to 1.

@@ -17,7 +17,6 @@ from typing import (
     Protocol,
     TypeAlias,
     TypeVar,
-    cast,
     get_args,
 )
 from weakref import WeakValueDictionary
@@ -95,7 +94,7 @@ class _Models:
         with self._lock:
             model = self._open.get(key)
             if model is None:
-                model = load(path, cast(Any, backend), threads=threads, precision=precision)
+                model = load(path, backend, threads=threads, precision=precision)
                 self._open[key] = model
             return model
 

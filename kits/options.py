@@ -118,7 +118,7 @@ class Backends(Check):
 
     def check(self, name: str, value: Any) -> None:
         """Raise ValueError if it is neither."""
-        names = cast("tuple[Any, ...]", value) if isinstance(value, tuple) else (value,)
+        names: Any = (value,) if not isinstance(value, tuple) else value
         if not names or not all(isinstance(each, str) for each in names):
             raise ValueError(f"{name}: expected a name or a tuple of names, got {value!r}")
 
@@ -330,7 +330,8 @@ def _by_any_name(options: Callable[Arguments, Made], where: str) -> Callable[Arg
     def build(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
         if changed.keys() & kwargs.keys():
             named = deprecated.keywords(kwargs, changed, where, level=4)
-            return cast(Any, options)(*args, **named)
+            made: Made = cast(Any, options)(*args, **named)
+            return made
         return options(*args, **kwargs)
 
     return build

@@ -1,7 +1,8 @@
 """The table of kits, which everything that lists kits derives from.
 
 Names of what is public, the command line, batches, compression, benchmarks and the plans in shipped
-models: a kit is a line here, and its own module. Nothing heavy is imported before it is used.
+models: a kit is an entry here, its names among those that type checkers read, and its own module.
+Nothing heavy is imported before it is used.
 """
 
 from __future__ import annotations
@@ -11,8 +12,29 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
+    from palmkit.kits.face.kit import FaceDetector as FaceDetector
+    from palmkit.kits.face.kit import detect_faces as detect_faces
+    from palmkit.kits.face.mesh_kit import FaceMesh as FaceMesh
+    from palmkit.kits.face.mesh_kit import face_mesh as face_mesh
+    from palmkit.kits.hands.kit import GestureRecognizer as GestureRecognizer
+    from palmkit.kits.hands.kit import recognize_gestures as recognize_gestures
     from palmkit.kits.options import Options
+    from palmkit.kits.portrait.hair import HairSegmenter as HairSegmenter
+    from palmkit.kits.portrait.hair import segment_hair as segment_hair
+    from palmkit.kits.portrait.kit import PortraitSegmenter as PortraitSegmenter
+    from palmkit.kits.portrait.kit import segment_portrait as segment_portrait
+    from palmkit.kits.ranking.kit import Reranker as Reranker
+    from palmkit.kits.ranking.kit import rerank as rerank
+    from palmkit.kits.results import Face as Face
+    from palmkit.kits.results import Faces as Faces
+    from palmkit.kits.results import Hand as Hand
+    from palmkit.kits.results import Hands as Hands
+    from palmkit.kits.results import Mask as Mask
     from palmkit.kits.results import PictureResult
+    from palmkit.kits.results import Ranking as Ranking
+    from palmkit.kits.results import TriedOn as TriedOn
+    from palmkit.kits.tryon.kit import TryOn as TryOn
+    from palmkit.kits.tryon.kit import try_on as try_on
 
 
 class Judged(NamedTuple):

@@ -12,7 +12,7 @@ from palmkit.engine.ir import Array
 
 
 class Contender(Engine):
-    """Looks at the job's frame; it may use as many cores as threads."""
+    """Runs on the job's frame; it may use as many cores as threads."""
 
     forms: ClassVar[tuple[str, ...]] = ("frame",)
 

@@ -108,11 +108,11 @@ def stages(clip: list[Image], threads: int, look: Look) -> dict[str, float]:
     }
 
 
-def _each(clip: list[Image], look: Callable[[Image, float], object]) -> tuple[float, float]:
+def _each(clip: list[Image], run: Callable[[Image, float], object]) -> tuple[float, float]:
     passed: list[float] = []
     for row, frame in enumerate(clip):
         start = perf_counter()
-        look(frame, row * 1e3 / 30)
+        run(frame, row * 1e3 / 30)
         passed.append((perf_counter() - start) * 1e3)
     settled = np.array(passed[SETTLED:])
     return float(np.median(settled)), float(settled.min())

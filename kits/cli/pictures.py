@@ -1,4 +1,4 @@
-"""A kit that looks at pictures, as a command: files in; pictures, videos, JSON or a summary out."""
+"""A kit that takes pictures, as a command: files in; pictures, videos, JSON or a summary out."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     given.add_argument("--flip", choices=("horizontal", "vertical"), help="mirror them, after that")
     given.add_argument(
-        "--roi", type=_part, metavar="X,Y,W,H", help="look only there, in pixels, upright"
+        "--roi", type=_part, metavar="X,Y,W,H", help="search only there, in pixels, upright"
     )
     given.add_argument(
         "--max-pixels",

@@ -1,4 +1,4 @@
-"""The square that the face mesh network looks at: turned so that the eyes are level.
+"""The square that the face mesh network sees: turned so that the eyes are level.
 
 A crop's own coordinates run from 0 to 1 from its top left corner, x to the right and y down as
 the face stands upright. Pixels are areas: pixel 0 of a picture covers 0 to 1.

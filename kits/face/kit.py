@@ -87,7 +87,7 @@ class FaceDetector(Kit[Faces]):
         palmkit.kits.image.read_image for the other arrays, and for format, rotation and flip.
         timestamp_ms: of the frame, in video mode; None: 1/30 s after the last one. It may repeat
         or jump back.
-        roi: x, y, w, h in pixels of the upright picture: look only there.
+        roi: x, y, w, h in pixels of the upright picture: search only there.
         Returns an empty Faces where there is none.
         Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
         stream mode or after close.
@@ -172,7 +172,7 @@ class FaceDetector(Kit[Faces]):
 
 
 def _surroundings(x: float, y: float, size: float) -> Part:
-    """The square to look at round a face; in steps, so that a still face is seen in the same one.
+    """The square to infer round a face; in steps, so that a still face is seen in the same one.
 
     Were it to move with each frame's box, its new pixel grid would make the next box jitter.
     """

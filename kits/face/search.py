@@ -18,7 +18,7 @@ from palmkit.kits.results import KEYPOINTS
 
 # Without a size the whole picture is seen in the second of these pixels. The first comes before
 # for who wants only so many faces: beside a large one, small ones do not show in it. The last is
-# for who wants tiles, and for pictures of many small faces, where one look costs less.
+# for who wants tiles, and for pictures of many small faces, where one pass costs less.
 SIZES = (160, 320, 640)
 # On the validation part all faces of so many pixels or more are as certain as they are in more.
 QUICK_FACE = 24
@@ -46,7 +46,7 @@ class FaceSearch:
     def __init__(self, model: Runnable, size: int | None, tile: int | None) -> None:
         """model: with the contract of palmkit.kits.detection.
 
-        size: longest side of what it sees; None: as many pixels as it takes. tile: look also at
+        size: longest side of what it sees; None: as many pixels as it takes. tile: infer also
         overlapping squares of this side; None: not.
         """
         self.network = Detector(model, len(KEYPOINTS), MAX_ENLARGED)
@@ -124,7 +124,7 @@ def _longer_sides(found: Candidates) -> Floats:
 
 
 def _is_in_doubt(found: Candidates, scale: float, min_score: float) -> NDArray[np.bool_]:
-    """Which, seen at this scale, are so small that a closer look says more."""
+    """Which, seen at this scale, are so small that a closer pass says more."""
     sides = _longer_sides(found) * scale
     least = np.where(sides < TINY_FACE, TINY_DOUBT, DOUBT) * min_score
     return np.asarray((sides < QUICK_FACE) & (found.scores >= least))

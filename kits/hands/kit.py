@@ -99,7 +99,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         a mirrored picture, as of a selfie camera, handedness is right after flip="horizontal".
         timestamp_ms: of the frame, in video mode; None: 1/30 s after the last one. It may repeat
         or jump back.
-        roi: x, y, w, h in pixels of the upright picture: look only there.
+        roi: x, y, w, h in pixels of the upright picture: search only there.
         Returns an empty Hands where there is none.
         Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
         stream mode or after close.

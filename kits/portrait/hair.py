@@ -33,8 +33,8 @@ class HairSegmenterArguments(SegmenterArguments, HairOptions):
 class HairSegmenter(Segmenter):
     """Finds the hair of the people in pictures and videos, pixel by pixel.
 
-    The network looks at a square round each face that FaceDetector finds; where there is none, at
-    the whole picture.
+    The network sees a square round each face that FaceDetector finds; where there is none, the
+    whole picture.
     """
 
     name: ClassVar[str] = "hair segmenter"

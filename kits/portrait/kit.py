@@ -62,7 +62,8 @@ class Segmenter(Kit[Mask]):
         palmkit.kits.image.read_image for the other arrays, and for format, rotation and flip.
         timestamp_ms: of the frame, in video mode; None: 1/30 s after the last one. It may repeat
         or jump back.
-        roi: x, y, w, h in pixels of the upright picture: look only there; the mask is 0 elsewhere.
+        roi: x, y, w, h in pixels of the upright picture: search only there; the mask is 0
+        elsewhere.
         Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
         stream mode or after close.
         """
@@ -180,7 +181,7 @@ class PortraitSegmenter(Segmenter):
         return box, view, coarse
 
     def _glance_at(self, finder: Runnable, picture: Halves) -> Box | None:
-        """Which part of a picture to look at; None where the finder sees nobody."""
+        """Which part of a picture to infer; None where the finder sees nobody."""
         glance = picture.glance(self._glance)[None].astype(np.float32)
         shape = (1, self._glance // 2, self._glance // 2, 1)
         found = output(finder.run({"image": glance}), "mask", shape)

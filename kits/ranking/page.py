@@ -1,4 +1,4 @@
-"""A page of items, encoded: in the server's order, with what the network looks at."""
+"""A page of items, encoded: in the server's order, with what the network sees."""
 
 from __future__ import annotations
 

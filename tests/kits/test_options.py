@@ -142,6 +142,9 @@ def test_backends_are_handed_on(red_model: Path, monkeypatch: pytest.MonkeyPatch
     plain = kits.detect_faces(image, model=red_model, size=640)
     by_numpy = kits.detect_faces(image, model=red_model, size=640, backend="reference")
     np.testing.assert_allclose(by_numpy.boxes, plain.boxes, atol=1e-3)
+    chain = ("reference", "cpu")
+    by_chain = kits.detect_faces(image, model=red_model, size=640, backend=chain)
+    assert np.array_equal(by_chain.boxes, by_numpy.boxes)
     with pytest.raises(BackendError, match="no backend 'abacus'"):
         kits.FaceDetector(model=red_model, backend="abacus")
     seen: list[Any] = []

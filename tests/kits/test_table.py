@@ -23,7 +23,10 @@ from tests.kits.conftest import picture
 
 def test_type_checkers_are_told_of_the_same_names() -> None:
     known: dict[str, str] = {}
-    for node in ast.walk(ast.parse(inspect.getsource(kits))):
+    nodes = (
+        node for module in (kits, table) for node in ast.walk(ast.parse(inspect.getsource(module)))
+    )
+    for node in nodes:
         if isinstance(node, ast.ImportFrom) and node.module is not None:
             known |= {alias.name: node.module for alias in node.names if alias.asname}
     for name in dir(kits):
