@@ -7,14 +7,15 @@ from dataclasses import dataclass
 from hashlib import sha256
 from typing import TYPE_CHECKING, Literal
 
-from palmkit.delivery.device import Device, log
+from palmkit.delivery.device import Device
+from palmkit.delivery.effects import log
 from palmkit.delivery.facts import facts
 from palmkit.delivery.manifest import Manifest, parse
 from palmkit.delivery.policy import Policy, bucket, sdk_fits
 from palmkit.delivery.policy import arm as arm_of
 from palmkit.delivery.policy import choose as first_that_fits
 from palmkit.delivery.releases import forbidden
-from palmkit.delivery.state import Slot
+from palmkit.delivery.slot import Slot
 from palmkit.engine.errors import DeliveryError
 
 if TYPE_CHECKING:
@@ -78,7 +79,7 @@ class Chooser:
 
     def running(self, slot: Slot) -> str | None:
         """The release that runs here, one on trial before the active one."""
-        digest = slot.candidate if slot.stage == "TRIAL" else slot.active
+        digest = slot.on_trial or slot.active
         manifest = None if digest is None else self._state.manifest(digest)
         if manifest is not None:
             return manifest.release

@@ -10,23 +10,16 @@ import threading
 import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
-from datetime import datetime, timezone
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
 
 from palmkit.delivery import golden
 from palmkit.delivery.codes import CODES, Code
-from palmkit.delivery.device import LAST_ERROR, NOT_BEFORE, Device, Release, log
-from palmkit.delivery.state import Slot
-from palmkit.delivery.update import (
-    CHECKED,
-    FAILED,
-    STALE,
-    Progress,
-    Prove,
-    Updates,
-)
+from palmkit.delivery.device import Device, Release
+from palmkit.delivery.effects import log
+from palmkit.delivery.overview import overview
+from palmkit.delivery.update import Progress, Prove, Updates
 from palmkit.engine.errors import DeliveryError
 
 if TYPE_CHECKING:
@@ -37,7 +30,6 @@ if TYPE_CHECKING:
 
 Mode: TypeAlias = Literal["local", "local_update_in_background", "latest"]
 NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]*)(@(?P<channel>[a-z][a-z0-9_-]*))?", re.ASCII)
-EMBEDDED = "embedded"
 # How long "latest", `refresh` and `offered` wait for the server, unless the app says otherwise.
 LIMIT_S = 10.0
 # The same where nobody waits.
@@ -224,9 +216,7 @@ class Client:
                 return
             self._hinted = now
         with suppress(DeliveryError):
-            state = self.device.state
-            if state.fact("hint") != number:
-                state.set_fact("hint", number)
+            if self.device.is_news(number):
                 timer = threading.Timer(random.uniform(0, HINT_WITHIN_S), self._work_on_all)
                 timer.daemon = True
                 timer.start()
@@ -238,26 +228,20 @@ class Client:
 
         release: as the repository names it, or "embedded" for the one that came with PalmKit.
         """
-        self._pin(name, release)
-        self.device.recall(self._split(name)[0], kept=release)
+        self.device.pin(*self._split(name), release)
 
     def unpin(self, name: str) -> None:
         """Follow the channel again, from the next refresh on; what it has recalled ends at once."""
-        self._pin(name, None)
-        self.device.recall(self._split(name)[0])
+        self.device.pin(*self._split(name), None)
 
     def rollback(self, name: str) -> Release:
         """Go back to the release before this one, which is not taken again."""
-        model, channel = self._split(name)
-        slot = self.device.state.slot(model, channel)
-        digest = slot.candidate if slot.stage == "TRIAL" else slot.active
-        if digest is not None:
-            self.device.condemn(model, digest, "rollback")
+        self.device.roll_back(*self._split(name))
         return self.get(name, "local")
 
     def collect(self) -> int:
         """Remove the files of releases that nothing needs any more; how many bytes that freed."""
-        return self.device.collect() if self._folder.is_dir() else 0
+        return self.device.collect()
 
     def status(self, name: str | None = None) -> dict[str, Any]:
         """What runs, what is on its way, what was refused and when the server was asked; as JSON.
@@ -265,48 +249,7 @@ class Client:
         name: of one model; None: all that were ever asked for here.
         """
         slots = self._slots() if name is None else [self._split(name)]
-        facts: dict[str, Any] = dict.fromkeys((CHECKED, LAST_ERROR, STALE, NOT_BEFORE, FAILED))
-        if self._folder.is_dir():
-            facts = {each: self.device.state.fact(each) for each in facts}
-        return {
-            "folder": str(self._folder),
-            "urls": list(self._urls),
-            "checked": _time(facts[CHECKED]),
-            "not_before": _time(facts[NOT_BEFORE]),
-            "stale_since": _time(facts[STALE]),
-            "failures": int(facts[FAILED] or 0),
-            "last_error": facts[LAST_ERROR],
-            "size_bytes": self.device.store.size_bytes(),
-            "models": [self._describe(*each) for each in slots],
-        }
-
-    def _describe(self, model: str, channel: str) -> dict[str, Any]:
-        state, is_here = self.device.state, self._folder.is_dir()
-        slot = state.slot(model, channel) if is_here else Slot(model, channel)
-        manifest = state.manifest(slot.active) if slot.active else None
-        candidate = state.manifest(slot.candidate) if slot.candidate else None
-        previous = state.manifest(slot.previous) if slot.previous else None
-        embedded = self.device.embedded(model)
-        known = state.policy(model) if is_here else None
-        stage = slot.stage or ("ACTIVE" if manifest else "EMBEDDED")
-        return {
-            "model": model,
-            "channel": channel,
-            "state": stage,
-            "active": manifest.release if manifest else None,
-            "embedded": embedded.version if embedded else None,
-            "candidate": candidate.release if candidate else None,
-            "previous": previous.release if previous else None,
-            "arm": slot.arm,
-            "pinned": slot.pinned,
-            "epoch": known[0] if known else None,
-            "next_check": _time(known[2]) if known else None,
-            "held_until": _time(slot.held_until or None),
-            "quarantine": [
-                {"release": each.release, "code": each.code, "at": _time(each.at)}
-                for each in (state.quarantine(model) if is_here else ())
-            ],
-        }
+        return overview(self.device, slots, self._urls)
 
     def close(self) -> None:
         """The app ends in good order; called by itself at exit."""
@@ -319,20 +262,10 @@ class Client:
         return found["model"], found["channel"] or self._channel
 
     def _slots(self) -> list[tuple[str, str]]:
-        found = set(self._known)
-        if self._folder.is_dir():
-            found |= {(slot.model, slot.channel) for slot in self.device.state.slots()}
-        return sorted(found)
+        return sorted({*self._known, *self.device.slots()})
 
     def _release(self, release: Release | str) -> Release | None:
         return release if isinstance(release, Release) else self._known.get(self._split(release))
-
-    def _pin(self, name: str, release: str | None) -> None:
-        state = self.device.state
-        with state.transaction():
-            slot = state.slot(*self._split(name))
-            slot.pinned = release
-            state.save(slot)
 
     def _quietly(self, action: Callable[[], None]) -> None:
         """What cannot be noted down must not stop who runs the model."""
@@ -351,7 +284,7 @@ class Client:
                 return
             self._looked[model, channel] = now
         with suppress(DeliveryError):
-            if not self._folder.is_dir() or self.device.is_due(model):
+            if self.device.is_due(model):
                 self._work_on({(model, channel)})
 
     def _work_on_all(self) -> None:
@@ -409,12 +342,6 @@ def _count(
     from palmkit.delivery import reports
 
     reports.count(model, release, arm, code, previous=previous, error=error)
-
-
-def _time(seconds: float | None) -> str | None:
-    if not seconds:
-        return None
-    return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
 
 
 @atexit.register

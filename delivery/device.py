@@ -1,66 +1,52 @@
 """The models on a device: which release runs, which is tried, which must not run any more.
 
-Nothing here needs a network. A release goes OFFERED, DOWNLOADING, VERIFIED, STAGED, TRIAL, ACTIVE;
-one that fails goes into quarantine, and what was active stays so. At the end of every way there is
-the model of the wheel, which no policy and no failure takes away.
+What happens is an event for the state machine of `slot.py`, whose effects are done here. Nothing
+here needs a network.
 """
 
 from __future__ import annotations
 
-import logging
-from collections.abc import Mapping
+from collections.abc import Container, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal, Protocol
+from typing import TYPE_CHECKING, Literal
 
 from palmkit.delivery import durable
 from palmkit.delivery.codes import Code
-from palmkit.delivery.embedded import Embedded, shipped
+from palmkit.delivery.effects import Counter, Effects, log
+from palmkit.delivery.embedded import Embedded, is_older, shipped
 from palmkit.delivery.policy import Policy
 from palmkit.delivery.policy import parse as parse_policy
 from palmkit.delivery.recovery import rebuild
 from palmkit.delivery.releases import Releases, blob, forbidden
 from palmkit.delivery.running import Processes
-from palmkit.delivery.state import Quarantined, Slot, State
+from palmkit.delivery.slot import (
+    DAY_S,
+    HOLD_S,
+    Blame,
+    Condemned,
+    Count,
+    Died,
+    Event,
+    Failed,
+    Forbidden,
+    Lost,
+    Pinned,
+    Slot,
+    Started,
+    Worked,
+    step,
+)
+from palmkit.delivery.state import Quarantined, State
 from palmkit.engine.errors import DeliveryError
 
 if TYPE_CHECKING:
     from palmkit.delivery.clock import Clock
     from palmkit.delivery.store import BlobStore
 
-log = logging.getLogger("palmkit.delivery")
-
-DAY_S = 86400.0
-# Until when the server is not asked, after it failed.
+# Among the facts: until when the server is not asked, after it failed.
 NOT_BEFORE = "not_before"
-# What went wrong last, at the server or with a file that is here.
-LAST_ERROR = "last_error"
-HOLD_S = 7 * DAY_S
-# So many releases that fail within HOLD_S keep new ones away for as long.
-MOST_FAILED = 3
-STRIKES = 2
-FAILURES = 3
-# A trial is over after so many starts that ended well, or so long after the first.
-STARTS = 3
-TRIAL_S = DAY_S
-
-
-class Counter(Protocol):
-    """Takes note of what happened, for reports."""
-
-    def __call__(
-        self,
-        model: str,
-        release: str,
-        arm: str,
-        code: Code,
-        *,
-        previous: str = "",
-        error: BaseException | None = None,
-    ) -> None:
-        """Count one; never raises."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -102,6 +88,7 @@ class Device:
         self.count = count
         self._clock = clock
         self._processes = Processes(folder / "running")
+        self._effects = Effects(self, self._processes)
         self._baselines = {
             name: Embedded(name, "0", path.absolute()) for name, path in baselines.items()
         }
@@ -115,12 +102,27 @@ class Device:
 
     def is_due(self, model: str) -> bool:
         """Whether it is time to ask the server what is new of a model."""
+        if not self.folder.is_dir():
+            return True
         now = self.now()
         waits = [self.state.number(NOT_BEFORE)]
         if (known := self.state.policy(model)) is not None:
             waits.append(known[2])
         # A clock that was far ahead when a time was noted must not put checks off for long.
         return all(not now < wait < now + 31 * DAY_S for wait in waits)
+
+    def is_news(self, number: int) -> bool:
+        """Whether a hint has another number than the last one, which is noted."""
+        if self.state.fact("hint") == number:
+            return False
+        self.state.set_fact("hint", number)
+        return True
+
+    def slots(self) -> list[tuple[str, str]]:
+        """Model and channel of all that was ever asked for here."""
+        if not self.folder.is_dir():
+            return []
+        return [(slot.model, slot.channel) for slot in self.state.slots()]
 
     def embedded(self, model: str) -> Embedded | None:
         """The model of the app or the wheel."""
@@ -144,18 +146,15 @@ class Device:
     def _take(self, model: str, channel: str) -> Release:
         slot = self.state.slot(model, channel)
         tried = self._tried.get((model, channel))
-        is_new = slot.stage == "TRIAL" and slot.candidate != tried
+        is_new = slot.on_trial is not None and slot.on_trial != tried
         if tried is None or is_new or slot.stage == "STAGED":
             slot = self._begin(slot)
-        while True:
-            is_trial = slot.stage == "TRIAL" and slot.candidate is not None
-            digest = slot.candidate if is_trial else slot.active
-            if digest is None or slot.pinned == "embedded":
-                return self.fallback(model, channel, slot.arm)
-            release = self._opened(slot, digest, is_trial)
+        while (digest := slot.running) is not None:
+            release = self._opened(slot, digest)
             if release is not None:
                 return release
             slot = self.lose(slot, digest)
+        return self.fallback(model, channel, slot.arm)
 
     def _begin(self, slot: Slot) -> Slot:
         """What the process finds at its start: those that died on trial, and a trial of its own."""
@@ -165,51 +164,59 @@ class Device:
                 self._bury()
                 slot = self.state.slot(*key)
                 if slot.candidate is not None and slot.stage in ("STAGED", "TRIAL"):
-                    self._try(slot)
+                    self._processes.at_end_of_worker(self.close)
+                    on_trial = {row[3] for row in self.state.running() if row[4]}
+                    slot = self.feed(*key, Started(self.now(), slot.candidate not in on_trial))
         except (DeliveryError, OSError) as error:
             if isinstance(error, DeliveryError) and error.code == "state_rebuilt":
                 raise
             # What cannot be noted down beforehand is not tried.
             log.warning("%s", error)
-            slot.drop_candidate()
-        self._tried[key] = slot.candidate or "" if slot.stage == "TRIAL" else ""
+            slot = slot.without_candidate()
+        self._tried[key] = slot.on_trial or ""
         return slot
-
-    def _try(self, slot: Slot) -> None:
-        token, now = self._processes.token(), self.now()
-        self._processes.at_end_of_worker(self.close)
-        digest = slot.candidate or ""
-        on_trial = [row for row in self.state.running() if row[3] == digest and row[4]]
-        is_proven = slot.starts >= STARTS or (slot.starts and now - slot.since > TRIAL_S)
-        if slot.stage == "TRIAL" and is_proven and not on_trial:
-            self._promote(slot)
-            return
-        if slot.stage == "STAGED":
-            slot.stage, slot.since = "TRIAL", now
-        slot.starts += 1
-        self.state.enter(token, slot.model, slot.channel, digest, True)
-        self.state.save(slot)
 
     def _bury(self) -> None:
         """Count against a release each process that died while it tried it."""
         rows = self.state.running()
         dead = {token for token in {row[0] for row in rows} if self._processes.is_dead(token)}
         for token, model, channel, digest, on_trial in rows:
-            if token not in dead or not on_trial:
-                continue
-            slot = self.state.slot(model, channel)
-            if slot.candidate != digest:
-                continue
-            slot.strikes += 1
-            self.state.save(slot)
-            if slot.strikes >= STRIKES:
-                self._blame(slot, digest, "crash_trial")
-            elif (manifest := self.state.manifest(digest)) is not None:
-                self.count(model, manifest.release, slot.arm, "crash_trial")
+            if token in dead and on_trial:
+                self.feed(model, channel, Died(digest))
         for token in dead:
             self.state.leave(token)
 
-    def _opened(self, slot: Slot, digest: str, on_trial: bool) -> Release | None:
+    def feed(self, model: str, channel: str, event: Event) -> Slot:
+        """Let something happen to a slot, and do what follows; the slot as it then is.
+
+        Raises DeliveryError; nothing has happened then.
+        """
+        with self.state.transaction():
+            counts = self._step(self.state.slot(model, channel), event)
+            slot = self.state.slot(model, channel)
+        self._effects.tell(model, counts)
+        return slot
+
+    def _step(self, slot: Slot, event: Event) -> list[Count]:
+        """Within a transaction; what is to be told after it."""
+        after, effects = step(slot, event)
+        if after != slot:
+            self.state.save(after)
+        counts: list[Count] = []
+        for effect in effects:
+            match effect:
+                case Count():
+                    counts.append(effect)
+                case Blame(digest, code, error):
+                    if self.is_rotten(digest):
+                        self.feed(slot.model, slot.channel, Lost(digest))
+                    else:
+                        self.condemn(slot.model, digest, code, error)
+                case _:
+                    self._effects.do(after, effect)
+        return counts
+
+    def _opened(self, slot: Slot, digest: str) -> Release | None:
         """The release, or None if its files are not whole or the wheel has a newer one."""
         manifest = self.state.manifest(digest)
         if manifest is None or self.is_older(slot.model, manifest.release):
@@ -221,6 +228,7 @@ class Device:
         if files is None:
             return None
         key = slot.model, slot.channel
+        on_trial = digest == slot.on_trial
         if not on_trial and (*key, digest) not in self._entered:
             with suppress(DeliveryError, OSError):
                 self.state.enter(self._processes.token(), *key, digest, False)
@@ -241,37 +249,16 @@ class Device:
 
         That is no fault of the release, so that it does not go into quarantine.
         """
-        with suppress(DeliveryError), self.state.transaction():
-            slot = self.state.slot(slot.model, slot.channel)
-            arm, manifest = slot.arm, self.state.manifest(digest)
-            was_held = slot.forget(digest)
-            self.state.save(slot)
-            if manifest is None or self.is_older(slot.model, manifest.release):
-                was_held = False
-            if was_held and manifest is not None:
-                message = f"{slot.model} {manifest.release}: its files here were damaged"
-                log.warning("%s", message)
-                self.state.set_fact(LAST_ERROR, f"hash_mismatch: {message}")
-                # It is time to ask for it.
-                if (known := self.state.policy(slot.model)) is not None:
-                    self.state.save_policy(slot.model, known[0], known[1], 0.0)
-                self.count(slot.model, manifest.release, arm, "hash_mismatch")
-        slot.forget(digest)
-        return slot
+        lost = Lost(digest)
+        with suppress(DeliveryError):
+            slot = self.feed(slot.model, slot.channel, lost)
+        # What cannot be noted down is true all the same.
+        return step(slot, lost).slot
 
     def is_rotten(self, digest: str) -> bool:
         """Whether a file of a release is not what was signed, so that it proves nothing."""
         manifest = self.state.manifest(digest)
         return manifest is not None and self.releases.is_damaged(digest, manifest)
-
-    def _blame(
-        self, slot: Slot, digest: str, code: Code, error: BaseException | None = None
-    ) -> None:
-        """Condemn a release, unless it is its file that was damaged."""
-        if self.is_rotten(digest):
-            self.lose(slot, digest)
-        else:
-            self.condemn(slot.model, digest, code, error)
 
     def fallback(self, model: str, channel: str, arm: str = "embedded") -> Release:
         """The model of the app or the wheel, as a release; DeliveryError if there is none."""
@@ -284,40 +271,23 @@ class Device:
 
     def is_older(self, model: str, release: str) -> bool:
         """Whether a release is below the one in the wheel, which then is better."""
-        from packaging.version import Version
-
-        found = self.embedded(model)
-        return found is not None and Version(release) < Version(found.version)
+        return is_older(release, self.embedded(model))
 
     def mark_ok(self, release: Release) -> None:
         """A release on trial works: it is the active one from now on."""
-        if release.digest is None:
-            return
-        with self.state.transaction():
-            slot = self.state.slot(release.model, release.channel)
-            if slot.candidate == release.digest and slot.stage == "TRIAL":
-                self._promote(slot)
-
-    def _promote(self, slot: Slot) -> None:
-        digest = slot.candidate or ""
-        slot.promote()
-        self.state.save(slot)
-        self.state.trial_is_over(slot.model, slot.channel, digest)
-        if (manifest := self.state.manifest(digest)) is not None:
-            self.releases.mark(manifest, digest, slot.channel, self.now())
+        if release.digest is not None:
+            self.feed(release.model, release.channel, Worked(release.digest))
 
     def fail(self, release: Release, code: Code, error: BaseException | None = None) -> None:
         """A release failed at work; code "rollback" is a doubt, of which it takes three."""
-        if release.digest is None:
-            return
-        with self.state.transaction():
-            slot = self.state.slot(release.model, release.channel)
-            if release.digest not in (slot.candidate, slot.active):
-                return
-            slot.failures += 1
-            self.state.save(slot)
-            if code != "rollback" or slot.failures >= FAILURES:
-                self._blame(slot, release.digest, code, error)
+        if release.digest is not None:
+            self.feed(release.model, release.channel, Failed(release.digest, code, error))
+
+    def roll_back(self, model: str, channel: str) -> None:
+        """Condemn what runs because the user wants the one before it."""
+        slot = self.state.slot(model, channel)
+        if (digest := slot.on_trial or slot.active) is not None:
+            self.condemn(model, digest, "rollback")
 
     def condemn(
         self, model: str, digest: str, code: Code, error: BaseException | None = None
@@ -326,40 +296,20 @@ class Device:
         manifest = self.state.manifest(digest)
         if manifest is None:
             return
-        with suppress(OSError):
-            self.releases.unmark(manifest, digest)
+        self._effects.unmark(manifest, digest)
         now = self.now()
         with self.state.transaction():
-            arms: list[tuple[str, str]] = []
             known = self.policy(model)
-            entry = Quarantined(
-                digest, model, manifest.release, code, now, known.retry_epoch if known else 0
-            )
+            retry_epoch = known.retry_epoch if known else 0
+            entry = Quarantined(digest, model, manifest.release, code, now, retry_epoch)
             self.state.put_in_quarantine(entry)
             failed = [each for each in self.state.quarantine(model) if each.at > now - HOLD_S]
-            for slot in self.state.slots(model):
-                ran = digest == slot.active or (slot.candidate == digest and slot.stage == "TRIAL")
-                if not slot.forget(digest):
-                    continue
-                arms.append((slot.arm, "rollback" if ran else ""))
-                slot.arm = "stable"
-                if len(failed) >= MOST_FAILED:
-                    slot.held_until = now + HOLD_S
-                self.state.save(slot)
+            condemned = Condemned(digest, code, now, len(failed), error)
+            counts = [
+                count for slot in self.state.slots(model) for count in self._step(slot, condemned)
+            ]
         log.warning("%s %s: in quarantine: %s", model, manifest.release, code)
-        for arm, rollback in arms:
-            previous = self._name(model)
-            self.count(model, manifest.release, arm, code, previous=previous, error=error)
-            self.count(model, manifest.release, arm, "quarantined", previous=previous)
-            if rollback and code != "rollback":
-                self.count(model, manifest.release, arm, "rollback", previous=previous)
-
-    def _name(self, model: str) -> str:
-        for slot in self.state.slots(model):
-            if slot.active is not None and (manifest := self.state.manifest(slot.active)):
-                return manifest.release
-        found = self.embedded(model)
-        return "" if found is None else found.version
+        self._effects.tell(model, counts)
 
     def policy(self, model: str) -> Policy | None:
         """The last policy that was verified."""
@@ -380,53 +330,53 @@ class Device:
                 message = f"policy of {policy.model}: expected epoch {known[0]}, got {policy.epoch}"
                 raise DeliveryError("rollback_attack", message)
             self.state.save_policy(policy.model, policy.epoch, document, next_check)
-            recalled = self._take_away(policy)
-        self._tell_of_recall(policy.model, recalled)
+            counts = self._take_away(policy)
+        self._effects.tell(policy.model, counts)
         with suppress(OSError):
             file = self.releases.policy_file(policy.model)
             durable.make_folder(file.parent, file.parent.parent)
             durable.write(file, document)
 
-    def recall(self, model: str, kept: str | None = None) -> None:
-        """Take away what the last policy takes away, as when nothing is pinned any more.
+    def pin(self, model: str, channel: str, release: str | None) -> None:
+        """Stay with a release, or with "embedded"; None: follow the policy again.
 
-        kept: the release that is pinned now; that it is called back does not matter.
+        Another one that the policy has recalled, and a pin has kept, ends at once.
         """
+        self.feed(model, channel, Pinned(release))
         policy = self.policy(model)
         if policy is not None:
             with self.state.transaction():
-                recalled = self._take_away(policy, kept)
-            self._tell_of_recall(model, recalled)
+                counts = self._take_away(policy, release)
+            self._effects.tell(model, counts)
 
-    def _take_away(self, policy: Policy, kept: str | None = None) -> list[tuple[str, str]]:
-        """Within a transaction; release and arm of each that ran."""
-        recalled: list[tuple[str, str]] = []
+    def _take_away(self, policy: Policy, kept: str | None = None) -> list[Count]:
+        """Within a transaction; kept: the release that is pinned, even if it is called back."""
+        counts: list[Count] = []
         for slot in self.state.slots(policy.model):
-            called_back = {
-                each.release for each in policy.channels.get(slot.channel, ()) if each.recall
-            } - {kept}
-            for digest in slot.digests():
-                manifest = self.state.manifest(digest)
-                is_back = manifest is None or manifest.release in called_back
-                if manifest is None or is_back or forbidden(policy, digest, manifest):
-                    ran = digest == slot.active or slot.stage == "TRIAL"
-                    if manifest is not None:
-                        with suppress(OSError):
-                            self.releases.unmark(manifest, digest)
-                        recalled += [(manifest.release, slot.arm)] if ran else []
-                    slot.forget(digest)
-            self.state.save(slot)
-        return recalled
+            back = {each.release for each in policy.channels.get(slot.channel, ()) if each.recall}
+            counts += self._step(slot, Forbidden(self._forbidden(policy, slot, back - {kept})))
+        return counts
 
-    def _tell_of_recall(self, model: str, recalled: list[tuple[str, str]]) -> None:
-        for release, arm in recalled:
-            self.count(model, release, arm, "recall", previous=self._name(model))
+    def _forbidden(self, policy: Policy, slot: Slot, recalled: Container[str]) -> frozenset[str]:
+        """Of the releases of a slot, those that may not run."""
+        found: set[str] = set()
+        for digest in slot.digests:
+            manifest = self.state.manifest(digest)
+            if (
+                manifest is None
+                or manifest.release in recalled
+                or forbidden(policy, digest, manifest)
+            ):
+                found.add(digest)
+        return frozenset(found)
 
     def collect(self) -> int:
         """Remove what no slot and no living process needs; how many bytes that freed."""
+        if not self.folder.is_dir():
+            return 0
         with self.state.transaction():
             self._bury()
-            kept = {digest for slot in self.state.slots() for digest in slot.digests()}
+            kept = {digest for slot in self.state.slots() for digest in slot.digests}
             kept |= {row[3] for row in self.state.running()}
             for digest in self.state.releases():
                 if digest not in kept:
@@ -450,4 +400,4 @@ class Device:
 
     def _rebuild(self, state: State) -> None:
         for model in rebuild(state, self.releases):
-            self.count(model, self._name(model), "stable", "state_rebuilt")
+            self.count(model, self._effects.name(model), "stable", "state_rebuilt")

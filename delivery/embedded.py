@@ -39,3 +39,10 @@ def shipped() -> Mapping[str, Embedded]:
         name: Embedded(name, entry["version"], Path(str(folder / entry["file"])), entry["sha256"])
         for name, entry in tables.items()
     }
+
+
+def is_older(release: str, embedded: Embedded | None) -> bool:
+    """Whether a release is below the model that came with PalmKit, which then is better."""
+    from packaging.version import Version
+
+    return embedded is not None and Version(release) < Version(embedded.version)

@@ -7,7 +7,8 @@ from contextlib import suppress
 from palmkit.delivery import durable
 from palmkit.delivery.policy import parse
 from palmkit.delivery.releases import Releases, forbidden
-from palmkit.delivery.state import Slot, State
+from palmkit.delivery.slot import Restored, Slot, step
+from palmkit.delivery.state import State
 from palmkit.engine.errors import DeliveryError
 
 
@@ -33,6 +34,6 @@ def rebuild(state: State, releases: Releases) -> set[str]:
             known = state.manifest(digest)
             if known is None or (policy is not None and forbidden(policy, digest, known)):
                 continue
-            slot.previous, slot.active = slot.active, digest
+            slot = step(slot, Restored(digest)).slot
         state.save(slot)
     return {model for model, _ in proven}

@@ -16,15 +16,15 @@ from dataclasses import asdict, dataclass, fields
 from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any, Literal, TypeAlias
+from typing import Any
 from weakref import WeakSet
 
 from palmkit.delivery import durable
 from palmkit.delivery.manifest import Manifest
 from palmkit.delivery.manifest import parse as parse_manifest
+from palmkit.delivery.slot import Slot
 from palmkit.engine.errors import DeliveryError
 
-Stage: TypeAlias = Literal["", "OFFERED", "DOWNLOADING", "VERIFIED", "STAGED", "TRIAL"]
 BUSY_S = 10.0
 # How long a fork waits for a thread that is at the file.
 FORK_S = 2.0
@@ -41,61 +41,6 @@ CREATE TABLE IF NOT EXISTS policies (model TEXT PRIMARY KEY, epoch INTEGER NOT N
 CREATE TABLE IF NOT EXISTS running (token TEXT, model TEXT, channel TEXT, digest TEXT,
   on_trial INTEGER NOT NULL, PRIMARY KEY (token, model, channel, digest)) WITHOUT ROWID;
 """
-
-
-@dataclass
-class Slot:
-    """A model on a channel.
-
-    active: the release that proved itself, None: the one in the wheel. previous: the one before.
-    candidate: the one on its way to being active, and how far it is. starts, strikes, failures,
-    since (seconds of the clock): of its trial. arm: of the rollout. pinned: the release that the
-    user wants, "embedded" for the one in the wheel. held_until: no new release before.
-    """
-
-    model: str
-    channel: str
-    active: str | None = None
-    previous: str | None = None
-    candidate: str | None = None
-    stage: Stage = ""
-    starts: int = 0
-    strikes: int = 0
-    failures: int = 0
-    since: float = 0.0
-    arm: str = "embedded"
-    pinned: str | None = None
-    held_until: float = 0.0
-
-    def drop_candidate(self) -> None:
-        """There is none any more."""
-        self.candidate, self.stage = None, ""
-        self.starts = self.strikes = self.failures = 0
-
-    def offer(self, digest: str) -> None:
-        """A new one."""
-        self.drop_candidate()
-        self.candidate, self.stage = digest, "OFFERED"
-
-    def promote(self) -> None:
-        """The candidate proved itself."""
-        self.previous, self.active = self.active, self.candidate
-        self.drop_candidate()
-
-    def forget(self, digest: str) -> bool:
-        """The release must not run any more; whether it could have."""
-        held = digest in (self.active, self.candidate, self.previous)
-        if self.candidate == digest:
-            self.drop_candidate()
-        if self.previous == digest:
-            self.previous = None
-        if self.active == digest:
-            self.active, self.previous = self.previous, None
-        return held
-
-    def digests(self) -> set[str]:
-        """Every release that it may still need."""
-        return {each for each in (self.active, self.previous, self.candidate) if each is not None}
 
 
 @dataclass(frozen=True)
@@ -201,13 +146,13 @@ class State:
         """The slot, empty if it is new."""
         row = self._one("SELECT content FROM slots WHERE model = ? AND channel = ?", model, channel)
         with self._errors():
-            return Slot(model, channel) if row is None else _slot(row[0])
+            return Slot(model, channel) if row is None else read_slot(row[0])
 
     def slots(self, model: str | None = None) -> list[Slot]:
         """All slots, of one model if it is named."""
         rows = self._all("SELECT content FROM slots WHERE ? IN (model, '') ORDER BY 1", model or "")
         with self._errors():
-            return [_slot(row[0]) for row in rows]
+            return [read_slot(row[0]) for row in rows]
 
     def save(self, slot: Slot) -> None:
         """Keep a slot."""
@@ -373,7 +318,7 @@ class State:
                 os.replace(part, self._file.with_name(f"{self._file.name}{suffix}.damaged"))
 
 
-def _slot(content: str) -> Slot:
+def read_slot(content: str) -> Slot:
     """Raises sqlite3.DatabaseError for what nobody here wrote: SQLite notices no rotten text."""
     try:
         values = json.loads(content)

@@ -8,17 +8,19 @@ import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from palmkit.delivery import deadline, durable, golden, reports
 from palmkit.delivery.choice import Choice, Chooser, Refused
 from palmkit.delivery.codes import Code
-from palmkit.delivery.device import DAY_S, LAST_ERROR, NOT_BEFORE, Device, log
+from palmkit.delivery.device import NOT_BEFORE, Device
+from palmkit.delivery.effects import LAST_ERROR, log
 from palmkit.delivery.lock import FileLock, Held
 from palmkit.delivery.manifest import File, Manifest
+from palmkit.delivery.policy import Policy
 from palmkit.delivery.policy import parse as parse_policy
 from palmkit.delivery.releases import blob
-from palmkit.delivery.state import Slot, Stage
+from palmkit.delivery.slot import DAY_S, Chosen, ChosenEmbedded, Event, Placed, Reached, Slot
 from palmkit.engine.errors import DeliveryError
 
 if TYPE_CHECKING:
@@ -211,29 +213,33 @@ class Updates:
         reports.sampling(model, policy.sampling)
         choice = self._chooser.choose(policy, channel)
         with self._state.transaction():
-            slot = self._state.slot(model, channel)
-            chosen = choice.digest if isinstance(choice, Choice) else None
-            if chosen is not None and self._chooser.is_quarantined(policy, chosen):
-                raise Refused(f"{model}: failed in another process meanwhile")
-            if slot.candidate is not None and slot.stage != "TRIAL" and slot.candidate != chosen:
-                # What the policy no longer offers, and nobody has tried yet, is not tried.
-                slot.drop_candidate()
-            if choice == "embedded":
-                slot.drop_candidate()
-                slot.previous, slot.active = slot.active or slot.previous, None
-            if isinstance(choice, Choice) and chosen == slot.active:
-                slot.drop_candidate()
-            is_new = chosen is not None and chosen not in (slot.active, slot.candidate)
-            is_begun = chosen is not None and chosen == slot.candidate
-            is_begun = is_begun and slot.stage not in ("STAGED", "TRIAL")
-            if isinstance(choice, Choice) and is_new:
-                self._state.remember(choice.digest, choice.document)
-                slot.offer(choice.digest)
-            if not (is_new or is_begun):
-                slot.arm = self._chooser.arm(policy, channel, self._chooser.running(slot))
-            self._state.save(slot)
-        if isinstance(choice, Choice) and (is_new or is_begun):
+            slot = self._settle(policy, channel, choice)
+        is_chosen = isinstance(choice, Choice) and slot.candidate == choice.digest
+        if isinstance(choice, Choice) and is_chosen and slot.stage not in ("STAGED", "TRIAL"):
             self._install(slot, choice, on_progress)
+
+    def _settle(
+        self, policy: Policy, channel: str, choice: Choice | Literal["embedded"] | None
+    ) -> Slot:
+        """Within a transaction: what was chosen becomes the candidate, if it is to."""
+        event: Event = Chosen(None)
+        if choice == "embedded":
+            event = ChosenEmbedded()
+        elif choice is not None:
+            event = Chosen(choice.digest)
+            if self._chooser.is_quarantined(policy, choice.digest):
+                raise Refused(f"{policy.model}: failed in another process meanwhile")
+            if self._state.manifest(choice.digest) is None:
+                self._state.remember(choice.digest, choice.document)
+        slot = self._device.feed(policy.model, channel, event)
+        if slot.candidate is None or slot.stage == "TRIAL":
+            slot = self._place(policy, slot, self._chooser.running(slot))
+        return slot
+
+    def _place(self, policy: Policy, slot: Slot, release: str | None) -> Slot:
+        """Note the arm of the rollout that a device with this release is in."""
+        arm = self._chooser.arm(policy, slot.channel, release)
+        return self._device.feed(slot.model, slot.channel, Placed(arm))
 
     def _policy(self, model: str) -> bytes:
         from palmkit.delivery.trust import Missing
@@ -284,21 +290,18 @@ class Updates:
         except DeliveryError:
             return None
 
-    def _reach(self, slot: Slot, digest: str, stage: Stage) -> None:
+    def _reach(
+        self, slot: Slot, digest: str, stage: Literal["DOWNLOADING", "VERIFIED", "STAGED"]
+    ) -> None:
         """The candidate got this far, if it still is the candidate."""
         with self._state.transaction():
-            now = self._state.slot(slot.model, slot.channel)
-            if now.candidate != digest:
+            slot = self._device.feed(slot.model, slot.channel, Reached(digest, stage))
+            if slot.candidate != digest:
                 message = f"{slot.model}: another candidate came in between"
                 raise DeliveryError("download_fail", message)
-            now.stage = stage
-            if stage == "STAGED":
-                self._state.release_from_quarantine(digest)
             if stage == "STAGED" and (policy := self._device.policy(slot.model)) is not None:
                 manifest = self._state.manifest(digest)
-                release = manifest.release if manifest else None
-                now.arm = self._chooser.arm(policy, slot.channel, release)
-            self._state.save(now)
+                self._place(policy, slot, manifest.release if manifest else None)
 
     def _fetch(
         self, slot: Slot, manifest: Manifest, file: File, on_progress: Progress | None

@@ -89,7 +89,7 @@ def test_golden_inputs_may_be_given(tmp_path: Path) -> None:
     [
         ({"golden": {"a": {"x": np.full((1, 16), np.nan, np.float32)}}}, "is not finite"),
         ({"golden": {"a": {"z": np.zeros(3, np.float32)}}}, "does not run"),
-        ({"golden": 0}, "at least one golden input"),
+        ({"golden": 0}, "golden inputs: expected 1 to 1000 to draw, got 0"),
         ({"sdk": "new ones"}, "expected versions like"),
         ({"main": "other.palm"}, "expected one file called other.palm"),
         ({"key": bytes(32)}, "needs a key_id"),
