@@ -18,18 +18,24 @@ _AWAY_FROM_ZERO = 1 + 2.0**-20
 _UP = 2.0**-13
 
 
-def on_one_grid(b: Builder, o: Operator) -> bool:
-    """Input and output are quantized alike, and nothing is fused that knows real numbers."""
+def on_integers(b: Builder, o: Operator) -> bool:
+    """Input and output are integers of one dtype, with one scale each."""
     x, y = b.quantization(o.inputs[0]), b.quantization(o.outputs[0])
     return (
         x is not None
         and y is not None
         and not x.scale.ndim
         and not y.scale.ndim
-        and x.scale == y.scale
-        and x.zero_point == y.zero_point
         and x.zero_point.dtype == y.zero_point.dtype
     )
+
+
+def on_one_grid(b: Builder, o: Operator) -> bool:
+    """Input and output are quantized alike."""
+    x, y = b.quantization(o.inputs[0]), b.quantization(o.outputs[0])
+    if x is None or y is None or not on_integers(b, o):
+        return False
+    return bool(x.scale == y.scale and x.zero_point == y.zero_point)
 
 
 def steps(b: Builder, index: int) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from palmkit.engine.converters.tflite.builder import Builder, fused_activation, rule
 from palmkit.engine.converters.tflite.file import Operator
 from palmkit.engine.converters.tflite.rules.convolution import padding
-from palmkit.engine.converters.tflite.steps import on_one_grid, rounded, steps
+from palmkit.engine.converters.tflite.steps import on_integers, rounded, steps
 from palmkit.engine.ir import Attr
 
 
@@ -25,7 +25,7 @@ def _max_pool(b: Builder, o: Operator) -> None:
 
 @rule("AVERAGE_POOL_2D")
 def _average_pool(b: Builder, o: Operator) -> None:
-    if not on_one_grid(b, o) or fused_activation(o):
+    if not on_integers(b, o) or fused_activation(o):
         y = b.emit("average_pool", b.as_nchw(o.inputs[0]), **_windows(o))
         b.finish_nchw(o, y, fused_activation(o))
         return

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from palmkit.engine.converters.tflite.builder import Builder, rule
 from palmkit.engine.converters.tflite.file import Operator
-from palmkit.engine.converters.tflite.steps import interpolated, on_one_grid, rounded, steps
+from palmkit.engine.converters.tflite.steps import interpolated, on_integers, rounded, steps
 from palmkit.engine.converters.tflite.writer import TO_THE_END
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Attr
@@ -34,7 +34,7 @@ def _resize_bilinear(b: Builder, o: Operator) -> None:
     mode, align_corners, half_pixel = _coordinates(b, o)
     attrs: dict[str, Attr] = {"mode": "linear", "coordinate_transformation_mode": mode}
     sizes = b.as_int64(o.inputs[1])
-    if not on_one_grid(b, o):
+    if not on_integers(b, o):
         y = b.emit("resize", b.as_nchw(o.inputs[0]), "", "", sizes, axes=(2, 3), **attrs)
         b.finish_nchw(o, y)
         return
