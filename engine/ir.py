@@ -161,18 +161,21 @@ class Known(Type):
         return Known(array.dtype.name, array.shape, array)
 
 
-def _nothing_declared(op: str) -> Mapping[str, Attr]:
-    return {}
+def _no_default(op: str, attribute: str) -> Attr | None:
+    return None
 
 
-# By op the attributes that may be left out, with what stands for them. engine.ops declares them.
-_defaults_of: Callable[[str], Mapping[str, Attr]] = _nothing_declared
+# What stands for an op's attribute that is left out. engine.ops, which is above this, declares it.
+_default_of: Callable[[str, str], Attr | None] = _no_default
 
 
-def declare_attributes(defaults_of: Callable[[str], Mapping[str, Attr]]) -> None:
-    """Have nodes read attributes that are left out from `defaults_of(op)`."""
-    global _defaults_of
-    _defaults_of = defaults_of
+def declare_defaults(default_of: Callable[[str, str], Attr | None]) -> None:
+    """Have nodes take `default_of(op, attribute)` for attributes that are left out.
+
+    It gives None where nothing stands for one, and raises ModelError where the op has no such.
+    """
+    global _default_of
+    _default_of = default_of
 
 
 @dataclass(frozen=True)
@@ -248,7 +251,7 @@ class Node:
         try:
             return self.attrs[attribute]
         except KeyError:
-            return _defaults_of(self.op).get(attribute)
+            return _default_of(self.op, attribute)
 
     def _expected(self, kind: str, attribute: str) -> NoReturn:
         got = self._attribute(attribute)

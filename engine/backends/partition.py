@@ -27,15 +27,10 @@ from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.forks import before_a_fork
 from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
-from palmkit.engine.ops import infer_types, run_reference
+from palmkit.engine.ops import find, infer_types, run_reference
 from palmkit.engine.ops.bodies import PreparedBody
 from palmkit.engine.passes import optimise
 from palmkit.engine.steps.plan import StepTime, last_uses
-
-_HEAVY_OPS = (
-    "conv", "conv_transpose", "fused_conv", "fused_conv_transpose", "gemm", "gru", "lstm",
-    "matmul", "quantized_conv", "rnn",
-)  # fmt: skip
 
 _log = logging.getLogger("palmkit.engine")
 
@@ -140,7 +135,7 @@ class _LatePart:
         self.reads: tuple[str, ...] = tuple(graph.inputs)
         self.writes: tuple[str, ...] = tuple(graph.outputs)
         self._plain = BACKENDS["reference"].compile(graph)
-        waits = not any(node.op in _HEAVY_OPS for node in graph.nodes)
+        waits = all(find(node.op).macs is None for node in graph.nodes)
         # Shapes may be new at every run: no time to try things out.
         options = replace(options, tune=False)
         self._seen = Latest[tuple[Type, ...], list[bool]](lambda types: [waits])

@@ -30,7 +30,7 @@ from palmkit.engine.ir import (
     Known,
     Node,
     Type,
-    declare_attributes,
+    declare_defaults,
     what_no_type_has,
 )
 from palmkit.engine.ops.attributes import Attribute, check_attrs, declared, hints_of, parts_of
@@ -154,11 +154,14 @@ def traits_of(name: str) -> Traits:
     return find(name).traits
 
 
-def _defaults_of(name: str) -> Mapping[str, Attr]:
-    return find(name).defaults
+def _default_of(name: str, attribute: str) -> "Attr | None":
+    op = find(name)
+    if attribute not in op.attributes:
+        raise ModelError(f"{name} has no attribute {attribute}")
+    return op.defaults.get(attribute)
 
 
-declare_attributes(_defaults_of)
+declare_defaults(_default_of)
 
 
 def known_value(type: Type | None, what: str) -> Array:

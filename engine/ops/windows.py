@@ -99,8 +99,15 @@ def explicit_pads(
     attrs: Mapping[str, Attr], spatial: Sequence[int], kernel: Sequence[int]
 ) -> tuple[int, ...]:
     """The pads, all begins then all ends, that a node's attributes mean: auto_pad worked out."""
+    return windows_over(attrs, spatial, kernel).pads
+
+
+def windows_over(
+    attrs: Mapping[str, Attr], spatial: Sequence[int], kernel: Sequence[int]
+) -> Windows:
+    """The windows of a kernel over a picture that a node's attributes mean."""
     x = Type("float32", (1, 1, *spatial))
-    return windows_of("pads", x, {**attrs, "kernel_shape": tuple(kernel)}).pads
+    return windows_of("windows", x, {**attrs, "kernel_shape": tuple(kernel)})
 
 
 def windows_of(op: str, x: Type, attrs: Mapping[str, Attr]) -> Windows:

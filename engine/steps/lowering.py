@@ -73,16 +73,6 @@ class Located:
     order: Order
 
 
-def integer(node: Node, name: str, default: int = 0) -> int:
-    """An attribute that is one integer; its kind was checked with the types."""
-    return int(node.attrs.get(name, default))  # type: ignore[arg-type]
-
-
-def number(node: Node, name: str, default: float) -> float:
-    """An attribute that is one number; its kind was checked with the types."""
-    return float(node.attrs.get(name, default))  # type: ignore[arg-type]
-
-
 def plain(rank: int) -> Order:
     """The order of a C-contiguous array."""
     return tuple(range(rank))

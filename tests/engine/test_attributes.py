@@ -60,6 +60,11 @@ def test_other_kinds_are_refused(read: Callable[[], object], message: str) -> No
         read()
 
 
+def test_attributes_that_the_op_has_not_are_not_read() -> None:
+    with pytest.raises(ModelError, match="^relu has no attribute alpha$"):
+        node("relu").number("alpha")
+
+
 X = Type("float32", (1, 3, 8, 8))
 
 

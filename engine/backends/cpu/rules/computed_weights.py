@@ -14,6 +14,7 @@ from palmkit.engine.backends.cpu.rules.elementwise import UNARY
 from palmkit.engine.backends.cpu.rules.reduction import combine, multiply
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
+from palmkit.engine.ops import traits_of
 from palmkit.engine.ops.conv_transpose import Placement
 from palmkit.engine.ops.fused_conv import parameters_of
 from palmkit.engine.steps.lowering import Lowering, Order, strides_of
@@ -131,6 +132,13 @@ def padded(lowering: Lowering, image: View, begins: Sequence[int], ends: Sequenc
     return wide
 
 
+def activation_of(node: Node) -> tuple[str, tuple[float, ...]]:
+    """The activation behind a layer's sums, "" for none, and its numbers."""
+    if not traits_of(node.op).is_fused:
+        return "", ()
+    return node.text("activation"), node.numbers("activation_params")
+
+
 def finish(
     lowering: Lowering, node: Node, y: View, order: Order, bias: str, z: str, slope: str
 ) -> None:
@@ -142,9 +150,7 @@ def finish(
         if residual.dims != y.dims:
             raise UnsupportedError("a residual of fewer channels beside computed weights")
         combine(lowering, "add", y, residual)
-    activation = str(node.attrs.get("activation", ""))
-    params = node.attrs.get("activation_params", ())
-    assert isinstance(params, tuple)
+    activation, params = activation_of(node)
     if activation == "prelu":
         value = lowering.constant_of(slope, "slope")
         if value.size not in (1, y.dims[-1]):
@@ -159,5 +165,5 @@ def finish(
             raise UnsupportedError(f"{activation} beside computed weights")
         attrs = {"op": activation}
         names = parameters_of(activation)
-        attrs |= {name: float(value) for name, value in zip(names, params, strict=True)}  # type: ignore[arg-type]
+        attrs |= zip(names, params, strict=True)
         lowering.step("unary", {"x": y}, {"y": y}, attrs)

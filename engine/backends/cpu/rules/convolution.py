@@ -8,6 +8,7 @@ import numpy as np
 from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.backends.cpu.rules.computed_weights import (
     Window,
+    activation_of,
     convolve,
     convolve_transposed,
     finish,
@@ -16,37 +17,21 @@ from palmkit.engine.backends.cpu.rules.computed_weights import (
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops.conv_transpose import place
-from palmkit.engine.ops.windows import explicit_pads
-from palmkit.engine.steps.lowering import Lowering, channels_last, integer, plain
+from palmkit.engine.ops.windows import explicit_pads, windows_over
+from palmkit.engine.steps.lowering import Lowering, channels_last, plain
 from palmkit.engine.steps.step import StepAttr, View
 
 # Narrow dtypes of which the cost model has prices.
 PRICED = ("bfloat16",)
 # Seconds to cast a number and to have it take twice the memory, on the cost model's machine.
 CAST_S = 1.5e-10
-TRANSPOSED_WINDOW = (
-    "auto_pad",
-    "dilations",
-    "output_padding",
-    "output_shape",
-    "pads",
-    "strides",
-)
-
-
-def int_list(node: Node, name: str, default: Sequence[int]) -> list[int]:
-    """An attribute that is a list of numbers; an empty one is as good as none."""
-    value = node.attrs.get(name)
-    return [int(x) for x in value] if isinstance(value, tuple) and value else list(default)
 
 
 def window_attrs(node: Node, spatial: Sequence[int], kernel: Sequence[int]) -> dict[str, list[int]]:
     """Strides, dilations and pads in two dims; a one-dim window becomes one of height 1."""
-    rank = len(kernel)
-    strides = int_list(node, "strides", [1] * rank)
-    dilations = int_list(node, "dilations", [1] * rank)
-    pads = explicit_pads(node.attrs, spatial, kernel)
-    return _two_dims(strides, dilations, pads[:rank], pads[rank:])
+    rank, windows = len(kernel), windows_over(node.attrs, spatial, kernel)
+    begins, ends = windows.pads[:rank], windows.pads[rank:]
+    return _two_dims(windows.strides, windows.dilations, begins, ends)
 
 
 def _two_dims(
@@ -84,12 +69,8 @@ def need_image(lowering: Lowering, name: str) -> int:
 
 
 def _activation(node: Node) -> dict[str, StepAttr]:
-    params = node.attrs.get("activation_params", ())
-    assert isinstance(params, tuple)
-    return {
-        "activation": str(node.attrs.get("activation", "")),
-        "activation_params": [float(x) for x in params],
-    }
+    name, params = activation_of(node)
+    return {"activation": name, "activation_params": [*params]}
 
 
 def _bias(lowering: Lowering, bias: str) -> View | None:
@@ -122,7 +103,7 @@ def lower_conv(lowering: Lowering, node: Node) -> None:
     order = channels_last(rank)
     attrs: dict[str, StepAttr] = {
         **window_attrs(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
-        "group": integer(node, "group", 1),
+        "group": node.integer("group"),
         **_activation(node),
     }
     weights = weight_view(lowering, w, rank)
@@ -160,11 +141,11 @@ def _lower_computed(lowering: Lowering, node: Node) -> None:
     order, y = channels_last(rank), node.outputs[0]
     pads = explicit_pads(node.attrs, lowering.dims(x)[2:], lowering.dims(w)[2:])
     window = Window(
-        strides=int_list(node, "strides", [1] * (rank - 2)),
-        dilations=int_list(node, "dilations", [1] * (rank - 2)),
+        strides=list(node.integers("strides") or [1] * (rank - 2)),
+        dilations=list(node.integers("dilations") or [1] * (rank - 2)),
         begins=pads[: rank - 2],
         ends=pads[rank - 2 :],
-        group=integer(node, "group", 1),
+        group=node.integer("group"),
     )
     image, weights, result = lowering.get(x, order), lowering.get(w, order), lowering.put(y, order)
     row = lowering.get(bias, (0,)) if bias and lowering.is_constant(bias) else None
@@ -228,9 +209,9 @@ def _lower_volume(lowering: Lowering, node: Node) -> None:
         },
         {"y": lowering.put(node.outputs[0], order)},
         {
-            "strides": int_list(node, "strides", [1] * 3),
-            "dilations": int_list(node, "dilations", [1] * 3),
-            "group": integer(node, "group", 1),
+            "strides": list(node.integers("strides") or [1] * 3),
+            "dilations": list(node.integers("dilations") or [1] * 3),
+            "group": node.integer("group"),
             **_activation(node),
         },
     )
@@ -246,21 +227,29 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
         return
     rank = len(lowering.dims(x))
     order = channels_last(rank)
-    window = {name: node.attrs[name] for name in TRANSPOSED_WINDOW if name in node.attrs}
-    placed = place(lowering.type(x), lowering.dims(w)[2:], **window)  # type: ignore[arg-type]
+    placed = place(
+        lowering.type(x),
+        lowering.dims(w)[2:],
+        auto_pad=node.text("auto_pad"),
+        dilations=node.integers("dilations"),
+        output_padding=node.integers("output_padding"),
+        output_shape=node.integers("output_shape"),
+        pads=node.integers("pads"),
+        strides=node.integers("strides"),
+    )
     # The kernel packs weights before a model runs, and is for pictures and lines alone.
     is_packed = all(lowering.is_constant(name) for name in (w, bias) if name)
     if not is_packed or rank not in (3, 4):
         image, weights = lowering.get(x, order), lowering.get(w, plain(rank))
         result = lowering.put(node.outputs[0], order)
-        convolve_transposed(lowering, image, weights, result, placed, integer(node, "group", 1))
+        convolve_transposed(lowering, image, weights, result, placed, node.integer("group"))
         finish(lowering, node, result, order, bias, "", slope)
         return
-    extra = int_list(node, "output_padding", [0] * (rank - 2))
+    extra = list(node.integers("output_padding") or [0] * (rank - 2))
     outputs, y = lowering.dims(node.outputs[0])[1], node.outputs[0]
     kernel, channels = lowering.dims(w)[2:], lowering.dims(x)[1]
     apart = tuple(placed.strides) == kernel and not any((*placed.begins, *placed.ends, *extra))
-    single = integer(node, "group", 1) == 1 and set(placed.dilations) == {1}
+    single = node.integer("group") == 1 and set(placed.dilations) == {1}
     # The kernel that can do with narrow values.
     narrow = bool(lowering.narrow) and apart and single and channels % 2 == 0
     precision: dict[str, StepAttr] = {"precision": lowering.narrow} if narrow else {}
@@ -278,7 +267,7 @@ def lower_conv_transpose(lowering: Lowering, node: Node) -> None:
             **precision,
             **_two_dims(placed.strides, placed.dilations, placed.begins, placed.ends),
             "output_padding": extra if rank == 4 else [0, *extra],
-            "group": integer(node, "group", 1),
+            "group": node.integer("group"),
             **_activation(node),
         },
     )
@@ -296,7 +285,7 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
         return
     rank = need_image(lowering, x)
     order = channels_last(rank)
-    kernel = int_list(node, "kernel_shape", [])
+    kernel = [*node.integers("kernel_shape")]
     window = {
         "kernel": kernel if rank == 4 else [1, *kernel],
         **window_attrs(node, lowering.dims(x)[2:], kernel),
@@ -322,7 +311,7 @@ def lower_pool(lowering: Lowering, node: Node) -> None:
         lowering.step("pool", {"image": floats[0]}, {"y": floats[1]}, {**_pooling(node), **window})
         lowering.step("cast", {"x": floats[1]}, outputs)
     elif len(outputs) == 2:
-        if node.attrs.get("storage_order"):
+        if node.integer("storage_order"):
             raise UnsupportedError("storage_order")
         lowering.step("max_pool_indices", {"image": image}, outputs, {**window})
     elif not node.outputs[0]:
@@ -339,7 +328,7 @@ def _shrinks(lowering: Lowering, node: Node) -> bool:
 def _pooling(node: Node) -> dict[str, StepAttr]:
     return {
         "mode": "max" if node.op == "max_pool" else "average",
-        "count_include_pad": integer(node, "count_include_pad"),
+        "count_include_pad": 0 if node.op == "max_pool" else node.integer("count_include_pad"),
     }
 
 
@@ -348,10 +337,10 @@ def _lower_volume_pool(lowering: Lowering, node: Node) -> None:
     if len([name for name in node.outputs if name]) > 1:
         raise UnsupportedError("output Indices of three dims")
     x = node.inputs[0]
-    kernel = int_list(node, "kernel_shape", [])
-    strides, dilations = int_list(node, "strides", [1] * 3), int_list(node, "dilations", [1] * 3)
+    kernel = [*node.integers("kernel_shape")]
     n, channels, depth, height, width = lowering.dims(x)
-    pads = explicit_pads(node.attrs, (depth, height, width), kernel)
+    windows = windows_over(node.attrs, (depth, height, width), kernel)
+    strides, dilations, pads = windows.strides, windows.dilations, windows.pads
     order = channels_last(5)
     view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
     rows, columns = y.dims[2:4]
@@ -382,7 +371,7 @@ def _lower_volume_pool(lowering: Lowering, node: Node) -> None:
 def lower_max_pooling_with_argmax(lowering: Lowering, node: Node) -> None:
     """MediaPipe's pooling: the places are floats, in their window."""
     x = node.inputs[0]
-    order, kernel = channels_last(4), int_list(node, "kernel_shape", [])
+    order, kernel = channels_last(4), [*node.integers("kernel_shape")]
     y = lowering.dims(node.outputs[0])
     kept = {lowering.kept_dtype(name) for name in node.outputs if name}
     # Places of larger windows would not round to themselves.
@@ -404,8 +393,8 @@ def lower_max_pooling_with_argmax(lowering: Lowering, node: Node) -> None:
 def lower_max_unpooling(lowering: Lowering, node: Node) -> None:
     """MediaPipe's way back."""
     x, indices = node.inputs
-    order, kernel = channels_last(4), int_list(node, "kernel_shape", [])
-    strides = int_list(node, "strides", [1, 1])
+    order, kernel = channels_last(4), [*node.integers("kernel_shape")]
+    strides = [*node.integers("strides")] or [1, 1]
     sizes = zip(
         lowering.dims(x)[2:], lowering.dims(node.outputs[0])[2:], strides, kernel, strict=True
     )

@@ -7,55 +7,23 @@ import numpy as np
 from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
+from palmkit.engine.ops import find
 from palmkit.engine.steps.lowering import (
     Lowering,
     Order,
     broadcast_strides,
     collapse,
-    number,
     plain,
     strides_of,
 )
 from palmkit.engine.steps.step import StepAttr, View
 
-UNARY = {
-    "relu": {},
-    "sigmoid": {},
-    "tanh": {},
-    "exp": {},
-    "log": {},
-    "sqrt": {},
-    "neg": {},
-    "abs": {},
-    "floor": {},
-    "ceil": {},
-    "round": {},
-    "reciprocal": {},
-    "hard_swish": {},
-    "softplus": {},
-    "erf": {},
-    "hard_sigmoid": {"alpha": 0.2, "beta": 0.5},
-    "leaky_relu": {"alpha": 0.01},
-    "elu": {"alpha": 1.0},
-    "acos": {},
-    "acosh": {},
-    "asin": {},
-    "asinh": {},
-    "atan": {},
-    "atanh": {},
-    "celu": {"alpha": 1.0},
-    "cos": {},
-    "cosh": {},
-    "mish": {},
-    "selu": {"alpha": 1.67326319217681884765625, "gamma": 1.05070102214813232421875},
-    "sign": {},
-    "sin": {},
-    "sinh": {},
-    "softsign": {},
-    "swish": {"alpha": 1.0},
-    "tan": {},
-    "thresholded_relu": {"alpha": 1.0},
-}
+UNARY = (
+    "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "neg", "abs", "floor", "ceil", "round",
+    "reciprocal", "hard_swish", "softplus", "erf", "hard_sigmoid", "leaky_relu", "elu", "acos",
+    "acosh", "asin", "asinh", "atan", "atanh", "celu", "cos", "cosh", "mish", "selu", "sign", "sin",
+    "sinh", "softsign", "swish", "tan", "thresholded_relu",
+)  # fmt: skip
 BINARY = {"sum": "add", "mean": "add"} | {
     op: op for op in ("add", "sub", "mul", "div", "max", "min")
 }
@@ -73,7 +41,7 @@ def lower_unary(lowering: Lowering, node: Node) -> None:
         return
     lowering.need_dtype(x)
     order = lowering.order(x)
-    attrs = {name: number(node, name, default) for name, default in UNARY[node.op].items()}
+    attrs = {name: node.number(name) for name in find(node.op).attributes}
     lowering.step(
         "unary",
         {"x": lowering.get(x, order)},
@@ -89,7 +57,7 @@ def lower_gelu(lowering: Lowering, node: Node) -> None:
     x = node.inputs[0]
     lowering.need_dtype(x)
     order = lowering.order(x)
-    op = "gelu_tanh" if node.attrs.get("approximate") == "tanh" else "gelu"
+    op = "gelu_tanh" if node.text("approximate") == "tanh" else "gelu"
     view, y = lowering.get(x, order), lowering.put(node.outputs[0], order)
     lowering.step("unary", {"x": view}, {"y": y}, {"op": op}, in_place="x")
 
@@ -288,7 +256,7 @@ def lower_is_nan(lowering: Lowering, node: Node) -> None:
 def lower_mod(lowering: Lowering, node: Node) -> None:
     """The sign is that of b, or with fmod that of a."""
     lowering.need_dtype(*node.inputs, dtypes=("float32", "float64", *INTEGERS))
-    _elementwise(lowering, node, "fmod" if node.attrs.get("fmod") else "mod")
+    _elementwise(lowering, node, "fmod" if node.integer("fmod") else "mod")
 
 
 @rule("where")
@@ -304,8 +272,8 @@ def lower_trilu(lowering: Lowering, node: Node) -> None:
     rank = len(lowering.dims(x))
     diagonal = int(lowering.constant_of(k, "k").item()) if k else 0
     height, width = lowering.dims(x)[-2:]
-    below = np.tri(height, width, diagonal - 1 if node.attrs.get("upper", 1) else diagonal)
-    kept = np.asarray(below == (0 if node.attrs.get("upper", 1) else 1))
+    below = np.tri(height, width, diagonal - 1 if node.integer("upper") else diagonal)
+    kept = np.asarray(below == (0 if node.integer("upper") else 1))
     view, y = lowering.get(x, plain(rank)), lowering.put(node.outputs[0])
     zero = lowering.constant(np.zeros(1, view.dtype))
     mask = [0] * (rank - 2) + strides_of(kept.shape)
@@ -338,10 +306,10 @@ def lower_batch_normalization(lowering: Lowering, node: Node) -> None:
     """A multiplication and an addition for each channel."""
     x, *rest = node.inputs
     lowering.need_dtype(*node.inputs)
-    if len([name for name in node.outputs if name]) > 1 or node.attrs.get("training_mode"):
+    if len([name for name in node.outputs if name]) > 1 or node.integer("training_mode"):
         raise UnsupportedError("training_mode")
     scale, bias, mean, variance = (lowering.constant_of(name, "statistics") for name in rest)
-    epsilon = number(node, "epsilon", 1e-5)
+    epsilon = node.number("epsilon")
     factor = scale.astype(np.float64) / np.sqrt(variance.astype(np.float64) + epsilon)
     offset = bias - mean * factor
     order = lowering.order(x)

@@ -3,7 +3,7 @@
 from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
-from palmkit.engine.steps.lowering import Lowering, axis_attrs, integer, plain, reduced_order
+from palmkit.engine.steps.lowering import Lowering, axis_attrs, plain, reduced_order
 from palmkit.engine.steps.step import StepAttr, View
 
 INDICES = ("int32", "int64")
@@ -22,14 +22,14 @@ def lower_arg_max(lowering: Lowering, node: Node) -> None:
     if 0 in lowering.dims(x):
         raise UnsupportedError("an empty axis")
     order = lowering.order(x)
-    axis = integer(node, "axis") % len(order)
+    axis = node.integer("axis") % len(order)
     view = lowering.get(x, order)
     attrs = {
         **axis_attrs(view.dims, order.index(axis)),
         "op": node.op[-3:],
-        "last": integer(node, "select_last_index"),
+        "last": node.integer("select_last_index"),
     }
-    left = reduced_order(order, {axis}, bool(integer(node, "keepdims", 1)))
+    left = reduced_order(order, {axis}, bool(node.integer("keepdims")))
     lowering.step("arg_max", {"x": view}, {"y": lowering.put(y, left)}, attrs)
 
 
@@ -39,7 +39,7 @@ def lower_top_k(lowering: Lowering, node: Node) -> None:
     x, k = node.inputs
     lowering.need_dtype(x, dtypes=REDUCED)
     order = lowering.order(x)
-    axis = integer(node, "axis", -1) % len(order)
+    axis = node.integer("axis") % len(order)
     count = int(lowering.constant_of(k, "k").item())
     view = lowering.get(x, order)
     outputs: dict[str, View] = {}
@@ -48,7 +48,7 @@ def lower_top_k(lowering: Lowering, node: Node) -> None:
         dims = [count if a == axis else lowering.dims(x)[a] for a in order]
         taken = lowering.put(name, order) if name else lowering.scratch(dtype, dims)
         outputs[result] = taken
-    attrs = {"k": count, "largest": integer(node, "largest", 1)}
+    attrs = {"k": count, "largest": node.integer("largest")}
     lowering.step(
         "top_k", {"x": view}, outputs, {**axis_attrs(view.dims, order.index(axis)), **attrs}
     )
@@ -62,7 +62,7 @@ def lower_cum_sum(lowering: Lowering, node: Node) -> None:
     order = lowering.order(x)
     position = order.index(int(lowering.constant_of(axis, "axis").item()) % len(order))
     view = lowering.get(x, order)
-    attrs = {name: integer(node, name) for name in ("exclusive", "reverse")}
+    attrs = {name: node.integer(name) for name in ("exclusive", "reverse")}
     lowering.step(
         "cum_sum",
         {"x": view},
@@ -91,13 +91,13 @@ def lower_gather_nd(lowering: Lowering, node: Node) -> None:
     """Runs of elements, each named by a tuple."""
     data, indices = node.inputs
     lowering.need_dtype(indices, dtypes=INDICES)
-    attrs = _tuples(lowering, data, indices, integer(node, "batch_dims"))
+    attrs = _tuples(lowering, data, indices, node.integer("batch_dims"))
     inputs = {"x": _whole(lowering, data), "indices": _whole(lowering, indices)}
     lowering.step("gather_nd", inputs, {"y": lowering.put(node.outputs[0])}, attrs)
 
 
 def _need_reduction(lowering: Lowering, node: Node) -> str:
-    reduction = str(node.attrs.get("reduction", "none"))
+    reduction = node.text("reduction")
     if reduction != "none":
         lowering.need_dtype(node.inputs[0], dtypes=REDUCED)
     return reduction
@@ -138,7 +138,7 @@ def lower_gather_elements(lowering: Lowering, node: Node) -> None:
     attrs: dict[str, StepAttr] = {
         "shape": list(lowering.dims(indices)),
         "dims": list(dims),
-        "axis": integer(node, "axis") % len(dims),
+        "axis": node.integer("axis") % len(dims),
     }
     if node.op == "scatter_elements":
         attrs["reduction"] = _need_reduction(lowering, node)

@@ -15,7 +15,6 @@ from palmkit.engine.steps.lowering import (
     Order,
     axis_attrs,
     channels_last,
-    integer,
     plain,
     strides_of,
 )
@@ -27,9 +26,8 @@ def lower_transpose(lowering: Lowering, node: Node) -> None:
     """The same memory, its axes renamed."""
     x = node.inputs[0]
     rank = len(lowering.dims(x))
-    perm = node.attrs.get("perm") or tuple(reversed(range(rank)))
-    assert isinstance(perm, tuple)
-    axes = [int(axis) % rank for axis in perm]
+    perm = node.integers("perm") or tuple(reversed(range(rank)))
+    axes = [axis % rank for axis in perm]
     order = lowering.order(x)
     renamed = tuple(axes.index(axis) for axis in order)
     lowering.alias(node.outputs[0], lowering.get(x, order, stored=True), renamed)
@@ -93,7 +91,7 @@ def lower_concat(lowering: Lowering, node: Node) -> None:
     """One copy an input."""
     output = node.outputs[0]
     rank = len(lowering.dims(output))
-    axis = integer(node, "axis") % rank
+    axis = node.integer("axis") % rank
     computed = [name for name in node.inputs if not lowering.is_constant(name)]
     largest = max(computed, key=lambda name: lowering.type(name).elements, default=None)
     order = lowering.order(largest) if largest is not None else plain(rank)
@@ -116,8 +114,8 @@ def lower_interleave(lowering: Lowering, node: Node) -> None:
     views = {
         f"part{i}": lowering.get(name, order, dtype=dtype) for i, name in enumerate(node.inputs)
     }
-    position = order.index(integer(node, "axis"))
-    attrs = {**axis_attrs(views["part0"].dims, position), "first": integer(node, "first")}
+    position = order.index(node.integer("axis"))
+    attrs = {**axis_attrs(views["part0"].dims, position), "first": node.integer("first")}
     if lowering.type(y).elements:
         lowering.step("interleave", views, {"y": lowering.put(y, order, dtype)}, attrs)
     else:
@@ -128,7 +126,7 @@ def lower_interleave(lowering: Lowering, node: Node) -> None:
 def lower_split(lowering: Lowering, node: Node) -> None:
     """One copy an output."""
     x = node.inputs[0]
-    axis = integer(node, "axis") % len(lowering.dims(x))
+    axis = node.integer("axis") % len(lowering.dims(x))
     order = lowering.order(x)
     view = lowering.get(x, order, stored=True)
     start = 0
@@ -172,7 +170,7 @@ def lower_pad(lowering: Lowering, node: Node) -> None:
     before = dict(zip(which, amounts[: len(which)], strict=True))
     after = dict(zip(which, amounts[len(which) :], strict=True))
     order = lowering.order(x)
-    mode = str(node.attrs.get("mode", "constant"))
+    mode = node.text("mode")
     if mode != "constant":
         tables = {axis: _extended(dims[axis], before[axis], after[axis], mode) for axis in which}
         gather_axes(lowering, node, tables)
@@ -264,7 +262,7 @@ def lower_tile(lowering: Lowering, node: Node) -> None:
 def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
     """One copy over [n, block, block, c, h, w]."""
     x, y = node.inputs[0], node.outputs[0]
-    block = integer(node, "blocksize")
+    block = node.integer("blocksize")
     forward = node.op == "depth_to_space"
     n, channels, height, width = lowering.dims(x if forward else y)
     depth = channels // (block * block)
@@ -273,7 +271,7 @@ def lower_depth_to_space(lowering: Lowering, node: Node) -> None:
     target = lowering.put(y, order, source.dtype)
     deep_view, wide_view = (source, target) if forward else (target, source)
     d, w = _axis_strides(deep_view, order), _axis_strides(wide_view, order)
-    if node.attrs.get("mode", "DCR") == "DCR":
+    if node.text("mode") == "DCR":
         deep_walk = [d[1] * block * depth, d[1] * depth, d[1]]
     else:
         deep_walk = [d[1] * block, d[1], d[1] * block * block]
@@ -296,7 +294,7 @@ def lower_gather(lowering: Lowering, node: Node) -> None:
     """Rows of a C-contiguous array by index; a single constant index is a copy."""
     data, indices = node.inputs
     rank = len(lowering.dims(data))
-    axis = integer(node, "axis") % rank
+    axis = node.integer("axis") % rank
     view = lowering.get(data, plain(rank))
     lowering.need_dtype(indices, dtypes=("int32", "int64"))
     index = lowering.get(indices, plain(len(lowering.dims(indices))))

@@ -11,8 +11,6 @@ from palmkit.engine.steps.lowering import (
     Lowering,
     channels_last,
     collapse,
-    integer,
-    number,
     plain,
     strides_of,
 )
@@ -29,7 +27,7 @@ def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
     if lowering.declared[x].dtype != lowering.declared[scale].dtype:
         raise UnsupportedError("x and scale of two dtypes")
     dims = lowering.dims(x)
-    axis = integer(node, "axis", -1) % len(dims)
+    axis = node.integer("axis") % len(dims)
     size = prod(dims[axis:])
     if not size:
         raise UnsupportedError("empty rows")
@@ -52,7 +50,7 @@ def lower_layer_normalization(lowering: Lowering, node: Node) -> None:
             "rows": 1,
             "groups": 1,
             "n": size,
-            "epsilon": number(node, "epsilon", 1e-5),
+            "epsilon": node.number("epsilon"),
             "centre": int(node.op == "layer_normalization"),
         },
         in_place="x",
@@ -68,9 +66,10 @@ def lower_group_normalization(lowering: Lowering, node: Node) -> None:
     items, channels, space = dims[0], dims[1], prod(dims[2:])
     if not items * channels * space:
         raise UnsupportedError("an empty image")
-    groups = integer(node, "num_groups", channels)
+    is_group = node.op == "group_normalization"
+    groups = node.integer("num_groups") if is_group else channels
     values = [lowering.constant_of(name, "scale or bias") for name in (scale, bias)]
-    epsilon = number(node, "epsilon", 1e-5)
+    epsilon = node.number("epsilon")
     order = lowering.order(x)
     if order == channels_last(len(dims)) and order != plain(len(dims)):
         lowering.step(
@@ -128,9 +127,9 @@ def lower_lrn(lowering: Lowering, node: Node) -> None:
         {"y": lowering.put(node.outputs[0], order)},
         {
             "channels": dims[1],
-            "size": integer(node, "size"),
-            "alpha": number(node, "alpha", 0.0001),
-            "beta": number(node, "beta", 0.75),
-            "bias": number(node, "bias", 1.0),
+            "size": node.integer("size"),
+            "alpha": node.number("alpha"),
+            "beta": node.number("beta"),
+            "bias": node.number("bias"),
         },
     )

@@ -5,7 +5,7 @@ import numpy as np
 from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
-from palmkit.engine.steps.lowering import Lowering, Order, axis_attrs, integer
+from palmkit.engine.steps.lowering import Lowering, Order, axis_attrs
 from palmkit.engine.steps.step import StepAttr, View
 
 ROUNDED = ("int8", "uint8", "int16", "uint16")
@@ -15,7 +15,7 @@ def _parameters(lowering: Lowering, node: Node) -> dict[str, View]:
     """Scale and zero point, constants."""
     _, scale, zero = (*node.inputs, "")[:3]
     lowering.need_dtype(scale)
-    if node.attrs.get("block_size"):
+    if node.integer("block_size"):
         raise UnsupportedError("block_size")
     views = {"scale": lowering.constant(lowering.constant_of(scale, "scale").reshape(-1))}
     if zero:
@@ -27,7 +27,7 @@ def _parameters(lowering: Lowering, node: Node) -> dict[str, View]:
 def _layout(lowering: Lowering, node: Node, view: View, order: Order) -> dict[str, StepAttr]:
     if lowering.type(node.inputs[1]).elements == 1:
         return {"outer": 1, "axis": 1, "inner": lowering.type(node.inputs[0]).elements}
-    axis = integer(node, "axis", 1) % len(order)
+    axis = node.integer("axis") % len(order)
     return axis_attrs(view.dims, order.index(axis))
 
 
@@ -39,7 +39,7 @@ def _undoes(lowering: Lowering, node: Node, reader: Node) -> bool:
     return (
         reader.inputs[0] == node.outputs[0]
         and lowering.dtype(reader.outputs[0]) == "float32"
-        and node.attrs.get("axis", 1) == reader.attrs.get("axis", 1)
+        and node.integer("axis") == reader.integer("axis")
         and all(
             np.array_equal(lowering.constant_of(a, "scale"), lowering.constant_of(b, "scale"))
             for a, b in parameters
@@ -53,7 +53,7 @@ def lower_quantize(lowering: Lowering, node: Node) -> None:
     x, y = node.inputs[0], node.outputs[0]
     lowering.need_dtype(x)
     lowering.need_dtype(y, dtypes=ROUNDED)
-    if node.attrs.get("precision"):
+    if node.has("precision"):
         raise UnsupportedError("precision")
     if "float16" in (lowering.declared[name].dtype for name in node.inputs if name):
         raise UnsupportedError("levels of half precision")

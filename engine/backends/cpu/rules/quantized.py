@@ -5,7 +5,6 @@ import numpy as np
 from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.backends.cpu.rules.convolution import (
     image_view,
-    int_list,
     need_image,
     weight_view,
     window_attrs,
@@ -14,7 +13,7 @@ from palmkit.engine.backends.cpu.rules.elementwise import common_order, operand_
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops.quantization import MOST_SCALE
-from palmkit.engine.steps.lowering import Lowering, axis_attrs, channels_last, collapse, integer
+from palmkit.engine.steps.lowering import Lowering, axis_attrs, channels_last, collapse
 from palmkit.engine.steps.step import StepAttr, View
 
 # Attributes that the steps have as well; they leave out the "_point" of zero points.
@@ -34,13 +33,13 @@ def _need_scales(what: str, *scales: float) -> None:
 def _levels(node: Node) -> dict[str, StepAttr]:
     found: dict[str, StepAttr] = {}
     for name in _LEVELS:
-        value = node.attrs.get(name)
-        if isinstance(value, int | float):
-            if name.endswith("scale"):
-                _need_scales(name, value)
-                found[name] = float(value)
-            else:
-                found[name.removesuffix("_point")] = int(value)
+        if name not in node.attrs:
+            continue
+        if name.endswith("scale"):
+            found[name] = node.number(name)
+            _need_scales(name, node.number(name))
+        else:
+            found[name.removesuffix("_point")] = node.integer(name)
     return found
 
 
@@ -72,7 +71,7 @@ def lower_quantized_conv(lowering: Lowering, node: Node) -> None:
         {"y": image_view(lowering.put(node.outputs[0], order), rank)},
         {
             **window_attrs(node, lowering.dims(x)[2:], lowering.dims(w)[2:]),
-            "group": integer(node, "group", 1),
+            "group": node.integer("group"),
             **levels,
         },
     )
@@ -106,7 +105,7 @@ def lower_quantized_average_pool(lowering: Lowering, node: Node) -> None:
     x = node.inputs[0]
     rank = need_image(lowering, x)
     order = channels_last(rank)
-    kernel = int_list(node, "kernel_shape", [])
+    kernel = [*node.integers("kernel_shape")]
     lowering.step(
         "pool_int8",
         {"image": image_view(lowering.get(x, order), rank)},
@@ -115,7 +114,7 @@ def lower_quantized_average_pool(lowering: Lowering, node: Node) -> None:
             "mode": "average",
             "kernel": kernel if rank == 4 else [1, *kernel],
             **window_attrs(node, lowering.dims(x)[2:], kernel),
-            "count_include_pad": integer(node, "count_include_pad"),
+            "count_include_pad": node.integer("count_include_pad"),
             **_levels(node),
         },
     )

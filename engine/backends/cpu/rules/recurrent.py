@@ -5,7 +5,7 @@ from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops import gru, lstm, rnn
 from palmkit.engine.ops.recurrent import activation_names
-from palmkit.engine.steps.lowering import Lowering, Order, integer, number, plain
+from palmkit.engine.steps.lowering import Lowering, Order, plain
 from palmkit.engine.steps.step import StepAttr, View
 
 NATIVE: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {
@@ -18,9 +18,7 @@ NATIVE: dict[str, tuple[tuple[str, ...], list[tuple[str, ...]]]] = {
 def _activations(node: Node, count: int) -> tuple[str, ...]:
     """The activations of a direction, the same for both; UnsupportedError if no kernel has them."""
     default, native = NATIVE[node.op]
-    given = node.attrs.get("activations", ())
-    assert isinstance(given, tuple)
-    names = activation_names([str(name) for name in given], default, count)
+    names = activation_names(node.texts("activations"), default, count)
     each = len(default)
     first = tuple(names[:each])
     if first not in native or names != [*first] * count:
@@ -45,7 +43,7 @@ def lower_recurrent(lowering: Lowering, node: Node) -> None:
     if 0 in (*lowering.dims(x), lowering.dims(r)[2]):
         raise UnsupportedError("an empty sequence")
     names = _activations(node, lowering.dims(w)[0])
-    layout = integer(node, "layout")
+    layout = node.integer("layout")
 
     def constant(name: str) -> View | None:
         return lowering.constant(lowering.constant_of(name, "a weight")) if name else None
@@ -64,12 +62,12 @@ def lower_recurrent(lowering: Lowering, node: Node) -> None:
     }
     attrs: dict[str, StepAttr] = {
         "op": names[0] if node.op == "rnn" else node.op,
-        "clip": number(node, "clip", 0.0),
-        "reverse": int(node.attrs.get("direction", "forward") == "reverse"),
+        "clip": node.number("clip"),
+        "reverse": int(node.text("direction") == "reverse"),
     }
     for name in ("input_forget", "linear_before_reset"):
         if name in node.attrs:
-            attrs[name] = integer(node, name)
+            attrs[name] = node.integer(name)
     y_shape, state_shape = _shapes(lowering, node, layout)
     shapes = (y_shape, state_shape, state_shape)[: 3 if node.op == "lstm" else 2]
     outputs: dict[str, View] = {}

@@ -13,8 +13,6 @@ from palmkit.engine.steps.lowering import (
     axis_attrs,
     broadcast_strides,
     collapse,
-    integer,
-    number,
     plain,
     reduced_order,
     strides_of,
@@ -67,7 +65,7 @@ def lower_reduce(lowering: Lowering, node: Node) -> None:
     whole = node.op in ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod")
     lowering.need_dtype(x, dtypes=("float32", *INTEGERS) if whole else ("float32",))
     order = lowering.order(x)
-    axes_of_x, keepdims = _reduced_axes(lowering, node), bool(integer(node, "keepdims", 1))
+    axes_of_x, keepdims = _reduced_axes(lowering, node), bool(node.integer("keepdims"))
     op, view = REDUCTIONS[node.op], lowering.get(x, order)
     _reduce(lowering, view, order, node.outputs[0], axes_of_x, op, keepdims)
 
@@ -80,7 +78,7 @@ def _reduced_axes(lowering: Lowering, node: Node) -> set[int]:
         if axes
         else set[int]()
     )
-    if not which and not node.attrs.get("noop_with_empty_axes"):
+    if not which and not node.integer("noop_with_empty_axes"):
         which = set(range(rank))
     return which
 
@@ -99,7 +97,7 @@ def lower_reduce_of(lowering: Lowering, node: Node) -> None:
         lowering.step(
             "binary", {"a": view, "b": view}, {"y": part}, {"op": "mul", "shape": list(view.dims)}
         )
-    keepdims = bool(integer(node, "keepdims", 1))
+    keepdims = bool(node.integer("keepdims"))
     _reduce(lowering, part, order, y, _reduced_axes(lowering, node), "sum", keepdims)
 
 
@@ -120,7 +118,7 @@ def lower_softmax(lowering: Lowering, node: Node) -> None:
     lowering.need_dtype(x)
     rank = len(lowering.dims(x))
     order = lowering.order(x)
-    axis = order.index(integer(node, "axis", -1) % rank)
+    axis = order.index(node.integer("axis") % rank)
     view = lowering.get(x, order)
     lowering.step(
         "softmax",
@@ -195,10 +193,10 @@ def lower_gemm(lowering: Lowering, node: Node) -> None:
     """alpha and the transposition of b are folded into b, beta into a constant c."""
     lowering.need_dtype(*node.inputs)
     a, b, c = (*node.inputs, "")[:3]
-    alpha = number(node, "alpha", 1.0)
-    beta = number(node, "beta", 1.0)
-    left = lowering.get(a, (1, 0) if node.attrs.get("transA") else (0, 1))
-    trans_b = bool(integer(node, "transB"))
+    alpha = node.number("alpha")
+    beta = node.number("beta")
+    left = lowering.get(a, (1, 0) if node.integer("transA") else (0, 1))
+    trans_b = bool(node.integer("transB"))
     y = lowering.put(node.outputs[0])
     if lowering.is_constant(b):
         weights = lowering.constant_of(b, "b")

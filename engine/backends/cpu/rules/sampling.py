@@ -13,8 +13,6 @@ from palmkit.engine.steps.lowering import (
     Lowering,
     axis_attrs,
     channels_last,
-    integer,
-    number,
     plain,
 )
 from palmkit.engine.steps.step import View
@@ -81,8 +79,7 @@ def lower_grid_sample(lowering: Lowering, node: Node) -> None:
     """Channels-last images, at points that need no order."""
     x, grid = node.inputs
     lowering.need_dtype(x, grid)
-    mode = {"bilinear": "linear"}.get(str(node.attrs.get("mode", "linear")), "")
-    mode = mode or str(node.attrs.get("mode", "linear"))
+    mode = {"bilinear": "linear"}.get(node.text("mode"), node.text("mode"))
     if len(lowering.dims(x)) != 4 or mode not in ("linear", "nearest"):
         raise UnsupportedError(f"mode {mode} of {len(lowering.dims(x))} dims")
     order = channels_last(4)
@@ -92,8 +89,8 @@ def lower_grid_sample(lowering: Lowering, node: Node) -> None:
         {"y": lowering.put(node.outputs[0], order)},
         {
             "mode": mode,
-            "padding_mode": str(node.attrs.get("padding_mode", "zeros")),
-            "align_corners": integer(node, "align_corners"),
+            "padding_mode": node.text("padding_mode"),
+            "align_corners": node.integer("align_corners"),
         },
     )
 
@@ -104,7 +101,7 @@ def lower_roi_align(lowering: Lowering, node: Node) -> None:
     x, rois, indices = node.inputs
     lowering.need_dtype(x, rois)
     lowering.need_dtype(indices, dtypes=("int32", "int64"))
-    half = node.attrs.get("coordinate_transformation_mode", "half_pixel") == "half_pixel"
+    half = node.text("coordinate_transformation_mode") == "half_pixel"
     order = channels_last(4)
     lowering.step(
         "roi_align",
@@ -115,9 +112,9 @@ def lower_roi_align(lowering: Lowering, node: Node) -> None:
         },
         {"y": lowering.put(node.outputs[0], order)},
         {
-            "mode": str(node.attrs.get("mode", "avg")),
+            "mode": node.text("mode"),
             "offset": 0.5 if half else 0.0,
-            "sampling_ratio": integer(node, "sampling_ratio"),
-            "spatial_scale": number(node, "spatial_scale", 1.0),
+            "sampling_ratio": node.integer("sampling_ratio"),
+            "spatial_scale": node.number("spatial_scale"),
         },
     )
