@@ -70,7 +70,7 @@ class Uses:
     @staticmethod
     def of(steps: Sequence[Step]) -> Uses:
         """Count the uses by these steps."""
-        reads = Counter(id(view.buffer) for step in steps for view in step.reads)
+        reads = Counter([id(view.buffer) for step in steps for view in step.reads])
         writers: dict[int, list[int]] = {}
         for i, step in enumerate(steps):
             for written in step.writes:
@@ -95,8 +95,10 @@ def join_pairs(lowered: Lowered, join: Callable[[Step, Step, str], Step | None])
     joined: list[Step | None] = list(lowered.steps)
     for i, second in enumerate(lowered.steps):
         for name, view in second.inputs.items():
+            if view is None or view.buffer.place != "arena":
+                continue
             place = uses.only_writer(view)
-            if view is None or place is None or not i - _MOST_STEPS_APART <= place < i:
+            if place is None or not i - _MOST_STEPS_APART <= place < i:
                 continue
             first = joined[place]
             if first and len(first.outputs) == 1 and first.y.dims == view.dims:

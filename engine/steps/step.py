@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from math import prod
 from typing import TypeAlias
@@ -65,9 +65,9 @@ class Step:
     in_place: str | None = None
 
     @property
-    def reads(self) -> Iterator[View]:
+    def reads(self) -> list[View]:
         """The views it reads, in the order of its operands."""
-        return (view for view in self.inputs.values() if view is not None)
+        return [view for view in self.inputs.values() if view is not None]
 
     @property
     def writes(self) -> Iterable[View]:
@@ -149,16 +149,15 @@ class Kernels:
 def _ordered(
     kernel: str, known: tuple[str, ...], given: Mapping[str, View | None]
 ) -> dict[str, View | None]:
-    names = list(known)
+    names = known
     if names and names[-1].endswith(_MANY):
-        stem = names.pop().removesuffix(_MANY)
-        names += [f"{stem}{i}" for i in range(len(given) - len(names))]
-    strange = [name for name in given if name not in names]
-    if strange:
-        raise ValueError(
-            f"kernel {kernel}: expected operands {', '.join(known)}, got {', '.join(strange)}"
-        )
+        *names, many = known
+        stem = many.removesuffix(_MANY)
+        names = (*names, *(f"{stem}{i}" for i in range(len(given) - len(names))))
     ordered = {name: given.get(name) for name in names}
+    if not given.keys() <= ordered.keys():
+        strange = ", ".join(name for name in given if name not in ordered)
+        raise ValueError(f"kernel {kernel}: expected operands {', '.join(known)}, got {strange}")
     while ordered and next(reversed(ordered.values())) is None:
         ordered.popitem()
     return ordered
