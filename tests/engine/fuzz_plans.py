@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import ctypes
-import hashlib
 import mmap
 import os
 import pickle
@@ -23,17 +22,17 @@ import sys
 import sysconfig
 import time
 from collections import Counter
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
-from typing import Any, cast
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from tqdm import tqdm
 
 from palmkit.engine.errors import PalmError
+from tests.engine.fuzz_plan_cases import ARRAY_LIMIT_BYTES, Case, Operand, bytes_of
+from tests.engine.fuzz_plan_mutants import filling, mutant
+from tests.engine.fuzz_plan_seeds import seeds
 
 ROOT = Path(__file__).parents[2]
 # The module of the build with sanitizers takes the place of the installed one.
@@ -47,250 +46,7 @@ from tests.engine.fuzz_plans import main
 main()
 """
 HANG_S = 30
-ARRAY_LIMIT_BYTES = 1 << 22
-CONSTANT_LIMIT_BYTES = 1 << 20
 PAGE = mmap.PAGESIZE
-EDGES = (
-    *(0, 1, 2, 3, 4, 5, 7, 8, 9, 15, 16, 17, 31, 32, 33, 63, 64, 65, 127, 128, 255, 256, 257),
-    *(-1, -2, -3, 1 << 10, 1 << 20, (1 << 31) - 1, 1 << 31, -(1 << 31), 1 << 37, 1 << 39),
-    *((1 << 62), (1 << 63) - 1, -(1 << 63)),
-)
-DIMS = tuple(x for x in EDGES if x >= 0)
-NUMBERS = (0.0, -0.0, 1.0, -1.0, 0.5, 1e-45, 1e30, -1e30, float("nan"), float("inf"))
-DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "int64", "bool")
-
-
-@dataclass(frozen=True)
-class Operand:
-    """A tensor of a step: what it is and, if it is known for good, its value."""
-
-    dtype: str
-    dims: tuple[int, ...]
-    value: NDArray[Any] | None = None
-
-
-@dataclass(frozen=True)
-class Case:
-    """One step; None is an input left out."""
-
-    kernel: str
-    inputs: tuple[Operand | None, ...]
-    outputs: tuple[Operand, ...]
-    attrs: dict[str, Any]
-
-
-def size_of(dtype: str) -> int:
-    return 2 if dtype == "bfloat16" else np.dtype(dtype).itemsize
-
-
-def bytes_of(operand: Operand) -> int:
-    size = size_of(operand.dtype)
-    for dim in operand.dims:
-        size *= dim
-    return size
-
-
-# ---- seeds: in a process without sanitizers, which plans ----
-
-
-def steps_of(plan: Any) -> Iterator[Case]:
-    """Every step of a plan by itself."""
-    tensors, steps, *_ = plan.native()
-    for kernel, inputs, outputs, attrs in steps:
-
-        def operand(index: int) -> Operand:
-            place, slot, dtype, dims = tensors[index]
-            value = plan.constants[slot] if place == "constant" else None
-            return Operand(dtype, tuple(dims), value)
-
-        taken = tuple(operand(i) if i >= 0 else None for i in inputs)
-        attrs = {key: value for key, value in attrs.items() if key != "branch"}
-        case = Case(kernel, taken, tuple(map(operand, outputs)), attrs)
-        known = [x.value for x in taken if x is not None and x.value is not None]
-        if sum(value.nbytes for value in known) <= CONSTANT_LIMIT_BYTES:
-            yield case
-
-
-def plans(seed: int, variants: int) -> Iterator[Any]:
-    """Plans of many graphs, of each op's cases with so many other dims as well."""
-    from palmkit.engine import convert
-    from palmkit.engine.backends.cpu import Cpu
-    from palmkit.engine.backends.options import Options
-    from palmkit.engine.backends.partition import specialise
-    from palmkit.engine.ir import Type
-    from palmkit.engine.ops import registry
-    from tests.engine.test_ops import arrays, one_node
-
-    rng = random.Random(seed)
-    cpu = Cpu()
-
-    def compiled(graph: Any, precision: str) -> Iterator[Any]:
-        try:
-            if all(map(cpu.supports, graph.nodes)):
-                yield cpu.compile(graph, Options(precision=precision)).plan
-        except (PalmError, ValueError, ArithmeticError, LookupError, TypeError):
-            pass  # a case whose dims were changed need not make sense
-
-    cases = [(op, case) for op in registry().values() for case in op.cases]
-    for op, case in tqdm(cases, desc="seeds", disable=None):
-        tried = [case]
-        for _ in range(variants):
-            shapes = [x.shape for x in case.inputs if isinstance(x, Type)]
-            dims: dict[Any, int] = {d: rng.choice(DIMS[1:23]) for shape in shapes for d in shape}
-            changed = tuple(
-                replace(x, shape=tuple(dims[d] for d in x.shape)) if isinstance(x, Type) else x
-                for x in case.inputs
-            )
-            tried.append(replace(case, inputs=changed))
-        # Weights are constants where they are computed in the case.
-        for variant in list(tried) if len(case.inputs) > 1 else ():
-            if all(
-                not isinstance(x, Type) or x.size_bytes < CONSTANT_LIMIT_BYTES
-                for x in variant.inputs
-            ):
-                tried.append(replace(variant, inputs=(variant.inputs[0], *arrays(variant)[1:])))
-        for variant in tried:
-            try:
-                graph = one_node(op, variant)
-            except Exception:  # noqa: BLE001, S112  dims that do not fit the case
-                continue
-            for precision in ("high", "low"):
-                yield from compiled(graph, precision)
-    for path in sorted((ROOT / "models").glob("*/*.palm")):
-        graph = convert(path)
-        types = {
-            name: Type(t.dtype, tuple(d if isinstance(d, int) else 32 for d in t.shape))
-            for name, t in graph.inputs.items()
-        }
-        for precision in ("high", "medium", "low"):
-            try:
-                yield from compiled(specialise(graph, types), precision)
-            except PalmError:
-                continue
-
-
-def seeds(seed: int, variants: int) -> list[Case]:
-    """Steps, each once."""
-    found: dict[bytes, Case] = {}
-    for plan in plans(seed, variants):
-        for case in steps_of(plan):
-            mark = repr(
-                replace(case, inputs=tuple(x and replace(x, value=None) for x in case.inputs))
-            )
-            found.setdefault(hashlib.sha256(mark.encode()).digest(), case)
-    return list(found.values())
-
-
-# ---- mutants ----
-
-
-def changed_value(value: Any, rng: random.Random) -> Any:
-    """Another value for an attribute."""
-    if isinstance(value, list) and rng.random() < 0.8:
-        values = list(cast(Any, value))
-        if values and rng.random() < 0.8:
-            values[rng.randrange(len(values))] = changed_value(rng.choice(values), rng)
-        elif values and rng.random() < 0.5:
-            values.pop(rng.randrange(len(values)))
-        else:
-            values.insert(rng.randint(0, len(values)), rng.choice(EDGES))
-        return values
-    if isinstance(value, str) and rng.random() < 0.7:
-        return rng.choice(["", "no", "max", "add", "relu", "linear", "sum", "average", value * 2])
-    if isinstance(value, float) and rng.random() < 0.8:
-        return rng.choice(NUMBERS)
-    if isinstance(value, int) and rng.random() < 0.5:
-        return max(min(value + rng.choice((-2, -1, 1, 2, value)), (1 << 63) - 1), -(1 << 63))
-    return rng.choice([*EDGES, *NUMBERS, "no", [], [rng.choice(EDGES)] * rng.randint(1, 6)])
-
-
-def changed_dims(dims: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
-    """Other dims, of nearly the same rank."""
-    some = list(dims)
-    if some and rng.random() < 0.8:
-        i = rng.randrange(len(some))
-        near = max(0, some[i] + rng.choice((-1, 1)))
-        some[i] = near if rng.random() < 0.4 else rng.choice(DIMS)
-    elif some and rng.random() < 0.5:
-        some.pop(rng.randrange(len(some)))
-    else:
-        some.insert(rng.randint(0, len(some)), rng.choice((0, 1, 2, 3)))
-    return tuple(some)
-
-
-def renamed(case: Case, old: int, new: int) -> Case:
-    """The case with one number in place of another wherever it stands."""
-
-    def dims(x: Operand | None) -> Operand | None:
-        return x and replace(x, dims=tuple(new if d == old else d for d in x.dims))
-
-    def attr(value: Any) -> Any:
-        if isinstance(value, list):
-            return [attr(each) for each in cast(Any, value)]
-        return new if type(value) is int and value == old else value
-
-    outputs = tuple(x for x in map(dims, case.outputs) if x is not None)
-    attrs = {key: attr(value) for key, value in case.attrs.items()}
-    return replace(case, inputs=tuple(map(dims, case.inputs)), outputs=outputs, attrs=attrs)
-
-
-def mutant(case: Case, others: list[Case], rng: random.Random) -> Case:
-    """The case, damaged once or a few times, or as it was."""
-    for _ in range(rng.choice((0, 1, 1, 1, 2, 4))):
-        tensors = [*case.inputs, *case.outputs]
-        kind = rng.randrange(8)
-        if kind <= 1 and case.attrs:
-            key = rng.choice(sorted(case.attrs))
-            case = replace(case, attrs={**case.attrs, key: changed_value(case.attrs[key], rng)})
-        elif kind == 2:
-            attrs = dict(case.attrs)
-            if attrs and rng.random() < 0.5:
-                attrs.pop(rng.choice(sorted(attrs)))
-            else:
-                attrs.update(rng.choice(others).attrs)
-            case = replace(case, attrs=attrs)
-        elif kind <= 4:
-            numbers = sorted({d for x in tensors if x is not None for d in x.dims})
-            if numbers:
-                case = renamed(case, rng.choice(numbers), rng.choice(DIMS[:23]))
-        else:
-            i = rng.randrange(len(tensors))
-            x = tensors[i]
-            if x is None or (kind == 5 and i < len(case.inputs) and rng.random() < 0.3):
-                tensors[i] = rng.choice([None, *case.inputs]) if i < len(case.inputs) else x
-            elif kind == 5:
-                tensors[i] = replace(x, dtype=rng.choice(DTYPES))
-            elif kind == 6:
-                tensors[i] = replace(x, dims=changed_dims(x.dims, rng))
-            elif i < len(case.inputs):
-                tensors[i] = replace(x, value=None if x.value is not None else filling(x, rng))
-            n = len(case.inputs)
-            case = replace(
-                case, inputs=tuple(tensors[:n]), outputs=tuple(x for x in tensors[n:] if x)
-            )
-    return case
-
-
-def filling(operand: Operand, rng: random.Random) -> NDArray[Any] | None:
-    """Numbers for an array, hostile ones among them; None if it is too large."""
-    size = bytes_of(operand)
-    if size > ARRAY_LIMIT_BYTES or operand.dtype == "bfloat16":
-        return None
-    if operand.value is not None and operand.value.nbytes == size and rng.random() < 0.9:
-        return operand.value
-    numbers = np.random.default_rng(rng.getrandbits(32))
-    dtype = operand.dtype
-    if dtype == "bool" or rng.random() < 0.1:
-        raw = numbers.integers(0, 2 if dtype == "bool" else 256, size, np.uint8)
-        return raw.view(dtype)
-    if np.dtype(dtype).kind in "iu":
-        least, most = rng.choice([(0, 2), (0, 4), (-2, 3), (-100, 100), (0, 250)])
-        values = numbers.integers(least, most, size // np.dtype(dtype).itemsize)
-        return values.astype(dtype)
-    return numbers.standard_normal(size // np.dtype(dtype).itemsize).astype(dtype)
-
-
-# ---- trying: in a process under the sanitizers ----
 
 
 class Guarded:
