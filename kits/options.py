@@ -39,7 +39,6 @@ if TYPE_CHECKING:
 Mode: TypeAlias = Literal["image", "video", "stream"]
 Precision: TypeAlias = Literal["high", "normal", "low"]
 Arguments = ParamSpec("Arguments")
-AnyOptions = TypeVar("AnyOptions", bound="Options")
 Given = TypeVar("Given")
 Kit = TypeVar("Kit")
 Made = TypeVar("Made")
@@ -118,7 +117,8 @@ class Backends(Check):
 
     def check(self, name: str, value: Any) -> None:
         """Raise ValueError if it is neither."""
-        names: Any = (value,) if not isinstance(value, tuple) else value
+        given: Any = value
+        names: tuple[Any, ...] = tuple(given) if isinstance(value, tuple) else (value,)
         if not names or not all(isinstance(each, str) for each in names):
             raise ValueError(f"{name}: expected a name or a tuple of names, got {value!r}")
 
@@ -217,12 +217,8 @@ class Options:
         """How models run: for another kit, or another model."""
         return {name: getattr(self, name) for name in ("threads", "precision", "backend")}
 
-    def only(self, kind: type[AnyOptions]) -> AnyOptions:
-        """Those of another class that this one has, too."""
-        return kind(**{each.name: getattr(self, each.name) for each in fields(kind)})
 
-
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Modes(Options, Generic[Result]):
     """How a kit that takes pictures is driven."""
 
@@ -253,7 +249,7 @@ class Modes(Options, Generic[Result]):
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class Picture(Options):
     """A picture, and how it is read: see palmkit.kits.image.read_image."""
 
@@ -347,21 +343,32 @@ def _describe(made: Callable[..., Any], options: Callable[..., Any]) -> None:
     made.__doc__ = "\n\n".join([inspect.cleandoc(made.__doc__ or ""), "\n".join(lines)])
 
 
-def _built(kit: Callable[..., Given], options: Options, also: Hashable) -> Given:
-    return kit(**{each.name: getattr(options, each.name) for each in fields(options)})
+def _built(
+    kit: Callable[..., Given], names: tuple[str, ...], values: tuple[Any, ...], also: Hashable
+) -> Given:
+    return kit(**dict(zip(names, values, strict=True)))
 
 
 _kept = functools.lru_cache(maxsize=KEPT_KITS)(_built)
 
 
-def kept(kit: Callable[..., Given], options: Options, also: Hashable = None) -> Given:
-    """A kit with these options, made in an earlier call or now; any thread may call it.
+def kept(
+    kit: Callable[..., Given],
+    kind: type[Options],
+    given: Options,
+    also: Hashable = None,
+    **instead: Any,
+) -> Given:
+    """A kit with the options of this kind that are given; any thread may call it.
 
-    also: what else a kit of these options depends on. Options that cannot be compared, such as a
-    schema with a dict in it, make a new kit each time.
+    It is that of an earlier call, or made now. also: what else a kit of these options depends on.
+    instead: options that are not as given. Options that cannot be compared, such as a schema with a
+    dict in it, make a new kit each time.
     """
-    build = _kept if _is_hashable(options) else _built
-    return cast(Given, build(kit, options, also))
+    names = tuple(each.name for each in options_of(kind))
+    values = tuple(instead.get(name, getattr(given, name)) for name in names)
+    build = _kept if _is_hashable(values) else _built
+    return cast(Given, build(kit, names, values, also))
 
 
 def _is_hashable(value: object) -> bool:

@@ -36,7 +36,7 @@ FOLLOW_SIDE = 160
 KEEP_SCORE = 0.6
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class FaceDetectorArguments(Modes[Faces], FaceOptions):
     """What FaceDetector takes."""
 
@@ -193,7 +193,7 @@ def _shorter_sides(boxes: Floats) -> Floats:
     return np.asarray((boxes[:, 2:] - boxes[:, :2]).min(axis=1), np.float32)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class FaceDetectorCall(FaceOptions, Picture):
     """What detect_faces takes."""
 
@@ -206,4 +206,4 @@ def detect_faces(call: FaceDetectorCall) -> Faces:
     FaceDetector.
     Raises ImageError if `image` is not a picture, ValueError for an option that cannot be.
     """
-    return kept(FaceDetector, call.only(FaceOptions)).detect(call.image, **call.reading())
+    return kept(FaceDetector, FaceOptions, call).detect(call.image, **call.reading())

@@ -31,7 +31,7 @@ FARTHEST = 4.0
 _KEYPOINTS = ((263, 362, 386, 374), (33, 133, 159, 145), (4,) * 4, (291,) * 4, (61,) * 4)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class FaceMeshArguments(Modes[Faces], FaceMeshOptions):
     """What FaceMesh takes."""
 
@@ -193,7 +193,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         return float((sight.box[2:] - sight.box[:2]).min()) >= least
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class FaceMeshCall(FaceMeshOptions, Picture):
     """What face_mesh takes."""
 
@@ -206,4 +206,4 @@ def face_mesh(call: FaceMeshCall) -> Faces:
     options those of FaceMesh.
     Raises ImageError if `image` is not a picture, ValueError for an option that cannot be.
     """
-    return kept(FaceMesh, call.only(FaceMeshOptions)).detect(call.image, **call.reading())
+    return kept(FaceMesh, FaceMeshOptions, call).detect(call.image, **call.reading())

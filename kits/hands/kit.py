@@ -33,7 +33,7 @@ REST = "other"
 FARTHEST = 4.0
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class GestureRecognizerArguments(Modes[Hands], GestureOptions):
     """What GestureRecognizer takes."""
 
@@ -194,7 +194,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class GestureRecognizerCall(GestureOptions, Picture):
     """What recognize_gestures takes."""
 
@@ -210,5 +210,5 @@ def recognize_gestures(call: GestureRecognizerCall) -> Hands:
     own = call.gestures
     # A set may have grown since the last call.
     examples = own.examples if isinstance(own, GestureSet) else 0
-    kit = kept(GestureRecognizer, call.only(GestureOptions), examples)
+    kit = kept(GestureRecognizer, GestureOptions, call, examples)
     return kit.recognize(call.image, **call.reading())

@@ -25,7 +25,7 @@ from palmkit.kits.portrait.views import span, square_round
 from palmkit.kits.results import Faces, Mask
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class HairSegmenterArguments(SegmenterArguments, HairOptions):
     """What HairSegmenter takes."""
 
@@ -141,7 +141,7 @@ class HairSegmenter(Segmenter):
         np.maximum(whole, found, out=whole)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class HairSegmenterCall(HairOptions, SegmenterCall):
     """What segment_hair takes."""
 

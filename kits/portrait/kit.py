@@ -21,7 +21,7 @@ from palmkit.kits.portrait.views import Box, Halves, box_of_people
 from palmkit.kits.results import Mask
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SegmenterArguments(Modes[Mask], SegmenterOptions):
     """What both segmenters take."""
 
@@ -98,7 +98,7 @@ class Segmenter(Kit[Mask]):
         return refine.refine(crop, coarse, small, to)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class PortraitSegmenterArguments(SegmenterArguments, PortraitOptions):
     """What PortraitSegmenter takes."""
 
@@ -188,12 +188,12 @@ class PortraitSegmenter(Segmenter):
         return box_of_people(found[0, :, :, 0], *picture.size)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class SegmenterCall(SegmenterOptions, Picture):
     """What the functions of both kits take."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class PortraitSegmenterCall(PortraitOptions, SegmenterCall):
     """What segment_portrait takes."""
 
@@ -216,6 +216,6 @@ def segment_by(
     kit: Callable[..., Segmenter], kind: type[SegmenterOptions], call: SegmenterCall
 ) -> Mask:
     """What a segmenter's function does: all backgrounds have one kit."""
-    segmenter = kept(kit, replace(call.only(kind), background=None))
+    segmenter = kept(kit, kind, call, background=None)
     backdrop = None if call.background is None else Backdrop.of(call.background)
     return replace(segmenter.segment(call.image, **call.reading()), backdrop=backdrop)

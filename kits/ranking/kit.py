@@ -68,7 +68,7 @@ class Fitted:
         return {group: np.array(columns) for group, columns in found.items()}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class RerankerArguments(RerankerOptions):
     """What Reranker takes."""
 
@@ -313,7 +313,7 @@ def _exposures(page: Page, events: Events, schema: Schema) -> NDArray[np.float64
     return np.asarray((page.ids[:, None] == seen).sum(axis=1), np.float64)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class RerankerCall(RerankerOptions):
     """What rerank takes."""
 
@@ -332,5 +332,5 @@ def rerank(call: RerankerCall) -> Ranking:
     Reranker; without a schema, what the columns mean is inferred (Schema.infer). A model trained on
     one's own log ranks better.
     """
-    kit = kept(Reranker, call.only(RerankerOptions))
+    kit = kept(Reranker, RerankerOptions, call)
     return kit.rerank(call.items, call.history, call.context)

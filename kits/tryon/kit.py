@@ -33,7 +33,7 @@ BOX_RATIO = 1.06
 _UNDER_HAIR = ("foundation", "blush", "eye_shadow", "eyeliner", "lipstick", "glasses")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class TryOnArguments(Modes[TriedOn], TryOnOptions):
     """What TryOn takes."""
 
@@ -245,7 +245,7 @@ def _read(look: Look | str | os.PathLike[str]) -> Look:
     return look if isinstance(look, Look) else Look.load(look)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False, eq=False)
 class TryOnCall(TryOnOptions, Picture):
     """What try_on takes."""
 
@@ -275,5 +275,5 @@ def try_on(call: TryOnCall) -> TriedOn:
     look = Look() if call.look is None else _read(call.look)
     worn = look.adding(**{name: getattr(call, name) for name in Look.KINDS})
     picture = read_image(call.image, format=call.format, rotation=call.rotation, flip=call.flip)
-    kit = kept(TryOn, replace(call.only(TryOnOptions), look=None))
+    kit = kept(TryOn, TryOnOptions, call, look=None)
     return kit.dress(picture, call.roi, None, worn)

@@ -558,7 +558,7 @@ def test_the_function_makes_its_detector_once() -> None:
     from palmkit.kits.options import kept
 
     kits.detect_faces(astronaut())
-    made = kept(kits.FaceDetector, FaceOptions())
+    made = kept(kits.FaceDetector, FaceOptions, FaceOptions())
     kits.detect_faces(astronaut())
-    assert kept(kits.FaceDetector, FaceOptions()) is made
-    assert kept(kits.FaceDetector, FaceOptions(max_faces=1)) is not made
+    assert kept(kits.FaceDetector, FaceOptions, FaceOptions()) is made
+    assert kept(kits.FaceDetector, FaceOptions, FaceOptions(max_faces=1)) is not made

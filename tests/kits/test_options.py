@@ -11,7 +11,7 @@ import pytest
 from palmkit import engine, kits
 from palmkit.engine.errors import BackendError
 from palmkit.kits.face.options import FaceMeshOptions, FaceOptions
-from palmkit.kits.options import Options, kept, options_of
+from palmkit.kits.options import kept, options_of
 from palmkit.kits.ranking.options import RerankerOptions
 from palmkit.kits.table import KITS
 from tests.kits.conftest import picture
@@ -91,7 +91,6 @@ def test_options_are_frozen_and_compare() -> None:
     with pytest.raises(FrozenInstanceError):
         options.max_faces = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     assert options == FaceMeshOptions(max_faces=2) != FaceMeshOptions()
-    assert options.only(Options) == Options() and options.only(FaceOptions).max_faces == 2
     assert FaceOptions().detect_every == 10 and FaceMeshOptions().detect_every == 20
 
 
@@ -164,8 +163,12 @@ def test_backends_are_handed_on(red_model: Path, monkeypatch: pytest.MonkeyPatch
 
 def test_functions_keep_their_kits_by_options() -> None:
     options = FaceOptions(max_faces=7)
-    assert kept(kits.FaceDetector, options) is kept(kits.FaceDetector, FaceOptions(max_faces=7))
-    assert kept(kits.FaceDetector, options, 1) is not kept(kits.FaceDetector, options, 2)
+    made = kept(kits.FaceDetector, FaceOptions, options)
+    assert made is kept(
+        kits.FaceDetector, FaceOptions, FaceMeshOptions(max_faces=7, detect_every=10)
+    )
+    assert made is not kept(kits.FaceDetector, FaceOptions, options, 1)
+    assert made is not kept(kits.FaceDetector, FaceOptions, options, max_faces=8)
     schema = kits.Schema(embeddings={"title": 3})
     with pytest.raises(TypeError, match="unhashable"):
         hash(RerankerOptions(schema=schema))
