@@ -14,7 +14,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 
@@ -90,7 +89,7 @@ def _apart(node: Node, constants: dict[str, Array], taken: set[str]) -> Iterator
     inputs = (*node.inputs, "", "")[:4]
     fused = ("activation", "activation_params")
     plain = {key: value for key, value in node.attrs.items() if key not in fused}
-    clamps = node.attrs.get("activation", "") == "clip"
+    clamps = node.has("activation") and node.text("activation") == "clip"
     ends = [fresh_name(taken, f"{node.outputs[0]}.apart") for _ in range(bool(inputs[3]) + clamps)]
     ends.append(node.outputs[0])
     kept = inputs[:3] if inputs[2] else inputs[:2]
@@ -98,7 +97,7 @@ def _apart(node: Node, constants: dict[str, Array], taken: set[str]) -> Iterator
     if inputs[3]:
         yield Node("add", (ends[0], inputs[3]), (ends[1],))
     if clamps:
-        params: Any = node.attrs["activation_params"]
+        params = node.numbers("activation_params")
         bounds = [fresh_name(taken, f"{node.outputs[0]}.bound") for _ in params]
         for name, bound in zip(bounds, params, strict=True):
             constants[name] = _fixed(np.asarray(bound, np.float32))
@@ -120,7 +119,7 @@ def _steps(node: Node, graph: Graph) -> tuple[Array, Array]:
     if not scale.ndim:
         return scale, zero.astype(np.float64)
     shape = [1] * levels.ndim
-    shape[int(str(node.attrs.get("axis", 1))) % levels.ndim] = scale.size
+    shape[node.integer("axis") % levels.ndim] = scale.size
     return scale.reshape(shape), zero.reshape(shape).astype(np.float64)
 
 

@@ -14,7 +14,7 @@ from math import prod
 import numpy as np
 
 from palmkit.engine.ir import Graph, Node
-from palmkit.engine.ops import find
+from palmkit.engine.ops import find, traits_of
 from palmkit.engine.ops.windows import Windows, place
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 from palmkit.engine.passes.writer import Writer
@@ -60,11 +60,11 @@ def _windows(writer: Writer, kernel: tuple[int, ...]) -> Windows:
         node.op,
         x,
         kernel,
-        str(node.attrs.get("auto_pad", "NOTSET")),
+        node.text("auto_pad"),
         node.integers("dilations"),
         node.integers("pads"),
         node.integers("strides"),
-        int(str(node.attrs.get("ceil_mode", 0))),
+        node.integer("ceil_mode") if traits_of(node.op).pools else 0,
     )
 
 
@@ -107,7 +107,7 @@ def _conv(writer: Writer) -> bool:
     if x is None or w is None:
         return False
     windows = _windows(writer, w[2:])
-    group, outputs = int(str(node.attrs.get("group", 1))), w[0]
+    group, outputs = node.integer("group"), w[0]
     cuts = _cuts(writer, windows, 0.0)
     places, taps = prod(windows.sizes), len(cuts)
     rank = len(windows.kernel)
@@ -133,11 +133,9 @@ def _conv_transpose(writer: Writer) -> bool:
     strides = node.integers("strides") or (1, 1)
     plain = not any(node.integers("pads")) and not any(node.integers("output_padding"))
     plain = (
-        plain
-        and set(node.integers("dilations") or (1,)) == {1}
-        and not node.attrs.get("output_shape")
+        plain and set(node.integers("dilations") or (1,)) == {1} and not node.has("output_shape")
     )
-    if not plain or strides != w[2:] or int(str(node.attrs.get("group", 1))) != 1:
+    if not plain or strides != w[2:] or node.integer("group") != 1:
         return False
     batch, channels, height, width = x
     outputs, kernel_h, kernel_w = w[1:]
@@ -204,10 +202,10 @@ def _batch_normalization(writer: Writer) -> bool:
     x, scale, bias, mean, variance = node.inputs[:5]
     dims = writer.draft.dims(x)
     type = writer.draft.type(x)
-    if dims is None or type is None or node.attrs.get("training_mode"):
+    if dims is None or type is None or node.integer("training_mode"):
         return False
     shape = (-1, *[1] * (len(dims) - 2))
-    epsilon = np.asarray(float(str(node.attrs.get("epsilon", 1e-5))), type.dtype)
+    epsilon = np.asarray(node.number("epsilon"), type.dtype)
     spread = writer.add("add", [variance, writer.constant("epsilon", epsilon)])
     gain = writer.add("div", [scale, writer.add("sqrt", [spread])])
     centred = writer.add("sub", [x, writer.reshape(mean, shape)])
@@ -224,9 +222,9 @@ def _normalization(writer: Writer) -> bool:
     if type is None or any(node.outputs[1:]):
         return False
     rank = len(type.dims)
-    first = int(str(node.attrs.get("axis", -1))) % rank
+    first = node.integer("axis") % rank
     axes = writer.constant("axes", np.arange(first, rank))
-    epsilon = np.asarray(float(str(node.attrs.get("epsilon", 1e-5))), type.dtype)
+    epsilon = np.asarray(node.number("epsilon"), type.dtype)
     if node.op == "layer_normalization":
         x = writer.add("sub", [x, writer.add("reduce_mean", [x, axes], keepdims=1)])
     power = writer.add("reduce_mean", [writer.add("mul", [x, x]), axes], keepdims=1)
@@ -252,7 +250,7 @@ def _reduced_extreme(writer: Writer) -> bool:
         given = writer.draft.constant(node.inputs[1])
         if given is None:
             return False
-        if given.size or node.attrs.get("noop_with_empty_axes"):
+        if given.size or node.integer("noop_with_empty_axes"):
             axes = tuple(int(axis) % rank for axis in given.ravel().tolist())
     op = "min" if node.op == "reduce_min" else "max"
     for axis in axes:
@@ -270,7 +268,7 @@ def _reduced_extreme(writer: Writer) -> bool:
             for at in range(dims[axis])
         ]
         x = _largest(writer, cuts, op)
-    kept = node.op == "global_max_pool" or bool(node.attrs.get("keepdims", 1))
+    kept = node.op == "global_max_pool" or bool(node.integer("keepdims"))
     sizes = [
         1 if axis in axes else dim for axis, dim in enumerate(dims) if kept or axis not in axes
     ]
@@ -282,7 +280,7 @@ def _split(writer: Writer) -> bool:
     node = writer.node
     dims = writer.draft.dims(node.inputs[0])
     assert dims is not None
-    axis = int(str(node.attrs.get("axis", 0))) % len(dims)
+    axis = node.integer("axis") % len(dims)
     start, one = 0, writer.constant("axis", np.array([axis]))
     for output in node.outputs:
         type = writer.draft.type(output)

@@ -21,12 +21,6 @@ def _by_slope(slope: Slope) -> Rule:
     return rule
 
 
-def _number(node: Node, name: str, default: float) -> float:
-    value = node.attrs.get(name, default)
-    assert isinstance(value, int | float)
-    return float(value)
-
-
 def _positive(tape: Backward, x: str) -> str:
     """1 where x is above 0, else 0."""
     return tape.add("sign", tape.add("relu", x))
@@ -43,7 +37,7 @@ def _mixed(tape: Backward, x: str, above: str, below: str) -> str:
 
 
 def _leaky_relu(tape: Backward, node: Node, x: str, y: str) -> str:
-    return _mixed(tape, x, tape.number(1.0, x), tape.number(_number(node, "alpha", 0.01), x))
+    return _mixed(tape, x, tape.number(1.0, x), tape.number(node.number("alpha"), x))
 
 
 def _prelu(tape: Backward, node: Node, dy: str) -> Back:
@@ -59,7 +53,7 @@ def _prelu(tape: Backward, node: Node, dy: str) -> Back:
 
 
 def _elu(tape: Backward, node: Node, x: str, y: str) -> str:
-    alpha = tape.number(_number(node, "alpha", 1.0), x)
+    alpha = tape.number(node.number("alpha"), x)
     return _mixed(tape, x, tape.number(1.0, x), tape.add("add", y, alpha))
 
 
@@ -75,7 +69,7 @@ def _hard_sigmoid(tape: Backward, node: Node, x: str, y: str) -> str:
     inside = tape.add(
         "mul", _positive(tape, y), _positive(tape, tape.add("sub", tape.number(1.0, y), y))
     )
-    return tape.add("mul", inside, tape.number(_number(node, "alpha", 0.2), x))
+    return tape.add("mul", inside, tape.number(node.number("alpha"), x))
 
 
 def _hard_swish(tape: Backward, node: Node, x: str, y: str) -> str:
@@ -88,7 +82,7 @@ def _hard_swish(tape: Backward, node: Node, x: str, y: str) -> str:
 
 
 def _swish(tape: Backward, node: Node, x: str, y: str) -> str:
-    alpha = _number(node, "alpha", 1.0)
+    alpha = node.number("alpha")
     gate = tape.add("sigmoid", tape.add("mul", x, tape.number(alpha, x)))
     rest = tape.add("sub", tape.number(1.0, x), gate)
     bent = tape.add("mul", tape.add("mul", y, rest), tape.number(alpha, x))
@@ -101,7 +95,7 @@ def _softplus(tape: Backward, node: Node, x: str, y: str) -> str:
 
 def _gelu(tape: Backward, node: Node, x: str, y: str) -> str:
     half, one = tape.number(0.5, x), tape.number(1.0, x)
-    if node.attrs.get("approximate", "none") == "tanh":
+    if node.text("approximate") == "tanh":
         # y = x (1 + tanh(u)) / 2, u = a (x + b x^3)
         a, b = math.sqrt(2 / math.pi), 0.044715
         square = tape.add("mul", x, x)
@@ -119,7 +113,7 @@ def _gelu(tape: Backward, node: Node, x: str, y: str) -> str:
 
 
 def _axes(tape: Backward, node: Node) -> list[int]:
-    return [int(_number(node, "axis", -1)) % len(tape.dims(node.outputs[0]))]
+    return [node.integer("axis") % len(tape.dims(node.outputs[0]))]
 
 
 def _softmax(tape: Backward, node: Node, dy: str) -> Back:

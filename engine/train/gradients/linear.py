@@ -42,8 +42,8 @@ def _matmul(tape: Backward, node: Node, dy: str) -> Back:
 
 def _gemm(tape: Backward, node: Node, dy: str) -> Back:
     a, b = node.inputs[:2]
-    alpha, beta = (float(str(node.attrs.get(name, 1.0))) for name in ("alpha", "beta"))
-    turned_a, turned_b = (bool(node.attrs.get(name, 0)) for name in ("transA", "transB"))
+    alpha, beta = (node.number(name) for name in ("alpha", "beta"))
+    turned_a, turned_b = (bool(node.integer(name)) for name in ("transA", "transB"))
 
     def scaled(x: str, by: float) -> str:
         return x if by == 1 else tape.add("mul", x, tape.number(by, x))
@@ -79,7 +79,7 @@ def _conv(tape: Backward, node: Node, dy: str) -> Back:
         "conv",
         tape.type(x),
         tape.dims(w)[2:],
-        str(node.attrs.get("auto_pad", "NOTSET")),
+        node.text("auto_pad"),
         node.integers("dilations"),
         node.integers("pads"),
         node.integers("strides"),
@@ -113,7 +113,7 @@ def _conv(tape: Backward, node: Node, dy: str) -> Back:
             dy,
             w,
             dilations=windows.dilations,
-            group=int(str(node.attrs.get("group", 1))),
+            group=node.integer("group"),
             output_padding=tuple(extra),
             pads=windows.pads,
             strides=windows.strides,
@@ -124,7 +124,7 @@ def _conv(tape: Backward, node: Node, dy: str) -> Back:
 def _conv_transpose(tape: Backward, node: Node, dy: str) -> Back:
     x, w = node.inputs[:2]
     _need_constant(tape, node, w)
-    if node.attrs.get("auto_pad", "NOTSET") != "NOTSET" or node.attrs.get("output_shape"):
+    if node.text("auto_pad") != "NOTSET" or node.has("output_shape"):
         raise UnsupportedError(
             f"node {node.name or node.outputs[0]}: no gradient of conv_transpose with auto_pad or "
             "output_shape: resolve its pads first"
@@ -137,7 +137,7 @@ def _conv_transpose(tape: Backward, node: Node, dy: str) -> Back:
             "dilations": (node.integers("dilations") or (1,) * rank),
             "strides": (node.integers("strides") or (1,) * rank),
         }
-        group = int(str(node.attrs.get("group", 1)))
+        group = node.integer("group")
         dx = tape.add("conv", dy, w, group=group, pads=pads, **attrs)
         # Rows that only output_padding reached make a window of their own.
         dx = tape.slice(dx, {2 + axis: (0, tape.dims(x)[2 + axis], 1) for axis in range(rank)})
@@ -153,7 +153,7 @@ def _need_constant(tape: Backward, node: Node, w: str) -> None:
 
 def _resize(tape: Backward, node: Node, dy: str) -> Back:
     """Resizing is a matrix along each axis; the way back is their transposes."""
-    if node.attrs.get("coordinate_transformation_mode") == "tf_crop_and_resize":
+    if node.text("coordinate_transformation_mode") == "tf_crop_and_resize":
         raise UnsupportedError(
             f"node {node.name or node.outputs[0]}: no gradient of crop and resize"
         )

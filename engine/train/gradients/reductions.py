@@ -20,7 +20,7 @@ def _axes(tape: Backward, node: Node) -> tuple[int, ...]:
             raise UnsupportedError(f"node {node.name or node.outputs[0]}: axes are not constant")
         if axes.size:
             return tuple(int(axis) % rank for axis in axes.reshape(-1))
-    return () if node.attrs.get("noop_with_empty_axes") else tuple(range(rank))
+    return () if node.integer("noop_with_empty_axes") else tuple(range(rank))
 
 
 def _kept(tape: Backward, node: Node, value: str) -> str:

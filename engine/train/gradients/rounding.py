@@ -38,7 +38,7 @@ def _levels(tape: Backward, node: Node) -> tuple[Array, Array]:
     Raises UnsupportedError where they are no constants, or of blocks.
     """
     given = [tape.value(name) for name in node.inputs[1:]]
-    if any(value is None for value in given) or node.attrs.get("block_size", 0):
+    if any(value is None for value in given) or node.integer("block_size"):
         raise UnsupportedError(
             f"node {node.name or node.outputs[0]}: no gradient of {node.op} but with constant "
             "scales, one or one a channel"
@@ -48,7 +48,7 @@ def _levels(tape: Backward, node: Node) -> tuple[Array, Array]:
     if not scale.ndim:
         return scale, zero
     rank = len(tape.dims(node.inputs[0]))
-    axis = int(str(node.attrs.get("axis", 1))) % rank
+    axis = node.integer("axis") % rank
     shape = [1] * rank
     shape[axis] = scale.size
     return scale.reshape(shape), zero.reshape(shape)

@@ -28,13 +28,12 @@ def _reshape(tape: Backward, node: Node, dy: str) -> Back:
 
 
 def _transpose(tape: Backward, node: Node, dy: str) -> Back:
-    perm = node.attrs.get("perm") or tuple(reversed(range(len(tape.dims(dy)))))
-    assert isinstance(perm, tuple)
+    perm = node.integers("perm") or tuple(reversed(range(len(tape.dims(dy)))))
     return [tape.transpose(dy, [int(axis) for axis in np.argsort(np.array(perm))])]
 
 
 def _concat(tape: Backward, node: Node, dy: str) -> Back:
-    axis, start = int(str(node.attrs["axis"])) % len(tape.dims(dy)), 0
+    axis, start = node.integer("axis") % len(tape.dims(dy)), 0
     back: list[str | None] = []
     for name in node.inputs:
         size = tape.dims(name)[axis]
@@ -91,7 +90,7 @@ def _gathered_back(tape: Backward, dy: str, axis: int, places: Array, size: int)
 def _gather(tape: Backward, node: Node, dy: str) -> Back:
     x, indices = node.inputs
     dims, at = tape.dims(x), tape.dims(indices)
-    axis = int(str(node.attrs.get("axis", 0))) % len(dims)
+    axis = node.integer("axis") % len(dims)
     count = int(np.prod(at))
     flat = tape.reshape(dy, [*dims[:axis], count, *dims[axis + 1 :]])
     known = tape.value(indices)
@@ -109,7 +108,7 @@ def _gather(tape: Backward, node: Node, dy: str) -> Back:
 
 
 def _pad(tape: Backward, node: Node, dy: str) -> Back:
-    if node.attrs.get("mode", "constant") == "constant":
+    if node.text("mode") == "constant":
         rank, dims = len(tape.dims(dy)), tape.dims(node.inputs[0])
         amounts = _constant(tape, node, 1)
         axes = [*range(rank)]
