@@ -11,13 +11,13 @@ from palmkit.engine import passes
 from palmkit.engine.backends import BACKENDS, chain
 from palmkit.engine.backends.options import Options
 from palmkit.engine.backends.partition import compile_parts
-from palmkit.engine.backends.refusal import first_output
 from palmkit.engine.errors import BackendError, PalmError
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.model import Model
 from palmkit.engine.ops import run_reference
 from palmkit.engine.passes import optimise
 from palmkit.engine.sources import Source
+from palmkit.engine.steps.refusal import first_output
 
 Values = Mapping[str, Array]
 Report = Callable[[str], None]

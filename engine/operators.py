@@ -14,10 +14,10 @@ from typing import Any
 
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu.rules import RULES
-from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Graph
 from palmkit.engine.ops import find, registry
+from palmkit.engine.steps.refusal import RefusedError, first_output
 
 FORMATS = ("onnx", "tflite", "tensorflow", "caffe")
 # What other ops need round them.

@@ -19,7 +19,7 @@ ENGINE_ORDER = (
     "errors",
     "ir",
     "ops",
-    "passes converters exporters plan format",
+    "passes converters exporters steps format",
     "backends",
     "model",
 )

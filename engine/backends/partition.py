@@ -24,7 +24,7 @@ from palmkit.engine.backends import (
 )
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
-from palmkit.engine.backends.refusal import RefusedError, first_output
+from palmkit.engine.steps.refusal import RefusedError, first_output
 from palmkit.engine.forks import before_a_fork
 from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import find, infer_types, run_reference

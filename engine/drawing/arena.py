@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from xml.sax.saxutils import escape
 
+from palmkit.engine.backends.cpu.summary import PlanSummary, StepSummary
 from palmkit.engine.drawing.content import family
 from palmkit.engine.drawing.svg import COLOURS, STYLE, text_width
-from palmkit.engine.steps.summary import PlanSummary, StepSummary
 
 _MARGIN = 28.0
 _AXIS = 62.0

@@ -14,10 +14,10 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import DTYPES, NARROW_DTYPES, Array, Graph, Known, Node, Type, consumers
 from palmkit.engine.ops import infer_types
+from palmkit.engine.steps.refusal import RefusedError, first_output
 from palmkit.engine.steps.rewriting import Lowered, Purpose
 from palmkit.engine.steps.step import Buffer, Kernels, Step, StepAttr, View, view_bytes
 

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 from palmkit.kits.cli.command import UsageError, write_whole
 
 if TYPE_CHECKING:
+    from palmkit.engine.backends.cpu.summary import Place, PlanSummary, StepSummary
     from palmkit.engine.ir import Graph
-    from palmkit.engine.steps.summary import Place, PlanSummary, StepSummary
 
 PICTURES = (".svg", ".html")
 
@@ -44,8 +44,8 @@ def check_options(options: argparse.Namespace) -> None:
 
 def show(options: argparse.Namespace, graph: Graph) -> None:
     """Print or draw the plan of a graph without open sizes."""
+    from palmkit.engine.backends.cpu.summary import plan_summaries
     from palmkit.engine.backends.options import Options
-    from palmkit.engine.steps.summary import plan_summaries
 
     try:
         asked = Options(options.threads, options.precision, options.tune)
@@ -109,7 +109,7 @@ def _print(plan: PlanSummary) -> None:
 
 
 def _row(number: int, step: StepSummary) -> tuple[str, ...]:
-    from palmkit.engine.steps.summary import ONLY_ONE
+    from palmkit.engine.backends.cpu.summary import ONLY_ONE
 
     by = f" ({step.chosen_by})" if step.algorithm and step.chosen_by != ONLY_ONE else ""
     reads = next((x for x in step.inputs if x is not None and x.place != "constant"), None)

@@ -9,8 +9,8 @@ from functools import cache
 from pathlib import Path
 
 from palmkit.engine.backends import BACKENDS, Program
-from palmkit.engine.backends.refusal import RefusedError, first_output
 from palmkit.engine.ir import Graph
+from palmkit.engine.steps.refusal import RefusedError, first_output
 
 ANY_CASE, NO_KERNEL = "*", "no kernel"
 _FOLDER = Path(__file__).parent / "refused"

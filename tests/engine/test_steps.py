@@ -6,11 +6,11 @@ from xml.etree import ElementTree
 import numpy as np
 import pytest
 
+from palmkit.engine.backends.cpu.summary import COST_MODEL, ONLY_ONE, TUNED, plan_summaries
 from palmkit.engine.backends.options import Options
 from palmkit.engine.drawing.arena import draw_arena, live_bytes
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Graph, Node, Type
-from palmkit.engine.steps.summary import COST_MODEL, ONLY_ONE, TUNED, plan_summaries
 
 pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 

@@ -6,10 +6,10 @@ from collections.abc import Mapping, Sequence
 
 from palmkit.engine.backends.cpu import NAME, plan
 from palmkit.engine.backends.partition import specialise
-from palmkit.engine.backends.refusal import RefusedError
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.format.plans import ReadyPlan
 from palmkit.engine.ir import Graph, Type
+from palmkit.engine.steps.refusal import RefusedError
 from palmkit.engine.steps.rewriting import Purpose
 
 

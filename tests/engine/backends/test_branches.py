@@ -11,13 +11,13 @@ from palmkit import engine
 from palmkit.engine.backends.cpu import Cpu, lower
 from palmkit.engine.backends.cpu import plan as make_plan
 from palmkit.engine.backends.cpu.passes.branches import share_out
+from palmkit.engine.backends.cpu.summary import plan_summaries
 from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.steps.plan import Plan
 from palmkit.engine.steps.rewriting import Purpose
 from palmkit.engine.steps.step import BRANCH
-from palmkit.engine.steps.summary import plan_summaries
 from tests.engine.backends.plans import run
 
 native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")

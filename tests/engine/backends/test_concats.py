@@ -9,10 +9,10 @@ import pytest
 from palmkit import engine
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import Cpu
+from palmkit.engine.backends.cpu.summary import plan_summaries
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.steps.plan import Plan
-from palmkit.engine.steps.summary import plan_summaries
 from tests.engine.backends.plans import apart, feed_of, native, run, step_of, with_step
 
 IMAGES, CHANNELS, SIDE = 2, 11, 15

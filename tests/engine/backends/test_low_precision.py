@@ -10,10 +10,10 @@ import palmkit.models
 from palmkit import engine
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import CpuProgram, narrow_dtype, plan
+from palmkit.engine.backends.cpu.summary import plan_summaries
 from palmkit.engine.backends.options import Options
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.ops import Case, find, infer_types
-from palmkit.engine.steps.summary import plan_summaries
 
 _native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 NARROW = narrow_dtype(_native.isas())

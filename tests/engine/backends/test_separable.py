@@ -9,11 +9,11 @@ import pytest
 from palmkit import engine
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.cpu import Cpu
+from palmkit.engine.backends.cpu.summary import plan_summaries
 from palmkit.engine.backends.options import Options
 from palmkit.engine.bench.nodes import time_alone
 from palmkit.engine.ir import Array, Attr, Graph, Node, Type
 from palmkit.engine.steps.step import JOINED
-from palmkit.engine.steps.summary import plan_summaries
 from tests.engine.backends.plans import apart, run, step_of, with_step
 
 native = pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")

@@ -19,10 +19,10 @@ import numpy as np
 
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.backends.partition import specialise
-from palmkit.engine.backends.refusal import RefusedError
 from palmkit.engine.converters.onnx import convert
 from palmkit.engine.ir import Array, Graph, Type
 from palmkit.engine.model import Model
+from palmkit.engine.steps.refusal import RefusedError
 
 KINDS = ("node", "simple", "pytorch-converted", "pytorch-operator")
 DOMAINS = ("", "ai.onnx")
