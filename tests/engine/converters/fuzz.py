@@ -26,6 +26,7 @@ from collections import Counter
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
+from math import prod
 from pathlib import Path
 
 import numpy as np
@@ -121,6 +122,8 @@ def run(graph: Graph, stages: Iterator[None] | None = None) -> str:
     fixed = replace(graph, inputs=inputs)
     types = infer_types(fixed)
     size = sum(type.size_bytes for type in types.values() if type.is_static)
+    # An array of numpy's has no such dims, be it empty.
+    size += sum(prod(max(dim, 1) for dim in type.dims) for type in inputs.values())
     work = sum(macs(node, types) or 0 for node in fixed.nodes)
     model = engine.Model(graph)
     if size > MOST_TO_RUN_BYTES or work > MOST_TO_RUN_MACS:
