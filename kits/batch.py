@@ -97,10 +97,11 @@ class Worker:
         try:
             result = self._call(*self._given(row))
             told = json.dumps(result.to_dict())
-            shown = _png(result) if self._picture else None
+            shown = {self._picture: _png(result)} if self._picture else {}
         except (PalmError, OSError, ValueError, TypeError) as error:
-            return {**found, "result": None, self._picture: None, "error": _line(error)}
-        return {**found, "result": told, self._picture: shown, "error": None}
+            nothing = dict.fromkeys(self.columns)
+            return {**nothing, **found, "error": _line(error)}
+        return {**found, "result": told, "error": None, **shown}
 
 
 def run(

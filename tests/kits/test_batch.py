@@ -76,6 +76,19 @@ def test_a_folder_gives_what_the_kit_gives_and_a_failed_row_is_listed(
         assert kits.read_image(rows[1]["mask"]).shape == (60, 80, 3)
 
 
+def test_try_on_by_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder, out = photos(tmp_path / "photos"), tmp_path / "out.parquet"
+    command = ["batch", "tryon", str(folder), "-o", str(out), "-q"]
+    assert main([*command, "--option", "look=evening", "--option", "behind_hair=false"]) == 1
+    assert "c.png: ImageError" in capsys.readouterr().err
+    good = read(out)[1]
+    assert np.array_equal(kits.read_image(good["picture"]), kits.read_image(folder / "b.png"))
+    assert json.loads(good["result"])["look"]
+    for wrong in ("look", "hat=red", "behind_hair=perhaps", "max_faces=many"):
+        with pytest.raises(SystemExit, match="2"):
+            main([*command, "--option", wrong])
+
+
 def test_pictures_in_parquet_by_path_or_as_bytes(tmp_path: Path) -> None:
     folder = photos(tmp_path / "photos")
     files = [folder / f"{name}.png" for name in "abc"]

@@ -211,6 +211,28 @@ def test_every_option_of_the_class_has_its_flag(run: Any) -> None:
         assert f"--{flag}" in text or f"--no-{flag}" in text, option
 
 
+@pytest.mark.parametrize(
+    ("former", "words"),
+    [
+        ("--no-second-look", ["face", "--mesh"]),
+        ("--detector", ["face", "--mesh"]),
+        ("--no-second-look", ["portrait"]),
+        ("--detector", ["gesture"]),
+        ("--face-model", ["tryon", "--lipstick", "ruby"]),
+    ],
+)
+def test_former_flags_work_and_warn(
+    run: Any, tmp_path: Path, former: str, words: list[str]
+) -> None:
+    """A model that is not there is what tells that the flag reached its option."""
+    source = write_picture(tmp_path / "a.png")
+    takes = [] if former.startswith("--no") else [tmp_path / "none.palm"]
+    with pytest.warns(DeprecationWarning, match=f"{former} is deprecated"):
+        result = run(words[0], source, *words[1:], former, *takes)
+    assert (result.code, "none.palm" in result.err) == ((1, True) if takes else (0, False))
+    assert f" {former} " not in run(words[0], "--help").out
+
+
 @pytest.mark.parametrize("command", ["face", "convert", "info", "check", "show", "ops", "bench"])
 def test_help_teaches_with_examples(run: Any, command: str) -> None:
     result = run(command, "--help")

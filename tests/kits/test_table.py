@@ -90,6 +90,7 @@ def test_a_line_in_the_table_makes_a_kit_known(
     worker = batch.Worker(new_kit, {"model": red_model, "size": 640})
     (row,) = worker.rows([{"path": str(source)}])
     assert json.loads(row["result"])["faces"][0]["box"] == [64, 96, 32, 32]
+    assert tuple(row) == worker.columns
     known = jobs.kit_jobs(new_kit, table.KITS[new_kit])
     assert list(known) == [new_kit, f"{new_kit}_video"]
     assert find(known[new_kit].ours).name == "palmkit"
