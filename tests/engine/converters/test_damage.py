@@ -12,7 +12,7 @@ from palmkit import engine
 from palmkit.engine.converters import caffe, onnx, tensorflow, tflite
 from palmkit.engine.converters.damage import DAMAGE, damage_as_model_error
 from palmkit.engine.errors import ModelError, PalmError, ShapeError, UnsupportedError
-from palmkit.engine.ir import Graph, Known, Node, Type, check
+from palmkit.engine.ir import Attr, Graph, Known, Node, Type, check
 from palmkit.engine.model import Model
 from palmkit.engine.ops import infer_types, registry
 from tests.engine.converters import fuzz, fuzz_changes, fuzz_seeds
@@ -53,7 +53,8 @@ def test_inputs_are_missed_before_any_size_is_known() -> None:
 
 def test_inputs_are_missed_in_bodies() -> None:
     body = Graph({}, {"z": Type("float32", (3,))}, (Node("lstm", ("", "", ""), ("z",)),))
-    node = Node("if", ("c",), ("y",), {"then_branch": body, "else_branch": body})
+    branches: dict[str, Attr] = {"then_branch": body, "else_branch": body, "captures": 0}
+    node = Node("if", ("c",), ("y",), branches)
     graph = Graph({"c": Type("bool", ("n",))}, {"y": Type("float32", (3,))}, (node,))
     with pytest.raises(ModelError, match="node z: lstm: its input x is left out"):
         infer_types(graph)
