@@ -21,7 +21,7 @@ SANITIZED := build/sanitize$(if $(filter thread,$(SANITIZER)),-thread)
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize arm64 wheel check-wheel clean
+.PHONY: help demo demo-app screenshots soak-app test test-app lint docs bench fuzz fuzz-converters fuzz-plans soak crash-sweep fleet load sanitize fuzz-c c-library arm64 wheel check-wheel clean
 
 help: ## this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -83,10 +83,24 @@ fuzz-plans: .venv/.dev ## damaged steps, kernel by kernel, under ASan with guard
 	.venv/bin/cmake --build build/sanitize --target _native
 	$(VENV) -m tests.engine.fuzz_plans --seconds $(FUZZ_S) $(ARGS)
 
-sanitize: .venv/.dev ## the kernels' tests under the sanitizers; SANITIZER=thread for races
+fuzz-c: .venv/.dev ## damaged files through palm.h, in C under ASan and UBSan for FUZZ_S seconds
+	$(CONFIGURE) -B build/sanitize -DPALM_SANITIZE=address,undefined
+	.venv/bin/cmake --build build/sanitize --target palm
+	$(VENV) -m tests.engine.native.fuzz --sanitizer address,undefined --seconds $(FUZZ_S) $(ARGS)
+
+sanitize: .venv/.dev ## the tests of the kernels and of palm.h under the sanitizers; SANITIZER=thread for races
 	$(CONFIGURE) -B $(SANITIZED) -DPALM_SANITIZE=$(SANITIZER)
 	.venv/bin/cmake --build $(SANITIZED)
 	@for test in $(SANITIZED)/test/*; do echo "$$test" && "$$test" || exit 1; done
+	SANITIZER=$(SANITIZER) $(VENV) -m pytest tests/engine/native
+
+c-library: .venv/bin/python ## the runtime for C programs, into build/c: include/palm.h and lib/libpalm.so
+	$(PIP) install -q cmake ninja
+	.venv/bin/cmake -S engine/native -B build/c/build -G Ninja -DPALM_PYTHON=OFF \
+		-DCMAKE_MAKE_PROGRAM="$(CURDIR)/.venv/bin/ninja" -DCMAKE_INSTALL_LIBDIR=lib
+	.venv/bin/cmake --build build/c/build
+	.venv/bin/cmake --install build/c/build --prefix build/c --strip
+	@ls -sh build/c/lib
 
 arm64: .venv/.dev ## the kernels' tests on arm64: Debian's g++-aarch64-linux-gnu and qemu-user-static
 	.venv/bin/cmake -S engine/native -B build/arm64 -G Ninja -DPALM_DEV=ON \

@@ -15,6 +15,7 @@ PLAN_FOOTER = struct.Struct("<8sQII")
 PLAN_MARK = b"PALMPLAN"
 # Counts up when a kernel, an attribute or its meaning has changed; the oldest, when a plan of then
 # would be refused, or be wrong. Plans of others are left alone; the graph is then planned anew.
+# native/model_file.h has both, too.
 OLDEST_PLAN_VERSION, PLAN_VERSION = 7, 7
 
 # Behind a file that is encrypted: a mark, its size, the version of how, and 0.

@@ -15,6 +15,7 @@
 
 #include "base/cpu.h"
 #include "base/crc32.h"
+#include "base/isas.h"
 #include "entropy/stored.h"
 #include "kernels/conv/conv.h"
 #include "kernels/guided/guided.h"
@@ -169,14 +170,6 @@ palm::StepSpec step_of(const nb::handle& spec) {
           cast<palm::Ints>(item(spec, 2, 4), "outputs"), std::move(attrs)};
 }
 
-uint32_t isa_of(const std::string& name) {
-  uint32_t isa = palm::host_isa();
-  if (name.empty()) return isa;
-  if (!palm::isa_by_name(name.c_str(), &isa) || (palm::host_isa() & isa) != isa)
-    palm::fail(Fault::kBackend, "this host has no instruction set %.40s", name.c_str());
-  return isa;
-}
-
 template <class T, class Function>
 std::vector<T> all(const nb::sequence& list, Function one) {
   std::vector<T> result;
@@ -204,7 +197,7 @@ nb::list conv_algorithms(const nb::sequence& tensors_, const nb::sequence& steps
     const bool fits = array.dtype == spec.tensor.dtype && array.count == spec.tensor.count;
     if (fits && array.count) spec.tensor.constant = array.data;
   }
-  const uint32_t isa = isa_of(isa_name);
+  const uint32_t isa = palm::isa_called(isa_name);
   nb::list lists;
   for (nb::handle each : steps) {
     const palm::StepSpec spec = step_of(each);
@@ -223,7 +216,7 @@ struct Program {
           int64_t arena_bytes, const std::string& isa, int threads)
       : constants(constants_, "constant"),
         program(all<palm::TensorSpec>(tensors, tensor_of), all<palm::StepSpec>(steps, step_of),
-                constants.views, size_of(arena_bytes, "arena_bytes"), isa_of(isa), threads) {}
+                constants.views, size_of(arena_bytes, "arena_bytes"), palm::isa_called(isa), threads) {}
 
   // `plan` points into what the caller keeps alive.
   Program(palm::Plan plan, uint32_t isa, int threads)
@@ -288,7 +281,7 @@ struct Plans {
 
   // The program, for each output its dtype and dims, and what of the data it reads.
   nb::tuple program(size_t i, const std::string& isa, int threads) const {
-    const uint32_t set = isa_of(isa);
+    const uint32_t set = palm::isa_called(isa);
     palm::Plan plan = read(i);
     nb::list outputs;
     for (const auto& output : plan.outputs)
@@ -418,29 +411,6 @@ struct Session {
   palm::Session session;
 };
 
-// Best first; a set with files of several kinds comes where its last kind does.
-std::vector<std::string> isas() {
-  std::vector<std::string> names;
-  const auto add = [&](uint32_t need, const char* name) {
-    if ((palm::host_isa() & need) != need) return;
-    names.erase(std::remove(names.begin(), names.end(), name), names.end());
-    names.push_back(name);
-  };
-#define PALM_ISA(isa, need) add(palm::need, #isa);
-#define PALM_BF16_ISA(isa, need) PALM_ISA(isa, need)
-#define PALM_INT8_ISA(isa, need) PALM_ISA(isa, need)
-#define PALM_FILE_ISA(isa, need) PALM_ISA(isa, need)
-#include "base/file_isas.inc"
-#include "base/bf16_isas.inc"
-#include "base/int8_isas.inc"
-#include "base/isas.inc"
-#undef PALM_FILE_ISA
-#undef PALM_INT8_ISA
-#undef PALM_BF16_ISA
-#undef PALM_ISA
-  return names;
-}
-
 }  // namespace
 
 NB_MODULE(_native, m) {
@@ -451,7 +421,7 @@ NB_MODULE(_native, m) {
       std::rethrow_exception(pointer);
     } catch (const palm::Error& error) { raise(error); }
   });
-  m.def("isas", &isas);
+  m.def("isas", &palm::host_isas);
   m.def(
       "peak_flops", [](double seconds) { return palm::peak_flops(palm::host_isa(), seconds); },
       nb::arg("seconds"), nb::call_guard<Unlocked>());

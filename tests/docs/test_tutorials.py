@@ -76,7 +76,7 @@ def run(arguments: list[str]) -> int:
 
 def test_every_kit_and_part_has_a_tutorial() -> None:
     assert {path.stem for path in TUTORIALS} == {
-        "compression", "delivery", "engine", "faces", "hands", "index",
+        "c", "compression", "delivery", "engine", "faces", "hands", "index",
         "mesh", "portraits", "rerank", "training", "try_on",
     }  # fmt: skip
     assert all(blocks(path) for path in TUTORIALS)

@@ -12,6 +12,9 @@ constexpr uint32_t kPolynomial = 0xEDB88320;
 
 constexpr uint32_t times_x(uint32_t p) { return p >> 1 ^ (p & 1 ? kPolynomial : 0); }
 
+#if defined(__x86_64__)
+
+// For what is left of runs that are folded.
 uint32_t add_bytes(uint32_t crc, const unsigned char* data, size_t size) {
   for (; size; --size) {
     crc ^= *data++;
@@ -19,8 +22,6 @@ uint32_t add_bytes(uint32_t crc, const unsigned char* data, size_t size) {
   }
   return crc;
 }
-
-#if defined(__x86_64__)
 
 #define PALM_CARRYLESS __attribute__((target("pclmul,sse2")))
 #define PALM_WIDE __attribute__((target("vpclmulqdq,avx512f")))
@@ -94,6 +95,24 @@ PALM_WIDE uint32_t add_wide(uint32_t crc, const unsigned char* data, size_t size
 
 bool has_wide() {
   return __builtin_cpu_supports("vpclmulqdq") && __builtin_cpu_supports("avx512f");
+}
+
+#else
+
+struct Table {
+  constexpr Table() : rest() {
+    for (uint32_t byte = 0; byte < 256; ++byte) {
+      rest[byte] = byte;
+      for (int i = 0; i < 8; ++i) rest[byte] = times_x(rest[byte]);
+    }
+  }
+  uint32_t rest[256];
+};
+
+uint32_t add_bytes(uint32_t crc, const unsigned char* data, size_t size) {
+  static constexpr Table kTable;
+  for (; size; --size) crc = crc >> 8 ^ kTable.rest[(crc ^ *data++) & 0xff];
+  return crc;
 }
 
 #endif

@@ -7,6 +7,7 @@
 #include "base/check.h"
 #include "base/error.h"
 #include "entropy/entropy.h"
+#include "entropy/inflate.h"
 #include "entropy/stored.h"
 
 namespace {
@@ -100,6 +101,60 @@ void check_recipes(Random& random, int rounds) {
   }
 }
 
+// What zlib makes of the first `count` bytes of i * i % 37 * (i % 3): a block that is stored, one of
+// the fixed code, and one with codes of its own.
+constexpr struct {
+  size_t count;
+  const char* hex;
+} kDeflated[] = {
+    {16,
+     "7801011000efff000108001032000c36001a140015160006fc00e7"},
+    {48,
+     "78016360e460103062e0316390126110156350b26190b161601663501461603763503162e0e460606062e054"
+     "60509160603701004dc90331"},
+    {400,
+     "78daedcdcd0d40300080d18f8a9f1269a4444b0471726c441c7a6a1cec3f910d4ce02df0887294a33ab19ab6"
+     "63f58c1ed1b168b293cd51e41053cc6c3dd9c1b2236ec68b35a50dd89aea41354490349887a14606ca94e962"
+     "ba2977e4c1d063669298bffbee5ef33c1c28"}};
+
+// From and to memory of its own size; false where it throws.
+bool inflates(const Run& packed, const Run& expected) {
+  const std::unique_ptr<char[]> from(new char[packed.size()]);
+  std::copy(packed.begin(), packed.end(), from.get());
+  try {
+    const auto content = inflate({from.get(), packed.size()}, expected.size());
+    PALM_CHECK(std::equal(expected.begin(), expected.end(),
+                          reinterpret_cast<const uint8_t*>(content.get())),
+               "inflated to other bytes");
+    return true;
+  } catch (const Error&) { return false; }
+}
+
+void check_inflate() {
+  for (const auto& each : kDeflated) {
+    Run packed, expected;
+    for (const char* hex = each.hex; *hex; hex += 2)
+      packed.push_back(static_cast<uint8_t>(std::stoi(std::string(hex, 2), nullptr, 16)));
+    for (size_t i = 0; i < each.count; ++i)
+      expected.push_back(static_cast<uint8_t>(i * i % 37 * (i % 3)));
+    PALM_CHECK(inflates(packed, expected), "%zu bytes are not inflated", each.count);
+    // Whatever is changed throws, or was of no account.
+    for (size_t bit = 0; bit < 8 * packed.size(); ++bit) {
+      Run changed = packed;
+      changed[bit / 8] ^= static_cast<uint8_t>(1u << bit % 8);
+      inflates(changed, expected);
+    }
+    for (size_t cut = 1; cut <= packed.size(); ++cut)
+      PALM_CHECK(!inflates({packed.begin(), packed.end() - static_cast<ptrdiff_t>(cut)}, expected),
+                 "%zu bytes less are inflated", cut);
+    Run more = packed, fewer = expected;
+    more.push_back(0), fewer.pop_back(), expected.push_back(0);
+    PALM_CHECK(!inflates(packed, expected) && !inflates(packed, fewer), "another size");
+    expected.pop_back();
+    PALM_CHECK(!inflates(more, expected), "bytes behind");
+  }
+}
+
 }  // namespace
 
 int main() {
@@ -110,4 +165,5 @@ int main() {
            {0, 1, 2, 3, 5, 8, 31, 257, 1022, 1023, 1024, 1025, 1026, 1027, 5000})
         check(coding, count, kind, random);
   check_recipes(random, 20000);
+  check_inflate();
 }
