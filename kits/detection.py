@@ -1,12 +1,13 @@
-"""The face detector's network: what goes in, and what its outputs mean.
+"""A detector's network, of faces or hands: what goes in, and what its outputs mean.
 
 Input `image`: float32[1, height, width, 3], RGB, 0..255, sides multiples of 32.
 Outputs for each stride s of 8, 16, 32, one cell for each s x s pixels:
 score_s: float32[1, height / s, width / s, 1], 0..1;
 box_s: float32[1, height / s, width / s, 4], distances from the cell's centre to the left, top,
 right and bottom side, in strides;
-points_s: float32[1, height / s, width / s, 10], x, y from the cell's centre of left_eye,
-right_eye, nose, mouth_left, mouth_right, in strides.
+points_s: float32[1, height / s, width / s, 2 k], x, y from the cell's centre of the k keypoints, in
+strides: of a face left_eye, right_eye, nose, mouth_left, mouth_right; of a hand the wrist and the
+base of the middle finger.
 """
 
 from __future__ import annotations
@@ -110,7 +111,7 @@ def _cells(outputs: Mapping[str, NDArray[Any]], name: str, channels: int) -> Flo
 
 
 def merge(found: Candidates) -> Candidates:
-    """One row a face, best first: the mean, by score, of the candidates that hardly differ."""
+    """One row a thing, best first: the mean, by score, of the candidates that hardly differ."""
     count = found.keypoints.shape[1]
     values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 2 * count)], axis=1)
     kept, means = weighted_nms(found.boxes, found.scores, values, MAX_IOU, BLEND_IOU)

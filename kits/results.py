@@ -1,5 +1,7 @@
 """What the kits return: frozen dataclasses of arrays, one row a thing found.
 
+All of them are here: who draws, writes or compares results needs no kit for it.
+
 Pixels are those of the upright input picture, origin top left, y down; scores are 0..1; left and
 right are the subject's own.
 """

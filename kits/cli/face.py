@@ -49,6 +49,6 @@ def run(options: argparse.Namespace) -> int:
     """Find the faces in every input."""
     entry = KITS["mesh" if options.mesh else "face"]
     if not options.mesh:
-        flags.only_with(options, KITS["mesh"].load_options(), entry.load_options())
+        flags.only_with("--mesh", options, KITS["mesh"].load_options(), entry.load_options())
     given = flags.chosen(options, entry.load_options())
     return pictures.run(options, pictures.Job(pictures.opener(entry, given, options.roi)))

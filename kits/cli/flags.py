@@ -59,12 +59,17 @@ def flag_of(option: Option) -> str:
     return f"--no-{name}" if is_on and not option.about.flag else f"--{name}"
 
 
-def only_with(options: argparse.Namespace, kind: type[Options], other: type[Options]) -> None:
-    """Raise UsageError if an option of `kind` was given that `other` does not have, too."""
+def only_with(
+    flag: str, options: argparse.Namespace, kind: type[Options], other: type[Options]
+) -> None:
+    """Raise UsageError if an option of `kind` was given that `other` does not have.
+
+    flag: the one that would make it an option of the command.
+    """
     shared = {each.name for each in fields(other)}
     for each in options_of(kind):
         if each.name in vars(options) and each.name not in shared:
-            raise UsageError(f"{flag_of(each)}: expected with --mesh")
+            raise UsageError(f"{flag_of(each)}: expected with {flag}")
 
 
 def read(kind: type[Options], words: Sequence[str]) -> dict[str, Any]:

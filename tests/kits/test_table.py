@@ -14,9 +14,12 @@ from palmkit import kits
 from palmkit.engine.bench.engines import find
 from palmkit.kits import batch, table
 from palmkit.kits.bench import jobs
-from palmkit.kits.face.kit import FaceDetector
+from palmkit.kits.face.kit import FaceDetector, FaceDetectorArguments
 from palmkit.kits.face.options import FaceOptions
-from palmkit.kits.options import Whole, option
+from palmkit.kits.image import Image, Part
+from palmkit.kits.kit import Kit
+from palmkit.kits.options import Whole, made_of, option
+from palmkit.kits.results import Faces
 from palmkit.kits.table import KITS, Entry
 from tests.kits.conftest import picture
 
@@ -94,6 +97,34 @@ def test_a_line_in_the_table_makes_a_kit_known(
     known = jobs.kit_jobs(new_kit, table.KITS[new_kit])
     assert list(known) == [new_kit, f"{new_kit}_video"]
     assert find(known[new_kit].ours).name == "palmkit"
+
+
+class Late(Kit[Faces]):
+    """What it needs of itself is made behind the base's constructor."""
+
+    name = "late"
+
+    @made_of(FaceDetectorArguments)
+    def __init__(self, options: FaceDetectorArguments) -> None:
+        super().__init__(options)
+        self.told: list[str] = []
+        self._start()
+
+    def _adopt(self) -> None:
+        self.told.append("adopt")
+
+    def _forget(self) -> None:
+        self.told.append("forget")
+
+    def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Faces:
+        raise NotImplementedError
+
+
+def test_a_kit_is_told_nothing_before_it_is_made() -> None:
+    kit = Late("video")
+    assert kit.told == ["forget", "adopt"]
+    kit.reset()
+    assert kit.told == ["forget", "adopt", "forget"]
 
 
 def test_a_try_on_batch_has_the_picture(tmp_path: Path) -> None:
