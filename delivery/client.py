@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
 
 from palmkit.delivery import golden
+from palmkit.delivery.background import Background
 from palmkit.delivery.codes import CODES, Code
 from palmkit.delivery.device import Device, Release
 from palmkit.delivery.effects import log
@@ -93,8 +94,7 @@ class Client:
         self._made: Updates | None = None
         self._known: dict[tuple[str, str], Release] = {}
         self._lock = threading.Lock()
-        self._waiting: set[tuple[str, str]] = set()
-        self._worker: threading.Thread | None = None
+        self._background = Background(self._work, _ending)
         self._looked: dict[tuple[str, str], float] = {}
         self._hinted = -HINT_EVERY_S
         _open_clients.add(self)
@@ -217,9 +217,7 @@ class Client:
             self._hinted = now
         with suppress(DeliveryError):
             if self.device.is_news(number):
-                timer = threading.Timer(random.uniform(0, HINT_WITHIN_S), self._work_on_all)
-                timer.daemon = True
-                timer.start()
+                self._background.ask(self._slots(), random.uniform(0, HINT_WITHIN_S))
 
     def pin(self, name: str, release: str) -> None:
         """Stay with a release, whatever the channel says: the next refresh fetches it.
@@ -285,48 +283,26 @@ class Client:
             self._looked[model, channel] = now
         with suppress(DeliveryError):
             if self.device.is_due(model):
-                self._work_on({(model, channel)})
+                self._background.ask([(model, channel)])
 
-    def _work_on_all(self) -> None:
-        with suppress(DeliveryError):
-            self._work_on(set(self._slots()))
-
-    def _work_on(self, slots: set[tuple[str, str]]) -> None:
-        with self._lock:
-            self._waiting |= slots
-            if self._waiting and (self._worker is None or not self._worker.is_alive()):
-                worker = threading.Thread(target=self._work, name="palmkit delivery", daemon=True)
-                # At the end of the process no thread can be started, and nothing has to be.
-                with suppress(RuntimeError):
-                    worker.start()
-                    self._worker = worker
-
-    def _work(self) -> None:
-        while True:
-            with self._lock:
-                slots, self._waiting = sorted(self._waiting), set()
-                if not slots or _ending.is_set():
-                    self._worker = None
-                    return
-            try:
-                self._updates.refresh(slots, BACKGROUND_LIMIT_S, stop=_ending)
-            except DeliveryError as error:
-                log.info("%s", error)
-            except BaseException:
-                # A thread may not say so in another way; what fails as the process ends is no news.
-                if not _ending.is_set():
-                    log.exception("updating models failed")
+    def _work(self, slots: list[tuple[str, str]]) -> None:
+        try:
+            self._updates.refresh(slots, BACKGROUND_LIMIT_S, stop=_ending)
+        except DeliveryError as error:
+            log.info("%s", error)
+        except BaseException:
+            # A thread may not say so in another way; what fails as the process ends is no news.
+            if not _ending.is_set():
+                log.exception("updating models failed")
 
     def stop(self, until_s: float) -> None:
         """Wait for what goes on in the background, which was told to end; until_s: monotonic."""
-        worker = self._worker
-        if worker is not None and worker is not threading.current_thread():
-            worker.join(max(0.0, until_s - time.monotonic()))
+        self._background.stop(until_s)
 
     def after_fork(self) -> None:
         """In a forked child: the locks of threads that are not here are nobody's."""
         self._lock = threading.Lock()
-        self._worker, self._waiting = None, set()
+        self._background = Background(self._work, _ending)
         self._made = None
 
 

@@ -81,6 +81,8 @@ class Slot:
             slot = replace(slot, previous=None)
         if slot.active == digest:
             slot = replace(slot, active=slot.previous, previous=None)
+            # What proved itself before needs no second trial.
+            return slot.without_candidate() if slot.active == slot.candidate else slot
         return slot
 
 

@@ -6,15 +6,13 @@ uvicorn alone waits for ever for a request that was begun and for an answer to b
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 import math
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal, Protocol
 
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-if TYPE_CHECKING:
-    from palmkit.delivery.server.connections import Connections, Limits
+from palmkit.delivery.server.limits import Limits, origin
 
 Stage = Literal["idle", "head", "body", "answer", "rest"]
 
@@ -26,19 +24,19 @@ YOUNG_S = 1.0
 SLOW_READER = 16 * 1024
 
 
-def origin(address: str) -> str:
-    """Return whom an address stands for: itself, or the /64 of IPv6, which one subscriber has."""
-    try:
-        found = ipaddress.ip_address(address.partition("%")[0])
-    except ValueError:
-        return address
-    if isinstance(found, ipaddress.IPv4Address):
-        return str(found)
-    if found.ipv4_mapped:
-        return str(found.ipv4_mapped)
-    if found.is_loopback:
-        return str(found)
-    return str(ipaddress.ip_network((found, 64), strict=False))
+class All(Protocol):
+    """All connections of a server, as one of them sees it; room: where it may read to."""
+
+    limits: Limits
+    room: bytearray
+
+    def add(self, connection: Connection) -> None:
+        """A connection was opened."""
+        ...
+
+    def remove(self, connection: Connection) -> None:
+        """A connection was closed."""
+        ...
 
 
 class Connection(H11Protocol, asyncio.BufferedProtocol):
@@ -48,7 +46,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
     holds up the others for some milliseconds only.
     """
 
-    def __init__(self, watched: Connections, **given: Any) -> None:
+    def __init__(self, watched: All, **given: Any) -> None:
         """watched: those of the same server. given: what uvicorn gives a protocol."""
         super().__init__(**given)
         self._watched = watched

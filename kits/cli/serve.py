@@ -134,8 +134,9 @@ def run(options: argparse.Namespace) -> int:
     import logging
 
     try:
-        from palmkit.delivery.server.connections import Connections, Limits, http_server, listen
+        from palmkit.delivery.server.connections import Connections, http_server, listen
         from palmkit.delivery.server.limited_log import LimitedLog
+        from palmkit.delivery.server.limits import Limits
         from palmkit.delivery.server.rollouts import Gates
         from palmkit.delivery.server.start import Place, prepare
     except ModuleNotFoundError as error:

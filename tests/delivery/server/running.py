@@ -9,7 +9,8 @@ from typing import Any
 import requests
 
 from palmkit.delivery.server.app import Server
-from palmkit.delivery.server.connections import Connections, Limits, http_server, listen
+from palmkit.delivery.server.connections import Connections, http_server, listen
+from palmkit.delivery.server.limits import Limits
 
 TOKEN = "t" * 20
 

@@ -16,8 +16,9 @@ import requests
 from sqlalchemy import Engine
 
 from palmkit.delivery.server.app import Server, Settings
-from palmkit.delivery.server.connection import READ_BYTES, Connection, origin
-from palmkit.delivery.server.connections import Limits, listen, most_connections
+from palmkit.delivery.server.connection import READ_BYTES, Connection
+from palmkit.delivery.server.connections import listen
+from palmkit.delivery.server.limits import Limits, most_connections, origin
 from palmkit.delivery.server.static import Download
 from palmkit.engine.errors import RepositoryError
 from tests.delivery.server.fleet_reports import GZIP, make_report, packed

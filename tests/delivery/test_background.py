@@ -1,0 +1,110 @@
+"""The one thread of a client: what it does when, and when it is there at all."""
+
+from __future__ import annotations
+
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from palmkit.delivery import client as client_module
+from palmkit.delivery.background import Background, Key
+from palmkit.delivery.policy import Candidate
+from tests.delivery.devices import MODEL, Devices
+
+A, B = ("a", "stable"), ("b", "stable")
+FAR_S = 3600.0
+
+
+class Work:
+    """Notes what is done, and waits until it is let go."""
+
+    def __init__(self) -> None:
+        self.done: list[list[Key]] = []
+        self.came, self.go_on, self.ending = threading.Event(), threading.Event(), threading.Event()
+        self.go_on.set()
+        self.background = Background(self, self.ending)
+
+    def __call__(self, keys: list[Key]) -> None:
+        self.done.append(keys)
+        self.came.set()
+        self.go_on.wait(10)
+
+    def wait(self) -> None:
+        assert self.came.wait(10)
+        self.came.clear()
+
+
+def threads() -> list[threading.Thread]:
+    return [each for each in threading.enumerate() if each.name == "palmkit delivery"]
+
+
+def test_what_is_asked_for_is_done_once_and_then_there_is_no_thread() -> None:
+    work = Work()
+    work.background.ask([])
+    assert threads() == []
+    work.background.ask([B, A])
+    work.wait()
+    work.background.stop(time.monotonic() + 10)
+    assert work.done == [[A, B]] and threads() == []
+
+
+def test_what_is_asked_for_meanwhile_is_done_after_it_by_the_same_thread() -> None:
+    work = Work()
+    work.go_on.clear()
+    work.background.ask([A])
+    work.wait()
+    for _ in range(3):
+        work.background.ask([B])
+        work.background.ask([A])
+    assert len(threads()) == 1
+    work.go_on.set()
+    work.wait()
+    work.background.stop(time.monotonic() + 10)
+    assert work.done[0] == [A]
+    assert sorted(key for keys in work.done[1:] for key in keys) == [A, B]
+
+
+def test_what_is_due_now_does_not_wait_for_what_is_due_later() -> None:
+    work = Work()
+    work.background.ask([A, B], FAR_S)
+    work.background.ask([A])
+    work.wait()
+    assert work.done == [[A]] and len(threads()) == 1
+    work.background.ask([B], FAR_S)
+    work.ending.set()
+    work.background.stop(time.monotonic() + 10)
+    assert work.done == [[A]] and threads() == []
+
+
+def test_later_does_not_put_off_what_was_asked_for_before() -> None:
+    work = Work()
+    work.background.ask([A], 0.1)
+    work.background.ask([A], FAR_S)
+    work.wait()
+    work.background.stop(time.monotonic() + 10)
+    assert work.done == [[A]]
+
+
+def test_a_client_that_waits_for_a_hint_and_updates_has_one_thread(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    devices = Devices(tmp_path)
+    client = devices.client()
+    client.refresh()
+    client.get(MODEL, "local")
+    before = set(threading.enumerate())
+    monkeypatch.setattr(client_module, "HINT_WITHIN_S", FAR_S)
+    client.hint(1)
+    assert len(threads()) == 1
+    devices.published.publish("2.0", devices.content(2))
+    devices.published.offer(Candidate("2.0", 100))
+    end = time.monotonic() + 20
+    while client.get(MODEL).version != "2.0":
+        assert set(threading.enumerate()) - before <= set(threads()) and len(threads()) <= 1
+        assert time.monotonic() < end
+        time.sleep(0.01)
+    # What the hint was to ask was asked.
+    client.stop(time.monotonic() + 10)
+    assert threads() == []
