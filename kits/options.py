@@ -271,6 +271,7 @@ def made_of(
 ) -> Callable[[Callable[[Kit, Made], None]], Callable[Concatenate[Kit, Arguments], None]]:
     """For an `__init__` that takes a dataclass: it takes the dataclass's fields instead.
 
+    The dataclass is of this class alone: wrong arguments are told of in the class's name.
     Former names of options are taken, too, with a DeprecationWarning.
     """
 
@@ -295,7 +296,7 @@ def made_of(
 def called_with(
     options: Callable[Arguments, Made],
 ) -> Callable[[Callable[[Made], Result]], Callable[Arguments, Result]]:
-    """For a function that takes a dataclass: it takes the dataclass's fields instead.
+    """For a function that takes a dataclass of its own: it takes the dataclass's fields instead.
 
     Former names of options are taken, too, with a DeprecationWarning.
     """

@@ -14,11 +14,11 @@ from palmkit import kits
 from palmkit.engine.bench.engines import find
 from palmkit.kits import batch, table
 from palmkit.kits.bench import jobs
-from palmkit.kits.face.kit import FaceDetector, FaceDetectorArguments
+from palmkit.kits.face.kit import FaceDetector
 from palmkit.kits.face.options import FaceOptions
 from palmkit.kits.image import Image, Part
 from palmkit.kits.kit import Kit
-from palmkit.kits.options import Whole, made_of, option
+from palmkit.kits.options import Modes, Whole, made_of, option
 from palmkit.kits.results import Faces
 from palmkit.kits.table import KITS, Entry
 from tests.kits.conftest import picture
@@ -99,13 +99,18 @@ def test_a_line_in_the_table_makes_a_kit_known(
     assert find(known[new_kit].ours).name == "palmkit"
 
 
+@dataclass(frozen=True, repr=False, eq=False)
+class LateArguments(Modes[Faces], FaceOptions):
+    """What it takes."""
+
+
 class Late(Kit[Faces]):
     """What it needs of itself is made behind the base's constructor."""
 
     name = "late"
 
-    @made_of(FaceDetectorArguments)
-    def __init__(self, options: FaceDetectorArguments) -> None:
+    @made_of(LateArguments)
+    def __init__(self, options: LateArguments) -> None:
         super().__init__(options)
         self.told: list[str] = []
         self._start()
