@@ -14,13 +14,26 @@ from palmkit.delivery.client import LIMIT_S, Client, Mode
 from palmkit.delivery.codes import Code
 from palmkit.delivery.device import Release
 from palmkit.delivery.update import Progress
+from palmkit.engine.forks import renewed_in_children
 
 # Of the folder; what is kept there says which repository it is of.
 FOLDER = "PALMKIT_DELIVERY_FOLDER"
 REPOSITORY = "repository.json"
 
 _client: Client | None = None
-_lock = threading.Lock()
+
+
+class _Lock:
+    """Held while `_client` changes."""
+
+    def __init__(self) -> None:
+        renewed_in_children(self, _Lock._renew)
+
+    def _renew(self) -> None:
+        self.lock = threading.Lock()
+
+
+_changes = _Lock()
 
 
 def default_folder() -> Path:
@@ -64,7 +77,7 @@ def configure(
         baselines=baselines,
     )
     global _client
-    with _lock:
+    with _changes.lock:
         before, _client = _client, made
     if before is not None:
         before.close()
@@ -77,7 +90,7 @@ def client() -> Client:
     It asks the repository that `palmkit models pull --url` noted there, or none.
     """
     global _client
-    with _lock:
+    with _changes.lock:
         if _client is None:
             folder = default_folder()
             _client = Client(folder, *noted(folder))
@@ -98,16 +111,6 @@ def noted(folder: Path) -> tuple[tuple[str, ...], bytes]:
         return tuple(map(str, content["urls"])), json.dumps(content["root"]).encode()
     except (OSError, ValueError, KeyError, TypeError):
         return (), b""
-
-
-def _after_fork() -> None:
-    """In a forked child the lock may be that of a thread which is not here."""
-    global _lock
-    _lock = threading.Lock()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)
 
 
 def get(name: str, mode: Mode = "local_update_in_background") -> Release:

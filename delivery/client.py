@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import atexit
-import os
 import random
 import re
 import threading
@@ -22,6 +21,7 @@ from palmkit.delivery.effects import log
 from palmkit.delivery.overview import overview
 from palmkit.delivery.update import Progress, Prove, Updates
 from palmkit.engine.errors import DeliveryError
+from palmkit.engine.forks import finished, renewed_in_children
 
 if TYPE_CHECKING:
     from palmkit.delivery.clock import Clock
@@ -91,30 +91,36 @@ class Client:
         self._remote = remote
         store = BlobStore(self._folder / "blobs", quota_bytes)
         self.device = Device(self._folder, store, self._clock, _count, baselines or {})
-        self._made: Updates | None = None
         self._known: dict[tuple[str, str], Release] = {}
-        self._lock = threading.Lock()
-        self._background = Background(self._work, _ending)
+        renewed_in_children(self, Client._renew)
         self._looked: dict[tuple[str, str], float] = {}
         self._hinted = -HINT_EVERY_S
         _open_clients.add(self)
 
+    def _renew(self) -> None:
+        """A forked child has connections and a thread of its own, and no lock of another's."""
+        self._lock = threading.Lock()
+        self._background = Background(self._work, _ending)
+        self._made: Updates | None = None
+
     @property
     def _updates(self) -> Updates:
-        if self._made is None:
-            from palmkit.delivery.http import Http
-            from palmkit.delivery.trust import Remote
+        return self._made or self._make()
 
-            if not self._urls:
-                raise DeliveryError("check_fail_connect", "no server is configured")
-            http = self._http or Http()
-            folder = self._folder / "tuf"
-            remote = self._remote or Remote(folder, self._urls, self._root, http, self._clock)
-            given = self._tags, self._keys, self._prove
-            made = Updates(self.device, remote, self._urls, http, *given)
-            # No lock is held while all this is imported: a process may fork meanwhile.
-            with self._lock:
-                self._made = self._made or made
+    @finished
+    def _make(self) -> Updates:
+        from palmkit.delivery.http import Http
+        from palmkit.delivery.trust import Remote
+
+        if not self._urls:
+            raise DeliveryError("check_fail_connect", "no server is configured")
+        http = self._http or Http()
+        folder = self._folder / "tuf"
+        remote = self._remote or Remote(folder, self._urls, self._root, http, self._clock)
+        given = self._tags, self._keys, self._prove
+        made = Updates(self.device, remote, self._urls, http, *given)
+        with self._lock:
+            self._made = self._made or made
         return self._made
 
     def get(self, name: str, mode: Mode = "local_update_in_background") -> Release:
@@ -299,12 +305,6 @@ class Client:
         """Wait for what goes on in the background, which was told to end; until_s: monotonic."""
         self._background.stop(until_s)
 
-    def after_fork(self) -> None:
-        """In a forked child: the locks of threads that are not here are nobody's."""
-        self._lock = threading.Lock()
-        self._background = Background(self._work, _ending)
-        self._made = None
-
 
 def _count(
     model: str,
@@ -329,12 +329,3 @@ def _close_all() -> None:
         client.stop(until_s)
     for client in clients:
         client.close()
-
-
-def _after_fork() -> None:
-    for client in list(_open_clients):
-        client.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -7,12 +7,11 @@ import os
 import sys
 import time
 from pathlib import Path
-from weakref import WeakSet
 
 from palmkit.delivery import durable
+from palmkit.engine.forks import renewed_in_children
 
 POLL_S = 0.05
-_all: WeakSet[FileLock] = WeakSet()
 
 
 class Held(Exception):
@@ -26,7 +25,7 @@ class FileLock:
         """path: made on first use."""
         self._path = path
         self._descriptor: int | None = None
-        _all.add(self)
+        renewed_in_children(self, FileLock.after_fork)
 
     def acquire(self, wait_s: float) -> None:
         """Take it; wait_s: for another holder. Raises Held, OSError."""
@@ -102,12 +101,3 @@ else:
 
     def _unlock(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
-
-
-def _after_fork() -> None:
-    for lock in list(_all):
-        lock.after_fork()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

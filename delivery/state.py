@@ -13,21 +13,21 @@ import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
 from typing import Any
-from weakref import WeakSet
 
 from palmkit.delivery import durable
 from palmkit.delivery.manifest import Manifest
 from palmkit.delivery.manifest import parse as parse_manifest
 from palmkit.delivery.slot import Slot
 from palmkit.engine.errors import DeliveryError
+from palmkit.engine.forks import gate, renewed_in_children
 
 BUSY_S = 10.0
-# How long a fork waits for a thread that is at the file.
-FORK_S = 2.0
+# Connections of a forked child's parent: to close one, or to let it be collected, would end what
+# the parent is at in it.
+_abandoned: list[sqlite3.Connection] = []
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS slots (model TEXT, channel TEXT, content TEXT NOT NULL,
@@ -69,8 +69,8 @@ class State:
         self._lock = threading.RLock()
         self._connection: sqlite3.Connection | None = None
         self._depth = 0
-        self._is_taken = self._is_lost = False
-        _alive.add(self)
+        self._is_lost = False
+        renewed_in_children(self, State.after_fork)
 
     def exists(self) -> bool:
         """Whether anything was ever kept."""
@@ -78,30 +78,25 @@ class State:
 
     def close(self) -> None:
         """Close the file; the next use opens it again."""
-        with self._lock:
+        with gate, self._lock:
             connection, self._connection = self._connection, None
             if connection is not None:
                 connection.close()
 
-    def before_fork(self) -> None:
-        """Wait until no thread is at the file: in the child it would be at it for ever."""
-        self._is_taken = self._lock.acquire(timeout=FORK_S)
-
-    def after_fork(self, child: bool) -> None:
-        """Go on. child: whether this is the child, which may not touch its parent's connection."""
-        if child:
-            if self._connection is not None:
-                _abandoned.append(self._connection)
-            # SQLite's notes on what is locked are copied, and the child cannot take them back.
-            self._is_lost = not self._is_taken or self._depth > 0
-            self._connection, self._depth, self._lock = None, 0, threading.RLock()
-        elif self._is_taken:
-            self._lock.release()
+    def after_fork(self) -> None:
+        """In a forked child: its parent's connection is neither used nor closed."""
+        if self._connection is not None:
+            _abandoned.append(self._connection)
+        # SQLite's notes on what was locked are copied, and no child, nor a child of it, can take
+        # them back. The fork has waited for other threads, but not for ever.
+        is_free = self._depth == 0 and self._lock.acquire(blocking=False)
+        self._is_lost = self._is_lost or not is_free
+        self._connection, self._depth, self._lock = None, 0, threading.RLock()
 
     @contextmanager
     def transaction(self) -> Generator[None]:
         """Everything inside happens, and lasts, or none of it; may be nested."""
-        with self._lock, self._errors():
+        with gate, self._lock, self._errors():
             connection = self._open()
             if self._depth == 0:
                 connection.execute("BEGIN IMMEDIATE")
@@ -231,11 +226,11 @@ class State:
         )
 
     def _one(self, sql: str, *values: object) -> Any:
-        with self._lock, self._errors():
+        with gate, self._lock, self._errors():
             return self._open().execute(sql, values).fetchone()
 
     def _all(self, sql: str, *values: object) -> list[Any]:
-        with self._lock, self._errors():
+        with gate, self._lock, self._errors():
             return self._open().execute(sql, values).fetchall()
 
     def _do(self, sql: str, *values: object) -> None:
@@ -336,30 +331,3 @@ def read_slot(content: str) -> Slot:
     ):
         raise sqlite3.DatabaseError(f"slots: expected one, got {content[:80]!r}")
     return slot
-
-
-_alive: WeakSet[State] = WeakSet()
-# Of a forked child's parent: to close one, or to let it be collected, would end what the parent is
-# at in it.
-_abandoned: list[sqlite3.Connection] = []
-_forking: list[State] = []
-
-
-def _before_fork() -> None:
-    _forking[:] = list(_alive)
-    for state in _forking:
-        state.before_fork()
-
-
-def _after_fork(child: bool) -> None:
-    for state in _forking:
-        state.after_fork(child)
-    _forking.clear()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=partial(_after_fork, child=False),
-        after_in_child=partial(_after_fork, child=True),
-    )

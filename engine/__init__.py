@@ -10,16 +10,19 @@ Reads its own .palm files, ONNX (extra `onnx`) and TFLite (extra `tflite`).
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from palmkit.engine.errors import (
-    BackendError,
-    ModelError,
-    PalmError,
-    ShapeError,
-    UnsupportedError,
-)
-from palmkit.engine.files import convert, load, save
-from palmkit.engine.ir import Graph, Type
-from palmkit.engine.model import Model
+from palmkit.engine.forks import importing
+
+with importing:
+    from palmkit.engine.errors import (
+        BackendError,
+        ModelError,
+        PalmError,
+        ShapeError,
+        UnsupportedError,
+    )
+    from palmkit.engine.files import convert, load, save
+    from palmkit.engine.ir import Graph, Type
+    from palmkit.engine.model import Model
 
 if TYPE_CHECKING:
     from palmkit.engine.passes import optimise
@@ -47,5 +50,6 @@ _LATER = {"from_torch": "palmkit.engine.pytorch", "optimise": "palmkit.engine.pa
 
 def __getattr__(name: str) -> Any:
     if name in _LATER:
-        return getattr(import_module(_LATER[name]), name)
+        with importing:
+            return getattr(import_module(_LATER[name]), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from palmkit.engine.backends import BACKENDS
 from palmkit.engine.errors import ModelError, ShapeError, UnsupportedError
-from palmkit.engine.forks import before_a_fork
+from palmkit.engine.forks import finished
 from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Graph
 from palmkit.engine.model import Model
@@ -31,6 +31,7 @@ SUFFIXES = {
 }
 
 
+@finished
 def load(
     path: PathLike,
     backend: str | Sequence[str] = "cpu",
@@ -65,6 +66,7 @@ def load(
         return Model(source, backend, threads, precision, tune)
 
 
+@finished
 def convert(
     path: PathLike,
     *,
@@ -90,7 +92,7 @@ def convert(
         raise ValueError(f"weights: expected with a Caffe model only, got {file}")
     if signature is not None and kind != "tensorflow":
         raise ValueError(f"signature: expected with a TensorFlow model only, got {file}")
-    with _named(file), before_a_fork():
+    with _named(file):
         if kind == "palm":
             from palmkit.engine.format import reader
 
@@ -150,6 +152,7 @@ def _named(file: Path) -> Generator[None, None, None]:
         raise type(error)(f"{file}: {error}") from error
 
 
+@finished
 def save(
     graph: Graph,
     path: PathLike,

@@ -1,84 +1,200 @@
-"""Work that a fork waits for.
+"""What a fork and the end of Python wait for, and what forked children make anew.
 
-A child has none of its parent's threads: what one of them had locked stays locked in it, the locks
-of modules that were being imported among them. So a fork waits until what may hold such locks is
-done.
+A forked child has one thread. What the others had locked stays locked there, the locks of modules
+that were being imported among them. And when Python ends it stops daemon threads: until 3.14 it
+unwinds them where they wait for its lock, and C++ code that is unwound so, such as OpenCV's, ends
+the whole process by SIGABRT.
+
+So both close one gate. Calls that begin then wait before it, and those that are within are waited
+for, each up to a time limit. The order is the same wherever what is imported:
+
+* A fork closes the gate, then the hooks of Python's own modules run: calls within may still log.
+  In the child the gate opens first; then all that was registered with `renewed_in_children` is
+  renewed, in the order of its registration. No thread of the child is started before that.
+* The end of Python runs the functions of atexit, the last registered first. They stop threads of
+  ours, which may need the gate for it. This module's is the last of ours: it closes the gate, and
+  then does what was registered with `done_at_the_end`.
+
+Who enters the gate and takes a lock enters first: else it might wait before the gate with a lock
+that a call within needs.
 """
 
 from __future__ import annotations
 
+import atexit
+import functools
 import os
 import threading
-from collections.abc import Generator
-from contextlib import contextmanager
+import time
+from collections.abc import Callable
 from importlib import import_module
+from typing import Any, ParamSpec, TypeVar
+from weakref import ReferenceType, ref
 
-# Hooks of forks run in the reverse order, and threads at work may want what that of logging locks.
+# Hooks before a fork run in the reverse order of their registration, those of logging behind ours.
 import_module("logging")
 
-# Longer than loading and planning take. Who forks may itself hold what they wait for.
-LONGEST_WAIT_S = 5.0
+Arguments = ParamSpec("Arguments")
+Result = TypeVar("Result")
+Owner = TypeVar("Owner")
+# Longer than loading and planning take. Who forks may itself hold what calls wait for.
+LONGEST_FORK_S = 5.0
+# Whoever waits for the end of a program is not to wait for a frame that never ends.
+LONGEST_END_S = 2.0
+_LOOK_EVERY_S = 0.001
 
 
 class _Gate:
-    """Counts the threads at work; closed while a fork is under way."""
+    """The calls that are under way, without a lock: each change is one that Python does at once.
+
+    A signal's handler may fork wherever the main thread is, within these methods too.
+    """
 
     def __init__(self) -> None:
-        self.own = threading.local()
-        self.reset()
-        if hasattr(os, "register_at_fork"):
-            os.register_at_fork(
-                before=self.close, after_in_parent=self.open, after_in_child=self.reset
-            )
-
-    def reset(self) -> None:
-        """Open the gate and count nobody but this thread: in a child all others are gone."""
-        self.at_work = self.depth
+        # The thread of each call, once for each that it is within.
+        self.within: list[int] = []
         self.is_closed = False
-        self.changed = threading.Condition(threading.Lock())
+        # The threads that closed it: they pass, and nobody waits for their calls.
+        self._closers: list[int] = []
+        self._limit_s = 0.0
 
-    @property
-    def depth(self) -> int:
-        """How often this thread is counted."""
-        return getattr(self.own, "depth", 0)
+    def __enter__(self) -> None:
+        """Begin a call, once the gate is open or the time limit is over."""
+        thread = threading.get_ident()
+        self.within.append(thread)
+        if self.is_closed:
+            self.wait(thread)
 
-    def close(self) -> None:
-        """Let no other thread begin, and wait for those that have."""
-        self.changed.acquire()
+    def __exit__(self, *_: object) -> None:
+        """The call has ended."""
+        self.within.remove(threading.get_ident())
+
+    def wait(self, thread: int) -> None:
+        """Stay outside as long as the gate is closed; `thread` is counted before and after."""
+        if thread in self._closers or self.within.count(thread) > 1:
+            return
+        until_s = time.monotonic() + self._limit_s
+        while self.is_closed and time.monotonic() < until_s:
+            self.within.remove(thread)
+            try:
+                time.sleep(_LOOK_EVERY_S)
+            finally:
+                # Counted before the next look at the gate: it may have closed again.
+                self.within.append(thread)
+
+    def close(self, limit_s: float) -> None:
+        """Hold calls that begin, and wait for those under way in other threads."""
+        until_s = time.monotonic() + limit_s
+        self._limit_s = limit_s
+        self._closers.append(threading.get_ident())
         self.is_closed = True
-        self.changed.wait_for(lambda: self.at_work <= self.depth, LONGEST_WAIT_S)
+        while any(thread not in self._closers for thread in tuple(self.within)):
+            if time.monotonic() > until_s:
+                break
+            time.sleep(_LOOK_EVERY_S)
 
     def open(self) -> None:
-        """Let threads begin."""
+        """Let calls begin, unless another thread forks or Python ends."""
+        thread = threading.get_ident()
+        # In a child that was forked while this thread was about to fork it is not there.
+        if thread in self._closers:
+            self._closers.remove(thread)
+        self.is_closed = bool(self._closers)
+
+    def renew(self) -> None:
+        """In a child there is this thread alone."""
+        thread = threading.get_ident()
+        self.within[:] = [thread] * self.within.count(thread)
+        self._closers.clear()
         self.is_closed = False
-        self.changed.notify_all()
-        self.changed.release()
-
-    def enter(self) -> None:
-        """One thread more at work."""
-        with self.changed:
-            if self.depth == 0:
-                self.changed.wait_for(lambda: not self.is_closed, LONGEST_WAIT_S)
-            self.own.depth = self.depth + 1
-            self.at_work += 1
-
-    def leave(self) -> None:
-        """One less."""
-        with self.changed:
-            self.own.depth = self.depth - 1
-            self.at_work -= 1
-            self.changed.notify_all()
 
 
-# Made where this is imported: a fork may come while a thread is within its first piece of work.
-_GATE = _Gate()
+class _Importing:
+    """Imports under way: a fork waits for them, but they wait before no gate.
+
+    A thread that imports may hold the lock of a module already, which a child would find locked.
+    """
+
+    def __enter__(self) -> None:
+        gate.within.append(threading.get_ident())
+
+    def __exit__(self, *_: object) -> None:
+        gate.within.remove(threading.get_ident())
 
 
-@contextmanager
-def before_a_fork() -> Generator[None]:
-    """Make a fork wait for the end of the block, for at most 5 seconds."""
-    _GATE.enter()
-    try:
-        yield
-    finally:
-        _GATE.leave()
+class _Registered:
+    """What is to be done with objects that are still there then, in the order of registration."""
+
+    def __init__(self) -> None:
+        # By identity: looked at while other threads add to it, which no WeakSet allows.
+        self._all: dict[int, tuple[ReferenceType[Any], Callable[[Any], None]]] = {}
+
+    def add(self, owner: Owner, action: Callable[[Owner], None]) -> None:
+        key, everything = id(owner), self._all
+        everything[key] = ref(owner, lambda _: everything.pop(key, None)), action
+
+    def do(self) -> None:
+        for reference, action in list(self._all.values()):
+            owner = reference()
+            if owner is not None:
+                action(owner)
+
+
+gate, importing = _Gate(), _Importing()
+_renewed, _at_the_end = _Registered(), _Registered()
+
+
+def finished(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
+    """Make a function one that the end of Python and forks wait for: a call of it is in the gate.
+
+    It is for what runs native code, imports modules or holds locks that are not renewed.
+    """
+
+    @functools.wraps(function)
+    def call(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Result:
+        within, thread = gate.within, threading.get_ident()
+        # An interrupt may come behind any call: within `try`, what is added is also taken away.
+        try:
+            within.append(thread)
+            if gate.is_closed:
+                gate.wait(thread)
+            return function(*args, **kwargs)
+        finally:
+            within.remove(thread)
+
+    return call
+
+
+def renewed_in_children(owner: Owner, renew: Callable[[Owner], None]) -> None:
+    """Call `renew(owner)` now, and in every child that is forked, before anything else runs there.
+
+    It makes the locks of the owner anew: another thread of the parent may have held them. It starts
+    no thread: others may not have been renewed yet.
+    """
+    renew(owner)
+    _renewed.add(owner, renew)
+
+
+def done_at_the_end(owner: Owner, action: Callable[[Owner], None]) -> None:
+    """Call `action(owner)` when Python ends, behind the last call in the gate."""
+    _at_the_end.add(owner, action)
+
+
+def _end() -> None:
+    gate.close(LONGEST_END_S)
+    _at_the_end.do()
+
+
+def _go_on_in_child() -> None:
+    gate.renew()
+    _renewed.do()
+
+
+atexit.register(_end)
+# Not on Windows, which does not fork.
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(
+        before=lambda: gate.close(LONGEST_FORK_S),
+        after_in_parent=gate.open,
+        after_in_child=_go_on_in_child,
+    )

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 from importlib import import_module
 from math import prod
 from typing import Any, NoReturn, TypeAlias
@@ -16,6 +15,7 @@ from typing import Any, NoReturn, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.engine.cached import cached
 from palmkit.engine.errors import ModelError, UnsupportedError
 
 Array: TypeAlias = NDArray[Any]
@@ -97,12 +97,12 @@ class Type:
         """The number of dims is known."""
         return self.shape != ANY_RANK
 
-    @cached_property
+    @cached
     def is_static(self) -> bool:
         """Every dim is a number."""
         return all(isinstance(dim, int) for dim in self.shape)
 
-    @cached_property
+    @cached
     def dims(self) -> tuple[int, ...]:
         """The shape, all numbers; ModelError if a dim is a name."""
         dims = tuple(dim for dim in self.shape if isinstance(dim, int))
@@ -110,7 +110,7 @@ class Type:
             raise ModelError(f"dims are not known yet: {self}")
         return dims
 
-    @cached_property
+    @cached
     def elements(self) -> int:
         """Number of elements of a static type."""
         return prod(self.dims)
@@ -200,7 +200,7 @@ class Node:
             args.append(f"{key}={{{value}}}" if isinstance(value, Graph) else f"{key}={value!r}")
         return f"{', '.join(self.outputs)} = {self.op}({', '.join(args)})"
 
-    @cached_property
+    @cached
     def bodies(self) -> tuple[Graph, ...]:
         """The graphs among the attributes."""
         return tuple(value for value in self.attrs.values() if isinstance(value, Graph))

@@ -13,7 +13,6 @@ from palmkit.engine.backends import Program, chain
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
 from palmkit.engine.errors import ModelError, ShapeError
-from palmkit.engine.forks import before_a_fork
 from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Array, Graph, Type
 
@@ -157,10 +156,7 @@ class Model:
 
     def _compile(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         program = self._stored(shapes)
-        if program is not None:
-            return program
-        with before_a_fork():
-            return self._planned(shapes)
+        return self._planned(shapes) if program is None else program
 
     def _planned(self, shapes: tuple[tuple[int, ...], ...]) -> Program:
         from palmkit.engine.backends.partition import compile_parts, specialise

@@ -34,14 +34,17 @@ _SHARED = {
 
 
 def __getattr__(name: str) -> object:
-    from palmkit.kits.table import homes
+    from palmkit.engine.forks import importing
 
-    known = _SHARED | homes()
-    if name == "__all__":
-        return sorted(known)
-    if name not in known:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    home = import_module(known[name])
+    with importing:
+        from palmkit.kits.table import homes
+
+        known = _SHARED | homes()
+        if name == "__all__":
+            return sorted(known)
+        if name not in known:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        home = import_module(known[name])
     value: object = getattr(home, name, home)
     globals()[name] = value
     return value

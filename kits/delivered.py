@@ -14,8 +14,7 @@ from typing import TYPE_CHECKING, Any, Generic, TypeVar
 from weakref import WeakSet, ref
 
 from palmkit.engine.errors import BackendError, ModelError, PalmError, TryOnError, UnsupportedError
-from palmkit.kits.ending import finished
-from palmkit.kits.forking import renewed_in_children
+from palmkit.engine.forks import finished, renewed_in_children
 from palmkit.kits.kit import ModelSource, Result, Runnable, open_model, shipped_model
 from palmkit.kits.options import Options
 

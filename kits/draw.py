@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ImageError
-from palmkit.kits.ending import finished
+from palmkit.engine.forks import finished
 from palmkit.kits.face import topology
 from palmkit.kits.face.pose import rotation_of
 from palmkit.kits.hands.skeleton import FINGER_BONES, PALM_BONES

@@ -9,17 +9,17 @@ import re
 import stat
 import sys
 from dataclasses import dataclass
-from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.engine.cached import cached
 from palmkit.engine.errors import ImageError
+from palmkit.engine.forks import finished
 from palmkit.engine.ir import Type
 from palmkit.engine.replacing import replacing
-from palmkit.kits.ending import finished
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -290,7 +290,7 @@ class Placement:
         """Map points[..., 2] from the input to the picture, in pixels."""
         return ((points - self.matrix[:, 2]) @ self._inverse.T).astype(np.float32)
 
-    @cached_property
+    @cached
     def _inverse(self) -> NDArray[np.float64]:
         (a, b), (c, d) = self.matrix[:, :2].tolist()
         return np.asarray(np.array([[d, -b], [-c, a]]) / (a * d - b * c), np.float64)

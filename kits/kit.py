@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from palmkit.engine import Model, load
 from palmkit.engine.errors import ModelError
-from palmkit.kits.ending import finished
-from palmkit.kits.forking import renewed_in_children
+from palmkit.engine.forks import finished, renewed_in_children
 from palmkit.kits.image import (
     Flip,
     Format,

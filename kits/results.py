@@ -11,14 +11,14 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine import deprecated
-from palmkit.kits.ending import finished
+from palmkit.engine.cached import cached
+from palmkit.engine.forks import finished
 from palmkit.kits.image import Image
 from palmkit.kits.options import between
 
@@ -320,7 +320,7 @@ class Mask(PictureResult):
     image: Image = field(repr=False)
     backdrop: Backdrop | None = field(default=None, repr=False)
 
-    @cached_property
+    @cached
     def alpha(self) -> NDArray[np.float32]:
         """float32[h, w], 0..1: how much of each pixel it covers; worked out when first asked for.
 
@@ -330,12 +330,12 @@ class Mask(PictureResult):
 
         return opacity(self.image, self.mask)
 
-    @cached_property
+    @cached
     def coverage(self) -> float:
         """The fraction of the picture's pixels whose mask is above 1/2."""
         return float((self.mask > INSIDE).mean())
 
-    @cached_property
+    @cached
     def picture(self) -> Image | None:
         """uint8[h, w, 3], it in front of the background asked for; None if none was.
 

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import atexit
 import threading
 from collections.abc import Callable
 from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
-from weakref import WeakSet
 
-from palmkit.kits.ending import finished
-from palmkit.kits.forking import renewed_in_children
+from palmkit.engine.forks import done_at_the_end, finished, renewed_in_children
 
 Frame = TypeVar("Frame")
-_open: WeakSet[Stream[Any]] = WeakSet()
 
 
 class Stream(Generic[Frame]):
@@ -46,11 +42,13 @@ class Stream(Generic[Frame]):
         self._dropped = 0
         renewed_in_children(self, Stream[Any]._renew)
         self._open_box()
-        _open.add(self)
+        done_at_the_end(self, Stream[Any].tell)
 
     def _renew(self) -> None:
         """There is no thread yet, nor in a forked child."""
         self._lock = threading.Lock()
+        if self._box is not None:
+            self._box.leave()
         self._box = None
 
     def _open_box(self) -> _Box[Frame]:
@@ -150,6 +148,11 @@ class _Box(Generic[Frame]):
         self._closed = True
         self._told.put(None)
 
+    def leave(self) -> None:
+        """In a forked child the frames are the parent's; what forked may have been the thread."""
+        self._waiting.clear()
+        self.close()
+
     def _loop(self) -> None:
         while True:
             self._told.get()
@@ -162,9 +165,3 @@ class _Box(Generic[Frame]):
                 continue
             stream.do(frame)
             del stream, frame
-
-
-@atexit.register
-def _tell() -> None:
-    for stream in list(_open):
-        stream.tell()

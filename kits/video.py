@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, cast
 import numpy as np
 
 from palmkit.engine.errors import ImageError
+from palmkit.engine.forks import finished
 from palmkit.engine.ir import Type
 from palmkit.engine.replacing import replacing
-from palmkit.kits.ending import finished
 from palmkit.kits.image import Image
 
 if TYPE_CHECKING:

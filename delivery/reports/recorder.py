@@ -17,14 +17,14 @@ from dataclasses import dataclass
 from functools import cache, partial
 from pathlib import Path
 from typing import Any, Protocol
-from weakref import WeakSet
 
 from palmkit.delivery import facts
 from palmkit.delivery.codes import CODES
 from palmkit.delivery.document import MODEL, RELEASE
 from palmkit.delivery.reports.schema import ARMS, BUCKETS, MEASURES, Report, bucket
 from palmkit.delivery.reports.sender import Sender
-from palmkit.delivery.reports.spool import CountKey, HistogramKey, Spool, in_use
+from palmkit.delivery.reports.spool import CountKey, HistogramKey, Spool
+from palmkit.engine.forks import renewed_in_children
 
 WRITE_EVERY_S = 10.0
 EXIT_S = 2.0
@@ -35,7 +35,6 @@ MOST_KEYS = 1000
 _log = logging.getLogger(__name__)
 _HERE = Path(__file__).resolve().parents[2]
 _OURS = ("assets", "delivery", "engine", "kits", "models")
-_alive: WeakSet[Recorder] = WeakSet()
 
 
 class Exporter(Protocol):
@@ -139,42 +138,41 @@ class Recorder:
         self._spool = Spool(Path(folder) / "spool.db")
         self._sender = Sender(self._spool, url, _facts(), interval_s)
         self._first_within_s = min(FIRST_WITHIN_S, interval_s)
+        self._closed = False
+        renewed_in_children(self, Recorder._renew)
+
+    def _renew(self) -> None:
+        """Nothing is counted, and there is no thread yet.
+
+        In a forked child what was counted before is the parent's to write.
+        """
         # A signal's handler or a finaliser may count while this very thread is counting.
         self._lock = threading.RLock()
         self._write_lock = threading.Lock()
+        self._wake = threading.Condition()
         self._counts: dict[CountKey, int] = {}
         self._histograms: dict[HistogramKey, list[int]] = {}
         self._dropped: dict[str, int] = {}
-        self._wake = threading.Condition()
-        self._begin()
-
-    def _begin(self) -> None:
-        self._closed = self._erased = False
+        self._closed = self._closed or self._spool.is_lost
+        self._erased = self._all_sent = False
         self._flushes = self._flushed = 0
-        self._all_sent = False
-        self._thread = threading.Thread(target=self._work, name="palmkit-reports", daemon=True)
+        self._thread: threading.Thread | None = None
 
     def start(self) -> None:
         """Start the thread; at exit it gets two seconds to finish."""
-        _alive.add(self)
         atexit.register(self.close)
-        try:
-            self._thread.start()
-        except RuntimeError as error:
-            _log.debug("reports: no thread: %s", error)
+        self._start_thread()
 
-    def after_fork(self, able: bool) -> None:
-        """In a forked child: what was counted is the parent's to write, and the thread is gone.
-
-        able: whether the spool was not open at that moment; if it was, the child cannot use it.
-        """
-        self._lock, self._write_lock = threading.RLock(), threading.Lock()
-        self._wake = threading.Condition()
-        self._counts, self._histograms, self._dropped = {}, {}, {}
-        self._closed = self._closed or not able
-        if not self._closed:
-            self._begin()
-            self._thread.start()
+    def _start_thread(self) -> None:
+        """Start the thread unless there is one; that of a forked child starts when it counts."""
+        with self._lock:
+            if self._thread is not None or self._closed:
+                return
+            self._thread = threading.Thread(target=self._work, name="palmkit-reports", daemon=True)
+            try:
+                self._thread.start()
+            except RuntimeError as error:
+                _log.debug("reports: no thread: %s", error)
 
     def count(
         self,
@@ -228,6 +226,8 @@ class Recorder:
         )
 
     def _has_room(self) -> bool:
+        if self._thread is None:
+            self._start_thread()
         if len(self._counts) + len(self._histograms) < MOST_KEYS:
             return True
         self._drop("space")
@@ -261,6 +261,7 @@ class Recorder:
 
     def flush(self, timeout_s: float) -> bool:
         """See palmkit.delivery.reports.flush."""
+        self._start_thread()
         with self._wake:
             self._flushes += 1
             wanted = self._flushes
@@ -280,7 +281,7 @@ class Recorder:
         with self._wake:
             self._closed, self._erased = True, erase
             self._wake.notify_all()
-        if self._thread.ident is not None:
+        if self._thread is not None and self._thread.ident is not None:
             self._thread.join(ends - time.monotonic())
         if erase:
             with self._write_lock:
@@ -359,26 +360,3 @@ class Recorder:
         except Exception as error:
             _log.debug("reports: %r", error)
             return False
-
-
-_fork_waited = False
-
-
-def _before_fork() -> None:
-    global _fork_waited
-    _fork_waited = in_use.acquire(timeout=EXIT_S)
-
-
-def _after_fork(child: bool) -> None:
-    for recorder in list(_alive) if child else ():
-        recorder.after_fork(able=_fork_waited)
-    if _fork_waited:
-        in_use.release()
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=_before_fork,
-        after_in_parent=partial(_after_fork, child=False),
-        after_in_child=partial(_after_fork, child=True),
-    )

@@ -30,6 +30,7 @@ from palmkit.delivery.reports.schema import (
     Report,
     Row,
 )
+from palmkit.engine.forks import gate, renewed_in_children
 
 CountKey: TypeAlias = tuple[str, str, str, str, str, str]
 HistogramKey: TypeAlias = tuple[str, str, str, str]
@@ -69,11 +70,6 @@ _ADD_BUCKET = """INSERT INTO histograms VALUES (?, ?, ?, ?, ?, ?, ?)
 _ADD_DROPPED = "INSERT INTO dropped VALUES (?, ?) ON CONFLICT DO UPDATE SET n = n + excluded.n"
 
 
-# SQLite's notes on which of its files are locked go into a forked child as they are, and keep it
-# from ever using a file that was open then: whoever forks takes this first.
-in_use = threading.Lock()
-
-
 @dataclass(frozen=True)
 class Sealed:
     """A report that will not change any more. body: the gzip bytes that are sent."""
@@ -89,12 +85,27 @@ class Spool:
         """wait_s: for how long a method waits while another process writes."""
         self.path = path
         self.wait_s = wait_s
+        self._lock = threading.Lock()
+        self.is_lost = False
+        renewed_in_children(self, Spool._renew)
+
+    def _renew(self) -> None:
+        """In a forked child the file cannot be used if a thread was at it, for good.
+
+        SQLite's notes on what is locked are copied, and the child cannot take them back. The fork
+        has waited for other threads, but not for ever.
+        """
+        self.is_lost = self.is_lost or self._lock.locked()
+        self._lock = threading.Lock()
 
     @contextmanager
     def _open(self) -> Generator[sqlite3.Connection, None, None]:
         """One transaction on the file; what is no database any more is thrown away."""
-        with in_use, self._transaction() as connection:
-            yield connection
+        with gate, self._lock:
+            if self.is_lost:
+                raise sqlite3.OperationalError("this process was forked while a thread was at it")
+            with self._transaction() as connection:
+                yield connection
 
     @contextmanager
     def _transaction(self) -> Generator[sqlite3.Connection, None, None]:

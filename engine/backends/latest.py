@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from itertools import count
 from typing import Generic, TypeVar
 
+from palmkit.engine.forks import finished
+
 PROGRAMS_KEPT = 32
 
 _Key = TypeVar("_Key")
@@ -39,10 +41,17 @@ class Latest(Generic[_Key, _Kept]):
 
     def __getitem__(self, key: _Key) -> _Kept:
         """What there is for the key, made now if it is new."""
+        entry = self._entries.get(key)
+        if entry is not None and entry.made is not None:
+            entry.used = next(self._clock)
+            return entry.made[0]
+        return self._make_or_wait(key)
+
+    @finished
+    def _make_or_wait(self, key: _Key) -> _Kept:
         while True:
             entry = self._entries.get(key)
             if entry is not None and entry.made is not None:
-                entry.used = next(self._clock)
                 return entry.made[0]
             if entry is not None and entry.process == os.getpid():
                 entry.ended.wait()

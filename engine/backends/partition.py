@@ -24,13 +24,12 @@ from palmkit.engine.backends import (
 )
 from palmkit.engine.backends.latest import Latest
 from palmkit.engine.backends.options import Options
-from palmkit.engine.steps.refusal import RefusedError, first_output
-from palmkit.engine.forks import before_a_fork
 from palmkit.engine.ir import UNKNOWN, Array, Attr, Graph, Known, Node, Type
 from palmkit.engine.ops import find, infer_types, run_reference
 from palmkit.engine.ops.bodies import PreparedBody
 from palmkit.engine.passes import optimise
 from palmkit.engine.steps.plan import StepTime, last_uses
+from palmkit.engine.steps.refusal import RefusedError, first_output
 
 _log = logging.getLogger("palmkit.engine")
 
@@ -142,8 +141,7 @@ class _LatePart:
 
         def make(types: tuple[Type, ...]) -> Program:
             inputs = dict(zip(self.reads, types, strict=True))
-            with before_a_fork():
-                return compile_parts(specialise(graph, inputs), chain, options)
+            return compile_parts(specialise(graph, inputs), chain, options)
 
         self._programs = Latest[tuple[Type, ...], Program](make)
 

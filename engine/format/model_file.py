@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import mmap
 from collections.abc import Mapping
-from functools import cached_property
 from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 
+from palmkit.engine.cached import cached
 from palmkit.engine.errors import ModelError
+from palmkit.engine.forks import finished
 from palmkit.engine.format import OLDEST_PLAN_VERSION, PLAN_FOOTER, PLAN_MARK, PLAN_VERSION
 from palmkit.engine.format.sections import inflated, opened, reading
 from palmkit.engine.ir import Graph, Type
@@ -81,7 +82,8 @@ class ModelFile:
         shapes = (tuple(map(tuple, each)) for each in plans.shapes)
         self.plans = {key: i for i, key in enumerate(zip(plans.backends, shapes, strict=True))}
 
-    @cached_property
+    @cached
+    @finished
     def graph(self) -> Graph:
         """The graph, read now. Raises as `reader.load` does."""
         from palmkit.engine.format import reader

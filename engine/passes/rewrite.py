@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
-from functools import cached_property
 from typing import TypeAlias
 
 import numpy as np
 
+from palmkit.engine.cached import cached
 from palmkit.engine.errors import ModelError, PalmError
 from palmkit.engine.ir import Array, Attr, Graph, Known, Node, Type, fresh_name, value_names
 from palmkit.engine.ops import infer_outputs, infer_types, traits_of
@@ -127,11 +127,11 @@ class Draft:
         """A constant's value."""
         return self.constants.get(name)
 
-    @cached_property
+    @cached
     def _taken(self) -> set[str]:
         return value_names(self._graph)
 
-    @cached_property
+    @cached
     def _types(self) -> dict[str, Type]:
         return infer_types(self._graph)
 

@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 import numpy as np
 
+from palmkit.engine.cached import cached
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import DTYPES, NARROW_DTYPES, Array, Graph, Known, Node, Type, consumers
 from palmkit.engine.ops import infer_types
@@ -222,7 +222,7 @@ class Lowering:
                 self.borders.append(output)
                 self.copy(view, output, type.dims, strides_of(type.dims), strides_of(type.dims))
 
-    @cached_property
+    @cached
     def readers(self) -> dict[str, list[Node]]:
         """The nodes that read each value."""
         return consumers(self.graph)
@@ -338,7 +338,7 @@ class Lowering:
         """The dtype in which a kernel that can do with the narrow one leaves a value."""
         return self.narrow if name in self._kept else self.dtype(name)
 
-    @cached_property
+    @cached
     def _kept(self) -> set[str]:
         """What is kept in the narrow dtype: a node that gains by it reads it, at once or moved."""
         kept: set[str] = set()

@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from palmkit.engine import Model, train
 from palmkit.engine.errors import UnsupportedError
+from palmkit.engine.forks import renewed_in_children
 from palmkit.engine.ir import Graph, Node, Type, fresh_name, value_names
-from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.kit import Runnable
 from palmkit.kits.ranking.table import Floats
 

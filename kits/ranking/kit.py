@@ -5,15 +5,15 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.engine.cached import cached
 from palmkit.engine.errors import ModelError, TableError
+from palmkit.engine.forks import finished
 from palmkit.kits.delivered import Current, Turns
-from palmkit.kits.ending import finished
 from palmkit.kits.kit import ModelSource, Open
 from palmkit.kits.options import called_with, kept, made_of, same_option
 from palmkit.kits.ranking.constraints import Constraints, adjusted, arrange
@@ -59,7 +59,7 @@ class Fitted:
         """Of each category, text to code."""
         return self.vocabulary[: len(self.schema.categories)]
 
-    @cached_property
+    @cached
     def groups(self) -> dict[str, NDArray[np.int64]]:
         """The columns of each group of features."""
         found: dict[str, list[int]] = {}

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ModelError, PalmError
-from palmkit.kits.forking import renewed_in_children
+from palmkit.engine.forks import renewed_in_children
 from palmkit.kits.kit import Runnable
 from palmkit.kits.ranking.features import Inputs, Layout
 from palmkit.kits.ranking.schema import Schema

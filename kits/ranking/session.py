@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 
 from palmkit.engine.errors import TableError, UnsupportedError
+from palmkit.engine.forks import finished, renewed_in_children
 from palmkit.kits.delivered import Unfit
-from palmkit.kits.ending import finished
-from palmkit.kits.forking import renewed_in_children
 from palmkit.kits.ranking.events import Events, encode_events, no_events
 from palmkit.kits.ranking.features import Inputs, context_codes, time_of
 from palmkit.kits.ranking.page import Page, completed, encode_page

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.engine.cached import cached
 from palmkit.kits.face import topology
 from palmkit.kits.face.pose import RIGID, fit_similarity
 from palmkit.kits.image import Image
@@ -115,11 +115,11 @@ class Canvas:
         """float32[h, w, 3]: a part's pixels in CIELAB, which every effect changes in its turn."""
         return self._lab[where]
 
-    @cached_property
+    @cached
     def _lab(self) -> Floats:
         return to_lab(self._before)
 
-    @cached_property
+    @cached
     def uncovered(self) -> Floats:
         """float32[h, w], 0..1: where no hand and no other thing is in front of the face."""
         seen = np.ones(self.shape, np.float32)
@@ -130,7 +130,7 @@ class Canvas:
             seen = soften(seen, 0.15 * self.per_cm)
         return seen if self._hands is None else seen * (1 - self._hands)
 
-    @cached_property
+    @cached
     def things(self) -> Floats | None:
         """float32[h, w], 0..1: where something of another colour than skin is in front of it."""
 
@@ -142,7 +142,7 @@ class Canvas:
         with self._watch.stage("things"):
             return find_things(self._before, self.points, self.visibility, self.per_cm, settle)
 
-    @cached_property
+    @cached
     def free(self) -> Floats:
         """float32[h, w], 0..1: as `uncovered`, and where neither hair nor any other thing is."""
         free = self.uncovered

@@ -7,7 +7,7 @@ import textwrap
 
 import pytest
 
-from palmkit.kits.ending import finished
+from palmkit.engine.forks import finished
 
 # A kit whose network takes a while, with the GIL released in C++ code, and says when it began.
 BEGINNING = """
@@ -109,7 +109,8 @@ def test_who_waits_for_a_thread_at_the_end_is_not_held_for_ever() -> None:
         "from palmkit import kits",
     )
     done = subprocess.run(
-        [sys.executable, "-c", f"{before}\nfrom palmkit.kits import ending\nending.MOST_S = 0.3\n"
+        [sys.executable, "-c", f"{before}\nfrom palmkit.engine import forks\n"
+         "forks.LONGEST_END_S = 0.3\n"
          "kit = kits.FaceDetector(model=model)"
          f"{textwrap.dedent(script)}"],
         capture_output=True, text=True, timeout=60,
@@ -153,8 +154,8 @@ def in_child(use):
         """,
         # At a frame that takes longer than a fork waits.
         """
-        from palmkit.kits import ending
-        ending.MOST_S = 0.1
+        from palmkit.engine import forks
+        forks.LONGEST_FORK_S = 0.1
         go_on = threading.Event()
         parent = os.getpid()
         model.run = lambda inputs: (

@@ -1,4 +1,6 @@
 import gc
+import os
+import signal
 import threading
 import time
 from collections.abc import Callable
@@ -233,3 +235,24 @@ def test_after_close_frames_are_left_alone() -> None:
     stream.close()
     stream.put(0)
     assert seen == [] and stream.dropped == 0
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.filterwarnings("ignore:.*fork.*:DeprecationWarning")
+def test_a_child_that_a_callback_forks_ends_behind_it() -> None:
+    codes: list[int] = []
+
+    def work(frame: int) -> None:
+        child = os.fork()
+        if child == 0:
+            signal.alarm(20)
+            return
+        codes.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        done.set()
+
+    done = threading.Event()
+    stream = Stream(work, None)
+    stream.put(0)
+    assert done.wait(60)
+    stream.close()
+    assert codes == [0]

@@ -1,0 +1,37 @@
+"""A property that is computed once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar, overload
+
+Value = TypeVar("Value")
+
+
+class cached(Generic[Value]):
+    """A property whose value is kept in the instance, where it is found without a call.
+
+    Until Python 3.12 functools.cached_property holds one lock for all instances while it computes:
+    threads wait for one another, and a child that is forked meanwhile waits for ever. Here two
+    threads may compute the same value; one of them is kept.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        """compute: called with the instance; its docstring is the property's."""
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        """Keep values by the name that the property has in its class."""
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> cached[Value]: ...
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+    def __get__(self, instance: object | None, owner: type) -> cached[Value] | Value:
+        """The value, computed now; once it is kept, attribute access does not come here."""
+        if instance is None:
+            return self
+        value: Value = instance.__dict__.setdefault(self._name, self._compute(instance))
+        return value
