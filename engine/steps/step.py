@@ -151,9 +151,8 @@ def _ordered(
 ) -> dict[str, View | None]:
     names = known
     if names and names[-1].endswith(_MANY):
-        *names, many = known
-        stem = many.removesuffix(_MANY)
-        names = (*names, *(f"{stem}{i}" for i in range(len(given) - len(names))))
+        single, stem = known[:-1], known[-1].removesuffix(_MANY)
+        names = (*single, *(f"{stem}{i}" for i in range(len(given) - len(single))))
     ordered = {name: given.get(name) for name in names}
     if not given.keys() <= ordered.keys():
         strange = ", ".join(name for name in given if name not in ordered)

@@ -1,5 +1,7 @@
 """Convolutions whose weights, bias or both a run gives, alone and as networks have them."""
 
+from collections.abc import Mapping
+
 import numpy as np
 import pytest
 
@@ -14,7 +16,7 @@ pytest.importorskip("palmkit.engine._native", reason="the native runtime is not 
 
 def graph(
     op: str,
-    shapes: dict[str, tuple[int, ...]],
+    shapes: Mapping[str, tuple[int, ...]],
     computed: str,
     y: tuple[int, ...],
     **attrs: Attr,

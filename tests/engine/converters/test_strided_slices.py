@@ -107,11 +107,11 @@ class Interpreter:
         for detail in self.interpreter.get_input_details():
             self.interpreter.set_tensor(detail["index"], inputs[detail["name"]])
         self.interpreter.invoke()
-        detail: dict[str, Any] = self.interpreter.get_output_details()[0]
-        shape: tuple[int, ...] = tuple(detail["shape"])
+        output: dict[str, Any] = self.interpreter.get_output_details()[0]
+        shape: tuple[int, ...] = tuple(output["shape"])
         if 0 in shape:
             return np.zeros(shape, np.int32)
-        found: Array = self.interpreter.get_tensor(detail["index"])
+        found: Array = self.interpreter.get_tensor(output["index"])
         return found
 
 
