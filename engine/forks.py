@@ -8,9 +8,11 @@ the whole process by SIGABRT.
 So both close one gate. Calls that begin then wait before it, and those that are within are waited
 for, each up to a time limit. The order is the same wherever what is imported:
 
-* A fork closes the gate, then the hooks of Python's own modules run: calls within may still log.
-  In the child the gate opens first; then all that was registered with `renewed_in_children` is
-  renewed, in the order of its registration. No thread of the child is started before that.
+* A fork closes the gate, one fork at a time. Then what was registered with `stopped_at_forks`
+  stops, and the hooks of Python's own modules run: calls within may still log. Behind the fork what
+  was stopped goes on, in both processes. In the child the gate is open before that; last, all that
+  was registered with `renewed_in_children` is renewed, in the order of its registration. No thread
+  of the child's Python is started before that.
 * The end of Python runs the functions of atexit, the last registered first. They stop threads of
   ours, which may need the gate for it. This module's is the last of ours: it closes the gate, and
   then does what was registered with `done_at_the_end`.
@@ -83,15 +85,20 @@ class _Gate:
                 self.within.append(thread)
 
     def close(self, limit_s: float) -> None:
-        """Hold calls that begin, and wait for those under way in other threads."""
-        until_s = time.monotonic() + limit_s
+        """Hold calls that begin; wait for those of other threads, and for who closed it before."""
+        me, until_s = threading.get_ident(), time.monotonic() + limit_s
         self._limit_s = limit_s
-        self._closers.append(threading.get_ident())
+        self._closers.append(me)
         self.is_closed = True
-        while any(thread not in self._closers for thread in tuple(self.within)):
-            if time.monotonic() > until_s:
-                break
+        while self._is_waited_for(me) and time.monotonic() < until_s:
             time.sleep(_LOOK_EVERY_S)
+
+    def _is_waited_for(self, closer: int) -> bool:
+        closers = tuple(self._closers)
+        # A child that is forked meanwhile, by a handler, has none.
+        if closers and closers[0] != closer:
+            return True
+        return any(thread not in closers and thread != closer for thread in tuple(self.within))
 
     def open(self) -> None:
         """Let calls begin, unless another thread forks or Python ends."""
@@ -142,6 +149,7 @@ class _Registered:
 
 gate, importing = _Gate(), _Importing()
 _renewed, _at_the_end = _Registered(), _Registered()
+_stopped: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
 
 def finished(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
@@ -175,6 +183,14 @@ def renewed_in_children(owner: Owner, renew: Callable[[Owner], None]) -> None:
     _renewed.add(owner, renew)
 
 
+def stopped_at_forks(stop: Callable[[], None], go_on: Callable[[], None]) -> None:
+    """Call `stop()` before every fork, when calls are over, and `go_on()` behind it in both.
+
+    It is for threads that a library has beside those of Python, whose locks no child could renew.
+    """
+    _stopped.append((stop, go_on))
+
+
 def done_at_the_end(owner: Owner, action: Callable[[Owner], None]) -> None:
     """Call `action(owner)` when Python ends, behind the last call in the gate."""
     _at_the_end.add(owner, action)
@@ -185,16 +201,25 @@ def _end() -> None:
     _at_the_end.do()
 
 
+def _stop() -> None:
+    gate.close(LONGEST_FORK_S)
+    for stop, _ in _stopped:
+        stop()
+
+
+def _go_on() -> None:
+    for _, go_on in reversed(_stopped):
+        go_on()
+    gate.open()
+
+
 def _go_on_in_child() -> None:
     gate.renew()
+    _go_on()
     _renewed.do()
 
 
 atexit.register(_end)
 # Not on Windows, which does not fork.
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(
-        before=lambda: gate.close(LONGEST_FORK_S),
-        after_in_parent=gate.open,
-        after_in_child=_go_on_in_child,
-    )
+    os.register_at_fork(before=_stop, after_in_parent=_go_on, after_in_child=_go_on_in_child)

@@ -9,6 +9,7 @@ import re
 import stat
 import sys
 from dataclasses import dataclass
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast, get_args
 
@@ -23,6 +24,9 @@ from palmkit.engine.replacing import replacing
 
 if TYPE_CHECKING:
     import PIL.Image
+
+# For what it does at a fork.
+import_module("palmkit.kits.opencv")
 
 Image: TypeAlias = NDArray[np.uint8]
 Points: TypeAlias = NDArray[np.float32]

@@ -176,11 +176,11 @@ def test_owners_are_renewed_in_the_order_of_their_registration() -> None:
 
     order: list[int] = []
     owners = [Owner() for _ in range(5)]
-    for number, owner in enumerate(owners):
-        renewed_in_children(owner, lambda _, number=number: order.append(number))  # type: ignore[misc]
+    for number in range(5):
+        renewed_in_children(owners[number], lambda _, number=number: order.append(number))  # type: ignore[misc]
     assert order == [0, 1, 2, 3, 4]
     # What is dropped is not renewed.
-    del owners[2], owner
+    del owners[2]
 
     def look() -> None:
         assert order[5:] == [0, 1, 3, 4]

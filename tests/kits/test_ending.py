@@ -226,6 +226,39 @@ def test_a_forked_child_uses_what_other_threads_were_within(script: str) -> None
     assert end_of(FORKING + textwrap.dedent(script)) == (0, "0\n", "")
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs Linux's list of threads")
+def test_no_thread_of_opencv_is_there_when_a_process_forks() -> None:
+    script = """
+    counts = []
+    def count():
+        counts.append(len(os.listdir("/proc/self/task")))
+    # Registered before the kits are imported, it is called behind what they register.
+    os.register_at_fork(before=count)
+    import cv2
+    import numpy as np
+    from palmkit import kits
+    kits.draw
+    before = len(os.listdir("/proc/self/task"))
+    cv2.setNumThreads(3)
+    def use():
+        cv2.GaussianBlur(np.zeros((2500, 2500, 3), np.uint8), (31, 31), 5)
+        assert cv2.getNumThreads() == 3
+    use()
+    assert len(os.listdir("/proc/self/task")) > before
+    in_child(use)
+    assert counts == [before], counts
+    use()
+    """
+    beginning = "import os, sys, threading" + FORKING
+    done = subprocess.run(
+        [sys.executable, "-c", beginning + textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
+
+
 def test_what_is_finished_returns_and_raises_as_ever() -> None:
     @finished
     def half(number: int) -> float:
