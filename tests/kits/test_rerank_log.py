@@ -100,7 +100,13 @@ def test_what_cannot_be_read_names_the_row(
         list(read_pages(read_rows(written(tmp_path, name, text)), Schema()))
 
 
-@pytest.mark.parametrize("damage", [lambda whole: whole[:-12], lambda whole: whole[:20] * 9])
+DAMAGE: tuple[Callable[[bytes], bytes], ...] = (
+    lambda whole: whole[:-12],
+    lambda whole: whole[:20] * 9,
+)
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
 def test_a_damaged_gzip_is_a_typed_error(damage: Callable[[bytes], bytes], tmp_path: Path) -> None:
     path = written(tmp_path, "log.csv.gz", FLAT)
     path.write_bytes(damage(path.read_bytes()))

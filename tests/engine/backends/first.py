@@ -18,7 +18,7 @@ from palmkit.engine.ir import Array, Graph, Node, Type
 from palmkit.engine.steps.lowering import Lowering, Rules, plain
 from palmkit.engine.steps.plan import StepTime
 from palmkit.engine.steps.rewriting import Lowered, Purpose
-from palmkit.engine.steps.step import Kernels
+from palmkit.engine.steps.step import Kernels, View
 
 NAME = "first"
 KERNELS = Kernels([("map", "x", "y"), ("zip", "a b", "y"), ("copy", "x", "y"), ("fill", "", "y")])
@@ -79,20 +79,19 @@ class FirstProgram:
 
     def run_on_device(self, inputs: Mapping[str, Value]) -> Mapping[str, Held]:
         """Outputs by name, on the device."""
-        buffers = {"input": [_held(inputs[name]) for name in self.inputs], "output": []}
-        buffers["output"] = [np.zeros(type.dims, type.dtype) for type in self.outputs.values()]
+        buffers: dict[str, list[Array]] = {
+            "input": [_held(inputs[name]) for name in self.inputs],
+            "output": [np.zeros(type.dims, type.dtype) for type in self.outputs.values()],
+            "constant": list(self.lowered.constants),
+        }
         arena: dict[int, Array] = {}
 
-        def array(view: object) -> Array:
-            buffer = view.buffer  # type: ignore[attr-defined]
+        def array(view: View) -> Array:
+            buffer = view.buffer
             if buffer.place == "arena":
                 new = np.zeros(buffer.size_bytes // 4, np.float32)
-                flat = arena.setdefault(id(buffer), new)
-            elif buffer.place == "constant":
-                flat = self.lowered.constants[buffer.index]
-            else:
-                flat = buffers[buffer.place][buffer.index]
-            return flat.reshape(view.dims)  # type: ignore[attr-defined]
+                return arena.setdefault(id(buffer), new).reshape(view.dims)
+            return buffers[buffer.place][buffer.index].reshape(view.dims)
 
         for step in self.lowered.steps:
             y, read = array(step.y), [array(view) for view in step.reads]
