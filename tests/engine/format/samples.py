@@ -39,24 +39,39 @@ def everything() -> Graph:
         "длинное имя, 长": np.array([0.1], np.float32),
     }
     attrs: dict[str, Attr] = {
-        "int": -(2**63),
-        "float": float("-inf"),
-        "string": "",
-        "ints": (2**63 - 1, 0, -1),
-        "floats": (0.1, 5e-324, float("inf")),
-        "strings": ("SAME_UPPER", "", "ß\0"),
-        "none": (),
+        "hidden_size": -(2**63),
+        "clip": float("-inf"),
+        "direction": "",
+        "activation_alpha": (0.1, 5e-324, float("inf")),
+        "activations": ("SAME_UPPER", "", "ß\0"),
+        "activation_beta": (),
     }
     inner = Graph({"b": UNKNOWN}, {"c": UNKNOWN}, (Node("identity", ("b",), ("c",)),))
     body = Graph(
         inputs={"y": Type("undefined", (3, "h"))},
         outputs={"c": UNKNOWN},
-        nodes=(Node("if", ("on", "y"), ("c",), {"then_branch": inner, "else_branch": inner}),),
+        nodes=(
+            Node(
+                "if",
+                ("on", "y"),
+                ("c",),
+                {"then_branch": inner, "else_branch": inner, "captures": 1},
+            ),
+        ),
         constants={"on": np.array(True)},
     )
     nodes = (
-        Node("add", ("x", "", "длинное имя, 长"), ("y",), attrs, "add/сумма"),
-        Node("if", ("flag", "y"), ("z",), {"then_branch": body, "else_branch": body}, "either"),
+        Node("add", ("x", "", "длинное имя, 长"), ("y",), {}, "add/сумма"),
+        Node(
+            "if",
+            ("flag", "y"),
+            ("u",),
+            {"then_branch": body, "else_branch": body, "captures": 1},
+            "either",
+        ),
+        # What a run alone gives the type of is not looked at more closely.
+        Node("transpose", ("u",), ("t",), {"perm": (2**63 - 1, 0, -1)}),
+        Node("lstm", ("t", "one", "scalar"), ("z",), attrs),
     )
     return Graph(
         inputs={"x": Type("float32", ("batch", 3, "h", 0)), "flag": Type("bool", ())},
