@@ -3,19 +3,44 @@
 They go to sleep some time after the work that they had a share in, and hold locks meanwhile: a
 child that is forked then hangs at its first call that is shared out. So they end before a fork, and
 are there again in both processes when they are needed.
+
+Nor may it find a thread of Python's that is just ending: OpenCV frees what it kept for the thread
+behind the last line of Python, and holds a lock of its own meanwhile.
 """
 
 from __future__ import annotations
 
+import os
 import sys
+import threading
+import time
 
 from palmkit.engine.forks import stopped_at_forks
 
+# Longer than a thread takes to end.
+_LONGEST_END_S = 0.2
+_LOOK_EVERY_S = 0.0002
+# By Linux's numbers; elsewhere nothing says when a thread is gone.
+_leaving: list[int] = []
+_MOST_LEAVING = 64
 _count = 0
+
+
+def leave() -> None:
+    """Say as the last thing in a thread that used OpenCV that it ends: a fork waits for that."""
+    _leaving.append(threading.get_native_id())
+    del _leaving[:-_MOST_LEAVING]
 
 
 def _stop() -> None:
     global _count
+    until_s = time.monotonic() + _LONGEST_END_S
+    while _leaving and time.monotonic() < until_s:
+        thread = _leaving[-1]
+        if os.path.exists(f"/proc/self/task/{thread}"):
+            time.sleep(_LOOK_EVERY_S)
+        elif thread in _leaving:
+            _leaving.remove(thread)
     set_count = getattr(sys.modules.get("cv2"), "setNumThreads", None)
     if set_count is not None:
         count: int = sys.modules["cv2"].getNumThreads()
@@ -26,6 +51,7 @@ def _stop() -> None:
 
 def _go_on() -> None:
     global _count
+    _leaving.clear()
     if _count:
         sys.modules["cv2"].setNumThreads(_count)
         _count = 0

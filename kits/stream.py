@@ -8,6 +8,7 @@ from queue import SimpleQueue
 from typing import Any, Generic, TypeVar
 
 from palmkit.engine.forks import done_at_the_end, finished, renewed_in_children
+from palmkit.kits import opencv
 
 Frame = TypeVar("Frame")
 
@@ -161,7 +162,7 @@ class _Box(Generic[Frame]):
             except IndexError:
                 # A newer one took its place, and is done.
                 if self._closed:
-                    return
+                    return opencv.leave()
                 continue
             stream.do(frame)
             del stream, frame

@@ -259,6 +259,34 @@ def test_no_thread_of_opencv_is_there_when_a_process_forks() -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "0\n", "")
 
 
+@pytest.mark.skipif(not os.path.exists("/proc/self/task"), reason="needs Linux's list of threads")
+def test_no_thread_of_a_stream_is_ending_when_a_process_forks() -> None:
+    script = """
+    counts = []
+    def count():
+        counts.append(len(os.listdir("/proc/self/task")))
+    os.register_at_fork(before=count)
+    from palmkit.kits.stream import Stream
+    for _ in range(200):
+        stream = Stream(lambda frame: None, None)
+        stream.put(0)
+        stream.close()
+        child = os.fork()
+        if not child:
+            os._exit(0)
+        os.waitpid(child, 0)
+    print(set(counts))
+    """
+    done = subprocess.run(
+        [sys.executable, "-c", "import os, sys, threading" + FORKING + textwrap.dedent(script)],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        env={**os.environ, "OPENBLAS_NUM_THREADS": "1"},
+    )
+    assert (done.returncode, done.stdout, done.stderr) == (0, "{1}\n", "")
+
+
 def test_what_is_finished_returns_and_raises_as_ever() -> None:
     @finished
     def half(number: int) -> float:
