@@ -159,8 +159,10 @@ def test_strided_constants_are_written_in_order() -> None:
 def test_writer_refuses_an_attribute_it_cannot_hold(
     value: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # No op has it, so that the graph would be refused before.
-    monkeypatch.setattr(writer, "verify", lambda graph: None)
+    def verify(graph: Graph) -> None:
+        """No op has the attribute, so that the graph would be refused before."""
+
+    monkeypatch.setattr(writer, "verify", verify)
     nodes = (Node("relu", ("x",), ("y",), {"a": value}, "n"),)
     graph = Graph({"x": Type("float32", ("n",))}, {"y": Type("float32", ("n",))}, nodes)
     with pytest.raises(ModelError, match="node n: attribute a: expected int64, float or str"):
