@@ -358,7 +358,7 @@ class Device:
         return counts
 
     def _forbidden(self, policy: Policy, slot: Slot, recalled: Container[str]) -> frozenset[str]:
-        """Of the releases of a slot, those that may not run."""
+        """The releases of a slot that may not run."""
         found: set[str] = set()
         for digest in slot.digests:
             manifest = self.state.manifest(digest)

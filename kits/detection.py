@@ -47,7 +47,7 @@ class Candidates:
         return len(self.scores)
 
     def take(self, rows: NDArray[Any]) -> Candidates:
-        """Those at these indices, or where this mask is true."""
+        """The detections at these indices, or where this mask is true."""
         return Candidates(self.boxes[rows], self.scores[rows], self.keypoints[rows])
 
     @staticmethod

@@ -54,7 +54,7 @@ def _as_mul_and_add(draft: Draft, node: Node) -> Change:
 
 
 def _dtype_and_rank(draft: Draft, name: str) -> tuple[str, int | None]:
-    """Those of a value; known behind a layer even where its dims are not."""
+    """The dtype and rank of a value, known behind a layer even where its dims are not."""
     layer, type = draft.producer(name), draft.type(name)
     if type is not None and type.has_rank:
         return type.dtype, len(type.shape)

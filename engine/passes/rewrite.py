@@ -41,7 +41,7 @@ def rewrite(graph: Graph, rule: Rule, ops: Ops) -> Graph:
 
 
 def ops_among(graph: Graph, ops: Ops) -> set[str]:
-    """Those of the graph's ops that are among `ops`, or have such traits."""
+    """The ops of the graph that are among `ops`, or have such traits."""
     present = {node.op for node in graph.nodes}
     if callable(ops):
         return {name for name in present if ops(traits_of(name))}

@@ -59,7 +59,7 @@ class PlannedStep:
 
     @property
     def branch(self) -> int:
-        """Whose it is, 1 or 2, of steps in a row that two threads share out; else 0."""
+        """The branch, 1 or 2, that it is of where two threads share out steps; else 0."""
         branch = self.attrs.get(BRANCH, 0)
         assert isinstance(branch, int)
         return branch

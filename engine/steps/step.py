@@ -114,10 +114,6 @@ class Kernels:
             name: (tuple(inputs.split()), tuple(outputs.split())) for name, inputs, outputs in rows
         }
 
-    def __contains__(self, kernel: str) -> bool:
-        """Whether the runtime has the kernel."""
-        return kernel in self._operands
-
     def operands(self, kernel: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
         """The names of a kernel's inputs and outputs; KeyError if there is no such kernel."""
         return self._operands[kernel]

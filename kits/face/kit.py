@@ -63,7 +63,7 @@ class FaceDetector(Kit[Faces]):
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
-        """As Open.first_dims: of the detector, at the sizes of FaceSearch."""
+        """The detector's dims at the sizes of FaceSearch; Open.first_dims has the meaning."""
         return {"face_detector": first_dims()}
 
     def _adopt(self) -> None:

@@ -70,7 +70,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
-        """As Open.first_dims: of the detector, at the size that it has by default."""
+        """The detector's dims at its default size; Open.first_dims has the meaning."""
         return {"hand_detector": picture_dims((SIZE,))}
 
     def _adopt(self) -> None:

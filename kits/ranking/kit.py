@@ -110,7 +110,7 @@ class Reranker(Open):
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
-        """As Open.first_dims: of the re-ranker, a page at a time."""
+        """The re-ranker's dims, a page at a time; Open.first_dims has the meaning."""
         return {"reranker": [{"pages": 1, "count": PLANNED_ITEMS}]}
 
     def _adopt(self) -> None:

@@ -74,12 +74,11 @@ def _one(lowered: Lowered, first: Step, second: Step) -> Step:
         **second.inputs,
         "image": first.input("image"),
     }
-    over = over_residual(second, [first.input("image")])
     return lowered.kernels.step(
         "separable_conv",
         joined_name(first, second),
         inputs,
         second.outputs,
         attrs,
-        None if over is None else "residual",
+        over_residual(second, [first.input("image")]),
     )
