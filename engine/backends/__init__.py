@@ -47,7 +47,7 @@ Value: TypeAlias = Array | DeviceArray
 
 
 @runtime_checkable
-class DeviceProgram(Protocol):
+class DeviceProgram(Program, Protocol):
     """A program whose values may stay on its device from one part of a model to the next."""
 
     @property

@@ -67,10 +67,13 @@ class _Part(Protocol):
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]: ...
 
 
+# Ops give numbers of numpy as well as arrays.
+_OF_NUMPY = (np.ndarray, np.generic)
+
+
 def host(value: Value) -> Array:
     """A value in the memory of this process."""
-    # Ops give numbers of numpy as well as arrays.
-    return value if isinstance(value, np.ndarray | np.generic) else value.host()
+    return value if isinstance(value, _OF_NUMPY) else value.host()
 
 
 @dataclass(frozen=True)
@@ -102,25 +105,33 @@ class _ProgramPart:
     writes: tuple[str, ...]
 
     def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
-        """Values of the program's own device are handed on as they are."""
-        program = self.program
-        if not isinstance(program, DeviceProgram):
-            return program.run(self._inputs(values))
-        return program.run_on_device(
-            {
-                name: value
-                if isinstance(value := values[name], DeviceArray)
-                and value.backend == program.backend
-                else host(value)
-                for name in self.reads
-            }
-        )
+        return self.program.run(self._inputs(values))
 
     def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
         return self.program.profile(self._inputs(values))
 
     def _inputs(self, values: Mapping[str, Value]) -> dict[str, Array]:
         return {name: host(values[name]) for name in self.reads}
+
+
+@dataclass(frozen=True)
+class _DevicePart:
+    """Nodes of known types that one backend runs on a device of its own."""
+
+    program: DeviceProgram
+    reads: tuple[str, ...]
+    writes: tuple[str, ...]
+
+    def run(self, values: Mapping[str, Value]) -> Mapping[str, Value]:
+        """Values of the program's own device are handed on as they are."""
+        return self.program.run_on_device({name: self._near(values[name]) for name in self.reads})
+
+    def _near(self, value: Value) -> Value:
+        is_there = isinstance(value, DeviceArray) and value.backend == self.program.backend
+        return value if is_there else host(value)
+
+    def profile(self, values: Mapping[str, Value]) -> Sequence[StepTime]:
+        return self.program.profile({name: host(values[name]) for name in self.reads})
 
 
 class _LatePart:
@@ -194,14 +205,16 @@ class PartitionedProgram:
             else:
                 program = compile_parts(part, others, options)
                 self.fallbacks |= getattr(program, "fallbacks", {})
-            self._parts.append(_ProgramPart(program, tuple(part.inputs), tuple(part.outputs)))
+            self._parts.append(_program_part(program, tuple(part.inputs), tuple(part.outputs)))
         names = [(*part.reads, *part.writes) for part in self._parts]
         self._freed = last_uses(names, graph.outputs)
 
     @property
     def programs(self) -> list[Program]:
         """The parts whose types are known before anything runs."""
-        return [part.program for part in self._parts if isinstance(part, _ProgramPart)]
+        return [
+            part.program for part in self._parts if isinstance(part, _ProgramPart | _DevicePart)
+        ]
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
         """Outputs by name, each an array of its own."""
@@ -220,6 +233,13 @@ class PartitionedProgram:
             times += part.profile(values)
             values.update(part.run(values))
         return times
+
+
+def _program_part(program: Program, reads: tuple[str, ...], writes: tuple[str, ...]) -> _Part:
+    """The part that a program is, told once: asking takes as long as a small step."""
+    if isinstance(program, DeviceProgram):
+        return _DevicePart(program, reads, writes)
+    return _ProgramPart(program, reads, writes)
 
 
 def _numpy_part(node: Node, chain: Sequence[Backend], options: Options) -> _NumpyPart:
