@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from palmkit.kits.portrait.kit import segment_portrait as segment_portrait
     from palmkit.kits.ranking.kit import Reranker as Reranker
     from palmkit.kits.ranking.kit import rerank as rerank
-    from palmkit.kits.results import Face as Face
-    from palmkit.kits.results import Faces as Faces
-    from palmkit.kits.results import Hand as Hand
-    from palmkit.kits.results import Hands as Hands
-    from palmkit.kits.results import Mask as Mask
-    from palmkit.kits.results import PictureResult
-    from palmkit.kits.results import Ranking as Ranking
-    from palmkit.kits.results import TriedOn as TriedOn
+    from palmkit.kits.results.faces import Face as Face
+    from palmkit.kits.results.faces import Faces as Faces
+    from palmkit.kits.results.hands import Hand as Hand
+    from palmkit.kits.results.hands import Hands as Hands
+    from palmkit.kits.results.mask import Mask as Mask
+    from palmkit.kits.results.ranking import Ranking as Ranking
+    from palmkit.kits.results.result import PictureResult
+    from palmkit.kits.results.tried_on import TriedOn as TriedOn
     from palmkit.kits.tryon.kit import TryOn as TryOn
     from palmkit.kits.tryon.kit import try_on as try_on
 

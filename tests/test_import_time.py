@@ -9,10 +9,14 @@ HEAVY = {
 }  # fmt: skip
 
 
-def imported_by(code: str) -> set[str]:
-    code = f"{code}\nimport sys; print(*(name for name in sys.modules if '.' not in name))"
+def modules_after(code: str) -> set[str]:
+    code = f"{code}\nimport sys; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     return set(done.stdout.split())
+
+
+def imported_by(code: str) -> set[str]:
+    return {name for name in modules_after(code) if "." not in name}
 
 
 def test_importing_kits_imports_nothing_heavy() -> None:
@@ -26,6 +30,12 @@ def test_importing_a_kit_leaves_out_what_it_may_not_need() -> None:
     loaded = imported_by("from palmkit.kits import FaceDetector")
     assert "numpy" in loaded
     assert not loaded & (HEAVY - {"numpy"})
+
+
+def test_a_face_detector_imports_no_results_of_other_kits() -> None:
+    loaded = modules_after("from palmkit.kits import FaceDetector")
+    results = {name for name in loaded if name.startswith("palmkit.kits.results.")}
+    assert results == {"palmkit.kits.results.faces", "palmkit.kits.results.result"}
 
 
 def test_asking_for_models_imports_only_what_a_local_answer_takes() -> None:

@@ -1,10 +1,12 @@
 import dataclasses
 import json
+import pickle
+import pydoc
 
 import numpy as np
 import pytest
 
-from palmkit.kits import Face, Faces
+from palmkit.kits import Face, Faces, results
 
 
 def faces(ids: bool = False) -> Faces:
@@ -15,6 +17,16 @@ def faces(ids: bool = False) -> Faces:
         np.array([0.91236, 0.5], np.float32),
         np.arange(20, dtype=np.float32).reshape(2, 5, 2),
         np.array([7, 3]) if ids else None,
+    )
+
+
+def test_results_are_names_of_one_module() -> None:
+    assert set(results.__all__) <= set(dir(results))
+    assert all(getattr(results, name) is not None for name in results.__all__)
+    assert pickle.loads(pickle.dumps(faces()[0])).score == faces()[0].score
+    assert not hasattr(results, "Feet")
+    assert "class Faces(palmkit.kits.results.result.Things)" in pydoc.render_doc(
+        results, renderer=pydoc.plaintext
     )
 
 
