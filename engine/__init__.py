@@ -44,7 +44,7 @@ __all__ = [
     "save",
 ]
 
-# Imported when they are asked for: running a model does without them.
+# Imported on first use, because running a model does not need them.
 _LATER = {"from_torch": "palmkit.engine.pytorch", "optimise": "palmkit.engine.passes"}
 
 

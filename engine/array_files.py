@@ -12,9 +12,9 @@ from palmkit.engine.reading import check_readable
 
 
 def read_array(path: str | os.PathLike[str]) -> Array:
-    """The array of an .npy file.
+    """Return the array of an .npy file.
 
-    Raises OSError as check_readable does, ValueError if it is no such file or a damaged one.
+    Raises OSError as check_readable does, and ValueError if the file is damaged or of another kind.
     """
     loaded = _loaded(path)
     if not isinstance(loaded, np.ndarray):
@@ -23,9 +23,9 @@ def read_array(path: str | os.PathLike[str]) -> Array:
 
 
 def read_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
-    """The arrays of an .npz file, by their names.
+    """Return the arrays of an .npz file by name.
 
-    Raises OSError as check_readable does, ValueError if it is no such file or a damaged one.
+    Raises OSError as check_readable does, and ValueError if the file is damaged or of another kind.
     """
     loaded = _loaded(path)
     if isinstance(loaded, np.ndarray):
@@ -36,7 +36,7 @@ def read_arrays(path: str | os.PathLike[str]) -> dict[str, Array]:
 def _loaded(path: str | os.PathLike[str]) -> Array | dict[str, Array]:
     check_readable(path)
     try:
-        # numpy's own refusal is of pickles, which it takes all else for.
+        # numpy takes every unknown file for a pickle, and its error message speaks of pickles.
         with open(path, "rb") as file:
             start = file.read(6)
             if not start.startswith((b"PK\3\4", b"PK\5\6", b"\x93NUMPY")):
@@ -51,7 +51,7 @@ def _loaded(path: str | os.PathLike[str]) -> Array | dict[str, Array]:
         raise ValueError(f"damaged: {error}") from error
     except (OverflowError, SyntaxError, zipfile.BadZipFile, zlib.error) as error:
         raise ValueError(f"damaged: {error}") from error
-    # numpy gives the bytes of what is no array.
+    # numpy returns the raw bytes of members that are not arrays.
     for name, array in found.items():
         if not isinstance(array, np.ndarray):
             raise ValueError(f"expected arrays alone, got something else: {name}")

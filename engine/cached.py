@@ -9,20 +9,23 @@ Value = TypeVar("Value")
 
 
 class cached(Generic[Value]):
-    """A property whose value is kept in the instance, where it is found without a call.
+    """A property whose value is computed once and then stored in the instance.
 
-    Until Python 3.12 functools.cached_property holds one lock for all instances while it computes:
-    threads wait for one another, and a child that is forked meanwhile waits for ever. Here two
-    threads may compute the same value; one of them is kept.
+    Before Python 3.12, functools.cached_property holds one lock for all instances while it
+    computes: threads wait for one another, and a child that is forked meanwhile waits for ever.
+    Here two threads may compute the same value, and one of the results is kept.
     """
 
     def __init__(self, compute: Callable[[Any], Value]) -> None:
-        """compute: called with the instance; its docstring is the property's."""
+        """Make a property of a function.
+
+        compute: called with the instance; its docstring becomes the property's.
+        """
         self._compute = compute
         self.__doc__ = compute.__doc__
 
     def __set_name__(self, owner: type, name: str) -> None:
-        """Keep values by the name that the property has in its class."""
+        """Store values under the name that the property has in its class."""
         self._name = name
 
     @overload
@@ -30,7 +33,7 @@ class cached(Generic[Value]):
     @overload
     def __get__(self, instance: object, owner: type) -> Value: ...
     def __get__(self, instance: object | None, owner: type) -> cached[Value] | Value:
-        """The value, computed now; once it is kept, attribute access does not come here."""
+        """Compute, store and return the value; later reads find it in the instance."""
         if instance is None:
             return self
         value: Value = instance.__dict__.setdefault(self._name, self._compute(instance))

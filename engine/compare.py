@@ -40,12 +40,12 @@ __all__ = ["STAGES", "Comparison", "Fault", "compare", "difference"]
 
 @dataclass(frozen=True)
 class Comparison:
-    """What came of a check.
+    """The result of comparing a model with its source.
 
-    source: what was compared with; notes: what could not be done.
-    errors: the largest of each output over all runs, of the output's range; rms: the largest root
-    mean square of a run's errors, likewise.
-    stages: the largest error that each of STAGES adds, on the inputs that came out worst.
+    source: what the model was compared with; notes: what could not be done.
+    errors: for each output, the largest error over all runs, as a fraction of the output's range;
+    rms: the largest root mean square of a run's errors, in the same unit.
+    stages: the largest error that each of STAGES adds, on the inputs with the largest errors.
     """
 
     source: str
@@ -59,9 +59,9 @@ class Comparison:
 
     @property
     def agrees(self) -> bool:
-        """Every output is within the tolerance, and every stage within ten times as much.
+        """Whether every output is within the tolerance, and every stage within ten times as much.
 
-        What one stage adds another may take away again, where both round.
+        Where two stages round, one may cancel the error of the other, so a stage is allowed more.
         """
         return (
             max(self.errors.values(), default=0.0) <= self.tolerance

@@ -13,17 +13,17 @@ Owner = TypeVar("Owner")
 
 
 def warn(old: str, new: str, level: int = 3) -> None:
-    """Say that a name has changed.
+    """Warn that a name has changed.
 
-    level: of the caller that uses the old name, as in warnings.warn.
+    level: the frame of the caller that uses the old name, as `stacklevel` of warnings.warn.
     """
     warnings.warn(f"{old} is deprecated: {new}", DeprecationWarning, stacklevel=level)
 
 
 def names(module: str, moved: Mapping[str, str]) -> Callable[[str], Any]:
-    """The `__getattr__` of a module some of whose names have changed.
+    """Return a `__getattr__` for a module some of whose names have changed.
 
-    module: its name. moved: from an old name to the new one, "package.module:name".
+    module: the module's name. moved: maps an old name to the new one, "package.module:name".
     """
 
     def found(name: str) -> Any:
@@ -37,7 +37,7 @@ def names(module: str, moved: Mapping[str, str]) -> Callable[[str], Any]:
 
 
 def module(old: str, new: str) -> Callable[[str], Any]:
-    """The `__getattr__` of a module all of whose names are in another one now."""
+    """Return a `__getattr__` for a module all of whose names have moved to another one."""
 
     def found(name: str) -> Any:
         home = import_module(new)
@@ -52,9 +52,9 @@ def module(old: str, new: str) -> Callable[[str], Any]:
 def keywords(
     given: Mapping[str, Any], changed: Mapping[str, str], where: str, level: int = 3
 ) -> dict[str, Any]:
-    """The keyword arguments of a call by their new names.
+    """Return the keyword arguments of a call under their new names.
 
-    changed: from old names to new ones. where: what was called. level: as in `warn`.
+    changed: maps old names to new ones. where: the name of what was called. level: as in `warn`.
     Raises TypeError if an argument is given by both of its names.
     """
     found = dict(given)
@@ -68,7 +68,7 @@ def keywords(
 
 
 def attribute(new: str) -> Any:
-    """An attribute of a class whose name has changed, as a property; it cannot be assigned."""
+    """Return a read-only property that stands for an attribute whose name has changed."""
     return _Attribute(new)
 
 
@@ -92,9 +92,9 @@ class _Attribute:
 def path_argument(
     old: str, key: str
 ) -> Callable[[Callable[[Owner], dict[str, Any]]], Callable[[Owner], dict[str, Any]]]:
-    """A method without arguments that took the path of a file, and told of it in what it returns.
+    """Decorate a method so that it still takes a path, with a warning, and returns it in its dict.
 
-    old: the argument's name. key: where the path stands in what is returned.
+    old: the argument's name. key: the path's key in the dict that the method returns.
     """
 
     def decorated(method: Callable[[Owner], dict[str, Any]]) -> Callable[[Owner], dict[str, Any]]:

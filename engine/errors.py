@@ -29,7 +29,7 @@ class PalmError(Exception):
     """
 
     def __str__(self) -> str:
-        """The message; what is too long loses its middle."""
+        """Return the message, shortened in the middle if it is too long."""
         text = " ".join(super().__str__().splitlines())
         if len(text) > _MOST_LETTERS:
             half = _MOST_LETTERS // 2 - len(" ... ")
@@ -42,7 +42,7 @@ class ModelError(PalmError):
 
 
 class UnsupportedError(PalmError):
-    """The converter or the backend has no rule: names the op, the node, and what exists."""
+    """The converter or the backend has no rule; the text names the op, the node and what exists."""
 
 
 class ShapeError(PalmError, ValueError):
@@ -54,19 +54,19 @@ class ImageError(PalmError, ValueError):
 
 
 class TableError(PalmError, ValueError):
-    """A row or a column of a table is missing or not what it should be: names both."""
+    """A row or a column of a table is missing or not what it should be; the text names both."""
 
 
 class QuantizationError(PalmError, ValueError):
-    """A model cannot be quantized with what was given: says which pictures or weights, and why."""
+    """A model cannot be quantized with these pictures or weights; the text says which and why."""
 
 
 class CompressionError(PalmError, ValueError):
-    """A model cannot be made as small as asked at the loss allowed, or that cannot be measured."""
+    """A model cannot be made as small as asked at the loss allowed; or the loss is unknown."""
 
 
 class TryOnError(PalmError, ValueError):
-    """A file does not hold a look for try-on: says where and why."""
+    """A file does not hold a look for try-on; the text says where and why."""
 
 
 class BackendError(PalmError):
@@ -81,10 +81,13 @@ class DeliveryError(PalmError):
     """A model could not be fetched, believed or kept."""
 
     def __init__(self, code: str, message: str) -> None:
-        """code: one of palmkit.delivery.codes.CODES."""
+        """Make an error with a code and a message.
+
+        code: one of palmkit.delivery.codes.CODES.
+        """
         super().__init__(message)
         self.code = code
 
     def __reduce__(self) -> tuple[type[DeliveryError], tuple[str, str]]:
-        """So that it passes between processes."""
+        """Pickle the error by its code and message, so that it passes between processes."""
         return type(self), (self.code, str(self))

@@ -35,9 +35,9 @@ BLAMED = {
 
 @dataclass(frozen=True)
 class Operand:
-    """An input of a node: what it is, and the least and greatest of its finite numbers.
+    """An input of a node: its type, and the minimum and maximum of its finite numbers.
 
-    error: how far it is from what it should be; None if that is not known.
+    error: its distance from the expected value; None if that is not known.
     """
 
     name: str
@@ -50,17 +50,18 @@ class Operand:
 
 @dataclass(frozen=True)
 class Fault:
-    """Where a model goes wrong.
+    """The place where a model goes wrong.
 
-    stage: the first of STAGES whose outputs differ from those before; blamed: in words.
-    graph_pass: the pass after which it differs, of stage "optimised".
-    grows: no node is wrong beyond the tolerance on right inputs: errors of its inputs, rounding
-    say, add up or are made larger.
+    stage: the first of STAGES whose outputs differ from those before; blamed: what is at fault, in
+    words.
+    graph_pass: for stage "optimised", the pass after which the outputs differ.
+    grows: on right inputs no node exceeds the tolerance: errors of its inputs, such as rounding,
+    add up or are amplified.
     node: as text, the first node whose result is wrong though its inputs are right; of an error
     that grows, the first whose result is beyond the tolerance.
-    nodes: the nodes that are under suspicion together, the last is `node`: what lies between two
+    nodes: the nodes that are under suspicion together, the last being `node`: those between two
     values that both sides have.
-    value: what the node writes; error: of that value.
+    value: what the node writes; error: the error of that value.
     """
 
     stage: str
@@ -78,11 +79,11 @@ class Fault:
 
 
 def difference(expected: Array, actual: Array, absolute: float = 0.0) -> float:
-    """The largest difference over the range of what was expected; infinite for other shapes.
+    """Return the largest difference over the range of `expected`; inf for other shapes.
 
-    The range is of the finite numbers, from least to greatest. That of a few says little: of less
-    than 16 numbers it is their magnitude if that is more, and so for numbers that are all the
-    same. NaN and infinities have to be in the same places.
+    The range is that of the finite numbers, from minimum to maximum. The range of a few numbers
+    says little: for fewer than 16, and for numbers that are all the same, it is their magnitude if
+    that is larger. NaN and infinities have to be in the same places.
     absolute: differences up to this count as none.
     """
     if expected.shape != actual.shape:
@@ -112,19 +113,19 @@ def _range(wanted: Array) -> float:
 
 
 def specialised(graph: Graph, inputs: Values) -> Graph:
-    """The graph for inputs of these shapes."""
+    """Return the graph with the shapes of these inputs."""
     return replace(graph, inputs={name: Type.of(inputs[name]) for name in graph.inputs})
 
 
 def reference_outputs(graph: Graph, inputs: Values) -> Values:
-    """What backend reference gives, shapes as they come."""
+    """Return the outputs on backend reference; open dims take the inputs' sizes."""
     return BACKENDS["reference"].compile(specialised(graph, inputs)).run(inputs)
 
 
 def rms_difference(expected: Array, actual: Array) -> float:
-    """The root mean square of the differences over the range of `difference`.
+    """Return the root mean square of the differences over the range that `difference` uses.
 
-    What is not finite on either side does not count.
+    Elements that are not finite on either side do not count.
     """
     wanted, got = expected.astype(np.float64), actual.astype(np.float64)
     finite = np.isfinite(wanted) & np.isfinite(got)
@@ -135,7 +136,7 @@ def rms_difference(expected: Array, actual: Array) -> float:
 
 
 def output_errors(expected: Values, actual: Values, absolute: float) -> dict[str, float]:
-    """The difference of each expected value; infinite for one that is not there."""
+    """Return the difference of each expected value; infinite for one that is missing."""
     return {
         name: difference(value, actual[name], absolute) if name in actual else np.inf
         for name, value in expected.items()
@@ -143,7 +144,7 @@ def output_errors(expected: Values, actual: Values, absolute: float) -> dict[str
 
 
 def _walk(graph: Graph, values: dict[str, Array]) -> Iterator[Node]:
-    """Run the nodes by numpy, one by one; `values` has the inputs and gets every result."""
+    """Run the nodes in numpy, one by one; `values` holds the inputs and gets every result."""
     values.update(graph.constants)
     for node in graph.nodes:
         results = run_reference(node, [values[name] if name else None for name in node.inputs])
@@ -152,7 +153,7 @@ def _walk(graph: Graph, values: dict[str, Array]) -> Iterator[Node]:
 
 
 class Search:
-    """The hunt for the first wrong node, on one set of inputs."""
+    """The search for the first wrong node, on one set of inputs."""
 
     def __init__(
         self,
@@ -165,7 +166,7 @@ class Search:
         report: Report,
         precision: str = "high",
     ) -> None:
-        """The parameters of `compare`, with one set of inputs."""
+        """Prepare a search with the parameters of `compare` and one set of inputs."""
         self.plain = specialised(plain, inputs)
         self.file = specialised(file, inputs)
         self.source = source
@@ -176,7 +177,7 @@ class Search:
         self.precision = precision
 
     def stages(self) -> dict[str, float]:
-        """The largest error that each stage adds; one without a source has no first stage."""
+        """Return the largest error that each stage adds; the first stage needs a source."""
         errors: dict[str, float] = {}
         before: Values | None = None
         if self.source is not None:
@@ -192,7 +193,7 @@ class Search:
         return errors
 
     def fault(self, errors: Mapping[str, float]) -> Fault:
-        """The first stage that differs, searched; if none does alone, the one that adds most."""
+        """Search the first stage whose outputs differ, or else the stage that adds most."""
         searches = {
             "plain": self._plain,
             "file": self._file,
@@ -267,7 +268,7 @@ class Search:
         return self._planned(graph, values) or self._grown("cpu", graph, values)
 
     def _planned(self, graph: Graph, values: Values) -> Fault | None:
-        """The first node that is wrong in company: bisects by making inner values outputs."""
+        """Return the first node that is wrong in one plan with others, bisecting inner outputs."""
         named = [node for node in graph.nodes if any(node.outputs)]
         right, wrong = -1, len(named)
         while wrong - right > 1:
@@ -296,7 +297,7 @@ class Search:
     def _in_company(
         self, graph: Graph, node: Node, names: Sequence[str], values: Values
     ) -> dict[str, Array]:
-        """Values up to a node's own, on backend cpu in one plan with all that comes before."""
+        """Compute values up to a node's own on backend cpu, in one plan with all earlier nodes."""
         cut = replace(
             graph,
             nodes=graph.nodes[: graph.nodes.index(node) + 1],
@@ -306,9 +307,9 @@ class Search:
         return compile_parts(cut, chain("cpu"), options).run(self.inputs)
 
     def _between(self, stage: str, graph: Graph, expected: Values) -> Fault:
-        """The first node that is wrong on right inputs: `expected` takes the place of what differs.
+        """Return the first node that is wrong on right inputs, which `expected` holds.
 
-        If none is, where the error has grown beyond the tolerance.
+        If there is none, return the place where the error has grown beyond the tolerance.
         """
         values = dict(self.inputs)
         unsure: dict[str, tuple[Node, ...]] = {}
@@ -328,7 +329,7 @@ class Search:
         return self._grown(stage, graph, expected)
 
     def _grown(self, stage: str, graph: Graph, expected: Values) -> Fault:
-        """The first value beyond the tolerance, if errors go on from node to node."""
+        """Return the first value beyond the tolerance, if errors go on from node to node."""
         run = dict(self.inputs)
         worst: tuple[float, str, Node] | None = None
         for node in _walk(graph, run):
@@ -396,7 +397,7 @@ def _operand(name: str, value: Array, is_constant: bool, expected: Array | None)
 
 
 def _alone(node: Node, values: Values, graph: Graph, precision: str) -> Values:
-    """The node's outputs on backend cpu as a graph of its own; {} if that backend cannot."""
+    """Return the node's outputs as a graph of its own on backend cpu; {} if it cannot run there."""
     inputs = dict.fromkeys(n for n in node.inputs if n and n not in graph.constants)
     single = Graph(
         {name: Type.of(values[name]) for name in inputs},

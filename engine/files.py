@@ -1,4 +1,4 @@
-"""Model files: which reader a file needs, and the three calls people use."""
+"""Model files: choosing the reader for a file, and the functions load, convert and save."""
 
 from __future__ import annotations
 
@@ -80,8 +80,8 @@ def convert(
     SavedModel; Caffe's .prototxt or .caffemodel. The first bytes decide where the format has some
     of its own, else the name, and for another name the first bytes again.
     weights: the .caffemodel of a .prototxt; left out, the one that lies beside it.
-    signature: which one of a SavedModel; left out, serving_default or the only one.
-    key: of an encrypted .palm file.
+    signature: the signature of a SavedModel; left out, serving_default or the only one.
+    key: the 32 bytes that an encrypted .palm file was written with.
     Raises ModelError if the file is missing, damaged or no model, UnsupportedError listing
     every operator that has no rule, ValueError for `weights` or `signature` of another kind of
     model.
@@ -115,7 +115,7 @@ def convert(
 
 
 def _kind(file: Path) -> str:
-    """Which reader a file or folder needs."""
+    """Return the name of the reader that a file or folder needs."""
     try:
         check_readable(file)
         with file.open("rb", buffering=0) as opened:
@@ -143,7 +143,7 @@ def _kind(file: Path) -> str:
 
 @contextmanager
 def _named(file: Path) -> Generator[None, None, None]:
-    """Errors about a model say which file it is."""
+    """Add the file's name to errors about its model."""
     try:
         yield
     except (ModelError, ShapeError, UnsupportedError) as error:
@@ -166,7 +166,7 @@ def save(
     them; or "auto", as float16 where that loses nothing. "smallest": all in the fewest bytes that
     lose nothing, coded; they are decoded when the model is loaded.
     shapes: what a .palm file has plans for, so that it loads at once: for each plan the shape of
-    every input; left out, for the graph's own shapes if all are known. Other sizes are planned
+    every input; left out, the graph's own shapes if all are known. Other sizes are planned
     when they come, from the graph; so is a model that the cpu backend cannot run whole.
     key: 32 secret bytes; the .palm file is encrypted with them (AES-256-GCM), and `load` needs
     them.

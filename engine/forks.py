@@ -1,24 +1,25 @@
 """What a fork and the end of Python wait for, and what forked children make anew.
 
-A forked child has one thread. What the others had locked stays locked there, the locks of modules
-that were being imported among them. And when Python ends it stops daemon threads: until 3.14 it
-unwinds them where they wait for its lock, and C++ code that is unwound so, such as OpenCV's, ends
-the whole process by SIGABRT.
+A forked child has one thread. Whatever other threads had locked stays locked there, including the
+locks of modules that were being imported. And when Python ends it stops daemon threads: before 3.14
+it unwinds their stacks where they wait for its lock, and C++ code that is unwound this way, such as
+OpenCV's, ends the whole process by SIGABRT.
 
-So both close one gate. Calls that begin then wait before it, and those that are within are waited
-for, each up to a time limit. The order is the same wherever what is imported:
+Both therefore close one gate. Calls that begin then wait in front of it, and both wait for the
+calls that are already inside, each up to a time limit. The order does not depend on what is
+imported:
 
 * A fork closes the gate, one fork at a time. Then what was registered with `stopped_at_forks`
-  stops, and the hooks of Python's own modules run: calls within may still log. Behind the fork what
-  was stopped goes on, in both processes. In the child the gate is open before that; last, all that
-  was registered with `renewed_in_children` is renewed, in the order of its registration. No thread
-  of the child's Python is started before that.
-* The end of Python runs the functions of atexit, the last registered first. They stop threads of
-  ours, which may need the gate for it. This module's is the last of ours: it closes the gate, and
-  then does what was registered with `done_at_the_end`.
+  stops, and the hooks of Python's own modules run: calls that are inside may still log. After the
+  fork, what was stopped goes on in both processes. In the child the gate is open before that; last,
+  everything registered with `renewed_in_children` is renewed, in the order of its registration. No
+  thread of the child's Python is started before that.
+* The end of Python runs the functions of atexit, the last registered first. They stop our threads,
+  which may need the gate to stop. This module's function is the last of ours: it closes the gate,
+  and then runs what was registered with `done_at_the_end`.
 
-Who enters the gate and takes a lock enters first: else it might wait before the gate with a lock
-that a call within needs.
+Code that needs both the gate and a lock enters the gate first: otherwise it might wait in front of
+the gate while it holds a lock that a call inside needs.
 """
 
 from __future__ import annotations
@@ -47,9 +48,9 @@ _LOOK_EVERY_S = 0.001
 
 
 class _Gate:
-    """The calls that are under way, without a lock: each change is one that Python does at once.
+    """The calls that are under way, counted without a lock: Python makes each change atomically.
 
-    A signal's handler may fork wherever the main thread is, within these methods too.
+    A signal handler may fork while the main thread is anywhere, even inside these methods.
     """
 
     def __init__(self) -> None:
@@ -68,11 +69,11 @@ class _Gate:
             self.wait(thread)
 
     def __exit__(self, *_: object) -> None:
-        """The call has ended."""
+        """Count the call as ended."""
         self.within.remove(threading.get_ident())
 
     def wait(self, thread: int) -> None:
-        """Stay outside as long as the gate is closed; `thread` is counted before and after."""
+        """Wait until the gate is open; `thread` is counted before and after."""
         if thread in self._closers or self.within.count(thread) > 1:
             return
         until_s = time.monotonic() + self._limit_s
@@ -109,7 +110,7 @@ class _Gate:
         self.is_closed = bool(self._closers)
 
     def renew(self) -> None:
-        """In a child there is this thread alone."""
+        """Reset the gate in a child, which has this thread alone."""
         thread = threading.get_ident()
         self.within[:] = [thread] * self.within.count(thread)
         self._closers.clear()
@@ -117,9 +118,9 @@ class _Gate:
 
 
 class _Importing:
-    """Imports under way: a fork waits for them, but they wait before no gate.
+    """The imports under way: a fork waits for them, but they wait at no gate.
 
-    A thread that imports may hold the lock of a module already, which a child would find locked.
+    A thread that imports may already hold the lock of a module, which a child would find locked.
     """
 
     def __enter__(self) -> None:
@@ -130,7 +131,7 @@ class _Importing:
 
 
 class _Registered:
-    """What is to be done with objects that are still there then, in the order of registration."""
+    """Actions on objects, run in the order of registration for objects that still exist."""
 
     def __init__(self) -> None:
         # By identity: looked at while other threads add to it, which no WeakSet allows.
@@ -153,9 +154,9 @@ _stopped: list[tuple[Callable[[], None], Callable[[], None]]] = []
 
 
 def finished(function: Callable[Arguments, Result]) -> Callable[Arguments, Result]:
-    """Make a function one that the end of Python and forks wait for: a call of it is in the gate.
+    """Wrap a function so that forks and the end of Python wait for calls of it.
 
-    It is for what runs native code, imports modules or holds locks that are not renewed.
+    Use it for functions that run native code, import modules or hold locks that are not renewed.
     """
 
     @functools.wraps(function)
@@ -174,25 +175,25 @@ def finished(function: Callable[Arguments, Result]) -> Callable[Arguments, Resul
 
 
 def renewed_in_children(owner: Owner, renew: Callable[[Owner], None]) -> None:
-    """Call `renew(owner)` now, and in every child that is forked, before anything else runs there.
+    """Call `renew(owner)` now, and in every forked child before anything else runs there.
 
-    It makes the locks of the owner anew: another thread of the parent may have held them. It starts
-    no thread: others may not have been renewed yet.
+    `renew` makes the owner's locks anew, because another thread of the parent may have held them.
+    It must not start a thread: other objects may not have been renewed yet.
     """
     renew(owner)
     _renewed.add(owner, renew)
 
 
 def stopped_at_forks(stop: Callable[[], None], go_on: Callable[[], None]) -> None:
-    """Call `stop()` before every fork, when calls are over, and `go_on()` behind it in both.
+    """Call `stop()` before every fork, once calls are over, and `go_on()` after it in both.
 
-    It is for threads that a library has beside those of Python, whose locks no child could renew.
+    Use it for native threads of a library, whose locks no child could renew.
     """
     _stopped.append((stop, go_on))
 
 
 def done_at_the_end(owner: Owner, action: Callable[[Owner], None]) -> None:
-    """Call `action(owner)` when Python ends, behind the last call in the gate."""
+    """Call `action(owner)` when Python ends, after the last call in the gate."""
     _at_the_end.add(owner, action)
 
 

@@ -15,20 +15,20 @@ Grid = NDArray[np.float32]
 def guided_fit(
     prior: Grid, colours: Sequence[Grid], reach: float, weight: float
 ) -> tuple[list[Grid], Grid]:
-    """What each place of a mask becomes as a linear function of its colour.
+    """Fit what each place of a mask becomes as a linear function of its colour.
 
-    Round it each of the two sides has a mean colour; where between them a pixel's colour lies says
-    how much of it is of the first side. This is Bayesian matting (Chuang, Curless, Salesin and
-    Szeliski, CVPR 2001) with one colour a side and the opacity as the only unknown.
-
-    prior: float32[n, m], 0..1, what is known of the opacity, and how certainly.
+    In its neighbourhood each of the two sides has a mean colour; where a pixel's colour lies
+    between them says how much of it belongs to the first side. This is Bayesian matting (Chuang,
+    Curless, Salesin and Szeliski, CVPR 2001) with one colour a side and the opacity as the only
+    unknown.
+    | prior: float32[n, m], 0..1, what is known of the opacity, and how certainly.
     colours: one to three planes, float32[n, m] each, 0..1.
-    reach: of the neighbourhood, a Gaussian's sigma in places; edges are mirrored.
+    reach: size of the neighbourhood, a Gaussian's sigma in places; edges are mirrored.
     weight: how much a colour counts beside the prior where that is even, over the variance of a
     side's colours.
     Returns the slopes, float32[n, m] for each plane, and the drop, float32[n, m]: the opacity is
     prior - drop + the sum of slopes times colours. Where colours say next to nothing all are 0.
-    Rows may lie apart in memory, numbers in a row may not.
+    Rows may lie apart in memory, the numbers of a row must be contiguous.
     Raises ShapeError for arrays of other shapes, TypeError for other dtypes.
     """
     height, width = prior.shape
@@ -48,7 +48,7 @@ def guided_upsample(
 
     offset: float32[n, m]; slopes: float32[k, l] each, one for the brightness 0..255 that ITU-R
     BT.601 has, or three for red, green and blue; image: uint8[h, w, 3], RGB; to: float32[h, w],
-    what is written. Rows may lie apart in memory, numbers and pixels in a row may not.
+    the result. Rows may lie apart in memory, the numbers and pixels of a row must be contiguous.
     Raises ShapeError for arrays of other shapes, TypeError for other dtypes.
     """
     _native.guided_upsample(offset, slopes, image, to)

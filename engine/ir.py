@@ -57,7 +57,7 @@ MOST_ELEMENTS = 1 << 44
 
 
 def numpy_dtype(name: str) -> np.dtype[Any]:
-    """The numpy dtype called `name`; those that numpy lacks come from the package ml_dtypes.
+    """Return the numpy dtype called `name`, those that numpy lacks from the package ml_dtypes.
 
     Raises UnsupportedError if that package is missing, ModelError for an unknown name.
     """
@@ -75,36 +75,37 @@ def numpy_dtype(name: str) -> np.dtype[Any]:
 
 @dataclass(frozen=True)
 class Type:
-    """What a value is: float32[1, 3, height, 320]; a dim that is a name is not known yet.
+    """The dtype and shape of a value, such as float32[1, 3, height, 320].
 
-    float32[...], the shape ANY_RANK, is a value of which not even the rank is known.
+    A dim that is a name is not known yet. float32[...], the shape ANY_RANK, is the type of a value
+    whose rank is not known either.
     """
 
     dtype: str
     shape: tuple[Dim, ...]
 
     def __str__(self) -> str:
-        """Write it as in docstrings."""
+        """Return the type as docstrings write it, such as float32[1, 3, height, 320]."""
         return f"{self.dtype}[{', '.join(map(str, self.shape))}]"
 
     @staticmethod
     def of(array: Array) -> Type:
-        """Type of a numpy array."""
+        """Return the type of a numpy array."""
         return Type(array.dtype.name, array.shape)
 
     @property
     def has_rank(self) -> bool:
-        """The number of dims is known."""
+        """Whether the number of dims is known."""
         return self.shape != ANY_RANK
 
     @cached
     def is_static(self) -> bool:
-        """Every dim is a number."""
+        """Whether every dim is a number."""
         return all(isinstance(dim, int) for dim in self.shape)
 
     @cached
     def dims(self) -> tuple[int, ...]:
-        """The shape, all numbers; ModelError if a dim is a name."""
+        """Return the shape, all numbers; raise ModelError if a dim is a name."""
         dims = tuple(dim for dim in self.shape if isinstance(dim, int))
         if len(dims) != len(self.shape):
             raise ModelError(f"dims are not known yet: {self}")
@@ -112,16 +113,16 @@ class Type:
 
     @cached
     def elements(self) -> int:
-        """Number of elements of a static type."""
+        """Return the number of elements of a static type."""
         return prod(self.dims)
 
     @property
     def size_bytes(self) -> int:
-        """Bytes of a static type."""
+        """Return the number of bytes of a static type."""
         return self.elements * numpy_dtype(self.dtype).itemsize
 
     def fits(self, shape: Sequence[int], sizes: dict[str, int]) -> bool:
-        """Whether a shape has the type's dims; `sizes` gets what stands for each name.
+        """Return whether a shape has the type's dims; `sizes` gets the size of each name.
 
         The same name always stands for the same size.
         """
@@ -139,7 +140,7 @@ UNKNOWN = Type("undefined", ANY_RANK)
 
 
 def what_no_type_has(type: Type) -> str:
-    """Why no value can be of this type, say a dim below 0; "" if one can."""
+    """Return why no value can be of this type, such as a dim below 0; "" if one can."""
     if len(type.shape) > MOST_DIMS:
         return f"more than {MOST_DIMS} dims"
     if any(isinstance(dim, int) and dim < 0 for dim in type.shape):
@@ -151,13 +152,13 @@ def what_no_type_has(type: Type) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Known(Type):
-    """The type of a value that is constant, with the value: what type rules see of constants."""
+    """The type of a constant together with its value, as type rules see it."""
 
     value: Array
 
     @staticmethod
     def of(array: Array) -> Known:
-        """A constant's type and value."""
+        """Return a constant's type and value."""
         return Known(array.dtype.name, array.shape, array)
 
 
@@ -170,9 +171,10 @@ _default_of: Callable[[str, str], Attr | None] = _no_default
 
 
 def declare_defaults(default_of: Callable[[str, str], Attr | None]) -> None:
-    """Have nodes take `default_of(op, attribute)` for attributes that are left out.
+    """Set the function that gives attributes their defaults, `default_of(op, attribute)`.
 
-    It gives None where nothing stands for one, and raises ModelError where the op has no such.
+    It returns None where the attribute has no default, and raises ModelError where the op has no
+    such attribute.
     """
     global _default_of
     _default_of = default_of
@@ -180,11 +182,11 @@ def declare_defaults(default_of: Callable[[str, str], Attr | None]) -> None:
 
 @dataclass(frozen=True)
 class Node:
-    """One op: the names it reads ("" = an optional input left out), writes, its attributes.
+    """One op: the names it reads ("" for an optional input left out) and writes, its attributes.
 
-    attrs: a Graph among them is a body of a control-flow op; it reads nothing from outside but
+    attrs: a Graph among them is the body of a control-flow op; it reads nothing from outside but
     what the node hands to it.
-    name: what the source model calls the node; for messages and profiles only.
+    name: the node's name in the source model; for messages and profiles only.
     """
 
     op: str
@@ -194,7 +196,7 @@ class Node:
     name: str = field(default="", compare=False)
 
     def __str__(self) -> str:
-        """Write it as y = op(x, w, attr=1)."""
+        """Return the node as text, y = op(x, w, attr=1)."""
         args = [*self.inputs]
         for key, value in sorted(self.attrs.items()):
             args.append(f"{key}={{{value}}}" if isinstance(value, Graph) else f"{key}={value!r}")
@@ -206,42 +208,42 @@ class Node:
         return tuple(value for value in self.attrs.values() if isinstance(value, Graph))
 
     def has(self, attribute: str) -> bool:
-        """The attribute is given, and not None or empty."""
+        """Return whether the attribute is given, and not None or empty."""
         return self.attrs.get(attribute) not in (None, "", ())
 
     def integer(self, attribute: str) -> int:
-        """An attribute that is one integer, or its default; ModelError if it is something else."""
+        """Return an integer attribute or its default; raise ModelError for any other value."""
         value = self._attribute(attribute)
         return int(value) if isinstance(value, int) else self._expected("an integer", attribute)
 
     def number(self, attribute: str) -> float:
-        """An attribute that is one number, or its default; ModelError if it is something else."""
+        """Return a number attribute or its default; raise ModelError for any other value."""
         value = self._attribute(attribute)
         if not isinstance(value, int | float):
             self._expected("a number", attribute)
         return float(value)
 
     def text(self, attribute: str) -> str:
-        """An attribute that is text, or its default; ModelError if it is something else."""
+        """Return a text attribute or its default; raise ModelError for any other value."""
         value = self._attribute(attribute)
         return value if isinstance(value, str) else self._expected("text", attribute)
 
     def integers(self, attribute: str) -> tuple[int, ...]:
-        """An attribute of any number of integers, or its default; ModelError for other things."""
+        """Return an attribute of integers or its default; raise ModelError for any other value."""
         value = self._attribute(attribute)
         if not (isinstance(value, tuple) and all(isinstance(each, int) for each in value)):
             self._expected("integers", attribute)
         return tuple(int(each) for each in value)
 
     def numbers(self, attribute: str) -> tuple[float, ...]:
-        """An attribute of any number of numbers, or its default; ModelError for other things."""
+        """Return an attribute of numbers or its default; raise ModelError for any other value."""
         value = self._attribute(attribute)
         if not (isinstance(value, tuple) and all(isinstance(each, int | float) for each in value)):
             self._expected("numbers", attribute)
         return tuple(float(each) for each in value)
 
     def texts(self, attribute: str) -> tuple[str, ...]:
-        """An attribute of any number of texts, or its default; ModelError for other things."""
+        """Return an attribute of texts or its default; raise ModelError for any other value."""
         value = self._attribute(attribute)
         if not (isinstance(value, tuple) and all(isinstance(each, str) for each in value)):
             self._expected("texts", attribute)
@@ -262,7 +264,7 @@ class Node:
 
 @dataclass(frozen=True)
 class Graph:
-    """A model. Passes return a new one.
+    """A model as a graph; passes return a new one.
 
     inputs, outputs: name -> Type, in the source's order and with the source's names.
     constants: read-only arrays by value name.
@@ -278,18 +280,18 @@ class Graph:
     def with_nodes(
         self, nodes: tuple[Node, ...], constants: Mapping[str, Array] | None = None
     ) -> Graph:
-        """The same graph over other nodes, and other constants if given."""
+        """Return the same graph with other nodes, and other constants if given."""
         return replace(
             self, nodes=nodes, constants=self.constants if constants is None else constants
         )
 
     @property
     def is_static(self) -> bool:
-        """Every input has a static type."""
+        """Whether every input has a static type."""
         return all(type.is_static for type in self.inputs.values())
 
     def __str__(self) -> str:
-        """Readable text, one line a node."""
+        """Return the graph as readable text, one line a node."""
         lines = [f"input {name}: {type}" for name, type in self.inputs.items()]
         lines += [f"constant {name}: {Type.of(value)}" for name, value in self.constants.items()]
         lines += [str(node) for node in self.nodes]
@@ -298,12 +300,12 @@ class Graph:
 
 
 def producers(graph: Graph) -> dict[str, Node]:
-    """The node that writes each value."""
+    """Return the node that writes each value."""
     return {name: node for node in graph.nodes for name in node.outputs if name}
 
 
 def consumers(graph: Graph) -> dict[str, list[Node]]:
-    """The nodes that read each value, in order; graph outputs do not count."""
+    """Return the nodes that read each value, in order; graph outputs do not count."""
     readers: dict[str, list[Node]] = {}
     for node in graph.nodes:
         for name in node.inputs:
@@ -313,7 +315,7 @@ def consumers(graph: Graph) -> dict[str, list[Node]]:
 
 
 def fresh_name(graph_names: set[str], stem: str) -> str:
-    """A value name made from `stem` that is not in `graph_names`; it is added to them."""
+    """Return a value name made from `stem` that is not in `graph_names`, and add it to them."""
     name, count = stem, 0
     while name in graph_names:
         count += 1
@@ -323,7 +325,7 @@ def fresh_name(graph_names: set[str], stem: str) -> str:
 
 
 def value_names(graph: Graph) -> set[str]:
-    """Every value name in use."""
+    """Return every value name in use."""
     names = {*graph.inputs, *graph.outputs, *graph.constants}
     for node in graph.nodes:
         names.update(node.outputs)

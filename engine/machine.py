@@ -1,4 +1,4 @@
-"""What this machine is, and where programs keep what they can make again."""
+"""The machine's processor, and the folder for files that programs can make again."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from pathlib import Path
 
 
 def cpu_name() -> str:
-    """The processor's model, as its maker writes it where the system tells."""
+    """Return the processor's model name if the system tells it."""
     try:
         with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as file:
             for line in file:
@@ -22,10 +22,10 @@ def cpu_name() -> str:
 
 
 def cache_folder(purpose: str) -> Path | None:
-    """The user's cache folder for `purpose`; None where there is no home to have it in.
+    """Return the user's cache folder for `purpose`; None where there is no home to have it in.
 
-    $PALMKIT_CACHE_HOME if that is set, else what the platform's programs use: $XDG_CACHE_HOME or
-    ~/.cache, ~/Library/Caches on macOS, %LOCALAPPDATA% on Windows; in it palmkit/<purpose>.
+    It is palmkit/<purpose> in $PALMKIT_CACHE_HOME if that is set, else in the platform's own place:
+    $XDG_CACHE_HOME or ~/.cache, ~/Library/Caches on macOS, %LOCALAPPDATA% on Windows.
     """
     own = os.environ.get("PALMKIT_CACHE_HOME", "")
     if own:

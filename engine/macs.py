@@ -1,7 +1,7 @@
-"""How many multiply-accumulates a node takes.
+"""The number of multiply-accumulates of a node.
 
-Counted are the products of what multiplies matrices and kernels: the op says how many (`macs` in
-its file). What works element by element counts nothing.
+Counted are the products of ops that multiply matrices or convolve: each such op gives its count
+(`macs` in its file). Element-wise ops count nothing.
 """
 
 from __future__ import annotations
@@ -13,9 +13,10 @@ from palmkit.engine.ops import find
 
 
 def macs(node: Node, types: Mapping[str, Type]) -> int | None:
-    """Multiply-accumulates of one run of the node; None if they hang on what only a run gives.
+    """Return the multiply-accumulates of one run of the node.
 
-    types: of the values, as infer_types gives them.
+    types: the types of the values, as infer_types gives them.
+    Returns None if the count depends on what only a run gives.
     """
     if node.bodies:
         return None

@@ -37,7 +37,7 @@ class Model:
     ) -> None:
         """Make `graph` ready to run.
 
-        graph: or a file that has one, and plans to use without reading it.
+        graph: a graph, or a model file that has one, and plans to use without reading it.
         backend: "cpu" (native; what it has no kernel for runs in numpy, see `fallbacks`) or
         "reference" (numpy, slow, the definition). Several make a chain: what one has no kernel for
         runs on the next, and what none has one for in numpy.
@@ -46,8 +46,8 @@ class Model:
         multiplies in bfloat16 or float16, with sums in float32, where the CPU has it (AVX512_BF16,
         FEAT_FHM); elsewhere it means "normal". Backend "reference" is always exact.
         tune: time what may be the fastest algorithm for each convolution, as `engine.load` says.
-        Raises BackendError for a backend that is unknown or missing, UnsupportedError if it
-        cannot run the model, ValueError for other bad options.
+        Raises BackendError for a backend that is unknown or missing, UnsupportedError if it cannot
+        run the model, ValueError for other bad options.
         """
         self._backends = chain(backend)
         self._source = graph
@@ -62,17 +62,17 @@ class Model:
 
     @property
     def inputs(self) -> Mapping[str, Type]:
-        """Name to Type, in the source's order; dims that are names take any size."""
+        """The type of each input by name, in the source's order; named dims take any size."""
         return MappingProxyType(self._inputs)
 
     @property
     def outputs(self) -> Mapping[str, Type]:
-        """Name to Type, in the source's order."""
+        """The type of each output by name, in the source's order."""
         return MappingProxyType(self._outputs)
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What the model file says of the model."""
+        """The metadata of the model file."""
         return MappingProxyType(self._metadata)
 
     @property
@@ -82,7 +82,10 @@ class Model:
 
     @property
     def arena_bytes(self) -> int:
-        """What values in between take in one run, of all sizes planned here (not in the file)."""
+        """Bytes of intermediate values in one run, summed over the sizes planned in this process.
+
+        Plans that the file holds do not count.
+        """
         plans = (getattr(program, "plan", None) for program in self._programs.values())
         return sum(plan.arena_bytes for plan in plans if plan is not None)
 
@@ -90,7 +93,7 @@ class Model:
     def fallbacks(self) -> Mapping[str, str]:
         """The nodes that the backends leave to numpy, by their first output, each with the reason.
 
-        With symbolic dims: of the sizes that were run so far.
+        With symbolic dims, they are the nodes of the sizes that were run so far.
         """
         from palmkit.engine.backends.partition import PartitionedProgram
 
@@ -101,7 +104,7 @@ class Model:
         return MappingProxyType(found)
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """Run once.
+        """Run the model once.
 
         inputs: an array for every input, of its dtype and shape.
         Returns a new array for every output.
@@ -113,7 +116,7 @@ class Model:
     def profile(self, inputs: Mapping[str, Array] | None = None, runs: int = 10) -> list[StepTime]:
         """Time every step: the median over `runs` runs after one that warms up.
 
-        inputs: as for run; left out, zeros (symbolic dims cannot be left out).
+        inputs: as for run; left out, zeros, which needs a model without symbolic dims.
         Raises ShapeError as run does.
         """
         from dataclasses import replace
@@ -175,7 +178,7 @@ class Model:
             raise ModelError("the model needs more memory than there is") from None
 
     def _stored(self, shapes: tuple[tuple[int, ...], ...]) -> Program | None:
-        """The plan that the file has for these shapes, if it is what the caller wants."""
+        """Return the file's plan for these shapes if it has one that fits the options."""
         if isinstance(self._source, Graph):
             return None
         found = self._backends[0].stored(self._source, shapes, self._options)
@@ -189,5 +192,5 @@ class Model:
 
 @cache
 def _name_of(dtype: np.dtype[Any]) -> str:
-    """The dtype's name, which numpy puts together anew each time."""
+    """Return the dtype's name, which numpy would build anew each time."""
     return dtype.name

@@ -20,7 +20,7 @@ from palmkit.engine.ops import find, registry
 from palmkit.engine.steps.refusal import RefusedError, first_output
 
 FORMATS = ("onnx", "tflite", "tensorflow", "caffe")
-# What other ops need round them.
+# Ops that converters add around others, so that they do not characterise an operator.
 PLUMBING = {"cast", "expand", "identity", "reshape", "squeeze", "transpose", "unsqueeze"}
 DRESSING = {
     *("add", "clip", "dequantize_linear", "leaky_relu", "mul", "pad", "quantize_linear", "relu"),
@@ -49,9 +49,9 @@ class Operator:
 
 @dataclass(frozen=True)
 class Table:
-    """The ops; and by format the operators that become several ops, or none.
+    """All ops; and for each foreign format the operators that become several ops, or none.
 
-    others: by format, by operator the ops; () for those that are folded, taken away or whose
+    others: by format, by operator the ops; () for operators that are folded or removed, or whose
     rule does not say.
     """
 
@@ -59,7 +59,10 @@ class Table:
     others: Mapping[str, Mapping[str, tuple[str, ...]]]
 
     def matching(self, text: str) -> Table:
-        """What has the text in the name of the op or of a foreign operator, in any case."""
+        """Return the rows that have `text` in the name of the op or of a foreign operator.
+
+        Upper and lower case count as the same.
+        """
         text = text.lower()
 
         def fits(*names: str) -> bool:
@@ -75,15 +78,15 @@ class Table:
 
 
 def of(operator: Operator, format: str) -> tuple[str, ...]:
-    """The foreign operators of one of FORMATS."""
+    """Return the foreign operators of one of FORMATS."""
     names: tuple[str, ...] = getattr(operator, format)
     return names
 
 
 def numpy_nodes(graph: Graph) -> set[str]:
-    """The nodes that backend cpu runs in numpy, by their first outputs.
+    """Return the nodes that backend cpu runs in numpy, by their first outputs.
 
-    Where sizes are open the op decides; else the node's types, too.
+    Where sizes are open the op alone decides; otherwise the types of its values as well.
     """
     lacking = {first_output(node) for node in graph.nodes if node.op not in RULES}
     if not graph.is_static:
@@ -96,7 +99,7 @@ def numpy_nodes(graph: Graph) -> set[str]:
 
 
 def table() -> Table:
-    """Every op. A format whose package is missing has no operators here."""
+    """Return the table of every op; a format whose package is missing has no operators in it."""
     readers = {"onnx": _onnx, "tflite": _tflite, "tensorflow": _tensorflow, "caffe": _caffe}
     single: dict[str, dict[str, list[str]]] = {name: {} for name in FORMATS}
     others: dict[str, dict[str, tuple[str, ...]]] = {name: {} for name in FORMATS}
@@ -123,10 +126,11 @@ def table() -> Table:
 
 
 def _chief(operator: str, ops: set[str]) -> str:
-    """The op that an operator becomes; "" if it is several.
+    """Return the op that an operator becomes; "" if there are several.
 
-    It is the one of its name, or the resize that its name begins with; else the only one, what
-    moves data round it aside; beside one that multiplies matrices, also what scales and adds.
+    It is the op of the same name, or the resize that the operator's name begins with; otherwise the
+    only one when ops that move data are left out, and beside an op that multiplies matrices also
+    those that scale and add.
     """
     plain = re.sub(r"(_?v[0-9]+|_?[23]d)$", "", operator.lower()).replace("_", "")
     for op in ops:
@@ -142,7 +146,7 @@ def _chief(operator: str, ops: set[str]) -> str:
 
 
 def _onnx() -> dict[str, set[str]]:
-    """By ONNX operator the ops; one without a rule is the op of its name."""
+    """Return the ops of each ONNX operator; one without a rule is the op of its name."""
     from onnx import defs
 
     from palmkit.engine.converters.onnx.graph import DOMAINS, op_name
@@ -182,11 +186,11 @@ def _caffe() -> dict[str, set[str]]:
 
 
 def _written(rule: Callable[..., Any], operator: str) -> set[str]:
-    """The ops that a rule writes for an operator, as its source text has them.
+    """Return the ops that a rule writes for an operator, as its source text names them.
 
-    They are the first arguments of calls of `emit` and its kin, here and in functions that it
-    calls; where that is looked up in a table by operator, the operator's own entry. A rule that
-    has none moves data by methods that are named like an op.
+    They are the first arguments of calls of `emit` and its kin, here and in functions that the rule
+    calls; where that argument is looked up in a table by operator, the operator's own entry counts.
+    A rule without such calls moves data by methods that are named like an op.
     """
     found: set[str] = set()
     methods: set[str] = set()
@@ -216,7 +220,7 @@ def _written(rule: Callable[..., Any], operator: str) -> set[str]:
 
 
 def _assigned(tree: ast.AST) -> dict[str, list[ast.expr]]:
-    """What is assigned to each local name."""
+    """Return the expressions that are assigned to each local name."""
     found: dict[str, list[ast.expr]] = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.Assign):
@@ -233,7 +237,7 @@ def _texts(
     operator: str,
     depth: int = 0,
 ) -> Iterator[str]:
-    """The strings that an expression can be."""
+    """Yield the strings that an expression can be."""
     if isinstance(expression, ast.Constant) and isinstance(expression.value, str):
         yield expression.value
     elif ast.unparse(expression).endswith(".op.lower()"):
@@ -258,12 +262,12 @@ def _texts(
 
 
 def to_json(table: Table) -> str:
-    """An object with `operators` and `others`, in one line."""
+    """Return an object with `operators` and `others` as one line of JSON."""
     return json.dumps(asdict(table)) + "\n"
 
 
 def to_text(table: Table) -> str:
-    """A line for each op, then one for each other operator."""
+    """Return a line for each op, then one for each other operator."""
     lines: list[str] = []
     width = max((len(each.op) for each in table.operators), default=0)
     for each in table.operators:
@@ -280,7 +284,7 @@ def to_text(table: Table) -> str:
 
 
 def to_markdown(table: Table) -> str:
-    """A document: the table of ops, then the operators that become several ops or none."""
+    """Return a document: the table of ops, then the operators that become several ops or none."""
     native = sum(each.cpu == "native" for each in table.operators)
     lines = [
         "# Operators",

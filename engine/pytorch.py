@@ -1,4 +1,4 @@
-"""PyTorch -> IR: torch exports a module as ONNX, in memory, and the ONNX converter reads that."""
+"""PyTorch to IR: torch exports a module as ONNX in memory, and the ONNX converter reads that."""
 
 from __future__ import annotations
 
@@ -40,18 +40,19 @@ def from_torch(
     input_names: Sequence[str] | None = None,
     output_names: Sequence[str] | None = None,
 ) -> Graph:
-    """A PyTorch module as a graph.
+    """Convert a PyTorch module to a graph.
 
         graph = engine.from_torch(module, torch.zeros(1, 3, 224, 224))
         outputs = engine.Model(graph).run({"x": image})     # the names of forward's parameters
         engine.save(graph, "net.palm")
 
-    module: a torch.nn.Module; it is exported as in evaluation and left as it was.
+    module: a torch.nn.Module; it is exported in evaluation mode and left as it was.
     example: what forward takes: a tensor, a tuple of arguments, or a dict of keyword arguments.
-    dynamic_shapes: which dims take any size, {"x": {0: "batch", 2: "height"}} by the names of
-    the inputs, or whatever torch.export takes; others are those of the example.
-    input_names, output_names: instead of torch's own, which are those of forward's parameters.
-    The graph is run beside the module, on the example and with open dims doubled.
+    dynamic_shapes: the dims that take any size, {"x": {0: "batch", 2: "height"}} by the names of
+    the inputs, or whatever torch.export takes; the others are those of the example.
+    input_names, output_names: names to use instead of torch's own, which are those of forward's
+    parameters.
+    The graph is compared with the module on the example, and again with open dims doubled.
     Raises UnsupportedError if torch is missing, if it cannot export the module as it is, if a dim
     that was to take any size cannot, and, listing them all, for operators that have no rule;
     ModelError if the module does not run on the example.
@@ -92,7 +93,7 @@ def from_torch(
 
 @dataclass(frozen=True)
 class _Call:
-    """A module with what it is called with.
+    """A module with the arguments it is called with.
 
     dynamic: as torch.export takes it; if it is by parameter, with an entry for every argument.
     """
@@ -106,7 +107,7 @@ class _Call:
     def of(
         torch: Any, module: Any, example: Any, shapes: Any, input_names: Sequence[str] | None
     ) -> _Call:
-        """The call that the example stands for, its open dims of 2 at least.
+        """Return the call that the example stands for, with open dims of at least 2.
 
         torch.export takes a size of 1 for a constant.
         """
@@ -115,7 +116,7 @@ class _Call:
         return call.resized(torch, lambda size: 2 if size == 1 else 1)
 
     def bound(self) -> dict[str, Any]:
-        """The arguments by forward's parameters."""
+        """Return the arguments by the names of forward's parameters."""
         try:
             signature = inspect.signature(self.module.forward)
             return dict(signature.bind(*self.arguments, **self.keywords).arguments)
@@ -123,12 +124,12 @@ class _Call:
             raise ModelError(f"the example is not what forward takes: {error}") from None
 
     def open_axes(self) -> Iterator[tuple[str, int, Any]]:
-        """Parameter, axis and name of each dim that is to take any size."""
+        """Yield parameter, axis and name of each dim that is to take any size."""
         for name, dims in _entries(self.dynamic):
             yield from ((name, axis, dim) for axis, dim in _entries(dims) if dim is not None)
 
     def resized(self, torch: Any, times: Callable[[int], int]) -> _Call:
-        """The same with every open dim repeated."""
+        """Return the same call with its tensors repeated along every open dim."""
         bound = self.bound()
         for name, axis, _ in self.open_axes():
             if isinstance(bound[name], torch.Tensor):
@@ -139,7 +140,7 @@ class _Call:
         return replace(self, arguments=tuple(bound.values()), keywords={})
 
     def run(self) -> Any:
-        """What the module returns; ModelError if it fails."""
+        """Return what the module returns; raise ModelError if it fails."""
         try:
             return self.module(*self.arguments, **self.keywords)
         except Exception as error:
@@ -148,7 +149,7 @@ class _Call:
 
 
 def _entries(value: Any) -> Iterator[tuple[Any, Any]]:
-    """The entries of a mapping; nothing of anything else."""
+    """Yield the entries of a mapping, or nothing for anything else."""
     known: Any = value
     if isinstance(value, Mapping):
         yield from known.items()
@@ -177,7 +178,7 @@ def _arguments(torch: Any, example: Any) -> tuple[tuple[Any, ...], dict[str, Any
 
 
 def _by_parameter(call: _Call, given: Any, input_names: Sequence[str] | None) -> Any:
-    """The dynamic shapes as torch.export takes them, an entry for every argument of forward."""
+    """Return dynamic shapes as torch.export takes them, an entry for each argument of forward."""
     shapes: Any = given
     parameters = list(call.bound())
     if isinstance(given, tuple | list) and len(shapes) == len(parameters):
@@ -197,9 +198,10 @@ def _by_parameter(call: _Call, given: Any, input_names: Sequence[str] | None) ->
 
 @contextmanager
 def _in_evaluation(torch: Any, module: Any) -> Generator[None]:
-    """The module and all in it do not train meanwhile, and attention computes as it is exported.
+    """Hold the module and all in it in evaluation mode, with attention as it is exported.
 
-    torch's faster attention gives zeros for what a padding mask hides, the exported one does not.
+    torch's faster attention gives zeros where a padding mask hides the input, the exported one does
+    not.
     """
     training = [(each, each.training) for each in module.modules()]
     module.eval()
@@ -215,7 +217,7 @@ def _in_evaluation(torch: Any, module: Any) -> Generator[None]:
 
 @contextmanager
 def _quiet() -> Generator[None]:
-    """torch's exporters warn of themselves, and print: nothing that a caller could do about."""
+    """Silence torch's exporters, whose warnings and prints a caller can do nothing about."""
     loggers = [logging.getLogger(name) for name in _LOGGERS]
     levels = [logger.level for logger in loggers]
     with warnings.catch_warnings(), redirect_stdout(io.StringIO()), redirect_stderr(io.StringIO()):
@@ -230,7 +232,7 @@ def _quiet() -> Generator[None]:
 
 
 def _exported(torch: Any, call: _Call, names: _Names) -> bytes:
-    """By torch.export."""
+    """Export by torch.export."""
     program = torch.onnx.export(
         call.module,
         call.arguments,
@@ -244,7 +246,7 @@ def _exported(torch: Any, call: _Call, names: _Names) -> bytes:
 
 
 def _traced(torch: Any, call: _Call, names: _Names) -> bytes:
-    """By tracing: where what torch.export needs is missing, or where it fixes a size."""
+    """Export by tracing, where torch.export's needs are not installed or where it fixes a size."""
     bound = call.bound()
     if call.dynamic is not None and not isinstance(call.dynamic, Mapping):
         raise UnsupportedError(f"dynamic_shapes: expected a dict by inputs, {', '.join(bound)}")
@@ -269,7 +271,7 @@ def _traced(torch: Any, call: _Call, names: _Names) -> bytes:
 
 
 def _closed(graph: Graph, call: _Call, input_names: Sequence[str] | None) -> str:
-    """Which dim torch has fixed though it was to take any size; "" if none."""
+    """Return which dim torch has fixed though it was to take any size; "" if none."""
     names = dict(zip(call.bound(), input_names or call.bound(), strict=False))
     for parameter, axis, dim in call.open_axes():
         type = graph.inputs.get(names[parameter])
@@ -281,7 +283,7 @@ def _closed(graph: Graph, call: _Call, input_names: Sequence[str] | None) -> str
 
 
 def _disagreement(torch: Any, graph: Graph, call: _Call) -> str:
-    """Whether the graph gives other numbers than the module, also with open dims doubled."""
+    """Return how the graph's numbers differ from the module's, also with open dims doubled."""
     from palmkit.engine.faults import difference
 
     if not all(find(node.op).pure for node in graph.nodes):
@@ -292,7 +294,7 @@ def _disagreement(torch: Any, graph: Graph, call: _Call) -> str:
         try:
             expected = _tensors(torch, each.run())
         except ModelError:
-            # Not every module takes twice the size.
+            # Some modules do not take twice the size.
             continue
         inputs = _tensors(torch, (each.arguments, each.keywords))
         if len(inputs) != len(graph.inputs) or len(expected) != len(graph.outputs):
@@ -303,7 +305,7 @@ def _disagreement(torch: Any, graph: Graph, call: _Call) -> str:
         except PalmError as error:
             return f"for inputs of {sizes}: {error}"
         for (name, actual), value in zip(found.items(), expected, strict=True):
-            # Indices of equal numbers may differ: of integers the shape counts.
+            # Indices of equal numbers may differ, so of integers only the shape is compared.
             apart = difference(value, actual) if value.dtype.kind == "f" else 0.0
             apart = apart if value.shape == actual.shape else np.inf
             if apart > _TOLERANCE:
@@ -312,13 +314,13 @@ def _disagreement(torch: Any, graph: Graph, call: _Call) -> str:
 
 
 def _tensors(torch: Any, value: Any) -> list[Array]:
-    """The tensors in nested tuples, lists and dicts, in order."""
+    """Return the tensors in nested tuples, lists and dicts, in order."""
     leaves = torch.utils._pytree.tree_leaves(value)
     return [each.numpy(force=True) for each in leaves if isinstance(each, torch.Tensor)]
 
 
 def _reason(error: Exception) -> str:
-    """What torch says, without the pages that it adds."""
+    """Return the core of torch's error message, without the pages that it adds."""
     root: BaseException = error
     while root.__cause__ is not None:
         root = root.__cause__

@@ -1,4 +1,4 @@
-"""Files that are read as a whole."""
+"""Reading files as a whole."""
 
 import errno
 import os
@@ -7,10 +7,10 @@ from pathlib import Path
 
 
 def check_readable(path: str | os.PathLike[str]) -> None:
-    """Refuse what may be waited for, or read for ever: named pipes and devices.
+    """Raise OSError for paths that could block or never end: named pipes and devices.
 
-    What the process was started with, such as /dev/stdin, is read even if it is a pipe.
-    Raises OSError, also if there is nothing at the path.
+    A file that the process was started with, such as /dev/stdin, is read even if it is a pipe.
+    Raises OSError also if there is nothing at the path.
     """
     mode = os.stat(path).st_mode
     if stat.S_ISREG(mode) or stat.S_ISDIR(mode):
@@ -21,11 +21,17 @@ def check_readable(path: str | os.PathLike[str]) -> None:
 
 
 def read_bytes(path: str | os.PathLike[str]) -> bytes:
-    """What is in a file. Raises OSError as check_readable does, or if it cannot be read."""
+    """Return a file's content.
+
+    Raises OSError as check_readable does, or if the file cannot be read.
+    """
     check_readable(path)
     return Path(path).read_bytes()
 
 
 def read_text(path: str | os.PathLike[str]) -> str:
-    """What is in a file of UTF-8. Raises OSError as read_bytes does, UnicodeDecodeError."""
+    """Return the content of a UTF-8 file.
+
+    Raises OSError as read_bytes does, and UnicodeDecodeError if the content is not UTF-8.
+    """
     return read_bytes(path).decode("utf-8")

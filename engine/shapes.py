@@ -1,4 +1,4 @@
-"""Give a model other input shapes: fixed ones, or names for dims that only a run knows."""
+"""Giving a model other input shapes: fixed ones, or names for dims that only a run knows."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ from palmkit.engine.errors import PalmError, ShapeError
 from palmkit.engine.ir import Dim, Graph, Type
 from palmkit.engine.ops import infer_types
 
-# Sizes that a dim with a name is tried with, to see which dims of the outputs hang on it. Nets
+# Sizes tried for a named dim, to see which dims of the outputs depend on it. Nets
 # that halve the picture again and again take multiples of their stride only.
 _BATCHES = (1, 2, 3)
 _SIDES = (32, 64, 96, 128, 160, 224, 256, 320, 384, 512, 640)
 
 
 def with_input_shapes(graph: Graph, shapes: Mapping[str, Sequence[Dim]]) -> Graph:
-    """The graph with these shapes for these inputs; the outputs' shapes follow.
+    """Return the graph with these shapes for these inputs; the outputs' shapes follow.
 
-    shapes: a number, or a name that stands for one size wherever it is written. A dim that the
-    model fixed may be changed, too: then all nodes must take it. Inputs left out keep their shape,
-    but for names that the given ones had as well.
-    Raises ShapeError for an input that is not there, for a shape of another rank, and for a
-    shape that the model cannot have, naming the first node that does not take it.
+    shapes: for each dim a number, or a name that stands for one size wherever it is written. A dim
+    that the model fixed may be changed, too, if all nodes take it. Inputs left out keep their
+    shape, except for names that the given ones had as well.
+    Raises ShapeError for an unknown input, for a shape of another rank, and for a shape that the
+    model cannot have, naming the first node that does not take it.
     """
     inputs = dict(graph.inputs)
     settled: dict[Dim, Dim] = {}
@@ -51,9 +51,9 @@ def with_input_shapes(graph: Graph, shapes: Mapping[str, Sequence[Dim]]) -> Grap
 
 
 def symbolic_types(graph: Graph) -> dict[str, Type]:
-    """The type of every value that can be known, also where sizes are open.
+    """Return the type of every value that can be known, also where sizes are open.
 
-    A dim that moves with an open one is called after it, height/2 say. It is found by trying
+    A dim that changes with an open one is named after it, such as height/2. This is found by trying
     sizes, so height/2 may be rounded for sizes that were not tried.
     """
     try:
@@ -63,7 +63,10 @@ def symbolic_types(graph: Graph) -> dict[str, Type]:
 
 
 def _symbolic(graph: Graph, declared: Mapping[str, Type]) -> dict[str, Type]:
-    """As symbolic_types; `declared` are the inputs' former types. ShapeError if no sizes fit."""
+    """Do what symbolic_types does; `declared` are the inputs' former types.
+
+    Raises ShapeError if no sizes fit.
+    """
     types = {name: Type(t.dtype, t.shape) for name, t in infer_types(graph).items()}
     names = _open_names(graph.inputs)
     if not names:
@@ -88,9 +91,9 @@ _Sample = tuple[dict[str, int], dict[str, Type]]
 def _samples(
     graph: Graph, declared: Mapping[str, Type], open_names: Sequence[str]
 ) -> list[_Sample]:
-    """Sizes of the named dims, and the types of all values with them.
+    """Try sizes of the named dims, and return them with the types of all values.
 
-    All names are tried with a size of their own first, then each name with another size.
+    The first sample gives all names a size of their own, each later one changes one name.
     Raises ShapeError with the first refusal if no sizes fit.
     """
     inputs = graph.inputs
@@ -130,7 +133,7 @@ def _samples(
 def _candidates(
     name: str, declared: Mapping[str, Type], inputs: Mapping[str, Type]
 ) -> tuple[int, ...]:
-    """Sizes to try for a named dim: what the model fixed there before, then common ones."""
+    """Return sizes to try for a named dim: what the model fixed there before, then common ones."""
     places = [
         (key, axis) for key, t in inputs.items() for axis, d in enumerate(t.shape) if d == name
     ]
@@ -144,7 +147,7 @@ def _candidates(
 
 
 def _merged(name: str, samples: Sequence[_Sample]) -> Type | None:
-    """The value's type over all samples: a dim that differs is named after what moves it."""
+    """Return the value's type over all samples; a dim that differs is named after its cause."""
     types = [(sizes, values[name]) for sizes, values in samples if name in values]
     if len(types) < len(samples) or len({len(t.shape) for _, t in types}) != 1:
         return None
@@ -158,9 +161,9 @@ def _merged(name: str, samples: Sequence[_Sample]) -> Type | None:
 
 
 def _called(seen: Sequence[tuple[Mapping[str, int], Dim]]) -> str:
-    """What these sizes are of the open dims: height, height/2, 2*height, height*width/64.
+    """Return sizes as an expression of open dims: height, height/2, 2*height, height*width/64.
 
-    "" if they are nothing of that kind.
+    Returns "" if no such expression fits.
     """
     names = list(seen[0][0])
     for keys in [*((name,) for name in names), *combinations(names, 2)]:

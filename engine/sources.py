@@ -1,7 +1,7 @@
-"""Run a model file by the engine of its own format, to compare with: outputs and inner values.
+"""Run a model file in the engine of its own format, to compare outputs and inner values.
 
-ONNX by ONNX Runtime, TFLite by LiteRT, both without their graph optimisations; other formats have
-no engine here.
+ONNX runs in ONNX Runtime and TFLite in LiteRT, both without their graph optimisations; other
+formats have no engine here.
 """
 
 from __future__ import annotations
@@ -20,17 +20,17 @@ from palmkit.engine.ir import Array
 
 
 class Source(Protocol):
-    """A model in another engine. What it cannot run raises BackendError."""
+    """A model in another engine; it raises BackendError for what it cannot run."""
 
     name: str
 
     def values(self, inputs: Mapping[str, Array], names: Sequence[str] | None) -> dict[str, Array]:
-        """The outputs, or those of the named values that it has; inputs have their shapes."""
+        """Return the outputs, or those of the named values that it has, for the given inputs."""
         ...
 
 
 def open_source(path: str | os.PathLike[str]) -> Source | None:
-    """The engine of the file's format with the model in it; None if there is none.
+    """Open the file in the engine of its format; return None if there is no such engine.
 
     Raises BackendError if the engine's package is missing or it refuses the model.
     """
@@ -50,7 +50,7 @@ class OnnxRuntime:
     name = "ONNX Runtime"
 
     def __init__(self, path: Path) -> None:
-        """Read the file."""
+        """Read the file; raise BackendError if it cannot be loaded."""
         self._onnx = _package("onnx")
         self._runtime = _package("onnxruntime")
         try:
@@ -59,7 +59,7 @@ class OnnxRuntime:
             raise _refusal(self.name, error) from None
 
     def values(self, inputs: Mapping[str, Array], names: Sequence[str] | None) -> dict[str, Array]:
-        """The outputs, or those of the named values that it has."""
+        """Return the outputs, or those of the named values that it has."""
         model = self._with_shapes(inputs)
         outputs = [output.name for output in model.graph.output]
         if names is not None:
@@ -84,7 +84,7 @@ class OnnxRuntime:
         return {name: value for name, value in pairs if isinstance(value, np.ndarray)}
 
     def _with_shapes(self, inputs: Mapping[str, Array]) -> Any:
-        """A copy of the model that takes these shapes, whatever shapes it states."""
+        """Return a copy of the model that takes these shapes, whatever shapes it states."""
         model = self._onnx.ModelProto()
         model.CopyFrom(self._model)
         for value in model.graph.input:
@@ -105,12 +105,12 @@ class LiteRt:
     name = "LiteRT"
 
     def __init__(self, path: Path) -> None:
-        """Read the file."""
+        """Read the file; raise BackendError if it cannot be loaded."""
         self._litert = _package("ai_edge_litert.interpreter", "ai-edge-litert")
         self._path = path
 
     def values(self, inputs: Mapping[str, Array], names: Sequence[str] | None) -> dict[str, Array]:
-        """The outputs, or those of the named values that it has."""
+        """Return the outputs, or those of the named values that it has."""
         try:
             resolver = self._litert.OpResolverType.BUILTIN_WITHOUT_DEFAULT_DELEGATES
             interpreter = self._litert.Interpreter(
@@ -131,7 +131,7 @@ class LiteRt:
             details = interpreter.get_output_details()
             if names is not None:
                 every = interpreter.get_tensor_details()
-                # Two tensors may have one name, and ours are then called otherwise.
+                # Two tensors may share a name; the converter renames them then.
                 counts = Counter(each["name"] for each in every)
                 details = [e for e in every if counts[e["name"]] == 1 and e["name"] in names]
             return {each["name"]: each_value for each, each_value in _tensors(interpreter, details)}
@@ -140,7 +140,7 @@ class LiteRt:
 
 
 def _tensors(interpreter: Any, details: Sequence[Any]) -> list[tuple[Any, Array]]:
-    """The tensors that hold a value: constants and what was optimised away may not."""
+    """Return the tensors that hold a value: constants and folded tensors may not."""
     found: list[tuple[Any, Array]] = []
     for each in details:
         try:

@@ -1,4 +1,4 @@
-"""What is in a model, and what one run of it takes."""
+"""Counts of a model's content, and of what one run of it takes."""
 
 from __future__ import annotations
 
@@ -19,14 +19,15 @@ class Summary:
     """A model in numbers; the last three are of one run at the inputs' sizes.
 
     ops: how often each op occurs, most first; nodes in bodies of control flow count, too.
-    parameters: elements of the weights, which are the constants of some floating-point or
-    quantized type with at least one dim.
+    parameters: elements of the weights, which are the constants of a floating-point or quantized
+    type with at least one dim.
     weights: bytes of the constants by dtype, most first.
     macs: multiply-accumulates; None where sizes are open.
     uncounted: nodes whose multiply-accumulates only a run can tell, such as control flow.
-    integer_macs: those of them that backend cpu computes with bytes; None where sizes are open.
-    activation_bytes: the most memory that values between the nodes take on backend cpu; None
-    where it is not known beforehand.
+    integer_macs: the part of `macs` that backend cpu computes with bytes; None where sizes are
+    open.
+    activation_bytes: the most memory that intermediate values take on backend cpu; None where it is
+    not known beforehand.
     """
 
     inputs: Mapping[str, Type]
@@ -74,7 +75,7 @@ def summarise(graph: Graph) -> Summary:
 
 
 def is_quantized(graph: Graph) -> bool:
-    """Some value is rounded to bytes, so that layers may compute in integers."""
+    """Return whether some value is rounded to bytes, so that layers may compute in integers."""
     return any(node.op in ("quantize_linear", "quantized_conv") for node in graph.nodes)
 
 
@@ -91,7 +92,7 @@ def _integer_macs(graph: Graph) -> int:
 
 
 def _with_bodies(graph: Graph) -> list[Graph]:
-    """The graph and, recursively, the bodies of its control flow."""
+    """Return the graph and, recursively, the bodies of its control flow."""
     graphs = [graph]
     for each in graphs:
         graphs += [body for node in each.nodes for body in node.bodies]
@@ -99,12 +100,15 @@ def _with_bodies(graph: Graph) -> list[Graph]:
 
 
 def _is_weight(dtype: str) -> bool:
-    """int64 constants are shapes and indices, and bool ones masks; int32 may be a bias."""
+    """Return whether the dtype is one of weights.
+
+    int64 constants are shapes and indices, and bool ones masks; int32 may be a bias.
+    """
     return dtype not in ("int64", "bool", "uint64")
 
 
 def _activation_bytes(graph: Graph) -> int | None:
-    """The arena of the plan that backend cpu makes; without it, the most that lives at once."""
+    """Return the arena size of backend cpu's plan; without a plan, the most that lives at once."""
     try:
         optimised = optimise(graph)
         if BACKENDS["cpu"].available():
@@ -118,9 +122,9 @@ def _activation_bytes(graph: Graph) -> int | None:
 
 
 def most_live_bytes(graph: Graph) -> int | None:
-    """The largest sum of values between the nodes that are needed at the same time.
+    """Return the largest sum of intermediate values that are needed at the same time.
 
-    Inputs, outputs and constants do not count. None if a type is not known beforehand.
+    Inputs, outputs and constants do not count. Returns None if a type is not known beforehand.
     """
     types = infer_types(graph)
     last_use = {name: i for i, node in enumerate(graph.nodes) for name in node.inputs if name}
