@@ -13,12 +13,13 @@ CHECKSUM_SIZE = 4
 # Behind the plans: a mark, their size, their version, and their size if they are deflated, or 0.
 PLAN_FOOTER = struct.Struct("<8sQII")
 PLAN_MARK = b"PALMPLAN"
-# Counts up when a kernel, an attribute or its meaning has changed; the oldest, when a plan of then
-# would be refused, or be wrong. Plans of others are left alone; the graph is then planned anew.
+# PLAN_VERSION counts up when a kernel, an attribute or its meaning changes; OLDEST_PLAN_VERSION
+# follows when plans of that version would be refused or wrong. Plans of other versions are ignored,
+# and the graph is planned anew.
 # native/model_file.h has both, too.
 OLDEST_PLAN_VERSION, PLAN_VERSION = 7, 7
 
-# Behind a file that is encrypted: a mark, its size, the version of how, and 0.
+# Footer of an encrypted file: a mark, the size, the version of the encryption, and 0.
 LOCK_FOOTER = struct.Struct("<8sQII")
 LOCK_MARK = b"PALMLOCK"
 
@@ -38,10 +39,10 @@ MOST_INFLATED = 2**28
 
 
 def align(size: int) -> int:
-    """The next multiple of ALIGNMENT."""
+    """Return the next multiple of ALIGNMENT, in bytes."""
     return -(-size // ALIGNMENT) * ALIGNMENT
 
 
 def most_decoded(file_bytes: int) -> int:
-    """What the constants of a file may be decoded to; native/entropy/stored.h has it too."""
+    """Return how many bytes a file's constants may decode to, as native/entropy/stored.h does."""
     return max(2**24, 1000 * file_bytes)

@@ -1,4 +1,4 @@
-"""What must hold of a graph before it is written and after it is read."""
+"""Checks of a graph before it is written and after it is read."""
 
 import re
 from collections.abc import Sequence
@@ -18,9 +18,9 @@ _OP_NAME = re.compile(r"[a-z][a-z0-9_]*", re.ASCII)
 def verify(graph: Graph) -> None:
     """Raise a PalmError unless a backend can take the graph as it is.
 
-    ModelError: a value is read before it is written, written twice or has no type that can be
-    known; ShapeError: a type is over the limits, or is not what the graph says of an output;
-    UnsupportedError: an op is not known.
+    Raises ModelError if a value is read before it is written, is written twice or has no type that
+    can be known; ShapeError if a type is over the limits, or differs from the type that the graph
+    states for an output; UnsupportedError for an unknown op.
     """
     check(graph)
     _verify_parts(graph, DTYPES)
@@ -42,7 +42,7 @@ def verify(graph: Graph) -> None:
 
 
 def _verify_parts(graph: Graph, dtypes: Sequence[str]) -> None:
-    """Names, types and ops, those of bodies, too; a body's types need not be known."""
+    """Check names, types and ops, also in bodies, whose types need not be known."""
     for name, type in [*graph.inputs.items(), *graph.outputs.items()]:
         _verify_name(name)
         _verify_type(name, type, dtypes)

@@ -1,4 +1,4 @@
-"""The constants of a .palm file: in place where they lie as they are, else decoded."""
+"""Reading the constants of a .palm file: in place where they are stored plainly, else decoded."""
 
 # The generated code has no types.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -34,19 +34,23 @@ _MOST_NESTED = 4
 
 
 class Constants:
-    """Reads constants from the data section, and counts what they take.
+    """Reads constants from the data section, and counts the bytes they decode to.
 
-    A hostile file may point at one run of data many times, and say that much comes of a few bytes.
+    A hostile file may point at one run of data many times, or claim that a few bytes decode to
+    many.
     """
 
     def __init__(self, data: memoryview) -> None:
-        """data: the data section."""
+        """Read from `data`, the data section."""
         self._data = data
         self._left = len(data)
         self._decoded_left = most_decoded(len(data))
 
     def read(self, name: str, table: Any) -> Array:
-        """The constant of a table. ModelError if it is damaged, UnsupportedError if it is newer."""
+        """Return the constant of a table.
+
+        Raises ModelError if it is damaged, UnsupportedError if it needs a newer reader.
+        """
         dtype = stored_dtype(table.Type())
         rank = table.ShapeLength()
         if rank > RANK_LIMIT:
@@ -98,7 +102,7 @@ class Constants:
         if self._decoded_left < 0:
             raise ModelError("damaged: more in the constants than the file can hold")
         value = np.empty(shape, dtype)
-        # Native code has no name for narrow types, and codes no numbers of float32 for them.
+        # Native code knows no narrow dtypes, and decodes no float32 values for them.
         target = value.view(f"u{itemsize}") if dtype not in _NATIVE_DTYPES else value
         data: Any = np.frombuffer(self._data, np.uint8)
         try:
@@ -111,7 +115,7 @@ class Constants:
     def _recipe(
         self, name: str, storage: Any, dtype: str, shape: tuple[int, ...], depth: int
     ) -> bytes:
-        """What native code decodes by: native/entropy/stored.h has the layout."""
+        """Return how native code decodes a storage; native/entropy/stored.h has the layout."""
         if storage is None or depth > _MOST_NESTED:
             raise ModelError(f"constant {name}: damaged: no storage")
         kind, table = encoding_of(name, dtype, storage)
@@ -158,14 +162,14 @@ _NATIVE_DTYPES = STORED_DTYPES[: STORED_DTYPES.index("bool") + 1]
 
 
 def stored_dtype(number: int) -> str:
-    """The name of a type by its number in the schema; ModelError if it has none."""
+    """Return a dtype's name by its number in the schema; raise ModelError if it has none."""
     if number >= len(STORED_DTYPES):
         raise ModelError(f"damaged: unknown data type: {number}")
     return STORED_DTYPES[number]
 
 
 def encoding_of(name: str, dtype: str, storage: Any) -> tuple[int, Any]:
-    """The kind of a storage, and its table."""
+    """Return the kind of a storage, and its table."""
     kind = storage.EncodingType()
     fits = dtype == "float32" or kind not in (Encoding.Half, Encoding.Quantized)
     if kind not in _TABLES or not fits:

@@ -1,4 +1,4 @@
-"""The data section of a .palm file while it is written."""
+"""The data section of a .palm file while it is being written."""
 
 # The generated code has no types.
 # pyright: reportUnknownMemberType=false
@@ -33,20 +33,24 @@ from palmkit.engine.format.storage import (
 )
 from palmkit.engine.ir import Array
 
-# Up to that many bytes a copy when the file is loaded is better than up to 63 bytes more of it.
+# Up to this size, copying a constant when the file is loaded is better than the padding that would
+# align it, up to 63 bytes.
 _WORTH_PADDING = 4096
 WEIGHTS = ("float32", "float16", "auto", "smallest")
 
 
 class Data:
-    """Runs of bytes, and where the constants of plans lie among them.
+    """Runs of bytes, and the places of the plans' constants among them.
 
     ordered, coded: whether there are constants that need the feature of that name.
-    decoded_bytes: of the constants that are coded.
+    decoded_bytes: size of the coded constants after decoding.
     """
 
     def __init__(self, weights: str, wanted: Sequence[Array]) -> None:
-        """weights: as for `save`; wanted: the constants of plans."""
+        """Start an empty section.
+
+        weights: as for `save`; wanted: the constants of plans.
+        """
         self.content = bytearray()
         self.ordered = False
         self.coded = False
@@ -56,7 +60,7 @@ class Data:
         self._places: dict[bytes, Stored] = {}
 
     def constant(self, value: Array) -> tuple[Any, int]:
-        """Add a graph's constant: the table of its storage, and the bytes that it took."""
+        """Add a graph's constant, and return the table of its storage and the bytes it took."""
         begin = len(self.content)
         order: tuple[int, ...] = ()
         computed = value.astype(np.float32) if value.dtype == np.float16 else value
@@ -80,7 +84,7 @@ class Data:
         return table, len(self.content) - begin
 
     def place(self, value: Array) -> Stored:
-        """Where a plan's constant lies; it is added if no constant of the graph is the same."""
+        """Return where a plan's constant lies, adding it if no constant of the graph equals it."""
         digest = _digest(value)
         if digest not in self._places:
             storage = smallest(value) if self._weights == "smallest" else Raw(plain(value))
@@ -95,7 +99,7 @@ class Data:
 
     def _storage(self, value: Array) -> Storage:
         if self._weights == "smallest":
-            # Plans read float16 constants as float32: that is what Half is, and nothing else.
+            # Plans read float16 constants as float32, which only the storage Half stands for.
             return smallest(value, only_raw=value.dtype == np.float16)
         if self._weights != "float32":
             half = rounded_half(value) if self._weights == "float16" else half_of(value)
@@ -104,7 +108,7 @@ class Data:
         return Raw(plain(value))
 
     def _table(self, storage: Storage, in_place: bool) -> tuple[Any, bytes]:
-        """The storage's table, and its recipe: native/entropy/stored.h has the layout."""
+        """Return the storage's table and its recipe; native/entropy/stored.h has the layout."""
         table: Any = StorageT()
         encoding: Any
         if isinstance(storage, Raw):
@@ -135,7 +139,7 @@ class Data:
         return table, struct.pack("<BBI", 4, storage.bits, storage.entry_count) + entries + run
 
     def _append(self, run: Run, in_place: bool = False) -> tuple[Any, bytes]:
-        """A run's table and recipe. What is used in place begins at a multiple of 64."""
+        """Return a run's table and recipe; data used in place begins at a multiple of 64."""
         if in_place and not run.coding:
             self.content += bytes(align(len(self.content)) - len(self.content))
         table: Any = BytesT()
@@ -147,13 +151,13 @@ class Data:
 
 
 def _orders(rank: int) -> list[tuple[int, ...]]:
-    """How plans want weights to lie: inputs last, or outputs last, the inputs being so or not."""
+    """Return the axis orders in which plans want weights: inputs last, or outputs last."""
     window = tuple(range(2, rank))
     return [(0, *window, 1), (*range(1, rank), 0), (*window, 1, 0)]
 
 
 def rounded_half(value: Array) -> Array | None:
-    """The constant as float16: to the bit, or rounded if it is a matrix or kernel in its range."""
+    """Return the constant as float16: exact, or rounded if it is a matrix or kernel in range."""
     if value.dtype != np.float32 or value.ndim < 2:
         return half_of(value)
     with np.errstate(over="ignore", invalid="ignore"):
@@ -162,7 +166,7 @@ def rounded_half(value: Array) -> Array | None:
 
 
 def _stored(storage: Storage, recipe: bytes, is_float16: bool) -> Stored:
-    """Where a plan finds it; float16 is widened when it is read, whatever the graph calls it."""
+    """Return where a plan finds a constant; float16 is widened when it is read."""
     half = is_float16 or isinstance(storage, Half)
     if isinstance(storage, Raw) and not storage.run.coding:
         offset = struct.unpack_from("<Q", recipe, 1)[0]
@@ -172,5 +176,5 @@ def _stored(storage: Storage, recipe: bytes, is_float16: bool) -> Stored:
 
 
 def _digest(value: Array) -> bytes:
-    """Stands for the numbers in running order, and their type."""
+    """Return a digest of the constant's numbers in running order, and of their type."""
     return hashlib.sha256(value.dtype.name.encode() + value.tobytes()).digest()

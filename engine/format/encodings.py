@@ -1,4 +1,4 @@
-"""How the constants of a .palm file are stored."""
+"""How the constants of a .palm file are stored, and in how many bytes."""
 
 # The generated code has no types.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -24,10 +24,11 @@ _HALF = "float16"
 
 @dataclass(frozen=True)
 class StoredConstant:
-    """What a constant takes in a file.
+    """A constant of a file, with its storage and size.
 
-    name: in a body of control flow, as it is there. stored: "int64", "float32 as float16",
-    "float32 as quantized, coded".
+    name: the constant's name, in a body of control flow the name used there.
+    stored: how it is stored, such as "int64", "float32 as float16" or "float32 as quantized,
+    coded".
     """
 
     name: str
@@ -36,9 +37,10 @@ class StoredConstant:
 
 
 def stored_bytes(path: str | os.PathLike[str]) -> dict[str, int]:
-    """Bytes of the constants by how they are stored, most first; as `StoredConstant` says it.
+    """Return the bytes of the constants by how they are stored, most first.
 
-    path: a .palm file that `load` has read without an error; {} for another kind of file.
+    path: a .palm file that `load` has read without an error; another kind of file gives {}.
+    The keys are those of `StoredConstant.stored`.
     """
     file = Path(path)
     with file.open("rb") as opened:
@@ -51,12 +53,12 @@ def stored_bytes(path: str | os.PathLike[str]) -> dict[str, int]:
 
 
 def constants_of(content: bytes) -> list[StoredConstant]:
-    """Those of a file's content."""
+    """Return the stored constants of a file's content."""
     return list(stored_constants(Sections(pages_of(content))))
 
 
 def stored_constants(sections: Sections) -> Iterator[StoredConstant]:
-    """Every constant of a file, those of bodies, too."""
+    """Yield every constant of a file, including those of bodies."""
     for table in _constants(tables_of(sections)):
         dtype = stored_dtype(table.Type())
         name = table.Name().decode()
@@ -83,7 +85,7 @@ def _runs(name: str, dtype: str, storage: Any) -> Iterator[Any]:
 
 
 def _constants(graph: Any) -> Iterator[Any]:
-    """The constants of a graph and of the bodies in it."""
+    """Yield the constants of a graph and of the bodies in it."""
     yield from map(graph.Constants, range(graph.ConstantsLength()))
     for node in map(graph.Nodes, range(graph.NodesLength())):
         for attribute in map(node.Attributes, range(node.AttributesLength())):

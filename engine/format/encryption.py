@@ -1,7 +1,7 @@
 """A .palm file that only its key opens: AES-256-GCM over the whole file (NIST SP 800-38D).
 
-It keeps a model from whoever has the file and not the key. A program that can run the model holds
-both: nothing keeps it from the one who runs that program.
+Encryption keeps a model from those who have the file but not the key. A program that can run the
+model holds both, so nothing keeps the model from whoever runs that program.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _VERSION = 1
 
 
 def encrypted(content: bytes, key: bytes) -> bytes:
-    """A file's content as the data section of another: a nonce of its own, cipher, tag, footer."""
+    """Encrypt a file's content: return a new nonce, the ciphertext, the tag and a footer."""
     nonce = os.urandom(_NONCE_BYTES)
     cipher = _cipher(key).encrypt(nonce, content, LOCK_MARK)
     size = len(nonce) + len(cipher)
@@ -29,7 +29,10 @@ def encrypted(content: bytes, key: bytes) -> bytes:
 
 
 def decrypted(data: memoryview, key: bytes | None) -> bytes:
-    """The file in a data section. Raises ModelError for no key, the wrong one, or damage."""
+    """Return the file that a data section encrypts.
+
+    Raises ModelError for a missing or wrong key, or for damage.
+    """
     from cryptography.exceptions import InvalidTag
 
     if key is None:

@@ -1,4 +1,4 @@
-"""A .palm file in use: what it says of the model at once, its graph when somebody asks."""
+"""A .palm file in use: its metadata is read at once, its graph on demand."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 Shapes: TypeAlias = tuple[tuple[int, ...], ...]
 
-# Not when the first model is loaded: that should take no longer than the second.
+# Imported here and not by the first load, which should take no longer than the second.
 try:
     import_module("palmkit.engine._native")
     _has_native = True
@@ -31,16 +31,16 @@ except ImportError:
 
 
 class ModelFile:
-    """A file that is whole, with the plans in it that this engine can use.
+    """A whole file, with the plans in it that this engine can use.
 
     inputs, outputs, metadata: as the graph has them.
-    plans: by the name of a backend and the shapes of the inputs, the plan's number.
+    plans: the number of each plan, by the name of a backend and the shapes of the inputs.
     """
 
     def __init__(self, path: Path, key: bytes | None = None) -> None:
         """Open the file, with its key if it is encrypted.
 
-        Errors as those of `reader.load`; those of the graph come with it.
+        Raises what `reader.load` raises; errors in the graph show when `graph` is called.
         """
         self._path = path
         self.plans: dict[tuple[str, Shapes], int] = {}
@@ -85,17 +85,19 @@ class ModelFile:
     @cached
     @finished
     def graph(self) -> Graph:
-        """The graph, read now. Raises as `reader.load` does."""
+        """Read and return the graph; raise what `reader.load` raises."""
         from palmkit.engine.format import reader
 
         with reading(self._path):
             return reader.read(self._sections)
 
     def program(self, number: int, threads: int) -> tuple[_native.Program, dict[str, Type]]:
-        """A plan as a program, and the types of its outputs; ModelError if it is damaged.
+        """Return a plan as a program, and the types of its outputs.
 
-        Pages of the file that it does not read are let go; they come back when they are read again.
-        threads: how many pack weights.
+        Pages of the file that the program does not read are released; a later read brings them
+        back.
+        threads: how many threads pack weights.
+        Raises ModelError if the plan is damaged.
         """
         program, outputs, read = self._plans.program(number, threads=threads)
         if self._sections.is_file:
@@ -104,11 +106,11 @@ class ModelFile:
         return program, dict(zip(self.outputs, types, strict=True))
 
     def steps(self, number: int) -> list[tuple[str, str]]:
-        """For each step of a plan the node it came from, and its kernel."""
+        """Return for each step of a plan the node it came from, and its kernel."""
         return self._plans.steps(number)
 
     def _release(self, read: list[tuple[int, int]]) -> None:
-        """Let all pages go but those where the data has these bytes."""
+        """Release all pages but those where the data has these bytes."""
         if not hasattr(mmap, "MADV_DONTNEED"):
             return
         sections, begin = self._sections, 0

@@ -45,7 +45,7 @@ _PLACES = ("arena", "constant", "input", "output")
 
 @dataclass(frozen=True)
 class ReadyPlan:
-    """A plan with what it is for.
+    """A plan, with the backend and the shapes that it is for.
 
     backend: the name of the backend that runs it. shapes: one for each input; outputs: the type of
     each output, all in the graph's order.
@@ -59,9 +59,10 @@ class ReadyPlan:
 
 @dataclass(frozen=True)
 class Stored:
-    """Where a plan's constant lies: offset in the data section; half: float32 as float16.
+    """Where a plan's constant lies.
 
-    recipe: how to decode it; empty if it lies there as it is.
+    offset: in the data section. half: whether float32 is stored as float16. recipe: how to decode
+    it; empty if it is stored plainly.
     """
 
     offset: int
@@ -75,9 +76,9 @@ def section(
     place: Callable[[int, int], Stored],
     deflated: bool = False,
 ) -> bytes:
-    """The plans as bytes, footer included.
+    """Return the plans as bytes, footer included.
 
-    place: where constant c of plan p lies, place(p, c).
+    place: place(p, c) tells where constant c of plan p lies.
     """
     content = _Section(graph, plans, place).content
     packed = zlib.compress(content, 9) if deflated else content

@@ -1,4 +1,4 @@
-"""The .palm file to Graph: memory-mapped, and checked so that nothing in it is trusted."""
+"""Reading a .palm file as a Graph: memory-mapped, and checked so that nothing in it is trusted."""
 
 # The generated code has no types.
 # pyright: reportUnknownMemberType=false, reportUnknownArgumentType=false
@@ -25,12 +25,11 @@ _T = TypeVar("_T")
 def load(path: str | os.PathLike[str], key: bytes | None = None) -> Graph:
     """Read a model file, with its key if it is encrypted.
 
-    Constants that are stored as they are lie in the mapped file.
-
-    The file must not be changed in place while the graph lives; `save` never does that.
+    Constants that are stored plainly stay in the mapped file, so the file must not be changed in
+    place while the graph lives; `save` never does that.
     Raises ModelError if the file cannot be read, is not a model, is damaged or of a newer format;
-    UnsupportedError if it needs an op, an encoding or a feature that is not known; ShapeError if
-    a type in it does not fit.
+    UnsupportedError if it needs an op, an encoding or a feature that is not known; ShapeError if a
+    type in it does not fit.
     """
     file_path = Path(path)
     with reading(file_path):
@@ -38,12 +37,12 @@ def load(path: str | os.PathLike[str], key: bytes | None = None) -> Graph:
 
 
 def loads(data: bytes) -> Graph:
-    """Read a model from a copy of `data`; errors as those of `load`."""
+    """Read a model from a copy of `data`; raise what `load` raises."""
     return read(Sections(pages_of(data)))
 
 
 def read(sections: Sections) -> Graph:
-    """The graph of a file that is whole; errors as those of `load`."""
+    """Return the graph of a checked file; raise what `load` raises."""
     try:
         graph = _Reader(sections.content, sections.data).opened().graph()
     except PalmError:
@@ -55,7 +54,7 @@ def read(sections: Sections) -> Graph:
 
 
 def tables_of(sections: Sections) -> Any:
-    """The model's table, inflated if it is packed; of a file that `read` takes."""
+    """Return the model's table, inflated if it is packed, of a file that `read` accepts."""
     return _Reader(sections.content, sections.data).opened().root
 
 
@@ -63,7 +62,7 @@ class _Reader:
     """Reads the tables of one file.
 
     A hostile file may point at one table, string or run of data many times, and so be far larger
-    than it looks: what is read is counted, and is never more than the file holds.
+    than it looks. Everything read is counted, and may not exceed what the file holds.
     """
 
     def __init__(self, content: memoryview, data: memoryview, is_inner: bool = False) -> None:
@@ -75,7 +74,7 @@ class _Reader:
         self._depth = 0
 
     def opened(self) -> "_Reader":
-        """The reader of the model itself, if these tables only say where that lies."""
+        """Return the reader of the model itself, if these tables only say where it lies."""
         features = self._features()
         if ENCRYPTED in features:
             raise ModelError("damaged: says that it is encrypted, and is not")
@@ -99,7 +98,7 @@ class _Reader:
         return features
 
     def _unpacked(self, run: Any) -> memoryview:
-        """The tables that were deflated."""
+        """Return the tables that were deflated."""
         if run is None or run.Coding() != Coding.Deflate:
             raise ModelError("damaged: no packed tables")
         end = run.Offset() + run.Size()
@@ -108,7 +107,7 @@ class _Reader:
         return memoryview(inflated(self._data[run.Offset() : end], run.DecodedSize()))
 
     def _graph(self, table: Any) -> Graph:
-        """The whole model, or a body: their tables have the same fields."""
+        """Return the whole model, or a body: their tables have the same fields."""
         return Graph(
             inputs=self._mapping(table.InputsLength(), table.Inputs, self._value),
             outputs=self._mapping(table.OutputsLength(), table.Outputs, self._value),
@@ -132,7 +131,7 @@ class _Reader:
             raise ModelError("damaged: more in the tables than the file holds")
 
     def _tables(self, count: int, get: Callable[[int], Any]) -> Iterator[Any]:
-        self._count(8 * count)  # an offset here, another at the head of the table
+        self._count(8 * count)  # four bytes of offset here, four more at the head of the table
         return map(get, range(count))
 
     def _mapping(

@@ -1,4 +1,4 @@
-"""The parts of a model file, before anything in them is read: whole, and of a known version."""
+"""The parts of a model file, checked as a whole before anything in them is read."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ except ImportError:
 
 
 def opened(path: Path, key: bytes | None = None) -> Sections:
-    """A file's parts, decrypted if it is encrypted; ModelError if that needs another key."""
+    """Return a file's parts, decrypted if it is encrypted.
+
+    Raises ModelError if the key is missing or wrong, or the file is damaged.
+    """
     sections = Sections(mapped(path))
     if bytes(sections.data[-LOCK_FOOTER.size :][: len(LOCK_MARK)]) != LOCK_MARK:
         return sections
@@ -38,21 +41,21 @@ def opened(path: Path, key: bytes | None = None) -> Sections:
 
 
 def mapped(path: Path) -> mmap.mmap:
-    """The file in memory, read-only."""
+    """Map the file into memory, read-only."""
     if not path.is_file():
         raise ModelError("no such file" if not path.exists() else "not a file")
     with path.open("rb", buffering=0) as file:
         if os.fstat(file.fileno()).st_size == 0:
             raise ModelError("not a model file: it is empty")
         if hasattr(mmap, "MAP_POPULATE"):
-            # The checksum reads all of it: one call for its pages, not a fault for each few.
+            # The checksum reads the whole file: one call for all pages saves many faults.
             flags = mmap.MAP_SHARED | mmap.MAP_POPULATE
             return mmap.mmap(file.fileno(), 0, flags=flags, prot=mmap.PROT_READ)
         return mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
 
 
 def pages_of(content: bytes) -> mmap.mmap:
-    """A copy of a file's content, as if it were mapped; ModelError if it is empty."""
+    """Return a copy of a file's content as if it were mapped; raise ModelError if it is empty."""
     if not content:
         raise ModelError("not a model file: it is empty")
     pages = mmap.mmap(-1, len(content))
@@ -62,7 +65,7 @@ def pages_of(content: bytes) -> mmap.mmap:
 
 @contextmanager
 def reading(path: Path) -> Generator[None, None, None]:
-    """Errors say which file it is, and are a PalmError."""
+    """Turn errors into a PalmError that names the file."""
     try:
         yield
     except PalmError as error:
@@ -75,9 +78,10 @@ class Sections:
     """The flatbuffer and the data section, as views of the file."""
 
     def __init__(self, pages: mmap.mmap, is_file: bool = True) -> None:
-        """Check the file as a whole. Raises ModelError if it is damaged, or of a newer format.
+        """Check the file as a whole.
 
-        is_file: the pages come back from it when they were let go.
+        is_file: whether the pages come from a file, which gives them again once they are released.
+        Raises ModelError if the file is damaged, or of a newer format.
         """
         self.pages = pages
         self.is_file = is_file
@@ -103,7 +107,7 @@ class Sections:
 
 
 def inflated(packed: memoryview, size: int) -> bytes:
-    """What zlib packed, if it is of that size and within the limit; else ModelError."""
+    """Inflate what zlib packed; raise ModelError if it is not of `size` or over the limit."""
     if size > min(MOST_INFLATED, 1100 * len(packed)):
         raise ModelError(f"damaged: {len(packed)} bytes do not hold {size}")
     inflater = zlib.decompressobj()

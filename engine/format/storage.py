@@ -1,9 +1,9 @@
-"""The smallest storage of a constant that gives back every bit of it.
+"""The smallest lossless storage of a constant.
 
 A float32 constant may turn out to be float16, or int8 times a scale for each channel; one of any
 type may be mostly zeros, or have few different values (the codebook of S. Han et al.: Deep
-Compression, 2016). The bytes of each are then coded by how often they come, or not, whatever is
-smallest; nothing is estimated.
+Compression, 2016). The bytes of each form are then entropy-coded or left plain, whichever is
+smaller; all sizes are measured, none is estimated.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from palmkit.engine.format.generated.Coding import Coding
 from palmkit.engine.format.generated.Positions import Positions
 from palmkit.engine.ir import Array
 
-# What a run says of itself in the tables and in the plans.
+# Size of the description of a run in the tables and in the plans.
 _RUN_BYTES = 24
 _CODERS = {"huffman": Coding.Huffman, "rans": Coding.Rans, "planes": Coding.Planes}
 _MOST_ENTRIES = 2**16
@@ -28,7 +28,7 @@ _FEWEST_ZEROS = 0.1
 
 @dataclass(frozen=True)
 class Run:
-    """Bytes as they will lie in the file; decoded_bytes: of what they stand for."""
+    """Bytes as they will lie in the file; decoded_bytes: their size after decoding."""
 
     content: bytes
     coding: int
@@ -36,30 +36,33 @@ class Run:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in a file."""
+        """Bytes that it takes in a file."""
         return _RUN_BYTES + len(self.content)
 
 
 @dataclass(frozen=True)
 class Raw:
-    """Elements as they are, little-endian."""
+    """The elements as they are, little-endian."""
 
     run: Run
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in a file; what can be used in place begins at a multiple of 64."""
+        """Bytes that it takes in a file; data used in place begins at a multiple of 64."""
         return self.run.size_bytes if self.run.coding else align(self.run.size_bytes)
 
 
 @dataclass(frozen=True)
 class Half(Raw):
-    """float32 as float16."""
+    """A float32 constant stored as float16."""
 
 
 @dataclass(frozen=True)
 class Quantized:
-    """float32 as int8 times the scale of its index on `axis`, which has `inner` elements."""
+    """A float32 constant as int8 times the scale of its index on `axis`.
+
+    inner: number of elements for each index on `axis`.
+    """
 
     run: Run
     scales: Storage
@@ -69,13 +72,13 @@ class Quantized:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in a file."""
+        """Bytes that it takes in a file."""
         return self.run.size_bytes + self.scales.size_bytes
 
 
 @dataclass(frozen=True)
 class Sparse:
-    """`count` elements; positions as their kind says."""
+    """The nonzero elements, `count` of them, with their positions."""
 
     kind: int
     count: int
@@ -84,13 +87,13 @@ class Sparse:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in a file."""
+        """Bytes that it takes in a file."""
         return self.positions.size_bytes + self.values.size_bytes
 
 
 @dataclass(frozen=True)
 class Codebook:
-    """Indices of `bits` bits into `entry_count` entries."""
+    """Indices of `bits` bits into a table of `entry_count` entries."""
 
     bits: int
     entry_count: int
@@ -99,7 +102,7 @@ class Codebook:
 
     @property
     def size_bytes(self) -> int:
-        """What it takes in a file."""
+        """Bytes that it takes in a file."""
         return self.entries.size_bytes + self.indices.size_bytes
 
 
@@ -107,9 +110,9 @@ Storage: TypeAlias = Raw | Half | Quantized | Sparse | Codebook
 
 
 def smallest(value: Array, only_raw: bool = False) -> Storage:
-    """The storage that takes the fewest bytes; elements in running order.
+    """Return the storage that takes the fewest bytes, with the elements in running order.
 
-    only_raw: coded bytes or plain ones, nothing else. bool is stored as it is.
+    only_raw: consider coded and plain bytes only. bool is always stored plainly.
     """
     if value.dtype == np.bool_ or not value.size:
         return Raw(plain(value))
@@ -124,13 +127,13 @@ def smallest(value: Array, only_raw: bool = False) -> Storage:
 
 
 def plain(value: Array) -> Run:
-    """The bytes of an array as they are."""
+    """Return the bytes of an array as they are."""
     content = value.astype(value.dtype.newbyteorder("<"), copy=False).tobytes()
     return Run(content, Coding.Plain, len(content))
 
 
 def coded(value: Array) -> Run:
-    """The bytes of an array by what is smallest."""
+    """Return the bytes of an array, coded in the smallest way."""
     from palmkit.engine import _native
 
     as_is = plain(value)
@@ -150,7 +153,7 @@ def coded(value: Array) -> Run:
 
 
 def half_of(value: Array) -> Array | None:
-    """The constant as float16, if that has every bit of it."""
+    """Return the constant as float16 if that is exact, else None."""
     if value.dtype != np.float32:
         return None
     with np.errstate(over="ignore", invalid="ignore"):
@@ -170,7 +173,7 @@ def _dense(value: Array) -> list[Storage]:
 
 
 def _bits(value: Array) -> Array:
-    """The elements as whole numbers, so that -0.0 is no zero and NaN is itself."""
+    """Return the elements' bits as integers, so that -0.0 is no zero and NaN equals itself."""
     return value.view(f"u{value.itemsize}")
 
 
@@ -182,7 +185,7 @@ def _codebook(value: Array) -> Codebook | None:
     if len(unique) > min(_MOST_ENTRIES, value.size // 2):
         return None
     entries = unique.astype(f"u{value.itemsize}").view(value.dtype)
-    # Neighbours come about as often as one another: that makes the coder's tables small.
+    # Sorted by value, neighbours are about equally frequent, which keeps the coder's tables small.
     order = np.argsort(entries, kind="stable")
     ranks = np.empty(len(order), np.int64)
     ranks[order] = np.arange(len(order))
@@ -220,7 +223,7 @@ def _sparse(value: Array) -> Sparse:
 
 
 def _with_fillers(places: Array, gaps: Array, widest: int) -> Array:
-    """Positions with more between them, of zeros, where a gap is over `widest`."""
+    """Return positions, with zeros' positions added where a gap is over `widest`."""
     extra = gaps // (widest + 1)
     total = int(extra.sum())
     if not total:
@@ -233,7 +236,7 @@ def _with_fillers(places: Array, gaps: Array, widest: int) -> Array:
 
 
 def _quantized(value: Array, axis: int) -> Quantized | None:
-    """Int8 numbers and scales whose float32 products are the constant, if there are any."""
+    """Return int8 numbers and scales whose float32 products are the constant, or None."""
     rows = np.moveaxis(value, axis, 0).reshape(value.shape[axis], -1)
     if rows.shape[1] < 2 or not np.isfinite(rows).all():
         return None
@@ -260,12 +263,12 @@ def _moved(shape: tuple[int, ...], axis: int) -> tuple[int, ...]:
 
 
 def _whole(rows: Array, scales: Array) -> Array:
-    """The nearest whole multiples; 0 of a scale of 0."""
+    """Return the nearest integer multiples of the scales; 0 where a scale is 0."""
     return np.rint(rows / np.where(scales == 0, np.float32(1), scales)[:, None]) + np.float32(0)
 
 
 def _steps(rows: Array) -> Array | None:
-    """For each row a scale that all its numbers are -127 to 127 times of, to the bit; or None."""
+    """Return for each row a scale whose -127 to 127 multiples are its numbers exactly, or None."""
     sizes = np.sort(np.abs(rows), axis=1)
     largest = sizes[:, -1]
     gaps = np.diff(sizes, axis=1, prepend=np.float32(0))
@@ -273,7 +276,7 @@ def _steps(rows: Array) -> Array | None:
     gap = gaps.min(axis=1)
     scales = np.zeros(len(rows), np.float32)
     left = np.flatnonzero(largest)
-    # The least gap may be some steps wide.
+    # The smallest gap may span several steps.
     for divisor in range(1, 17):
         levels = np.rint(largest[left] / gap[left] * divisor)
         tried = left[levels <= 127]

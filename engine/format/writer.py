@@ -1,4 +1,4 @@
-"""Graph to .palm."""
+"""Writing a Graph as a .palm file."""
 
 # The generated code has no types.
 # pyright: reportUnknownMemberType=false
@@ -55,12 +55,11 @@ def save(
 ) -> None:
     """Write the graph to a file; the file is either the old one or the whole new one.
 
-    weights: how float32 constants are stored. "float32": as they are. "auto": as float16 where
-    that loses nothing. "float16": as "auto", and matrices and kernels (two dims or more) are
-    rounded to float16 unless a number is out of its range. "smallest": constants of any type by
-    whatever takes the fewest bytes and loses nothing (`storage`), tables and plans deflated; more
-    is done when the file is loaded.
-    plans: made from the graph as it is stored (see `stored`), for a loader that need not make
+    weights: how float32 constants are stored. "float32": as they are. "auto": as float16 where that
+    loses nothing. "float16": as "auto", and matrices and kernels (two dims or more) are rounded to
+    float16 unless a number is out of its range. "smallest": constants of any type in the lossless
+    form that takes the fewest bytes (`storage`), tables and plans deflated; loading takes longer.
+    plans: made from the graph as it is stored (see `stored`), for a loader that then need not make
     them.
     key: 32 bytes that the file is encrypted with.
     Raises ModelError, ShapeError or UnsupportedError if the graph is not one that `load` takes,
@@ -83,9 +82,9 @@ def dumps(
     plans: Sequence[ReadyPlan] = (),
     deflated: bool | None = None,
 ) -> bytes:
-    """What `save` writes; the same graph gives the same bytes.
+    """Return the bytes that `save` writes; the same graph gives the same bytes.
 
-    deflated: tables and plans are; left out, they are with "smallest" weights.
+    deflated: whether tables and plans are deflated; left out, they are with "smallest" weights.
     """
     _check_weights(weights)
     verify(graph)
@@ -112,7 +111,7 @@ def dumps(
 
 
 def sealed(content: bytearray, tables_bytes: int) -> bytes:
-    """A whole file: tables, padding and data with the trailer behind them."""
+    """Return a whole file: tables, padding, data and the trailer."""
     size = len(content) + TRAILER.size
     content += TRAILER.pack(tables_bytes, size, VERSION, 0)[:-CHECKSUM_SIZE]
     content += zlib.crc32(content).to_bytes(CHECKSUM_SIZE, "little")
@@ -120,7 +119,7 @@ def sealed(content: bytearray, tables_bytes: int) -> bytes:
 
 
 def _finished(model: Any) -> bytes:
-    """The flatbuffer."""
+    """Return the model as a flatbuffer."""
     builder: Any = flatbuffers.Builder(1024)
     try:
         builder.Finish(model.Pack(builder), file_identifier=IDENTIFIER)
@@ -130,7 +129,7 @@ def _finished(model: Any) -> bytes:
 
 
 def _locked(content: bytes, key: bytes) -> bytes:
-    """A file that says nothing but that it is encrypted, with the other one in it."""
+    """Return a file that only says that it is encrypted, with the encrypted one in it."""
     from palmkit.engine.format.encryption import encrypted
 
     model: Any = ModelT()
@@ -141,7 +140,7 @@ def _locked(content: bytes, key: bytes) -> bytes:
 
 
 def _packed(tables: bytes, data: Data) -> Any:
-    """A model that says where the real one lies, deflated."""
+    """Return a model that only says where the real one lies, deflated."""
     model: Any = ModelT()
     model.features, model.packed = [PACKED], BytesT()
     content = zlib.compress(tables, 9)
@@ -152,7 +151,7 @@ def _packed(tables: bytes, data: Data) -> Any:
 
 
 def stored(graph: Graph, weights: str) -> Graph:
-    """The graph as it will be read again: with the constants rounded that `weights` rounds."""
+    """Return the graph as it will be read again, with its constants rounded as `weights` says."""
     _check_weights(weights)
     if weights != "float16":
         return graph
@@ -171,7 +170,7 @@ def _check_weights(weights: str) -> None:
 
 
 def _features(graph: Graph) -> list[str]:
-    """What the file needs of its reader."""
+    """Return the names of the features that a reader of the file needs."""
     graphs = [graph]
     for each in graphs:
         graphs += [body for node in each.nodes for body in node.bodies]
@@ -193,7 +192,7 @@ def _fill(table: Any, graph: Graph, data: Data) -> None:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Make the new name last through a power loss; not every system can."""
+    """Sync the folder so that the new name survives a power loss, where the system can."""
     if os.name == "posix":
         descriptor = os.open(folder, os.O_RDONLY)
         try:
@@ -222,7 +221,7 @@ def _value(name: str, type: Type) -> Any:
 
 
 def _constant(name: str, value: Array, data: Data) -> Any:
-    """The constant's table; its bytes are added to `data`."""
+    """Return the constant's table, and add its bytes to `data`."""
     table: Any = ConstantT()
     table.name, table.type, table.shape = name, STORED_DTYPES.index(value.dtype.name), value.shape
     table.storage, _ = data.constant(value)
