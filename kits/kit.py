@@ -6,7 +6,7 @@ import os
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from importlib.resources import files
+from importlib import import_module
 from pathlib import Path
 from types import TracebackType
 from typing import (
@@ -40,11 +40,11 @@ from palmkit.kits.image import (
 from palmkit.kits.options import Mode as Mode
 from palmkit.kits.options import Modes, between, one_of, whole
 from palmkit.kits.options import Precision as Precision
-from palmkit.kits.stream import Stream
 from palmkit.kits.tracks import Clock
 
 if TYPE_CHECKING:
     from palmkit.kits.delivered import Delivered, Turns
+    from palmkit.kits.stream import Stream
 
 Result = TypeVar("Result")
 AnyOpen = TypeVar("AnyOpen", bound="Open")
@@ -103,7 +103,9 @@ _models = _Models()
 
 def shipped_model(name: str) -> Path:
     """Where the model that came with PalmKit lies."""
-    return Path(str(files("palmkit.models") / name / f"{name}.palm"))
+    # importlib.resources would import tempfile and zipfile, and those much else.
+    package = import_module("palmkit.models")
+    return Path(str(package.__file__)).with_name(name) / f"{name}.palm"
 
 
 def open_model(
@@ -244,6 +246,8 @@ class Kit(Open, ABC, Generic[Result]):
         else:
             self._adopt()
         if self._mode == "stream":
+            from palmkit.kits.stream import Stream
+
             # It holds the kit only by its frames: a kit that is dropped ends it.
             self._stream = Stream(Kit[Any]._deliver, self._on_error)
 

@@ -1,6 +1,6 @@
 """The options of a kit: one frozen dataclass, which its class, function and flags derive from.
 
-    @dataclass(frozen=True, kw_only=True)
+    @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
     class FaceOptions(Options):
         max_faces: int | None = option(None, "keep the best of so many (all)", Whole(1))
 
@@ -184,9 +184,12 @@ def options_of(kind: type[Any]) -> tuple[Option, ...]:
     return _options[kind]
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Options:
-    """What every kit is told: its model, and how models run."""
+    """What every kit is told: its model, and how models run.
+
+    Dataclasses of options leave `repr` and `eq` to this one: each kit imports several of them.
+    """
 
     threads: int = option(1, "threads that one run of a network uses", Whole(1), group=RUNNING)
     precision: Precision = option(
@@ -213,12 +216,30 @@ class Options:
             if value is not None or default is not None:
                 about.check.check(name, value)
 
+    def _fields(self) -> tuple[tuple[str, Any], ...]:
+        return tuple((each.name, getattr(self, each.name)) for each in fields(self))
+
+    def __repr__(self) -> str:
+        """Write it as the call that makes it."""
+        told = ", ".join(f"{name}={value!r}" for name, value in self._fields())
+        return f"{type(self).__qualname__}({told})"
+
+    def __eq__(self, other: object) -> bool:
+        """Whether it is of the same class, and all fields are equal."""
+        if type(other) is not type(self):
+            return NotImplemented
+        return self._fields() == other._fields()
+
+    def __hash__(self) -> int:
+        """Of all fields; TypeError if one cannot be hashed."""
+        return hash(self._fields())
+
     def running(self) -> dict[str, Any]:
         """How models run: for another kit, or another model."""
         return {name: getattr(self, name) for name in ("threads", "precision", "backend")}
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Modes(Options, Generic[Result]):
     """How a kit that takes pictures is driven."""
 
@@ -249,7 +270,7 @@ class Modes(Options, Generic[Result]):
             )
 
 
-@dataclass(frozen=True, repr=False, eq=False)
+@dataclass(frozen=True, init=False, repr=False, eq=False)
 class Picture(Options):
     """A picture, and how it is read: see palmkit.kits.image.read_image."""
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 MESH = "mesh"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FaceOptions(Options):
     """What FaceDetector is told."""
 
@@ -60,7 +60,7 @@ class FaceOptions(Options):
         return self.min_face * min(height, width) if self.min_face < 1 else self.min_face
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FaceMeshOptions(FaceOptions):
     """What FaceMesh is told."""
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 SIZE = 224
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class GestureOptions(Options):
     """What GestureRecognizer is told."""
 

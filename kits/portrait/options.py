@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 MASK = "how the mask is made"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SegmenterOptions(Options):
     """What both kits are told."""
 
@@ -41,7 +41,7 @@ class SegmenterOptions(Options):
             object.__setattr__(self, "background", Backdrop.of(self.background))
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PortraitOptions(SegmenterOptions):
     """What PortraitSegmenter is told."""
 
@@ -61,7 +61,7 @@ class PortraitOptions(SegmenterOptions):
     )
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class HairOptions(SegmenterOptions):
     """What HairSegmenter is told."""
 

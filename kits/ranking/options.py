@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from palmkit.kits.ranking.schema import Schema
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RerankerOptions(Options):
     """What Reranker is told; the model shipped was trained on a simulated shop, for any schema."""
 

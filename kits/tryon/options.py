@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 FACES = "faces"
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class TryOnOptions(Options):
     """What TryOn is told; `model` is the face mesh."""
 

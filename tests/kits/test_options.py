@@ -10,6 +10,7 @@ import pytest
 
 from palmkit import engine, kits
 from palmkit.engine.errors import BackendError
+from palmkit.kits.face.kit import FaceDetectorArguments
 from palmkit.kits.face.options import FaceMeshOptions, FaceOptions
 from palmkit.kits.options import kept, options_of
 from palmkit.kits.ranking.options import RerankerOptions
@@ -91,6 +92,11 @@ def test_options_are_frozen_and_compare() -> None:
     with pytest.raises(FrozenInstanceError):
         options.max_faces = 3  # type: ignore[misc]  # pyright: ignore[reportAttributeAccessIssue]
     assert options == FaceMeshOptions(max_faces=2) != FaceMeshOptions()
+    assert options != FaceOptions(max_faces=2) and FaceOptions(max_faces=2) != FaceOptions()
+    assert hash(options) == hash(FaceMeshOptions(max_faces=2)) != hash(FaceMeshOptions())
+    assert FaceDetectorArguments(max_faces=2) != FaceDetectorArguments()
+    assert repr(options).startswith("FaceMeshOptions(threads=1, precision='high', backend='cpu'")
+    assert "max_faces=2, min_score=None" in repr(options)
     assert FaceOptions().detect_every == 10 and FaceMeshOptions().detect_every == 20
 
 

@@ -25,9 +25,8 @@ def test_results_are_names_of_one_module() -> None:
     assert all(getattr(results, name) is not None for name in results.__all__)
     assert pickle.loads(pickle.dumps(faces()[0])).score == faces()[0].score
     assert not hasattr(results, "Feet")
-    assert "class Faces(palmkit.kits.results.result.Things)" in pydoc.render_doc(
-        results, renderer=pydoc.plaintext
-    )
+    text = pydoc.plain(pydoc.render_doc(results))
+    assert "class Faces(palmkit.kits.results.result.Things)" in text
 
 
 def test_to_dict_is_the_documented_json() -> None:
