@@ -1,4 +1,4 @@
-"""How a file that makes no sense is told: one error of ours, whatever reading it ran into."""
+"""How invalid files are reported: one error of ours, whatever error reading it ran into."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DAMAGE = (
 
 @contextmanager
 def damage_as_model_error(kind: str, what: str) -> Generator[None]:
-    """DAMAGE becomes ModelError, and so does every PalmError but UnsupportedError.
+    """Turn DAMAGE into ModelError, and every PalmError but UnsupportedError as well.
 
     kind: the format. what: the file, which all errors then name.
     """
@@ -43,7 +43,7 @@ def damage_as_model_error(kind: str, what: str) -> Generator[None]:
 
 
 def reason(error: Exception) -> str:
-    """What went wrong, for a message."""
+    """Return what went wrong, for a message."""
     if isinstance(error, MemoryError):
         return "it needs more memory than there is"
     if isinstance(error, RecursionError):

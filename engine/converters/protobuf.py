@@ -23,7 +23,7 @@ _MOST_BYTES = (1 << 31) - 1
 def message_types(
     schema: str, package: str, extra: str, syntax: str = "proto3"
 ) -> Mapping[str, Any]:
-    """The classes of the schema's outermost messages, by name.
+    """Return the classes of the schema's outermost messages, by name.
 
     package: the protobuf package of the messages; they live in a pool of their own.
     extra: the extra of palmkit that brings the package protobuf, for the message of
@@ -48,7 +48,7 @@ def message_types(
 
 
 def parse(message_type: Any, data: bytes, what: str) -> Any:
-    """A message from its bytes; ModelError if they are not one."""
+    """Parse a message; raise ModelError if the bytes are not one."""
     if len(data) > _MOST_BYTES:
         raise ModelError(f"{what}: larger than the 2 GiB that protobuf allows")
     message = message_type()
@@ -60,7 +60,7 @@ def parse(message_type: Any, data: bytes, what: str) -> Any:
 
 
 def parse_text(message_type: Any, text: str, what: str) -> Any:
-    """A message from protobuf's text format; ModelError if it is not one."""
+    """Parse protobuf's text format; raise ModelError if the text is not such a message."""
     text_format, message = _protobuf("text_format"), message_type()
     try:
         text_format.Parse(text, message, allow_unknown_field=True)
@@ -79,7 +79,7 @@ def _unreadable(message_type: Any, what: str, error: Exception) -> ModelError:
 
 
 def read_bytes(path: str | PathLike[str]) -> bytes:
-    """The bytes of a file; ModelError if it cannot be read."""
+    """Return the bytes of a file; raise ModelError if it cannot be read."""
     try:
         with open(path, "rb") as file:
             return file.read()
@@ -88,14 +88,14 @@ def read_bytes(path: str | PathLike[str]) -> bytes:
 
 
 class _Schema:
-    """A reader of schema text; a mistake in it is a programmer's, hence ValueError."""
+    """A parser of schema text; an error in it is a programmer's, hence ValueError."""
 
     def __init__(self, text: str) -> None:
         self._tokens = list(_tokens(text))
         self._place = 0
 
     def read_file(self, file: Any) -> None:
-        """Fill a FileDescriptorProto."""
+        """Fill in a FileDescriptorProto."""
         while self._place < len(self._tokens):
             kind = self._next("message", "enum")
             if kind == "message":
@@ -201,7 +201,7 @@ def _collect(message: Any, scope: str, messages: set[str], enums: set[str]) -> N
 
 
 def _resolve(message: Any, scope: str, messages: set[str], enums: set[str]) -> None:
-    """Give each field its type: a scalar's number, or the full name, from the innermost scope."""
+    """Set each field's type: a scalar's number, or the full name, from the innermost scope."""
     scope = f"{scope}.{message.name}"
     for field in message.field:
         kind = field.type_name

@@ -54,14 +54,14 @@ _TRAINING_TYPES = ("Accuracy", "DetectionEvaluate", "HDF5Output", "SoftmaxWithLo
 
 
 def recognises(start: bytes) -> bool:
-    """A file that begins like this is a Caffe network, as text or as bytes.
+    """Return whether a file that begins like this is a Caffe network, as text or binary.
 
-    start: at least the first 8 bytes; comments at the head of a text need them all.
+    start: at least the first 8 bytes; if a text begins with comments, the whole of them.
     """
     if _TEXT.match(start.removeprefix(b"\xef\xbb\xbf")):
         return True
     if start[:1] == b"\n":
-        # A name: a GraphDef of TensorFlow begins like it, but with a message inside.
+        # A name; a GraphDef of TensorFlow has the same first tag, but a message inside.
         name = start[2:8]
         return len(name) == 6 and name.isascii() and name.decode("ascii").isprintable()
     return start[:2] == b"\xa2\x06" or (start[:1] == b"\x12" and b"\x12" in start[2:8])
@@ -113,7 +113,7 @@ def _read(path: Path, weights: str | PathLike[str] | None) -> Graph:
 
 
 def _beside(path: Path, suffix: str) -> Path | None:
-    """The file of the other kind."""
+    """Return the file of the other kind that lies beside `path`, or None."""
     same = path.with_suffix(suffix)
     if same.is_file() and same != path:
         return same
@@ -128,7 +128,7 @@ def _others(path: Path, suffix: str) -> list[Path]:
 
 
 def _wanted(path: Path, suffix: str) -> str:
-    """What was looked for in vain, for messages."""
+    """Return what was looked for in vain, for messages."""
     several = len(_others(path, suffix)) > 1
     also = f", and there are several other *{suffix}" if several else ""
     return f"{path.with_suffix(suffix).name} beside it{also}"
@@ -170,7 +170,7 @@ def _layer_inputs(layer: Layer) -> Iterable[tuple[str, tuple[int, ...]]]:
 
 
 def _refuse_unknown(layers: Iterable[Layer]) -> None:
-    """One error that lists every layer without a rule, and every field that may matter."""
+    """Raise one error that lists every layer without a rule, and every field that may matter."""
     types: dict[str, list[str]] = {}
     fields: list[str] = []
     for layer in layers:
@@ -200,7 +200,10 @@ def _advice(type: str) -> str:
 
 
 def _refuse_missing(layers: Iterable[Layer], lacking: str) -> None:
-    """One error that names the layers without weights; `lacking` says what file is not there."""
+    """Raise one error that names the layers without weights.
+
+    lacking: which file is missing.
+    """
     missing = [
         layer.name
         for layer in layers

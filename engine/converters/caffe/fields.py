@@ -78,7 +78,7 @@ HARMLESS_PARAMETERS = frozenset(
         "hdf5_output_param",
     ]
 )
-# Layers of forks, whose parameters have another number in each.
+# Layers of forks: each fork gives their parameters another field number.
 _FORK_TYPES = (
     "BN",
     "Interp",
@@ -94,7 +94,7 @@ _SSD_NUMBERS = range(200, 208)
 
 
 def unknown_in_text(text: str, net_type: Any) -> dict[str, list[list[str]]]:
-    """For each of the net's `layer` and `layers`: the unknown fields that matter, by path.
+    """Return for each `layer` and `layers` of the net the unknown fields that matter, by path.
 
     text: a net in protobuf's text format that has been parsed without an error.
     """
@@ -114,7 +114,7 @@ def unknown_in_text(text: str, net_type: Any) -> dict[str, list[list[str]]]:
 
 
 def _walk_value(tokenizer: Any, kind: Any, path: str, found: list[str]) -> None:
-    """Pass over a field's value; of messages of a known kind, note the unknown fields."""
+    """Skip a field's value, noting the unknown fields in messages of a known kind."""
     tokenizer.TryConsume(":")
     if tokenizer.TryConsume("["):
         while not tokenizer.TryConsume("]"):
@@ -154,7 +154,7 @@ def _matters(name: str, path: str) -> bool:
 
 
 def unknown_in_binary(layer: Any) -> list[str]:
-    """The unknown fields of a layer read from bytes that matter: numbers, by path."""
+    """Return the unknown fields that matter of a layer read from bytes: numbers, by path."""
     unknown: Any = import_module("google.protobuf.unknown_fields").UnknownFieldSet
     found = [
         f"field {each.field_number}"

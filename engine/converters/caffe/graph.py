@@ -1,4 +1,4 @@
-"""The graph of a Caffe network while it grows: what rules read, and how they write."""
+"""The graph of a Caffe network under construction: what rules read, and how they write."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palmkit.engine.ops import infer_outputs
 
 @dataclass(frozen=True)
 class Copy:
-    """A dim of a reshape's target: that of axis `axis` of what is reshaped."""
+    """A dim of a reshape's target: a copy of the input's dim at `axis`."""
 
     axis: int
 
@@ -39,46 +39,49 @@ class Draft:
 
     @property
     def label(self) -> str:
-        """What messages call the layer that is converted."""
+        """The name of the layer being converted, for messages."""
         return self.layer.label
 
     def bad(self, what: str) -> ModelError:
-        """The error for a layer that makes no sense."""
+        """Return the error for an invalid layer."""
         return ModelError(f"{self.label}: {what}")
 
     def unsupported(self, what: str) -> UnsupportedError:
-        """The error for what has no rule."""
+        """Return the error for something that has no rule."""
         return UnsupportedError(f"{self.label}: {what} is not supported")
 
     def rank(self, value: str) -> int:
-        """The number of axes."""
+        """Return the number of axes."""
         return len(self.type(value).shape)
 
     def type(self, value: str) -> Type:
-        """The type for the sizes that the files state; UnsupportedError if only a run gives it."""
+        """Return the type for the sizes that the files state.
+
+        Raises UnsupportedError if only a run gives it.
+        """
         if value not in self.types:
             raise self.unsupported("a bottom whose shape hangs on the picture")
         return self.types[value]
 
     def dims(self, value: str) -> tuple[int, ...]:
-        """The sizes that the files state."""
+        """Return the sizes that the files state."""
         return self.type(value).dims
 
     def channels(self, value: str) -> int:
-        """The size of axis 1."""
+        """Return the size of axis 1."""
         if self.rank(value) < 2:
             raise self.bad(f"expected a bottom with channels, got {self.type(value)}")
         return self.dims(value)[1]
 
     def axis(self, value: str, axis: int, extra: int = 0) -> int:
-        """An axis counted from the front; `extra` axes may lie past the rank."""
+        """Return an axis counted from the front; `extra` axes may lie past the rank."""
         rank = self.rank(value) + extra
         if not -rank <= axis < rank:
             raise self.bad(f"axis {axis} is outside of {self.type(value)}")
         return axis % rank
 
     def fresh(self, what: str) -> str:
-        """A name for a new value of the layer."""
+        """Return a name for a new value of the layer."""
         stem = f"{self.layer.name}/{what}"
         while True:
             count = self.counts.get(stem, 0)
@@ -89,7 +92,7 @@ class Draft:
                 return name
 
     def constant(self, value: Any, dtype: str = "float32") -> str:
-        """A new constant."""
+        """Add a constant and return its name."""
         array = np.asarray(value, dtype, order="C")
         array.flags.writeable = False
         name = self.fresh("constant")
@@ -98,11 +101,11 @@ class Draft:
         return name
 
     def int64(self, *values: int) -> str:
-        """A new constant, int64[n]."""
+        """Add a constant int64[n] and return its name."""
         return self.constant(values, "int64")
 
     def blob(self, index: int, *shape: int) -> Array:
-        """A learned blob as float32 of this shape; ModelError if it is missing or has another.
+        """Return a learned blob as float32 of this shape; raise ModelError if it does not fit.
 
         Axes of length 1 do not count: old files give each blob four axes.
         """
@@ -115,15 +118,15 @@ class Draft:
         return blob.values.reshape(shape)
 
     def weight(self, index: int, *shape: int) -> str:
-        """A learned blob as a constant."""
+        """Add a learned blob as a constant and return its name."""
         return self.constant(self.blob(index, *shape))
 
     def emit(self, op: str, *inputs: str, **attrs: Attr) -> str:
-        """Add a node with one output, whose name is returned."""
+        """Add a node with one output and return the output's name."""
         return self.emit_all(op, 1, *inputs, **attrs)[0]
 
     def emit_all(self, op: str, outputs: int, *inputs: str, **attrs: Attr) -> tuple[str, ...]:
-        """Add a node with so many outputs, whose names are returned."""
+        """Add a node with `outputs` outputs and return their names."""
         names = tuple(self.fresh(op) for _ in range(outputs))
         node = Node(op, inputs, names, attrs, self.layer.name)
         self.nodes.append(node)
@@ -136,13 +139,13 @@ class Draft:
         return names
 
     def shape(self, value: str, start: int = 0, end: int | None = None) -> str:
-        """The dims of a value as int64[n]."""
+        """Write the dims of a value as int64[n]."""
         if end is None:
             return self.emit("shape", value, start=start)
         return self.emit("shape", value, start=start, end=end)
 
     def reshape(self, value: str, dims: Sequence[int | Copy]) -> str:
-        """A value of other dims; one of them may be -1, the rest of the elements."""
+        """Write a reshape; one of the dims may be -1, which stands for the remaining elements."""
         if all(dim.axis == i for i, dim in enumerate(dims) if isinstance(dim, Copy)):
             plain = [0 if isinstance(dim, Copy) else dim for dim in dims]
             return self.emit("reshape", value, self.int64(*plain))
@@ -153,13 +156,13 @@ class Draft:
         return self.emit("reshape", value, self.emit("concat", *pieces, axis=0))
 
     def scaled(self, value: str, factor: float = 1.0, shift: float = 0.0) -> str:
-        """factor * value + shift."""
+        """Write factor * value + shift."""
         if factor != 1:
             value = self.emit("mul", value, self.constant(factor))
         return self.emit("add", value, self.constant(shift)) if shift else value
 
     def by_channel(self, value: str, numbers: Array, axis: int = 1) -> str:
-        """Numbers along the axes from `axis` on as a constant that broadcasts to the value."""
+        """Add numbers along the axes from `axis` on as a constant that broadcasts to the value."""
         behind = self.rank(value) - axis - numbers.ndim
         return self.constant(numbers.reshape(*numbers.shape, *[1] * behind))
 
@@ -230,7 +233,7 @@ def _bottom(draft: Draft, name: str, values: dict[str, str]) -> str:
 
 
 def _apply(rule: Any, draft: Draft, bottoms: list[str]) -> list[str]:
-    """The rule's results, one a top; errors name the layer."""
+    """Return the rule's results, one a top; errors name the layer."""
     least, most = rule.bottoms
     if not least <= len(bottoms) <= most:
         wanted = f"{least}" if least == most else f"{least} or more"
@@ -251,7 +254,7 @@ def _apply(rule: Any, draft: Draft, bottoms: list[str]) -> list[str]:
 
 
 def _rename(draft: Draft, start: int, names: dict[str, str]) -> None:
-    """Let values that the nodes from `start` on wrote have the blobs' own names."""
+    """Give values written by the nodes from `start` on the names of their blobs."""
     for i in range(start, len(draft.nodes)):
         node = draft.nodes[i]
         draft.nodes[i] = replace(
@@ -265,7 +268,7 @@ def _rename(draft: Draft, start: int, names: dict[str, str]) -> None:
 
 
 def _output(draft: Draft, name: str, value: str, is_input: bool) -> Type:
-    """Make a blob an output under its name; an input that was changed in place gets another."""
+    """Make a blob an output under its name; an input that was changed in place is renamed."""
     if is_input:
         raise UnsupportedError(f"output {name}: an input that is changed in place")
     if value != name:

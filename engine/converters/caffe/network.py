@@ -14,7 +14,7 @@ from palmkit.engine.converters.protobuf import parse, parse_text
 from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import Array
 
-# What V1 calls otherwise than its capital letters say.
+# V1 types whose names are not simply the newer ones in capital letters.
 _V1_TYPES = {
     "ABSVAL": "AbsVal",
     "ARGMAX": "ArgMax",
@@ -74,7 +74,7 @@ Weights: TypeAlias = dict[str, tuple[Blob, ...]]
 
 @dataclass(frozen=True)
 class Layer:
-    """One layer. `message` has its parameters, all under the names of the newest format."""
+    """One layer; `message` has its parameters, all under the names of the newest format."""
 
     name: str
     type: str
@@ -86,13 +86,13 @@ class Layer:
 
     @property
     def label(self) -> str:
-        """What messages call the layer."""
+        """The layer's name in messages."""
         return f"layer {self.name or '?'} ({self.type})"
 
 
 @dataclass(frozen=True)
 class Network:
-    """The layers of the phase TEST in running order; the inputs that stand outside of layers."""
+    """The layers of the phase TEST in running order, and the inputs defined outside of layers."""
 
     name: str
     inputs: tuple[tuple[str, tuple[int, ...]], ...]
@@ -100,7 +100,7 @@ class Network:
 
 
 def read_definition(text: bytes, what: str) -> tuple[Any, dict[str, list[list[str]]]]:
-    """The message of a .prototxt, and for each layer the fields of it that are not known."""
+    """Return the message of a .prototxt, and the unknown fields of each layer."""
     decoded = text.decode("utf-8-sig", errors="replace")
     net_type = schema.messages(schema.DEFINITION)["Net"]
     try:
@@ -113,7 +113,7 @@ def read_definition(text: bytes, what: str) -> tuple[Any, dict[str, list[list[st
 
 
 def read_binary(data: bytes, what: str) -> tuple[Any, dict[str, list[list[str]]]]:
-    """The message of a .caffemodel as a definition of the network, with its unknown fields."""
+    """Return the message of a .caffemodel as a network definition, with its unknown fields."""
     message = parse(schema.messages(schema.DEFINITION)["Net"], data, what)
     unknown = {
         key: [fields.unknown_in_binary(layer) for layer in getattr(message, key)]
@@ -123,7 +123,7 @@ def read_binary(data: bytes, what: str) -> tuple[Any, dict[str, list[list[str]]]
 
 
 def read_weights(data: bytes, what: str) -> Weights:
-    """The learned numbers of a .caffemodel by the layer's name; nothing else of it is looked at."""
+    """Return the learned numbers of a .caffemodel by layer name; ignore everything else."""
     if data.startswith(_HDF5):
         raise UnsupportedError(f"{what}: weights as HDF5: let Caffe save them as a .caffemodel")
     net = parse(schema.messages(schema.WEIGHTS)["Net"], data, what)
@@ -147,7 +147,7 @@ def network(
     weights: Weights | None,
     what: str,
 ) -> Network:
-    """Bring a definition of any age into one form.
+    """Convert a definition of any age to one form.
 
     weights: by layer name; None if there is no file that could have them.
     """
@@ -175,7 +175,7 @@ def network(
 
 
 def shape_of(message: Any, what: str) -> tuple[int, ...]:
-    """The dims of a BlobShape that is to be an input's."""
+    """Return the dims of a BlobShape that gives the shape of an input."""
     dims = tuple(message.dim)
     if not all(0 < dim < 1 << 31 for dim in dims):
         raise ModelError(f"{what}: expected dims above 0, got {list(dims)}")
@@ -198,7 +198,7 @@ def _net_inputs(message: Any, what: str) -> Iterator[tuple[str, tuple[int, ...]]
 
 
 def _string(value: str | bytes) -> str:
-    """Protobuf gives text that is not UTF-8 as bytes."""
+    """Return a string field as text; protobuf gives text that is not UTF-8 as bytes."""
     return value if isinstance(value, str) else value.decode("utf-8", errors="replace")
 
 
@@ -207,7 +207,7 @@ def _has(message: Any, field: str) -> bool:
 
 
 def _is_included(layer: Any, state: Any) -> bool:
-    """By the layer's rules, for the phase TEST and the net's own level and stages."""
+    """Return whether the layer's rules admit it in the phase TEST at the net's level and stages."""
     if layer.include:
         return any(_is_met(rule, state) for rule in layer.include)
     return not any(_is_met(rule, state) for rule in layer.exclude)
@@ -229,7 +229,7 @@ def _v1_type(layer: Any) -> str:
 
 
 def _from_v1(old: Any) -> Any:
-    """The parameters of a V1 layer, which have the same names, as a newer layer."""
+    """Return a V1 layer, whose parameters have the same names, as a newer layer."""
     layer = schema.messages(schema.DEFINITION)["Layer"]()
     for field, value in old.ListFields():
         if field.name.endswith("_param"):
@@ -238,7 +238,7 @@ def _from_v1(old: Any) -> Any:
 
 
 def _from_v0(old: Any) -> Any:
-    """The parameters of a V0 layer, whose fields all lie in the layer itself, as a newer layer."""
+    """Return a V0 layer, whose parameters are fields of the layer itself, as a newer layer."""
     layer = schema.messages(schema.DEFINITION)["Layer"]()
     convolution = layer.convolution_param
     if old.type == "conv":
@@ -265,7 +265,7 @@ def _from_v0(old: Any) -> Any:
 
 
 def _blob(message: Any, what: str) -> Blob:
-    """A blob as float32; ModelError if its numbers do not fill its shape."""
+    """Return a blob as float32; raise ModelError if its numbers do not fill its shape."""
     if message.HasField("shape"):
         shape = tuple(message.shape.dim)
     else:

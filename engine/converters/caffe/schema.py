@@ -1,14 +1,12 @@
-"""What of the Caffe format is read here, in the protobuf language.
+"""The part of the Caffe format that is read here, in the protobuf language.
 
 Names, numbers, types and defaults are those of caffe.proto of BVLC/caffe, of its SSD branch
 (weiliu89/caffe: the fields from 200 on), and of NVIDIA/caffe for 16-bit blobs. Fields that only
-other forks have are numbered from 1000000 on: forks give one number to different things, only
-names mean the same everywhere, so those are read from a .prototxt alone.
+other forks have are numbered from 1000000 on: forks give one number to different things, only names
+mean the same everywhere, so those are read from a .prototxt alone.
 
-Numbers of a blob are declared as bytes: the encoding of a packed list is the same, and the list
-needs no Python object for each of them.
-
-One file, over 400 lines with what reads it: it is a list.
+Numbers of a blob are declared as bytes: the encoding of a packed list is the same, and no Python
+object is made for each number.
 """
 
 from collections.abc import Mapping
@@ -435,5 +433,5 @@ DEFINITION = _BLOBS + _PARAMETERS + _LAYERS
 
 @cache
 def messages(schema: str) -> Mapping[str, Any]:
-    """The message classes of one of the schemas above, by name."""
+    """Return the message classes of one of the schemas above, by name."""
     return message_types(schema, "caffe", "caffe", syntax="proto2")

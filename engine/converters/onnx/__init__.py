@@ -1,7 +1,7 @@
-"""ONNX -> IR: an operator keeps its meaning, so a rule is needed only where old opsets differ.
+"""ONNX to IR: an operator keeps its meaning, so a rule is needed only where old opsets differ.
 
-rules/ holds the rules, each called like our op of the same name; without one a node is taken as
-it is. graph.py walks the graph and its bodies; tensors.py reads what ONNX says of values.
+rules/ holds the rules, each called like our op of the same name; without one a node is taken as it
+is. graph.py walks the graph and its bodies; tensors.py reads attributes, tensors and types.
 """
 
 from os import PathLike, fspath
@@ -21,8 +21,8 @@ __all__ = ["convert", "op_name"]
 def convert(source: str | PathLike[str] | bytes) -> Graph:
     """Read an .onnx file, or its bytes, as a graph.
 
-    Raises ModelError for what is not a whole ONNX model, UnsupportedError listing every operator
-    that has no rule, or saying that the package onnx is missing.
+    Raises ModelError for a file that is not a whole ONNX model, UnsupportedError listing every
+    operator that has no rule, or saying that the package onnx is missing.
     """
     try:
         import onnx

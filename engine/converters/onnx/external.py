@@ -15,10 +15,10 @@ _MOST_SHARING = 4
 
 
 def read_external_data(model: ModelProto, folder: Path) -> None:
-    """Put the weights that lie in other files into the model.
+    """Read the weights that lie in other files into the model.
 
-    Raises ModelError for a file that is missing or outside of `folder`, and for a place in it
-    that there is not. Tensors may share bytes, but all of them together not over four times
+    Raises ModelError for a file that is missing or outside of `folder`, and for a range that the
+    file does not have. Tensors may share bytes, but all of them together must not exceed four times
     what the files hold.
     """
     files: dict[str, bytes] = {}

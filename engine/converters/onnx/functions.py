@@ -1,4 +1,4 @@
-"""Operators that ONNX itself defines by others: taken apart where we have no op of that name."""
+"""Operators that ONNX itself defines by others, inlined where we have no op of that name."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ _MOST_ROUNDS = 8
 
 
 def inline_known_functions(model: ModelProto) -> ModelProto:
-    """The model without the operators that have no rule here and a body in the ONNX standard."""
+    """Inline the operators that have no rule here but a function body in the ONNX standard."""
     for _ in range(_MOST_ROUNDS):
         unknown = {
             node.op_type
@@ -47,13 +47,13 @@ def _inline(model: ModelProto, operator: str) -> ModelProto:
             model, [(domain, operator) for domain in DOMAINS], inline_schema_functions=True
         )
     except (RuntimeError, InferenceError):
-        # The inliner needs the types of all inputs: none of one left out, or behind what is
-        # unknown. The operator stays, and is listed with those that have no rule.
+        # The inliner needs the types of all inputs, which one that is left out or follows an
+        # unknown operator lacks. The operator stays, and is listed with those without a rule.
         return model
 
 
 def _write_defaults(model: ModelProto, operator: str) -> None:
-    """Attributes left out are written: the inliner leaves holes where bodies refer to them."""
+    """Write out the attributes left out: the inliner leaves holes where bodies refer to them."""
     from onnx import defs
 
     version = max(each.version for each in model.opset_import if each.domain in DOMAINS)

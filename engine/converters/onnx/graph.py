@@ -1,4 +1,4 @@
-"""Walks an ONNX graph and the bodies in it."""
+"""Conversion of an ONNX graph and the bodies in it."""
 
 from __future__ import annotations
 
@@ -35,9 +35,10 @@ _NAMES = {
 
 
 def op_name(operator: str, domain: str = "") -> str:
-    """What we call an ONNX operator: GlobalAveragePool is global_average_pool.
+    """Return our name of an ONNX operator: GlobalAveragePool is global_average_pool.
 
-    One of another domain, which we only have a rule for, keeps its name: com.microsoft.FusedConv.
+    An operator of another domain, which we only have a rule for, keeps its name:
+    com.microsoft.FusedConv.
     """
     if domain not in DOMAINS:
         return f"{domain}.{operator}"
@@ -45,7 +46,7 @@ def op_name(operator: str, domain: str = "") -> str:
 
 
 def convert_model(model: ModelProto) -> Graph:
-    """The whole model, checked."""
+    """Convert the whole model, and check it."""
     opset = max((each.version for each in model.opset_import if each.domain in DOMAINS), default=0)
     if opset < OLDEST_OPSET:
         raise UnsupportedError(f"opset: expected {OLDEST_OPSET} or newer, got {opset}")
@@ -69,7 +70,7 @@ def convert_model(model: ModelProto) -> Graph:
 
 
 def _check_outputs(graph: Graph) -> None:
-    """ModelError if an output has another dtype than is declared; shapes are often wrong."""
+    """Raise ModelError if an output's dtype is not the declared one; shapes are often wrong."""
     types = infer_types(graph)
     for name, declared in graph.outputs.items():
         found = types.get(name)
@@ -108,14 +109,14 @@ def _convert_nodes(graph: GraphProto, scope: Scope) -> None:
 
 
 def _write_aliases(outputs: dict[str, Type], scope: Scope) -> None:
-    """An output that is another value becomes an identity of it."""
+    """Write an identity for each output that is another value."""
     for name in outputs:
         if name in scope.aliases:
             scope.nodes.append(Node("identity", (scope.aliases[name],), (name,)))
 
 
 def _convert_body(graph: GraphProto, outer: Scope) -> tuple[Graph, list[str]]:
-    """The graph, and the values of the outer scope that it reads: its last inputs."""
+    """Return the graph, and the values of the outer scope that it reads: its last inputs."""
     scope = _scope(graph, outer.opset)
     captured: list[str] = []
     for name in _free_names(graph):
@@ -136,7 +137,7 @@ def _convert_body(graph: GraphProto, outer: Scope) -> tuple[Graph, list[str]]:
     outputs: dict[str, Type] = {}
     for value in graph.output:
         name = value.name
-        # A body may give out one value twice, or an input as it came.
+        # A body may return one value twice, or an input unchanged.
         if name in outputs or name in inputs or name in scope.constants:
             twin = f"{name}.{len(outputs)}"
             scope.aliases[twin] = scope.aliases.get(name, name)
@@ -147,7 +148,7 @@ def _convert_body(graph: GraphProto, outer: Scope) -> tuple[Graph, list[str]]:
 
 
 def _free_names(graph: GraphProto) -> list[str]:
-    """What the graph reads and does not make: values of the scope around it, in order."""
+    """Return the values of the scope around it that the graph reads, in order."""
     made = {
         "",
         *(value.name for value in graph.input),
@@ -171,7 +172,7 @@ def _bodies(node: NodeProto) -> Iterator[GraphProto]:
 
 
 def _sorted_nodes(graph: GraphProto) -> list[NodeProto]:
-    """The nodes in running order; ModelError if they go in a circle."""
+    """Return the nodes in running order; raise ModelError for a cycle."""
     makers = {name: i for i, node in enumerate(graph.node) for name in node.output if name}
     needs = [{makers[name] for name in _reads(node) if name in makers} for node in graph.node]
     if all(need < place for place, each in enumerate(needs) for need in each):
@@ -196,7 +197,7 @@ def _sorted_nodes(graph: GraphProto) -> list[NodeProto]:
 
 
 def is_known(node: NodeProto) -> bool:
-    """There is a rule for the operator, or an op of its name."""
+    """Return whether there is a rule for the operator, or an op of its name."""
     op = op_name(node.op_type, node.domain)
     return op in rules() or op in ops()
 
@@ -213,7 +214,7 @@ def _check_operators(graph: GraphProto) -> None:
 
 
 def all_nodes(graph: GraphProto, depth: int = 0) -> Iterator[NodeProto]:
-    """The nodes of the graph and of the bodies in it."""
+    """Yield the nodes of the graph and of the bodies in it."""
     if depth > MOST_NESTED:
         raise ModelError(f"bodies of control flow are nested over {MOST_NESTED} deep")
     for node in graph.node:
@@ -224,7 +225,7 @@ def all_nodes(graph: GraphProto, depth: int = 0) -> Iterator[NodeProto]:
 
 
 def _check_names(node: NodeProto) -> None:
-    """Protobuf hands out bytes for a string that is no text."""
+    """Raise ModelError for names that are not text, which protobuf hands out as bytes."""
     names: list[object] = [node.op_type, node.domain, node.name, *node.input, *node.output]
     for name in names:
         if not isinstance(name, str):
@@ -232,7 +233,7 @@ def _check_names(node: NodeProto) -> None:
 
 
 def _outputs(model: ModelProto) -> dict[str, Type]:
-    """The outputs as the file declares them; where it gives no rank, as ONNX infers them."""
+    """Return the outputs as the file declares them, or as ONNX infers them if it gives no rank."""
     declared = list(model.graph.output)
     if not all(value.type.tensor_type.HasField("shape") for value in declared):
         from onnx.shape_inference import InferenceError, infer_shapes

@@ -1,4 +1,4 @@
-"""What a model's own functions may grow to."""
+"""Limits on how far a model's own functions may expand."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ MOST_CALLS_DEEP = 64
 def check_functions(model: ModelProto) -> None:
     """Raise ModelError if the model's functions call each other in a circle, or too often.
 
-    Inlined, a few functions that call each other twice each would fill any memory.
+    Once inlined, a few functions that call each other twice each would fill any memory.
     """
     bodies = {(each.domain, each.name): each.node for each in model.functions}
     sizes: dict[tuple[str, str], int] = {}

@@ -17,18 +17,18 @@ if TYPE_CHECKING:
 
     from onnx import AttributeProto, GraphProto, NodeProto
 
-# Hints to engines of the time before opset 7.
+# Attributes that were hints to engines before opset 7.
 _GONE = ("consumed_inputs", "is_test")
 
 
 @dataclass
 class Scope:
-    """A graph, or a body of one, while it grows.
+    """A graph, or a body of one, under construction.
 
-    aliases: values that are another value.
+    aliases: names of values that are another value.
     sequences: what rules know of values that are sequences: the names of their tensors, or more.
-    body: converts a graph attribute, given the scope that it stands in: the graph, and the
-    values that it reads of this scope.
+    body: a function that converts a graph attribute, given the scope around it, to a graph and the
+    values of this scope that it reads.
     """
 
     opset: int
@@ -41,10 +41,10 @@ class Scope:
 
 
 class Foreign:
-    """The node and the scope that it is written to."""
+    """An ONNX node, and the scope that its conversion is written to."""
 
     def __init__(self, scope: Scope, node: NodeProto, op: str) -> None:
-        """Take over `node`, whose operator we call `op`."""
+        """Wrap `node`, whose operator we call `op`."""
         self.scope = scope
         self.opset = scope.opset
         self.op = op
@@ -55,7 +55,7 @@ class Foreign:
 
     @property
     def label(self) -> str:
-        """What messages call the node."""
+        """The node's name in messages."""
         return f"{self.op} {self.name or next(iter(self.outputs), '')}"
 
     @property
@@ -68,17 +68,17 @@ class Foreign:
         }
 
     def body(self, name: str) -> tuple[Graph, list[str]]:
-        """A graph attribute, and the values outside that it reads: its last inputs."""
+        """Return a graph attribute, and the outside values that it reads: its last inputs."""
         if name not in self.protos or not self.protos[name].HasField("g"):
             raise ModelError(f"{self.label}: attribute {name} is missing")
         return self.scope.body(self.protos[name].g, self.scope)
 
     def outer(self, name: str) -> str:
-        """The value that a name stands for in this scope."""
+        """Return the value that a name stands for in this scope."""
         return self.scope.aliases.get(name, name)
 
     def integer(self, name: str, default: int) -> int:
-        """An attribute that is one integer."""
+        """Return an attribute that is one integer."""
         if name not in self.protos:
             return default
         proto = self.protos[name]
@@ -87,33 +87,33 @@ class Foreign:
         return int(proto.i)
 
     def number(self, name: str, default: float) -> float:
-        """An attribute that is one number."""
+        """Return an attribute that is one number."""
         return float(self.protos[name].f) if name in self.protos else default
 
     def numbers(self, name: str) -> tuple[float, ...]:
-        """An attribute that is a list of numbers; none if it is not there."""
+        """Return an attribute that is a list of numbers; empty if it is missing."""
         return tuple(self.protos[name].floats) if name in self.protos else ()
 
     def string(self, name: str) -> str:
-        """An attribute that is a string; "" if it is not there."""
+        """Return an attribute that is a string; "" if it is missing."""
         return self.protos[name].s.decode() if name in self.protos else ""
 
     def input(self, index: int) -> str:
-        """The input's name; "" if it is left out."""
+        """Return the input's name; "" if it is left out."""
         return self.inputs[index] if index < len(self.inputs) else ""
 
     def known(self, index: int) -> Array | None:
-        """The input's value if it is a constant."""
+        """Return the input's value if it is a constant."""
         return self.scope.constants.get(self.input(index))
 
     def constant(self, value: Array, stem: str = "") -> str:
-        """A new constant; returns its name."""
+        """Add a constant and return its name."""
         name = fresh_name(self.scope.taken, stem or f"{self.outputs[0]}.constant")
         self.scope.constants[name] = value
         return name
 
     def value(self, stem: str) -> str:
-        """A name for a new value."""
+        """Return a name for a new value."""
         return fresh_name(self.scope.taken, f"{self.outputs[0]}.{stem}")
 
     def emit(
@@ -135,13 +135,13 @@ class Foreign:
     def emit_value(
         self, op: str, inputs: Sequence[str], attrs: Mapping[str, Attr] | None = None
     ) -> str:
-        """Write a node with one new output; returns its name."""
+        """Write a node with one new output and return its name."""
         name = self.value(op)
         self.emit(op, inputs, attrs, [name])
         return name
 
     def emit_attrs_as_inputs(self, *names: str) -> None:
-        """Write the node with these attributes, integers, as its inputs from the second on."""
+        """Write the node with these integer attributes as its inputs from the second on."""
         attrs = self.attrs
         values = [attrs.pop(name, None) for name in names]
         inputs = [
@@ -151,9 +151,9 @@ class Foreign:
         self.emit(self.op, [self.input(0), *inputs], attrs)
 
     def alias(self) -> None:
-        """The first output is the first input."""
+        """Let the first output stand for the first input."""
         self.scope.aliases[self.outputs[0]] = self.inputs[0]
 
     def unsupported(self, what: str) -> UnsupportedError:
-        """The error that says what of this node has no rule."""
+        """Return the error that says what of this node has no rule."""
         return UnsupportedError(f"{self.label}: {what} is not supported")

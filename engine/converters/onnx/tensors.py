@@ -1,4 +1,4 @@
-"""What ONNX says of attributes, tensors and types, as the IR has it."""
+"""ONNX's attributes, tensors and types as the IR has them."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 
 
 def read_attr(proto: AttributeProto, label: str) -> Attr:
-    """The value of an attribute."""
+    """Return the value of an attribute."""
     from onnx import AttributeProto, helper
 
     plain = (
@@ -34,7 +34,7 @@ def read_attr(proto: AttributeProto, label: str) -> Attr:
 
 
 def read_array(tensor: TensorProto) -> Array:
-    """The tensor, read-only."""
+    """Return the tensor as a read-only array."""
     from onnx import numpy_helper
 
     read_dtype(tensor.data_type, f"tensor {tensor.name}")
@@ -48,7 +48,10 @@ def read_array(tensor: TensorProto) -> Array:
 
 
 def read_dtype(number: int, what: str) -> str:
-    """Our name of an ONNX element type."""
+    """Return our name of an ONNX element type.
+
+    Raises ModelError for a number that is no type, UnsupportedError for a type without a name here.
+    """
     from onnx import TensorProto, helper
 
     if number not in TensorProto.DataType.values() or number == TensorProto.UNDEFINED:
@@ -61,7 +64,7 @@ def read_dtype(number: int, what: str) -> str:
 
 
 def dtype_number(name: str, what: str) -> int:
-    """ONNX's number of an element type by its ONNX name."""
+    """Return ONNX's number of an element type by its ONNX name."""
     from onnx import TensorProto
 
     if name not in dict(TensorProto.DataType.items()):
@@ -70,7 +73,7 @@ def dtype_number(name: str, what: str) -> int:
 
 
 def read_type(value: ValueInfoProto, what: str) -> Type:
-    """The declared type; a dim without a size or a name gets one.
+    """Return the declared type; a dim without a size or a name gets a name.
 
     Without a shape the rank is not known; without an element type nothing is.
     """
@@ -85,6 +88,6 @@ def read_type(value: ValueInfoProto, what: str) -> Type:
         if dim.HasField("dim_value") and dim.dim_value >= 0:
             dims.append(dim.dim_value)
         else:
-            # Two dims called "?" need not be the same size.
+            # Two dims called "?" may differ in size.
             dims.append(dim.dim_param.strip("?") or f"{value.name}.{axis}")
     return Type(dtype, tuple(dims))

@@ -1,7 +1,7 @@
-"""TensorFlow -> IR: frozen GraphDefs and SavedModels, read without TensorFlow.
+"""TensorFlow to IR: frozen GraphDefs and SavedModels, read without TensorFlow.
 
-TensorFlow is NHWC unless a node's data_format says otherwise. Operators whose meaning hangs on the
-layout become transpose -> NCHW op -> transpose back, weights are transposed at once, everything
+TensorFlow is NHWC unless a node's data_format says otherwise. Operators whose meaning depends on
+the layout become transpose -> NCHW op -> transpose back, weights are transposed at once, everything
 else works on the axes as they are; the passes cancel the transposes. Graph inputs and outputs keep
 the model's names and layout: those of a signature, else of the nodes (`node`, `node:1`).
 """
@@ -61,10 +61,10 @@ def convert(source: str | PathLike[str] | bytes, signature: str | None = None) -
 
     source: a frozen GraphDef (.pb, or .pbtxt in text), the folder of a SavedModel, the
     saved_model.pb in it, or the bytes of a frozen GraphDef.
-    signature: which signature of a SavedModel; left out, serving_default or the only one.
+    signature: the signature of a SavedModel; left out, serving_default or the only one.
     Raises ModelError for what is not a whole TensorFlow model or has no such signature,
-    UnsupportedError listing every operator that has no rule, or saying that the package protobuf
-    is missing.
+    UnsupportedError listing every operator that has no rule, or saying that the package protobuf is
+    missing.
     """
     what = "TensorFlow model in memory" if isinstance(source, bytes) else str(source)
     with damage_as_model_error("TensorFlow", what):
@@ -72,13 +72,13 @@ def convert(source: str | PathLike[str] | bytes, signature: str | None = None) -
 
 
 def recognises(start: bytes) -> bool:
-    """These are the first bytes of a GraphDef or a SavedModel, in binary or in text.
+    """Return whether these are the first bytes of a GraphDef or a SavedModel, binary or text.
 
-    start: 64 bytes or more; comments at the head of a text need them all.
+    start: 64 bytes or more; if a text begins with comments, the whole of them.
     """
     if start.startswith(_SAVED_MODEL) or _is_text(start):
         return True
-    # A GraphDef begins with a node, a node with its name, behind which comes its operator.
+    # A GraphDef begins with a node, and a node with its name, followed by its operator.
     found = re.match(rb"\n[\x80-\xff]{0,4}[\x01-\x7f]\n([\x01-\x7f])", start)
     if found is None:
         return False
@@ -118,7 +118,7 @@ def _convert(source: str | PathLike[str] | bytes, signature: str | None, what: s
 
 
 def _convert_graph(graph: Any) -> Graph:
-    """A frozen GraphDef: its inputs are placeholders, its outputs what nobody reads.
+    """Convert a frozen GraphDef: placeholders are inputs, unread results outputs.
 
     A placeholder that has a default and is one number or a flag is that default.
     """
@@ -144,7 +144,7 @@ def _convert_graph(graph: Any) -> Graph:
 
 
 def _dtype(operation: Operation) -> str:
-    """What an operation's attributes say of the dtype of its first output."""
+    """Return the dtype of an operation's first output as its attributes give it."""
     for name in ("T", "dtype", "DstT", "out_type", "output_type"):
         dtype = dtype_name(operation.attrs[name].type) if name in operation.attrs else ""
         if dtype in DTYPES:
@@ -180,7 +180,7 @@ def _placeholder_type(operation: Operation) -> Type:
 
 
 def _is_option(type: Type) -> bool:
-    """A flag or a number that has a default, such as is_training: it keeps that."""
+    """Return whether a placeholder is a flag or number with a default, such as is_training."""
     return not type.shape or type.dtype == "bool"
 
 
@@ -227,7 +227,7 @@ def _build(
 
 
 def _refuse_unknown(body: Body, library: Library, inputs: set[str]) -> None:
-    """UnsupportedError that lists every operator without a rule, in bodies too."""
+    """Raise UnsupportedError listing every operator without a rule, in bodies too."""
     unknown: dict[str, list[str]] = {}
     seen: set[str] = set()
     waiting = [body]

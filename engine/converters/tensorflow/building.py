@@ -1,4 +1,4 @@
-"""The graph while it grows."""
+"""The graph under construction."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from palmkit.engine.ir import (
 from palmkit.engine.ops import run_reference
 
 _MOST_KEPT = 64
-# What layers compute of their weights.
+# Ops by which layers derive values from their weights.
 _COMPUTED = (
     *("add", "cast", "concat", "div", "mul", "neg", "reciprocal", "reshape", "slice", "sqrt"),
     *("squeeze", "sub", "transpose", "unsqueeze"),
@@ -40,10 +40,10 @@ _Derived: TypeAlias = dict[tuple[int, str], tuple[Array, Array]]
 
 @dataclass
 class Building:
-    """A graph, or the body of a control-flow op, while it grows.
+    """A graph, or the body of a control-flow op, under construction.
 
     pending: tensor lists of unknown rank among a body's inputs, with the rank once it is known.
-    derived: arrays made of others, so that each is made once, however many nodes want it.
+    derived: arrays computed from others, so that each is made once, however many nodes need it.
     """
 
     library: Library
@@ -57,13 +57,13 @@ class Building:
     derived: _Derived = field(default_factory=dict)  # pyright: ignore[reportUnknownVariableType]
 
     def child(self) -> Building:
-        """An empty body of a node of this graph."""
+        """Return an empty body of a node of this graph."""
         if self.depth >= MOST_NESTED:
             raise ModelError(f"control flow is nested over {MOST_NESTED} deep")
         return Building(self.library, self.depth + 1, derived=self.derived)
 
     def add_input(self, name: str, type: Type) -> str:
-        """A new input; the name it has got."""
+        """Add an input and return its name."""
         name = fresh_name(self.taken, name)
         self.inputs[name] = type
         if type.has_rank and type.dtype != "undefined":
@@ -71,7 +71,7 @@ class Building:
         return name
 
     def assume_rank(self, value: str, dtype: str, rank: int) -> None:
-        """A value of which nothing was known has this rank: an operator needs it so."""
+        """Record the rank that an operator requires of a value whose type is unknown."""
         if value not in self.facts:
             self.facts[value] = Fact.typed(Type(dtype, ("?",) * rank))
             if value in self.inputs:
@@ -79,7 +79,7 @@ class Building:
                 self.inputs[value] = Type(dtype, dims)
 
     def constant(self, value: Array, stem: str) -> str:
-        """A new constant."""
+        """Add a constant and return its name."""
         name = fresh_name(self.taken, stem)
         value.flags.writeable = False
         self.constants[name] = value
@@ -94,7 +94,7 @@ class Building:
         label: str,
         outputs: int = 1,
     ) -> tuple[str, ...]:
-        """Add a node; constants instead of it where its results are known."""
+        """Add a node, or constants instead where its results are known."""
         names = tuple(fresh_name(self.taken, f"{label}/{op}") for _ in range(outputs))
         node = Node(op, tuple(inputs), names, attrs, label)
         facts: tuple[Fact, ...] = ()
@@ -119,7 +119,7 @@ class Building:
         return names
 
     def _computed(self, node: Node, facts: Sequence[Fact]) -> dict[str, Array]:
-        """The node's results, if it is of constants and they take little memory."""
+        """Return the node's results if its inputs are constant and they take little memory."""
         inputs = [self.constants.get(name) for name in node.inputs]
         given = [value.nbytes for value in inputs if value is not None]
         if node.op not in _COMPUTED or not facts or len(given) != len(inputs):
@@ -134,7 +134,7 @@ class Building:
         return found
 
     def graph(self, outputs: Mapping[str, str]) -> Graph:
-        """The graph whose outputs, by name, are these values."""
+        """Return the graph whose outputs, by name, are these values."""
         for name, value in outputs.items():
             if name != value or name in self.inputs:
                 self.nodes.append(Node("identity", (value,), (name,), {}, name))
@@ -149,7 +149,7 @@ class Building:
         return graph
 
     def type(self, value: str, name: str = "") -> Type:
-        """What is known of the type of a value."""
+        """Return what is known of the type of a value."""
         fact = self.facts.get(value)
         if fact is None:
             return self.inputs.get(value, Type("undefined", ANY_RANK))
@@ -157,7 +157,7 @@ class Building:
 
 
 def _needed(nodes: Sequence[Node], outputs: Mapping[str, str]) -> tuple[Node, ...]:
-    """The nodes that the outputs hang on."""
+    """Return the nodes that the outputs depend on."""
     wanted, kept = {*outputs}, list[Node]()
     for node in reversed(nodes):
         if wanted.intersection(node.outputs):
@@ -167,7 +167,7 @@ def _needed(nodes: Sequence[Node], outputs: Mapping[str, str]) -> tuple[Node, ..
 
 
 def _without_large_value(fact: Fact) -> Fact:
-    """Values are kept of what shapes are made of, so that a node takes little memory."""
+    """Drop values larger than shape computations need, so that a node takes little memory."""
     if prod(fact.types[0].dims) <= _MOST_KEPT:
         return fact
     first, second = (Type(type.dtype, type.shape) for type in fact.types)

@@ -34,7 +34,10 @@ class Bundle:
     """The tensors of a checkpoint, read one by one when they are asked for."""
 
     def __init__(self, prefix: Path) -> None:
-        """prefix: the path without .index; ModelError if that cannot be read."""
+        """Open a checkpoint.
+
+        prefix: the path without .index; ModelError if that cannot be read.
+        """
         self._prefix = prefix
         index = prefix.with_name(prefix.name + ".index")
         self._entries = dict(_table(read_bytes(index), index))
@@ -44,11 +47,11 @@ class Bundle:
         self._shards = max(1, int(header.num_shards))
 
     def __contains__(self, name: str) -> bool:
-        """There is a tensor of this name."""
+        """Return whether there is a tensor of this name."""
         return name.encode() in self._entries
 
     def tensor(self, name: str) -> Array:
-        """A tensor of numbers; ModelError if the bytes are not there, or are damaged."""
+        """Return a tensor of numbers; raise ModelError if its bytes are missing or damaged."""
         entry = self._entry(name)
         dtype = dtype_name(entry.dtype)
         if dtype not in DTYPES.values():
@@ -62,7 +65,7 @@ class Bundle:
         return np.frombuffer(data, stored.newbyteorder("<")).astype(stored).reshape(shape)
 
     def text(self, name: str) -> bytes:
-        """A tensor that is one string: its length, a checksum of that, its bytes."""
+        """Return a tensor that is one string: its length, a checksum of that, its bytes."""
         data = self._bytes(name, self._entry(name), has_crc=False)
         size, place = _varint(data, 0, f"variable {name}")
         if place + 4 + size != len(data):
@@ -113,7 +116,7 @@ def _check_crc(data: bytes, masked: int, what: str) -> None:
 
 
 def _table(data: bytes, path: Path) -> Iterator[tuple[bytes, bytes]]:
-    """The keys and values of a table file."""
+    """Yield the keys and values of a table file."""
     what = str(path)
     if len(data) < _FOOTER_BYTES or struct.unpack("<Q", data[-8:])[0] != _MAGIC:
         raise ModelError(f"not the index of a checkpoint: {what}")
@@ -132,7 +135,7 @@ def _table(data: bytes, path: Path) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _block(data: bytes, handle: bytes, what: str) -> bytes:
-    """The block at a handle: offset and size, behind it the kind of compression and a checksum."""
+    """Return the block at a handle: offset and size, followed by compression and checksum."""
     offset, place = _varint(handle, 0, what)
     size, _ = _varint(handle, place, what)
     if offset + size + _TRAILER_BYTES > len(data) - _FOOTER_BYTES:
@@ -148,7 +151,7 @@ def _block(data: bytes, handle: bytes, what: str) -> bytes:
 
 
 def _entries(block: bytes, what: str) -> Iterator[tuple[bytes, bytes]]:
-    """The entries of a block; a key names how much of the key before it goes on."""
+    """Yield the entries of a block; each key states how much of the previous key it shares."""
     if len(block) < 4:
         raise ModelError(f"{what}: a block is too short")
     restarts = int(struct.unpack_from("<I", block, len(block) - 4)[0])
@@ -169,7 +172,7 @@ def _entries(block: bytes, what: str) -> Iterator[tuple[bytes, bytes]]:
 
 
 def _varint(data: bytes, place: int, what: str) -> tuple[int, int]:
-    """A number of 7 bits a byte, the lowest first, and the place behind it."""
+    """Return a number of 7 bits a byte, the lowest first, and the offset after it."""
     number = 0
     for shift in range(0, 64, 7):
         if place >= len(data):
@@ -183,7 +186,7 @@ def _varint(data: bytes, place: int, what: str) -> tuple[int, int]:
 
 
 def unpack_snappy(data: bytes, what: str) -> bytes:
-    """Undo snappy (google/snappy/format_description.txt)."""
+    """Decompress snappy (google/snappy/format_description.txt)."""
     size, place = _varint(data, 0, what)
     if size > _MOST_EXPANSION * len(data):
         raise ModelError(f"{what}: a compressed block is unreasonably large")
@@ -221,7 +224,7 @@ def unpack_snappy(data: bytes, what: str) -> bytes:
 
 
 def checkpoint_keys(bundle: Bundle, objects: Any) -> Mapping[str, str]:
-    """The checkpoint's name of each variable, by the names in a SavedModel's object graph."""
+    """Return the checkpoint's name of each variable by its name in the object graph."""
     name = "_CHECKPOINTABLE_OBJECT_GRAPH"
     if name not in bundle:
         return {}

@@ -29,7 +29,10 @@ _PASSING = ("Identity", "StopGradient", "PlaceholderWithDefault", "ReadVariableO
 
 
 def structured(body: Body) -> Body:
-    """The body without frames, switches and merges; ModelError if they do not fit together."""
+    """Return the body without frames, switches and merges.
+
+    Raises ModelError if they do not fit together.
+    """
     found = ancestors(body.operations, [name for name, _ in body.outputs], controls=True)
     operations = {n: o for n, o in body.operations.items() if n in found or n in body.inputs}
     if not any(each.op in (*_ENTERS, *_MERGES, *_SWITCHES) for each in operations.values()):
@@ -45,7 +48,7 @@ def structured(body: Body) -> Body:
             operation = _conditional(operation, operations, steps)
         elif operation.op in _SWITCHES:
             operation = replace(operation, op="Identity", inputs=operation.inputs[:1])
-        # Both outputs of a switch that is passed over are its one input.
+        # Both outputs of a switch that is skipped are its data input.
         refs = tuple(
             (each, 0) if each in operations and operations[each].op in _SWITCHES else (each, i)
             for each, i in operation.inputs
@@ -65,7 +68,7 @@ def _redirect(operations: dict[str, Operation], replaced: Mapping[Ref, Ref]) -> 
 def _collect(
     operations: Mapping[str, Operation], start: Ref, stop: Callable[[Ref], bool], steps: Steps
 ) -> tuple[dict[str, Operation], list[Ref]]:
-    """The operations behind `start`, as far as `stop` says, and the values it stopped at."""
+    """Return the operations that `start` depends on, up to `stop`, and the values it stopped at."""
     found: dict[str, Operation] = {}
     borders: dict[Ref, None] = {}
     waiting = [start]
@@ -88,7 +91,7 @@ def _body(
     inputs: tuple[str, ...],
     outputs: tuple[Ref, ...],
 ) -> Body:
-    """A body of these operations that gets some values as arguments."""
+    """Return a body of these operations that gets some values as arguments."""
 
     def inner(ref: Ref) -> Ref:
         return (arguments[ref], 0) if ref in arguments else ref
@@ -188,7 +191,7 @@ def _frame(name: str, operations: Mapping[str, Operation]) -> _Frame:
 
 
 def _while(frame: _Frame, operations: Mapping[str, Operation], steps: Steps) -> Operation | None:
-    """The frame as one While operation; None if there is another loop in it."""
+    """Return the frame as one While operation; None if it contains another loop."""
     variables = {each.name: f"{each.name}/variable" for each in frame.variables}
     constants = {each.name: f"{each.name}/constant" for each in frame.constants}
     inputs = (*variables.values(), *constants.values())
@@ -217,7 +220,7 @@ def _while(frame: _Frame, operations: Mapping[str, Operation], steps: Steps) -> 
     name = f"{frame.name}/while"
     while name in operations:
         name += "_"
-    # What only hangs on a loop variable by a control edge reads it before the switch.
+    # An operation tied to a loop variable by a control edge alone reads it before the switch.
     arguments.update({ref: each for ref, each in before.items() if ref not in arguments})
     outputs = (*results, *((each, 0) for each in constants))
     bodies = {
@@ -232,7 +235,7 @@ def _while(frame: _Frame, operations: Mapping[str, Operation], steps: Steps) -> 
 
 
 def _conditional(merge: Operation, operations: Mapping[str, Operation], steps: Steps) -> Operation:
-    """A Merge as an If, or as an Identity of the side that a constant chooses."""
+    """Return a Merge as an If, or as an Identity of the side that a constant chooses."""
     sides = [_side(ref, operations, steps) for ref in merge.inputs]
     found = next((side for side in sides if side is not None), None)
     if found is None:
@@ -260,10 +263,9 @@ def _conditional(merge: Operation, operations: Mapping[str, Operation], steps: S
 
 
 def _side(start: Ref, operations: Mapping[str, Operation], steps: Steps) -> Ref | None:
-    """The output of a Switch that decides whether the value is computed.
+    """Return the output of a Switch that decides whether the value is computed.
 
-    Conditionals that lie wholly behind the value are passed over: each Merge on the way back
-    hides one Switch.
+    Conditionals that end before the value are skipped: each Merge on the way back hides one Switch.
     """
     waiting = [(start, 0)]
     seen: set[tuple[Ref, int]] = set()
@@ -312,7 +314,7 @@ def _split(
     operations: Mapping[str, Operation],
     steps: Steps,
 ) -> Operation:
-    """The operation that computes one of the branches, each as a body of its own."""
+    """Return the operation that computes one of the branches, each as a body of its own."""
 
     def is_border(ref: Ref) -> bool:
         operation = operations.get(ref[0])
@@ -338,7 +340,7 @@ def _split(
 
 
 def _root(ref: Ref, operations: Mapping[str, Operation], steps: Steps) -> Ref:
-    """The value behind identities."""
+    """Return the value that identities pass on."""
     for _ in range(len(operations)):
         steps.take()
         operation = operations.get(ref[0])

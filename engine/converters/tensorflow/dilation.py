@@ -13,9 +13,10 @@ _BETWEEN = ("BiasAdd", "ExpandDims", "Identity", "Squeeze")
 
 
 def dilations(body: Body) -> dict[str, tuple[int, ...]]:
-    """The dilation of each operation of such a group, by name.
+    """Return the dilation of each operation of such a group, by name.
 
-    The first then only pads, the last only crops, and the convolution between them is dilated.
+    In a group SpaceToBatchND only pads, BatchToSpaceND only crops, and the convolution between them
+    is dilated.
     """
     operations = body.operations
     readers = Counter(name for each in operations.values() for name, _ in each.inputs)
@@ -47,7 +48,7 @@ def _behind(
     readers: Mapping[str, int],
     wanted: tuple[str, ...],
 ) -> Operation | None:
-    """The wanted operation behind some that only pass on, if nobody else reads any of them."""
+    """Return the wanted operation at the other side of others that pass its value to it alone."""
     for _ in range(4):
         operation = operations[ref[0]]
         if readers[operation.name] != 1:
@@ -61,7 +62,7 @@ def _behind(
 
 
 def _is_plain(convolution: Operation) -> bool:
-    """No padding, stride or dilation of its own."""
+    """Return whether the convolution has no padding, stride or dilation of its own."""
     attrs = convolution.attrs
     steps = [
         *(attrs["strides"].list.i if "strides" in attrs else ()),
@@ -73,7 +74,7 @@ def _is_plain(convolution: Operation) -> bool:
 
 
 def _integers(ref: Ref, operations: Mapping[str, Operation]) -> tuple[int, ...]:
-    """A short constant; () for anything else."""
+    """Return a short constant; () for anything else."""
     operation = operations[ref[0]]
     while operation.op == "Identity" and operation.inputs:
         operation = operations[operation.inputs[0][0]]
@@ -86,7 +87,7 @@ def _integers(ref: Ref, operations: Mapping[str, Operation]) -> tuple[int, ...]:
 
 
 def _adds_height(operation: Operation, operations: Mapping[str, Operation]) -> bool:
-    """The operation makes [batch, 1, width, channels] of [batch, width, channels]."""
+    """Return whether it makes [batch, 1, width, channels] of [batch, width, channels]."""
     if operation.op != "ExpandDims" or len(operation.inputs) != 2:
         return False
     return _integers(operation.inputs[1], operations) in ((1,), (-3,))

@@ -29,7 +29,7 @@ _FEWEST_ALLOWED = 20_000
 _NORM = ("y", "batch_mean", "batch_variance", "reserve_space_1", "reserve_space_2", "reserve_3")
 _LSTM = ("i", "cs", "f", "o", "ci", "co", "h")
 
-# The outputs of the operators that have more than one, each a single tensor.
+# Output names of the operators that have more than one output, each a single tensor.
 _OUTPUTS: dict[str, tuple[str, ...]] = {
     "BlockLSTM": _LSTM,
     "BlockLSTMV2": _LSTM,
@@ -70,7 +70,10 @@ _OUTPUTS: dict[str, tuple[str, ...]] = {
 
 
 def output_count(operation: Operation) -> int:
-    """How many outputs an operation has; ModelError for more than a file could name."""
+    """Return how many outputs an operation has.
+
+    Raises ModelError for more than a file could name.
+    """
     attrs, op = operation.attrs, operation.op
     count = len(_OUTPUTS.get(op, ("output",)))
     if op in _COUNTED:
@@ -89,7 +92,7 @@ class Operation:
 
     attrs: AttrValue messages by name.
     controls: nodes that only have to run before.
-    bodies: those of control flow that a rewrite has made.
+    bodies: the bodies of control flow that a rewrite has made.
     value: the array of a variable that has been restored, or why there is none.
     """
 
@@ -103,7 +106,7 @@ class Operation:
 
     @property
     def label(self) -> str:
-        """What messages call it."""
+        """The operation's name in messages."""
         return f"{self.op} {self.name}"
 
 
@@ -117,20 +120,20 @@ class Body:
     outputs: tuple[Ref, ...]
 
     def reachable(self) -> Body:
-        """The same without the operations that no output needs."""
+        """Return the body without the operations that no output needs."""
         found = ancestors(self.operations, [name for name, _ in self.outputs])
         kept = {n: o for n, o in self.operations.items() if n in found or n in self.inputs}
         return replace(self, operations=kept)
 
     def in_order(self) -> list[Operation]:
-        """What the outputs need, each behind what it reads; ModelError for a cycle."""
+        """Return what the outputs need, inputs before readers; raise ModelError for a cycle."""
         return in_order(self.operations, [name for name, _ in self.outputs])
 
 
 def ancestors(
     operations: Mapping[str, Operation], names: Iterable[str], controls: bool = False
 ) -> set[str]:
-    """The names, and those of all operations that they read; with `controls`, also wait for."""
+    """Return `names` and the operations they read; with `controls`, also those they wait for."""
     found: set[str] = set()
     waiting = list(names)
     while waiting:
@@ -143,7 +146,7 @@ def ancestors(
 
 
 def in_order(operations: Mapping[str, Operation], names: Iterable[str]) -> list[Operation]:
-    """The operations of these names and what they read, readers last; ModelError for a cycle."""
+    """Return these operations and what they read, readers last; raise ModelError for a cycle."""
     done: dict[str, Operation] = {}
     open_: set[str] = set()
     waiting = list(names)[::-1]
@@ -166,21 +169,21 @@ def in_order(operations: Mapping[str, Operation], names: Iterable[str]) -> list[
 
 
 class Steps:
-    """A bound on the work that a search may take, so that no file keeps a reader busy for ever."""
+    """A bound on the work of a search, so that no file keeps a reader busy for ever."""
 
     def __init__(self) -> None:
-        """Begin with all of them."""
+        """Start with the full budget."""
         self._left = _MOST_STEPS
 
     def take(self, count: int = 1) -> None:
-        """Count steps; ModelError if they are too many."""
+        """Count steps; raise ModelError if they are too many."""
         self._left -= count
         if self._left < 0:
             raise ModelError("the control flow is too tangled: it takes too many steps to follow")
 
 
 def read_graph(nodes: Iterable[Any]) -> dict[str, Operation]:
-    """The operations of a GraphDef; ModelError for names that are missing or there twice."""
+    """Return the operations of a GraphDef; raise ModelError for missing or duplicate names."""
     found: dict[str, Operation] = {}
     for node in nodes:
         refs = [_graph_ref(text, node.name) for text in node.input if not text.startswith("^")]
@@ -211,13 +214,13 @@ def _check_refs(operations: Mapping[str, Operation]) -> None:
 
 
 class Library:
-    """The functions of a model, and the count of what is made of them and of the constants."""
+    """The functions of a model, with a budget for inlined nodes and for computed constants."""
 
     def __init__(self, functions: Iterable[Any], nodes: int, size_bytes: int = 0) -> None:
-        """Begin with the whole of what a file may become.
+        """Start with the budget that the file's size gives.
 
-        nodes: those of the graph itself; inlining may make 64 times what the file holds.
-        size_bytes: those of the file; what is computed of constants may take 4 times as much.
+        nodes: number of nodes in the graph itself; inlining may make 64 times what the file holds.
+        size_bytes: size of the file; computed constants may take 4 times as much.
         """
         self.room_bytes = _MOST_GROWTH * size_bytes
         self._functions = {each.signature.name: each for each in functions}
@@ -227,11 +230,11 @@ class Library:
         self._open: list[str] = []
 
     def __contains__(self, name: str) -> bool:
-        """There is a function of this name."""
+        """Return whether there is a function of this name."""
         return name in self._functions
 
     def body(self, name: str, reader: str) -> Body:
-        """A function, all that it calls inlined; ModelError if it is missing or calls itself."""
+        """Return a function with all calls inlined; raise ModelError if missing or recursive."""
         if name in self._bodies:
             return self._bodies[name]
         if name not in self._functions:
@@ -245,7 +248,7 @@ class Library:
         return self._bodies[name]
 
     def inlined(self, body: Body) -> Body:
-        """The body with every call replaced by the operations of what is called."""
+        """Return the body with every call replaced by the operations of the called function."""
         found: dict[str, Operation] = {}
         results: dict[Ref, Ref] = {}
         for operation in body.operations.values():
@@ -277,7 +280,7 @@ class Library:
         return operation.op if operation.op in self._functions else ""
 
     def spend(self, nodes: int) -> None:
-        """Count nodes that are made; ModelError if they are far more than the file holds."""
+        """Count nodes that are made; raise ModelError if they far exceed what the file holds."""
         self._left -= nodes
         if self._left < 0:
             raise ModelError("the functions call each other too often: too many nodes to inline")
@@ -290,7 +293,7 @@ def _copy(
     results: dict[Ref, Ref],
     taken: Mapping[str, Operation],
 ) -> None:
-    """Add what is called under the name of the call; its outputs stand for the call's."""
+    """Add the called operations under the call's name; their outputs replace the call's."""
     arguments = dict(zip(inner.inputs, call.inputs, strict=True))
     prefix = call.name
     while any(
@@ -317,12 +320,12 @@ def _copy(
 
 
 def _given(given: Any, value: Any) -> Any:
-    """An attribute of a function, which may stand for one of the call."""
+    """Resolve a function's attribute, which may stand for one of the call."""
     return given[value.placeholder] if value.placeholder in given else value  # noqa: SIM401
 
 
 def _final(ref: Ref, results: Mapping[Ref, Ref]) -> Ref:
-    """What stands for the output of a call, which may be that of another call."""
+    """Resolve the output of a call, which may be that of another call."""
     seen = 0
     while ref in results:
         ref = results[ref]
@@ -333,7 +336,7 @@ def _final(ref: Ref, results: Mapping[Ref, Ref]) -> Ref:
 
 
 def _read_function(function: Any) -> Body:
-    """A FunctionDef as it is."""
+    """Read a FunctionDef, without inlining."""
     name = function.signature.name
     operations: dict[str, Operation] = {}
     inputs: list[str] = []
@@ -361,7 +364,7 @@ def _read_function(function: Any) -> Body:
 
 
 def _function_ref(text: str, reader: str, operations: Mapping[str, Operation]) -> Ref:
-    """An input as functions write it: argument, or node:output:number."""
+    """Parse an input as functions write it: argument, or node:output:number."""
     name, *rest = text.split(":")
     if name not in operations:
         raise ModelError(f"node {reader}: reads a node that is not there: {name}")

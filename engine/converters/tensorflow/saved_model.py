@@ -1,4 +1,4 @@
-"""SavedModels: which graph and signature, and the variables' values from the checkpoint."""
+"""SavedModels: choosing graph and signature, and reading variables from the checkpoint."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _PASSING = ("Identity", "Reshape", "Cast")
 class Signature:
     """One signature: names of its inputs and outputs, in order, and what they stand for.
 
-    outputs: name -> dtype.
+    outputs: maps names to dtypes.
     """
 
     inputs: Mapping[str, tuple[Ref, Type]]
@@ -45,7 +45,7 @@ class Signature:
 
 
 def read_saved_model(message: Any, folder: Path, signature: str | None) -> Signature:
-    """A signature of a SavedModel, variables and all.
+    """Read a signature of a SavedModel, variables included.
 
     folder: where saved_model.pb lies; the checkpoint is in its folder `variables`.
     Raises ModelError if the model is damaged or has no such signature.
@@ -76,7 +76,7 @@ def read_saved_model(message: Any, folder: Path, signature: str | None) -> Signa
 
 
 def _counted(name: str) -> tuple[str, int, str]:
-    """Order names by the number at their end: output_2 before output_10."""
+    """Return a key that orders names by the number at their end: output_2 before output_10."""
     number = re.search(r"\d{1,9}$", name)
     return (name[: number.start()], int(number[0]), name) if number else (name, -1, name)
 
@@ -118,7 +118,7 @@ def _type(info: Any, key: str) -> Type:
 
 
 def _with_variables(body: Body, graph: Any, folder: Path) -> dict[str, Operation]:
-    """The operations, with the values of the variables that the outputs need."""
+    """Return the operations, with the values of the variables that the outputs need."""
     operations = dict(body.operations)
     needed = ancestors(operations, [name for name, _ in body.outputs])
     variables = [name for name in operations if name in needed and _is_variable(operations[name])]
@@ -152,7 +152,7 @@ def _is_variable(operation: Operation) -> bool:
 
 
 def _restored(operations: Mapping[str, Operation]) -> dict[str, str]:
-    """The checkpoint's name of each variable: what the graph assigns to it when it restores."""
+    """Return the checkpoint's name of each variable: what the graph assigns when it restores."""
     found: dict[str, str] = {}
     for operation in operations.values():
         if operation.op not in _ASSIGNMENTS or len(operation.inputs) < 2:
@@ -170,7 +170,7 @@ def _restored(operations: Mapping[str, Operation]) -> dict[str, str]:
 
 
 def _behind(ref: Ref, operations: Mapping[str, Operation]) -> Ref:
-    """The value that identities pass on."""
+    """Return the value that identities pass on."""
     for _ in range(len(operations)):
         operation = operations[ref[0]]
         if operation.op not in _PASSING or not operation.inputs:
@@ -180,7 +180,7 @@ def _behind(ref: Ref, operations: Mapping[str, Operation]) -> Ref:
 
 
 def _texts(operations: Mapping[str, Operation], restore: str, index: int) -> list[str]:
-    """An input of a restore operation that is a constant of strings."""
+    """Return an input of a restore operation that is a constant of strings."""
     inputs = operations[restore].inputs
     if index >= len(inputs):
         return []

@@ -192,11 +192,14 @@ _LACKING = {
 
 @cache
 def messages() -> Mapping[str, Any]:
-    """The message classes by name; UnsupportedError if the package protobuf is missing."""
+    """Return the message classes by name.
+
+    Raises UnsupportedError if the package protobuf is missing.
+    """
     return message_types(_SCHEMA, "palmkit.tensorflow", "tensorflow")
 
 
 def dtype_name(number: int) -> str:
-    """The IR's name of a DataType; for one that the IR lacks TensorFlow's name."""
+    """Return the IR's name of a DataType; for one that the IR lacks TensorFlow's name."""
     number = number - _REF if number > _REF else number
     return DTYPES.get(number) or _LACKING.get(number, f"number {number}")

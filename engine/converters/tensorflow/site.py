@@ -26,7 +26,7 @@ COMPLEX_RULES: dict[str, Rule] = {}
 
 
 def complex_rule(*operators: str) -> Callable[[Rule], Rule]:
-    """Register a function as the rule of these operators where an input is of complex numbers."""
+    """Register a function as the rule of these operators for complex inputs."""
 
     def register(function: Rule) -> Rule:
         COMPLEX_RULES.update(dict.fromkeys(operators, function))
@@ -46,7 +46,7 @@ def rule(*operators: str) -> Callable[[Rule], Rule]:
 
 
 def run(building: Building, body: Body, arguments: Mapping[str, Value]) -> list[Value]:
-    """Add the body's operations; what stands for its outputs."""
+    """Add the body's operations, and return what stands for its outputs."""
     body = structured(body)
     building.library.spend(len(body.operations))
     values: dict[Ref, Value] = {(name, 0): value for name, value in arguments.items()}
@@ -61,7 +61,7 @@ def run(building: Building, body: Body, arguments: Mapping[str, Value]) -> list[
 
 @contextmanager
 def _errors_name(operation: Operation) -> Generator[None]:
-    """What a rule stumbles over in a damaged node becomes ModelError."""
+    """Turn errors that a rule meets in a damaged node into ModelError."""
     try:
         yield
     except PalmError:
@@ -88,9 +88,10 @@ class Site:
         values: dict[Ref, Value],
         dilation: tuple[int, ...] = (),
     ) -> None:
-        """values: what stands for the outputs of the nodes before it.
+        """Prepare to convert an operation.
 
-        dilation: that of the dilated convolution of which the node is a part.
+        values: what stands for the outputs of the nodes before it.
+        dilation: the dilation of the convolution that the node is a part of.
         """
         self.dilation = dilation
         self.building = building
@@ -99,7 +100,7 @@ class Site:
         self._values = values
 
     def convert(self) -> None:
-        """Apply the node's rule; a variable that has been restored is its value."""
+        """Apply the node's rule, or give a restored variable its value."""
         value = self.operation.value
         if value is not None:
             missing = isinstance(value, str)
@@ -113,7 +114,7 @@ class Site:
         rules[self.op](self)
 
     def of(self, inputs: Iterable[Value]) -> list[Value]:
-        """The outputs that the node has if these are its inputs."""
+        """Return the outputs that the node has if these are its inputs."""
         refs = tuple((f"{self.name}/{number}", 0) for number in range(self.count))
         values = dict(zip(refs, inputs, strict=True))
         RULES[self.op](Site(self.building, replace(self.operation, inputs=refs), values))
@@ -133,13 +134,13 @@ class Site:
         return output_count(self.operation)
 
     def raw(self, index: int) -> Value:
-        """What stands for an input, which need not be a value of the graph."""
+        """Return what stands for an input, which need not be a value of the graph."""
         if index >= self.count:
             raise ModelError(f"node {self.name}: {self.op} has only {self.count} inputs")
         return _found(self._values, self.operation.inputs[index])
 
     def value(self, index: int) -> str:
-        """The name of an input."""
+        """Return the name of an input."""
         value = self.raw(index)
         if isinstance(value, EmptyList):
             raise self.unsupported("a tensor list whose elements' rank nothing tells")
@@ -152,46 +153,46 @@ class Site:
         return value
 
     def values(self, start: int = 0, stop: int | None = None) -> list[str]:
-        """The names of inputs."""
+        """Return the names of inputs."""
         return [self.value(index) for index in range(self.count)[start:stop]]
 
     def fact(self, index: int) -> Fact | None:
-        """What is known of an input."""
+        """Return what is known of an input."""
         return self.building.facts.get(self.value(index))
 
     def rank(self, index: int) -> int:
-        """The rank of an input; UnsupportedError if nothing tells it."""
+        """Return the rank of an input; raise UnsupportedError if it is unknown."""
         return self.rank_of(self.value(index))
 
     def rank_of(self, value: str) -> int:
-        """The rank of a value; UnsupportedError if nothing tells it."""
+        """Return the rank of a value; raise UnsupportedError if it is unknown."""
         fact = self.building.facts.get(value)
         if fact is None:
             raise self.unsupported(f"an input of unknown rank, {value},")
         return len(fact.shape)
 
     def shape(self, index: int) -> tuple[int | None, ...] | None:
-        """The dims of an input, None for what is not known."""
+        """Return the dims of an input, None for those that are not known."""
         fact = self.fact(index)
         return None if fact is None else fact.shape
 
     def known(self, index: int) -> Array | None:
-        """The value of an input, if it is constant."""
+        """Return the value of an input if it is constant."""
         return self.known_value(self.value(index))
 
     def known_value(self, value: str) -> Array | None:
-        """The array of a value, if it is constant."""
+        """Return the array of a value if it is constant."""
         return self.building.constants.get(value)
 
     def array(self, index: int) -> Array:
-        """The value of an input that must be constant."""
+        """Return the value of an input that must be constant."""
         value = self.known(index)
         if value is None:
             raise self.unsupported(f"input {index}, computed where a constant is expected,")
         return value
 
     def integers(self, index: int) -> tuple[int, ...]:
-        """An input that must be constant, of integers."""
+        """Return an input that must be constant, of integers."""
         value = self.array(index)
         if value.dtype.kind not in "iu":
             raise ModelError(
@@ -203,33 +204,33 @@ class Site:
     # Attributes
 
     def has(self, name: str) -> bool:
-        """The node has the attribute."""
+        """Return whether the node has the attribute."""
         return name in self.attrs
 
     def integer(self, name: str, default: int = 0) -> int:
-        """An attribute that is an integer."""
+        """Return an attribute that is an integer."""
         return int(self.attrs[name].i) if name in self.attrs else default
 
     def real(self, name: str, default: float = 0.0) -> float:
-        """An attribute that is a float."""
+        """Return an attribute that is a float."""
         return float(self.attrs[name].f) if name in self.attrs else default
 
     def flag(self, name: str, default: bool = False) -> bool:
-        """An attribute that is a bool."""
+        """Return an attribute that is a bool."""
         return bool(self.attrs[name].b) if name in self.attrs else default
 
     def text(self, name: str, default: str = "") -> str:
-        """An attribute that is a string."""
+        """Return an attribute that is a string."""
         if name not in self.attrs:
             return default
         return str(self.attrs[name].s.decode("utf-8", "replace"))
 
     def list(self, name: str) -> tuple[int, ...]:
-        """An attribute that is a list of integers; () if it is not there."""
+        """Return an attribute that is a list of integers; () if it is missing."""
         return tuple(map(int, self.attrs[name].list.i)) if name in self.attrs else ()
 
     def dtype(self, name: str = "T", default: str = "float32") -> str:
-        """An attribute that is a dtype."""
+        """Return an attribute that is a dtype."""
         if name not in self.attrs:
             return default
         found = dtype_name(self.attrs[name].type)
@@ -242,30 +243,30 @@ class Site:
     # Outputs
 
     def emit(self, op: str, *inputs: str, **attrs: Attr) -> str:
-        """Add a node with one output, whose name is returned."""
+        """Add a node with one output and return the output's name."""
         return self.building.emit(op, inputs, attrs, self.name)[0]
 
     def emit_many(self, op: str, count: int, *inputs: str, **attrs: Attr) -> tuple[str, ...]:
-        """Add a node with `count` outputs."""
+        """Add a node with `count` outputs and return their names."""
         return self.building.emit(op, inputs, attrs, self.name, count)
 
     def constant(self, value: Any, dtype: str) -> str:
-        """A new constant."""
+        """Add a constant and return its name."""
         return self.building.constant(np.array(value, numpy_dtype(dtype)), f"{self.name}/constant")
 
     def int64(self, *numbers: int) -> str:
-        """A new constant, int64[n]."""
+        """Add a constant int64[n] and return its name."""
         return self.constant(numbers, "int64")
 
     def as_int64(self, value: str) -> str:
-        """The value as int64."""
+        """Return the value as int64."""
         fact = self.building.facts.get(value)
         if fact is not None and fact.types[0].dtype == "int64":
             return value
         return self.emit("cast", value, to="int64")
 
     def as_vector(self, value: str) -> str:
-        """Numbers of any shape as int64[n]."""
+        """Return numbers of any shape as int64[n]."""
         value = self.as_int64(value)
         fact = self.building.facts.get(value)
         if fact is not None and len(fact.shape) == 1:
@@ -273,7 +274,7 @@ class Site:
         return self.emit("reshape", value, self.int64(-1))
 
     def transposed(self, value: str, perm: tuple[int, ...]) -> str:
-        """A value with its axes in another order: at once if it is constant."""
+        """Return a value with its axes in another order; a constant is transposed at once."""
         if perm == tuple(range(len(perm))):
             return value
         array = self.known_value(value)
@@ -283,7 +284,7 @@ class Site:
         return self.building.constant(turned, f"{value}/transposed")
 
     def derived(self, array: Array, key: str, make: Callable[[Array], Array]) -> Array:
-        """What `make` makes of a constant's array, made once; `key` tells it from others."""
+        """Return what `make` makes of a constant's array, made once for each `key`."""
         known = self.building.derived.get((id(array), key))
         if known is None:
             known = self.building.derived[id(array), key] = array, make(array)
@@ -295,5 +296,5 @@ class Site:
             self._values[self.name, number] = value
 
     def unsupported(self, what: str) -> UnsupportedError:
-        """The error that says what of this node has no rule."""
+        """Return the error that says what of this node has no rule."""
         return UnsupportedError(f"node {self.name}: {self.op}: {what} is not supported")

@@ -1,4 +1,4 @@
-"""What stands for a TensorFlow tensor in the graph that is built: mostly the name of a value."""
+"""What a TensorFlow tensor becomes during conversion: mostly the name of a value."""
 
 from __future__ import annotations
 
@@ -8,14 +8,14 @@ from typing import TypeAlias
 
 @dataclass(frozen=True)
 class Missing:
-    """What stands for a value that cannot be had; `why` is said where it is read."""
+    """A value that cannot be had; the error where it is read gives the reason `why`."""
 
     why: str
 
 
 @dataclass(frozen=True)
 class EmptyList:
-    """A tensor list before its first element: not even the rank of its elements is known."""
+    """A tensor list before its first element, when even the rank of its elements is unknown."""
 
     length: str
     dtype: str
@@ -23,7 +23,7 @@ class EmptyList:
 
 @dataclass(frozen=True)
 class Complex:
-    """Complex numbers, as two values: the real and the imaginary parts."""
+    """Complex numbers as two values: the real and the imaginary parts."""
 
     real: str
     imaginary: str

@@ -1,4 +1,4 @@
-"""Constants: TensorProto -> array, without more memory than the file's bytes account for."""
+"""Constants: from TensorProto to array, with memory bounded by the file's size."""
 
 from __future__ import annotations
 
@@ -48,12 +48,12 @@ class Constant:
 
     @property
     def is_small(self) -> bool:
-        """Written out it takes about as much memory as in the file."""
+        """Whether it takes about as much memory written out as in the file."""
         stored = self.values.nbytes
         return prod(self.shape) * self.values.itemsize <= max(_SMALL_BYTES, _MOST_GROWTH * stored)
 
     def array(self) -> Array:
-        """The whole tensor, read-only."""
+        """Return the whole tensor, read-only."""
         values = self.values
         if self.missing:
             last = values[-1:] if len(values) else np.zeros(1, values.dtype)
@@ -64,7 +64,7 @@ class Constant:
 
 
 def dims(shape: Any, what: str) -> tuple[int, ...]:
-    """The dims of a TensorShapeProto that is whole; ModelError if it is not, or is too large."""
+    """Return the dims of a TensorShapeProto; raise ModelError for open or too large ones."""
     found = tuple(int(dim.size) for dim in shape.dim)
     if shape.unknown_rank or min(found, default=0) < 0 or len(found) > _MOST_RANK:
         raise ModelError(f"{what}: not the shape of a constant: {list(found)}")
@@ -74,7 +74,7 @@ def dims(shape: Any, what: str) -> tuple[int, ...]:
 
 
 def symbolic_dims(shape: Any, name: str) -> tuple[Dim, ...]:
-    """The dims of a TensorShapeProto; unknown ones are named after value and axis."""
+    """Return the dims of a TensorShapeProto; unknown ones are named after value and axis."""
     if shape.unknown_rank:
         return ANY_RANK
     if len(shape.dim) > _MOST_RANK:
@@ -85,7 +85,10 @@ def symbolic_dims(shape: Any, name: str) -> tuple[Dim, ...]:
 
 
 def complex_parts(tensor: Any, what: str) -> tuple[Array, Array]:
-    """The parts of a TensorProto of complex64; ModelError if it is broken, or not written out."""
+    """Return the real and imaginary parts of a TensorProto of complex64.
+
+    Raises ModelError if it is damaged, or not written out.
+    """
     shape = dims(tensor.tensor_shape, what)
     if tensor.tensor_content:
         numbers = np.frombuffer(tensor.tensor_content, "<f4")
@@ -100,9 +103,10 @@ def complex_parts(tensor: Any, what: str) -> tuple[Array, Array]:
 
 
 def constant(tensor: Any, what: str) -> Constant:
-    """Read a TensorProto of numbers; ModelError if shape, dtype and elements do not fit.
+    """Read a TensorProto of numbers.
 
     Quantized numbers are read as the integers that they are stored as.
+    Raises ModelError if shape, dtype and elements do not fit.
     """
     dtype = dtype_name(tensor.dtype)
     dtype = QUANTIZED.get(dtype, dtype)

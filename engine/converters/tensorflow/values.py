@@ -1,8 +1,8 @@
-"""What can be said of a value while the graph is built: its type, and how much of its value.
+"""What is known of a value while the graph is built: its type, and parts of its value.
 
-Unknown dims are tried at two sizes at once, with the type rules of the ops themselves: what comes
-out the same both times is static, what differs is not known. Of a small value that is computed
-from shapes, a mask says which elements hang on static dims only.
+Unknown dims are tried at two sizes at once, with the type rules of the ops themselves: dims that
+come out the same both times are static, dims that differ are not known. For a small value that is
+computed from shapes, a mask says which elements depend on static dims only.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from palmkit.engine.errors import ModelError, PalmError
 from palmkit.engine.ir import Array, Dim, Known, Node, Type
 from palmkit.engine.ops import infer_outputs, run_reference
 
-# The second is odd at every halving: what only holds of even sizes does not hold of both.
+# The second is odd at every halving, so what holds only for even sizes does not hold for both.
 _SIZES = (384, 577)
 _MOST_RANK = 32
 _MOVING = (
@@ -33,7 +33,7 @@ _MOVING = (
     "unsqueeze",
 )
 _ELEMENTWISE = ("abs", "add", "div", "equal", "greater", "less", "max", "min", "mul", "neg", "sub")
-# Their results have as many dims as their first input.
+# Ops whose results have the rank of their first input.
 _RANK_KEPT = (
     "average_pool",
     "batch_normalization",
@@ -60,7 +60,7 @@ _RANK_KEPT = (
     "transpose",
     "trilu",
 )
-# Theirs have as many as the input with the most.
+# Ops whose results have the highest rank of their inputs.
 _BROADCASTING = (
     *("add", "and", "div", "equal", "greater", "greater_or_equal", "less", "less_or_equal"),
     *("matmul", "max", "min", "mod", "mul", "or", "pow", "sub", "where", "xor"),
@@ -73,8 +73,8 @@ _OWN = {
     "resize_bicubic": (("float32", 4),),
 }
 _BOOLS = ("equal", "greater", "greater_or_equal", "less", "less_or_equal")
-# Their results' sizes hang on the values of their inputs behind the first (of range, on all):
-# those must be sure to be taken for sizes.
+# Ops whose results' sizes depend on the values of the inputs after the first (range: of all); only
+# sure values are taken for sizes.
 _SIZED_BY_VALUES = ("slice", "top_k", "range", "tile", "pad", "resize", "non_max_suppression")
 
 
@@ -82,7 +82,7 @@ _SIZED_BY_VALUES = ("slice", "top_k", "range", "tile", "pad", "resize", "non_max
 class Fact:
     """A value's type at both sizes of the unknown dims.
 
-    sure: of a value that is Known in both, which elements are so whatever the dims are.
+    sure: for a value that is Known in both, which elements hold whatever the dims are.
     """
 
     types: tuple[Type, Type]
@@ -90,13 +90,13 @@ class Fact:
 
     @staticmethod
     def of(array: Array) -> Fact:
-        """A constant."""
+        """Return the fact of a constant."""
         known = Known.of(array)
         return Fact((known, known), np.broadcast_to(np.True_, array.shape))
 
     @staticmethod
     def typed(type: Type) -> Fact:
-        """A value of this type, whose dims may be names."""
+        """Return the fact of a value of this type, whose dims may be names."""
         both = (
             Type(type.dtype, tuple(d if isinstance(d, int) else size for d in type.shape))
             for size in _SIZES
@@ -112,14 +112,14 @@ class Fact:
 
     @property
     def value(self) -> Array | None:
-        """The value, if it is sure."""
+        """The value, if all of it is sure."""
         first = self.types[0]
         if isinstance(first, Known) and self.sure is not None and self.sure.all():
             return first.value
         return None
 
     def as_type(self, name: str) -> Type:
-        """The type, unknown dims named after value and axis."""
+        """Return the type, with unknown dims named after value and axis."""
         shape: tuple[Dim, ...] = tuple(
             f"{name}.{axis}" if dim is None else dim for axis, dim in enumerate(self.shape)
         )
@@ -127,8 +127,9 @@ class Fact:
 
 
 def infer(node: Node, inputs: Sequence[Fact | None]) -> tuple[Fact, ...]:
-    """Facts of the node's outputs, () if nothing is known; None is an input left out.
+    """Return the facts of the node's outputs, () if nothing is known.
 
+    inputs: what is known of each input; None for one left out.
     Raises ModelError if inputs that are static do not fit the op.
     """
     outcomes: list[tuple[Type, ...]] = []
@@ -156,7 +157,7 @@ def infer(node: Node, inputs: Sequence[Fact | None]) -> tuple[Fact, ...]:
 
 
 def _seen(op: str, index: int, fact: Fact | None, which: int) -> Type | None:
-    """The input as the type rule sees it."""
+    """Return the input's type as the type rule sees it."""
     if fact is None:
         return None
     type = fact.types[which]
@@ -167,7 +168,7 @@ def _seen(op: str, index: int, fact: Fact | None, which: int) -> Type | None:
 
 
 def _guessed(node: Node, types: Sequence[Type | None], which: int) -> tuple[Type, ...]:
-    """Of results whose sizes only a run gives at least the rank, () where nothing tells it."""
+    """Return at least the rank of results whose sizes only a run gives, () if unknown."""
     given = [type for type in types if type is not None]
     x, size, op = given[0], _SIZES[which], node.op
     dtype, rank = x.dtype, -1
@@ -217,14 +218,14 @@ def _guessed(node: Node, types: Sequence[Type | None], which: int) -> tuple[Type
 
 
 def _widest(types: Sequence[Type]) -> tuple[int, ...]:
-    """Along each axis, counted from the back, the greatest dim."""
+    """Return the greatest dim along each axis, counted from the back."""
     rank = max(len(type.shape) for type in types)
     padded = [(0,) * (rank - len(type.dims)) + type.dims for type in types]
     return tuple(map(max, zip(*padded, strict=True)))
 
 
 def _joined(types: Sequence[Type], axis: int) -> tuple[int, ...]:
-    """Like the first, along the axis as long as all together."""
+    """Return the dims of a concatenation along the axis."""
     dims = list(types[0].dims)
     if any(len(type.dims) != len(dims) for type in types):
         raise ModelError(f"cannot join {', '.join(map(str, types))}")
@@ -233,7 +234,7 @@ def _joined(types: Sequence[Type], axis: int) -> tuple[int, ...]:
 
 
 def _sureness(node: Node, inputs: Sequence[Fact | None], number: int, result: Known) -> Array:
-    """Which elements of a result hang on sure elements only."""
+    """Return which elements of a result depend on sure elements only."""
     given = [each for each in inputs if each is not None]
     if node.op == "shape":
         start, end = int(node.attrs.get("start", 0)), node.attrs.get("end")  # type: ignore[arg-type]

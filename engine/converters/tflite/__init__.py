@@ -1,4 +1,4 @@
-"""TFLite -> IR.
+"""TFLite to IR.
 
 file.py reads the flatbuffer; builder.py walks a graph of it, operator by operator; rules/ holds
 what each operator becomes.

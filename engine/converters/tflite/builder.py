@@ -1,12 +1,12 @@
-"""The graph while it grows: rules read tensors by number and write nodes with `emit`.
+"""The graph under construction: rules read tensors by number and write nodes with `emit`.
 
-TFLite is NHWC. Operators whose meaning hangs on the layout become transpose -> NCHW op ->
+TFLite is NHWC. Operators whose meaning depends on the layout become transpose -> NCHW op ->
 transpose back, weights are transposed at once, everything else works on the axes as they are; the
 passes cancel the transposes.
 
-Quantized tensors keep their integers; `value` gives the real numbers behind a dequantize_linear,
+Quantized tensors keep their integers; `value` gives the real numbers after a dequantize_linear,
 `finish` rounds the result with a quantize_linear. So every operator has the meaning of its float
-twin, and its result lies on the grid that the file says.
+twin, and its result lies on the grid that the file states.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ from palmkit.engine.ir import (
 
 _MOST_BODIES = 256
 
-# Operators that LiteRT runs on the stored integers as they are, and the input whose they are.
+# Operators that LiteRT runs on the stored integers, and the input that these come from.
 _COPIES = {
     **dict.fromkeys((
         "RESHAPE", "SQUEEZE", "EXPAND_DIMS", "BROADCAST_TO", "TRANSPOSE", "UNPACK", "SPLIT_V",
@@ -59,7 +59,10 @@ class Builder(Writer):
     def __init__(
         self, file: File, graph: Subgraph, refusals: Refusals, callers: tuple[int, ...] = ()
     ) -> None:
-        """callers: the numbers of the graphs that this one is called by, itself the last."""
+        """Prepare to convert a graph of the file.
+
+        callers: the numbers of the graphs that call this one, itself the last.
+        """
         super().__init__()
         self.file = file
         self.graph = graph
@@ -75,14 +78,14 @@ class Builder(Writer):
             self.name(index)
 
     def name(self, index: int) -> str:
-        """The name of the value that a tensor is."""
+        """Return the name of a tensor's value."""
         if index not in self._tensor_names:
             stem = self.graph.tensors[index].name or f"tensor_{index}"
             self._tensor_names[index] = self.names.fresh(stem)
         return self._tensor_names[index]
 
     def begin(self, inputs: Sequence[Type]) -> None:
-        """Say what the graph's inputs are."""
+        """Declare the graph's inputs."""
         for index, type in zip(self.graph.inputs, inputs, strict=True):
             if index in self.known or index in self._written:
                 raise ModelError(f"a graph input is given twice: {self.name(index)}")
@@ -90,7 +93,7 @@ class Builder(Writer):
             self.types[self.name(index)] = type
 
     def convert(self, rules: dict[str, Rule]) -> None:
-        """Apply the rules in order; what has none is noted and left out."""
+        """Apply the rules in order; operators without one are noted and left out."""
         for operator in self.graph.operators:
             self.current = self.name(operator.outputs[0]) if operator.outputs else operator.op
             rule = rules.get(operator.op)
@@ -118,7 +121,7 @@ class Builder(Writer):
             ) from error
 
     def finished(self, inputs: dict[str, Type]) -> Graph:
-        """The graph; its outputs' types are the inferred ones, files often lie about them."""
+        """Return the graph; output types are inferred, as files often state wrong ones."""
         outputs: dict[str, Type] = {}
         depends_on_sizes = any(not type.is_static for type in inputs.values())
         for index in self.graph.outputs:
@@ -139,7 +142,7 @@ class Builder(Writer):
         return Graph(inputs, outputs, tuple(self.nodes), self.used_constants(outputs), metadata)
 
     def body(self, number: int, inputs: Sequence[Type]) -> Graph:
-        """Another graph of the file, as the body of a control-flow op."""
+        """Convert another graph of the file to the body of a control-flow op."""
         if not 0 <= number < len(self.file.graphs):
             raise ModelError(f"node {self.current}: no graph of number {number} in the file")
         if number in self.callers:
@@ -160,7 +163,7 @@ class Builder(Writer):
         return builder.finished(dict(zip(names, inputs, strict=True)))
 
     def declared_type(self, index: int) -> Type:
-        """The type that the file states; an unknown dim is named after tensor and axis."""
+        """Return the stated type; an unknown dim is named after tensor and axis."""
         tensor, name = self.graph.tensors[index], self.name(index)
         if tensor.dtype in ("", "complex64"):
             raise UnsupportedError(f"tensor {name}: its type is not supported")
@@ -168,37 +171,37 @@ class Builder(Writer):
         return Type(tensor.dtype, tuple(dims))
 
     def open_type(self, index: int) -> Type:
-        """The type of what only a run can give: the file has some sizes for it, not the right."""
+        """Return the type of a result whose sizes only a run gives; the file's are wrong."""
         tensor, name = self.graph.tensors[index], self.name(index)
         dims = tuple(f"{name}_{axis}" for axis in range(len(tensor.shape)))
         return Type(self.declared_type(index).dtype, dims or ANY_RANK)
 
     def dtype(self, index: int) -> str:
-        """The dtype that `value` has: float32 for quantized tensors."""
+        """Return the dtype that `value` has: float32 for quantized tensors."""
         tensor = self.graph.tensors[index]
         return "float32" if tensor.quantization is not None else tensor.dtype
 
     def stored_dtype(self, index: int) -> str:
-        """The dtype of the tensor's elements as they are in the file."""
+        """Return the dtype of the tensor's elements in the file."""
         return self.graph.tensors[index].dtype
 
     def quantization(self, index: int) -> Quantization | None:
-        """How the tensor is quantized; None for others, and for an input left out."""
+        """Return how the tensor is quantized; None for others and for an input left out."""
         return self.graph.tensors[index].quantization if index >= 0 else None
 
     def shape(self, index: int) -> tuple[int, ...]:
-        """The shape if it is known, else what the file states, with -1 for open dims."""
+        """Return the shape if it is known, else the stated one, with -1 for open dims."""
         type = self.types.get(self._tensor_names.get(index, ""))
         if type is not None and type.has_rank:
             return tuple(dim if isinstance(dim, int) else -1 for dim in type.shape)
         return self.graph.tensors[index].shape
 
     def rank(self, index: int) -> int:
-        """The number of dims."""
+        """Return the number of dims."""
         return len(self.shape(index))
 
     def static_shape(self, index: int) -> tuple[int, ...]:
-        """The shape, which must be known."""
+        """Return the shape, which must be known."""
         shape = self.shape(index)
         if min(shape, default=0) < 0:
             raise UnsupportedError(
@@ -208,7 +211,7 @@ class Builder(Writer):
         return shape
 
     def axis(self, axis: int, index: int, extra: int = 0) -> int:
-        """An axis of a tensor, counted from the front; `extra` may lie past its rank."""
+        """Return an axis of a tensor, counted from the front; `extra` may lie past its rank."""
         rank = self.rank(index) + extra
         if not -rank <= axis < rank:
             raise ModelError(
@@ -217,7 +220,7 @@ class Builder(Writer):
         return axis % rank
 
     def value(self, index: int, real: bool = True) -> str:
-        """The value of a tensor, "" for an input left out; a constant enters the graph here.
+        """Return the value of a tensor, "" for an input left out, adding it if it is a constant.
 
         real: give a quantized tensor's real numbers, else its integers.
         """
@@ -239,11 +242,11 @@ class Builder(Writer):
         )
 
     def has_value(self, index: int) -> bool:
-        """The tensor is a constant or was computed: it can be read."""
+        """Return whether the tensor can be read: it is a constant or was computed."""
         return index in self.known or index in self._written
 
     def dequantized(self, index: int, scale: Array) -> str:
-        """A tensor's integers times a scale, one number or one for each index of its one axis."""
+        """Return a tensor's integers times a scale: one number, or one an index of its axis."""
         zero = np.zeros(scale.shape, self.stored_dtype(index))
         return self._dequantized(self.value(index, real=False), Quantization(scale, zero, 0), 0)
 
@@ -255,7 +258,7 @@ class Builder(Writer):
         return self.emit("dequantize_linear", name, scale, zero_point, **attrs)
 
     def _dequantized_int64(self, name: str, quantization: Quantization, axis: int) -> str:
-        """The same for the biases of 16-bit layers: dequantize_linear takes no int64."""
+        """Dequantize biases of 16-bit layers: dequantize_linear takes no int64."""
         rank = len(self.types[name].shape)
         dims = [-1 if each == axis else 1 for each in range(rank)]
         scale, zero_point = (
@@ -274,7 +277,7 @@ class Builder(Writer):
         )
 
     def constant(self, index: int) -> Array:
-        """The stored value of a tensor that must be constant."""
+        """Return the stored value of a tensor that must be constant."""
         type = self.types.get(self._tensor_names.get(index, ""))
         if index in self.known:
             return self.known[index]
@@ -286,17 +289,17 @@ class Builder(Writer):
         )
 
     def is_constant(self, index: int) -> bool:
-        """The value is known."""
+        """Return whether the value is known."""
         if index in self.known:
             return True
         return isinstance(self.types.get(self._tensor_names.get(index, "")), Known)
 
     def numbers(self, index: int) -> tuple[int, ...]:
-        """A constant list of whole numbers."""
+        """Return a constant list of integers."""
         return tuple(map(int, self.whole_numbers(index).reshape(-1)))
 
     def number(self, index: int) -> int:
-        """A constant whole number."""
+        """Return a constant integer."""
         numbers = self.numbers(index)
         if len(numbers) != 1:
             raise ModelError(
@@ -305,7 +308,7 @@ class Builder(Writer):
         return numbers[0]
 
     def whole_numbers(self, index: int) -> Array:
-        """The value of a tensor that must be constant and of integers."""
+        """Return the value of a tensor that must be constant and of integers."""
         value = self.constant(index)
         if not np.issubdtype(value.dtype, np.integer):
             raise ModelError(
@@ -314,19 +317,19 @@ class Builder(Writer):
         return value
 
     def as_int64(self, index: int) -> str:
-        """A tensor of numbers, as int64."""
+        """Return a tensor of numbers as int64."""
         if self.is_constant(index):
             return self.int64_array(self.whole_numbers(index).astype(np.int64))
         return self.emit("cast", self.value(index, real=False), to="int64")
 
     def as_vector(self, index: int) -> str:
-        """A tensor of numbers, as int64[n]; a scalar is one number."""
+        """Return a tensor of numbers as int64[n]; a scalar is one number."""
         return self.emit("reshape", self.as_int64(index), self.int64(-1))
 
     def as_transposed(self, index: int, perm: tuple[int, ...], factor: Array | None = None) -> str:
-        """A tensor transposed: at once if it is constant.
+        """Return a tensor transposed; a constant is transposed at once.
 
-        factor: of the scale that quantized weights have, a number or one along their axis.
+        factor: multiplies the scale of quantized weights, one number or one along their axis.
         """
         if self.rank(index) != len(perm):
             raise ModelError(
@@ -355,7 +358,7 @@ class Builder(Writer):
         )
 
     def as_nchw(self, index: int) -> str:
-        """A picture tensor, or one of volumes, in the layout of the IR's ops."""
+        """Return a picture tensor, or one of volumes, in the layout of the IR's ops."""
         rank = self.rank(index)
         if rank < 3:
             raise ModelError(
@@ -386,7 +389,7 @@ class Builder(Writer):
         self.finish_stored(operator, value, output)
 
     def _copied(self, operator: Operator, given: Quantization) -> Quantization | None:
-        """The steps of the input whose integers LiteRT copies, whatever the output's are."""
+        """Return the quantization of the input whose integers LiteRT copies, if it does."""
         place = _COPIES.get(operator.op)
         if place is None or not operator.has_input(place):
             return None
@@ -395,12 +398,12 @@ class Builder(Writer):
         return own if alike and own is not None and not own.scale.ndim else None
 
     def _quantized(self, value: str, quantization: Quantization) -> str:
-        """Real numbers as integers."""
+        """Return real numbers as integers."""
         dtype = quantization.zero_point.dtype
         if dtype.name not in ("int32", "int64"):
             attrs: dict[str, Attr] = {"axis": quantization.axis} if quantization.scale.ndim else {}
             return self.emit("quantize_linear", value, *self._parameters(quantization), **attrs)
-        # quantize_linear gives none so wide; the greatest float32 that still fits is the bound.
+        # quantize_linear has no int32 or int64; the greatest float32 that still fits is the bound.
         if quantization.scale.ndim:
             raise UnsupportedError(f"node {self.current}: {dtype} with scales along an axis")
         limits = np.iinfo(dtype)
@@ -412,7 +415,7 @@ class Builder(Writer):
                          to=dtype.name)  # fmt: skip
 
     def finish_stored(self, operator: Operator, value: str, output: int = 0) -> None:
-        """Let an output be `value` as it is: the integers of a quantized tensor."""
+        """Let an output be `value` unchanged: the integers of a quantized tensor."""
         name = self.name(operator.outputs[output])
         if value in self.constants:
             self.known[operator.outputs[output]] = self.constants[value]
@@ -427,7 +430,7 @@ class Builder(Writer):
             self.types[name] = self.types.pop(value)
 
     def finish_nchw(self, operator: Operator, value: str, activation: int = 0) -> None:
-        """The same for a picture, or volumes, that an IR op made."""
+        """Let an output be `value`, a picture or volumes in NCHW."""
         rank = self.rank(operator.outputs[0])
         if value in self.types:
             rank = len(self.types[value].shape)
@@ -450,5 +453,5 @@ def rule(*operators: str) -> Callable[[Rule], Rule]:
 
 
 def fused_activation(o: Operator) -> int:
-    """The operator's option of that name."""
+    """Return the operator's fused activation."""
     return int(o.option("FusedActivationFunction", 0))

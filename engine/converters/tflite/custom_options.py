@@ -1,4 +1,4 @@
-"""The options of custom operators: a flexbuffer, or a C structure as it lay in memory."""
+"""The options of custom operators: a flexbuffer, or a C structure as it was in memory."""
 
 from __future__ import annotations
 
@@ -17,20 +17,23 @@ _MOST_BYTES = 1 << 16
 
 @dataclass(frozen=True)
 class Options:
-    """The options by name; where: what to call them in a ModelError."""
+    """The options by name.
+
+    where: what to call them in a ModelError.
+    """
 
     values: Mapping[str, Any]
     where: str
 
     def number(self, name: str, default: float | None = None) -> float:
-        """An option that is a number; without a default it must be there."""
+        """Return an option that is a number; without a default it must exist."""
         value = self.values.get(name, default)
         if not isinstance(value, int | float):
             raise ModelError(f"{self.where}: option {name}: expected a number, got {value!r:.60}")
         return value
 
     def numbers(self, name: str) -> tuple[int, ...]:
-        """An option that is a list of whole numbers."""
+        """Return an option that is a list of integers."""
         value = self.values.get(name)
         if not isinstance(value, list):
             raise ModelError(f"{self.where}: option {name}: expected a list, got {value!r:.60}")
@@ -41,7 +44,7 @@ class Options:
 
 
 def flexbuffer_map(b: Builder, o: Operator) -> Options:
-    """The operator's flexbuffer, which must be a map; no bytes at all are an empty one."""
+    """Return the operator's flexbuffer, which must be a map; no bytes are an empty map."""
     where = f"node {b.current}: {o.op}"
     if not o.custom_options:
         return Options({}, where)
@@ -57,7 +60,7 @@ def flexbuffer_map(b: Builder, o: Operator) -> Options:
 
 
 def _items(root: Any) -> list[tuple[Any, Any]]:
-    """The entries of a map, which cannot be more than it has bytes."""
+    """Return the entries of a map, which cannot be more than it has bytes."""
     table = root.AsMap
     if len(table) > _MOST_BYTES:
         raise ValueError(f"{len(table)} entries")
@@ -65,7 +68,7 @@ def _items(root: Any) -> list[tuple[Any, Any]]:
 
 
 def _plain(value: Any) -> object:
-    """A number, a text, or a list of numbers; nothing deeper is ever an option."""
+    """Return a number, a text, or a list of numbers; options are never nested deeper."""
     if value.IsInt or value.IsBool:
         return int(value.AsInt)
     if value.IsFloat:
@@ -81,7 +84,7 @@ def _plain(value: Any) -> object:
 
 
 def structure(b: Builder, o: Operator, format: str) -> tuple[int, ...]:
-    """The first fields of a C structure, little endian."""
+    """Return the first fields of a C structure, little-endian."""
     size = struct.calcsize(format)
     if len(o.custom_options) < size:
         raise ModelError(

@@ -8,7 +8,7 @@ SAME_PADDING = 0
 
 
 def geometry(o: Operator) -> tuple[int, int, int, int]:
-    """Strides and dilations, height first."""
+    """Return strides and dilations, height first."""
     return (
         o.option("StrideH", 1),
         o.option("StrideW", 1),
@@ -18,7 +18,7 @@ def geometry(o: Operator) -> tuple[int, int, int, int]:
 
 
 def dilated_tensors(graph: Subgraph) -> dict[int, tuple[int, int]]:
-    """The tensors between that only serve a dilated convolution, with the dilation.
+    """Return the inner tensors of dilated convolutions, with the dilation.
 
     Exporters write a dilated convolution as space_to_batch -> convolution without padding ->
     batch_to_space. The rules of all three then leave the picture whole.

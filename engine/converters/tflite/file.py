@@ -58,7 +58,7 @@ class Quantization:
 class Tensor:
     """One tensor; a dim of -1 is not known before the model runs.
 
-    dtype: "" where the IR has none such; complex64 only lives between operators.
+    dtype: "" for a type that the IR lacks; complex64 only lives between operators.
     data: the value of a constant.
     """
 
@@ -74,7 +74,7 @@ class Operator:
     """One operator: tensor numbers (-1 = an optional input left out) and options.
 
     op: the builtin operator's name, or the name of a custom one.
-    intermediates: tensors that say how what is computed on the way is quantized.
+    intermediates: tensors that give the quantization of intermediate results.
     table: the reader of the builtin options.
     """
 
@@ -88,17 +88,17 @@ class Operator:
     table: Any
 
     def option(self, name: str, default: Any) -> Any:
-        """A builtin option, `default` if the file leaves all options out."""
+        """Return a builtin option, `default` if the file leaves all options out."""
         return default if self.table is None else getattr(self.table, name)()
 
     def options(self, name: str) -> tuple[Any, ...]:
-        """A builtin option that is a list of numbers."""
+        """Return a builtin option that is a list of numbers."""
         if self.table is None or getattr(self.table, f"{name}IsNone")():
             return ()
         return tuple(getattr(self.table, f"{name}AsNumpy")().tolist())
 
     def has_input(self, place: int) -> bool:
-        """The input is there, and not left out."""
+        """Return whether the input exists and is not left out."""
         return place < len(self.inputs) and self.inputs[place] >= 0
 
 
@@ -114,7 +114,7 @@ class Subgraph:
 
 @dataclass(frozen=True)
 class File:
-    """The graphs: the first is the model, control flow calls the others."""
+    """The graphs of a file: the first is the model, control flow calls the others."""
 
     graphs: tuple[Subgraph, ...]
 
@@ -137,13 +137,13 @@ def read(data: bytes) -> File:
 
 
 def numbers(vector: Any) -> tuple[int, ...]:
-    """A vector as the readers give it: 0 if it is left out."""
+    """Return a vector of the readers, which give 0 if it is left out."""
     return () if isinstance(vector, int) else tuple(map(int, vector))
 
 
 @dataclass
 class _Reader:
-    """Reads each table of the file once, however often it is named."""
+    """Reads each table of the file once, however often it is referenced."""
 
     tflite: Any
     data: bytes
@@ -170,7 +170,7 @@ class _Reader:
         return File(graphs)
 
     def length(self, what: str, count: int) -> int:
-        """A vector's length, if a vector of offsets that long fits into the file."""
+        """Return a vector's length, if a vector of offsets that long fits into the file."""
         if 4 * count > len(self.data):
             raise ModelError(f"{what}: {count} of them do not fit into {len(self.data)} bytes")
         return int(count)
@@ -246,7 +246,7 @@ class _Reader:
         return data.reshape(shape)
 
     def stored(self, where: str, number: int) -> memoryview | None:
-        """The bytes of a buffer; None if the tensor is computed."""
+        """Return the bytes of a buffer; None if the tensor is computed."""
         if not 0 <= number < self.model.BuffersLength():
             raise ModelError(f"{where}: no buffer of number {number}")
         buffer = self.model.Buffers(number)
@@ -329,7 +329,7 @@ def _dims(where: str, tensor: Any, field: str) -> tuple[int, ...]:
 
 
 def _elements(where: str, stored: memoryview, kind: str, dtype: str, count: int) -> Array:
-    """The stored numbers as an aligned array; narrow ones are widened to a byte each."""
+    """Return the stored numbers as an aligned array; narrow ones are widened to a byte each."""
     if kind in _PACKED:
         pairs = np.frombuffer(stored, np.uint8)
         both = np.stack([pairs << 4, pairs], 1).reshape(-1).view(np.int8) >> 4
@@ -345,7 +345,7 @@ def _elements(where: str, stored: memoryview, kind: str, dtype: str, count: int)
 def _quantization(
     where: str, table: Any, dtype: str, shape: tuple[int, ...], is_constant: bool
 ) -> Quantization | None:
-    """The parameters of a quantized tensor of integers; None for all others.
+    """Return the parameters of a quantized tensor of integers; None for all others.
 
     A constant of zeros may have a scale of zero.
     """
@@ -364,7 +364,7 @@ def _quantization(
     if len(zero_point) != count:
         raise ModelError(f"{where}: {count} scales, but {len(zero_point)} zero points")
     if len(shape) == 1:
-        # A bias may name the axis of its weights: it has but one itself.
+        # A bias may state the axis of its weights, though it has only one axis itself.
         axis = 0
     if count > 1 and (not 0 <= axis < len(shape) or shape[axis] != count):
         raise ModelError(f"{where}: {count} scales along axis {axis} of {list(shape)}")

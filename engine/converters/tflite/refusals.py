@@ -1,4 +1,4 @@
-"""What a file has that there is no rule for."""
+"""What a file has that no rule converts."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from palmkit.engine.errors import UnsupportedError
 
 @dataclass
 class Refusals:
-    """What has no rule, collected over all graphs of a file: operators, and special cases."""
+    """Operators and special cases without a rule, collected over all graphs of a file."""
 
     operators: dict[str, list[str]] = field(default_factory=dict[str, list[str]])
     cases: list[str] = field(default_factory=list[str])
     bodies: int = 0
 
     def error(self) -> UnsupportedError | None:
-        """One error that lists everything."""
+        """Return one error that lists everything, or None."""
         parts: list[str] = []
         if self.operators:
             listed = "; ".join(

@@ -11,16 +11,16 @@ import numpy as np
 from palmkit.engine.errors import ModelError
 from palmkit.engine.ir import Array
 
-# What no real file needs more of: elements of the dense array for each one that is stored.
+# Limit far above real files: elements of the dense array for each stored one.
 _MOST_SPREAD = 1024
 _ALWAYS_ALLOWED = 1 << 16
 
 
 def dense(sparsity: Any, stored: Array, shape: tuple[int, ...], where: str) -> Array:
-    """The dense array of a sparse constant.
+    """Return the dense array of a sparse constant.
 
-    Levels are the dims in traversal order, then the blocks' dims; each is dense, or compressed
-    with segments and indices. Coordinates are grown one level at a time, all elements at once.
+    Levels are the dims in traversal order, then the blocks' dims; each is dense, or compressed with
+    segments and indices. Coordinates are extended one level at a time, all elements at once.
 
     where: what to call the constant in a ModelError.
     """
@@ -87,7 +87,7 @@ def _dense(sparsity: Any, stored: Array, shape: tuple[int, ...]) -> Array:
 
 
 def _index_vector(kind: int, table: Any) -> Array:
-    """A SparseIndexVector: its reader is chosen by `kind`."""
+    """Return a SparseIndexVector, whose reader is chosen by `kind`."""
     names = {1: "Int32Vector", 2: "Uint16Vector", 3: "Uint8Vector"}
     if table is None or kind not in names:
         raise ModelError("a level has no segments or indices")

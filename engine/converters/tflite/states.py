@@ -1,4 +1,4 @@
-"""What a model keeps from run to run."""
+"""The states that a model keeps from run to run."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from palmkit.engine.ir import Array, Type
 class State:
     """A variable that a run changes.
 
-    input: the graph input that gives it. first: what the file sets it to. now: its latest value.
+    input: the graph input that gives it. first: the value the file sets it to. now: its latest
+    value.
     """
 
     input: str
@@ -20,7 +21,7 @@ class State:
     now: str
 
     def described(self, after: str) -> str:
-        """Where it starts if that is one number, and the output that it is in the next run."""
+        """Return where it starts if that is one number, and the output that is its next value."""
         if self.first is None or (self.first != self.first.reshape(-1)[:1]).any():
             return f"then {after}"
         return f"first {self.first.reshape(-1)[:1].tolist()}, then {after}"

@@ -1,9 +1,9 @@
 """Means and interpolation between integers of one grid, where ties are frequent.
 
-LiteRT computes them on the stored integers. Of two such numbers a half comes out often, and it has
-its own way with each operator: away from zero, up, or to even. So these rules take the integers as
-they are (a dequantize_linear of scale 1) and move the result by less than any other two results
-can differ, before it is rounded to even.
+LiteRT computes them on the stored integers. The result of two such numbers is often halfway between
+two integers, and each operator has its own rounding: away from zero, up, or to even. So these rules
+take the integers as they are (a dequantize_linear of scale 1) and shift the result by less than any
+two results can differ, before it is rounded to even.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ _UP = 2.0**-13
 
 
 def on_integers(b: Builder, o: Operator) -> bool:
-    """Input and output are integers of one dtype, with one scale each."""
+    """Return whether input and output are integers of one dtype, with one scale each."""
     x, y = b.quantization(o.inputs[0]), b.quantization(o.outputs[0])
     return (
         x is not None
@@ -31,7 +31,7 @@ def on_integers(b: Builder, o: Operator) -> bool:
 
 
 def on_one_grid(b: Builder, o: Operator) -> bool:
-    """Input and output are quantized alike."""
+    """Return whether input and output are quantized alike."""
     x, y = b.quantization(o.inputs[0]), b.quantization(o.outputs[0])
     if x is None or y is None or not on_integers(b, o):
         return False
@@ -39,13 +39,16 @@ def on_one_grid(b: Builder, o: Operator) -> bool:
 
 
 def steps(b: Builder, index: int) -> str:
-    """The integers of a quantized tensor as float32."""
+    """Return the integers of a quantized tensor as float32."""
     x = b.value(index, real=False)
     return b.emit("dequantize_linear", x, b.scalar(1), b.scalar(0, b.stored_dtype(index)))
 
 
 def rounded(b: Builder, o: Operator, y: str, ties: str = "even") -> str:
-    """float32 steps as integers; ties: "away" from zero, "up" or to "even"."""
+    """Return float32 steps as integers.
+
+    ties: "away" from zero, "up" or to "even".
+    """
     if ties == "away":
         y = b.emit("mul", y, b.scalar(_AWAY_FROM_ZERO))
     elif ties == "up":
@@ -55,9 +58,10 @@ def rounded(b: Builder, o: Operator, y: str, ties: str = "even") -> str:
 
 
 def interpolated(b: Builder, o: Operator, x: str, align_corners: bool, half_pixel: bool) -> str:
-    """RESIZE_BILINEAR of steps in NCHW, as integers in NHWC: of 16 bits, whose steps are so fine.
+    """Write RESIZE_BILINEAR of steps in NCHW as integers in NHWC.
 
-    LiteRT has places in 1024ths of a pixel, each of which is many of them.
+    LiteRT's positions are 1024ths of a pixel. For integers of 16 bits, whose steps are fine, each
+    1024th makes a difference of many steps.
     """
     before, after = b.static_shape(o.inputs[0])[1:3], b.numbers(o.inputs[1])
     rows, columns = (
@@ -68,7 +72,7 @@ def interpolated(b: Builder, o: Operator, x: str, align_corners: bool, half_pixe
 
 
 def _shares(before: int, after: int, align_corners: bool, half_pixel: bool) -> Array:
-    """What of each element goes into each of the resized axis, float32[after, before].
+    """Return the weight of each element in each resized one, float32[after, before].
 
     Source: tensorflow/lite/kernels/internal/reference/resize_bilinear.h, ResizeBilinearInteger.
     """

@@ -1,4 +1,4 @@
-"""Nodes and constants, written one after the other, with the types that they have."""
+"""Writing nodes and constants in order, with the types that they have."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Names:
     counts: dict[str, int] = field(default_factory=dict[str, int])
 
     def fresh(self, stem: str) -> str:
-        """`stem`, or if that is taken with a number behind it."""
+        """Return `stem`, with a number appended if it is taken."""
         name = stem
         while name in self.taken:
             self.counts[stem] = self.counts.get(stem, 0) + 1
@@ -33,13 +33,13 @@ class Names:
 
 
 class Writer:
-    """A graph in the making.
+    """A graph under construction.
 
-    current: what the nodes are named after. types: of the values, as far as they are known.
+    current: what the nodes are named after. types: the types of the values, as far as known.
     """
 
     def __init__(self) -> None:
-        """Start with nothing."""
+        """Start with an empty graph."""
         self.nodes: list[Node] = []
         self.constants: dict[str, Array] = {}
         self.types: dict[str, Type] = {}
@@ -49,11 +49,11 @@ class Writer:
         self._derived: dict[tuple[object, ...], str] = {}
 
     def emit(self, op: str, *inputs: str, **attrs: Attr) -> str:
-        """Add a node with one output, whose name is returned."""
+        """Add a node with one output and return the output's name."""
         return self.emit_many(op, 1, *inputs, **attrs)[0]
 
     def emit_many(self, op: str, count: int, *inputs: str, **attrs: Attr) -> tuple[str, ...]:
-        """Add a node with this many outputs, whose names are returned."""
+        """Add a node with `count` outputs and return their names."""
         while inputs and not inputs[-1]:
             inputs = inputs[:-1]
         outputs = tuple(self.names.fresh(f"{self.current}/{op}") for _ in range(count))
@@ -66,7 +66,7 @@ class Writer:
         return outputs
 
     def _folded(self, node: Node) -> bool:
-        """Small results of constants alone are constants: the arguments of foreign operators."""
+        """Replace a node of constants with small results by constants; return whether it did."""
         results = [self.types.get(name) for name in node.outputs]
         if node.op in _KEPT or not all(not name or name in self.constants for name in node.inputs):
             return False
@@ -77,12 +77,12 @@ class Writer:
         return True
 
     def used_constants(self, outputs: Iterable[str]) -> dict[str, Array]:
-        """The constants that a node reads, or that are outputs."""
+        """Return the constants that a node reads, or that are outputs."""
         used = {*outputs, *(name for node in self.nodes for name in node.inputs)}
         return {name: value for name, value in self.constants.items() if name in used}
 
     def array(self, value: Array) -> str:
-        """A new constant."""
+        """Add a constant and return its name."""
         name = self.names.fresh(f"{self.current}/constant")
         value = np.asarray(value)
         value.flags.writeable = False
@@ -91,26 +91,26 @@ class Writer:
         return name
 
     def int64(self, *numbers: int) -> str:
-        """A constant, int64[n]."""
+        """Add a constant int64[n] and return its name."""
         return self.once(("int64", numbers), lambda: self.array(np.array(numbers, np.int64)))
 
     def int64_array(self, value: Array) -> str:
-        """A constant, int64 of any shape."""
+        """Add an int64 constant of any shape and return its name."""
         return self.array(value.astype(np.int64))
 
     def scalar(self, number: float, dtype: str = "float32") -> str:
-        """A constant of rank 0."""
+        """Add a constant of rank 0 and return its name."""
         return self.once(
             ("scalar", repr(number), dtype),
             lambda: self.array(np.array(number, numpy_dtype(dtype))),
         )
 
     def full(self, number: float, shape: str, dtype: str) -> str:
-        """A number everywhere."""
+        """Write a tensor of this shape filled with a number."""
         return self.emit("expand", self.scalar(number, dtype), shape)
 
     def dims(self, value: str, rank: int) -> list[str]:
-        """The dims of a value, each int64[1]."""
+        """Write the dims of a value, each int64[1]."""
         shape = self.emit("shape", value)
         return [
             self.emit("slice", shape, self.int64(axis), self.int64(axis + 1), self.int64(0))
@@ -118,21 +118,21 @@ class Writer:
         ]
 
     def once(self, key: tuple[object, ...], make: Callable[[], str]) -> str:
-        """The value that `make` gives, made only once for each key."""
+        """Return the value that `make` gives, made only once for each key."""
         if key not in self._derived:
             self._derived[key] = make()
             self.shared.add(self._derived[key])
         return self._derived[key]
 
     def enter(self, name: str, value: Array) -> None:
-        """Add a constant of this very name, if it is not there."""
+        """Add a constant of this very name unless it exists."""
         if name not in self.constants:
             self.constants[name] = value
             self.types[name] = Known.of(value)
 
 
 def activate(w: Writer, value: str, activation: int) -> str:
-    """A fused activation by its number in the schema."""
+    """Write a fused activation by its number in the schema."""
     dtype = w.types[value].dtype if value in w.types else "float32"
     if activation == 0:
         return value

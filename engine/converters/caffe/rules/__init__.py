@@ -19,8 +19,8 @@ class Rule:
     """How layers of one type are converted.
 
     convert: called with the draft and the values of the bottoms; returns the values of the tops.
-    bottoms: the least and the most number of them.
-    blobs: how many learned blobs a layer has at least, which hangs on its parameters.
+    bottoms: the minimum and maximum number of bottoms.
+    blobs: the minimum number of learned blobs, which may depend on the layer's parameters.
     """
 
     convert: Convert
@@ -54,7 +54,7 @@ def rule(
 
 @cache
 def registry() -> dict[str, Rule]:
-    """Every rule by the type of layer."""
+    """Return every rule by the type of layer."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return _rules

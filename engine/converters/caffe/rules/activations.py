@@ -79,7 +79,7 @@ def _threshold(draft: Draft, x: str) -> str:
 
 @rule("Power")
 def _power(draft: Draft, x: str) -> str:
-    """(shift + scale * x) ** power."""
+    """Write (shift + scale * x) ** power."""
     options = draft.layer.message.power_param
     x = draft.scaled(x, options.scale, options.shift)
     return x if options.power == 1 else draft.emit("pow", x, draft.constant(options.power))
@@ -87,7 +87,7 @@ def _power(draft: Draft, x: str) -> str:
 
 @rule("Exp")
 def _exp(draft: Draft, x: str) -> str:
-    """base ** (shift + scale * x); a base of -1 is e."""
+    """Write base ** (shift + scale * x); a base of -1 is e."""
     options = draft.layer.message.exp_param
     factor = _log_of_base(draft, options.base)
     return draft.emit("exp", draft.scaled(x, factor * options.scale, factor * options.shift))
@@ -95,7 +95,7 @@ def _exp(draft: Draft, x: str) -> str:
 
 @rule("Log")
 def _log(draft: Draft, x: str) -> str:
-    """The logarithm to the base of shift + scale * x; a base of -1 is e."""
+    """Write the logarithm to the base of shift + scale * x; a base of -1 is e."""
     options = draft.layer.message.log_param
     factor = _log_of_base(draft, options.base)
     if not factor:
@@ -112,7 +112,7 @@ def _log_of_base(draft: Draft, base: float) -> float:
 
 @rule("Dropout", "SpatialDropout")
 def _dropout(draft: Draft, x: str) -> str:
-    """The identity when running; a fork that does not scale in training scales here instead."""
+    """Pass x through; a fork that does not scale in training scales here instead."""
     options = draft.layer.message.dropout_param
     if options.sample_weights_test:
         raise draft.unsupported("dropping out at random when running (sample_weights_test)")
@@ -143,7 +143,7 @@ def _eltwise(draft: Draft, *bottoms: str) -> str:
 
 @rule("Axpy", bottoms=3)
 def _axpy(draft: Draft, a: str, x: str, y: str) -> str:
-    """a * x + y, with a number a channel in a."""
+    """Write a * x + y, where a has one number a channel."""
     missing = range(draft.rank(a), draft.rank(x))
     if missing:
         a = draft.emit("unsqueeze", a, draft.int64(*missing))
@@ -152,7 +152,7 @@ def _axpy(draft: Draft, a: str, x: str, y: str) -> str:
 
 @rule("Embed", blobs=lambda layer: 1 + layer.message.embed_param.bias_term)
 def _embed(draft: Draft, x: str) -> str:
-    """Row number x of the learned table."""
+    """Look up row x of the learned table."""
     options = draft.layer.message.embed_param
     table = draft.weight(0, options.input_dim, options.num_output)
     y = draft.emit("gather", table, draft.emit("cast", x, to="int64"))
@@ -166,7 +166,7 @@ def _parameter(draft: Draft) -> str:
 
 @rule("DummyData", bottoms=0)
 def _dummy_data(draft: Draft) -> list[str]:
-    """Blobs of one number each; random numbers are for timing networks only."""
+    """Make blobs filled with one number each; random fillers are for timing networks only."""
     options = draft.layer.message.dummy_data_param
     shapes = [tuple(shape.dim) for shape in options.shape] or [
         *zip(options.num, options.channels, options.height, options.width, strict=True)

@@ -10,7 +10,7 @@ from palmkit.engine.converters.caffe.rules import rule
 from palmkit.engine.ir import Attr
 
 _DEPTHWISE = ("ConvolutionDepthwise", "DepthwiseConv", "DepthwiseConvolution")
-# The names of a number for height and width; DeepLab's forks call the dilation hole.
+# The field names of a number for height and width; DeepLab's forks call the dilation "hole".
 _SIDES = {"kernel_size": "kernel", "pad": "pad", "stride": "stride", "hole": "hole"}
 _LOWEST = -3.4028234663852886e38
 
@@ -20,7 +20,7 @@ def _blobs(layer: Layer) -> int:
 
 
 def _by_axis(draft: Draft, name: str, rank: int, default: int) -> tuple[int, ...]:
-    """A number a spatial axis: one for all, one for each, or as height and width."""
+    """Return a number for each spatial axis from one for all, one for each, or height and width."""
     options = draft.layer.message.convolution_param
     repeated = getattr(options, name)
     sides = [f"{_SIDES[name]}_{side}" for side in "hw"] if name in _SIDES else []
@@ -35,7 +35,7 @@ def _by_axis(draft: Draft, name: str, rank: int, default: int) -> tuple[int, ...
 
 
 def _geometry(draft: Draft, x: str) -> tuple[tuple[int, ...], dict[str, Attr]]:
-    """The kernel, and the attributes of the op."""
+    """Return the kernel, and the attributes of the op."""
     options = draft.layer.message.convolution_param
     if draft.axis(x, options.axis) != 1:
         raise draft.unsupported("a channel axis other than 1")
@@ -106,7 +106,7 @@ def _inner_product(draft: Draft, x: str) -> str:
 
 
 def _sides(draft: Draft, name: str) -> tuple[int, int]:
-    """Height and width of a number of a pooling layer: one for both, or each by itself."""
+    """Return a pooling layer's number for height and width, given for both or for each."""
     options = draft.layer.message.pooling_param
     square = "kernel_size" if name == "kernel" else name
     given = [options.HasField(f"{name}_{side}") for side in "hw"]
@@ -119,10 +119,10 @@ def _sides(draft: Draft, name: str) -> tuple[int, int]:
 
 @rule("Pooling")
 def _pooling(draft: Draft, x: str) -> Sequence[str]:
-    """Max or mean of windows; the last window may hang over the padded picture.
+    """Write the maximum or mean of windows; the last window may exceed the padded picture.
 
-    Caffe rounds the number of windows up, and drops one that would start in the padding.
-    The mean divides by the part of the window that lies in the padded picture.
+    Caffe rounds the number of windows up, and drops one that would start in the padding. The mean
+    divides by the part of the window that lies in the padded picture.
     """
     options = draft.layer.message.pooling_param
     if options.pool == 2:
@@ -151,10 +151,10 @@ def _pooling(draft: Draft, x: str) -> Sequence[str]:
 
 
 def _sparse_pooling(draft: Draft, x: str, attrs: dict[str, Attr]) -> str:
-    """Pooling with a stride above the kernel.
+    """Write a pooling whose stride is larger than its kernel.
 
     Its last window may lie outside of the picture altogether. Caffe keeps it: the maximum of
-    nothing is the lowest float32, and the mean of nothing is no number.
+    nothing is the lowest float32, and the mean of nothing is NaN.
     """
     kernel, stride = (np.array(attrs[name]) for name in ("kernel_shape", "strides"))
     sizes = np.array(draft.dims(x)[2:])
@@ -168,13 +168,13 @@ def _sparse_pooling(draft: Draft, x: str, attrs: dict[str, Attr]) -> str:
 
 
 def _mask(draft: Draft, x: str, indices: str) -> str:
-    """Where in its picture plane each maximum lies, from where it lies in the whole of x."""
+    """Turn indices into the whole of x into indices into each picture plane."""
     inside = draft.emit("sub", indices, plane_starts(draft, x, draft.shape(x, 2)))
     return draft.emit("cast", inside, to="float32")
 
 
 def plane_starts(draft: Draft, x: str, sizes: str) -> str:
-    """The index of the first element of each plane: int64[n, c, 1, 1] for planes of such sizes."""
+    """Return the index of each plane's first element, int64[n, c, 1, 1], for planes of `sizes`."""
     axes = draft.int64(0)
     planes, size = (
         draft.emit("reduce_prod", each, axes, keepdims=0) for each in (draft.shape(x, 0, 2), sizes)
@@ -187,6 +187,6 @@ def plane_starts(draft: Draft, x: str, sizes: str) -> str:
 
 @rule("Padding")
 def _padding(draft: Draft, x: str) -> str:
-    """A layer of the oldest format, before layers could pad by themselves."""
+    """Convert the padding layer of the oldest format, in which other layers could not pad."""
     pad = int(draft.layer.message.convolution_param.pad[0])
     return draft.emit("pad", x, draft.int64(0, 0, pad, pad, 0, 0, pad, pad))

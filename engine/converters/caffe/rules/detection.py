@@ -1,4 +1,4 @@
-"""Layers of detectors: SSD's default boxes and their reading."""
+"""Layers of detectors: SSD's default boxes and their decoding."""
 
 from palmkit.engine.converters.caffe.graph import Copy, Draft
 from palmkit.engine.converters.caffe.rules import rule
@@ -58,7 +58,7 @@ def _detection_output(draft: Draft, *bottoms: str) -> str:
 
 
 def _of_objects(draft: Draft, scores: str, first_stage: str) -> str:
-    """RefineDet: boxes that its first stage holds for no object are background for sure."""
+    """Make boxes that RefineDet's first stage takes for background certain background."""
     options = draft.layer.message.detection_output_param
     classes = int(options.num_classes)
     if not 0 < classes <= draft.type(scores).elements:
@@ -95,5 +95,5 @@ def _psroi_pooling(draft: Draft, x: str, rois: str) -> str:
 
 
 def _flat_rois(draft: Draft, rois: str) -> str:
-    """Regions as [n, 5]; Caffe's blobs of [n, 5, 1, 1] count as such, too."""
+    """Return regions as [n, 5]; Caffe also accepts blobs of [n, 5, 1, 1]."""
     return rois if draft.rank(rois) == 2 else draft.reshape(rois, [-1, 5])

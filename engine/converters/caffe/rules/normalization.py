@@ -12,7 +12,7 @@ from palmkit.engine.converters.caffe.rules import rule
 
 @rule("BatchNorm", blobs=lambda layer: 0 if _counts_now(layer) else 3)
 def _batch_norm(draft: Draft, x: str) -> str:
-    """(x - mean) / sqrt(variance + eps), of learned sums that are divided by their weight.
+    """Write (x - mean) / sqrt(variance + eps), from learned sums divided by their weight.
 
     NVIDIA's fork keeps scale and bias in the same layer, as the fourth and fifth blob.
     """
@@ -34,14 +34,17 @@ def _batch_norm(draft: Draft, x: str) -> str:
 
 
 def _counts_now(layer: Layer) -> bool:
-    """Mean and variance are those of the batch at hand, not the learned ones."""
+    """Return whether mean and variance are those of the current batch, not the learned ones."""
     options = layer.message.batch_norm_param
     return bool(options.HasField("use_global_stats") and not options.use_global_stats)
 
 
 @rule("BN", blobs=2)
 def _bn(draft: Draft, x: str) -> str:
-    """BN of the forks: SegNet's in mode INFERENCE is scale and bias, the others keep statistics."""
+    """Convert the BN layer of forks.
+
+    SegNet's in mode INFERENCE is scale and bias, the others keep statistics.
+    """
     options = draft.layer.message.bn_param
     channels = draft.channels(x)
     scale, bias = draft.blob(0, channels), draft.blob(1, channels)
@@ -65,7 +68,7 @@ def _scaled_and_shifted(draft: Draft, x: str, scale: Any, bias: Any, axis: int =
 
 
 def _learned_shape(draft: Draft, x: str, options: Any) -> tuple[int, tuple[int, ...]]:
-    """The first axis that a learned blob covers, and its shape."""
+    """Return the first axis that a learned blob covers, and its shape."""
     axis = draft.axis(x, options.axis)
     end = draft.rank(x) if options.num_axes == -1 else axis + options.num_axes
     if not axis <= end <= draft.rank(x):
@@ -74,7 +77,7 @@ def _learned_shape(draft: Draft, x: str, options: Any) -> tuple[int, tuple[int, 
 
 
 def _aligned(draft: Draft, x: str, other: str, axis: int) -> str:
-    """The second bottom with axes of length 1 behind, so that it broadcasts to x from `axis` on."""
+    """Add trailing axes of 1 to the second bottom, so that it broadcasts to x from `axis` on."""
     axis = draft.axis(x, axis)
     rank = draft.rank(other)
     if rank and draft.dims(other) != draft.dims(x)[axis : axis + rank]:
@@ -115,7 +118,7 @@ def _bias(draft: Draft, x: str, other: str = "") -> str:
 
 @rule("LRN")
 def _lrn(draft: Draft, x: str) -> str:
-    """x * (k + alpha * mean of squares) ** -beta, over near channels or over near pixels.
+    """Write x * (k + alpha * mean of squares) ** -beta, over adjacent channels or pixels.
 
     WITHIN_CHANNEL takes k as 1, whatever the file says, as Caffe does.
     """
@@ -142,7 +145,7 @@ def _lrn(draft: Draft, x: str) -> str:
 
 @rule("MVN")
 def _mvn(draft: Draft, x: str) -> str:
-    """(x - mean) / (sqrt(variance) + eps) of each plane, or of all planes of a picture."""
+    """Write (x - mean) / (sqrt(variance) + eps) of each plane, or of all planes of a picture."""
     options = draft.layer.message.mvn_param
     axes = range(1 if options.across_channels else 2, draft.rank(x))
     if not options.normalize_variance:
@@ -154,7 +157,7 @@ def _mvn(draft: Draft, x: str) -> str:
 def _standardized(
     draft: Draft, x: str, axes: Sequence[int], epsilon: float, outside: bool = False
 ) -> str:
-    """x less its mean, over its deviation; epsilon is added before or after the square root."""
+    """Write (x - mean) / deviation; epsilon is added before or after the square root."""
     if not axes:
         raise draft.bad(f"expected a bottom of more axes, got {draft.type(x)}")
     over = draft.int64(*axes)
@@ -169,7 +172,7 @@ def _standardized(
 
 @rule("Normalize", "NormalizeBBox", blobs=1)
 def _normalize(draft: Draft, x: str) -> str:
-    """scale * x / sqrt(sum of squares + eps), over the channels or over the whole picture."""
+    """Write scale * x / sqrt(sum of squares + eps), over the channels or the whole picture."""
     layer = draft.layer.message
     options = layer.norm_param if layer.HasField("norm_param") else layer.normalize_bbox_param
     if not 2 <= draft.rank(x) <= 4:

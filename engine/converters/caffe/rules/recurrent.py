@@ -1,4 +1,4 @@
-"""LSTM and RNN: over bottoms [steps, sequences, ...], with marks where sequences go on.
+"""LSTM and RNN: over bottoms [steps, sequences, ...], with marks where sequences continue.
 
 Caffe unrolls them into other layers; here the steps are a scan, whose body is one step.
 """
@@ -17,20 +17,20 @@ _ANY = Type("float32", ANY_RANK)
 
 
 class _Step:
-    """The body of a scan while it is written."""
+    """The body of a scan under construction."""
 
     def __init__(self, constants: dict[str, Array]) -> None:
         self.nodes: list[Node] = []
         self.constants = constants
 
     def emit(self, op: str, *inputs: str, outputs: int = 1, **attrs: Any) -> Any:
-        """Add a node; returns its output's name, or all of them."""
+        """Add a node; return its output's name, or all of them."""
         names = tuple(f"{op}.{len(self.nodes)}.{i}" for i in range(outputs))
         self.nodes.append(Node(op, inputs, names, attrs))
         return names[0] if outputs == 1 else names
 
     def graph(self, inputs: Sequence[str], outputs: Sequence[str]) -> Graph:
-        """The body; outputs that are one value are told apart."""
+        """Return the body; outputs that are the same value get names of their own."""
         named = [self.emit("identity", name) for name in outputs]
         return Graph(
             dict.fromkeys(inputs, _ANY),
@@ -41,7 +41,7 @@ class _Step:
 
 
 def _blobs(extra: int) -> Callable[[Layer], int]:
-    """How many blobs: one more where a third bottom is the same for all steps."""
+    """Return how many blobs a layer has: one more where a third bottom is shared by all steps."""
     return lambda layer: (
         extra + _has_static(layer.message.recurrent_param, len(layer.bottoms), extra)
     )
@@ -53,7 +53,7 @@ def _has_static(options: Any, bottoms: int, blobs: int) -> bool:
 
 
 def _sums(draft: Draft, x: str, bottoms: Sequence[str], width: int, is_static: bool) -> str:
-    """What of the gates does not hang on the state: [steps, sequences, width]."""
+    """Return the part of the gates that does not depend on the state: [steps, sequences, width]."""
     flat = draft.reshape(x, [Copy(0), Copy(1), -1])
     inputs = int(np.prod(draft.dims(x)[2:]))
     weight, bias = draft.blob(0, width, inputs), draft.weight(1, width)
@@ -67,7 +67,7 @@ def _sums(draft: Draft, x: str, bottoms: Sequence[str], width: int, is_static: b
 
 
 def _states(draft: Draft, x: str, given: Sequence[str], count: int, width: int) -> list[str]:
-    """The states at the start: bottoms [1, sequences, width], or zeros."""
+    """Return the states at the start: bottoms [1, sequences, width], or zeros."""
     if given:
         return [draft.emit("squeeze", state, draft.int64(0)) for state in given]
     shape = draft.emit("concat", draft.shape(x, 1, 2), draft.int64(width), axis=0)
@@ -77,7 +77,7 @@ def _states(draft: Draft, x: str, given: Sequence[str], count: int, width: int) 
 def _scan(
     draft: Draft, states: Sequence[str], sums: str, marks: str, body: Graph
 ) -> tuple[str, list[str]]:
-    """The rows of all steps, and the states at the end as [1, sequences, width]."""
+    """Return the rows of all steps, and the states at the end as [1, sequences, width]."""
     *last, rows = draft.emit_all(
         "scan", len(states) + 1, *states, sums, marks, body=body, num_scan_inputs=2, captures=0
     )
@@ -85,7 +85,7 @@ def _scan(
 
 
 def _parts(draft: Draft, bottoms: Sequence[str], states: int, blobs: int) -> tuple[int, bool, int]:
-    """The width, whether the first of the bottoms is static, and how many bottoms are states."""
+    """Return the width, whether the first bottom is static, and how many bottoms are states."""
     options = draft.layer.message.recurrent_param
     is_static = _has_static(options, len(bottoms) + 2, blobs)
     given = states if options.expose_hidden else 0
@@ -96,7 +96,10 @@ def _parts(draft: Draft, bottoms: Sequence[str], states: int, blobs: int) -> tup
 
 @rule("LSTM", bottoms=(2, 5), blobs=_blobs(3))
 def _lstm(draft: Draft, x: str, marks: str, *bottoms: str) -> list[str]:
-    """Gates i, f, o, g of W_x x + W_h (mark * h) + b; c = mark * f * c + i * g; h = o * tanh(c)."""
+    """Write the LSTM.
+
+    Gates i, f, o, g of W_x x + W_h (mark * h) + b; c = mark * f * c + i * g; h = o * tanh(c).
+    """
     width, is_static, given = _parts(draft, bottoms, 2, 3)
     sums = _sums(draft, x, bottoms, 4 * width, is_static)
     states = _states(draft, x, bottoms[len(bottoms) - given :], 2, width)
@@ -115,7 +118,7 @@ def _lstm(draft: Draft, x: str, marks: str, *bottoms: str) -> list[str]:
 
 @rule("RNN", bottoms=(2, 4), blobs=_blobs(5))
 def _rnn(draft: Draft, x: str, marks: str, *bottoms: str) -> list[str]:
-    """h = tanh(W_x x + W_h (mark * h) + b); the top is tanh(W_o h + b_o)."""
+    """Write h = tanh(W_x x + W_h (mark * h) + b); the top is tanh(W_o h + b_o)."""
     width, is_static, given = _parts(draft, bottoms, 1, 5)
     sums = _sums(draft, x, bottoms, width, is_static)
     states = _states(draft, x, bottoms[len(bottoms) - given :], 1, width)

@@ -1,4 +1,4 @@
-"""Layers that move, cut, join, count or reduce."""
+"""Layers that move, cut, join, count or reduce elements."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -11,7 +11,7 @@ _TO_THE_END = (1 << 63) - 1
 
 
 def _axis(draft: Draft, x: str, options: Any, old_name: str) -> int:
-    """The axis under its new name or its old one."""
+    """Return the axis under its new name or its old one."""
     if options.HasField(old_name):
         if options.HasField("axis"):
             raise draft.bad(f"expected axis or {old_name}, got both")
@@ -27,7 +27,7 @@ def _concat(draft: Draft, *bottoms: str) -> str:
 
 @rule("Slice")
 def _slice(draft: Draft, x: str) -> Sequence[str]:
-    """Pieces that end at the slice points, or equal ones."""
+    """Split x at the slice points, or into equal pieces."""
     options = draft.layer.message.slice_param
     axis = _axis(draft, x, options, "slice_dim")
     count, points = len(draft.layer.tops), list(options.slice_point)
@@ -61,7 +61,7 @@ def _silence(draft: Draft, *bottoms: str) -> list[str]:
 
 @rule("Crop", bottoms=2)
 def _crop(draft: Draft, x: str, like: str) -> str:
-    """The part of x, from the offsets on, that has the size of the other blob."""
+    """Cut the part of x, from the offsets on, that has the size of the other blob."""
     options = draft.layer.message.crop_param
     rank = draft.rank(x)
     if draft.rank(like) != rank:
@@ -95,7 +95,7 @@ def _flatten(draft: Draft, x: str) -> str:
 
 @rule("Reshape")
 def _reshape(draft: Draft, x: str) -> str:
-    """New dims for the axes from `axis` on: 0 copies the dim at its place, -1 is the rest."""
+    """Set new dims for the axes from `axis` on: 0 copies the dim at its place, -1 is the rest."""
     options = draft.layer.message.reshape_param
     rank = draft.rank(x)
     first = draft.axis(x, options.axis, 1)
@@ -114,7 +114,7 @@ def _reshape(draft: Draft, x: str) -> str:
 
 @rule("Permute")
 def _permute(draft: Draft, x: str) -> str:
-    """The axes in the given order, those not named behind them."""
+    """Put the axes in the given order, followed by those not named."""
     order = [int(axis) for axis in draft.layer.message.permute_param.order]
     perm = (*order, *(axis for axis in range(draft.rank(x)) if axis not in order))
     if sorted(perm) != list(range(draft.rank(x))):
@@ -124,7 +124,7 @@ def _permute(draft: Draft, x: str) -> str:
 
 @rule("ShuffleChannel")
 def _shuffle_channel(draft: Draft, x: str) -> str:
-    """The channels as a matrix of `group` rows, transposed."""
+    """Transpose the channels as a matrix of `group` rows."""
     group = draft.layer.message.shuffle_channel_param.group
     channels = draft.channels(x)
     if not group or channels % group:
@@ -138,9 +138,9 @@ def _shuffle_channel(draft: Draft, x: str) -> str:
 
 @rule("Reorg")
 def _reorg(draft: Draft, x: str) -> str:
-    """Darknet's reorg of YOLOv2: x is read as fewer channels of a larger picture, then cut.
+    """Write Darknet's reorg of YOLOv2: x is read as fewer channels of a larger picture.
 
-    Its blocks become channels, the place in the block first.
+    The picture's blocks then become channels, the place in the block first.
     """
     options = draft.layer.message.reorg_param
     stride = int(options.stride)
@@ -160,7 +160,7 @@ def _reorg(draft: Draft, x: str) -> str:
 
 @rule("ArgMax")
 def _arg_max(draft: Draft, x: str) -> str:
-    """Where the greatest numbers lie, as float32, or they themselves; of equal ones the last."""
+    """Write the indices of the greatest numbers, as float32, or the numbers; of ties, the last."""
     options = draft.layer.message.argmax_param
     if options.HasField("axis"):
         axis = draft.axis(x, options.axis)
@@ -174,7 +174,7 @@ def _arg_max(draft: Draft, x: str) -> str:
 
 
 def _greatest(draft: Draft, x: str, axis: int, count: int) -> tuple[str, str]:
-    """The `count` greatest along the axis and where they lie; of equal ones the last is first."""
+    """Return the `count` greatest along the axis and their indices; of ties, the last is first."""
     if not 1 <= count <= draft.dims(x)[axis]:
         raise draft.bad(f"expected top_k of 1 to {draft.dims(x)[axis]}, got {count}")
     if count == 1:
@@ -213,7 +213,7 @@ def _tile(draft: Draft, x: str) -> str:
 
 @rule("Interp", bottoms=(1, 2))
 def _interp(draft: Draft, x: str, like: str = "") -> str:
-    """Linear between the corner pixels' centres, after cropping; to a size or by whole factors."""
+    """Crop, then resize linearly between the corner pixels' centres, to a size or by a factor."""
     options = draft.layer.message.interp_param
     if draft.rank(x) != 4:
         raise draft.bad(f"expected a bottom of 4 axes, got {draft.type(x)}")
@@ -250,7 +250,7 @@ def _interp(draft: Draft, x: str, like: str = "") -> str:
 
 @rule("Upsample", bottoms=(1, 2))
 def _upsample(draft: Draft, x: str, mask: str = "") -> str:
-    """By repeating pixels; with the mask of a max pooling, back to where the maxima were.
+    """Repeat pixels; with the mask of a max pooling, put them back where the maxima were.
 
     The first is the layer of the YOLO forks, the second that of SegNet.
     """

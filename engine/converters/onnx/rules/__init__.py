@@ -14,7 +14,7 @@ _rules: dict[str, Rule] = {}
 
 
 def rule(*ops: str) -> Callable[[Rule], Rule]:
-    """Register the decorated function for these ops; named none, for the op it is called like."""
+    """Register the decorated function for these ops; by default for the op of the same name."""
 
     def register(function: Rule) -> Rule:
         for op in ops or (function.__name__.strip("_"),):
@@ -28,7 +28,7 @@ def rule(*ops: str) -> Callable[[Rule], Rule]:
 
 @cache
 def registry() -> dict[str, Rule]:
-    """Every rule by the name that `op_name` gives the operator."""
+    """Return every rule by the name that `op_name` gives the operator."""
     for module in pkgutil.iter_modules(__path__):
         importlib.import_module(f"{__name__}.{module.name}")
     return _rules

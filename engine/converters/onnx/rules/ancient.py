@@ -1,4 +1,4 @@
-"""Opsets 1 to 6: broadcasting that had to be asked for, and attributes of engines of that time."""
+"""Opsets 1 to 6: explicit broadcasting, and attributes that were hints to engines."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from palmkit.engine.converters.onnx.rules import rule
 
 
 def _aligned(node: Foreign, first: str, second: str, axis: int) -> str:
-    """The second value with axes of 1 behind, so that it lies along the first from `axis` on."""
+    """Add trailing axes of 1 to the second value, so that it lies along the first from `axis`."""
     stems = ("dims", "shape", "rank", "end", "rest", "same", "ones", "wanted", "aligned")
     dims, shape, rank, end, rest, same, ones, wanted, aligned = map(node.value, stems)
     node.emit("shape", [first], outputs=[dims])
@@ -42,7 +42,7 @@ def _gemm(node: Foreign) -> None:
 
 @rule()
 def _prelu(node: Foreign) -> None:
-    """Before opset 7 the slope is one number a channel."""
+    """Align the slope, which before opset 7 is one number a channel."""
     inputs = node.inputs
     slope = node.known(1)
     if node.opset < 7 and (slope is None or slope.size > 1):

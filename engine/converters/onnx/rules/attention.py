@@ -1,4 +1,4 @@
-"""Attention and what goes with it."""
+"""Attention and related operators."""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def _scan(node: Foreign) -> None:
 
 
 def _scan_of_batches(node: Foreign) -> None:
-    """Opset 8: each of a batch is scanned by itself, so it is a scan in a scan."""
+    """Write a scan in a scan: in opset 8 each sequence of a batch is scanned by itself."""
     if node.input(0):
         raise node.unsupported("sequence_lens")
     body, captured = node.body("body")

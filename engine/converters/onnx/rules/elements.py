@@ -38,7 +38,7 @@ def _typed(node: Foreign) -> None:
 
 @rule()
 def _dropout(node: Foreign) -> None:
-    """Without training the input as it is; before opset 12 it never trains."""
+    """Pass the input through unless training; before opset 12 it never trains."""
     training = node.known(2)
     if node.opset >= 12 and node.input(2) and (training is None or training.any()):
         node.emit("dropout", node.inputs, node.attrs)
@@ -49,7 +49,7 @@ def _dropout(node: Foreign) -> None:
     if len(node.outputs) > 1 and node.outputs[1]:
         shape = node.value("shape")
         node.emit("shape", node.inputs[:1], outputs=[shape])
-        # Opset 7 to 9 give the mask in the type of the input.
+        # In opsets 7 to 9 the mask has the input's dtype.
         mask = node.outputs[1] if node.opset >= 10 else node.value("mask")
         node.emit("expand", [node.constant(np.array(True)), shape], outputs=[mask])
         if node.opset < 10:
@@ -58,7 +58,7 @@ def _dropout(node: Foreign) -> None:
 
 @rule()
 def _optional_has_element(node: Foreign) -> None:
-    """Over tensors: is there an input?"""
+    """Write whether there is an input, for optionals that hold tensors."""
     node.scope.constants[node.outputs[0]] = np.array(bool(node.input(0)))
 
 
@@ -69,7 +69,7 @@ def _optional_get_element(node: Foreign) -> None:
 
 @rule()
 def _scatter(node: Foreign) -> None:
-    """What ScatterElements was called before opset 11."""
+    """Convert Scatter, the name of ScatterElements before opset 11."""
     attrs: dict[str, Attr] = {"axis": node.integer("axis", 0)}
     node.emit("scatter_elements", node.inputs, attrs)
 
@@ -85,5 +85,5 @@ def _top_k(node: Foreign) -> None:
 
 @rule()
 def _range(node: Foreign) -> None:
-    """16-bit floats are counted in float32, whatever stash_type says."""
+    """Count 16-bit floats in float32, whatever stash_type says."""
     node.emit("range", node.inputs)

@@ -1,4 +1,4 @@
-"""ONNX Runtime's own float operators, which its optimisers write, by those of ONNX.
+"""ONNX Runtime's own float operators, which its optimisers write, in terms of those of ONNX.
 
 Source: ONNX Runtime, docs/ContribOperators.md.
 """
@@ -27,7 +27,7 @@ def _number(node: Foreign, value: float) -> str:
 
 
 def _activate(node: Foreign, x: str, activation: str, numbers: tuple[float, ...]) -> None:
-    """The node's output is the activation of x."""
+    """Write the activation of x as the node's output."""
     if activation not in _ACTIVATIONS:
         raise node.unsupported(f"activation {activation}")
     op, names = _ACTIVATIONS[activation]
@@ -71,7 +71,7 @@ def _fused_matmul(node: Foreign) -> None:
 
 
 def _turned(node: Foreign, place: int, letter: str) -> str:
-    """An operand as matmul takes it. Its rank is not known here: einsum says it without."""
+    """Return an operand, transposed if asked for; its rank is unknown here, so einsum does it."""
     rows_first = bool(node.integer(f"transBatch{letter}", 0))
     is_turned = bool(node.integer(f"trans{letter}", 0))
     if not rows_first and not is_turned:
@@ -124,13 +124,13 @@ def _skip_simplified(node: Foreign) -> None:
 
 @rule("simplified_layer_normalization")
 def _simplified_layer_normalization(node: Foreign) -> None:
-    """It stands in ONNX's own domain, though ONNX has not got it."""
+    """Convert the operator, which is in ONNX's own domain though not in its standard."""
     attrs = {name: value for name, value in node.attrs.items() if name in ("axis", "epsilon")}
     node.emit("rms_normalization", node.inputs, attrs, node.outputs[:1])
 
 
 def _skipped(node: Foreign, bias: int) -> str:
-    """input + skip + bias, which may be asked for as the fourth output."""
+    """Return input + skip + bias, which may be asked for as the fourth output."""
     x = node.emit_value("add", node.inputs[:2])
     if node.input(bias):
         x = node.emit_value("add", [x, node.input(bias)])
@@ -141,7 +141,7 @@ def _skipped(node: Foreign, bias: int) -> str:
 
 @rule("com.microsoft.EmbedLayerNormalization")
 def _embed_layer_normalization(node: Foreign) -> None:
-    """The sum of three looked-up rows, normalised; and how much of each row the mask leaves."""
+    """Write the normalised sum of three embedding rows, and each row's mask count."""
     ids, segments, words, places, kinds, gamma, beta, mask = (node.input(i) for i in range(8))
     if node.input(8):
         position = node.emit_value("gather", [places, node.input(8)])
@@ -164,7 +164,7 @@ def _embed_layer_normalization(node: Foreign) -> None:
 
 
 def _emit_mask_index(node: Foreign, mask: str, ids: str) -> None:
-    """The second output: how many words count in each row of ids, 0 without a mask."""
+    """Write the second output: how many words count in each row of ids, 0 without a mask."""
     if mask:
         axes = node.constant(np.array([1]))
         node.emit("reduce_sum", [mask, axes], {"keepdims": 0}, [node.outputs[1]])
@@ -176,7 +176,7 @@ def _emit_mask_index(node: Foreign, mask: str, ids: str) -> None:
 
 @rule("com.microsoft.Attention")
 def _attention(node: Foreign) -> None:
-    """Self-attention of one matrix for queries, keys and values; without a past."""
+    """Write self-attention with one matrix for queries, keys and values, without a past."""
     x, weights, bias, mask = (node.input(i) for i in range(4))
     if any(node.input(i) for i in (4, 5, 6)):
         raise node.unsupported("a past, or a bias of the scores,")
@@ -184,7 +184,7 @@ def _attention(node: Foreign) -> None:
 
 
 def emit_attention(node: Foreign, x: str, weights: str, bias: str, mask: str) -> None:
-    """Attention of x with itself; weights are those of queries, keys and values side by side."""
+    """Write self-attention of x; weights are those of queries, keys and values side by side."""
     if len(node.outputs) > 1:
         raise node.unsupported("an output of keys and values")
     if node.integer("do_rotary", 0) or node.attrs.get("qkv_hidden_sizes"):
@@ -223,6 +223,6 @@ def _emit_heads(node: Foreign, parts: list[str], mask: str) -> None:
 
 
 def _key_mask(node: Foreign, mask: str) -> str:
-    """int32[batch, keys], 1 where a key counts, as it broadcasts with [batch, heads, q, keys]."""
+    """Bring int32[batch, keys], 1 where a key counts, to the rank of [batch, heads, q, keys]."""
     seen = node.emit_value("cast", [mask], {"to": "bool"})
     return node.emit_value("unsqueeze", [seen, node.constant(np.array([1, 2]))])

@@ -66,7 +66,7 @@ def _gemm(node: Foreign) -> None:
     inputs = [dequantized(node, 0), dequantized(node, 3, axis=columns)]
     y = node.emit_value("gemm", inputs, attrs)
     if node.input(6):
-        # The levels of c are of scale alpha * scale of a * scale of b.
+        # The levels of c have the scale alpha * scale of a * scale of b.
         c = dequantized_bias(node, 6, 1, 4)
         alpha = node.number("alpha", 1.0)
         if alpha != 1.0:
@@ -111,7 +111,7 @@ def _matmul_to_float(node: Foreign) -> None:
 
 
 def _scale(node: Foreign, product: str, scales: list[str], bias: str) -> None:
-    """The output is int32 times the scales, plus a bias if there is one."""
+    """Write the output: int32 times the scales, plus a bias if there is one."""
     y = node.emit_value("cast", [product], {"to": "float32"})
     y = node.emit_value("mul", [y, node.emit_value("mul", scales)])
     node.emit("add" if bias else "identity", [y, bias] if bias else [y])
@@ -119,7 +119,7 @@ def _scale(node: Foreign, product: str, scales: list[str], bias: str) -> None:
 
 @rule("com.microsoft.DynamicQuantizeLSTM")
 def _dynamic_lstm(node: Foreign) -> None:
-    """The weights become floats; the op rounds x and h to 8 bits, as ONNX Runtime does."""
+    """Dequantize the weights; the op rounds x and h to 8 bits, as ONNX Runtime does."""
     weights: list[str] = []
     for levels, first in ((node.input(1), 8), (node.input(2), 10)):
         scale, zero = node.known(first), node.known(first + 1)
@@ -139,7 +139,7 @@ def _dynamic_lstm(node: Foreign) -> None:
 
 @rule("com.microsoft.MatMulNBits")
 def _matmul_n_bits(node: Foreign) -> None:
-    """Weights of 4 or 8 bits in blocks along each column: constants, unpacked here."""
+    """Unpack constant weights of 4 or 8 bits in blocks along each column."""
     bits, block = node.integer("bits", 4), node.integer("block_size", 0)
     rows, columns = node.integer("K", 0), node.integer("N", 0)
     packed, scales, zeros = node.known(1), node.known(2), node.known(3)
@@ -168,7 +168,7 @@ def _matmul_n_bits(node: Foreign) -> None:
 
 
 def _unpacked(x: Array, bits: int) -> Array:
-    """Two levels a byte, the lower half first, or one."""
+    """Return the levels of packed bytes: two a byte, the lower half first, or one."""
     if bits == 8:
         return x
     return np.stack([x & 15, x >> 4], -1).reshape(len(x), -1)

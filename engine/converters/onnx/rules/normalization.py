@@ -1,4 +1,4 @@
-"""Normalizations: what older opsets say otherwise, and dtypes by name."""
+"""Normalizations: differences of older opsets, and dtypes by name."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _over_last_axes(node: Foreign) -> None:
 
 @rule()
 def _group_normalization(node: Foreign) -> None:
-    """Before opset 21 scale and bias are one number a group, not a channel."""
+    """Expand scale and bias, which before opset 21 are one number a group, to channels."""
     inputs = node.inputs
     if node.opset < 21:
         groups = node.constant(np.array([node.integer("num_groups", 1)]))

@@ -1,4 +1,4 @@
-"""Operators that older opsets say otherwise: attributes that became inputs, other defaults."""
+"""Operators that differ in older opsets: attributes that became inputs, other defaults."""
 
 from __future__ import annotations
 
@@ -87,7 +87,7 @@ def _split(node: Foreign) -> None:
 
 
 def _number(node: Foreign, value: Attr) -> str:
-    """A constant of the dtype of the first input, from an attribute that is a float."""
+    """Add a constant of the first input's dtype from an attribute that is a float."""
     number, typed = node.constant(np.array(value, np.float32)), node.value("typed")
     node.emit("cast_like", [number, node.input(0)], outputs=[typed])
     return typed
@@ -115,7 +115,7 @@ def _clip(node: Foreign) -> None:
 
 @rule("softmax", "log_softmax", "hardmax")
 def _softmax(node: Foreign) -> None:
-    """Before opset 13 all axes from `axis` on are one: flatten, softmax, reshape back."""
+    """Flatten, apply softmax and reshape back: before opset 13 all axes from `axis` on are one."""
     axis = node.integer("axis", -1 if node.opset >= 13 else 1)
     if node.opset >= 13 or axis == -1:
         node.emit(node.op, node.inputs, {"axis": axis})
@@ -148,7 +148,7 @@ def _resize(node: Foreign) -> None:
         elif scales.max(initial=0) <= 1:
             _resize_from_the_corner(node, node.input(1), "ceil")
         else:
-            # What shrinks is rounded up, what grows down: one after the other.
+            # Shrinking rounds up and growing rounds down, so the two are done one after the other.
             shrunk = [node.input(0), "", node.constant(np.minimum(scales, 1))]
             x = node.emit_value("resize", shrunk, _from_the_corner(node, "ceil"))
             grown = [x, "", node.constant(np.maximum(scales, 1))]
@@ -172,7 +172,7 @@ def _resize_from_the_corner(node: Foreign, scales: str, nearest_mode: str) -> No
 
 
 def _from_the_corner(node: Foreign, nearest_mode: str) -> dict[str, Attr]:
-    """Resize as it was before opset 11."""
+    """Return the attributes of Resize as it was before opset 11."""
     return {
         "mode": node.attrs.get("mode", "nearest"),
         "coordinate_transformation_mode": "asymmetric",

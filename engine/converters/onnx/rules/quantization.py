@@ -1,4 +1,4 @@
-"""Quantized operators: float ones between dequantize_linear and quantize_linear."""
+"""Quantized operators, as float ones between dequantize_linear and quantize_linear."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def _dequantize_linear(node: Foreign) -> None:
 
 
 def _with_dtypes(node: Foreign) -> dict[str, Attr]:
-    """The attributes, with element types by name; number 0 is none."""
+    """Return the attributes, with element types by name; number 0 is none."""
     attrs = node.attrs
     for name in ("output_dtype", "precision"):
         number = node.integer(name, 0)
@@ -32,7 +32,7 @@ def _with_dtypes(node: Foreign) -> dict[str, Attr]:
 
 
 def dequantized(node: Foreign, first: int, axis: int = 1) -> str:
-    """Float32 of the inputs from `first` on: levels, scale, zero point."""
+    """Write the inputs from `first` on (levels, scale, zero point) as float32."""
     scale = node.known(first + 1)
     if scale is not None and scale.ndim > 1:
         return _broadcast(node, first)
@@ -44,7 +44,7 @@ def dequantized(node: Foreign, first: int, axis: int = 1) -> str:
 
 
 def _broadcast(node: Foreign, first: int) -> str:
-    """The same for a scale of as many axes as the levels have."""
+    """Write the same for a scale of as many axes as the levels have."""
     x, scale, zero = (
         node.emit_value("cast", [node.input(first + i)], {"to": "float32"}) for i in range(3)
     )
@@ -52,7 +52,7 @@ def _broadcast(node: Foreign, first: int) -> str:
 
 
 def emit_quantized(node: Foreign, x: str, first: int) -> None:
-    """The node's output is x, float32, by the inputs from `first` on: scale, zero point."""
+    """Quantize x, float32, as the node's output; inputs from `first`: scale, zero point."""
     scale = node.known(first)
     is_float32 = scale is not None and scale.dtype == np.float32
     attrs: dict[str, Attr] = {} if is_float32 else {"precision": "float32"}
@@ -60,7 +60,7 @@ def emit_quantized(node: Foreign, x: str, first: int) -> None:
 
 
 def dequantized_bias(node: Foreign, place: int, *scales: int) -> str:
-    """Float32 of int32 levels of a bias, whose scale is the product of these inputs'."""
+    """Write a bias's int32 levels, scaled by the product of these inputs' scales, as float32."""
     wide = [node.emit_value("cast", [node.input(i)], {"to": "float32"}) for i in scales]
     scale = node.emit_value("mul", wide)
     return node.emit_value("dequantize_linear", [node.input(place), scale], {"axis": 0})
@@ -79,6 +79,6 @@ def _qlinear_conv(node: Foreign) -> None:
 
 @rule()
 def _qlinear_matmul(node: Foreign) -> None:
-    """Of a there may be one scale a row, of b one a column."""
+    """Write a quantized matmul; a may have one scale a row, b one a column."""
     operands = [dequantized(node, 0, axis=-2), dequantized(node, 3, axis=-1)]
     emit_quantized(node, node.emit_value("matmul", operands), 6)

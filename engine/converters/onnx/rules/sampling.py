@@ -1,4 +1,4 @@
-"""Operators that read between elements: what older opsets call otherwise."""
+"""Operators that read between elements: differences of older opsets."""
 
 from __future__ import annotations
 

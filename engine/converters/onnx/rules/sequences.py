@@ -1,4 +1,4 @@
-"""Sequences of tensors whose structure is in the file: they leave nothing but their tensors."""
+"""Sequences of tensors whose structure is in the file: only their tensors remain."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ class Items:
 
 @dataclass(frozen=True)
 class Slices:
-    """The parts of `size` that a value is cut into along an axis: how many is not known.
+    """The parts of `size` that a value is cut into along an axis; their number is not known.
 
-    keeps: the parts have the axis; without, it is 1 and dropped.
+    keeps: whether the parts keep the axis; otherwise it is 1 and dropped.
     """
 
     value: str
@@ -83,7 +83,7 @@ def _sequence_length(node: Foreign) -> None:
     if not isinstance(parts, Slices):
         node.scope.constants[node.outputs[0]] = np.array(len(_items(node)))
         return
-    # One part for each whole or broken `size` of the axis.
+    # One part for each whole or started `size` of the axis.
     shape = node.emit_value("shape", [parts.value])
     length = node.emit_value("gather", [shape, node.constant(np.array(parts.axis))])
     more = node.emit_value("add", [length, node.constant(np.array(parts.size - 1))])

@@ -1,4 +1,4 @@
-"""Signal processing: what older opsets say otherwise, and dtypes by name."""
+"""Signal processing: differences of older opsets, and dtypes by name."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from palmkit.engine.converters.onnx.tensors import read_dtype
 
 @rule()
 def _dft(node: Foreign) -> None:
-    """Before opset 20 the axis is an attribute, 1 if not given."""
+    """Pass on the axis, which before opset 20 is an attribute, 1 if not given."""
     attrs, inputs = node.attrs, node.inputs
     if node.opset < 20:
         axis = node.constant(np.array(attrs.pop("axis", 1), np.int64))

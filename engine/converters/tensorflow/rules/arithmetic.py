@@ -1,4 +1,4 @@
-"""What works element by element, and reductions."""
+"""Element-wise operators and reductions."""
 
 from __future__ import annotations
 
@@ -194,7 +194,7 @@ def _floor_mod(n: Site) -> None:
 
 
 def _floor_quotient(n: Site) -> str:
-    """div rounds integers towards zero: one less where it does not come out even, signs differ."""
+    """Write x // y: div rounds towards zero, one too high for a rest and different signs."""
     a, b, dtype = n.value(0), n.value(1), n.dtype()
     quotient = n.emit("div", a, b)
     if "float" in dtype:
@@ -226,7 +226,7 @@ def _clip(n: Site) -> None:
 
 @rule("Select")
 def _select(n: Site) -> None:
-    """A condition of one dim chooses whole rows."""
+    """Write a select; a condition of one dim chooses whole rows."""
     condition = n.value(0)
     if n.rank(0) == 1 and n.rank(1) > 1:
         condition = n.emit("unsqueeze", condition, n.int64(*range(1, n.rank(1))))
@@ -261,7 +261,7 @@ def _all(n: Site) -> None:
 
 
 def _reduced(n: Site, op: str, value: str) -> str:
-    """No axes at all leave the value as it is."""
+    """Write a reduction; without any axes the value stays as it is."""
     axes = n.as_vector(n.value(1))
     keepdims = int(n.flag("keep_dims"))
     return n.emit(op, value, axes, keepdims=keepdims, noop_with_empty_axes=1)
@@ -276,7 +276,7 @@ def _arg_max(n: Site) -> None:
 
 
 def as_dtype(n: Site, value: str, dtype: str) -> str:
-    """An int64 value in another dtype."""
+    """Write an int64 value in another dtype."""
     return value if dtype == "int64" else n.emit("cast", value, to=dtype)
 
 
@@ -303,7 +303,7 @@ def _shift(n: Site) -> None:
 
 @rule("FakeQuantWithMinMaxArgs", "FakeQuantWithMinMaxVars", "FakeQuantWithMinMaxVarsPerChannel")
 def _fake_quant(n: Site) -> None:
-    """Round to the steps of an integer range, of which zero is one.
+    """Round to the steps of an integer range that includes zero.
 
     The steps are those of tensorflow/core/kernels/fake_quant_ops_functor.h.
     """

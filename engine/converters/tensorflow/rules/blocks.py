@@ -21,7 +21,7 @@ def _space_to_depth(n: Site) -> None:
 
 @rule("SpaceToBatchND", "SpaceToBatch", "BatchToSpaceND", "BatchToSpace")
 def _space_and_batch(n: Site) -> None:
-    """Of a dilated convolution's group only the padding and the cropping are left."""
+    """Keep only the padding and the cropping of a dilated convolution's group."""
     if n.op.endswith("ND"):
         blocks, amounts = n.integers(1), n.value(2)
     else:
@@ -52,7 +52,7 @@ def _space_and_batch(n: Site) -> None:
 
 
 def _dims(n: Site, value: str, rank: int) -> list[str]:
-    """The dims of a value, each int64[1]."""
+    """Write the dims of a value, each int64[1]."""
     shape = n.emit("shape", value)
     return [n.emit("gather", shape, n.int64(axis), axis=0) for axis in range(rank)]
 
@@ -77,7 +77,7 @@ def space_to_batch(n: Site, x: str, blocks: tuple[int, ...], rank: int) -> str:
 
 
 def batch_to_space(n: Site, x: str, blocks: tuple[int, ...], rank: int) -> str:
-    """What space_to_batch does, undone."""
+    """Write the inverse of space_to_batch."""
     dims, sizes = _dims(n, x, rank), [n.int64(block) for block in blocks]
     count = len(blocks)
     batch = n.emit("div", dims[0], n.int64(int(np.prod(blocks))))

@@ -19,7 +19,7 @@ _MOST_TRIES = 5
 
 
 def body_of(n: Site, attribute: str) -> Body:
-    """The function that an attribute names, or the body that a rewrite has made."""
+    """Return the function that an attribute names, or the body that a rewrite has made."""
     if attribute in n.operation.bodies:
         return n.operation.bodies[attribute]
     if attribute not in n.attrs:
@@ -29,13 +29,13 @@ def body_of(n: Site, attribute: str) -> Body:
 
 @dataclass
 class _Inner:
-    """A body in the making: what it reads from outside, in order."""
+    """A body under construction: the outside values that it reads, in order."""
 
     building: Building
     captured: list[str]
 
     def take(self, outer: Building, value: Value, name: str) -> Value:
-        """A value from outside: constants are there at once, others are captured."""
+        """Return an outside value in the body: constants directly, others as captured inputs."""
         if not isinstance(value, str):
             return value
         if value in outer.constants:
@@ -48,7 +48,7 @@ class _Inner:
 
 
 def add_input(building: Building, name: str, fact: Fact | None) -> str:
-    """An input of a body about which `fact` is known."""
+    """Add an input of a body about which `fact` is known."""
     if fact is None:
         return building.add_input(name, UNKNOWN)
     name = building.add_input(name, fact.as_type(name))
@@ -64,7 +64,7 @@ def _need_count(n: Site, body: Body, inputs: int) -> None:
 
 
 def _graph(building: Building, results: Sequence[Value], n: Site, outputs: int) -> Graph:
-    """The body's graph; every output has a name of its own."""
+    """Return the body's graph; every output has a name of its own."""
     if len(results) != outputs:
         raise ModelError(f"node {n.name}: a body gives {len(results)} values, not {outputs}")
     named: dict[str, str] = {}
@@ -78,7 +78,7 @@ def _graph(building: Building, results: Sequence[Value], n: Site, outputs: int) 
 
 @rule("If", "StatelessIf")
 def _if(n: Site) -> None:
-    """Any non-zero condition holds."""
+    """Write an If, whose condition holds for any non-zero value."""
     branches = [body_of(n, "then_branch"), body_of(n, "else_branch")]
     inputs = [n.raw(index) for index in range(1, n.count)]
     for branch in branches:
@@ -91,7 +91,7 @@ def _if(n: Site) -> None:
 
 @rule("Case", "StatelessCase")
 def _case(n: Site) -> None:
-    """A number that is no branch's chooses the last."""
+    """Write a Case; a number without a branch chooses the last one."""
     functions = n.attrs["branches"].list.func if n.has("branches") else ()
     branches = [n.building.library.body(each.name, n.name) for each in functions]
     branches += [n.operation.bodies[f"branch{k}"] for k in range(len(n.operation.bodies))]
@@ -108,7 +108,7 @@ def _case(n: Site) -> None:
     number = n.emit("where", inside, number, last)
     found = run(n.building, branches[-1], dict(zip(branches[-1].inputs, inputs, strict=True)))
     for place, branch in enumerate(branches[:-1]):
-        # The branch before is the other side: handed in behind the inputs, it is passed on.
+        # The branches so far are the other side: their results follow the inputs and are passed on.
         condition = n.emit("equal", number, n.constant(place, "int64"))
         other = _passing(branch, len(found))
         first = _with_more(branch, len(found))
@@ -117,13 +117,13 @@ def _case(n: Site) -> None:
 
 
 def _with_more(branch: Body, count: int) -> Body:
-    """The branch with arguments more that it does not read."""
+    """Return the branch with `count` additional arguments that it does not read."""
     more = tuple(f"{branch.name}/other{number}" for number in range(count))
     return replace(branch, inputs=(*branch.inputs, *more))
 
 
 def _passing(branch: Body, count: int) -> Body:
-    """What gives the last arguments of _with_more as they are."""
+    """Return a body that returns the last arguments of _with_more unchanged."""
     inputs = _with_more(branch, count).inputs
     arguments = {name: Operation(name, ARGUMENT) for name in inputs}
     return Body(f"{branch.name}/other", inputs, arguments, tuple((n, 0) for n in inputs[-count:]))
@@ -132,7 +132,7 @@ def _passing(branch: Body, count: int) -> Body:
 def _choice(
     n: Site, condition: str, branches: Sequence[Body], inputs: Sequence[Value]
 ) -> Sequence[Value]:
-    """What the first of two branches gives if the condition holds, else the second."""
+    """Return what the first of two branches gives if the condition holds, else the second."""
     known = n.known_value(condition)
     if known is not None:
         chosen = branches[0 if known.reshape(())[()] else 1]
@@ -168,7 +168,7 @@ def _choice(
 
 
 def merged_fact(first: Fact | None, second: Fact | None) -> Fact | None:
-    """What holds of both: the dims that are the same."""
+    """Return what holds of both facts: the dims that are the same."""
     if first is None or second is None or len(first.shape) != len(second.shape):
         return None
     if first.types[0].dtype != second.types[0].dtype:
@@ -181,7 +181,7 @@ def merged_fact(first: Fact | None, second: Fact | None) -> Fact | None:
 
 @rule("While", "StatelessWhile")
 def _while(n: Site) -> None:
-    """loop of (turn, going, *variables that change, *what every turn reads)."""
+    """Write a loop of (turn, going, *variables that change, *what every turn reads)."""
     test, body = body_of(n, "cond"), body_of(n, "body")
     starts = [n.raw(index) for index in range(n.count)]
     _need_count(n, test, len(starts))
@@ -216,7 +216,7 @@ def _while(n: Site) -> None:
 def _fill_lists(
     n: Site, starts: list[Value], ranks: Mapping[int, int], facts: list[Fact | None]
 ) -> bool:
-    """Make lists of which a turn has told the rank; whether there are such."""
+    """Create lists whose rank a turn has told; return whether there are such."""
     found = False
     for i, rank in ranks.items():
         start = starts[i]
@@ -232,7 +232,7 @@ def _without_value(fact: Fact | None) -> Fact | None:
 
 
 def _passes_on(body: Body, ref: Ref, name: str) -> bool:
-    """The output is that very argument."""
+    """Return whether the output is that very argument."""
     for _ in range(len(body.operations)):
         if ref[0] == name:
             return True
@@ -244,7 +244,7 @@ def _passes_on(body: Body, ref: Ref, name: str) -> bool:
 
 
 class _Turn:
-    """One turn of a loop as a graph, if its variables are what `facts` says."""
+    """One turn of a loop as a graph, for variables of which `facts` holds."""
 
     def __init__(
         self,
@@ -332,7 +332,7 @@ def _finish_loop(
 
 
 def zeros_list(n: Site, empty: EmptyList, shape: Sequence[int]) -> str:
-    """A list of that many elements of zeros."""
+    """Write a list of that many elements of zeros."""
     length = n.emit("reshape", n.as_int64(empty.length), n.int64(1))
     dims = n.emit("concat", length, n.int64(*shape), axis=0)
     return n.emit("expand", n.constant(0, empty.dtype), dims)

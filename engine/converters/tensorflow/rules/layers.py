@@ -1,4 +1,4 @@
-"""Convolutions, pools, normalisations, matrix products."""
+"""Convolutions, pools, normalisations and matrix products."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def _depthwise(n: Site) -> None:
 
 
 def convolution(n: Site) -> str:
-    """Conv2D or Conv3D; fewer input channels in the filter than in the picture mean groups."""
+    """Write Conv2D or Conv3D; fewer input channels in the filter than in x mean groups."""
     rank = 5 if n.op.endswith("3D") else 4
     weight = n.transposed(n.value(1), (rank - 1, rank - 2, *range(rank - 2)))
     shape, weight_shape = n.shape(0), n.shape(1)
@@ -50,7 +50,7 @@ def convolution(n: Site) -> str:
 
 
 def depthwise(n: Site) -> str:
-    """DepthwiseConv2dNative: a filter [h, w, channels, multiplier]."""
+    """Write DepthwiseConv2dNative, whose filter is [h, w, channels, multiplier]."""
     shape = n.shape(1)
     if shape is None or None in shape or len(shape) != 4:
         raise n.unsupported("a filter of unknown shape")
@@ -76,7 +76,7 @@ def depthwise(n: Site) -> str:
 
 @rule("Conv2DBackpropInput", "Conv3DBackpropInputV2")
 def _conv_transpose(n: Site) -> None:
-    """The gradient of a convolution: input_sizes, filter [h, w, out, in], x."""
+    """Write the gradient of a convolution: input_sizes, filter [h, w, out, in], x."""
     rank = 5 if n.op.startswith("Conv3D") else 4
     strides = spatial(n, n.list("strides"), "strides", rank)
     dilations = spatial(n, n.list("dilations"), "dilations", rank)
@@ -98,9 +98,9 @@ def _conv_transpose(n: Site) -> None:
 def _transposed_windows(
     n: Site, strides: tuple[int, ...], extents: list[int], rank: int
 ) -> dict[str, Attr] | None:
-    """What is cut off and added, so that the result has the sizes that the node asks for.
+    """Return the crop and padding that give the result the sizes that the node asks for.
 
-    None if that is not known, or hangs on the size of the picture.
+    Returns None if they are not known, or depend on the size of the picture.
     """
     sizes, x = n.fact(0), n.fact(2)
     if x is None or sizes is None or len(x.shape) != rank or n.text("padding") == "EXPLICIT":
@@ -130,7 +130,7 @@ def _transposed_windows(
 def _cropped(
     n: Site, y: str, x: str, strides: tuple[int, ...], extents: list[int], rank: int
 ) -> str:
-    """What is kept of a whole transposed convolution, worked out when the sizes are known."""
+    """Crop a whole transposed convolution to sizes that are known when it runs."""
     count, first = rank - 2, 1 if is_channels_last(n) else 2
     zero, axes = n.constant(0, "int64"), n.int64(*range(2, rank))
     size = n.as_vector(n.value(0))
@@ -174,7 +174,7 @@ def _pool(n: Site) -> None:
 
 @rule("MaxPoolWithArgmax")
 def _max_pool_with_argmax(n: Site) -> None:
-    """The places are counted in NHWC; max_pool counts them in NCHW."""
+    """Convert the indices, which are counted in NHWC; max_pool counts them in NCHW."""
     x = channels_first(n, n.value(0))
     y, places = n.emit_many(
         "max_pool",
@@ -227,7 +227,7 @@ def _batch_norm(n: Site) -> None:
 
 
 def batch_norm(n: Site, value: str, parameters: list[str], rank: int = 4) -> str:
-    """Normalise by scale, offset, mean, variance; in training by the batch's own."""
+    """Normalise by scale, offset, mean and variance; in training by the batch's own."""
     epsilon = n.real("epsilon", 1e-4)
     if not n.flag("is_training", True):
         x = channels_first(n, value, rank)
@@ -243,7 +243,7 @@ def batch_norm(n: Site, value: str, parameters: list[str], rank: int = 4) -> str
 
 
 def activate(n: Site, value: str, activation: str) -> str:
-    """An activation that a fused operator names."""
+    """Write an activation that a fused operator names."""
     if activation in ("Identity", ""):
         return value
     if activation in ("Relu", "Elu", "Tanh", "Sigmoid"):
@@ -257,7 +257,7 @@ def activate(n: Site, value: str, activation: str) -> str:
 
 @rule("_FusedConv2D", "_FusedDepthwiseConv2dNative", "_FusedMatMul")
 def _fused(n: Site) -> None:
-    """What TensorFlow's own optimiser makes: an operator, and what follows it by name."""
+    """Convert an operator fused by TensorFlow's optimiser, with the ops that it names."""
     if n.op == "_FusedMatMul":
         y = matrix_product(n, n.flag("transpose_a"), n.flag("transpose_b"), 2)
     else:
@@ -294,7 +294,10 @@ def _batch_matmul(n: Site) -> None:
 
 
 def matrix_product(n: Site, turn_a: bool, turn_b: bool, rank: int = 0) -> str:
-    """a b, either turned if asked for; rank: that of both, 0 if it may be any."""
+    """Write a @ b, either transposed if asked for.
+
+    rank: the rank of both, 0 if it may be any.
+    """
     factors: list[str] = []
     for index, turn in enumerate((turn_a, turn_b)):
         value = n.value(index)
@@ -309,7 +312,7 @@ def matrix_product(n: Site, turn_a: bool, turn_b: bool, rank: int = 0) -> str:
 
 @rule("ExtractImagePatches")
 def _extract_patches(n: Site) -> None:
-    """The pixels under a window as channels: a convolution with one weight a pixel."""
+    """Write the pixels under a window as channels: a convolution with one weight a pixel."""
     shape = n.shape(0)
     channels = shape[3] if shape is not None and len(shape) == 4 else None
     height, width = spatial(n, n.list("ksizes"), "ksizes")
@@ -330,7 +333,7 @@ def _extract_patches(n: Site) -> None:
 
 @rule("LRN")
 def _lrn(n: Site) -> None:
-    """TensorFlow's alpha is that of one neighbour, ONNX's that of all together."""
+    """Convert alpha, which TensorFlow gives for one neighbour and ONNX for all together."""
     size = 2 * n.integer("depth_radius", 5) + 1
     y = n.emit(
         "lrn",

@@ -1,4 +1,4 @@
-"""The two layouts of pictures, and the window attributes that hang on them."""
+"""The two layouts of pictures, and the window attributes that depend on them."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ _FIRST = ("NCHW", "NCDHW", "NCW")
 
 
 def is_channels_last(n: Site) -> bool:
-    """The node's data_format has the channels last, as without the attribute."""
+    """Return whether the node's data_format has the channels last, the default."""
     layout = n.text("data_format", "NHWC")
     if layout not in (*_LAST, *_FIRST):
         raise n.unsupported(f"data_format {layout}")
@@ -19,7 +19,7 @@ def is_channels_last(n: Site) -> bool:
 
 
 def channels_first(n: Site, value: str, rank: int = 4) -> str:
-    """A picture of the node's layout with the channels at axis 1; it has this rank then."""
+    """Return a picture of the node's layout with the channels at axis 1; it has this rank then."""
     n.building.assume_rank(value, n.dtype(), rank)
     if not is_channels_last(n):
         return value
@@ -27,14 +27,14 @@ def channels_first(n: Site, value: str, rank: int = 4) -> str:
 
 
 def as_before(n: Site, value: str, rank: int = 4) -> str:
-    """A picture with the channels at axis 1 in the node's layout."""
+    """Return a picture with the channels at axis 1 in the node's layout."""
     if not is_channels_last(n):
         return value
     return n.emit("transpose", value, perm=(0, *range(2, rank), 1))
 
 
 def spatial(n: Site, numbers: tuple[int, ...], what: str, rank: int = 4) -> tuple[int, ...]:
-    """Of a number an axis those of height and width; 1 is needed for batch and channels."""
+    """Return the spatial ones of a number an axis; those of batch and channels must be 1."""
     if not numbers:
         return (1,) * (rank - 2)
     if len(numbers) != rank:
@@ -49,7 +49,7 @@ def spatial(n: Site, numbers: tuple[int, ...], what: str, rank: int = 4) -> tupl
 
 
 def padding(n: Site, rank: int = 4) -> dict[str, Attr]:
-    """The attributes that pad as the node does."""
+    """Return the attributes that pad as the node does."""
     kind = n.text("padding", "VALID")
     if kind == "SAME":
         return {"auto_pad": "SAME_UPPER"}
@@ -69,7 +69,7 @@ def padding(n: Site, rank: int = 4) -> dict[str, Attr]:
 
 
 def channel_vector(n: Site, value: str, rank: int) -> str:
-    """A number a channel, in the shape that broadcasts to a picture of the node's layout."""
+    """Reshape one number a channel to broadcast to a picture of the node's layout."""
     if is_channels_last(n) or rank < 3:
         return value
     array = n.known_value(value)

@@ -1,7 +1,7 @@
 """Tensor lists and tensor arrays: a list is one tensor, its elements along axis 0.
 
-Elements of which dims are unknown begin as zeros with 1 there; the first element that is set
-stretches them.
+Elements with unknown dims begin as zeros with 1 there; the first element that is set stretches
+them.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ def _with_item(n: Site, values: Value, index: str, item: str) -> str:
 
 
 def _with_items(n: Site, values: Value, places: str, items: str) -> str:
-    """The list with these elements, of which all have one shape."""
+    """Return the list with these elements set, all of one shape."""
     rank = n.rank_of(items) - 1
     if isinstance(values, EmptyList):
         values = zeros_list(n, values, (1,) * rank)
@@ -118,7 +118,7 @@ def _length(n: Site) -> None:
 
 @rule("TensorListConcat", "TensorListConcatV2")
 def _concat(n: Site) -> None:
-    """The elements one behind the other: all have one shape."""
+    """Concatenate the elements, which all have one shape."""
     x = n.value(0)
     rest = n.emit("slice", n.emit("shape", x), n.int64(2), n.int64(n.rank(0)), n.int64(0))
     shape = n.emit("concat", n.int64(-1), rest, axis=0)

@@ -1,4 +1,4 @@
-"""What picks elements by number and puts them in place."""
+"""Operators that pick elements by index, and that put them in place."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def _gather(n: Site) -> None:
     if axis == batch:
         n.finish(n.emit("gather_nd", x, places, batch_dims=batch))
         return
-    # The axis goes to the front of what is not batch, and what it becomes goes back.
+    # The axis moves to the front of the axes that are not batch, and its result moves back.
     rank, found = n.rank(0), n.rank(1) - batch
     others = [each for each in range(batch, rank) if each != axis]
     x = n.emit("transpose", x, perm=(*range(batch), axis, *others))
@@ -76,7 +76,7 @@ def _one_hot(n: Site) -> None:
     depth = n.emit("reshape", n.as_int64(n.value(1)), n.int64())
     indices = n.as_int64(n.value(0))
     y = n.emit("one_hot", indices, depth, values, axis=n.integer("axis", -1))
-    # A number below 0 is no class; ONNX would count it from the back.
+    # A negative number is no class; ONNX would count it from the back.
     axis = n.integer("axis", -1)
     absent = n.emit("unsqueeze", n.emit("less", indices, n.constant(0, "int64")), n.int64(axis))
     known = n.known_value(indices)
@@ -103,7 +103,7 @@ def _where(n: Site) -> None:
 
 @rule("Unique", "UniqueV2", "UniqueWithCounts", "UniqueWithCountsV2")
 def _unique(n: Site) -> None:
-    """In the order in which the values come first."""
+    """Write the unique values in the order in which they come first."""
     if n.op.endswith("V2"):
         axes = n.integers(1)
         if axes not in ((), (0,)) or n.rank(0) != 1:
@@ -115,14 +115,14 @@ def _unique(n: Site) -> None:
 
 @rule("SegmentSum", "UnsortedSegmentSum")
 def _segment_sum(n: Site) -> None:
-    """Rows added up by number; what has a number below 0 is left out."""
+    """Add rows up by segment number; rows with a negative number are left out."""
     x, numbers = n.value(0), n.as_int64(n.value(1))
     rank, zero = n.rank(1), n.constant(0, "int64")
     if n.op == "SegmentSum":
         count = n.emit("add", n.emit("reduce_max", numbers, keepdims=0), n.constant(1, "int64"))
     else:
         count = n.emit("reshape", n.as_int64(n.value(2)), n.int64())
-    # One row more at the end takes what is left out.
+    # An additional row at the end receives the rows that are left out.
     outside = n.emit("less", numbers, zero)
     places = n.emit("unsqueeze", n.emit("where", outside, count, numbers), n.int64(-1))
     rest = n.emit("slice", n.emit("shape", x), n.int64(rank), n.int64(_TO_THE_END), n.int64(0))
@@ -134,7 +134,7 @@ def _segment_sum(n: Site) -> None:
 
 @rule("DynamicStitch", "ParallelDynamicStitch")
 def _dynamic_stitch(n: Site) -> None:
-    """Rows put where their numbers say."""
+    """Put rows where their numbers say."""
     half = n.count // 2
     numbers, rows = list[str](), list[str]()
     for index in range(half):
@@ -155,7 +155,7 @@ def _dynamic_stitch(n: Site) -> None:
 
 @rule("LowerBound", "UpperBound")
 def _bound(n: Site) -> None:
-    """How many of each row of sorted numbers lie below each value, or not above it."""
+    """Count in each row of sorted numbers those below each value, or not above it."""
     row, value = (
         n.emit("unsqueeze", n.value(0), n.int64(1)),
         n.emit("unsqueeze", n.value(1), n.int64(2)),
@@ -168,7 +168,7 @@ def _bound(n: Site) -> None:
 
 @rule("Bucketize")
 def _bucketize(n: Site) -> None:
-    """How many boundaries are not above each value."""
+    """Count the boundaries that are not above each value."""
     boundaries = n.attrs["boundaries"].list.f if n.has("boundaries") else ()
     row = n.constant(np.array(boundaries, np.float32), "float32")
     value = n.emit("cast", n.emit("unsqueeze", n.value(0), n.int64(-1)), to="float32")
@@ -178,7 +178,7 @@ def _bucketize(n: Site) -> None:
 
 @rule("DenseBincount")
 def _bincount(n: Site) -> None:
-    """How often each number comes in each row, or the sum of its weights, or whether it comes."""
+    """Write how often each number comes in each row, or the sum of its weights, or if it comes."""
     dtype = n.dtype()
     depth = n.emit("reshape", n.as_int64(n.value(1)), n.int64())
     marks = n.constant([0, 1], dtype)

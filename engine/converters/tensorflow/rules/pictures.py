@@ -14,7 +14,7 @@ _MOST_WEIGHTS = 1 << 18
 
 @rule("ResizeBilinear", "ResizeNearestNeighbor")
 def _resize(n: Site) -> None:
-    """Nearest rounds a half up, or cuts off."""
+    """Write a resize; nearest rounds a half up, or truncates."""
     align_corners, half_pixel = n.flag("align_corners"), n.flag("half_pixel_centers")
     if align_corners and half_pixel:
         raise ModelError(f"node {n.name}: both align_corners and half_pixel_centers")
@@ -33,7 +33,7 @@ def _resize(n: Site) -> None:
 
 @rule("ResizeBicubic")
 def _resize_bicubic(n: Site) -> None:
-    """Where all sizes are static a product with the weights of each axis, which are constants."""
+    """Write a bicubic resize; for static sizes it is a product with constant weights an axis."""
     corners, centres = n.flag("align_corners"), n.flag("half_pixel_centers")
     x, shape, sizes = n.value(0), n.shape(0), n.known(1)
     if n.dtype() != "float32":
@@ -85,7 +85,7 @@ def _crop_and_resize(n: Site) -> None:
     "NonMaxSuppressionV5",
 )
 def _non_max_suppression(n: Site) -> None:
-    """One picture of one class. V4 and V5 may pad the indices with zeros."""
+    """Choose boxes of one picture and one class; V4 and V5 may pad the indices with zeros."""
     version = int(n.op[-1]) if n.op[-1].isdecimal() else 1
     iou = n.constant(n.real("iou_threshold", 0.5), "float32") if version == 1 else n.value(3)
     most = n.emit("reshape", n.as_int64(n.value(2)), n.int64(1))
@@ -123,7 +123,7 @@ def _soft_suppression(n: Site) -> None:
 
 @rule("AdjustContrastv2")
 def _adjust_contrast(n: Site) -> None:
-    """Away from the mean of each channel."""
+    """Scale the distance from the mean of each channel."""
     mean = n.emit("reduce_mean", n.value(0), n.int64(-3, -2))
     away = n.emit("mul", n.emit("sub", n.value(0), mean), n.value(1))
     n.finish(n.emit("add", away, mean))

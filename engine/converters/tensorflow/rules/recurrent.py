@@ -15,7 +15,7 @@ from palmkit.engine.ir import ANY_RANK, Attr, Type
 
 @rule("LSTMBlockCell")
 def _lstm_cell(n: Site) -> None:
-    """x, cs_prev, h_prev, w, wci, wcf, wco, b -> i, cs, f, o, ci, co, h."""
+    """Write a cell: x, cs_prev, h_prev, w, wci, wcf, wco, b -> i, cs, f, o, ci, co, h."""
     _need_inputs(n, 8)
     x, cell, hidden, weight, *peepholes, bias = n.values()
     constants = _Constants.of(n)
@@ -47,7 +47,7 @@ class _Constants:
 
     @staticmethod
     def of(n: Site) -> _Constants:
-        """Those of a node."""
+        """Return the options of a node."""
         bias, clip, dtype = _forget_bias(n), _clip(n), n.dtype()
         return _Constants(
             n.constant(bias, dtype) if bias else "",
@@ -58,11 +58,11 @@ class _Constants:
         )
 
     def names(self) -> list[str]:
-        """The constants that are there."""
+        """Return the names of the constants that exist."""
         return [name for name in (self.forget_bias, self.low, self.high) if name]
 
     def renamed(self, names: Sequence[str]) -> _Constants:
-        """The same with other names for those."""
+        """Return the same options with other names for the constants."""
         left = iter(names)
         new = [next(left) if old else "" for old in (self.forget_bias, self.low, self.high)]
         return replace(self, forget_bias=new[0], low=new[1], high=new[2])
@@ -79,7 +79,7 @@ def _cell(
     peepholes: Sequence[str],
     bias: str,
 ) -> tuple[str, ...]:
-    """One step, after tensorflow/core/kernels/rnn/lstm_ops.h: i, cs, f, o, ci, co, h.
+    """Write one step, after tensorflow/core/kernels/rnn/lstm_ops.h: i, cs, f, o, ci, co, h.
 
     The gates lie in the order i, c, f, o; in V2 in the order i, f, c, o.
     """
@@ -108,7 +108,10 @@ def _cell(
 
 @rule("BlockLSTM", "BlockLSTMV2")
 def _block_lstm(n: Site) -> None:
-    """seq_len_max, x [time, batch, inputs], then as a cell; behind seq_len_max there are zeros."""
+    """Write a sequence: seq_len_max, x [time, batch, inputs], then the inputs of a cell.
+
+    Steps after seq_len_max give zeros.
+    """
     _need_inputs(n, 9)
     length, x, cell, hidden, weight, *peepholes, bias = n.values()
     end = n.emit("reshape", n.as_int64(length), n.int64(1))
@@ -136,7 +139,7 @@ def _scanned(
     peepholes: Sequence[str],
     bias: str,
 ) -> tuple[str, ...]:
-    """The seven outputs of every step."""
+    """Return the seven outputs of every step."""
     body: Building = n.building.child()
     captured = [weight, *peepholes, bias, *constants.names()]
     anything = Type(n.dtype(), ANY_RANK)
@@ -180,7 +183,7 @@ def _as_lstm(
     bias: str,
     end: str,
 ) -> str:
-    """The hidden states by the op lstm; "" where it cannot say the same.
+    """Return the hidden states by the op lstm; "" where that op cannot express the cell.
 
     ONNX has the gates in the order i, o, f, c, a row each, and no clip of the cell.
     """
@@ -219,7 +222,10 @@ def _as_lstm(
 
 @rule("GRUBlockCell")
 def _gru_cell(n: Site) -> None:
-    """x, h_prev, w_ru, w_c, b_ru, b_c -> r, u, c, h; tensorflow/core/kernels/rnn/gru_ops.h."""
+    """Write a cell: x, h_prev, w_ru, w_c, b_ru, b_c -> r, u, c, h.
+
+    Source: tensorflow/core/kernels/rnn/gru_ops.h.
+    """
     x, hidden, gates, candidate, gates_bias, candidate_bias = n.values()
     both = n.emit("matmul", n.emit("concat", x, hidden, axis=1), gates)
     both = n.emit("sigmoid", n.emit("add", both, gates_bias))

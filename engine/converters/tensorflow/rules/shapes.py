@@ -1,4 +1,4 @@
-"""What changes shapes, joins, cuts and picks."""
+"""Operators that change shapes, join, cut and pick."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def _split(n: Site) -> None:
 
 @rule("SplitV")
 def _split_v(n: Site) -> None:
-    """A length of -1 is what the others leave."""
+    """Split by lengths; a length of -1 takes the rest."""
     sizes, axis, count = n.as_vector(n.value(1)), n.integers(2)[0], n.output_count
     known = n.known_value(sizes)
     if known is not None and -1 in known:
@@ -92,7 +92,7 @@ def _split_v(n: Site) -> None:
 
 @rule("Slice")
 def _slice(n: Site) -> None:
-    """A size of -1 goes to the end."""
+    """Write a slice; a size of -1 goes to the end."""
     starts, sizes = n.as_vector(n.value(1)), n.as_vector(n.value(2))
     minus_one, end = n.constant(-1, "int64"), n.constant(_TO_THE_END, "int64")
     ends = n.emit("add", starts, sizes)
@@ -110,9 +110,10 @@ def _slice(n: Site) -> None:
 
 @rule("StridedSlice")
 def _strided_slice(n: Site) -> None:
-    """Masks are bits by place in the lists; an ellipsis stands for all axes that are left.
+    """Write a strided slice.
 
-    A shrunk axis is one index that goes away, whatever the masks of begin and end say.
+    Masks are bits by place in the lists; an ellipsis stands for all axes that are left. A shrunk
+    axis is one index, removed from the shape, whatever the masks of begin and end say.
     """
     steps = n.integers(3)
     count = len(steps)
@@ -186,7 +187,7 @@ def _strided_slice(n: Site) -> None:
 
 
 def _end_of_backward(n: Site, axis: int, begin: str, end: str) -> str:
-    """The end with which a slice that goes back from before the first element holds nothing.
+    """Return an end that makes a backward slice from before the first element empty.
 
     The op takes such a slice from the first element on, as ONNX does; TensorFlow's is empty.
     """
@@ -204,7 +205,7 @@ def _columns(slices: list[tuple[str, str, int, int]]) -> tuple[list[str], list[s
 
 
 def _numbers(n: Site, index: int, count: int) -> list[str]:
-    """The elements of an input, int64[1] each."""
+    """Return the elements of an input, int64[1] each."""
     known = n.known(index)
     if known is not None and known.size == count:
         return [n.int64(int(number)) for number in known.reshape(-1)]
@@ -219,14 +220,17 @@ def _pad(n: Site) -> None:
 
 
 def _pads(n: Site) -> str:
-    """TensorFlow's [rank, 2] as all begins, then all ends."""
+    """Return TensorFlow's paddings [rank, 2] as all begins, then all ends."""
     turned = n.emit("transpose", n.as_int64(n.value(1)), perm=(1, 0))
     return n.emit("reshape", turned, n.int64(-1))
 
 
 @rule("MirrorPad")
 def _mirror_pad(n: Site) -> None:
-    """A symmetric mirror repeats the border itself; wider than 1 it is made of slices."""
+    """Write a mirror padding; a symmetric one that is wider than 1 is made of slices.
+
+    A symmetric mirror repeats the border itself.
+    """
     if n.text("mode") == "REFLECT":
         n.finish(n.emit("pad", n.value(0), _pads(n), mode="reflect"))
         return
@@ -259,7 +263,7 @@ def _broadcast_to(n: Site) -> None:
 
 @rule("BroadcastArgs")
 def _broadcast_args(n: Site) -> None:
-    """The shape of a sum of two values of these shapes."""
+    """Write the shape of a sum of two values of these shapes."""
     zero = n.constant(0, "int64")
     a, b = (n.emit("expand", zero, n.as_int64(value)) for value in n.values())
     shape = n.emit("shape", n.emit("add", a, b))
@@ -278,7 +282,7 @@ def _reverse(n: Site) -> None:
 
 @rule("ReverseSequence")
 def _reverse_sequence(n: Site) -> None:
-    """ONNX has the batch at axis 0 or 1 and the time at the other one."""
+    """Transpose as needed: ONNX has the batch at axis 0 or 1 and the time at the other one."""
     batch, time = n.integer("batch_dim"), n.integer("seq_dim")
     x, lengths = n.value(0), n.as_int64(n.value(1))
     if {batch, time} == {0, 1}:
@@ -294,7 +298,7 @@ def _reverse_sequence(n: Site) -> None:
 
 @rule("MatrixBandPart")
 def _band_part(n: Site) -> None:
-    """A negative number of diagonals keeps them all."""
+    """Write a band; a negative number of diagonals keeps them all."""
     below, above = n.integers(1)[0], n.integers(2)[0]
     x = n.value(0)
     if below >= 0:
@@ -306,7 +310,7 @@ def _band_part(n: Site) -> None:
 
 @rule("MatrixDiag", "MatrixDiagV2", "MatrixDiagV3")
 def _matrix_diag(n: Site) -> None:
-    """Only the main diagonal: an identity matrix times the vector."""
+    """Write the main diagonal alone, as an identity matrix times the vector."""
     if n.op != "MatrixDiag" and n.integers(1) != (0,):
         raise n.unsupported("another diagonal than the main one")
     x = n.value(0)
@@ -321,7 +325,7 @@ def _matrix_diag(n: Site) -> None:
 
 @rule("MatrixDiagPart", "MatrixDiagPartV2", "MatrixDiagPartV3")
 def _matrix_diag_part(n: Site) -> None:
-    """Only the main diagonal."""
+    """Read the main diagonal alone."""
     if n.op != "MatrixDiagPart" and n.integers(1) != (0,):
         raise n.unsupported("another diagonal than the main one")
     x, rank = n.value(0), n.rank(0)
@@ -336,7 +340,7 @@ def _matrix_diag_part(n: Site) -> None:
 
 @rule("Roll")
 def _roll(n: Site) -> None:
-    """Each axis cut in two, the halves exchanged."""
+    """Cut each axis in two and exchange the halves."""
     x, shifts, axes = n.value(0), n.as_vector(n.value(1)), n.integers(2)
     shape = n.emit("shape", x)
     for number, axis in enumerate(axes):

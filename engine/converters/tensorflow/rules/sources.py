@@ -1,4 +1,4 @@
-"""Where values come from, and what passes them on."""
+"""Operators that make values, and those that pass them on."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palmkit.engine.converters.tensorflow.tensors import complex_parts, constant
 
 @rule("Const", "HostConst")
 def _const(n: Site) -> None:
-    """A large tensor of few stored elements stays an expand: the file may be much smaller."""
+    """Add a constant; a large tensor of few stored elements stays an expand, to keep it small."""
     tensor = n.attrs["value"].tensor
     dtype = dtype_name(tensor.dtype)
     if dtype == "complex64":
@@ -80,7 +80,7 @@ def _range(n: Site) -> None:
 
 @rule("LinSpace")
 def _lin_space(n: Site) -> None:
-    """start + i (stop - start) / (num - 1)."""
+    """Write start + i (stop - start) / (num - 1)."""
     dtype = n.dtype()
     count = n.emit("cast", n.value(2), to="int64")
     places = n.emit("range", n.constant(0, "int64"), count, n.constant(1, "int64"))
@@ -118,7 +118,7 @@ def _rank(n: Site) -> None:
 
 
 def _as(n: Site, value: str, attribute: str) -> str:
-    """An int64 value in the dtype that an attribute names, int32 without it."""
+    """Return an int64 value in the dtype that an attribute names, int32 without it."""
     dtype = n.dtype(attribute, "int32")
     return value if dtype == "int64" else n.emit("cast", value, to=dtype)
 
@@ -138,13 +138,13 @@ _RANDOM = {
 
 @rule("StatelessRandomGetKeyCounter")
 def _random_key(n: Site) -> None:
-    """Generators here have keys of their own."""
+    """Ignore keys: random generators here have keys of their own."""
     n.finish(Missing("the key of a random number"), Missing("the counter of a random number"))
 
 
 @rule(*_RANDOM)
 def _random(n: Site) -> None:
-    """Other numbers than TensorFlow's, from the same distribution."""
+    """Draw from the same distribution, though other numbers than TensorFlow's."""
     shape = n.emit("expand", n.constant(0, n.dtype("dtype")), n.as_int64(n.value(0)))
     n.finish(n.emit(_RANDOM[n.op], shape))
 
@@ -154,7 +154,10 @@ _QUANTIZED_RANGES = {11: (-128, 127), 12: (0, 255), 13: (-(2**31), 2**31 - 1)}
 
 @rule("Dequantize")
 def _dequantize(n: Site) -> None:
-    """Constants only, as graph_transforms wrote them: tensorflow/core/kernels/dequantize_op.cc."""
+    """Dequantize constants, as graph_transforms wrote them.
+
+    Source: tensorflow/core/kernels/dequantize_op.cc. Other values have no rule.
+    """
     kind = n.attrs["T"].type if n.has("T") else 0
     mode = n.text("mode", "MIN_COMBINED")
     if kind not in _QUANTIZED_RANGES or n.integer("axis", -1) != -1:
@@ -177,7 +180,7 @@ def _dequantize(n: Site) -> None:
 
 @rule("Bitcast")
 def _bitcast(n: Site) -> None:
-    """Quantized numbers are the integers that they are stored as already."""
+    """Write a bitcast; quantized numbers already are the integers that they are stored as."""
     names = [dtype_name(n.attrs[key].type) for key in ("T", "type")]
     source, target = (QUANTIZED.get(name, name) for name in names)
     n.finish(n.raw(0) if source == target else n.emit("bit_cast", n.value(0), to=target))

@@ -7,7 +7,7 @@ from palmkit.engine.converters.tensorflow.stand_ins import Complex
 
 
 def _complex(n: Site, index: int) -> Complex:
-    """An input as complex numbers; real ones have no imaginary part."""
+    """Return an input as complex numbers; real ones have no imaginary part."""
     value = n.raw(index)
     if isinstance(value, Complex):
         return value
@@ -22,7 +22,7 @@ def _complex(n: Site, index: int) -> Complex:
     *("GatherV2", "Tile", "Pad", "ReverseV2", "BroadcastTo", "ZerosLike"),
 )
 def _part_by_part(n: Site) -> None:
-    """Both parts go the same way."""
+    """Apply the operator to both parts."""
     inputs = [n.raw(index) for index in range(n.count)]
     parts = [
         n.of(each.real if isinstance(each, Complex) else each for each in inputs),
@@ -55,7 +55,7 @@ def _conj(n: Site) -> None:
 
 @complex_rule("Cast")
 def _cast(n: Site) -> None:
-    """To real numbers: the imaginary parts go."""
+    """Cast to real numbers, which drops the imaginary parts."""
     x = _complex(n, 0)
     is_complex = n.attrs["DstT"].type in (8, 18) if n.has("DstT") else False
     n.finish(x if is_complex else n.emit("cast", x.real, to=n.dtype("DstT")))
@@ -91,7 +91,7 @@ def _pair(n: Site) -> None:
 
 @rule("RFFT")
 def _rfft(n: Site) -> None:
-    """Of the last axis, cut off or filled up with zeros to fft_length."""
+    """Transform the last axis, cut off or filled up with zeros to fft_length."""
     x = n.emit("unsqueeze", n.value(0), n.int64(-1))
     n.finish(_parts(n, n.emit("dft", x, _length(n), _axis(n), onesided=1)))
 
@@ -122,7 +122,7 @@ def _joined(n: Site) -> str:
 
 
 def _parts(n: Site, value: str) -> Complex:
-    """[..., 2] as complex numbers."""
+    """Return [..., 2] as complex numbers."""
     real, imaginary = (
         n.emit("gather", value, n.constant(part, "int64"), axis=-1) for part in (0, 1)
     )

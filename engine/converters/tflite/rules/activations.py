@@ -1,4 +1,4 @@
-"""Functions of one element, and along the last axis."""
+"""Functions of one element, and functions along the last axis."""
 
 from __future__ import annotations
 
@@ -38,7 +38,7 @@ def _log(b: Builder, o: Operator) -> None:
 
 
 def _positive(b: Builder, o: Operator) -> str:
-    """x; of a quantized one what is not above zero is the least number, as in LiteRT."""
+    """Return x; of a quantized x, numbers not above zero become the least, as in LiteRT."""
     x = b.value(o.inputs[0])
     if b.quantization(o.inputs[0]) is None:
         return x

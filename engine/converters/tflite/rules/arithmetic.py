@@ -38,7 +38,7 @@ _COMPARED_STEPS = 256.0
 
 
 def _compared(b: Builder, o: Operator) -> list[str]:
-    """The operands of a comparison: LiteRT compares bytes in whole 256ths of a real unit.
+    """Return the operands of a comparison; LiteRT compares bytes in 256ths of a real unit.
 
     Source: tensorflow/lite/kernels/internal/reference/comparisons.h.
     """
@@ -67,7 +67,7 @@ def _binary(b: Builder, o: Operator) -> None:
 
 @rule("STABLEHLO_AND")
 def _logic(b: Builder, o: Operator) -> None:
-    """On booleans logic, on integers bit by bit."""
+    """Write a logical op for booleans, a bitwise one for integers."""
     op = "and" if b.dtype(o.inputs[0]) == "bool" else "bitwise_and"
     b.finish(o, b.emit(op, b.value(o.inputs[0]), b.value(o.inputs[1])))
 
@@ -87,7 +87,7 @@ def _squared_difference(b: Builder, o: Operator) -> None:
 
 
 def floored_quotient(b: Builder, x: str, y: str, dtype: str) -> str:
-    """x / y rounded down; div of integers rounds towards zero."""
+    """Return x / y rounded down; div of integers rounds towards zero."""
     if "int" not in dtype:
         return b.emit("floor", b.emit("div", x, y))
     quotient = b.emit("div", x, y)
@@ -97,7 +97,7 @@ def floored_quotient(b: Builder, x: str, y: str, dtype: str) -> str:
 
 
 def _other_sign(b: Builder, rest: str, y: str, dtype: str) -> str:
-    """The rest of a division is not zero, and its sign not that of the divisor."""
+    """Return where the remainder is not zero and has another sign than the divisor."""
     zero = b.scalar(0, dtype)
     signs_agree = b.emit("equal", b.emit("less", rest, zero), b.emit("less", y, zero))
     return b.emit("not", b.emit("or", b.emit("equal", rest, zero), signs_agree))
@@ -111,7 +111,7 @@ def _floor_div(b: Builder, o: Operator) -> None:
 
 @rule("FLOOR_MOD")
 def _floor_mod(b: Builder, o: Operator) -> None:
-    """The rest that has the sign of the divisor."""
+    """Write the remainder that has the sign of the divisor."""
     x, y, dtype = b.value(o.inputs[0]), b.value(o.inputs[1]), b.dtype(o.inputs[0])
     if "int" in dtype:
         b.finish(o, b.emit("mod", x, y))
@@ -122,7 +122,7 @@ def _floor_mod(b: Builder, o: Operator) -> None:
 
 @rule("RIGHT_SHIFT")
 def _right_shift(b: Builder, o: Operator) -> None:
-    """Of signed numbers, the sign stays: division by a power of two, rounded down."""
+    """Shift, keeping the sign of signed numbers: divide by a power of two, rounded down."""
     dtype = b.dtype(o.inputs[0])
     if dtype.startswith("u"):
         b.finish(
@@ -145,7 +145,7 @@ def _shift_left(b: Builder, o: Operator) -> None:
 
 @rule("SELECT", "SELECT_V2")
 def _select(b: Builder, o: Operator) -> None:
-    """SELECT takes a condition a row, too."""
+    """Write a select; SELECT also takes one condition a row."""
     condition, x, y = (b.value(index) for index in o.inputs)
     rank = b.rank(o.inputs[1])
     if o.op == "SELECT" and b.rank(o.inputs[0]) == 1 < rank:

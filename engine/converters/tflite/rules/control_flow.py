@@ -9,7 +9,7 @@ from palmkit.engine.ir import Graph, Node, Type
 
 
 def _types(b: Builder, indices: tuple[int, ...]) -> list[Type]:
-    """What is known of the stored values."""
+    """Return what is known of the types of the stored values."""
     types: list[Type] = []
     for index in indices:
         type = b.types.get(b.value(index, real=False), b.declared_type(index))
@@ -31,7 +31,7 @@ def _finish(b: Builder, o: Operator, values: tuple[str, ...]) -> None:
 
 
 def inlined(b: Builder, graph: Graph, inputs: list[str]) -> tuple[str, ...]:
-    """The graph's nodes as nodes of this one."""
+    """Write the graph's nodes as nodes of this one, and return its outputs."""
     renamed = dict(zip(graph.inputs, inputs, strict=True))
     for name, value in graph.constants.items():
         renamed[name] = b.array(value)
@@ -68,9 +68,10 @@ def _if(b: Builder, o: Operator) -> None:
 
 @rule("WHILE")
 def _while(b: Builder, o: Operator) -> None:
-    """ONNX's loop asks at the end of a turn: the condition stands before it, and in its body.
+    """Write a while as ONNX's loop, which tests at the end of a turn.
 
-    What is carried may change its shape from turn to turn: in the body only its type is known.
+    The condition is therefore evaluated before the loop, and in its body. A carried value may
+    change its shape from turn to turn: in the body only its dtype and rank are known.
     """
     carried, types = _stored(b, o.inputs), _types(b, o.inputs)
     open_types = _open_types(b, o, types)
@@ -86,7 +87,7 @@ def _while(b: Builder, o: Operator) -> None:
 
 
 def _open_types(b: Builder, o: Operator, types: list[Type]) -> list[Type]:
-    """Dims that the body's graph leaves open, or states otherwise than the start, are open."""
+    """Return types with open dims where the body's graph leaves them open or changes them."""
     number = int(o.option("BodySubgraphIndex", 0))
     if not 0 <= number < len(b.file.graphs):
         raise ModelError(f"node {b.current}: no graph of number {number} in the file")
@@ -105,7 +106,7 @@ def _open_types(b: Builder, o: Operator, types: list[Type]) -> list[Type]:
 
 
 def _turn(body: Graph, condition: Graph) -> Graph:
-    """One turn: (turn, going, *carried) -> (going, *carried)."""
+    """Return one turn as a graph: (turn, going, *carried) -> (going, *carried)."""
     prefix = "condition/"
     inputs = {"loop/turn": Type("int64", ()), "loop/going": Type("bool", ()), **body.inputs}
     renamed = dict(zip(condition.inputs, body.outputs, strict=True))

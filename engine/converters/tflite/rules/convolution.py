@@ -1,4 +1,4 @@
-"""Convolutions, plain, by depth, transposed, in two and three dimensions."""
+"""Convolutions: plain, depthwise and transposed, in two and three dimensions."""
 
 from __future__ import annotations
 
@@ -12,17 +12,18 @@ from palmkit.engine.ir import Array, Attr
 
 
 def padding(o: Operator) -> dict[str, Attr]:
-    """The attributes of the operator's padding; it is worked out once the shapes are known."""
+    """Return the attributes of the operator's padding, which is computed once shapes are known."""
     return {"auto_pad": "SAME_UPPER"} if o.option("Padding", 0) == SAME_PADDING else {}
 
 
 def bias(
     b: Builder, o: Operator, place: int, x: int, weight: int, factor: Array | None = None
 ) -> list[str]:
-    """The bias if there is one, as real numbers.
+    """Return the bias, if there is one, as real numbers.
 
-    Integers are added to the sums of products: their scale is that of x and the weights, whatever
-    the file says. factor: of that of the weights, as `multiplier_factor` has it.
+    Integers are added to the sums of products: their scale is that of x times that of the weights,
+    whatever the file says.
+    factor: multiplies the scale of the weights, see `multiplier_factor`.
     """
     if not o.has_input(place):
         return []
@@ -39,10 +40,10 @@ def bias(
 def multiplier_factor(
     b: Builder, o: Operator, x: int, weight: int, bias_place: int
 ) -> Array | None:
-    """What sums of int16 by int8 are multiplied by, over what the scales say; of others None.
+    """Return the ratio of LiteRT's multiplier to the exact one for int16 by int8, else None.
 
-    LiteRT rounds it to 15 bits and a power of two for sums of 64 bits; a bias of 32 says that these
-    are, too.
+    LiteRT rounds the multiplier to 15 bits and a power of two for sums of 64 bits; with a bias of
+    32 bits the sums have 32 bits, too.
     Source: tensorflow/lite/kernels/internal/common.cc, MultiplyByQuantizedMultiplier of int64.
     """
     levels = [b.quantization(index) for index in (x, weight, o.outputs[0])]
@@ -136,9 +137,9 @@ def _transposed(
     kernel: tuple[int, ...],
     factor: Array | None = None,
 ) -> None:
-    """Inputs: the output's shape, weights, x, perhaps a bias.
+    """Write a transposed convolution of: the output's shape, weights, x, perhaps a bias.
 
-    A shape that hangs on x is taken as what the padding gives: that is how exporters compute it.
+    A shape that depends on x is taken as what the padding gives: that is how exporters compute it.
     """
     x, rank = o.inputs[2], len(strides)
     sizes: tuple[int, ...] = ()
@@ -164,7 +165,7 @@ def _transposed(
 
 
 def _fitted(b: Builder, y: str, sizes: tuple[int, ...]) -> str:
-    """Cut, or padded with zeros, to the sizes: without padding any size is allowed."""
+    """Cut or pad y with zeros to the sizes: without padding any size is allowed."""
     type = b.types.get(y)
     if type is None or not type.is_static or type.dims[1 : 1 + len(sizes)] == sizes:
         return y
@@ -176,7 +177,7 @@ def _fitted(b: Builder, y: str, sizes: tuple[int, ...]) -> str:
 
 
 def transposed_with_bias(b: Builder, o: Operator, is_same: bool, strides: tuple[int, int]) -> None:
-    """MediaPipe's Convolution2DTransposeBias: inputs x, weights, bias; the padding is its own.
+    """Write MediaPipe's Convolution2DTransposeBias: inputs x, weights, bias; own padding.
 
     Source: mediapipe/util/tflite/operations/transpose_conv_bias.cc.
     """

@@ -1,4 +1,4 @@
-"""What detectors end with: the best boxes that do not overlap."""
+"""The last operators of detectors: they choose the best boxes that do not overlap."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from palmkit.engine.ir import Attr
 
 @rule("NON_MAX_SUPPRESSION_V4", "NON_MAX_SUPPRESSION_V5")
 def _non_max_suppression(b: Builder, o: Operator) -> None:
-    """V4 has no scores among its outputs, and nothing but hard suppression."""
+    """Choose boxes; V4 returns no scores, and has only hard suppression."""
     inputs = [b.value(index) for index in o.inputs]
     if o.op.endswith("V4"):
         inputs.append(b.scalar(0))

@@ -23,7 +23,7 @@ def _gather(b: Builder, o: Operator) -> None:
 
 
 def _gather_in_batches(b: Builder, o: Operator, axis: int, batch: int) -> None:
-    """As gather_nd of the axis, moved behind the batch axes, and back again."""
+    """Write gather_nd along the axis, moved behind the batch axes and back again."""
     x, indices = o.inputs
     if batch > axis:
         raise ModelError(f"node {b.current}: {o.op}: axis {axis} is one of {batch} batch axes")
@@ -54,9 +54,10 @@ def _embedding_lookup(b: Builder, o: Operator) -> None:
 
 @rule("EMBEDDING_LOOKUP_SPARSE")
 def _embedding_lookup_sparse(b: Builder, o: Operator) -> None:
-    """Weighted rows of a table, added up where their first coordinates are the same.
+    """Add weighted rows of a table where their first coordinates are the same.
 
-    The combiner divides the sum by that of the weights (mean), or of their squares by its root.
+    The combiner divides the sum by the sum of the weights (mean), or by the root of the sum of
+    their squares.
     """
     ids, indices, shape, weights, table = o.inputs
     rows, factors = b.emit("gather", b.value(table), b.value(ids), axis=0), b.value(weights)
@@ -83,7 +84,7 @@ def _embedding_lookup_sparse(b: Builder, o: Operator) -> None:
 
 @rule("HASHTABLE_LOOKUP")
 def _hashtable_lookup(b: Builder, o: Operator) -> None:
-    """The rows that stand beside the keys, zeros for what is not there, and what was."""
+    """Return the rows of the keys, zeros for missing keys, and which keys were found."""
     wanted, keys, rows = o.inputs
     same = b.emit("equal", b.emit("unsqueeze", b.value(wanted), b.int64(1)), b.value(keys))
     same = b.emit("cast", same, to="int32")
@@ -100,7 +101,7 @@ def _hashtable_lookup(b: Builder, o: Operator) -> None:
 
 @rule("SCATTER_ND")
 def _scatter_nd(b: Builder, o: Operator) -> None:
-    """Places that are named twice get the sum."""
+    """Scatter updates; places that are named twice get the sum."""
     zeros = b.full(0, b.as_int64(o.inputs[2]), b.dtype(o.inputs[1]))
     places, updates = b.as_int64(o.inputs[0]), b.value(o.inputs[1])
     b.finish(o, b.emit("scatter_nd", zeros, places, updates, reduction="add"))
@@ -108,7 +109,7 @@ def _scatter_nd(b: Builder, o: Operator) -> None:
 
 @rule("SPARSE_TO_DENSE")
 def _sparse_to_dense(b: Builder, o: Operator) -> None:
-    """Indices: a number, a list of them, or a row of coordinates for each value."""
+    """Make a dense tensor; indices are a number, a list, or a row of coordinates a value."""
     indices, shape, values, default = o.inputs
     fill = b.emit("reshape", b.value(default), b.int64())
     dense = b.emit("expand", fill, b.as_int64(shape))
@@ -121,7 +122,7 @@ def _sparse_to_dense(b: Builder, o: Operator) -> None:
 
 @rule("SEGMENT_SUM")
 def _segment_sum(b: Builder, o: Operator) -> None:
-    """The ids grow; the last one says how many segments there are."""
+    """Add up segments; the ids ascend, so the last one tells how many there are."""
     ids = b.as_int64(o.inputs[1])
     count = b.emit("add", b.emit("reduce_max", ids, b.int64(0), keepdims=1), b.int64(1))
     _segments(b, o, ids, count, "add", 0)
@@ -137,7 +138,7 @@ _SEGMENTS = {
 
 @rule(*_SEGMENTS)
 def _unsorted_segments(b: Builder, o: Operator) -> None:
-    """Segments that are empty keep the neutral element: for a maximum the least number."""
+    """Reduce segments; empty ones keep the neutral element, for a maximum the least number."""
     dtype, reduction = b.dtype(o.inputs[0]), _SEGMENTS[o.op]
     neutral = {"add": 0, "mul": 1, "max": lowest(dtype), "min": highest(dtype)}[reduction]
     if dtype == "float32" and reduction in ("max", "min"):
@@ -149,7 +150,7 @@ def _unsorted_segments(b: Builder, o: Operator) -> None:
 def _segments(
     b: Builder, o: Operator, ids: str, count: str, reduction: str, neutral: float
 ) -> None:
-    """Rows scattered by their id; a negative id lands in a row behind all, which is cut off."""
+    """Scatter rows by their id; negative ids land in an additional row that is cut off."""
     data, rank, depth = o.inputs[0], b.rank(o.inputs[0]), b.rank(o.inputs[1])
     x = b.value(data)
     more = b.emit("add", count, b.int64(1))
@@ -190,7 +191,7 @@ def _unique(b: Builder, o: Operator) -> None:
 
 @rule("WHERE")
 def _where(b: Builder, o: Operator) -> None:
-    """The coordinates of what is true, a row each."""
+    """Return the coordinates of the elements that are true, a row each."""
     places = b.emit("non_zero", b.value(o.inputs[0]))
     b.finish(o, b.emit("transpose", places, perm=(1, 0)))
 
@@ -206,7 +207,7 @@ def _matrix_diag(b: Builder, o: Operator) -> None:
 
 @rule("MATRIX_SET_DIAG")
 def _matrix_set_diag(b: Builder, o: Operator) -> None:
-    """The diagonal is as long as the shorter side: it varies along that one."""
+    """Set the diagonal, which is as long as the shorter side."""
     x, diagonal = b.value(o.inputs[0]), b.value(o.inputs[1])
     height, width = b.static_shape(o.inputs[0])[-2:]
     spread = b.emit("unsqueeze", diagonal, b.int64(-1 if height <= width else -2))
@@ -215,7 +216,7 @@ def _matrix_set_diag(b: Builder, o: Operator) -> None:
 
 
 def _diagonal(b: Builder, height: str, width: str) -> str:
-    """bool[height, width], true where row and column are the same."""
+    """Return bool[height, width], true where row and column are the same."""
     numbers = [
         b.emit(
             "range",

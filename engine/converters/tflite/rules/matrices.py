@@ -10,7 +10,7 @@ from palmkit.engine.errors import UnsupportedError
 
 @rule("FULLY_CONNECTED")
 def _fully_connected(b: Builder, o: Operator) -> None:
-    """x is taken as rows of the weights' length; with KeepNumDims its axes stay."""
+    """Multiply x, taken as rows of the weights' length; KeepNumDims keeps its axes."""
     if o.option("WeightsFormat", 0):
         raise UnsupportedError(f"node {b.current}: {o.op}: shuffled weights")
     x, weight = b.value(o.inputs[0]), o.inputs[1]

@@ -14,13 +14,13 @@ _SAME, _VALID = 1, 2
 
 @rule("Convolution2DTransposeBias")
 def _transpose_conv(b: Builder, o: Operator) -> None:
-    """Options are TfLiteTransposeConvParams: padding, stride width, stride height."""
+    """Read TfLiteTransposeConvParams: padding, stride width, stride height."""
     padding, stride_w, stride_h = structure(b, o, "<3i")
     transposed_with_bias(b, o, padding == _SAME, (stride_h, stride_w))
 
 
 def _pool(b: Builder, o: Operator) -> dict[str, Attr]:
-    """TfLitePoolParams: padding, stride width and height, filter width and height, activation."""
+    """Read TfLitePoolParams: padding, strides and filter size (width, height), activation."""
     padding, stride_w, stride_h, filter_w, filter_h, activation = structure(b, o, "<6i")
     if padding not in (_SAME, _VALID):
         raise ModelError(f"node {b.current}: {o.op}: padding of number {padding}")
@@ -100,7 +100,7 @@ def _transform_tensor_bilinear(b: Builder, o: Operator) -> None:
 
 @rule("TransformLandmarks")
 def _transform_landmarks(b: Builder, o: Operator) -> None:
-    """Version 2 has no options: the last axis says how many dimensions a landmark has."""
+    """Write the op; version 2 has no options and takes the dimensions from the last axis."""
     attrs: dict[str, Attr] = {"version": _version(b, o)}
     if o.version == 1:
         options = flexbuffer_map(b, o)

@@ -1,4 +1,4 @@
-"""Operators that move elements, cut and join."""
+"""Operators that move, cut and join elements."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ def _split_v(b: Builder, o: Operator) -> None:
 
 @rule("SLICE")
 def _slice(b: Builder, o: Operator) -> None:
-    """A size of -1 means up to the end."""
+    """Write a slice; a size of -1 means up to the end."""
     x, starts, sizes = b.value(o.inputs[0]), b.as_int64(o.inputs[1]), b.as_int64(o.inputs[2])
     ends = b.emit("add", starts, sizes)
     open_ended = b.emit("less", sizes, b.scalar(0, "int64"))
@@ -77,11 +77,11 @@ def _slice(b: Builder, o: Operator) -> None:
 
 @rule("STRIDED_SLICE")
 def _strided_slice(b: Builder, o: Operator) -> None:
-    """Masks are bits by place in the lists.
+    """Write a strided slice, whose masks are bits by place in the lists.
 
-    An ellipsis stands for all axes that are left, a new axis for none, a shrunk one is one index
-    that goes away: the first where the begin is masked. Begins and ends may be computed, the
-    strides are constant.
+    An ellipsis stands for all axes that are left, a new axis for none. A shrunk axis is one index,
+    removed from the shape: the first where the begin is masked. Begins and ends may be computed,
+    the strides are constant.
     """
     x, steps = o.inputs[0], b.numbers(o.inputs[3])
     masks = {
@@ -135,7 +135,10 @@ def _cut(
     masks: dict[str, int],
     steps: tuple[int, ...],
 ) -> str:
-    """Slice the axes: kept holds the place in the lists, and the axis, of each."""
+    """Slice the axes.
+
+    kept: the place in the lists, and the axis, of each.
+    """
     places = np.array([place for place, _ in kept])
     strides = np.array(steps, np.int64)[places]
     chosen = b.int64_array(places)
@@ -155,7 +158,8 @@ def _cut(
         ends = b.emit("where", b.array(shrink), after, ends)
         strides = np.where(shrink, 1, strides)
     if back.any():
-        # From before the first element back: empty, where the op begins with the first, as ONNX's.
+        # A backward slice from before the first element is empty in TFLite; in ONNX, as in the op,
+        # it starts at the first.
         before = b.emit("less", begins, b.emit("neg", _sizes(b, x, axes)))
         before = b.emit("and", before, b.array(back))
         ends = b.emit("where", before, b.int64(TO_THE_END), ends)
@@ -167,7 +171,7 @@ def _sizes(b: Builder, x: str, axes: str) -> str:
 
 
 def _ends_of_lengths(b: Builder, x: str, axes: str, back: Array, begins: str, lengths: str) -> str:
-    """Ends that lie so far from the begins, whatever the mask of the ends says.
+    """Return ends at these distances from the begins, whatever the mask of the ends says.
 
     back: which axes are cut backwards; their lengths are negative.
     """
@@ -191,7 +195,7 @@ def _replaced(b: Builder, numbers: str, where: Array, others: Array) -> str:
 
 
 def _pads(b: Builder, index: int) -> str:
-    """TFLite's paddings[rank, 2] as ONNX's: all begins, then all ends."""
+    """Return TFLite's paddings[rank, 2] as ONNX's: all begins, then all ends."""
     return b.emit("reshape", b.emit("transpose", b.as_int64(index), perm=(1, 0)), b.int64(-1))
 
 
@@ -205,7 +209,10 @@ def _pad(b: Builder, o: Operator) -> None:
 
 @rule("MIRROR_PAD")
 def _mirror_pad(b: Builder, o: Operator) -> None:
-    """A symmetric mirror repeats the border itself: slices that run backwards, joined."""
+    """Write a mirror padding; a symmetric one joins slices that run backwards.
+
+    A symmetric mirror repeats the border itself.
+    """
     if o.option("Mode", 0) == 0:
         b.finish(o, b.emit("pad", b.value(o.inputs[0]), _pads(b, o.inputs[1]), mode="reflect"))
         return
@@ -236,7 +243,7 @@ def _reverse(b: Builder, o: Operator) -> None:
 
 @rule("REVERSE_SEQUENCE")
 def _reverse_sequence(b: Builder, o: Operator) -> None:
-    """ONNX wants the batch and the time axis in front."""
+    """Write the op with transposes: ONNX wants the batch and the time axis in front."""
     rank = b.rank(o.inputs[0])
     time, batch = (
         b.axis(o.option("SeqDim", 0), o.inputs[0]),
@@ -267,7 +274,7 @@ def _dilate(b: Builder, o: Operator) -> None:
 
 
 def _spread(b: Builder, x: str, factors: tuple[int, ...], fill: str) -> str:
-    """x with factor - 1 times `fill` between its elements along each axis."""
+    """Return x with factor - 1 times `fill` between its elements along each axis."""
     if min(factors, default=1) < 1:
         raise ModelError(f"node {b.current}: spread by {list(factors)}")
     for axis, factor in enumerate(factors):

@@ -36,7 +36,7 @@ def _average_pool(b: Builder, o: Operator) -> None:
 
 @rule("L2_POOL_2D")
 def _l2_pool(b: Builder, o: Operator) -> None:
-    """The root of the mean of squares."""
+    """Write the root of the mean of squares."""
     x = b.as_nchw(o.inputs[0])
     mean = b.emit("average_pool", b.emit("mul", x, x), **_windows(o))
     b.finish_nchw(o, b.emit("sqrt", mean), fused_activation(o))
@@ -44,7 +44,7 @@ def _l2_pool(b: Builder, o: Operator) -> None:
 
 @rule("LOCAL_RESPONSE_NORMALIZATION")
 def _local_response_normalization(b: Builder, o: Operator) -> None:
-    """ONNX divides alpha by the number of channels that are summed."""
+    """Scale alpha: ONNX divides it by the number of channels that are summed."""
     size = 2 * o.option("Radius", 0) + 1
     y = b.emit(
         "lrn",

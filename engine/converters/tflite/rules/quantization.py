@@ -1,4 +1,4 @@
-"""Between real numbers and their stored forms."""
+"""Conversions between real numbers and their stored forms."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from palmkit.engine.errors import ModelError
 
 @rule("QUANTIZE")
 def _quantize(b: Builder, o: Operator) -> None:
-    """To the output's grid; from another grid, too."""
+    """Round to the output's grid, also from another grid."""
     value = b.value(o.inputs[0])
     if b.quantization(o.outputs[0]) is None:
         raise ModelError(f"node {b.current}: QUANTIZE to a tensor without a scale")
@@ -20,7 +20,7 @@ def _quantize(b: Builder, o: Operator) -> None:
 
 @rule("DEQUANTIZE", "DENSIFY")
 def _decode(b: Builder, o: Operator) -> None:
-    """float16 weights, perhaps sparse ones: constants in float32, at once."""
+    """Return float16 weights, perhaps sparse ones, as float32 constants."""
     x, dtype = o.inputs[0], b.stored_dtype(o.outputs[0])
     if x in b.known and b.quantization(x) is None:
         value = b.known[x].astype(dtype, copy=False)
@@ -36,7 +36,7 @@ def _decode(b: Builder, o: Operator) -> None:
 
 @rule("CAST")
 def _cast(b: Builder, o: Operator) -> None:
-    """The stored numbers in another type: a scale does not count."""
+    """Convert the stored numbers to another type; scales are ignored."""
     x, to = b.value(o.inputs[0], real=False), b.stored_dtype(o.outputs[0])
     b.finish_stored(o, b.emit("cast", x, to=to))
 
@@ -49,10 +49,10 @@ def _bitcast(b: Builder, o: Operator) -> None:
 
 @rule("FAKE_QUANT")
 def _fake_quant(b: Builder, o: Operator) -> None:
-    """x on the grid of num_bits between min and max, moved so that zero is on it.
+    """Round x to the grid of num_bits between min and max, shifted so that zero is on it.
 
-    Source: tensorflow/lite/kernels/internal/reference/reference_ops.h and
-    quantization_util.cc, NudgeQuantizationRange and FakeQuantizeArray.
+    Source: tensorflow/lite/kernels/internal/reference/reference_ops.h and quantization_util.cc,
+    NudgeQuantizationRange and FakeQuantizeArray.
     """
     low, high = np.float32(o.option("Min", 0.0)), np.float32(o.option("Max", 0.0))
     bits = int(o.option("NumBits", 8))

@@ -1,9 +1,9 @@
-"""Recurrent cells, one step or a sequence of them.
+"""Recurrent cells, for one step or a sequence.
 
 Cells of integers round wherever LiteRT does: gates and states are integers, too.
 
-Where the cell is the plain one it becomes the op lstm, else a scan whose body is the cell's
-formulas. A state that the file keeps in a variable tensor is zero at the start of every run.
+A plain cell becomes the op lstm, any other a scan whose body is the cell's formulas. A state that
+the file keeps in a variable tensor is zero at the start of every run.
 
 Source: tensorflow/lite/kernels/{lstm_eval,unidirectional_sequence_lstm,rnn,svdf}.cc.
 """
@@ -25,9 +25,9 @@ _TANH = 4
 _LAYER_NORM_EPSILON = 1e-8
 _MOST_UNROLLED = 32
 _GATES = ("input", "forget", "cell", "output")
-# Steps of the int16 that cells of integers have as the sums of gates, and as what is bent to 1.
+# Scales of the int16 values in cells of integers: of the gates' sums, and of activations up to 1.
 _GATE_STEP, _UNIT_STEP = 2.0**-12, 2.0**-15
-# Of sums once they are normalised.
+# Scale of the sums once they are normalised.
 _NORMALISED_STEP = 2.0**-10
 
 Step = Callable[[Writer, list[str], str, dict[str, str]], tuple[list[str], str]]
@@ -39,13 +39,13 @@ def _time_major(b: Builder, o: Operator, index: int) -> str:
 
 
 def _batch(b: Builder, o: Operator, index: int) -> str:
-    """The batch's size, int64[1]."""
+    """Return the batch's size, int64[1]."""
     dims = b.dims(b.value(index), b.rank(index))
     return dims[1 if len(dims) == 3 and o.option("TimeMajor", False) else 0]
 
 
 def _state(b: Builder, o: Operator, place: int, batch: str, size: int) -> str:
-    """The start value of a state: what the file gives, or zeros."""
+    """Return the start value of a state: what the file gives, or zeros."""
     index = o.inputs[place] if o.has_input(place) else -1
     if index >= 0 and b.has_value(index):
         return b.value(index)
@@ -60,7 +60,7 @@ def _scan(
     weights: dict[str, str],
     backward: bool = False,
 ) -> str:
-    """All rows that `step` gives for x[time, batch, depth]; it gets the weights by name."""
+    """Return all rows that `step` gives for x[time, batch, depth]; it gets the weights by name."""
     inner = Writer()
     inner.current = b.current
     outer = [*states, x, *weights.values()]
@@ -99,7 +99,7 @@ def _unrolled(
     weights: dict[str, str],
     backward: bool = False,
 ) -> str:
-    """The same as `_scan` in nodes for each row: backends run these without asking Python."""
+    """Do what `_scan` does in nodes for each row, which backends run without calling Python."""
     count = b.types[x].dims[0]
     rows: dict[int, str] = {}
     now = list(states)
@@ -119,12 +119,12 @@ def _product(w: Writer, x: str, weight: str, *more: str) -> str:
 
 @dataclass(frozen=True)
 class _CellLevels:
-    """What a cell of integers rounds to.
+    """The quantization of a cell of integers.
 
-    gates: the sums of each gate that there is, before they are normalised if they are.
-    hidden: the output before the projection. output: the state of the output; without a projection
-    it has the integers of `hidden`, and the sequence that comes out has those of the state,
-    whatever scales these have.
+    gates: levels of each existing gate's sums, before they are normalised if they are.
+    hidden: levels of the output before the projection. output: levels of the state of the output;
+    without a projection it has the integers of `hidden`, and the output sequence has those of the
+    state, whatever scales these have.
     """
 
     gates: dict[str, float]
@@ -134,13 +134,13 @@ class _CellLevels:
 
 
 def _rounded(w: Writer, x: str, scale: float, zero: int = 0, dtype: str = "int16") -> str:
-    """x as integers would have it."""
+    """Return x rounded as integers of this scale would be."""
     levels = w.scalar(scale), w.scalar(zero, dtype)
     return w.emit("dequantize_linear", w.emit("quantize_linear", x, *levels), *levels)
 
 
 def _rounded_as(w: Writer, x: str, levels: Quantization, read: Quantization | None = None) -> str:
-    """x as integers would have it, which are read as those of other levels."""
+    """Return x rounded to levels, read as integers of the other levels."""
     into, out = (
         (w.scalar(float(q.scale)), w.scalar(int(q.zero_point), q.zero_point.dtype.name))
         for q in (levels, read or levels)
@@ -149,7 +149,7 @@ def _rounded_as(w: Writer, x: str, levels: Quantization, read: Quantization | No
 
 
 def _cell_levels(b: Builder, o: Operator, first: int) -> _CellLevels | None:
-    """None for cells of floats, and of floats by weights of integers."""
+    """Return the levels of a cell of integers; None if activations are floats."""
     states = (o.inputs[18:20] + (-1, -1))[:2]
     output, cell = (b.quantization(index) for index in states)
     if output is None or cell is None or b.quantization(o.inputs[0]) is None:
@@ -170,7 +170,7 @@ def _cell_levels(b: Builder, o: Operator, first: int) -> _CellLevels | None:
 
 @dataclass(frozen=True)
 class _Cell:
-    """Where the inputs of an LSTM cell stand, and its options."""
+    """The places of an LSTM cell's inputs, and its options."""
 
     first: int
     normalization: int
@@ -180,7 +180,7 @@ class _Cell:
     levels: _CellLevels | None = None
 
     def weights(self, b: Builder, o: Operator) -> dict[str, str]:
-        """The weights that are there, by gate and kind; matrices are transposed."""
+        """Return the existing weights by gate and kind; matrices are transposed."""
         found: dict[str, str] = {}
 
         def add(name: str, place: int, matrix: bool = False) -> None:
@@ -206,7 +206,10 @@ class _Cell:
         return found
 
     def _bias_scale(self, b: Builder, o: Operator, gate: int) -> Array | None:
-        """That of a gate's bias in a cell of integers, whatever the file says: of what it joins."""
+        """Return the scale of a gate's bias in a cell of integers, that of the sums it joins.
+
+        The scale that the file states does not count.
+        """
         if self.levels is None:
             return None
         if o.has_input(self.normalization + gate):
@@ -216,7 +219,7 @@ class _Cell:
         return None if x is None or matrix is None else x.scale * matrix.scale
 
     def is_plain(self, weights: dict[str, str]) -> bool:
-        """The op lstm means just this cell."""
+        """Return whether the op lstm means just this cell."""
         return (
             self.activation == _TANH
             and self.levels is None
@@ -229,7 +232,7 @@ class _Cell:
     def step(
         self, w: Writer, states: list[str], x: str, weights: dict[str, str]
     ) -> tuple[list[str], str]:
-        """One step: the next output and cell state, and the output again."""
+        """Write one step: the next output and cell state, and the output again."""
         if self.levels is not None:
             return self._integer_step(w, self.levels, states, x, weights)
         h, c = states
@@ -262,7 +265,7 @@ class _Cell:
     def entered(
         self, b: Builder, levels: _CellLevels, x: str, weights: dict[str, str]
     ) -> tuple[str, dict[str, str]]:
-        """What x adds to the gates of a cell of integers, side by side, and the other weights."""
+        """Return what x adds to the gates of an integer cell, side by side, and other weights."""
         parts: list[str] = []
         for name, step in levels.gates.items():
             y = b.emit("matmul", x, weights[f"{name}_x"])
@@ -279,8 +282,9 @@ class _Cell:
     def _integer_step(
         self, w: Writer, levels: _CellLevels, states: list[str], x: str, weights: dict[str, str]
     ) -> tuple[list[str], str]:
-        """The same, rounded after each operation; x: what `entered` gives, one row of it.
+        """Write a step rounded after each operation.
 
+        x: one row of what `entered` gives.
         Source: tensorflow/lite/kernels/lstm_eval.cc, LstmStepInteger8x8_16.
         """
         h, c = states
@@ -328,7 +332,7 @@ def _clipped(w: Writer, x: str, bound: float) -> str:
 
 
 def _clipped_levels(w: Writer, x: str, bound: float, levels: Quantization) -> str:
-    """Clipped as LiteRT does it: the integers, whatever their zero point."""
+    """Clip as LiteRT does: the integers, whatever their zero point."""
     most = min(int(bound / float(levels.scale)), int(np.iinfo(levels.zero_point.dtype).max))
     low, high = (
         float((np.float64(each) - float(levels.zero_point)) * float(levels.scale))
@@ -338,7 +342,7 @@ def _clipped_levels(w: Writer, x: str, bound: float, levels: Quantization) -> st
 
 
 def _normalized(w: Writer, x: str) -> str:
-    """Zero mean and unit variance along the last axis."""
+    """Normalise to zero mean and unit variance along the last axis."""
     axis = w.int64(-1)
     centred = w.emit("sub", x, w.emit("reduce_mean", x, axis, keepdims=1))
     variance = w.emit("reduce_mean", w.emit("mul", centred, centred), axis, keepdims=1)
@@ -358,7 +362,7 @@ def _cell(b: Builder, o: Operator, first: int, normalization: int) -> _Cell:
 
 
 def _sizes(b: Builder, o: Operator, cell: _Cell) -> tuple[int, int]:
-    """The length of the output, and of the cell state."""
+    """Return the length of the output, and of the cell state."""
     cells, outputs = b.static_shape(o.inputs[cell.first + 5])
     return outputs, cells
 
@@ -372,7 +376,7 @@ def _lstm(
     weights: dict[str, str],
     backward: bool = False,
 ) -> str:
-    """All outputs of the cell over x[time, batch, depth]."""
+    """Return all outputs of the cell over x[time, batch, depth]."""
     if not cell.is_plain(weights):
         if cell.levels is not None:
             x, weights = cell.entered(b, cell.levels, x, weights)
@@ -460,7 +464,7 @@ def _finish_both(b: Builder, o: Operator, results: list[str]) -> None:
 
 @rule("LSTM")
 def _one_lstm_step(b: Builder, o: Operator) -> None:
-    """One step; the older kind has one matrix for all gates and gives its state, too."""
+    """Write one step; the older kind has one matrix for all gates and returns its state."""
     batch = _batch(b, o, o.inputs[0])
     if o.option("KernelType", 0) == 1:
         _basic_lstm_step(b, o)
@@ -538,9 +542,9 @@ def _both_ways_rnn(b: Builder, o: Operator) -> None:
 
 @rule("SVDF")
 def _svdf(b: Builder, o: Operator) -> None:
-    """A filter over depth, then one over time, of which the last steps are the state.
+    """Filter over depth, then over time; the state holds the last steps.
 
-    Of integers the state is rounded, and the bias in steps of what is summed up.
+    For integers the state is rounded, and the bias has the steps of the sums.
     """
     filters, memory = b.static_shape(o.inputs[2])
     rank = max(1, int(o.option("Rank", 1)))
@@ -564,5 +568,5 @@ def _svdf(b: Builder, o: Operator) -> None:
             y = b.emit("add", y, b.dequantized(bias, kept_as.scale * over_time.scale))
         else:
             y = b.emit("add", y, b.value(bias))
-    # LiteRT has no activation for integers: their range is that of the output.
+    # For integers LiteRT applies no activation: the output's range bounds them.
     b.finish(o, y, fused_activation(o) if kept_as is None else 0)

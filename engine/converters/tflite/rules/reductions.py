@@ -1,4 +1,4 @@
-"""Operators that make one number of many along axes."""
+"""Operators that reduce along axes."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def _reduce(b: Builder, o: Operator) -> None:
 
 
 def _reduced(b: Builder, o: Operator, op: str, x: str) -> str:
-    """No axes means that nothing is reduced."""
+    """Write a reduction; without axes nothing is reduced."""
     index = o.inputs[1]
     attrs: dict[str, Attr] = {"keepdims": int(o.option("KeepDims", False))}
     if b.is_constant(index):
@@ -54,7 +54,7 @@ def _arg(b: Builder, o: Operator) -> None:
 
 
 def in_declared_dtype(b: Builder, value: str, o: Operator, output: int = 0) -> str:
-    """An int64 value in the dtype that the operator's output has in the file."""
+    """Return an int64 value in the dtype that the operator's output has in the file."""
     dtype = b.stored_dtype(o.outputs[output])
     return value if dtype == "int64" else b.emit("cast", value, to=dtype)
 
@@ -74,7 +74,7 @@ def _cumsum(b: Builder, o: Operator) -> None:
 
 @rule("BUCKETIZE")
 def _bucketize(b: Builder, o: Operator) -> None:
-    """How many of the boundaries, which grow, are not above the element."""
+    """Count the boundaries, which ascend, that are not above the element."""
     x = b.emit("cast", b.value(o.inputs[0]), to="float32")
     boundaries = b.array(np.array(o.options("Boundaries"), np.float32))
     reached = b.emit("greater_or_equal", b.emit("unsqueeze", x, b.int64(-1)), boundaries)

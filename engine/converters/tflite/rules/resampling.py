@@ -11,7 +11,7 @@ from palmkit.engine.ir import Attr
 
 
 def _coordinates(b: Builder, o: Operator) -> tuple[str, bool, bool]:
-    """The mode of ONNX's resize, and the options that it stands for."""
+    """Return the mode of ONNX's resize, and the options that it stands for."""
     align_corners, half_pixel = o.option("AlignCorners", False), o.option("HalfPixelCenters", False)
     if align_corners and half_pixel:
         raise ModelError(f"node {b.current}: both align_corners and half_pixel_centers")
@@ -21,7 +21,7 @@ def _coordinates(b: Builder, o: Operator) -> tuple[str, bool, bool]:
 
 @rule("RESIZE_NEAREST_NEIGHBOR")
 def _resize_nearest(b: Builder, o: Operator) -> None:
-    """TFLite rounds a half up and cuts off below, hence the nearest modes."""
+    """Write a resize: TFLite rounds a half up or truncates, hence the nearest modes."""
     mode, _, _ = _coordinates(b, o)
     attrs: dict[str, Attr] = {"mode": "nearest", "coordinate_transformation_mode": mode}
     attrs["nearest_mode"] = "floor" if mode == "asymmetric" else "round_prefer_ceil"
@@ -55,7 +55,7 @@ def _depth_to_space(b: Builder, o: Operator) -> None:
 
 
 def _block(b: Builder, o: Operator) -> tuple[tuple[int, ...], list[list[int]]]:
-    """The block's sizes and the begins and ends to pad or crop, for the spatial axes."""
+    """Return the block's sizes and the begins and ends to pad or crop, for the spatial axes."""
     block, amounts = b.numbers(o.inputs[1]), b.whole_numbers(o.inputs[2])
     if amounts.shape != (len(block), 2) or len(block) >= b.rank(o.inputs[0]):
         raise ModelError(

@@ -23,7 +23,7 @@ def _rank(b: Builder, o: Operator) -> None:
 
 @rule("RESHAPE")
 def _reshape(b: Builder, o: Operator) -> None:
-    """The shape is an input, or an option."""
+    """Write a reshape, whose shape is an input or an option."""
     if o.has_input(1):
         dims = b.numbers(o.inputs[1]) if b.is_constant(o.inputs[1]) else ()
         shape = b.as_vector(o.inputs[1])
@@ -55,7 +55,7 @@ def _broadcast_to(b: Builder, o: Operator) -> None:
 
 @rule("BROADCAST_ARGS")
 def _broadcast_args(b: Builder, o: Operator) -> None:
-    """The shape that two shapes broadcast to."""
+    """Write the shape that two shapes broadcast to."""
     first, second = (b.full(0, b.as_int64(index), "bool") for index in o.inputs)
     b.finish(o, in_declared_dtype(b, b.emit("shape", b.emit("or", first, second)), o))
 

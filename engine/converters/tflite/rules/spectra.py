@@ -18,7 +18,7 @@ def _pairs(b: Builder, index: int) -> str:
 
 @rule("RFFT2D")
 def _rfft2d(b: Builder, o: Operator) -> None:
-    """Over the last two axes, cut or padded with zeros to the lengths; half of the last one."""
+    """Transform the last two axes, cut or zero-padded to the lengths; keep half of the last one."""
     height, width = b.numbers(o.inputs[1])
     rank = b.rank(o.inputs[0])
     x = b.emit("unsqueeze", b.value(o.inputs[0]), b.int64(rank))
@@ -28,7 +28,7 @@ def _rfft2d(b: Builder, o: Operator) -> None:
 
 
 def reshaped(b: Builder, o: Operator, shape: str) -> None:
-    """The same pairs under another shape."""
+    """Write the same pairs with another shape."""
     both = b.emit("concat", shape, b.int64(2), axis=0)
     b.complex[o.outputs[0]] = b.emit("reshape", b.complex[o.inputs[0]], both)
 

@@ -14,7 +14,7 @@ from palmkit.engine.ir import Array, Known, Type
 
 
 def _handles(graph: Subgraph) -> dict[int, str]:
-    """The variable that each handle's tensor stands for, by its container and its name."""
+    """Return the variable of each handle's tensor, by its container and its name."""
     found: dict[int, str] = {}
     for operator in graph.operators:
         if operator.op == "VAR_HANDLE":
@@ -25,7 +25,7 @@ def _handles(graph: Subgraph) -> dict[int, str]:
 
 
 def _assigned(graph: Subgraph) -> dict[str, int]:
-    """The tensor that each variable is set to in a graph."""
+    """Return the tensor that each variable is set to in a graph."""
     handles = _handles(graph)
     return {
         handles[operator.inputs[0]]: operator.inputs[1]
@@ -35,7 +35,7 @@ def _assigned(graph: Subgraph) -> dict[str, int]:
 
 
 def _first_values(b: Builder) -> dict[str, Array]:
-    """The constants that graphs which run once set variables to."""
+    """Return the constants that variables are set to by graphs which run once."""
     values: dict[str, Array] = {}
     for operator in b.file.graphs[0].operators:
         if operator.op == "CALL_ONCE":
@@ -56,7 +56,7 @@ def _initial_graph(b: Builder, o: Operator) -> int:
 
 @rule("CALL_ONCE")
 def _call_once(b: Builder, o: Operator) -> None:
-    """Such a graph may do nothing but set variables to constants."""
+    """Check that the graph does nothing but set variables to constants."""
     graph = b.file.graphs[_initial_graph(b, o)]
     others = {operator.op for operator in graph.operators} - {"VAR_HANDLE", "ASSIGN_VARIABLE"}
     if others:
@@ -65,11 +65,11 @@ def _call_once(b: Builder, o: Operator) -> None:
 
 @rule("VAR_HANDLE")
 def _var_handle(b: Builder, o: Operator) -> None:
-    """What reads it looks up its name."""
+    """Do nothing: readers of a handle look up its name."""
 
 
 def _variable(b: Builder, o: Operator) -> str:
-    """The variable of the operator's handle, which only the model's own graph may change."""
+    """Return the variable of the operator's handle, which only the main graph may change."""
     variable = _handles(b.graph).get(o.inputs[0])
     if variable is None or len(b.callers) > 1:
         raise UnsupportedError(f"node {b.current}: {o.op} of a handle from elsewhere")
