@@ -1,12 +1,11 @@
 """Ready-made vision and ranking kits: `kits.detect_faces("group.jpg")`.
 
-Every name is imported on first use, so that importing this package costs next to nothing.
+Every name is imported on first use, so that importing this package costs next to nothing. It
+imports nothing itself: where the command does, Ctrl-C could not end it silently yet.
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING
-
 # For type checkers: the names of the table of kits, and those that belong to no kit.
+TYPE_CHECKING = False  # pyright: ignore[reportConstantRedefinition]
 if TYPE_CHECKING:
     from palmkit.engine.errors import ImageError as ImageError
     from palmkit.engine.errors import PalmError as PalmError
@@ -37,6 +36,8 @@ def __getattr__(name: str) -> object:
     from palmkit.engine.forks import importing
 
     with importing:
+        from importlib import import_module
+
         from palmkit.kits.table import homes
 
         known = _SHARED | homes()

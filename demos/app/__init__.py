@@ -5,9 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from palmkit.kits.cli.process import complain, ended
-
-# The rest is imported within `main`, where Ctrl-C ends it silently.
+# All else is imported within `main`, where Ctrl-C ends it silently.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -45,11 +43,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     arguments: None: those of this process, which does nothing else then.
     """
     given = sys.argv[1:] if arguments is None else arguments
+    try:
+        from palmkit.kits.cli.process import ended
+    except BaseException as error:
+        # Until Python 3.12 enum, which signal imports, makes another error of it.
+        if isinstance(error.__cause__ or error, KeyboardInterrupt):
+            return 130
+        raise
     return ended(lambda: _run(given), arguments is None)
 
 
 def _run(arguments: Sequence[str]) -> int:
     from palmkit.demos.app.screen import INSTALL, has_screen, problem
+    from palmkit.kits.cli.process import complain
 
     options = parser().parse_args(arguments)
     if options.headless:

@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-# Only what costs nothing is imported here: until `ended` is called Ctrl-C shows a traceback.
+# Only what costs nothing is imported here: each command waits for it.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType

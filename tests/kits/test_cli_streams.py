@@ -109,12 +109,13 @@ def test_names_that_the_encoding_lacks(folder: Path, encoding: str) -> None:
         assert "\\udcff\\x1b[1m" in told and told.replace("\n", "").isprintable()
 
 
+# It imports nothing that Python has not imported before.
 RING = """
-import os, signal, sys
+import os, sys
 HERE = {here!r}
 
 def ring():
-    os.kill(os.getpid(), signal.SIGINT)
+    os.kill(os.getpid(), {number})
 
 class Finder:
     def find_spec(self, name, path=None, target=None):
@@ -134,7 +135,11 @@ def interrupted(
 
     before: a script that calls ring() elsewhere. handler: of SIGINT when it begins.
     """
-    script = RING.format(here=here, arguments=arguments) + textwrap.dedent(before) + MAIN
+    script = (
+        RING.format(here=here, number=int(signal.SIGINT), arguments=arguments)
+        + textwrap.dedent(before)
+        + MAIN
+    )
     done = subprocess.run(
         [sys.executable, "-c", script],
         cwd=folder,
@@ -149,6 +154,10 @@ def interrupted(
 @pytest.mark.parametrize(
     "here",
     [
+        "typing",
+        "palmkit.kits.cli.process",
+        "signal",
+        "enum",
         "argparse",
         "palmkit.kits.cli.command",
         "palmkit.kits.cli.serve",
