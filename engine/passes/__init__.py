@@ -44,58 +44,58 @@ from palmkit.engine.passes.write_out_einsum import write_out_einsum
 Pass = Callable[[Graph], Graph]
 
 PIPELINE: tuple[Pass, ...] = (
-    remove_dead_code,  # nothing below should work on what nobody reads
-    fold_constants,  # shape arithmetic ends here: what follows needs its results
-    inline_branches,  # once conditions are constants: what follows sees one straight graph
-    write_out_attention,  # its transposes and reshapes are to be merged and cancelled
+    remove_dead_code,  # no pass below should work on unread values
+    fold_constants,  # shape arithmetic becomes constants, which later passes need
+    inline_branches,  # once conditions are constants: later passes see a graph without branches
+    write_out_attention,  # before the passes that merge and cancel its transposes and reshapes
     write_out_einsum,  # likewise
-    remove_identities,  # they hide what stands next to what
-    recognise_activations,  # before constants merge or fold that are part of one
-    simplify,  # more of what hides it
-    merge_reshapes,  # before transposes walk: some of them are reshapes
+    remove_identities,  # identities hide which nodes are neighbours
+    recognise_activations,  # before the constants of an activation merge or fold
+    simplify,  # redundant arithmetic hides neighbours, too
+    merge_reshapes,  # before cancel_transposes: some transposes are reshapes
     merge_common,  # one transpose for all readers of a value, not one each
-    merge_slices,  # before transposes walk: they would have to walk through each
-    recognise_layouts,  # before the transposes: they are part of what is looked for
-    recognise_interleaves,  # before shuffle_last: what it takes needs no other order in memory
-    shuffle_last,  # before the transposes it writes are to be cancelled
+    merge_slices,  # before cancel_transposes, which would move transposes through each slice
+    recognise_layouts,  # before cancel_transposes: the patterns contain transposes
+    recognise_interleaves,  # before shuffle_last: an interleave needs no other order in memory
+    shuffle_last,  # before cancel_transposes, which cancels the transposes it writes
     cancel_transposes,  # before the fusions: transposes stand between what fuses
     resolve_padding,  # before pads fold: both must be numbers
     fold_pads,  # after the transposes: pads are then in the convolution's own layout
-    recognise_normalizations,  # before what stands in them folds into layers
+    recognise_normalizations,  # before their scales and biases fold into layers
     recognise_global_pools,  # after the transposes: the axes are then the picture's own
-    split_means,  # after the global pools: they are what it looks for
+    split_means,  # after recognise_global_pools: it looks for global pools
     move_before_resize,  # before the fusions: they take plain convolutions only
-    fold_scales,  # after the pads: a layer that pads takes in less
+    fold_scales,  # after the pads: less folds into a layer that pads
     fold_batch_norm,  # before fuse_bias: it leaves an addition
     fuse_bias,  # before fuse_residual: it takes the additions that are not residuals
-    merge_pointwise,  # after the biases: what stood between two convolutions is gone
+    merge_pointwise,  # after fuse_bias: no addition stands between two convolutions
     merge_heads,  # before the fusions: they make equal convolutions different
-    merge_parts,  # right behind merge_heads: it takes apart what heads go on with
+    merge_parts,  # right after merge_heads: it works on the splits that merge_heads writes
     fuse_residual,  # before fuse_activation: the activation comes after the addition
-    fuse_multiply_add,  # behind fuse_residual: what a convolution takes in costs nothing
+    fuse_multiply_add,  # after fuse_residual: an addition in a convolution costs nothing
     fuse_activation,  # last: a layer with an activation takes in nothing more
 )
 
-# Once the others have nothing left to do; when one of these has, they begin again.
+# They run once PIPELINE changes nothing; after a change by one of them PIPELINE runs again.
 LATER: tuple[Pass, ...] = (
     make_unsigned,  # the integer ops know uint8 alone
-    move_levels,  # what stands between quantized values and a layer
+    move_levels,  # nodes that only move elements stand between quantized values and a layer
     integer_layers,  # once their activations, pads and transposes are settled
-    integer_sums,  # behind the layers, which take in what cuts off behind them
+    integer_sums,  # after the layers, which take in the clamps behind them
     integer_residuals,  # once both sides of a sum are there
     integer_slopes,  # behind the sums: a layer with a slope takes in nothing more
-    integer_elements,  # what no layer has taken in
-    fold_levels,  # what the integer layers left is for the float ones
+    integer_elements,  # nodes that no layer has taken in
+    fold_levels,  # weights that the integer layers left belong to float layers
 )
 
 _MOST_ROUNDS = 100
 
 
 def optimise(graph: Graph) -> Graph:
-    """The same model with fewer and larger nodes; it gives the same numbers up to rounding.
+    """Return the same model with fewer and larger nodes, equal up to rounding.
 
-    Runs the pipeline until no pass changes the graph. Input and output names and types stay. What
-    needs sizes that are not known yet is left for when they are.
+    Runs the pipeline until no pass changes the graph. The names and types of inputs and outputs
+    stay. Rewrites that need sizes which are not known yet wait until they are.
     Raises ModelError or ShapeError if the graph contradicts itself, UnsupportedError if it has an
     unknown op.
     """
@@ -105,9 +105,9 @@ def optimise(graph: Graph) -> Graph:
 
 
 def steps(graph: Graph, pipeline: Sequence[Pass] = ()) -> Iterator[tuple[Pass, Graph]]:
-    """The way of `optimise`: each pass that changes the graph, with the graph that it makes.
+    """Yield what `optimise` does: each pass that changes the graph, with the resulting graph.
 
-    pipeline: other passes than PIPELINE, and nothing after them.
+    pipeline: passes to run instead of PIPELINE and LATER.
     """
     later = () if pipeline else LATER
     pipeline = pipeline or PIPELINE
@@ -123,7 +123,7 @@ def steps(graph: Graph, pipeline: Sequence[Pass] = ()) -> Iterator[tuple[Pass, G
             each, waiting = later[waiting], waiting + 1
         else:
             break
-        # A weight may be infinite or no number: it goes through, as it does in the ops.
+        # A weight may be infinite or NaN, which folding passes on as the ops do.
         with np.errstate(all="ignore"):
             changed = each(graph)
         if changed is graph:

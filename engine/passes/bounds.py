@@ -1,4 +1,4 @@
-"""Within which numbers a value is cut off."""
+"""The range that an op clamps its value to."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from palmkit.engine.passes.rewrite import Draft
 
 
 def bounds_of(draft: Draft, node: Node) -> tuple[float, float] | None:
-    """The lower and the upper bound of relu, clip and their like; None for others.
+    """Return the lower and the upper bound of relu, clip and similar ops; None for others.
 
-    None, too, if a bound is no constant of one element. The lower one may lie above the other.
+    Returns None, too, if a bound is not a constant of one element. The lower bound may be above the
+    upper one.
     """
     own = traits_of(node.op).bounds
     if own is None:

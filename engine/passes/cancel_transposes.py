@@ -54,7 +54,7 @@ def _sink(draft: Draft, node: Node) -> Change:
 
 
 def _rise(draft: Draft, node: Node) -> Change:
-    """transpose(op(x)) of a channels-first transpose: as sinking its inverse through op."""
+    """Rewrite transpose(op(x)) of a channels-first transpose, as sinking its inverse through op."""
     perm = _perm_of(draft, node)
     if perm is None or not _rises(perm):
         return None
@@ -73,7 +73,7 @@ def _rise(draft: Draft, node: Node) -> Change:
 
 
 def _drops_axes(node: Node) -> bool:
-    """The output has fewer axes than the input: its transpose is none of the input."""
+    """Return whether the output has fewer axes than the input, so that it has another transpose."""
     is_reduction = traits_of(node.op).reduces
     return node.op == "squeeze" or (is_reduction and not node.integer("keepdims"))
 
@@ -89,7 +89,7 @@ def _perm_of(draft: Draft, node: Node | None) -> Perm | None:
 
 
 def _rises(perm: Perm) -> bool:
-    """It moves the last axis behind the first one: channels to the front."""
+    """Return whether the permutation moves the last axis after the first: channels to the front."""
     rank = len(perm)
     return rank > 3 and perm == (0, rank - 1, *range(1, rank - 1))
 
@@ -117,7 +117,7 @@ def _merge(draft: Draft, node: Node) -> Change:
 def _through(
     draft: Draft, node: Node, perm: Perm, sources: dict[str, str]
 ) -> Sequence[Node] | None:
-    """The node on untransposed inputs, then a transpose for every output; None if it has no rule.
+    """Return the node on untransposed inputs and a transpose for each output; None without a rule.
 
     sources: what each transposed input is a transpose of.
     """
@@ -126,7 +126,7 @@ def _through(
 
 
 def _behind(draft: Draft, node: Node, perm: Perm) -> list[Node]:
-    """The node, writing values of its own, and transposes that write what it wrote."""
+    """Return the node, writing new values, and transposes that write its former outputs."""
     inner = tuple(draft.new_value(f"{name}/before") if name else "" for name in node.outputs)
     return [replace(node, outputs=inner)] + [
         Node("transpose", (source,), (name,), {"perm": perm}, node.name)
@@ -136,7 +136,7 @@ def _behind(draft: Draft, node: Node, perm: Perm) -> list[Node]:
 
 
 def _like(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) -> list[Node] | None:
-    """All inputs share the axes: transposed ones are replaced, constants transposed."""
+    """Rewrite a node whose inputs share the axes: drop their transposes, transpose constants."""
     inputs: list[str] = []
     for name in node.inputs:
         value = draft.constant(name)
@@ -150,7 +150,7 @@ def _like(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) -> list
 
 
 def _transposed_constant(draft: Draft, name: str, value: Array, perm: Perm) -> str:
-    """A constant that broadcasts, transposed; one element broadcasts any way."""
+    """Transpose a constant that broadcasts; one element broadcasts any way."""
     if value.size == 1 and value.ndim <= 1:
         return name
     value = value.reshape((1,) * (len(perm) - value.ndim) + value.shape).transpose(perm)
@@ -158,14 +158,14 @@ def _transposed_constant(draft: Draft, name: str, value: Array, perm: Perm) -> s
 
 
 def _unary(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) -> list[Node] | None:
-    """Only the first input has the axes; clip's bounds are numbers."""
+    """Rewrite a node of which only the first input has the axes; clip's bounds are numbers."""
     if node.inputs[0] not in sources or any(name in sources for name in node.inputs[1:]):
         return None
     return _behind(draft, replace(node, inputs=(sources[node.inputs[0]], *node.inputs[1:])), perm)
 
 
 def _quantized(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) -> list[Node] | None:
-    """Of one scale; a lookup of one table."""
+    """Rewrite a node of quantized values with one scale, or a lookup with one table."""
     scale = draft.constant(node.inputs[1])
     if scale is None or (scale.ndim > 1 if node.op == "lookup" else scale.size != 1):
         return None
@@ -207,7 +207,7 @@ def _slice(draft: Draft, node: Node, perm: Perm, sources: dict[str, str]) -> lis
 def _dropping_axes(
     draft: Draft, node: Node, perm: Perm, sources: dict[str, str]
 ) -> list[Node] | None:
-    """Reductions and squeeze: the axes that stay keep their order, fewer of them."""
+    """Rewrite reductions and squeeze: the axes that stay keep their order, fewer of them."""
     if len(node.inputs) < 2 or node.inputs[0] not in sources:
         return None
     axes = draft.constant(node.inputs[1])
@@ -234,7 +234,7 @@ _WALKS: dict[str, _Walk] = {
 
 
 def _walk_of(op: str) -> _Walk | None:
-    """How a transpose goes through an op; None if it does not."""
+    """Return how a transpose goes through an op; None if it does not."""
     traits = traits_of(op)
     if traits.elementwise is not None:
         return _unary if traits.is_unary else _like

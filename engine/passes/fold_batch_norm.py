@@ -1,4 +1,4 @@
-"""Scaling by channel goes into the weights of the layer before."""
+"""Scaling by channel folds into the weights of the layer before it."""
 
 import numpy as np
 
@@ -9,7 +9,7 @@ from palmkit.engine.passes.weights import by_channel, is_plain_layer, scaled
 
 
 def fold_batch_norm(graph: Graph) -> Graph:
-    """mul and div by channel after a layer fold into it; batch_normalization is mul and add."""
+    """Fold mul and div by channel into the layer before; batch_normalization is mul and add."""
     return rewrite(graph, _fold, ("batch_normalization", "mul", "div"))
 
 
@@ -35,7 +35,7 @@ def _as_mul_and_add(draft: Draft, node: Node) -> Change:
         return None
     kind = draft.constants[node.inputs[1]].dtype
     if dtype != kind.name:
-        # Of other floats than x, which mul and add do not take: the op computes in the wider ones.
+        # The op computes in the wider of two float dtypes, while mul and add take equal ones only.
         return None
     gamma, beta, mean, variance = values
     factor = gamma / np.sqrt(variance + node.number("epsilon"))
@@ -54,7 +54,7 @@ def _as_mul_and_add(draft: Draft, node: Node) -> Change:
 
 
 def _dtype_and_rank(draft: Draft, name: str) -> tuple[str, int | None]:
-    """The dtype and rank of a value, known behind a layer even where its dims are not."""
+    """Return the dtype and rank of a value, known behind a layer even where its dims are not."""
     layer, type = draft.producer(name), draft.type(name)
     if type is not None and type.has_rank:
         return type.dtype, len(type.shape)

@@ -1,4 +1,4 @@
-"""Compute once what does not hang on the inputs."""
+"""Nodes that do not depend on the graph's inputs are computed once."""
 
 from collections.abc import Sequence
 
@@ -12,11 +12,11 @@ _MOST_GROWTH = 8
 
 
 def fold_constants(graph: Graph) -> Graph:
-    """A node of constants becomes its results, and so does the shape of a value of known type.
+    """Replace a node of constants by its results, and the shape of a value of known type.
 
-    Left alone: identities, which are how a constant is an output of the graph; results of over
-    1 MiB that are over 8 times as large as what they are made from; integer weights of layers in a
-    quantized graph, which the layers are to compute with.
+    Left alone are identities, by which a constant is an output of the graph; results of over 1 MiB
+    that are over 8 times as large as what they are computed from; and integer weights of layers in
+    a quantized graph, which the layers are to compute with.
     """
     waiting = _integer_weights(graph)
 
@@ -27,12 +27,12 @@ def fold_constants(graph: Graph) -> Graph:
 
 
 def fold_levels(graph: Graph) -> Graph:
-    """Integer weights that no layer computes with become floats, once all sizes are known."""
+    """Turn integer weights that no layer computes with into floats, once all sizes are known."""
     return rewrite(graph, _fold, ("dequantize_linear",)) if graph.is_static else graph
 
 
 def _integer_weights(graph: Graph) -> set[str]:
-    """What dequantize_linear makes of bytes for a layer, where values are quantized at all."""
+    """Return what dequantize_linear makes of bytes for a layer, if any values are quantized."""
     if not has_any(graph, ("quantize_linear",)):
         return set()
     layers = ops_among(graph, lambda traits: is_convolution(traits) or is_matrix(traits))

@@ -1,4 +1,4 @@
-"""Zeros written round a picture first, then read: the reader pads itself."""
+"""Zero padding moves into the node that reads it."""
 
 from dataclasses import replace
 
@@ -20,11 +20,11 @@ from palmkit.engine.passes.weights import is_convolution
 
 
 def fold_pads(graph: Graph) -> Graph:
-    """A pad of zeros goes into the node that reads it, where that is exact.
+    """Move a pad of zeros into the node that reads it, where that is exact.
 
-    Two such pads are one. Spatial pads: into conv; into max_pool if the picture is known to be
+    Two such pads become one. Spatial pads go into conv; into max_pool if the picture is known to be
     non-negative; into average_pool if it counts its padding, or has none yet. Channel pads at the
-    end: away from what a fused_conv adds.
+    end are dropped from what a fused_conv adds.
     """
     if not has_any(graph, ("pad",)):
         return graph
@@ -64,7 +64,7 @@ def _fold(draft: Draft, node: Node) -> Change:
 
 
 def _leaves_a_rest(node: Node) -> bool:
-    """A pool whose last windows may reach past the picture."""
+    """Return whether a pool's last windows may reach past the picture."""
     return traits_of(node.op).pools and node.integer("ceil_mode") != 0
 
 
@@ -90,7 +90,7 @@ def _fold_channels(draft: Draft, node: Node) -> Change:
 
 
 def _zero_pads(draft: Draft, pad: Node | None) -> tuple[int, ...] | None:
-    """The amounts of a pad with constant zeros over all axes."""
+    """Return the amounts of a pad with constant zeros over all axes."""
     if pad is None or pad.op != "pad" or pad.text("mode") != "constant":
         return None
     amounts, fill = draft.constant(input_at(pad, 1)), draft.constant(input_at(pad, 2))
@@ -101,7 +101,10 @@ def _zero_pads(draft: Draft, pad: Node | None) -> tuple[int, ...] | None:
 
 
 def _every_window_sees_the_picture(pool: Node, pads: tuple[int, ...]) -> bool:
-    """No window lies in the padding alone: max_pool's own padding is the lowest number, not 0."""
+    """Return whether no window lies in the padding alone.
+
+    The padding of max_pool is the lowest number, not 0.
+    """
     kernel = pool.integers("kernel_shape")
     undilated = all(dilation == 1 for dilation in pool.integers("dilations"))
     return undilated and all(pad < size for pad, size in zip(pads, kernel * 2, strict=True))

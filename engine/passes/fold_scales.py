@@ -1,4 +1,4 @@
-"""Scaling and shifting by channel goes into the weights of the layer behind."""
+"""Scaling and shifting by channel folds into the weights of the layer behind it."""
 
 import numpy as np
 
@@ -15,9 +15,9 @@ _ARITHMETIC = ("mul", "div", "add", "sub")
 
 
 def fold_scales(graph: Graph) -> Graph:
-    """mul and div before a layer fold into its weights, add and sub into its bias.
+    """Fold mul and div before a layer into its weights, add and sub into its bias.
 
-    A layer that pads takes in no add: its padding is zero, not zero plus something.
+    A layer that pads takes in no add: its padding is zero, not zero plus a constant.
     """
     return rewrite(graph, _fold, is_plain_layer) if has_any(graph, _ARITHMETIC) else graph
 

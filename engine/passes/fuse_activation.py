@@ -12,7 +12,7 @@ from palmkit.engine.passes.rewrite import Change, Draft, rewrite, with_attrs
 
 
 def fuse_activation(graph: Graph) -> Graph:
-    """relu, clip, prelu, sigmoid ... of a convolution that nobody else reads."""
+    """Fuse relu, clip, prelu, sigmoid ... into a convolution that nobody else reads."""
     return rewrite(graph, _fuse, _is_fusable)
 
 
@@ -54,7 +54,7 @@ def _takes_activation(traits: Traits) -> bool:
 
 
 def _activation(node: Node) -> dict[str, Attr] | None:
-    """The attributes of a layer that has the activation; None if it has not all of the node's."""
+    """Return the attributes of a layer with this activation; None if it lacks any of the node's."""
     names = traits_of(node.op).activation or ()
     params = tuple(node.number(name) for name in names)
     others = find(node.op).defaults.items()
@@ -64,7 +64,7 @@ def _activation(node: Node) -> dict[str, Attr] | None:
 
 
 def _slope(draft: Draft, layer: Node, node: Node) -> str:
-    """The slope as [m, 1, 1]; "" if it is not one number a channel, or one for all."""
+    """Return the slope as [m, 1, 1]; "" unless it is one number a channel, or one for all."""
     value, weight = draft.constant(node.inputs[1]), draft.constant(layer.inputs[1])
     if value is None or weight is None or value.ndim > weight.ndim:
         return ""

@@ -1,4 +1,4 @@
-"""Adding by channel goes into the bias of the layer before."""
+"""Adding by channel folds into the bias of the layer before it."""
 
 from math import prod
 
@@ -10,7 +10,7 @@ from palmkit.engine.passes.weights import by_channel, is_plain_layer, shifted
 
 
 def fuse_bias(graph: Graph) -> Graph:
-    """add and sub of one constant a channel after a layer; matmul of matrices is a gemm.
+    """Fold add and sub of one constant a channel into the layer; write matmul of matrices as gemm.
 
     A matmul of more axes becomes a gemm between reshapes where that lets it take in the addition.
     """

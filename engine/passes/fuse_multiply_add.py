@@ -1,4 +1,4 @@
-"""A product that is added to: one op instead of two that each go through the picture."""
+"""A product and a sum become one op instead of two that each go through the picture."""
 
 from palmkit.engine.ir import Graph, Node
 from palmkit.engine.ops.dtypes import FLOATS
@@ -6,9 +6,9 @@ from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
 
 def fuse_multiply_add(graph: Graph) -> Graph:
-    """add(mul(a, b), z) becomes multiply_add, where a and z are of the result's shape.
+    """Rewrite add(mul(a, b), z) as multiply_add, where a and z have the result's shape.
 
-    Nobody else may read the product. Constants stay apart: other passes fold them into layers.
+    Nobody else may read the product. Constants are left alone: other passes fold them into layers.
     """
     return rewrite(graph, _fuse, ("add",))
 

@@ -8,7 +8,7 @@ from palmkit.engine.passes.weights import is_convolution
 
 
 def fuse_residual(graph: Graph) -> Graph:
-    """add(conv, z) of equal shapes, where nobody else reads the convolution.
+    """Fuse add(conv, z) of equal shapes, where nobody else reads the convolution.
 
     Of two convolutions the later one takes the other in: it runs when the other is ready.
     """

@@ -1,4 +1,4 @@
-"""A choice that is made before the model runs is no choice."""
+"""Branches whose condition is known are inlined."""
 
 from dataclasses import replace
 
@@ -8,7 +8,7 @@ from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
 
 def inline_branches(graph: Graph) -> Graph:
-    """An `if` with a constant condition becomes the nodes of the branch that it takes."""
+    """Replace an `if` with a constant condition by the nodes of the branch that it takes."""
     return rewrite(graph, _inline, {"if"})
 
 

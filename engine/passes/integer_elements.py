@@ -1,4 +1,4 @@
-"""What works element by element between quantized values is a table, or computes in integers."""
+"""Element-wise nodes between quantized values become lookups, or compute in integers."""
 
 from __future__ import annotations
 
@@ -18,20 +18,20 @@ from palmkit.engine.passes.levels import Levels, are_computed_with, dequantized,
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
 _LONGEST = 8
-# Each window along an axis is looked at.
+# Bound on the length of an axis, as every window along it is checked.
 _MOST_ALONG_AN_AXIS = 1 << 24
 
 
 def integer_sums(graph: Graph) -> Graph:
-    """Sums and differences of quantized values have an op."""
+    """Rewrite sums and differences of quantized values as one integer op."""
     return rewrite(graph, _sum, ("quantize_linear",))
 
 
 def integer_elements(graph: Graph) -> Graph:
-    """Chains of unary ops are one lookup; products, means and pictures resized have ops.
+    """Rewrite chains of unary ops as one lookup; products, means and resizes as integer ops.
 
-    All between dequantize_linear and quantize_linear. What combines two functions of one value is
-    a lookup, too.
+    All of them lie between dequantize_linear and quantize_linear. An op that combines two functions
+    of one value is a lookup, too.
     """
     graph = rewrite(graph, _integer, ("quantize_linear",))
     return rewrite(graph, _combined, ("quantized_add", "quantized_mul"))
@@ -61,7 +61,7 @@ def _integer(draft: Draft, node: Node) -> Change:
 
 
 def _table(draft: Draft, node: Node, y: Levels) -> Change:
-    """A lookup in place of a chain that begins at quantized values."""
+    """Return a lookup in place of a chain that begins at quantized values."""
     chain: list[Node] = []
     name = node.inputs[0]
     x = dequantized(draft, name)
@@ -92,7 +92,7 @@ def _table(draft: Draft, node: Node, y: Levels) -> Change:
 def _tabled(
     draft: Draft, x: Levels, name: str, chain: list[Node], dims: tuple[int, ...]
 ) -> Array | None:
-    """What the chain makes of each uint8: [256], or [c, 256] if it differs by channel."""
+    """Return what the chain makes of each uint8: [256], or [c, 256] if it differs by channel."""
     rank = max(1, len(dims))
     values: dict[str, Array] = {name: x.real().reshape(256, *[1] * (rank - 1))}
     for node in reversed(chain):
@@ -168,7 +168,7 @@ def _pool(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
 
 
 def _mean(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
-    """The mean over height and width without keeping the axes."""
+    """Rewrite the mean over height and width without keeping the axes."""
     mean = found.node
     x, dims = dequantized(draft, mean.inputs[0]), draft.dims(mean.inputs[0])
     axes = draft.constant(mean.inputs[1]) if len(mean.inputs) > 1 else None
@@ -188,7 +188,7 @@ def _mean(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
 
 
 def _resize(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
-    """Linear, of height and width."""
+    """Rewrite a linear resize of height and width."""
     resize = found.node
     x = dequantized(draft, resize.inputs[0])
     dims = draft.dims(resize.inputs[0])
@@ -219,7 +219,7 @@ def _rescale(draft: Draft, stem: str, x: Levels, y: Levels, found: Bounded) -> s
 
 
 def _concat(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
-    """Every part in the steps of the whole."""
+    """Rewrite a concat, with every part in the scale of the result."""
     parts = [dequantized(draft, name) for name in found.node.inputs]
     nodes: list[Node] = []
     names: list[str] = []
@@ -236,7 +236,7 @@ def _concat(draft: Draft, node: Node, y: Levels, found: Bounded) -> Change:
 
 
 def _combined(draft: Draft, node: Node) -> Change:
-    """x * sigmoid(x) and the like."""
+    """Rewrite x * sigmoid(x) and similar expressions as one lookup."""
     first, second = (_tables(draft, name) for name in node.inputs)
     for x in first.keys() & second.keys():
         type = draft.type(x)
@@ -249,7 +249,7 @@ def _combined(draft: Draft, node: Node) -> Change:
 
 
 def _tables(draft: Draft, name: str) -> dict[str, Array]:
-    """By value that a value is a function of, the function's table."""
+    """Return for each value that this one is a function of, the function's table."""
     tables = {name: np.arange(256, dtype=np.uint8)}
     before = draft.producer(name)
     table = None if before is None or before.op != "lookup" else draft.constant(before.inputs[1])

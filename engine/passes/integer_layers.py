@@ -32,10 +32,10 @@ _MOST_PRODUCTS = 1 << 16
 
 
 def integer_layers(graph: Graph) -> Graph:
-    """A convolution, gemm or matmul of quantized values and weights is a quantized_conv.
+    """Rewrite convolution, gemm and matmul of quantized values and weights as quantized_conv.
 
-    So is one with an activation that cuts off or bends, or a sum behind it. What is not quantized
-    afterwards comes out in float32.
+    A clamp, a sloped activation or a sum behind the layer becomes part of it. A layer whose result
+    is not quantized gives float32.
     """
     graph = rewrite(graph, _integer, ("quantize_linear",))
     return rewrite(graph, _real, lambda traits: is_convolution(traits) or is_matrix(traits))
@@ -43,7 +43,7 @@ def integer_layers(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class Bounded:
-    """What is rounded: the node that computes it, and within which numbers it is cut off."""
+    """A value to be rounded: the node that computes it, and the range it is clamped to."""
 
     node: Node
     least: float = -inf
@@ -51,15 +51,15 @@ class Bounded:
 
 
 def bounded(draft: Draft, name: str) -> Bounded | None:
-    """What gives a value that nobody else reads, without the relu or clip behind it."""
+    """Return the node that gives a value nobody else reads, without the relu or clip behind it."""
     node = draft.producer(name)
     least, most = -inf, inf
     while node is not None and traits_of(node.op).bounds and draft.reads(node.outputs[0]) == 1:
         found = bounds_of(draft, node)
-        # False, too, where a bound is no number.
+        # The comparison is also False where a bound is NaN.
         if found is None or not found[0] <= found[1]:
             return None
-        # The last one has the last word.
+        # The last clamp bounds the result.
         least, most = (float(np.clip(each, *found)) for each in (least, most))
         node = draft.producer(node.inputs[0])
     if node is None or draft.reads(node.outputs[0]) != 1:
@@ -83,7 +83,7 @@ def _integer(draft: Draft, node: Node) -> Change:
 
 
 def _real(draft: Draft, node: Node) -> Change:
-    """A layer of quantized values whose own are not: float32 comes out, what follows is float."""
+    """Rewrite a layer of quantized values whose result is not quantized: it gives float32."""
     parts = _parts(draft, node)
     if parts is None or not _has_scales(replace(parts, z=None, slope=None), np.float32(1)):
         return None
@@ -106,9 +106,9 @@ def _real(draft: Draft, node: Node) -> Change:
 class _Parts:
     """A layer as a convolution of uint8 by int8.
 
-    bias: in steps of the products. range: within which the layer cuts off. activation: of the
-    others the one that stands behind it. pixels: of a matrix, its rows as pictures of one pixel,
-    and the dims that come out.
+    bias: in units of the products' scale. range: the range that the layer clamps to. activation:
+    the activation behind it, if it is not a clamp. pixels: for a matrix, its rows as pictures of
+    one pixel, and the dims of the result.
     """
 
     node: Node
@@ -123,12 +123,12 @@ class _Parts:
 
     @property
     def acts(self) -> bool:
-        """Something stands behind the sums."""
+        """Whether an activation follows the sums."""
         return bool(self.activation) or self.slope is not None or self.range != (-inf, inf)
 
 
 def _has_scales(parts: _Parts, scale: np.float32) -> bool:
-    """The layer computes with its scales over that of its output."""
+    """Return whether the layer can compute with its scales over that of its output."""
     own = np.float64(parts.x.scale) * parts.weights.scales / np.float64(scale)
     if parts.z is not None and not are_computed_with(parts.z.scale / scale):
         return False
@@ -167,7 +167,7 @@ def _convolution(draft: Draft, layer: Node) -> _Parts | None:
 
 
 def _acting(draft: Draft, parts: _Parts) -> _Parts | None:
-    """The layer with its activation behind it."""
+    """Return the layer with its activation, or None."""
     layer = parts.node
     activation, numbers = layer.text("activation"), layer.numbers("activation_params")
     traits = traits_of(activation)
@@ -183,13 +183,13 @@ def _acting(draft: Draft, parts: _Parts) -> _Parts | None:
 
 
 def _bent(draft: Draft, parts: _Parts, name: str) -> _Parts | None:
-    """The layer with prelu's slope behind it."""
+    """Return the layer with prelu's slope, or None."""
     slope = slope_of(draft, name, len(parts.weights.scales), parts.weights.levels.ndim)
     return None if slope is None else replace(parts, slope=slope)
 
 
 def slope_of(draft: Draft, name: str, count: int, rank: int) -> Array | None:
-    """prelu's slope, one number a channel; None if it is another, or not constant."""
+    """Return prelu's slope, one number a channel; None if it is another, or not constant."""
     slope = draft.constant(name)
     if slope is None or slope.ndim > rank or not np.isfinite(slope).all():
         return None
@@ -200,7 +200,10 @@ def slope_of(draft: Draft, name: str, count: int, rank: int) -> Array | None:
 
 
 def _matrix(draft: Draft, root: Node) -> _Parts | None:
-    """x[..., k] by a matrix; root: it, or the addition of a bias to it."""
+    """Return a product of x[..., k] and a matrix as parts.
+
+    root: the product, or the addition of a bias to it.
+    """
     layer, bias_name = root, ""
     if root.op == "add":
         for product, addend in (root.inputs, root.inputs[::-1]):
@@ -234,18 +237,18 @@ def _matrix(draft: Draft, root: Node) -> _Parts | None:
 
 
 def _fits(weights: Weights) -> bool:
-    """The sums stay within int32."""
+    """Return whether the sums stay within int32."""
     return 0 < weights.levels[:1].size <= _MOST_PRODUCTS
 
 
 def _is_row(draft: Draft, name: str) -> bool:
-    """The constant differs along its last axis only."""
+    """Return whether the constant differs along its last axis only."""
     value = draft.constant(name)
     return value is not None and value.size == (value.shape[-1] if value.ndim else 1)
 
 
 def _bias(draft: Draft, name: str, x: Levels, weights: Weights) -> Array | None:
-    """The bias in steps of the products."""
+    """Return the bias in units of the products' scale, or None."""
     value = draft.constant(name) if name else None
     if value is None or value.reshape(-1).shape not in (weights.scales.shape, (1,)):
         return None
@@ -259,7 +262,7 @@ def _bias(draft: Draft, name: str, x: Levels, weights: Weights) -> Array | None:
 def _written(
     draft: Draft, parts: _Parts, scale: np.float32, attrs: dict[str, Attr], out: str
 ) -> list[Node]:
-    """The layer as a quantized_conv whose output has that scale."""
+    """Return the layer as a quantized_conv whose output has that scale."""
     products = np.float64(parts.x.scale) * parts.weights.scales
     inputs = [
         parts.x.name,
@@ -289,7 +292,7 @@ def _written(
 
 
 def _activation(draft: Draft, layer: Node, x: str, parts: _Parts) -> Node:
-    """The layer's activation as a node of its own."""
+    """Return the layer's activation as a node of its own."""
     op, params = layer.text("activation"), layer.numbers("activation_params")
     inputs, attrs = [x], dict[str, Attr](zip(parameters_of(op), params, strict=False))
     if op == "clip":

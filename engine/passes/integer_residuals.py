@@ -1,4 +1,4 @@
-"""What stands behind a convolution of integers, rounded by itself, is part of it."""
+"""Sums and slopes that follow a convolution of integers and round by themselves join it."""
 
 from __future__ import annotations
 
@@ -14,22 +14,22 @@ from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite, with
 
 
 def integer_residuals(graph: Graph) -> Graph:
-    """quantized_add of a quantized_conv that nobody else reads is part of it.
+    """Fuse quantized_add into a quantized_conv that nobody else reads.
 
     Of two convolutions the later one takes the other in: it runs when the other is ready. Channels
-    that a pad gave to what is added add nothing.
+    that a pad gave to the addend add nothing.
     """
     graph = rewrite(graph, _residual, ("quantized_add",))
     return rewrite(graph, _narrower, ("quantized_conv",))
 
 
 def integer_slopes(graph: Graph) -> Graph:
-    """prelu and leaky_relu of a quantized_conv's integers are part of it, if nobody else reads."""
+    """Fuse prelu and leaky_relu into a quantized_conv that nobody else reads."""
     return rewrite(graph, _bent, ("quantize_linear",))
 
 
 def _as_own(layer: Node, kind: str) -> dict[str, Attr]:
-    """The range of a quantized_conv's output as that of its inner rounding, or its sum's."""
+    """Return the range of a quantized_conv's output as that of its inner rounding, or its sum's."""
     return {
         f"{kind}_zero_point": layer.integer("y_zero_point"),
         f"{kind}_low": layer.integer("low"),

@@ -1,4 +1,4 @@
-"""What passes read of quantized values: integers behind dequantize_linear and quantize_linear."""
+"""Quantized values as passes see them: integers between dequantize_linear and quantize_linear."""
 
 from __future__ import annotations
 
@@ -22,33 +22,33 @@ class Levels:
     zero_point: int
 
     def is_like(self, other: Levels) -> bool:
-        """Equal integers stand for equal numbers."""
+        """Return whether equal integers stand for equal numbers in both."""
         return (self.scale, self.zero_point) == (other.scale, other.zero_point)
 
     def real(self) -> Array:
-        """The number of each uint8, float32[256], as dequantize_linear has it."""
+        """Return the number of each uint8, float32[256], as dequantize_linear computes it."""
         steps = np.arange(256, dtype=np.int32) - self.zero_point
         return np.asarray(steps.astype(np.float32) * self.scale)
 
     def nearest(self, x: Array) -> Array:
-        """The uint8 of each number, as quantize_linear has it."""
+        """Return the uint8 of each number, as quantize_linear computes it."""
         with np.errstate(all="ignore"):
             steps = np.rint(x.astype(np.float32) / self.scale).astype(np.float64) + self.zero_point
         return np.asarray(np.clip(np.nan_to_num(steps, nan=0), 0, 255).astype(np.uint8))
 
     def bounds(self, least: float, most: float) -> tuple[int, int]:
-        """The range of integers that numbers within least..most have."""
+        """Return the range of the integers of numbers within least..most."""
         low, high = self.nearest(np.array([least, most], np.float32))
         return int(low), max(int(low), int(high))
 
 
 def are_computed_with(*scales: float | np.float32 | Array) -> bool:
-    """Integer ops take these scales; steps of one value that dwarf another's are for floats."""
+    """Return whether integer ops take these ratios of scales; too large ones are for floats."""
     return all(bool((np.abs(scale) <= MOST_SCALE).all()) for scale in scales)
 
 
 def levels_of(draft: Draft, node: Node | None, op: str, name: str = "") -> Levels | None:
-    """The uint8 integers of one scale that a node reads or writes, being that op; else None.
+    """Return the uint8 integers of one scale that a node of this op reads or writes, or None.
 
     name: what they are called, if not as the node's input.
     """
@@ -67,7 +67,7 @@ def levels_of(draft: Draft, node: Node | None, op: str, name: str = "") -> Level
 
 
 def dequantized(draft: Draft, name: str) -> Levels | None:
-    """The uint8 integers that a float value is made from; None if it is not."""
+    """Return the uint8 integers that a float value is made from, or None."""
     node = draft.producer(name)
     levels = levels_of(draft, node, "dequantize_linear")
     type = None if levels is None else draft.type(levels.name)
@@ -75,7 +75,7 @@ def dequantized(draft: Draft, name: str) -> Levels | None:
 
 
 def written(draft: Draft, node: Node) -> Levels | None:
-    """The uint8 integers that a quantize_linear writes."""
+    """Return the uint8 integers that a quantize_linear writes, or None."""
     type = draft.type(node.inputs[0])
     if type is None or type.dtype != "float32":
         return None
@@ -91,9 +91,9 @@ class Weights:
 
 
 def weights_of(draft: Draft, name: str, axis: int) -> Weights | None:
-    """The integers behind a constant float value, one scale for each index along `axis`, or one.
+    """Return the integers of a constant float value, one scale for each index along `axis`, or one.
 
-    Those of uint8, or with a zero point, count if the differences from it are int8.
+    uint8 weights, or weights with a zero point, qualify if their differences from it fit int8.
     """
     node = draft.producer(name)
     if node is None or node.op != "dequantize_linear" or set(node.attrs) - {"axis"}:

@@ -1,4 +1,4 @@
-"""The same node twice, the same constant twice: once is enough."""
+"""Equal nodes and equal constants are merged."""
 
 from collections.abc import Hashable
 
@@ -10,7 +10,7 @@ _MOST_BYTES = 1 << 12
 
 
 def merge_common(graph: Graph) -> Graph:
-    """A node of the same op, attributes and inputs as an earlier one gives way to it.
+    """Replace a node by an earlier one of the same op, attributes and inputs.
 
     Constants of over 4 KiB are told apart by name only: comparing them costs more than it saves.
     """

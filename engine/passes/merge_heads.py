@@ -1,4 +1,4 @@
-"""Small convolutions that read one picture become one convolution, cut apart behind it."""
+"""Small convolutions that read one picture become one convolution followed by a split."""
 
 from __future__ import annotations
 
@@ -14,9 +14,9 @@ _VECTOR_CHANNELS = 8
 
 
 def merge_heads(graph: Graph) -> Graph:
-    """conv of one input and one window, with constant weights.
+    """Merge convolutions of one input and one window, with constant weights.
 
-    Cutting costs a copy of every output. It pays where the outputs, one by one, leave vector
+    The split costs a copy of every output. Merging pays where the outputs, one by one, leave vector
     registers half empty: together they must need at most three quarters of them.
     """
     groups: dict[Hashable, list[Node]] = {}
@@ -35,7 +35,7 @@ def merge_groups(
     groups: Sequence[Sequence[Node]],
     merged: Callable[[Draft, Sequence[Node]], Sequence[Node]],
 ) -> Graph:
-    """In the place of each group's first node, what does the work of them all."""
+    """Put in the place of each group's first node what does the work of the whole group."""
     done: set[int] = set()
     group_of = {id(node): group for group in groups for node in group}
 
@@ -69,7 +69,7 @@ def _merged(draft: Draft, group: Sequence[Node]) -> list[Node]:
 
 
 def joined(draft: Draft, group: Sequence[Node], x: str, y: str) -> Node:
-    """One convolution from x to y with the weights and biases of all, one after the other."""
+    """Return one convolution from x to y with the weights and biases of all, concatenated."""
     weights = [draft.constants[node.inputs[1]] for node in group]
     inputs = [x, draft.new_constant(f"{y}/weights", np.concatenate(weights))]
     if any(input_at(node, 2) for node in group):
@@ -82,12 +82,12 @@ def joined(draft: Draft, group: Sequence[Node], x: str, y: str) -> Node:
 
 
 def has_constant_bias(graph: Graph, node: Node) -> bool:
-    """The bias, if there is one, is a constant."""
+    """Return whether the bias, if there is one, is a constant."""
     return not input_at(node, 2) or input_at(node, 2) in graph.constants
 
 
 def window(node: Node) -> Hashable:
-    """The attributes that must be the same for convolutions to be one."""
+    """Return the attributes that convolutions must share to be merged."""
     return tuple(
         sorted((k, v) for k, v in node.attrs.items() if k not in ("group", "kernel_shape"))
     )

@@ -1,4 +1,4 @@
-"""What does the same to every part of a split is done once, before it."""
+"""An op that does the same to every part of a split is done once, before the split."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palmkit.engine.passes.rewrite import Draft, has_any, input_at, with_attrs
 
 
 def merge_parts(graph: Graph) -> Graph:
-    """Depthwise convolutions, and activations, of parts of the channels that nobody else reads."""
+    """Merge depthwise convolutions and activations of parts of the channels with one reader."""
     if not has_any(graph, ("split",)):
         return graph
     readers = consumers(graph)
@@ -31,7 +31,7 @@ def merge_parts(graph: Graph) -> Graph:
 
 
 def _kind(graph: Graph, node: Node) -> Hashable | None:
-    """Equal for nodes that do the same to each channel; None for nodes of other kinds."""
+    """Return a key that is equal for nodes that do the same to each channel; None for others."""
     if traits_of(node.op).is_unary:
         numbers = [graph.constants.get(name) for name in node.inputs[1:] if name]
         if any(number is None for number in numbers):

@@ -1,4 +1,4 @@
-"""Two 1x1 convolutions one after the other are one, where that is less work."""
+"""Two consecutive 1x1 convolutions become one, where that is less work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite
 
 
 def merge_pointwise(graph: Graph) -> Graph:
-    """conv of conv, ungrouped, unpadded, with nothing between them."""
+    """Merge conv of conv, ungrouped and unpadded, with nothing between them."""
     return rewrite(graph, _merge, ("conv",))
 
 
@@ -40,7 +40,7 @@ def _merge(draft: Draft, node: Node) -> Change:
 
 
 def _weights(draft: Draft, conv: Node) -> tuple[Array, Array] | None:
-    """The weights as a float64 matrix, and the bias; None if the node is no 1x1 convolution."""
+    """Return the weights as a float64 matrix, and the bias; None unless it is a 1x1 convolution."""
     weight, bias = draft.constant(conv.inputs[1]), draft.constant(input_at(conv, 2))
     if weight is None or prod(weight.shape[2:]) != 1 or conv.integer("group") != 1:
         return None

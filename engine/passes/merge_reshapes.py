@@ -1,4 +1,4 @@
-"""Ops that only give the dims another grouping: one reshape each, and one for a chain of them."""
+"""Ops that only regroup dims become reshapes, and a chain of them becomes one."""
 
 from dataclasses import replace
 
@@ -24,10 +24,10 @@ def _reshapes(traits: Traits) -> bool:
 
 
 def merge_reshapes(graph: Graph) -> Graph:
-    """Of known shapes: flatten, squeeze and unsqueeze become reshape, and chains become one.
+    """Rewrite flatten, squeeze and unsqueeze of known shapes as reshape, and merge chains.
 
-    A transpose in such a chain that only moves dims of size one moves no data and leaves. A reshape
-    goes behind the activation that reads it, so that the activation stands beside its layer. A
+    A transpose in such a chain that only moves dims of size one moves no data and is removed. A
+    reshape moves behind the activation that reads it, so that the activation follows its layer. A
     reduction whose dropped axes a reshape brings back keeps them.
     """
     graph = rewrite(graph, _merge, ops_among(graph, _reshapes) | {"transpose"})
@@ -64,7 +64,7 @@ def _merge(draft: Draft, node: Node) -> Change:
 
 
 def _kept(draft: Draft, node: Node, dims: tuple[int, ...]) -> Node | None:
-    """The reduction before, its axes kept, if it dropped what the node brings back as ones."""
+    """Return the reduction before with its axes kept, if the node brings dropped ones back."""
     before = draft.sole_producer_with(node.inputs[0], lambda traits: traits.reduces)
     if before is None or before.integer("keepdims"):
         return None

@@ -1,4 +1,4 @@
-"""Cutting and joining: once where it was done twice, and not at all where it is undone."""
+"""Slices and concats are merged, and removed where they undo each other."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _Cut = dict[int, range]
 
 
 def merge_slices(graph: Graph) -> Graph:
-    """slice of slice, slice of one part of a concat, concat of concat, concat of what was cut.
+    """Merge slice of slice, slice of one part of a concat, concat of concat, concat of slices.
 
-    A split of which not every output is read becomes slices: the others need no copy.
+    A split with unread outputs becomes slices: the others need no copy.
     """
     return rewrite(graph, _merge, ("slice", "split", "concat"))
 
@@ -42,7 +42,7 @@ def _slice(draft: Draft, node: Node) -> Change:
 
 
 def _of_one_part(draft: Draft, node: Node) -> Node | None:
-    """The slice of the one input of a concat that it cuts from."""
+    """Return the slice of a concat as the slice of the one input that it cuts from."""
     before, dims, cut = (
         draft.producer(node.inputs[0]),
         draft.dims(node.inputs[0]),
@@ -88,7 +88,7 @@ def _split(draft: Draft, node: Node) -> Change:
 
 
 def _sliced(draft: Draft, node: Node, x: str, cut: _Cut) -> Node:
-    """The slice of x that writes what `node` does."""
+    """Return the slice of x that writes what `node` does."""
     kept = {axis: each if len(each) else range(0) for axis, each in sorted(cut.items())}
     ends = [_stop(each) for each in kept.values()]
     numbers = {
@@ -105,12 +105,12 @@ def _sliced(draft: Draft, node: Node, x: str, cut: _Cut) -> Node:
 
 
 def _stop(kept: range) -> int | None:
-    """The end as Python's slices have it: walking backwards through the first needs None."""
+    """Return the end as Python's slices have it: None where walking backwards passes the first."""
     return None if kept.stop < 0 else kept.stop
 
 
 def _cut(draft: Draft, node: Node) -> _Cut | None:
-    """What a slice keeps of each axis that it names; None if that is not known."""
+    """Return what a slice keeps of each axis that it names; None if that is not known."""
     dims = draft.dims(node.inputs[0])
     values = [draft.constant(name) if name else None for name in node.inputs[1:]]
     if dims is None or any(n and v is None for n, v in zip(node.inputs[1:], values, strict=True)):
@@ -132,7 +132,7 @@ def _cut(draft: Draft, node: Node) -> _Cut | None:
 
 
 def _concat(draft: Draft, node: Node) -> Change:
-    """Joins what the inner concat joined."""
+    """Concatenate what the inner concat joins, too."""
     dims = draft.dims(node.outputs[0])
     rank = len(dims) if dims is not None else None
     axis = _axis(node, rank)
@@ -145,7 +145,7 @@ def _concat(draft: Draft, node: Node) -> Change:
 
 
 def _joined_again(draft: Draft, node: Node) -> Change:
-    """All parts of a split, or neighbouring slices that make up the whole, in their order."""
+    """Drop a concat of all parts of a split, or of adjacent slices that make up the whole."""
     first = draft.producer(node.inputs[0])
     dims = draft.dims(node.outputs[0])
     if first is None or first.op not in ("split", "slice") or dims is None:

@@ -1,4 +1,4 @@
-"""What treats every pixel alike is done before a picture is enlarged, not after."""
+"""Ops that treat every pixel alike move before an enlarging resize."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ _COORDINATES = ("half_pixel", "half_pixel_symmetric", "pytorch_half_pixel", "ali
 
 
 def move_before_resize(graph: Graph) -> Graph:
-    """A 1x1 convolution where that saves work; behind a resize of mode nearest activations, too.
+    """Move a 1x1 convolution where that saves work, and activations before a nearest resize.
 
-    Exact up to rounding: the weights with which a resize mixes pixels sum to one.
+    The result is exact up to rounding: the weights with which a resize mixes pixels sum to one.
     """
     if not has_any(graph, ("resize",)):
         return graph
@@ -57,7 +57,7 @@ def _move(draft: Draft, node: Node) -> Change:
 
 
 def _pays(inputs: int, outputs: int) -> bool:
-    """Each new channel must be resized, too: measured, four multiplications outweigh that."""
+    """Return whether it pays: measured, resizing a channel more costs four multiplications."""
     return outputs <= inputs * max(1, inputs // 4)
 
 
@@ -67,7 +67,7 @@ def _keeps_dtype(draft: Draft, node: Node) -> bool:
 
 
 def _is_pointwise(draft: Draft, conv: Node) -> bool:
-    """Every output pixel hangs on the input pixel in its place, and on no other."""
+    """Return whether every output pixel depends on the input pixel in its place alone."""
     weight = draft.dims(conv.inputs[1])
     return (
         weight is not None
@@ -80,7 +80,7 @@ def _is_pointwise(draft: Draft, conv: Node) -> bool:
 def _mixes_pixels(
     draft: Draft, resize: Node, before: tuple[int, ...], after: tuple[int, ...]
 ) -> bool:
-    """It enlarges the picture, each channel for itself, by weights that sum to one."""
+    """Return whether it enlarges, each channel for itself, by weights that sum to one."""
     scales = draft.constant(input_at(resize, 2))
     if len(before) != 4 or prod(after) <= prod(before) or before[:2] != after[:2]:
         return False

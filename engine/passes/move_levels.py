@@ -1,4 +1,4 @@
-"""Quantized values are uint8, and move as such: dequantize_linear goes behind what only moves."""
+"""Quantized values become uint8, and ops that only move elements work on the integers."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ _TO_SIGNED = _SIGNED.astype(np.int8)
 
 
 def make_unsigned(graph: Graph) -> Graph:
-    """int8 behind quantize_linear and before dequantize_linear becomes uint8, 128 more.
+    """Turn int8 between quantize_linear and dequantize_linear into uint8, 128 more.
 
-    At a graph input or output, and where others read the integers, a lookup stands between.
+    At a graph input or output, and where other nodes read the integers, a lookup converts them.
     """
     return rewrite(graph, _unsigned, ("quantize_linear", "dequantize_linear", "lookup"))
 
@@ -53,7 +53,7 @@ def _unsigned(draft: Draft, node: Node) -> Change:
 
 
 def _composed(draft: Draft, node: Node) -> Change:
-    """Two lookups are one; one that changes nothing leaves."""
+    """Merge two lookups; drop one that changes nothing."""
     x, y = node.inputs[0], node.outputs[0]
     table = draft.constant(node.inputs[1])
     type, before = draft.type(x), draft.producer(x)
@@ -76,17 +76,17 @@ def _composed(draft: Draft, node: Node) -> Change:
 
 
 def move_levels(graph: Graph) -> Graph:
-    """op(dequantize_linear(x)) of an op that only moves elements: dequantize_linear(op(x)).
+    """Rewrite op(dequantize_linear(x)) as dequantize_linear(op(x)) if op only moves elements.
 
-    max_pool is one: larger integers stand for larger numbers. So is concat where all have one
-    scale, resize of mode nearest, and pad with zeros or with elements.
+    max_pool qualifies, as larger integers stand for larger numbers. So do concat where all inputs
+    have one scale, resize of mode nearest, and pad with zeros or with elements.
     """
     movers = ops_among(graph, _moves) | ops_among(graph, _OTHERS)
     graph = rewrite(graph, _moved, movers)
     return rewrite(graph, _risen, ("quantize_linear",))
 
 
-# They move elements of some kinds only, or of several inputs, or choose the greatest.
+# Ops with conditions: they move some dtypes only, or have several inputs, or take a maximum.
 _OTHERS = ("max_pool", "global_max_pool", "concat", "interleave", "pad", "resize")
 
 
@@ -100,7 +100,7 @@ def _keeps_all(traits: Traits) -> bool:
 
 
 def _risen(draft: Draft, node: Node) -> Change:
-    """quantize_linear(op(x)) of an op that nobody else reads: op(quantize_linear(x))."""
+    """Rewrite quantize_linear(op(x)) as op(quantize_linear(x)) if nobody else reads op(x)."""
     mover = draft.sole_producer_with(node.inputs[0], _keeps_all)
     mover = mover or draft.sole_producer(node.inputs[0], "max_pool")
     if mover is None or written(draft, node) is None:
@@ -153,7 +153,7 @@ def _crops(node: Node) -> bool:
 
 
 def _fill(draft: Draft, node: Node, levels: Levels) -> Array | None:
-    """The integer that stands for what is padded with; None if none does exactly."""
+    """Return the integer that stands for the padding value; None if none does exactly."""
     value = draft.constant(input_at(node, 2)) if input_at(node, 2) else np.zeros((), np.float32)
     if value is None or value.size != 1 or draft.constant(node.inputs[1]) is None:
         return None
@@ -164,7 +164,10 @@ def _fill(draft: Draft, node: Node, levels: Levels) -> Array | None:
 
 
 def _pools_inside(draft: Draft, node: Node) -> bool:
-    """No window lies in the padding alone, where there is no least number; no one asks where."""
+    """Return whether no window lies in the padding alone and no one reads the indices.
+
+    Padding stands for a number below all others, which integers do not have.
+    """
     kernel = node.integers("kernel_shape")
     rank = len(kernel)
     undilated = all(each == 1 for each in node.integers("dilations"))

@@ -21,14 +21,14 @@ _Made = TypeVar("_Made")
 
 @dataclass(frozen=True)
 class _Variable:
-    """A value: the same name stands for the same value."""
+    """A value; equal names in a pattern stand for the same value."""
 
     name: str
 
 
 @dataclass(frozen=True)
 class _Constant:
-    """A constant: the same name stands for equal constants."""
+    """A constant; equal names in a pattern stand for equal constants."""
 
     name: str
 
@@ -52,18 +52,18 @@ class Found:
     constants: dict[str, Array]
 
     def number(self, name: str) -> float | None:
-        """A constant of one element as a number."""
+        """Return a constant of one element as a number."""
         value = self.constants[name]
         return float(value.reshape(-1)[0]) if value.size == 1 else None
 
 
 def match(draft: Draft, text: str, node: Node) -> Found | None:
-    """What `text` stands for if it is what `node` computes.
+    """Return what the names in `text` stand for if `node` computes that expression, or None.
 
-    text: calls of ops, as `mul(x, add(erf(x), 1))`. Small letters are values, capitals constants,
-    numbers constants of one element (to 1e-5), _ an input left out. The operands of commutative
-    ops may stand either way; dividing by a constant is multiplying by another, and so with
-    sub. Attributes that are named must have that value.
+    text: calls of ops, such as `mul(x, add(erf(x), 1))`. Small letters are values, capitals
+    constants, numbers constants of one element (to 1e-5), _ an input left out. The operands of
+    commutative ops may stand either way; dividing by a constant equals multiplying by its inverse,
+    and so with sub. Attributes that are named must have that value.
     """
     found = Found({}, {})
     return found if _matches_node(draft, _parse(text), node, found) else None
@@ -72,9 +72,9 @@ def match(draft: Draft, text: str, node: Node) -> Found | None:
 def by_root(
     graph: Graph, patterns: Sequence[tuple[str, _Made]], written: Collection[str] = ()
 ) -> dict[str, list[tuple[str, _Made]]]:
-    """The patterns that the graph has the ops for, by the ops that their last node may have.
+    """Return the patterns whose ops the graph has, by the ops that their last node may have.
 
-    written: ops that the graph may get meanwhile.
+    written: ops that the pass itself may add to the graph.
     """
     present = {*written, *(node.op for node in graph.nodes)}
     for op, other in _LIKE.items():

@@ -15,9 +15,10 @@ _Make: TypeAlias = Callable[[Draft, Node, Found], "Node | None"]
 
 
 def recognise_activations(graph: Graph) -> Graph:
-    """hard_sigmoid, hard_swish, gelu, sigmoid, swish, mish, softplus, softsign, leaky_relu, prelu.
+    """Recognise hard_sigmoid, hard_swish, gelu, sigmoid, swish, mish, softplus and others.
 
-    Of floats of at least 32 bits: in fewer, the order of rounding would be seen.
+    The others are softsign, leaky_relu and prelu. Only floats of at least 32 bits are rewritten:
+    with fewer bits the order of rounding would show.
     """
     patterns = by_root(graph, _PATTERNS, ("hard_sigmoid", "sigmoid", "softplus"))
 
@@ -43,7 +44,7 @@ def _op(op: str, **attrs: Attr) -> _Make:
 
 
 def _hard_sigmoid(draft: Draft, node: Node, found: Found) -> Node | None:
-    """clip(slope * x + offset, 0, 1)."""
+    """Match clip(slope * x + offset, 0, 1)."""
     slope, offset = found.number("SLOPE"), found.number("OFFSET")
     if slope is None or offset is None:
         return None
@@ -52,7 +53,7 @@ def _hard_sigmoid(draft: Draft, node: Node, found: Found) -> Node | None:
 
 
 def _leaky(draft: Draft, node: Node, found: Found) -> Node | None:
-    """The greater of x and slope * x, for a slope of 0 to 1."""
+    """Match the maximum of x and slope * x, for a slope of 0 to 1."""
     slope = found.number("SLOPE")
     if slope is None or not 0 <= slope <= 1:
         return None
@@ -60,7 +61,7 @@ def _leaky(draft: Draft, node: Node, found: Found) -> Node | None:
 
 
 def _prelu(factor: float) -> _Make:
-    """The slope is the constant times `factor`."""
+    """Return a rule whose slope is the constant times `factor`."""
 
     def make(draft: Draft, node: Node, found: Found) -> Node | None:
         x, value = found.values["x"], found.constants["SLOPE"]
@@ -93,7 +94,7 @@ _TANH = (
 
 
 def _halved(inner: str) -> tuple[str, ...]:
-    """x / 2 * inner in every order of its factors."""
+    """Return x / 2 * inner in every order of its factors."""
     return f"mul(mul(x, 0.5), {inner})", f"mul(mul(x, {inner}), 0.5)", f"mul(x, mul({inner}, 0.5))"
 
 

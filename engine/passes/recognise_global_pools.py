@@ -1,4 +1,4 @@
-"""A mean or maximum over the whole picture is one op, however it was written."""
+"""A mean or maximum over the whole picture becomes one op, however it is written."""
 
 from palmkit.engine.ir import Graph, Node
 from palmkit.engine.ops.dtypes import FLOATS
@@ -13,7 +13,7 @@ _GLOBAL = {
 
 
 def recognise_global_pools(graph: Graph) -> Graph:
-    """A pool with one window, or a reduction that keeps its axes, over all spatial axes."""
+    """Rewrite a pool with one window, or a reduction that keeps its axes, over all spatial axes."""
     return rewrite(graph, _recognise, _GLOBAL)
 
 

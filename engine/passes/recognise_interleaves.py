@@ -1,4 +1,4 @@
-"""Joined, shuffled and cut apart again: by turns from each input at once."""
+"""Channels that are joined, shuffled and cut apart again become interleave, one op."""
 
 from dataclasses import replace
 
@@ -9,9 +9,10 @@ from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
 
 def recognise_interleaves(graph: Graph) -> Graph:
-    """concat, reshape, transpose, reshape that take n inputs' channels by turns, and slices of it.
+    """Rewrite concat, reshape, transpose, reshape that interleave channels, and slices of it.
 
-    Where ShuffleNet joins two halves, shuffles their channels and cuts them into halves.
+    ShuffleNet does this where it joins two halves, shuffles their channels and cuts them into
+    halves.
     """
     return rewrite(graph, _recognise, ("reshape", "slice", "split"))
 
@@ -21,7 +22,7 @@ def _recognise(draft: Draft, node: Node) -> Change:
 
 
 def _shuffled(draft: Draft, node: Node) -> Change:
-    """Of the concat along some axis: split into (inputs, channels), turned round, joined."""
+    """Match a concat along an axis that is split into (inputs, channels), transposed and joined."""
     middle = draft.sole_producer(node.inputs[0], "transpose")
     first = None if middle is None else draft.sole_producer(middle.inputs[0], "reshape")
     concat = None if first is None else draft.sole_producer(first.inputs[0], "concat")
@@ -45,7 +46,7 @@ def _shuffled(draft: Draft, node: Node) -> Change:
 
 
 def _cut(draft: Draft, node: Node) -> Change:
-    """A slice, or a split into equal parts, that begins and ends with the first input's turn."""
+    """Match a slice, or an equal split, that begins and ends with the first input's turn."""
     before = draft.producer(node.inputs[0])
     if before is None or before.op != "interleave" or draft.is_output(node.inputs[0]):
         return None
@@ -67,7 +68,7 @@ def _cut(draft: Draft, node: Node) -> Change:
 
 
 def _starts(draft: Draft, node: Node, axis: int) -> tuple[int, ...] | None:
-    """Where each output begins; None if it is not cut along this axis alone, in steps of 1."""
+    """Return where each output begins; None unless it is cut along this axis alone, with step 1."""
     dims = draft.dims(node.inputs[0])
     if dims is None:
         return None

@@ -1,4 +1,4 @@
-"""Rearrangements written as reshape, transpose and reshape become the op that does them."""
+"""Rearrangements written as reshape, transpose and reshape become one op."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ _SPACE_TO_DEPTH = (0, 3, 5, 1, 2, 4)
 
 
 def recognise_layouts(graph: Graph) -> Graph:
-    """depth_to_space, space_to_depth, and the nearest resize that repeats every pixel."""
+    """Recognise depth_to_space, space_to_depth, and the nearest resize that repeats every pixel."""
     return rewrite(graph, _recognise, ("reshape",))
 
 

@@ -16,9 +16,10 @@ _Make: TypeAlias = "Callable[[Draft, Node, Found], Change]"
 
 
 def recognise_normalizations(graph: Graph) -> Graph:
-    """layer, instance, group and rms normalization, softmax, reduce_l2, with their scale and bias.
+    """Recognise layer, instance, group and rms normalization, softmax and reduce_l2.
 
-    Of floats of at least 32 bits: in fewer, the order of rounding would be seen.
+    Their scale and bias become inputs. Only floats of at least 32 bits are rewritten: with fewer
+    bits the order of rounding would show.
     """
     patterns = by_root(graph, _PATTERNS)
 
@@ -37,7 +38,7 @@ def recognise_normalizations(graph: Graph) -> Graph:
 
 
 def _axes(draft: Draft, found: Found) -> list[int]:
-    """The axes A as positive numbers; none if they are not known."""
+    """Return the axes A as positive numbers; empty if they are not known."""
     dims = draft.dims(found.values["x"])
     if dims is None:
         return []
@@ -45,7 +46,7 @@ def _axes(draft: Draft, found: Found) -> list[int]:
 
 
 def _standardised(draft: Draft, node: Node, found: Found) -> Change:
-    """Over the last axes it is a layer's; over two or more spatial axes, all, an instance's."""
+    """Rewrite as layer normalization (last axes) or instance normalization (all spatial axes)."""
     x, epsilon, axes = found.values["x"], found.number("E"), _axes(draft, found)
     dims = draft.dims(x)
     if dims is None or epsilon is None or not axes or dims != draft.dims(node.outputs[0]):
@@ -61,7 +62,7 @@ def _standardised(draft: Draft, node: Node, found: Found) -> Change:
 
 
 def _layer(draft: Draft, node: Node, found: Found) -> Change:
-    """Over the last axes, with its scale and perhaps its bias written into the formula."""
+    """Rewrite over the last axes, with its scale and perhaps its bias written into the formula."""
     x, epsilon, axes = found.values["x"], found.number("E"), _axes(draft, found)
     dims = draft.dims(x)
     if dims is None or epsilon is None or not axes or dims != draft.dims(node.outputs[0]):
@@ -96,7 +97,7 @@ def _root_mean_square(draft: Draft, node: Node, found: Found) -> Change:
 
 
 def _grouped(draft: Draft, node: Node, found: Found) -> Change:
-    """An instance normalization of groups of channels that lie side by side."""
+    """Rewrite an instance normalization of groups of adjacent channels."""
     x = found.values["x"]
     dims, inner = draft.dims(x), draft.producer(node.inputs[0])
     groups = None if inner is None else draft.dims(inner.inputs[0])
@@ -117,7 +118,7 @@ def _grouped(draft: Draft, node: Node, found: Found) -> Change:
 
 
 def _softmax(draft: Draft, node: Node, found: Found) -> Change:
-    """exp(x - max) / sum; without the maximum it is another op where exp overflows."""
+    """Rewrite exp(x - max) / sum; without the maximum it differs where exp overflows."""
     exp = draft.producer(found.values["e"])
     axes = found.constants["A"].reshape(-1)
     if exp is None or exp.op != "exp" or axes.size != 1:
@@ -164,7 +165,7 @@ _NORMALIZED = (
 
 
 def _with_parameter(draft: Draft, node: Node) -> Change:
-    """mul and add by constants behind a normalization become its scale and bias."""
+    """Turn mul and add by constants behind a normalization into its scale and bias."""
     if node.op not in ("mul", "add"):
         return None
     for x, operand in (node.inputs, node.inputs[::-1]):
@@ -181,7 +182,7 @@ def _with_parameter(draft: Draft, node: Node) -> Change:
 
 
 def _shaped(node: Node, value: Array, scale: Array, rank: int) -> Array | None:
-    """The value in the shape of the normalization's scale; None if it differs in other ways."""
+    """Return the value in the shape of the normalization's scale, or None if it has another."""
     by_channel = node.op in ("instance_normalization", "group_normalization")
     if value.ndim > rank:
         return None

@@ -1,4 +1,4 @@
-"""Take out what no output needs."""
+"""Nodes that no output needs are removed."""
 
 from dataclasses import replace
 
@@ -7,7 +7,7 @@ from palmkit.engine.passes.rewrite import Draft
 
 
 def remove_dead_code(graph: Graph) -> Graph:
-    """Nodes and constants that no graph output hangs on go; graph inputs stay."""
+    """Remove nodes and constants that no graph output depends on; graph inputs stay."""
     draft = Draft(graph)
     for node in graph.nodes:
         draft.visit(node, None)

@@ -1,4 +1,4 @@
-"""Nodes that change nothing."""
+"""Nodes that change nothing are removed."""
 
 from collections.abc import Callable
 
@@ -11,10 +11,10 @@ from palmkit.engine.passes.rewrite import Change, Draft, input_at, ops_among, re
 
 
 def remove_identities(graph: Graph) -> Graph:
-    """A node whose first output is its first input leaves.
+    """Remove a node whose first output equals its first input.
 
     At a graph output the value before takes the output's name; a graph input or a constant that is
-    an output at once keeps its identity node.
+    also an output keeps its identity node.
     """
     known = {name for name in ops_among(graph, lambda traits: True) if _check_of(name)}
     return rewrite(graph, _remove, known)
@@ -120,6 +120,6 @@ _CHECKS: dict[str, Callable[[Draft, Node], bool]] = {
 
 
 def _check_of(op: str) -> Callable[[Draft, Node], bool] | None:
-    """When a node of the op changes nothing; None if it always does."""
+    """Return the condition under which a node changes nothing; None if there is no condition."""
     reshapes = traits_of(op).movement is Movement.RESHAPES
     return _keeps_type if reshapes else _CHECKS.get(op)

@@ -1,4 +1,4 @@
-"""Padding by rule becomes padding by number, as soon as the sizes are known."""
+"""Padding given by rule becomes explicit padding as soon as the sizes are known."""
 
 from collections.abc import Collection
 
@@ -10,7 +10,7 @@ from palmkit.engine.passes.rewrite import Change, Draft, rewrite, with_attrs
 
 
 def resolve_padding(graph: Graph) -> Graph:
-    """auto_pad, and conv_transpose's output_shape, become pads, after ONNX's rules."""
+    """Replace auto_pad, and conv_transpose's output_shape, by pads, after ONNX's rules."""
     names = {node.op for node in graph.nodes}
     return rewrite(graph, _resolve, {op for op in names if _has_both(find(op).attributes)})
 
@@ -39,7 +39,7 @@ def _resolve(draft: Draft, node: Node) -> Change:
 def _transposed_pads(
     draft: Draft, node: Node, spatial: tuple[int, ...], kernel: tuple[int, ...]
 ) -> tuple[int, ...] | None:
-    """None where the output is larger than what the kernels cover: pads cannot say that."""
+    """Return the pads; None where the output is larger than what the kernels cover."""
     output = draft.dims(node.outputs[0])
     if output is None:
         return None

@@ -1,7 +1,7 @@
 """How passes change a graph: one node at a time, each replaced by what computes the same.
 
 A rule sees a node and the draft: the nodes before it, already rewritten, and how often each value
-is read. A pass is `rewrite(graph, rule)`. What nobody reads any more leaves at once.
+is read. A pass is `rewrite(graph, rule)`. Nodes that nobody reads any more are removed at once.
 """
 
 from __future__ import annotations
@@ -27,9 +27,8 @@ Ops: TypeAlias = "Collection[str] | Callable[[Traits], bool]"
 def rewrite(graph: Graph, rule: Rule, ops: Ops) -> Graph:
     """Offer every node of one of `ops`, or of an op with such traits, to `rule`, in order.
 
-    The rule answers None (leave it), nodes that stand in its place and write its outputs, or a
-    mapping output -> value that already holds the same. The graph itself comes back if nothing
-    changes.
+    The rule returns None (keep the node), nodes that replace it and write its outputs, or a mapping
+    output -> value that already holds the same. Returns the graph itself if nothing changes.
     """
     chosen = ops_among(graph, ops)
     if not chosen:
@@ -41,7 +40,7 @@ def rewrite(graph: Graph, rule: Rule, ops: Ops) -> Graph:
 
 
 def ops_among(graph: Graph, ops: Ops) -> set[str]:
-    """The ops of the graph that are among `ops`, or have such traits."""
+    """Return the ops of the graph that are among `ops`, or have such traits."""
     present = {node.op for node in graph.nodes}
     if callable(ops):
         return {name for name in present if ops(traits_of(name))}
@@ -49,22 +48,22 @@ def ops_among(graph: Graph, ops: Ops) -> set[str]:
 
 
 def has_any(graph: Graph, ops: Ops) -> bool:
-    """Some node is one of `ops`, or of an op with such traits."""
+    """Return whether some node is one of `ops`, or of an op with such traits."""
     return bool(ops_among(graph, ops))
 
 
 def is_unary(traits: Traits) -> bool:
-    """Element-wise ops of one value."""
+    """Return whether the op is an element-wise one of one value."""
     return traits.is_unary
 
 
 def input_at(node: Node, place: int) -> str:
-    """The name of an input; "" if it is left out."""
+    """Return the name of an input; "" if it is left out."""
     return node.inputs[place] if place < len(node.inputs) else ""
 
 
 def with_attrs(node: Node, **attrs: Attr | None) -> Node:
-    """The node with some attributes set; None takes one away."""
+    """Return the node with some attributes set; None removes one."""
     merged = {key: value for key, value in {**node.attrs, **attrs}.items() if value is not None}
     return replace(node, attrs=merged)
 
@@ -88,27 +87,27 @@ class Draft:
         del self._reads[""]
 
     def producer(self, name: str) -> Node | None:
-        """The node that writes a value, among those before the visited one."""
+        """Return the node that writes a value, among those before the visited one."""
         place = self._places.get(name)
         return None if place is None else self._nodes[place]
 
     def place(self, name: str) -> int:
-        """Where in running order a value is written; -1 for inputs and constants."""
+        """Return where in running order a value is written; -1 for inputs and constants."""
         return self._places.get(name, -1)
 
     def reads(self, name: str) -> int:
-        """How often a value is read, being a graph output counted as one."""
+        """Return how often a value is read, being a graph output counted as one."""
         return self._reads[name]
 
     def sole_producer(self, name: str, *ops: str) -> Node | None:
-        """The node that writes a value, if it is one of `ops` and nobody else reads the value."""
+        """Return the node that writes a value, if it is one of `ops` and has this reader only."""
         node = self.producer(name)
         if node is None or node.op not in ops:
             return None
         return self._read_once(node, name)
 
     def sole_producer_with(self, name: str, test: Callable[[Traits], bool]) -> Node | None:
-        """The node that writes a value, if its op has such traits and nobody else reads it."""
+        """Return the node that writes a value, if its op has such traits and one reader."""
         node = self.producer(name)
         if node is None or not test(traits_of(node.op)):
             return None
@@ -120,11 +119,11 @@ class Draft:
         return node if len(node.outputs) == 1 or sum(map(bool, node.outputs)) == 1 else None
 
     def is_output(self, name: str) -> bool:
-        """The value is an output of the graph."""
+        """Return whether the value is an output of the graph."""
         return name in self._graph.outputs
 
     def constant(self, name: str) -> Array | None:
-        """A constant's value."""
+        """Return a constant's value."""
         return self.constants.get(name)
 
     @cached
@@ -136,7 +135,7 @@ class Draft:
         return infer_types(self._graph)
 
     def type(self, name: str) -> Type | None:
-        """The type of a value if it is known, all dims numbers."""
+        """Return the type of a value if it is known, all dims numbers."""
         if name in self.constants:
             return Known.of(self.constants[name])
         types = self._types
@@ -153,16 +152,16 @@ class Draft:
         return known if known is not None and known.is_static else None
 
     def dims(self, name: str) -> tuple[int, ...] | None:
-        """The shape of a value if it is known."""
+        """Return the shape of a value if it is known."""
         type = self.type(name)
         return None if type is None else type.dims
 
     def new_value(self, stem: str) -> str:
-        """A value name that is free."""
+        """Return a value name that is free."""
         return fresh_name(self._taken, stem)
 
     def new_constant(self, stem: str, value: Array) -> str:
-        """A new constant of the graph."""
+        """Add a constant to the graph and return its name."""
         name = self.new_value(stem)
         value = np.array(value, order="C")
         value.flags.writeable = False
@@ -170,7 +169,7 @@ class Draft:
         return name
 
     def visit(self, node: Node, rule: Rule | None) -> None:
-        """Offer one node to the rule, if there is one, and take what it answers."""
+        """Offer one node to the rule, if there is one, and apply what it returns."""
         if self._sources and not self._sources.keys().isdisjoint(node.inputs):
             inputs = tuple(self._sources.get(name, name) for name in node.inputs)
             node = replace(node, inputs=inputs)
@@ -199,7 +198,7 @@ class Draft:
             self._release(node)
 
     def finish(self) -> Graph:
-        """The graph of the nodes taken, with the constants they read."""
+        """Return the graph of the nodes kept, with the constants they read."""
         if not self._has_changed:
             return self._graph
         reads = self._reads.get
@@ -219,7 +218,7 @@ class Draft:
         self._nodes.append(node)
 
     def _release(self, node: Node) -> None:
-        """Count off what the node read; nodes that were only read by it leave, too."""
+        """Uncount the node's reads; nodes that only it read are removed, too."""
         leaving = [node]
         while leaving:
             for name in leaving.pop().inputs:
@@ -250,7 +249,7 @@ class Draft:
         self._release(replace(node, inputs=tuple(self._sources.get(n, n) for n in node.inputs)))
 
     def _rename(self, old: str, new: str) -> None:
-        """Let a value already written carry the name of a graph output."""
+        """Give a value already written the name of a graph output."""
         names = {old: new}
         for place, node in enumerate(self._nodes):
             if node is not None and (old in node.inputs or old in node.outputs):

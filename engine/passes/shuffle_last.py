@@ -1,4 +1,4 @@
-"""Channels are shuffled where they lie side by side: last."""
+"""Channels are shuffled where they are adjacent in memory: as the last axis."""
 
 from __future__ import annotations
 
@@ -12,10 +12,10 @@ from palmkit.engine.passes.rewrite import Change, Draft, has_any, rewrite
 
 
 def shuffle_last(graph: Graph) -> Graph:
-    """reshape, transpose, reshape that only reorder channels do it between two layout changes.
+    """Put reshape, transpose, reshape that only reorder channels between two layout changes.
 
-    Images lie channels-last on most backends: there the layout changes cost nothing, and what
-    were three copies is one.
+    Images lie channels-last on most backends: there the layout changes cost nothing, and three
+    copies become one.
     """
     return rewrite(graph, _move, ("reshape",)) if has_any(graph, ("transpose",)) else graph
 
@@ -58,7 +58,7 @@ def _move(draft: Draft, node: Node) -> Change:
 def _parts(
     split: tuple[int, ...], batch: int, channels: int, pixels: int
 ) -> tuple[int, ...] | None:
-    """The dims into which the channels are split; None if the split is not of channels alone."""
+    """Return the dims into which the channels are split; None if other axes are split, too."""
     if not split or split[0] != batch or not channels * pixels:
         return None
     for end in range(2, len(split) + 1):

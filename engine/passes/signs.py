@@ -12,7 +12,7 @@ _MOST_NODES = 8
 
 
 def is_non_negative(draft: Draft, name: str, most_nodes: int = _MOST_NODES) -> bool:
-    """No element is below zero (it may be no number), by what wrote the value."""
+    """Return whether no element is below zero (NaN is allowed), by what wrote the value."""
     value = draft.constant(name)
     if value is not None:
         return value.dtype.kind in "fiu" and bool((value >= 0).all())
@@ -44,6 +44,6 @@ def _keeps_sign(traits: Traits) -> bool:
 
 
 def _is_float(draft: Draft, name: str) -> bool:
-    """Sums and products of whole numbers may wrap round."""
+    """Return whether it is a float: sums and products of integers may wrap round."""
     type = draft.type(name)
     return type is not None and type.dtype.startswith("float")

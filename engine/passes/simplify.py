@@ -1,4 +1,4 @@
-"""Arithmetic that can be said more simply."""
+"""Redundant arithmetic is simplified."""
 
 from __future__ import annotations
 
@@ -18,11 +18,11 @@ from palmkit.engine.passes.signs import is_non_negative
 
 
 def simplify(graph: Graph) -> Graph:
-    """Powers, double negations, casts of casts, bounds of bounds, constants one after the other.
+    """Simplify powers, double negations, repeated casts, bounds and constants.
 
-    Constants: of add and sub, or of mul and div, two become one. Bounds: max and min with a
-    number are clip, and clip of clip or relu is clip. An expand that broadcasting does anyway
-    leaves.
+    Two constants of add and sub, or of mul and div, become one. max and min with a number become
+    clip, and clip of clip or relu becomes one clip. An expand that broadcasting does anyway is
+    removed.
     """
     known = {name for name in ops_among(graph, lambda traits: True) if _rules_of(name)}
     return rewrite(graph, _simplify, known)
@@ -54,26 +54,26 @@ def _power(draft: Draft, node: Node) -> Change:
 
 
 def _inverse(draft: Draft, node: Node) -> Change:
-    """f(f(x)) is x."""
+    """Rewrite f(f(x)) as x."""
     before = draft.producer(node.inputs[0])
     return {node.outputs[0]: before.inputs[0]} if before and before.op == node.op else None
 
 
 def _again(draft: Draft, node: Node) -> Change:
-    """f(f(x)) is f(x)."""
+    """Rewrite f(f(x)) as f(x)."""
     before = draft.producer(node.inputs[0])
     same = before is not None and before.op == node.op and before.attrs == node.attrs
     return {node.outputs[0]: node.inputs[0]} if same else None
 
 
 def _already(draft: Draft, node: Node) -> Change:
-    """relu and abs of what is not negative."""
+    """Drop relu and abs of a value that is not negative."""
     x = node.inputs[0]
     return {node.outputs[0]: x} if is_non_negative(draft, x) else None
 
 
 def _negated(draft: Draft, node: Node) -> Change:
-    """Adding what is negated is subtracting, and the other way round."""
+    """Rewrite the addition of a negated value as a subtraction, and the other way round."""
     for x, other in (node.inputs, node.inputs[::-1]) if node.op == "add" else (node.inputs,):
         minus = draft.sole_producer(other, "neg")
         if minus is not None:
@@ -93,7 +93,7 @@ def _cast(draft: Draft, node: Node) -> Change:
 
 
 def _holds(wide: str, narrow: str) -> bool:
-    """Every value of dtype `narrow` is one of dtype `wide`."""
+    """Return whether every value of dtype `narrow` is one of dtype `wide`."""
     try:
         a, b = numpy_dtype(wide), numpy_dtype(narrow)
     except PalmError:
@@ -108,7 +108,7 @@ def _holds(wide: str, narrow: str) -> bool:
 
 
 def _bound(draft: Draft, node: Node) -> Change:
-    """max or min of a value and a number."""
+    """Rewrite max or min of a value and a number as clip."""
     if len(node.inputs) != 2:
         return None
     x, bound = node.inputs
@@ -125,7 +125,7 @@ def _bound(draft: Draft, node: Node) -> Change:
 
 
 def _clip(draft: Draft, node: Node) -> Change:
-    """Bounds of what has bounds."""
+    """Merge the bounds of nested clamps."""
     before = draft.sole_producer_with(node.inputs[0], lambda traits: traits.bounds is not None)
     outer, inner = bounds_of(draft, node), None if before is None else bounds_of(draft, before)
     if before is None or outer is None or inner is None or not _has_floats(draft, node):
@@ -145,7 +145,7 @@ def _has_floats(draft: Draft, node: Node) -> bool:
 
 
 def _constants(draft: Draft, node: Node) -> Change:
-    """x + a + b, x * a / b and the like: what stands beside x becomes one constant."""
+    """Merge the constants in x + a + b, x * a / b and similar expressions into one."""
     x, operand = _operands(draft, node)
     before = draft.sole_producer(x, *(_SUMS if node.op in _SUMS else _PRODUCTS))
     if before is None:
@@ -176,13 +176,13 @@ _SUMS, _PRODUCTS = ("add", "sub"), ("mul", "div")
 
 
 def _operands(draft: Draft, node: Node) -> tuple[str, str]:
-    """The computed operand and the other one, of an op of two."""
+    """Return the computed operand and the other one, of an op of two."""
     a, b = node.inputs
     return (b, a) if node.op in ("add", "mul") and draft.constant(b) is None else (a, b)
 
 
 def _expanded(draft: Draft, node: Node) -> Change:
-    """An operand that is expanded to what broadcasting makes of it."""
+    """Drop an expand of an operand that broadcasting does anyway."""
     dims = draft.dims(node.outputs[0])
     for place, name in enumerate(node.inputs):
         expand = draft.producer(name)
@@ -198,12 +198,12 @@ def _expanded(draft: Draft, node: Node) -> Change:
 
 
 def _sum(draft: Draft, node: Node) -> Change:
-    """Of two values it is an addition."""
+    """Rewrite a sum of two values as add."""
     return [replace(node, op="add")] if len(node.inputs) == 2 else None
 
 
 def _number(draft: Draft, name: str) -> float | None:
-    """The value of a constant of one element."""
+    """Return the value of a constant of one element."""
     value: Array | None = draft.constant(name)
     return float(value.reshape(-1)[0]) if value is not None and value.size == 1 else None
 
@@ -227,7 +227,7 @@ _RULES: dict[str, tuple[_Rule, ...]] = {
 
 @cache
 def _rules_of(op: str) -> tuple[_Rule, ...]:
-    """What is tried, in this order."""
+    """Return the rules to try for an op, in this order."""
     traits = traits_of(op)
     return (
         *((_expanded,) if traits.broadcasts else ()),

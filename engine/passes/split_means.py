@@ -1,13 +1,13 @@
-"""The mean of a sum is the sum of the means."""
+"""The mean of a sum becomes the sum of the means."""
 
 from palmkit.engine.ir import Graph, Node
 from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
 
 def split_means(graph: Graph) -> Graph:
-    """global_average_pool(add(a, b)) of equal shapes adds means, if nobody else reads the sum.
+    """Rewrite global_average_pool(add(a, b)) of equal shapes as a sum of means.
 
-    The picture of the sum is then neither written nor read.
+    Nobody else may read the sum. Its picture is then neither written nor read.
     """
     return rewrite(graph, _split, ("global_average_pool",))
 

@@ -17,54 +17,54 @@ from palmkit.engine.passes.rewrite import Draft, input_at, with_attrs
 
 
 def is_plain_layer(traits: Traits) -> bool:
-    """Layers that do no more than multiply and add a bias."""
+    """Return whether a layer only multiplies and adds a bias."""
     return traits.layer is not None and not traits.is_fused
 
 
 def is_convolution(traits: Traits) -> bool:
-    """Convolutions, fused ones among them, that are not transposed."""
+    """Return whether it is a convolution, fused or not, that is not transposed."""
     return traits.layer is Layer.CONVOLUTION
 
 
 def is_matrix(traits: Traits) -> bool:
-    """Products by a matrix."""
+    """Return whether it is a product by a matrix."""
     return traits.layer is Layer.MATRIX
 
 
 def kind_of(layer: Node) -> Layer | None:
-    """Which kind of layer a node is; None if it is none."""
+    """Return the kind of a layer; None if the node is no layer."""
     return traits_of(layer.op).layer
 
 
 def has_rows_of_outputs(layer: Node) -> bool:
-    """The weights of one output channel lie one behind the other, in a row."""
+    """Return whether the weights of one output channel form a row."""
     return kind_of(layer) is Layer.CONVOLUTION or (
         layer.op == "gemm" and layer.integer("transB") != 0
     )
 
 
 def groups_of(layer: Node) -> int:
-    """How many groups of channels a convolution has; 1 for a matrix."""
+    """Return how many groups of channels a convolution has; 1 for a matrix."""
     return 1 if kind_of(layer) is Layer.MATRIX else layer.integer("group")
 
 
 def reads_columns(layer: Node) -> bool:
-    """A gemm that takes the transpose of its first input."""
+    """Return whether it is a gemm that takes the transpose of its first input."""
     return layer.op == "gemm" and layer.integer("transA") != 0
 
 
 def is_unscaled(layer: Node) -> bool:
-    """A product that is not multiplied, nor its bias, by another number."""
+    """Return whether neither the product nor its bias is multiplied by another number."""
     return layer.op != "gemm" or layer.number("alpha") == layer.number("beta") == 1
 
 
 def pads_nothing(layer: Node) -> bool:
-    """A convolution without padding."""
+    """Return whether it is a convolution without padding."""
     return layer.text("auto_pad") in ("NOTSET", "VALID") and not any(layer.integers("pads"))
 
 
 def channels(draft: Draft, layer: Node) -> int | None:
-    """How many channels the layer gives; None if its weights are not constant."""
+    """Return how many channels the layer gives; None if its weights are not constant."""
     weight = draft.constant(layer.inputs[1])
     if weight is None or (layer.op == "matmul" and weight.ndim != 2):
         return None
@@ -76,7 +76,7 @@ def channels(draft: Draft, layer: Node) -> int | None:
 
 
 def input_channels(draft: Draft, layer: Node) -> int | None:
-    """How many channels the layer reads; None if its weights are not constant."""
+    """Return how many channels the layer reads; None if its weights are not constant."""
     weight = draft.constant(layer.inputs[1])
     if weight is None or reads_columns(layer) or (layer.op == "matmul" and weight.ndim != 2):
         return None
@@ -86,12 +86,12 @@ def input_channels(draft: Draft, layer: Node) -> int | None:
 
 
 def by_channel(draft: Draft, layer: Node, value: Array) -> Array | None:
-    """What broadcasts over the layer's output as one float64 number a channel; else None."""
+    """Return a value that broadcasts over the output as one float64 number a channel, or None."""
     return _spread(draft, layer, value, channels(draft, layer), layer.outputs[0])
 
 
 def by_input_channel(draft: Draft, layer: Node, value: Array) -> Array | None:
-    """What broadcasts over the layer's input as one float64 number a channel; else None."""
+    """Return a value that broadcasts over the input as one float64 number a channel, or None."""
     return _spread(draft, layer, value, input_channels(draft, layer), layer.inputs[0])
 
 
@@ -113,7 +113,7 @@ def _spread(draft: Draft, layer: Node, value: Array, count: int | None, name: st
 
 
 def bias_of(draft: Draft, layer: Node) -> Array | None:
-    """The layer's bias, one float64 number a channel; None if it is not a constant like that."""
+    """Return the layer's bias, one float64 number a channel; None if it is no such constant."""
     count = channels(draft, layer)
     if count is None:
         return None
@@ -127,9 +127,9 @@ def bias_of(draft: Draft, layer: Node) -> Array | None:
 
 
 def scaled(draft: Draft, layer: Node, scale: Array, outputs: Sequence[str]) -> Node | None:
-    """The layer with every output channel times `scale`.
+    """Return the layer with every output channel times `scale`.
 
-    None if its bias cannot be, or if its weights overflow.
+    Returns None if its bias cannot be scaled, or if its weights overflow.
     """
     bias = bias_of(draft, layer)
     if bias is None:
@@ -152,7 +152,7 @@ def scaled(draft: Draft, layer: Node, scale: Array, outputs: Sequence[str]) -> N
 
 
 def scaled_input(draft: Draft, layer: Node, scale: Array, x: str) -> Node | None:
-    """The layer that reads x times `scale`, as one that reads x; None if its weights overflow."""
+    """Return the layer that reads x times `scale` as one that reads x; None if weights overflow."""
     weight = draft.constants[layer.inputs[1]]
     if kind_of(layer) is Layer.CONVOLUTION:
         group = groups_of(layer)
@@ -167,7 +167,10 @@ def scaled_input(draft: Draft, layer: Node, scale: Array, x: str) -> Node | None
 
 
 def shifted_input(draft: Draft, layer: Node, shift: Array, x: str) -> Node | None:
-    """The layer that reads x plus `shift`, as one that reads x; None if it pads, or has no bias."""
+    """Return the layer that reads x plus `shift` as one that reads x.
+
+    Returns None if it pads, or has no bias that can take the shift.
+    """
     weight = draft.constants[layer.inputs[1]].astype(np.float64)
     if kind_of(layer) is Layer.CONVOLUTION:
         if not pads_nothing(layer):
@@ -185,7 +188,7 @@ def shifted_input(draft: Draft, layer: Node, shift: Array, x: str) -> Node | Non
 
 
 def shifted(draft: Draft, layer: Node, shift: Array, outputs: Sequence[str]) -> Node | None:
-    """The layer with `shift` added to every output channel; None if its bias cannot be."""
+    """Return the layer with `shift` added to every output channel; None if its bias cannot be."""
     bias = bias_of(draft, layer)
     if bias is None or (layer.op == "matmul" and shift.any()):
         return None
@@ -199,7 +202,7 @@ def shifted(draft: Draft, layer: Node, shift: Array, outputs: Sequence[str]) -> 
 
 
 def _times(draft: Draft, layer: Node, factor: Array) -> str | None:
-    """The layer's weights times `factor`, as a constant; None if they were finite and are not."""
+    """Return the weights times `factor`, as a constant; None if they overflow."""
     weight = draft.constants[layer.inputs[1]]
     product = (weight * factor).astype(weight.dtype)
     if not np.isfinite(product).all() and np.isfinite(weight).all():

@@ -1,4 +1,4 @@
-"""Attention is matrix products round a softmax: those have kernels."""
+"""Attention becomes matrix products round a softmax, which have kernels."""
 
 from typing import Any, cast
 
@@ -12,7 +12,7 @@ _PLAIN = {"left_window_size": -1, "right_window_size": -1}
 
 
 def write_out_attention(graph: Graph) -> Graph:
-    """Attention of known sizes, without windows and lengths, as matmul, softmax and matmul."""
+    """Write out attention of known sizes without windows and lengths, with two products."""
     return rewrite(graph, _write_out, {"attention"})
 
 
@@ -57,7 +57,7 @@ def _write_out(draft: Draft, node: Node) -> Change:
     scale = attrs.get("scale")
     scale = size**-0.5 if scale is None else scale
     query = writer.add("mul", [query, writer.constant("scale", np.array(scale, q.dtype))])
-    # Several heads of queries that share one of keys are rows of one product.
+    # Several heads of queries that share one head of keys are rows of one product.
     if heads != key_heads:
         query = writer.reshape(query, [n, key_heads, heads // key_heads * queries, size])
     scores = writer.add("matmul", [query, writer.transpose(keys, (0, 1, 3, 2))])
@@ -81,7 +81,7 @@ def _write_out(draft: Draft, node: Node) -> Change:
 
 
 def _heads(writer: Writer, x: str, type: Type, heads: int) -> str:
-    """x as [n, heads, length, size]."""
+    """Return x as [n, heads, length, size]."""
     if len(type.dims) == 4:
         return x
     n, length, width = type.dims
@@ -89,7 +89,7 @@ def _heads(writer: Writer, x: str, type: Type, heads: int) -> str:
 
 
 def _hidden(queries: int, total: int, offset: int, dtype: str) -> np.ndarray[Any, Any]:
-    """-inf where a key comes after the query, else 0."""
+    """Return a mask that is -inf where a key comes after the query, else 0."""
     ahead = np.arange(total) > np.arange(queries)[:, None] + offset
     return np.where(ahead, -np.inf, 0).astype(dtype)
 
@@ -97,7 +97,7 @@ def _hidden(queries: int, total: int, offset: int, dtype: str) -> np.ndarray[Any
 def _softmax(
     writer: Writer, x: str, mask: str, type: Type | None, hidden: np.ndarray[Any, Any] | None
 ) -> str:
-    """Softmax of x and what is added to it; a row of which a mask leaves nothing is zeros."""
+    """Write the softmax of x plus masks; a row that is masked whole becomes zeros."""
     bias = writer.constant("causal", hidden) if hidden is not None else ""
     if type is None:
         return writer.add("softmax", [writer.add("add", [x, bias]) if bias else x], axis=-1)

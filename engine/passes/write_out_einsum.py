@@ -1,4 +1,4 @@
-"""An einsum of one or two values is transposes, a matmul and reshapes: those have kernels."""
+"""An einsum of one or two values becomes transposes, a matmul and reshapes, which have kernels."""
 
 from collections.abc import Sequence
 from math import prod
@@ -12,7 +12,7 @@ from palmkit.engine.passes.writer import Writer
 
 
 def write_out_einsum(graph: Graph) -> Graph:
-    """Einsum without diagonals and broadcast axes becomes what it is short for."""
+    """Write out an einsum without diagonals and broadcast axes."""
     return rewrite(graph, _write_out, {"einsum"})
 
 
@@ -37,7 +37,7 @@ def _write_out(draft: Draft, node: Node) -> Change:
 
 
 def _single(writer: Writer, term: str, result: str) -> None:
-    """Sums over what the result lacks, and a transpose."""
+    """Sum over the axes that the result lacks, and transpose."""
     x = writer.node.inputs[0]
     summed = [place for place, label in enumerate(term) if label not in result]
     if summed:
@@ -47,7 +47,7 @@ def _single(writer: Writer, term: str, result: str) -> None:
 
 
 def _pair(writer: Writer, sizes: dict[str, int], a: str, b: str, result: str) -> bool:
-    """A product of matrices, made of the axes in common, those of a and those of b alone."""
+    """Write a matrix product over the common axes, with those of a and of b alone as its sides."""
     batch = [label for label in a if label in b and label in result]
     summed = [label for label in a if label in b and label not in result]
     rows = [label for label in a if label not in b]
@@ -56,7 +56,7 @@ def _pair(writer: Writer, sizes: dict[str, int], a: str, b: str, result: str) ->
         return False
 
     def matrix(x: str, term: str, left: Sequence[str], right: Sequence[str]) -> str:
-        """x as [*batch, left, right]."""
+        """Return x as [*batch, left, right]."""
         x = _transposed(writer, x, term, "".join([*batch, *left, *right]))
         if len(left) == len(right) == 1:
             return x
