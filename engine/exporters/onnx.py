@@ -1,8 +1,8 @@
-"""IR -> ONNX: an op is the operator of its name, so what is left is to find the opset.
+"""IR to ONNX: an op is the operator of its name, so what is left is to find the opset.
 
-Only what the IR has for its own sake is rewritten: transposes that cancel (a channels-last source
-has one at each layer), and MediaPipe's pooling with places, whose pairs are MaxPool and MaxUnpool.
-Where an operator can be written in two ways, it is written in the one that more engines read.
+Only the IR's own constructs are rewritten: transposes that cancel (a channels-last source has one
+at each layer), and MediaPipe's pooling with indices, whose pairs are MaxPool and MaxUnpool. Where
+an operator can be written in two ways, the way is chosen that more engines read.
 """
 
 from __future__ import annotations
@@ -49,16 +49,16 @@ PIPELINE = (
     cancel_transposes,
     resolve_padding,
 )
-# The oldest that has axes as inputs everywhere, as the IR does: what others read best.
+# The oldest opset that has axes as inputs everywhere, as the IR does; most engines read it.
 OLDEST_OPSET = 18
 _LARGEST_BYTES = (1 << 31) - 1
-# pnnx does not know a pad by its default.
+# pnnx does not know the default mode of a pad.
 _WRITTEN_OUT: Mapping[str, Mapping[str, str]] = {"pad": {"mode": "constant"}}
 _POOL, _UNPOOL = "max_pooling_with_argmax_2d", "max_unpooling_2d"
 
 
 def dumps(graph: Graph) -> bytes:
-    """The model as an .onnx file has it, in the oldest opset, from 18 on, that can say it.
+    """Return the model as an .onnx file, in the oldest opset from 18 on that can express it.
 
     Raises UnsupportedError listing every op that ONNX does not have, or if the package onnx is
     missing; ModelError or ShapeError if the graph contradicts itself.
@@ -91,12 +91,12 @@ def dumps(graph: Graph) -> bytes:
 
 
 class _NotInOpset(Exception):
-    """An operator, or an attribute of one, is of a newer opset."""
+    """Raised for an operator, or an attribute of one, that is of a newer opset."""
 
 
 @cache
 def operators() -> Mapping[str, str]:
-    """ONNX's operators by the names that we have for them."""
+    """Return ONNX's operators by our names for them."""
     from onnx import defs
 
     schemas = defs.get_all_schemas()
@@ -168,7 +168,7 @@ def _node(node: Node, name: str, opset: int) -> NodeProto:
 
 
 def _attr(value: Attr, wanted: Any) -> Any:
-    """As the operator's schema has it: in the IR 1 may stand for 1.0, and types have names."""
+    """Return an attribute as the operator's schema has it: in the IR 1 may stand for 1.0."""
     from onnx import defs, helper, numpy_helper
 
     kinds = defs.OpSchema.AttrType
@@ -193,13 +193,13 @@ def _value(name: str, type: Type) -> ValueInfoProto:
 
 
 def _with_whole_resizes(graph: Graph) -> Graph:
-    """Resizes of some axes become resizes of all: OpenCV and pnnx know no others."""
+    """Write resizes of some axes as resizes of all: OpenCV and pnnx know no others."""
     types = infer_types(graph)
     constants, names = dict(graph.constants), value_names(graph)
     nodes: list[Node] = []
     for node in graph.nodes:
         axes, x = node.attrs.get("axes"), types.get(node.inputs[0] if node.inputs else "")
-        # The last input is the sizes, or where these are left out the scales.
+        # The last input is the sizes, or the scales where the sizes are left out.
         wanted = graph.constants.get(node.inputs[-1]) if node.inputs else None
         plain = node.attrs.get("keep_aspect_ratio_policy", "stretch") == "stretch"
         given = [name for name in node.inputs[1:] if name]
@@ -224,7 +224,7 @@ def _with_whole_resizes(graph: Graph) -> Graph:
 
 
 def _with_unpooling(graph: Graph) -> Graph:
-    """MediaPipe's pairs, where the places that one pooling gives go to unpoolings alone."""
+    """Write MediaPipe's pairs, where the indices of one pooling are read by unpoolings alone."""
     if not any(node.op == _UNPOOL for node in graph.nodes):
         return graph
     types = infer_types(graph)
@@ -248,7 +248,7 @@ def _with_unpooling(graph: Graph) -> Graph:
 
 
 def _only_unpooled(graph: Graph, pool: Node, types: Mapping[str, Type]) -> bool:
-    """Windows that neither overlap nor overhang, and each unpooling gives the pooled shape."""
+    """Return whether windows neither overlap nor overhang and unpoolings give the pooled shape."""
     source = types[pool.inputs[0]]
     kernel, strides = pool.attrs["kernel_shape"], pool.attrs["strides"]
     readers = [node for node in graph.nodes if pool.outputs[1] in node.inputs]

@@ -21,10 +21,10 @@ from palmkit.engine.ir import Array, Graph, Node, fresh_name, value_names
 
 
 def with_trainable_weights(graph: Graph) -> Graph:
-    """A graph as `quantize` gives it, its weights float32 that are rounded on the way.
+    """Return a quantized graph with float32 weights that are rounded to levels in the graph.
 
-    It computes the same, with layers as the trainer wants them. Biases, whose levels are fine, are
-    float32 as they are.
+    graph: as `quantize` returns it. The result computes the same, with layers as the trainer wants
+    them. Biases, whose levels are fine, become float32 without rounding.
     """
     taken = value_names(graph)
     constants = dict(graph.constants)
@@ -52,7 +52,7 @@ def with_trainable_weights(graph: Graph) -> Graph:
 
 
 def with_levels(trained: Graph, quantized: Graph) -> Graph:
-    """The quantized graph with the weights and biases of its trained one."""
+    """Return the quantized graph with the weights and biases of its trained one."""
     taken = value_names(quantized)
     constants = dict(quantized.constants)
     stored: dict[str, str] = {}
@@ -79,7 +79,7 @@ _WEIGHTS = ".weights"
 
 
 def _apart(node: Node, constants: dict[str, Array], taken: set[str]) -> Iterator[Node]:
-    """A fused convolution as nodes that have gradients; anything else as it is.
+    """Yield a fused convolution as nodes that have gradients; anything else as it is.
 
     `quantize` leaves no activations but clamps in them.
     """
@@ -105,14 +105,14 @@ def _apart(node: Node, constants: dict[str, Array], taken: set[str]) -> Iterator
 
 
 def _stored(graph: Graph) -> Iterator[tuple[Node, Array]]:
-    """Each node that reads constant levels, and the levels."""
+    """Yield each node that reads constant levels, and the levels."""
     for node in graph.nodes:
         if node.op == "dequantize_linear" and node.inputs[0] in graph.constants:
             yield node, graph.constants[node.inputs[0]]
 
 
 def _steps(node: Node, graph: Graph) -> tuple[Array, Array]:
-    """Scale and zero point, of shapes that broadcast with the levels."""
+    """Return scale and zero point, in shapes that broadcast with the levels."""
     levels = graph.constants[node.inputs[0]]
     scale = graph.constants[node.inputs[1]]
     zero = graph.constants[node.inputs[2]] if len(node.inputs) > 2 else np.zeros_like(scale)

@@ -1,7 +1,8 @@
-"""Losses: each writes nodes that make one number of predictions and targets, less is better.
+"""Losses: each writes nodes that make one number of predictions and targets, to be minimised.
 
-Prediction, target and weight have the same shape. Ranking losses take the last axis as the list.
-weight: 0 leaves an element out, as where lists are of different lengths; each loss says what else.
+Prediction, target and weight have the same shape. Ranking losses take the last axis as the list. A
+weight of 0 leaves an element out, as where lists differ in length; each loss says what other
+weights mean.
 """
 
 from __future__ import annotations
@@ -13,18 +14,18 @@ from palmkit.engine.train.tape import Tape
 
 Loss: TypeAlias = Callable[[Tape, str, str, str], str]
 
-# Taken from scores that do not count: their share of a softmax is nothing.
+# Subtracted from scores that do not count, so that their share of a softmax is zero.
 _FAR = 1e9
 
 
 def mean_squared_error(tape: Tape, prediction: str, target: str, weight: str) -> str:
-    """The mean of (prediction - target)², weighted."""
+    """Write the weighted mean of (prediction - target)²."""
     off = tape.add("sub", prediction, target)
     return _mean(tape, tape.add("mul", off, off), weight)
 
 
 def binary_cross_entropy(tape: Tape, prediction: str, target: str, weight: str) -> str:
-    """The mean of what each yes or no costs, weighted.
+    """Write the weighted mean of the binary cross entropies.
 
     prediction: logits, before any sigmoid. target: probabilities, 0..1.
     """
@@ -33,7 +34,7 @@ def binary_cross_entropy(tape: Tape, prediction: str, target: str, weight: str) 
 
 
 def cross_entropy(tape: Tape, prediction: str, target: str, weight: str) -> str:
-    """The mean over rows of the cost of a choice among the last axis.
+    """Write the mean over rows of the cross entropy of a choice among the last axis.
 
     prediction: logits. target: probabilities that sum to 1. weight: that of the chosen class in
     each row; a row of zeros does not count.
@@ -44,7 +45,7 @@ def cross_entropy(tape: Tape, prediction: str, target: str, weight: str) -> str:
 
 
 def listwise(tape: Tape, prediction: str, target: str, weight: str) -> str:
-    """The mean over lists of the cross entropy between shares of relevance and softmax of scores.
+    """Write the mean over lists of the cross entropy of relevance shares and softmax of scores.
 
     ListNet's top one (Cao et al., Learning to Rank: From Pairwise Approach to Listwise Approach,
     2007). prediction: scores. target: relevance, 0 or more. weight: 0 or 1. A list without
@@ -64,7 +65,7 @@ def listwise(tape: Tape, prediction: str, target: str, weight: str) -> str:
 
 
 def pairwise(tape: Tape, prediction: str, target: str, weight: str) -> str:
-    """The mean over pairs of which one is more relevant of log(1 + exp(-(better - worse))).
+    """Write the mean of log(1 + exp(-(better - worse))) over pairs of different relevance.
 
     RankNet (Burges et al., Learning to Rank using Gradient Descent, 2005). prediction: scores.
     target: relevance. weight: a pair counts by the product of its two.
@@ -86,7 +87,7 @@ def _total(tape: Tape, value: str) -> str:
 
 
 def _at_least_one(tape: Tape, count: str) -> str:
-    """The count, 1 where it is 0: what is divided by it is 0 then."""
+    """Return the count, or 1 where it is 0; the dividend is 0 then."""
     none = tape.add("sub", tape.number(1.0, count), tape.add("sign", count))
     return tape.add("add", count, none)
 

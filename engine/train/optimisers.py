@@ -1,4 +1,4 @@
-"""How parameters move along their gradients."""
+"""Optimisers: how parameters move along their gradients."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from palmkit.engine.ir import Array
 
 
 class Optimiser(ABC):
-    """Moves arrays in place; keeps what it remembers of each by name.
+    """Moves arrays in place, and keeps its state of each by name.
 
-    rate: how far a step goes; it may be changed between steps. weight_decay: the share of a
+    rate: the learning rate; it may be changed between steps. weight_decay: the share of a
     parameter, times the rate, that each step takes off it (decoupled: Loshchilov and Hutter,
-    Decoupled Weight Decay Regularization, 2019). clip: the longest gradient, of all parameters
-    together (L2); longer ones are shortened; 0 leaves them.
+    Decoupled Weight Decay Regularization, 2019). clip: the largest L2 norm of the gradient over all
+    parameters together; larger ones are scaled down; 0 leaves them.
     """
 
     def __init__(self, rate: float, weight_decay: float = 0.0, clip: float = 0.0) -> None:
-        """Raises ValueError for a number that cannot be."""
+        """Set the parameters; raise ValueError for one out of its range."""
         if not rate > 0 or not weight_decay >= 0 or not clip >= 0:
             raise ValueError(
                 "expected rate above 0, weight_decay and clip of at least 0, got "
@@ -35,7 +35,7 @@ class Optimiser(ABC):
         """Move one parameter; self.steps counts this step already."""
 
     def step(self, parameters: Mapping[str, Array], gradients: Mapping[str, Array]) -> float:
-        """Move every parameter in place; returns the length of the gradients, before clipping.
+        """Move every parameter in place, and return the gradients' L2 norm before clipping.
 
         A step whose gradients are not finite moves nothing.
         """
@@ -53,7 +53,7 @@ class Optimiser(ABC):
 
 
 class SGD(Optimiser):
-    """Stochastic gradient descent, with momentum as PyTorch has it (Sutskever et al., 2013)."""
+    """Stochastic gradient descent with momentum, as in PyTorch (Sutskever et al., 2013)."""
 
     def __init__(
         self,
@@ -63,7 +63,10 @@ class SGD(Optimiser):
         weight_decay: float = 0.0,
         clip: float = 0.0,
     ) -> None:
-        """momentum: 0 to below 1."""
+        """Set the parameters of Optimiser and of momentum.
+
+        momentum: 0 to below 1.
+        """
         super().__init__(rate, weight_decay, clip)
         if not 0 <= momentum < 1 or nesterov and not momentum:
             raise ValueError(f"momentum: expected 0 to below 1, and some for nesterov: {momentum}")
@@ -91,7 +94,10 @@ class Adam(Optimiser):
         weight_decay: float = 0.0,
         clip: float = 0.0,
     ) -> None:
-        """betas: how much of the mean and of the mean square of gradients is kept, 0 to below 1."""
+        """Set the parameters of Optimiser and of Adam.
+
+        betas: decay rates of the mean and of the mean square of gradients, 0 to below 1.
+        """
         super().__init__(rate, weight_decay, clip)
         if not all(0 <= beta < 1 for beta in betas) or not epsilon > 0:
             raise ValueError(f"expected betas of 0 to below 1, epsilon above 0: {betas}, {epsilon}")

@@ -15,11 +15,11 @@ from palmkit.engine.ops import infer_outputs, infer_types
 class Tape:
     """A graph of known sizes that grows at its end.
 
-    Values are written by their names. Every value has a static type.
+    Values are referred to by name, and every value has a static type.
     """
 
     def __init__(self, graph: Graph) -> None:
-        """Begin behind the last node of a graph.
+        """Start behind the last node of a graph.
 
         Raises ShapeError if the size of a value is not known.
         """
@@ -37,20 +37,20 @@ class Tape:
         self._constants = dict(graph.constants)
 
     def type(self, name: str) -> Type:
-        """The type of a value."""
+        """Return the type of a value."""
         return self._types[name]
 
     def dims(self, name: str) -> tuple[int, ...]:
-        """The shape of a value."""
+        """Return the shape of a value."""
         return self._types[name].dims
 
     def value(self, name: str) -> Array | None:
-        """What a value is if it is a constant, or hangs on constants and sizes alone."""
+        """Return a value that is constant or depends on constants and sizes alone, else None."""
         known = self._types[name]
         return getattr(known, "value", None)
 
     def constant(self, value: Array, stem: str = "constant") -> str:
-        """A new constant."""
+        """Add a constant and return its name."""
         value = np.array(value, order="C")
         value.flags.writeable = False
         name = fresh_name(self._taken, stem)
@@ -59,15 +59,15 @@ class Tape:
         return name
 
     def number(self, value: float, like: str) -> str:
-        """A constant of one element, of the dtype of a value."""
+        """Add a constant of one element, of the dtype of a value, and return its name."""
         return self.constant(np.asarray(value, self.type(like).dtype))
 
     def add(self, op: str, *inputs: str, **attrs: Attr) -> str:
-        """A node with one output; returns the output's name."""
+        """Add a node with one output and return the output's name."""
         return self.add_all(op, inputs, 1, **attrs)[0]
 
     def add_all(self, op: str, inputs: Sequence[str], outputs: int, **attrs: Attr) -> list[str]:
-        """A node with some outputs; returns their names."""
+        """Add a node with `outputs` outputs and return their names."""
         names = [fresh_name(self._taken, op) for _ in range(outputs)]
         node = Node(op, tuple(inputs), tuple(names), attrs)
         types = infer_outputs(node, [self._known(name) for name in inputs])
@@ -83,22 +83,22 @@ class Tape:
         return self._types[name]
 
     def transpose(self, x: str, perm: Sequence[int]) -> str:
-        """x with its axes in another order."""
+        """Write x with its axes in another order."""
         return x if list(perm) == sorted(perm) else self.add("transpose", x, perm=tuple(perm))
 
     def swap_last(self, x: str) -> str:
-        """x with its last two axes swapped."""
+        """Write x with its last two axes swapped."""
         rank = len(self.dims(x))
         return self.transpose(x, [*range(rank - 2), rank - 1, rank - 2])
 
     def reshape(self, x: str, dims: Sequence[int]) -> str:
-        """x in these dims."""
+        """Write x with these dims."""
         if self.dims(x) == tuple(dims):
             return x
         return self.add("reshape", x, self.constant(np.array(dims, np.int64), "shape"))
 
     def sum(self, x: str, axes: Iterable[int], keepdims: bool = False) -> str:
-        """x added up along axes; x itself if there are none."""
+        """Write the sum of x along axes; return x itself if there are none."""
         axes = [*axes]
         if not axes:
             return x
@@ -106,7 +106,7 @@ class Tape:
         return self.add("reduce_sum", x, along, keepdims=int(keepdims))
 
     def sum_to(self, x: str, dims: Sequence[int]) -> str:
-        """x added up to the shape that was broadcast to its own."""
+        """Write the sum of x to the shape that was broadcast to its own."""
         have = self.dims(x)
         extra = len(have) - len(dims)
         axes = [*range(extra)]
@@ -116,13 +116,13 @@ class Tape:
         return self.reshape(self.sum(x, axes), dims)
 
     def expand(self, x: str, dims: Sequence[int]) -> str:
-        """x broadcast to these dims."""
+        """Write x broadcast to these dims."""
         if self.dims(x) == tuple(dims):
             return x
         return self.add("expand", x, self.constant(np.array(dims, np.int64), "shape"))
 
     def slice(self, x: str, cut: dict[int, tuple[int, int, int]]) -> str:
-        """x from start to stop by step, for some axes."""
+        """Write x from start to stop by step, for some axes."""
         dims = self.dims(x)
         cut = {axis: part for axis, part in cut.items() if part != (0, dims[axis], 1)}
         if not cut:
@@ -134,14 +134,14 @@ class Tape:
         return self.add("slice", x, *(self.constant(array, "cut") for array in arrays))
 
     def pad(self, x: str, begins: Sequence[int], ends: Sequence[int], value: float = 0.0) -> str:
-        """x with elements of a value before and behind."""
+        """Write x with elements of this value before and after."""
         if not any(begins) and not any(ends):
             return x
         pads = self.constant(np.array([*begins, *ends], np.int64), "pads")
         return self.add("pad", x, pads, *([self.number(value, x)] if value else []))
 
     def graph(self, outputs: Iterable[str]) -> Graph:
-        """The graph of all nodes, with the outputs asked for."""
+        """Return the graph of all nodes, with the outputs asked for."""
         return replace(
             self._graph,
             nodes=tuple(self._nodes),

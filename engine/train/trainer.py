@@ -1,4 +1,4 @@
-"""Training some weights of a model on the device, with the kernels that run it."""
+"""Training of some weights of a model on the device, with the kernels that run it."""
 
 from __future__ import annotations
 
@@ -39,10 +39,10 @@ _BEFORE = (
 
 
 def trainable(graph: Graph) -> dict[str, int]:
-    """The constants of a graph that can be trained, in running order, with their sizes in elements.
+    """Return the constants that can be trained, in running order, with their sizes in elements.
 
-    They are those of floating point with more than one element that a layer reads as its
-    weights, bias, slope or scale.
+    They are those of floating point with more than one element that a layer reads as its weights,
+    bias, slope or scale.
     """
     places = {
         "add": (0, 1), "batch_normalization": (1, 2), "conv": (1, 2), "conv_transpose": (1, 2),
@@ -63,8 +63,8 @@ class Trainer:
     """Trains some constants of a graph; everything else of it stays as it is.
 
     One step runs the model, its loss and the gradients as one graph on the engine's kernels, then
-    the optimiser. Sizes may change from step to step: each set is made ready once, the last few are
-    kept. Use by one thread at a time.
+    the optimiser. Sizes may change from step to step: each set of sizes is planned once, and the
+    last few plans are kept. A trainer may be used by one thread at a time.
     """
 
     def __init__(
@@ -78,10 +78,10 @@ class Trainer:
         backend: str = "cpu",
         threads: int = 1,
     ) -> None:
-        """Begin with the graph's own weights.
+        """Start with the graph's own weights.
 
-        output: a value of the graph that the loss looks at, an output or what stands before it
-        (the logits before a sigmoid, say). loss: a name of losses.LOSSES, or a function like those.
+        output: a value of the graph that the loss reads, an output or a value before it (such as
+        the logits before a sigmoid). loss: a name of losses.LOSSES, or a function like those.
         parameters: names among `trainable(graph)`. optimiser: Adam of rate 1e-3 if left out.
         Raises ModelError for a name that the graph does not have, ValueError for an unknown loss.
         """
@@ -109,7 +109,7 @@ class Trainer:
 
     @property
     def graph(self) -> Graph:
-        """The graph with the weights as they are now."""
+        """The graph with the current weights."""
         constants = dict(self._source.constants)
         for name, value in self.parameters.items():
             constants[name] = value.copy()
@@ -118,13 +118,13 @@ class Trainer:
 
     @property
     def arena_bytes(self) -> int:
-        """What the steps of the sizes seen last need for values in between."""
+        """Bytes of intermediate values in steps of the sizes seen last."""
         return sum(model.arena_bytes for model, _, _ in self._programs.values())
 
     def step(
         self, inputs: Mapping[str, Array], target: Array, weight: Array | None = None
     ) -> float:
-        """One step on a batch; returns the loss before it.
+        """Train one step on a batch, and return the loss before it.
 
         inputs: as the model takes them. target: of the output's shape; see losses.
         weight: how much each element counts, of the same shape; all alike if left out.
@@ -137,7 +137,7 @@ class Trainer:
     def gradients(
         self, inputs: Mapping[str, Array], target: Array, weight: Array | None = None
     ) -> tuple[float, dict[str, Array]]:
-        """The loss of a batch and its gradients by parameter; arguments as for step."""
+        """Return the loss of a batch and its gradients by parameter; arguments as for step."""
         target = np.asarray(target)
         weight = np.ones_like(target) if weight is None else np.asarray(weight, target.dtype)
         model, loss, names = self._program(inputs, target)
@@ -155,7 +155,7 @@ class Trainer:
         key = (*shapes.values(), target.shape)
         if key not in self._programs:
             self._programs[key] = self._compile(shapes, target)
-            # The oldest goes: lists of users differ in length all the time.
+            # The oldest plan is dropped, since lists of users vary in length.
             while len(self._programs) > 8:
                 self._programs.pop(next(iter(self._programs)))
         return self._programs[key]

@@ -1,4 +1,4 @@
-"""A classifier of one's own on what a network has learned to see."""
+"""A new classifier on top of the features that a network has learned."""
 
 from __future__ import annotations
 
@@ -13,12 +13,12 @@ from palmkit.engine.passes.remove_dead_code import remove_dead_code
 
 
 def with_classifier(graph: Graph, features: str, classes: Sequence[str]) -> tuple[Graph, list[str]]:
-    """The part of a graph that makes some features, with a new last layer behind it.
+    """Return the part of a graph that makes some features, with a new last layer behind it.
 
-    features: a value [n, ...] of known sizes behind the first, such as a global mean. classes: at
-    least two names, kept as metadata "labels". Returns a graph with the outputs "logits" and
-    "probabilities", float32[n, classes], and the names of the layer's weights, which begin at
-    zero: what `Trainer` is to train.
+    features: a value [n, ...] whose sizes but the first are known, such as a global mean. classes:
+    at least two names, kept as metadata "labels".
+    Returns a graph with the outputs "logits" and "probabilities", float32[n, classes], and the
+    names of the layer's weights, which begin at zero: what `Trainer` is to train.
     Raises ModelError if the graph has no such value or its size is not known, ValueError for fewer
     than two classes or one named twice.
     """

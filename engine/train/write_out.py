@@ -1,4 +1,4 @@
-"""Ops without a gradient of their own, as simpler ones that have it.
+"""Ops without a gradient of their own, written as simpler ones that have it.
 
 A convolution whose weights are trained becomes the product of a matrix of weights with the windows
 side by side: its gradient follows from that of matmul, and the native kernels take weights that
@@ -30,9 +30,9 @@ LOWEST = -1e30
 
 
 def write_out(graph: Graph, trained: Collection[str]) -> Graph:
-    """The graph with such ops written out; of convolutions only those with trained weights.
+    """Return the graph with such ops written out; of convolutions only those with trained weights.
 
-    trained: values that change from run to run. What has sizes that are not known stays as it is.
+    trained: values that change from run to run. Nodes of unknown sizes stay as they are.
     """
     wants = set(trained)
     for node in graph.nodes:
@@ -69,7 +69,7 @@ def _windows(writer: Writer, kernel: tuple[int, ...]) -> Windows:
 
 
 def _cuts(writer: Writer, windows: Windows, fill: float) -> list[str]:
-    """x as every offset of the kernel sees it: [n, c, *sizes] each."""
+    """Return x as every offset of the kernel sees it: [n, c, *sizes] each."""
     node = writer.node
     x, rank = node.inputs[0], len(windows.kernel)
     dims = writer.draft.dims(x)
@@ -125,7 +125,7 @@ def _conv(writer: Writer) -> bool:
 
 
 def _conv_transpose(writer: Writer) -> bool:
-    """Where windows do not overlap: the product, and depth to space."""
+    """Write the product and depth to space, where windows do not overlap."""
     node, draft = writer.node, writer.draft
     x, w = (draft.dims(name) for name in node.inputs[:2])
     if x is None or w is None or len(w) != 4:
@@ -158,7 +158,7 @@ def _finish_biased(writer: Writer, y: str, rank: int) -> None:
 
 
 def _largest(writer: Writer, values: list[str], op: str = "max") -> str:
-    """The largest, or smallest, of some values, two at a time."""
+    """Write the largest, or smallest, of some values, two at a time."""
     while len(values) > 1:
         pairs = [values[at : at + 2] for at in range(0, len(values), 2)]
         values = [pair[0] if len(pair) == 1 else writer.add(op, pair) for pair in pairs]
@@ -189,7 +189,7 @@ def _average_pool(writer: Writer) -> bool:
     total = cuts[0]
     for cut in cuts[1:]:
         total = writer.add("add", [total, cut])
-    # What the op makes of ones, over how many ones a window has, is the weight of each.
+    # The op's result for ones over the number of ones in a window is the weight of each element.
     ones = np.ones((1, 1, *x.dims[2:]))
     inside = windows.view(ones, 0.0).sum(windows.axes)
     weights = np.asarray(find("average_pool").reference(ones, **node.attrs)) / np.maximum(inside, 1)
@@ -215,7 +215,7 @@ def _batch_normalization(writer: Writer) -> bool:
 
 
 def _normalization(writer: Writer) -> bool:
-    """layer_normalization and rms_normalization: over the axes from one to the last."""
+    """Write out layer_normalization and rms_normalization over the axes from one to the last."""
     node = writer.node
     x = node.inputs[0]
     type = writer.draft.type(x)
@@ -237,7 +237,7 @@ def _normalization(writer: Writer) -> bool:
 
 
 def _reduced_extreme(writer: Writer) -> bool:
-    """By halves along each axis: the larger of two is what has a gradient."""
+    """Halve each axis repeatedly: the larger of two values is what has a gradient."""
     node = writer.node
     x = node.inputs[0]
     dims = writer.draft.dims(x)

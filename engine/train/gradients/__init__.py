@@ -19,7 +19,7 @@ from palmkit.engine.train.tape import Tape
 Rule = Callable[["Backward", Node, str], "Sequence[str | None]"]
 
 _FILES = ("activations", "arithmetic", "linear", "reductions", "rounding", "shapes")
-# What has no slope, or is constant nearly everywhere.
+# Ops that have no slope, or are constant nearly everywhere.
 FLAT = frozenset(
     {
         "and", "arg_max", "arg_min", "bitwise_and", "bitwise_not", "bitwise_or", "bitwise_xor",
@@ -32,7 +32,7 @@ FLAT = frozenset(
 
 @cache
 def rules() -> Mapping[str, Rule]:
-    """The rule of each op that has one."""
+    """Return the rule of each op that has one."""
     found: dict[str, Rule] = {}
     for file in _FILES:
         found.update(import_module(f"{__name__}.{file}").RULES)
@@ -40,10 +40,13 @@ def rules() -> Mapping[str, Rule]:
 
 
 class Backward(Tape):
-    """A tape on the way back; `wants` are the values whose gradient is asked for on the way."""
+    """A tape for the backward pass; `wants` are the values whose gradients are needed."""
 
     def __init__(self, graph: Graph, wants: Iterable[str]) -> None:
-        """wants: inputs of the graph; what hangs on them is wanted, too."""
+        """Start behind a graph.
+
+        wants: inputs of the graph; values that depend on them are wanted, too.
+        """
         super().__init__(graph)
         self.wants = set(wants)
         for node in graph.nodes:
@@ -52,14 +55,15 @@ class Backward(Tape):
 
 
 def with_gradients(graph: Graph, of: str, wrt: Sequence[str]) -> tuple[Graph, dict[str, str]]:
-    """The graph with nodes that compute the gradients of a value.
+    """Return the graph with nodes that compute the gradients of a value.
 
-    graph: of fixed sizes. of: a value of one element. wrt: inputs of the graph, float32 or
-    float64. Returns the graph, its outputs those it had, `of` and the gradients, and the name of
-    each gradient; one that does not hang on the input is zero.
+    graph: a graph of fixed sizes. of: a value of one element. wrt: inputs of the graph, float32 or
+    float64.
+    Returns the graph, whose outputs are those it had, `of` and the gradients, and the name of each
+    gradient; a gradient is zero if `of` does not depend on the input.
     Reverse accumulation, as in Griewank and Walther, Evaluating Derivatives, 2008.
     Raises UnsupportedError for an op that has no rule, naming the node; ShapeError if a size is not
-    known; ModelError if `of` has more than one element or an input is none.
+    known; ModelError if `of` has more than one element or a name in `wrt` is no input.
     """
     for name in wrt:
         if name not in graph.inputs:
@@ -91,7 +95,7 @@ def _go_back(tape: Backward, node: Node, gradients: dict[str, str]) -> None:
             f"{', '.join(flowing)}; ops that have one: {known}"
         )
     back: Sequence[str | None] = [None] * len(node.inputs)
-    # Nothing comes back from no elements.
+    # A value without elements has no gradient.
     if tape.type(flowing[0]).elements:
         back = rule(tape, node, gradients[flowing[0]])
     for name, gradient in zip(node.inputs, back, strict=False):

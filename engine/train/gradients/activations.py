@@ -13,7 +13,7 @@ Slope = Callable[[Backward, Node, str, str], str]
 
 
 def _by_slope(slope: Slope) -> Rule:
-    """dy times the slope, which is written from x and y."""
+    """Return a rule for dy times the slope, which is written from x and y."""
 
     def rule(tape: Backward, node: Node, dy: str) -> Back:
         return [tape.add("mul", dy, slope(tape, node, node.inputs[0], node.outputs[0]))]
@@ -22,7 +22,7 @@ def _by_slope(slope: Slope) -> Rule:
 
 
 def _positive(tape: Backward, x: str) -> str:
-    """1 where x is above 0, else 0."""
+    """Write 1 where x is above 0, else 0."""
     return tape.add("sign", tape.add("relu", x))
 
 
@@ -31,7 +31,7 @@ def _relu(tape: Backward, node: Node, x: str, y: str) -> str:
 
 
 def _mixed(tape: Backward, x: str, above: str, below: str) -> str:
-    """`above` where x is above 0, else `below`."""
+    """Write `above` where x is above 0, else `below`."""
     share = _positive(tape, x)
     return tape.add("add", below, tape.add("mul", share, tape.add("sub", above, below)))
 

@@ -1,4 +1,4 @@
-"""Gradients of arithmetic, element by element."""
+"""Gradients of element-wise arithmetic."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ def _extreme(sign: float) -> Rule:
     def rule(tape: Backward, node: Node, dy: str) -> Back:
         if len(node.inputs) == 1:
             return [dy]
-        # The write-out leaves two inputs; where they are equal the first has it all.
+        # write_out leaves two inputs; where they are equal the first gets the whole gradient.
         a, b = node.inputs
         ahead = tape.add("sub", b, a) if sign > 0 else tape.add("sub", a, b)
         second = tape.add("sign", tape.add("relu", ahead))
@@ -95,7 +95,7 @@ def _clip(tape: Backward, node: Node, dy: str) -> Back:
 
 
 def _slope(of: str, *ops: str) -> Rule:
-    """dy times what some ops, one after the other, make of x or y."""
+    """Return a rule for dy times a chain of ops applied to x or y."""
 
     def rule(tape: Backward, node: Node, dy: str) -> Back:
         slope = node.inputs[0] if of == "x" else node.outputs[0]

@@ -30,7 +30,7 @@ def _matmul(tape: Backward, node: Node, dy: str) -> Back:
         back[0] = tape.reshape(tape.sum_to(whole, tape.dims(left)), first)
     if b in tape.wants:
         if len(tape.dims(right)) == 2 and len(batch):
-            # The same weights for the whole batch: one long product, not many to be added up.
+            # The batch shares the weights: one long product replaces many that would be added up.
             inner = tape.dims(left)[-1]
             tall = tape.reshape(tape.expand(left, (*batch, rows, inner)), (-1, inner))
             whole = tape.add("matmul", tape.swap_last(tall), tape.reshape(dy, (-1, columns)))
@@ -85,7 +85,7 @@ def _conv(tape: Backward, node: Node, dy: str) -> Back:
         node.integers("strides"),
     )
     rank = len(windows.kernel)
-    # What the windows do not reach at the end of x is zero.
+    # Elements at the end of x that no window reaches have gradient zero.
     extra = [
         size
         - (
@@ -152,7 +152,7 @@ def _need_constant(tape: Backward, node: Node, w: str) -> None:
 
 
 def _resize(tape: Backward, node: Node, dy: str) -> Back:
-    """Resizing is a matrix along each axis; the way back is their transposes."""
+    """Multiply by the transposes: resizing is a matrix along each axis."""
     if node.text("coordinate_transformation_mode") == "tf_crop_and_resize":
         raise UnsupportedError(
             f"node {node.name or node.outputs[0]}: no gradient of crop and resize"
@@ -173,7 +173,7 @@ def _resize(tape: Backward, node: Node, dy: str) -> Back:
 def _resized(
     tape: Backward, node: Node, others: Sequence[Array | None], axis: int, row: int
 ) -> Array:
-    """float64[out]: what becomes of the row-th element along an axis."""
+    """Return float64[out]: what becomes of the row-th element along an axis."""
     dims = tape.dims(node.inputs[0])
     line = np.zeros(dims, np.float64)
     line[tuple(slice(None) if each != axis else row for each in range(len(dims)))] = 1

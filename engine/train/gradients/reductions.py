@@ -24,7 +24,7 @@ def _axes(tape: Backward, node: Node) -> tuple[int, ...]:
 
 
 def _kept(tape: Backward, node: Node, value: str) -> str:
-    """A value of the output's shape, with the reduced axes in place, of size 1."""
+    """Return a value of the output's shape with the reduced axes in place, of size 1."""
     dims = tape.dims(node.inputs[0])
     axes = _axes(tape, node)
     return tape.reshape(value, [1 if axis in axes else dim for axis, dim in enumerate(dims)])

@@ -1,7 +1,7 @@
-"""Gradients of rounding to levels and back: straight through.
+"""Gradients of quantizing and dequantizing: straight through.
 
 Bengio, Leonard and Courville, Estimating or Propagating Gradients Through Stochastic Neurons for
-Conditional Computation, 2013. What is beyond the levels at either end gets none.
+Conditional Computation, 2013. Values beyond the levels at either end get no gradient.
 """
 
 from __future__ import annotations
@@ -33,9 +33,9 @@ def _dequantize(tape: Backward, node: Node, dy: str) -> Sequence[str | None]:
 
 
 def _levels(tape: Backward, node: Node) -> tuple[Array, Array]:
-    """float64 scale and zero point, of a shape that broadcasts with the node's values.
+    """Return float64 scale and zero point, in a shape that broadcasts with the node's values.
 
-    Raises UnsupportedError where they are no constants, or of blocks.
+    Raises UnsupportedError if they are not constants, or belong to blocks.
     """
     given = [tape.value(name) for name in node.inputs[1:]]
     if any(value is None for value in given) or node.integer("block_size"):

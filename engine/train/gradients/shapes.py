@@ -48,7 +48,7 @@ def _expand(tape: Backward, node: Node, dy: str) -> Back:
 
 
 def _moved(tape: Backward, node: Node, dy: str) -> Back:
-    """The way of every element is found by moving their numbers; then back, one axis at a time."""
+    """Find each element's way by moving element numbers; then go back, one axis at a time."""
     dims = tape.dims(node.inputs[0])
     rest = [None if not name else tape.value(name) for name in node.inputs[1:]]
     attrs = dict(node.attrs)
@@ -70,7 +70,7 @@ def _slice(tape: Backward, node: Node, dy: str) -> Back:
 
 
 def _gathered_back(tape: Backward, dy: str, axis: int, places: Array, size: int) -> str:
-    """Sums of dy by the place, 0 to size, along an axis that each of its elements came from."""
+    """Sum the elements of dy by the place, 0 to size, that each came from along an axis."""
     count = len(places)
     if count == size and np.array_equal(places, np.arange(size)):
         return dy
@@ -79,7 +79,7 @@ def _gathered_back(tape: Backward, dy: str, axis: int, places: Array, size: int)
         begins, ends = [0] * rank, [0] * rank
         begins[axis], ends[axis] = int(places[0]), size - int(places[0]) - count
         return tape.pad(dy, begins, ends)
-    # A matrix of zeros and ones: one product for whatever was left out, doubled or turned round.
+    # A product with a matrix of zeros and ones undoes omissions, repetitions and reversals alike.
     matrix = np.zeros((count, size), tape.type(dy).dtype)
     matrix[np.arange(count), places] = 1
     order = [*(each for each in range(rank) if each != axis), axis]
@@ -97,7 +97,7 @@ def _gather(tape: Backward, node: Node, dy: str) -> Back:
     if known is not None:
         places = np.where(known < 0, known + dims[axis], known).reshape(-1)
         return [_gathered_back(tape, flat, axis, places, dims[axis]), None]
-    # As above, the matrix made while it runs: rows of a table that were looked up.
+    # As above, with a matrix made while the graph runs: rows of a table that were looked up.
     rows = tape.reshape(indices, [count])
     depth = tape.constant(np.asarray(dims[axis], np.int64))
     values = tape.constant(np.array([0, 1], tape.type(dy).dtype))
@@ -118,7 +118,7 @@ def _pad(tape: Backward, node: Node, dy: str) -> Back:
         begins, ends = [0] * rank, [0] * rank
         for place, axis in enumerate(axes):
             begins[axis], ends[axis] = int(amounts[place]), int(amounts[half + place])
-        # What a negative pad cut off comes back as zeros.
+        # Elements that a negative pad cut off get zeros.
         grown = tape.slice(
             dy,
             {
