@@ -10,6 +10,7 @@ A row that fails is listed, with its error, and does not end the others. Ray is 
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -122,7 +123,7 @@ def run(
     how many rows are done. The rows of the output are those of the source, in its order.
     Returns the rows that failed.
     Raises ImportError without pyarrow or, for workers, ray; TableError for a source without rows or
-    without the columns; what Worker raises; OSError.
+    without the columns; what Worker raises; OSError, at once if the folder of `out` does not exist.
     """
     for name, value in (("workers", workers), ("rows", rows)):
         if value < 1:
@@ -130,6 +131,8 @@ def run(
     arrow, parquet = (_extra(name) for name in ("pyarrow", "pyarrow.parquet"))
     if not os.fspath(source):
         raise TableError("expected a folder or Parquet, got an empty name")
+    if not Path(out).resolve().parent.is_dir():
+        raise FileNotFoundError(errno.ENOENT, "the folder does not exist", os.fspath(out))
     given = Path(source)
     files = _parquet_files(given)
     # Made here, too: what is wrong with the options is told at once.
@@ -151,7 +154,8 @@ def run(
     failures: list[Failure] = []
     done = 0
     with replacing(out) as part:
-        with parquet.ParquetWriter(part, schema) as writer:
+        # Opened here, since Arrow's errors name a file in their text alone.
+        with part.open("wb") as file, parquet.ParquetWriter(file, schema) as writer:
             for page in found:
                 size = page.num_rows
                 numbers = arrow.array(range(done, done + size), arrow.int64())

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import argparse
+import errno
+import os
 import sys
 from collections.abc import Callable
 from contextlib import suppress
@@ -80,6 +82,27 @@ def progress_bar(total: int | None, unit: str, quiet: bool = False) -> Any:
     return tqdm(
         total=total, unit=unit, disable=True if quiet else None, leave=False, file=sys.stderr
     )
+
+
+def check_writable(target: Path) -> None:
+    """Raise OSError if `write_whole` could not write the file: before long work, not after it."""
+    folder = Path(os.path.realpath(target)).parent
+    while not folder.exists():
+        folder = folder.parent
+    if target.is_dir():
+        number = errno.EISDIR
+    elif not folder.is_dir():
+        number = errno.ENOTDIR
+    elif not os.access(target if _is_special(target) else folder, os.W_OK):
+        number = errno.EACCES
+    else:
+        return
+    raise OSError(number, os.strerror(number), str(target))
+
+
+def _is_special(target: Path) -> bool:
+    """Whether it exists and is not a file, such as /dev/stdout: it is not replaced."""
+    return target.exists() and not target.is_file()
 
 
 def write_whole(target: Path, text: str) -> None:

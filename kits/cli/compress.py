@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import os
 import re
 from collections.abc import Callable
 from dataclasses import asdict
@@ -16,10 +17,12 @@ from palmkit.kits.cli.command import (
     Commands,
     UsageError,
     add_command,
+    check_writable,
     finite,
     progress_bar,
     seed,
 )
+from palmkit.kits.cli.process import complain, reason
 from palmkit.kits.table import judged
 
 if TYPE_CHECKING:
@@ -165,6 +168,8 @@ def run(options: argparse.Namespace) -> int:
     _check(options)
     key = _key(options.key_file)
     target = Path(options.output)
+    for file in filter(None, (options.output, options.report)):
+        check_writable(Path(file))
     with progress_bar(1000, "", options.quiet or options.json) as bar:
         bar.set_description("read")
         graph = model_files.read(options)
@@ -190,8 +195,13 @@ def run(options: argparse.Namespace) -> int:
         "metric": _metric(options),
         "loss": f"{result.loss:.2%} of {result.baseline:.4f}" if options.data else "not measured",
     }
+    code = 0
     if options.report:
-        report.write(Path(options.report), f"{target.name}, compressed", facts, result.stages)
+        try:
+            report.write(Path(options.report), f"{target.name}, compressed", facts, result.stages)
+        except OSError as error:
+            complain(f"{options.output} is written, its report is not: {reason(error)}")
+            code = 1
     if options.json:
         stages = [asdict(stage) for stage in result.stages]
         said = {"file": options.output, "size_bytes": written, "source_bytes": was}
@@ -200,7 +210,7 @@ def run(options: argparse.Namespace) -> int:
     elif not options.quiet:
         _print(result, bool(options.data))
         print(f"{options.output}: {reached}, {was:,} bytes")
-    return 0
+    return code
 
 
 def _compared(was: int, written: int) -> str:
@@ -214,6 +224,10 @@ def _check(options: argparse.Namespace) -> None:
         raise UsageError(f"-o: expected a name that ends with .palm, got {options.output!r}")
     if Path(options.output).resolve() == Path(options.model).resolve():
         raise UsageError(f"-o: would overwrite the source: {options.output}")
+    if options.report:
+        page, *models = map(os.path.realpath, (options.report, options.output, options.model))
+        if page in models:
+            raise UsageError(f"--report: would overwrite a model: {options.report}")
     if options.bits is not None and not 1 <= options.bits <= 8:
         raise UsageError(f"--bits: expected 1 to 8, got {options.bits}")
     if options.tuning < 0:

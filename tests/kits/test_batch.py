@@ -1,6 +1,8 @@
 """Batches of every kit: one process and two workers of Ray give the same."""
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -98,6 +100,33 @@ def test_pictures_in_parquet_by_path_or_as_bytes(tmp_path: Path) -> None:
     rows = read(tmp_path / "out.parquet")
     assert [row["name"] for row in rows] == ["x", "y", "z"]
     assert [failure.name for failure in failures] == ["z"]
+
+
+def test_a_missing_folder_is_told_of_by_the_name_of_the_output(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    photos(tmp_path / "photos")
+    monkeypatch.chdir(tmp_path)
+    for out, told in (
+        ("missing/x.parquet", "the folder does not exist: missing/x.parquet"),
+        (f"{'x' * 300}.parquet", f"file name too long: {'x' * 300}.parquet"),
+        ("photos/a.png/x.parquet", "the folder does not exist: photos/a.png/x.parquet"),
+    ):
+        assert main(["batch", "face", "photos", "-o", out, "-q"]) == 1
+        assert capsys.readouterr().err == f"palmkit: {told}\n"
+    assert not [*tmp_path.rglob("*.parquet")]
+
+
+def test_an_output_that_cannot_be_written_is_told_of_by_its_name(tmp_path: Path) -> None:
+    def fail(*arguments: Any) -> Any:
+        raise PermissionError(errno.EACCES, "Permission denied", str(arguments[0]))
+
+    photos(tmp_path / "photos")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Path, "open", fail)
+        with pytest.raises(PermissionError) as raised:
+            batch.run("face", tmp_path / "photos", tmp_path / "out.parquet")
+    assert raised.value.filename == os.fspath(tmp_path / "out.parquet")
 
 
 def test_rerank_score(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -1,5 +1,6 @@
 """palmkit compress."""
 
+import errno
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -84,6 +85,40 @@ def test_whole_run_keeps_to_the_loss(run: Any, model: Path, data: Path, tmp_path
     assert "entropy coding" in page.read_text()
     assert f"{model.stat().st_size:,} bytes" in page.read_text()
     assert "first" in page.read_text() or "scores" in page.read_text()
+
+
+@pytest.mark.parametrize(
+    ("report", "told"),
+    [
+        ("net/report.html", "not a directory: net/report.html"),
+        ("folder", "is a directory: folder"),
+        ("small.palm", "--report: would overwrite a model: small.palm"),
+    ],
+)
+def test_a_report_that_cannot_be_written_is_told_before_the_work(
+    run: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, report: str, told: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("net").write_bytes(b"a file")
+    Path("folder").mkdir()
+    done = run("compress", model, "-o", "small.palm", "--fp16", "--report", report)
+    assert done.code in (1, 2) and told in done.err
+    assert not Path("small.palm").exists()
+
+
+def test_a_report_that_fails_after_all_is_told_with_what_is_written(
+    run: Any, model: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(path: Path, *_: Any) -> None:
+        raise OSError(errno.ENOSPC, "No space left on device", str(path))
+
+    monkeypatch.setattr("palmkit.engine.compress.report.write", fail)
+    monkeypatch.chdir(tmp_path)
+    done = run("compress", model, "-o", "small.palm", "--fp16", "--report", "r.html")
+    assert done.code == 1 and "small.palm: " in done.out and Path("small.palm").exists()
+    assert done.err == (
+        "palmkit: small.palm is written, its report is not: no space left on device: r.html\n"
+    )
 
 
 def test_folders_that_are_classes_give_an_accuracy(
