@@ -1,13 +1,13 @@
-"""The ops, one file each; a file here is an op's whole definition.
+"""The ops, one file each; the file of an op is its whole definition.
 
 `infer` gets one Type an input (None for an optional input left out; a Known, which carries the
-value, for a constant) and the attributes as keywords, and returns a Type, or a tuple of them.
-The decorated numpy function gets arrays in the same places and returns an array, or a tuple.
-Attributes and their defaults are those of the ONNX operator, newest opset. They stand in the numpy
-function's signature: both functions get all of them.
+value, for a constant) and the attributes as keywords, and returns a Type, or a tuple of them. The
+decorated numpy function gets arrays in the same places and returns an array, or a tuple. Attributes
+and their defaults are those of the ONNX operator, newest opset. They stand in the numpy function's
+signature: both functions get all of them.
 
-A rule whose result hangs on values that only a run gives (what `known_value` is asked for, or how
-many elements are not zero) raises Undetermined: the type is then not known beforehand.
+A rule whose result depends on values that only a run gives (read by `known_value`, or how many
+elements are not zero) raises Undetermined: the type is then not known beforehand.
 """
 
 import importlib
@@ -56,7 +56,7 @@ class Case:
 def case(
     *inputs: tuple[int, ...] | Array | None, dtype: str = "float32", outputs: int = 1, **attrs: Attr
 ) -> Case:
-    """A case: a shape is an input of `dtype`, an array a constant, None an input left out."""
+    """Make a case: a shape is an input of `dtype`, an array a constant, None an input left out."""
     return Case(
         tuple(Type(dtype, x) if isinstance(x, tuple) else x for x in inputs), attrs, outputs
     )
@@ -68,10 +68,11 @@ class Op:
 
     rule: gives the types of the outputs; it is called with every attribute, `infer` adds those that
     are left out.
-    pure: the outputs hang on nothing but the inputs; a random number does not.
+    pure: whether the outputs depend on nothing but the inputs; a random number does not.
     macs: counts the multiply-accumulates of a node from the types of its inputs and outputs; None
-    for what multiplies neither matrices nor kernels.
-    attributes: by name. defaults: what stands for those that may be left out; None for nothing.
+    for ops that multiply neither matrices nor kernels.
+    attributes: the attributes by name. defaults: the defaults of those that may be left out; None
+    for no value.
     """
 
     name: str
@@ -85,7 +86,10 @@ class Op:
     defaults: Mapping[str, Attr]
 
     def infer(self, *inputs: Type | None, **attrs: Attr) -> Type | tuple[Type, ...]:
-        """The types of the outputs; ShapeError for inputs, TypeError for attributes it lacks."""
+        """Return the types of the outputs.
+
+        Raises ShapeError for wrong inputs, TypeError for unknown attributes.
+        """
         return self.rule(*inputs, **{**self.defaults, **attrs})
 
 
@@ -110,7 +114,7 @@ def op(
 ) -> Callable[[Callable[..., Array | Results]], Op]:
     """Register the decorated numpy function as an op of its own name.
 
-    like: attributes that it takes as **attrs, or whose defaults are those of another op.
+    like: the op whose attributes it takes as **attrs, or whose defaults it uses.
     """
 
     def register(reference: Callable[..., Array | Results]) -> Op:
@@ -127,20 +131,20 @@ def op(
 
 @cache
 def _modules() -> dict[str, str]:
-    """The module of each op: named like the op, with _ behind Python's own names (and_, sum_)."""
+    """Return the module of each op, named like it, with _ after Python's own names (and_, sum_)."""
     return {m.name.rstrip("_"): f"{__name__}.{m.name}" for m in pkgutil.iter_modules(__path__)}
 
 
 @cache
 def registry() -> dict[str, Op]:
-    """Every op by name, from the files of this folder."""
+    """Return every op by name, from the files of this folder."""
     for module in _modules().values():
         importlib.import_module(module)
     return _ops
 
 
 def find(name: str) -> Op:
-    """The op called `name`, or UnsupportedError."""
+    """Return the op called `name`; raise UnsupportedError if there is none."""
     if name not in _ops and name in _modules():
         importlib.import_module(_modules()[name])
     try:
@@ -150,7 +154,7 @@ def find(name: str) -> Op:
 
 
 def traits_of(name: str) -> Traits:
-    """The traits of the op called `name`, or UnsupportedError."""
+    """Return the traits of the op called `name`; raise UnsupportedError if there is none."""
     return find(name).traits
 
 
@@ -165,14 +169,17 @@ declare_defaults(_default_of)
 
 
 def known_value(type: Type | None, what: str) -> Array:
-    """The value of an input on which a type hangs; Undetermined if only a run gives it."""
+    """Return the value of an input that a type depends on.
+
+    Raises Undetermined if only a run gives it.
+    """
     if isinstance(type, Known):
         return type.value
     raise Undetermined(f"{what}: expected a constant, got {type}")
 
 
 def infer_node(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
-    """The types of the node's outputs; errors name the node."""
+    """Return the types of the node's outputs; errors name the node."""
     with _errors_name(node, inputs):
         _check_node(node)
         types = find(node.op).infer(*inputs, **node.attrs)
@@ -187,7 +194,7 @@ def infer_node(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
 
 
 def _check_node(node: Node) -> None:
-    """Raise ModelError or TypeError for what is wrong whatever the types are; looked for once."""
+    """Raise ModelError or TypeError for errors that do not depend on types; checked once a node."""
     if not node.__dict__.get("_is_checked"):
         op = find(node.op)
         check_attrs(node.attrs, op.attributes)
@@ -200,7 +207,7 @@ def _check_node(node: Node) -> None:
 
 
 def _check_inputs(node: Node, rule: Callable[..., object]) -> None:
-    """Raise ModelError if there are too many, or one is left out that must be there."""
+    """Raise ModelError for too many inputs, or for a required one left out."""
     places, takes_more = _places(rule)
     if len(node.inputs) > len(places) and not takes_more:
         raise ModelError(f"{node.op} takes {len(places)} inputs, got {len(node.inputs)}")
@@ -210,13 +217,13 @@ def _check_inputs(node: Node, rule: Callable[..., object]) -> None:
 
 
 def input_names(op: str) -> tuple[str, ...]:
-    """What the op calls its inputs, those of any number aside."""
+    """Return the op's names for its inputs, except variadic ones."""
     return tuple(name for name, _ in _places(find(op).rule)[0])
 
 
 @cache
 def _places(rule: Callable[..., object]) -> tuple[tuple[tuple[str, bool], ...], bool]:
-    """A type rule's inputs, by name and whether one must be there; and whether it takes more."""
+    """Return a rule's inputs, each with whether it is required; and whether it takes more."""
     hints = hints_of(rule)
     parameters = inspect.signature(rule).parameters.values()
     named = tuple(
@@ -253,11 +260,11 @@ def _errors_name(node: Node, inputs: Sequence[Type | None]) -> Generator[None]:
 
 
 def infer_types(graph: Graph) -> dict[str, Type]:
-    """The type of every value that can be known; Known for constants.
+    """Return the type of every value that can be known; Known for constants.
 
-    A value that hangs on a dim that is only a name, or on what only a run gives, is left out.
-    Small values computed from constants and shapes alone are Known, too: that is how models
-    compute the shapes they need.
+    A value that depends on a dim that is only a name, or on what only a run gives, is left out.
+    Small values computed from constants and shapes alone are Known, too: that is how models compute
+    the shapes they need.
     """
     found: dict[str, Type] | None = graph.__dict__.get("_types")
     if found is None:
@@ -280,8 +287,11 @@ def _infer_all(graph: Graph) -> dict[str, Type]:
 
 
 def infer_outputs(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
-    """The types of the node's outputs, Known if they are small and of constants; () if unknown."""
-    # A node remembers its last types: every pass, and every plan, asks for them again.
+    """Return the types of the node's outputs; () if unknown.
+
+    Small outputs of constants are Known.
+    """
+    # A node caches its last types, since every pass and every plan asks for them again.
     last = node.__dict__.get("_inferred")
     if last is not None and len(last[0]) == len(inputs) and all(map(_is_same, last[0], inputs)):
         remembered: tuple[Type, ...] = last[1]
@@ -321,11 +331,11 @@ def _infer_outputs(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...
 def is_light(
     node: Node, inputs: Sequence[Type | None], outputs: Sequence[Type | None] = ()
 ) -> bool:
-    """Computing the node takes not much more than reading its inputs and writing its outputs.
+    """Return whether computing the node costs little more than reading inputs and writing outputs.
 
-    It may take any amount where a kernel is mostly beside the picture, where many places are read
-    between two pixels, where sums go over the product of many axes, and where nothing is made
-    along a long axis.
+    Costly nodes are those whose kernel lies mostly beside the picture, that read many places
+    between two pixels, that sum over the product of many axes, or that are long along an axis
+    without making anything there.
     """
     pads = _numbers(node.attrs.get("pads"))
     half = len(pads) // 2
@@ -339,7 +349,7 @@ def is_light(
 
 
 def _products(node: Node, inputs: Sequence[Type]) -> int:
-    """How many numbers einsum multiplies."""
+    """Return how many numbers einsum multiplies."""
     from palmkit.engine.ops.einsum import labels_of
 
     sizes: dict[str, int] = {}
@@ -350,7 +360,7 @@ def _products(node: Node, inputs: Sequence[Type]) -> int:
 
 
 def _numbers(value: "Attr | None") -> tuple[int, ...]:
-    """An attribute that is one integer or several."""
+    """Return an attribute that is one integer or several as a tuple."""
     values = value if isinstance(value, tuple) else (value,)
     return tuple(each for each in values if isinstance(each, int))
 
@@ -364,7 +374,7 @@ def _need_outputs(node: Node, count: int) -> None:
 
 
 def run_reference(node: Node, inputs: Sequence[Array | None]) -> Results:
-    """The node's outputs in numpy; errors name the node."""
+    """Return the node's outputs in numpy; errors name the node."""
     types = [None if value is None else Type.of(value) for value in inputs]
     with np.errstate(all="ignore"), _errors_name(node, types):
         op = find(node.op)

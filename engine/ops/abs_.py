@@ -1,4 +1,4 @@
-"""abs."""
+"""The op abs."""
 
 import numpy as np
 

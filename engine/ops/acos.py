@@ -1,4 +1,4 @@
-"""acos."""
+"""The op acos."""
 
 import numpy as np
 

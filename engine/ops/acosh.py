@@ -1,4 +1,4 @@
-"""acosh."""
+"""The op acosh."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""add."""
+"""The op add."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""and."""
+"""The op and."""
 
 import numpy as np
 
@@ -15,5 +15,5 @@ from palmkit.engine.ops.traits import Traits
     traits=Traits(commutative=True),
 )
 def and_(a: Array, b: Array) -> Array:
-    """Are both true?"""
+    """Whether both are true."""
     return np.logical_and(a, b)

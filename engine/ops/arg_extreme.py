@@ -1,4 +1,4 @@
-"""Builder of the ops that say where along an axis an extreme lies."""
+"""Builder of the ops that return the index of an extreme along an axis."""
 
 from collections.abc import Callable
 

@@ -1,4 +1,4 @@
-"""arg_max."""
+"""The op arg_max."""
 
 import numpy as np
 
@@ -8,5 +8,5 @@ from palmkit.engine.ops.arg_extreme import arg_extreme
 
 @arg_extreme
 def arg_max(x: Array, axis: int, keepdims: bool) -> Array:
-    """Where along the axis the greatest lies; of several the first, or the last if asked."""
+    """The index of the maximum along the axis; of equal ones the first, or the last if asked."""
     return np.asarray(x.argmax(axis, keepdims=keepdims))

@@ -1,4 +1,4 @@
-"""arg_min."""
+"""The op arg_min."""
 
 import numpy as np
 
@@ -8,5 +8,5 @@ from palmkit.engine.ops.arg_extreme import arg_extreme
 
 @arg_extreme
 def arg_min(x: Array, axis: int, keepdims: bool) -> Array:
-    """Where along the axis the least lies; of several the first, or the last if asked."""
+    """The index of the minimum along the axis; of equal ones the first, or the last if asked."""
     return np.asarray(x.argmin(axis, keepdims=keepdims))

@@ -1,4 +1,4 @@
-"""asin."""
+"""The op asin."""
 
 import numpy as np
 

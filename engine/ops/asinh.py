@@ -1,4 +1,4 @@
-"""asinh."""
+"""The op asinh."""
 
 import numpy as np
 

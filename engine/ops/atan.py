@@ -1,4 +1,4 @@
-"""atan."""
+"""The op atan."""
 
 import numpy as np
 

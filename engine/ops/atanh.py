@@ -1,4 +1,4 @@
-"""atanh."""
+"""The op atanh."""
 
 import numpy as np
 

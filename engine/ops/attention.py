@@ -1,4 +1,4 @@
-"""attention."""
+"""The op attention."""
 
 from dataclasses import dataclass
 from math import prod
@@ -38,7 +38,7 @@ def _sizes(
     q_num_heads: int,
     kv_num_heads: int,
 ) -> _Sizes:
-    """The sizes of heads and sequences; ShapeError if the inputs disagree."""
+    """Return the sizes of heads and sequences; raise ShapeError if the inputs disagree."""
     rank = need_rank("attention", q, 3, 4)
     need_rank("attention", k, rank, rank)
     need_rank("attention", v, rank, rank)
@@ -121,7 +121,7 @@ def _infer(
 
 
 def split_heads(x: Array, heads: int) -> Array:
-    """x[n, length, heads * size] as [n, heads, length, size]; of rank 4 it is so already."""
+    """Return x[n, length, heads * size] as [n, heads, length, size]; rank 4 stays as it is."""
     if x.ndim == 4:
         return x
     return x.reshape(*x.shape[:2], heads, x.shape[2] // heads).swapaxes(1, 2)
@@ -135,7 +135,7 @@ def _bias(
     is_causal: int,
     windows: tuple[int, int],
 ) -> Array:
-    """What is added to the scores [n, heads, queries, keys]: -inf where a key is not seen."""
+    """Return the addend of the scores [n, heads, queries, keys]: -inf where a key is hidden."""
     queries, keys = int(scores.shape[2]), int(scores.shape[3])
     minus = scores.dtype.type(-np.inf)
     bias: Array = np.zeros((1, 1, queries, keys), scores.dtype)
@@ -158,7 +158,7 @@ def _bias(
 
 
 def _added(mask: Array, scores: Array) -> Array:
-    """The mask as numbers to add, one for each key."""
+    """Return the mask as numbers to add, one for each key."""
     if mask.dtype == np.bool_:
         mask = np.where(mask, 0, -np.inf)
     missing = scores.shape[-1] - mask.shape[-1]
@@ -168,7 +168,7 @@ def _added(mask: Array, scores: Array) -> Array:
 
 
 def masked_softmax(x: Array, bias: Array) -> Array:
-    """Softmax along the last axis; a row of which the bias leaves nothing is zeros."""
+    """Return the softmax along the last axis; a row that the bias masks whole is zeros."""
     hidden: Array = bias.max(-1, keepdims=True, initial=-np.inf) == -np.inf
     top: Array = x.max(-1, keepdims=True, initial=-np.inf)
     y: Array = np.exp(x - np.where(top == -np.inf, x.dtype.type(0), top))
@@ -181,7 +181,7 @@ _MASK = np.array([[True, False, True, True], [False, False, False, False], [True
 
 
 def _macs(node: Node, inputs: Types, outputs: Types) -> int:
-    """Queries by keys, then their weights by values; heads are an axis, or part of the last."""
+    """Count queries by keys, then weights by values; heads are an axis, or part of the last."""
     q, k, v = (dims_of(each) for each in inputs[:3])
     queries, keys = prod(q[:-1]), k[-2]
     if len(q) == 3:

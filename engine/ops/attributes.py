@@ -1,4 +1,4 @@
-"""The attributes of ops: their kinds and defaults stand in the numpy function's signature."""
+"""The attributes of ops: their kinds and defaults are in the numpy function's signature."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ _MANY = {int: "integers", float: "numbers", str: "texts"}
 class Attribute:
     """One attribute of an op.
 
-    kind: its type annotation. default: what it is where a node leaves it out; None if nothing
-    stands for it. required: a node must have it.
+    kind: its type annotation. default: its value where a node leaves it out; None for no value.
+    required: whether a node must have it.
     """
 
     kind: Any
@@ -27,11 +27,11 @@ class Attribute:
     required: bool = False
 
     def takes(self, value: Attr) -> bool:
-        """Whether the value is of the kind."""
+        """Return whether the value is of the kind."""
         return _is_a(self.kind, value)
 
     def __str__(self) -> str:
-        """Write the kind as messages do."""
+        """Return the kind as messages write it."""
         origin, args = parts_of(self.kind)
         if origin is tuple:
             return _MANY[args[0]]
@@ -41,7 +41,7 @@ class Attribute:
 
 
 def declared(meaning: Callable[..., object]) -> dict[str, Attribute]:
-    """The attributes that a numpy function takes as keywords, by name."""
+    """Return the attributes that a numpy function takes as keywords, by name."""
     hints = hints_of(meaning)
     parameters = inspect.signature(meaning).parameters.values()
     return {
@@ -54,7 +54,7 @@ def declared(meaning: Callable[..., object]) -> dict[str, Attribute]:
 
 
 def check_attrs(attrs: Mapping[str, Attr], known: Mapping[str, Attribute]) -> None:
-    """Raise TypeError for an attribute that is not known, is of another kind or is missing."""
+    """Raise TypeError for an attribute that is unknown, of another kind or missing."""
     for name, value in attrs.items():
         if name not in known:
             raise TypeError(f"no attribute {name} among {', '.join(known) or 'none'}")
@@ -67,8 +67,8 @@ def check_attrs(attrs: Mapping[str, Attr], known: Mapping[str, Attribute]) -> No
 
 @cache
 def hints_of(function: Callable[..., object]) -> dict[str, Any]:
-    """The annotations of a function's parameters, resolved."""
-    # Attr names the class Graph, which an op's own file need not know.
+    """Return the annotations of a function's parameters, resolved."""
+    # Attr refers to the class Graph, which an op's own file need not import.
     return get_type_hints(function, localns={"Graph": Graph})
 
 
@@ -83,5 +83,5 @@ def _is_a(kind: Any, value: Attr) -> bool:
 
 @cache
 def parts_of(kind: Any) -> tuple[Any, tuple[Any, ...]]:
-    """What a generic annotation is of, and its arguments."""
+    """Return the origin of a generic annotation, and its arguments."""
     return get_origin(kind), get_args(kind)

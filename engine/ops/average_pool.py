@@ -1,4 +1,4 @@
-"""average_pool."""
+"""The op average_pool."""
 
 from collections.abc import Iterator
 
@@ -57,7 +57,7 @@ def average_pool(
 ) -> Array:
     """The mean of each window; padding counts as zeros if count_include_pad, else not at all.
 
-    What ceil_mode adds past the padding never counts.
+    Elements that ceil_mode adds past the padding never count.
     """
     windows = place(
         "average_pool", Type.of(x), kernel_shape, auto_pad, dilations, pads, strides, ceil_mode
@@ -67,7 +67,7 @@ def average_pool(
 
 
 def counts_of(windows: Windows, spatial: tuple[int, ...], with_padding: bool) -> Array:
-    """How many elements count in each window."""
+    """Return how many elements count in each window."""
     counts = np.ones((), np.int64)
     for along in counts_along(windows, spatial, with_padding):
         counts = np.multiply.outer(counts, along)
@@ -75,12 +75,12 @@ def counts_of(windows: Windows, spatial: tuple[int, ...], with_padding: bool) ->
 
 
 def counts_along(windows: Windows, spatial: tuple[int, ...], with_padding: bool) -> Iterator[Array]:
-    """How many places along each axis count in each window; no place is looked at by itself."""
+    """Yield for each axis how many places count in each window, without visiting each place."""
     for i, dim in enumerate(spatial):
         begin, end = windows.pads[i], windows.pads[i + len(spatial)]
         starts = np.arange(windows.sizes[i]) * windows.strides[i] - begin
         ends = (-begin, dim + end) if with_padding else (0, dim)
-        # The first place of each window that lies at either end or behind it, rounded up.
+        # For each window the first tap at or after either end, by rounding up.
         first, last = (
             np.clip(-((starts - at) // windows.dilations[i]), 0, windows.kernel[i]) for at in ends
         )

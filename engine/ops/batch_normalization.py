@@ -1,4 +1,4 @@
-"""batch_normalization."""
+"""The op batch_normalization."""
 
 import numpy as np
 
@@ -67,7 +67,7 @@ def batch_normalization(
     updated: Results = ()
     if training_mode:
         axes = (0, *range(2, x.ndim))
-        # Of no elements they are no numbers, which numpy would warn of.
+        # Without elements they are NaN, of which numpy would warn.
         nothing = np.full(x.shape[1:2], np.nan)
         found = (
             (nothing.astype(mean.dtype), nothing.astype(variance.dtype))

@@ -1,4 +1,4 @@
-"""bernoulli."""
+"""The op bernoulli."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""bit_cast."""
+"""The op bit_cast."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""bit_shift."""
+"""The op bit_shift."""
 
 import numpy as np
 

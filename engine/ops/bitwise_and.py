@@ -1,4 +1,4 @@
-"""bitwise_and."""
+"""The op bitwise_and."""
 
 import numpy as np
 
@@ -15,5 +15,5 @@ from palmkit.engine.ops.traits import Traits
     traits=Traits(commutative=True),
 )
 def bitwise_and(a: Array, b: Array) -> Array:
-    """The bits that both have."""
+    """The bits that are set in both."""
     return np.bitwise_and(a, b)

@@ -1,4 +1,4 @@
-"""bitwise_not."""
+"""The op bitwise_not."""
 
 import numpy as np
 
@@ -15,5 +15,5 @@ from palmkit.engine.ops.traits import Traits
     traits=Traits(self_inverse=True),
 )
 def bitwise_not(x: Array) -> Array:
-    """Every bit of x turned over."""
+    """Every bit of x inverted."""
     return np.invert(x)

@@ -1,4 +1,4 @@
-"""bitwise_or."""
+"""The op bitwise_or."""
 
 import numpy as np
 
@@ -15,5 +15,5 @@ from palmkit.engine.ops.traits import Traits
     traits=Traits(commutative=True),
 )
 def bitwise_or(a: Array, b: Array) -> Array:
-    """The bits that one or the other has."""
+    """The bits that are set in either."""
     return np.bitwise_or(a, b)

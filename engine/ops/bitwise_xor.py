@@ -1,4 +1,4 @@
-"""bitwise_xor."""
+"""The op bitwise_xor."""
 
 import numpy as np
 
@@ -15,5 +15,5 @@ from palmkit.engine.ops.traits import Traits
     traits=Traits(commutative=True),
 )
 def bitwise_xor(a: Array, b: Array) -> Array:
-    """The bits that just one of the two has."""
+    """The bits that are set in just one of the two."""
     return np.bitwise_xor(a, b)

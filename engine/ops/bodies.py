@@ -13,13 +13,13 @@ Execute: TypeAlias = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 @dataclass(frozen=True)
 class PreparedBody(Graph):
-    """A body that a backend has made ready: `execute` gives its outputs for its inputs."""
+    """A body that a backend has made ready: `execute` computes its outputs."""
 
     execute: Execute | None = None
 
 
 def run_body(body: Graph, inputs: Sequence[Array]) -> list[Array]:
-    """The body's outputs for its inputs, both in order."""
+    """Return the body's outputs for its inputs, both in order."""
     if len(inputs) != len(body.inputs):
         raise ShapeError(f"body: expected {len(body.inputs)} inputs, got {len(inputs)}")
     values: dict[str, Array] = dict(zip(body.inputs, inputs, strict=True))
@@ -34,7 +34,7 @@ def run_body(body: Graph, inputs: Sequence[Array]) -> list[Array]:
 
 
 def infer_body(body: Graph, inputs: Sequence[Type]) -> list[Type | None]:
-    """The types of the body's outputs; None where only a run gives them."""
+    """Return the types of the body's outputs; None where only a run gives them."""
     if len(inputs) != len(body.inputs):
         raise ShapeError(f"body: expected {len(body.inputs)} inputs, got {len(inputs)}")
     given: Mapping[str, Type] = dict(zip(body.inputs, inputs, strict=True))

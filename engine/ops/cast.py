@@ -1,4 +1,4 @@
-"""cast."""
+"""The op cast."""
 
 import numpy as np
 
@@ -32,5 +32,5 @@ def _infer(x: Type, *, to: str, saturate: int, round_mode: str) -> Type:
     traits=Traits(elementwise=Elementwise.UNARY, family=Family.MOVEMENT),
 )
 def cast(x: Array, *, to: str, saturate: int = 1, round_mode: str = "up") -> Array:
-    """x in another dtype, by its name in the IR; from floats to integers towards zero."""
+    """x in the dtype of this name in the IR; floats become integers by rounding towards zero."""
     return converted(x, to, saturate, round_mode)

@@ -1,4 +1,4 @@
-"""cast_like."""
+"""The op cast_like."""
 
 import numpy as np
 
@@ -22,5 +22,5 @@ def _infer(x: Type, target: Type, *, saturate: int, round_mode: str) -> Type:
     case((2, 19), (2,), dtype="int64"),
 )
 def cast_like(x: Array, target: Array, *, saturate: int = 1, round_mode: str = "up") -> Array:
-    """x in the dtype of the target, as cast does it."""
+    """x in the dtype of the target, converted as cast does."""
     return converted(x, target.dtype.name, saturate, round_mode)

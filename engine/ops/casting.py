@@ -16,9 +16,10 @@ _POWER = "float8_e8m0fnu"
 
 
 def converted(x: Array, to: str, saturate: int = 1, round_mode: str = "up") -> Array:
-    """x in the dtype called `to`; from floats to integers towards zero.
+    """Return x in the dtype called `to`; floats become integers by rounding towards zero.
 
-    saturate: to 8-bit floats, what is too large becomes the largest instead of NaN or infinity.
+    saturate: to 8-bit floats, numbers that are too large become the largest instead of NaN or
+    infinity.
     round_mode: how powers of two (float8_e8m0fnu) are rounded: up, down or nearest.
     """
     if round_mode not in ROUND_MODES:

@@ -1,4 +1,4 @@
-"""causal_conv_with_state."""
+"""The op causal_conv_with_state."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""ceil."""
+"""The op ceil."""
 
 import numpy as np
 
@@ -10,5 +10,5 @@ from palmkit.engine.ops.traits import Traits
 
 @elementwise(*unary_cases(), dtypes=FLOATS, traits=Traits(idempotent=True))
 def ceil(x: Array) -> Array:
-    """The least whole number that is not below x."""
+    """The smallest integer that is not below x."""
     return np.ceil(x)

@@ -1,4 +1,4 @@
-"""celu."""
+"""The op celu."""
 
 import numpy as np
 

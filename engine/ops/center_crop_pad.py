@@ -1,4 +1,4 @@
-"""center_crop_pad."""
+"""The op center_crop_pad."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def _infer(x: Type, shape: Type, *, axes: tuple[int, ...] | None) -> Type:
     traits=Traits(family=Family.MOVEMENT),
 )
 def center_crop_pad(x: Array, shape: Array, *, axes: tuple[int, ...] | None = None) -> Array:
-    """The middle of x, zeros round it where it is too small; the odd one lies at the end."""
+    """The middle of x, padded with zeros where it is too small; an odd rest goes to the end."""
     dims = _target(Type.of(x), shape, axes)
     y = np.zeros(dims, x.dtype)
     pairs = list(zip(x.shape, dims, strict=True))

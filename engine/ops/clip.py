@@ -1,4 +1,4 @@
-"""clip."""
+"""The op clip."""
 
 from math import inf
 

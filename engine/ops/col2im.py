@@ -1,4 +1,4 @@
-"""col2im."""
+"""The op col2im."""
 
 from math import prod
 

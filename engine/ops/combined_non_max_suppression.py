@@ -75,10 +75,10 @@ def combined_non_max_suppression(
     pad_per_class: int = 0,
     clip_boxes: int = 1,
 ) -> Results:
-    """The best boxes of all classes of each picture: boxes, scores, classes, how many there are.
+    """The best boxes of all classes of each picture: boxes, scores, classes and their number.
 
     boxes: [batch, n, 1 or classes, 4], two corners (y, x, y, x); scores: [batch, n, classes].
-    clip_boxes: cut the boxes off at 0 and 1. pad_per_class: no more rows than the classes together
+    clip_boxes: clip the boxes to 0..1. pad_per_class: return no more rows than the classes together
     may have. Rows behind the last box are zeros.
     """
     batch, _, classes = scores.shape

@@ -1,4 +1,4 @@
-"""compress."""
+"""The op compress."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""concat."""
+"""The op concat."""
 
 import numpy as np
 
@@ -31,5 +31,5 @@ def _infer(*inputs: Type, axis: int) -> Type:
     traits=Traits(worth_integers=True, family=Family.MOVEMENT),
 )
 def concat(*inputs: Array, axis: int) -> Array:
-    """The inputs one after another along the axis."""
+    """The inputs joined along the axis."""
     return np.concatenate(inputs, axis)

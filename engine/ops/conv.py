@@ -1,4 +1,4 @@
-"""conv."""
+"""The op conv."""
 
 from math import prod
 

@@ -1,4 +1,4 @@
-"""conv_integer."""
+"""The op conv_integer."""
 
 import numpy as np
 
@@ -74,9 +74,9 @@ def conv_integer(
 ) -> Array:
     """conv of (x - its zero point) and (w - its zero point) as int32, exactly; pads are zeros.
 
-    Zero points: one number; of w also one for each channel of the output.
+    Zero points: one number; for w also one for each output channel.
     """
-    # Products of bytes and their sums are whole numbers far below 2^53.
+    # Products of bytes and their sums are integers far below 2^53, exact in float64.
     wide_x, wide_w = x.astype(np.float64), w.astype(np.float64)
     if x_zero_point is not None:
         wide_x -= x_zero_point.reshape(())

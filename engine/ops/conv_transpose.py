@@ -1,4 +1,4 @@
-"""conv_transpose."""
+"""The op conv_transpose."""
 
 from dataclasses import dataclass
 from math import prod
@@ -17,9 +17,9 @@ from palmkit.engine.ops.windows import AUTO_PADS
 
 @dataclass(frozen=True)
 class Placement:
-    """One number an axis: where the kernel's copies land, and which part of that is kept.
+    """One number an axis: where the kernel's copies are added, and the part of that to keep.
 
-    begins, ends: how much is cut off before and behind it.
+    begins, ends: how much is cut off at the start and at the end.
     """
 
     strides: tuple[int, ...]
@@ -40,7 +40,7 @@ def place(
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Placement:
-    """Every default and automatic value of the attributes made explicit."""
+    """Return every default and automatic value of the attributes as an explicit number."""
     rank = need_rank("conv_transpose", x, 3) - 2
     strides, dilations = strides or (1,) * rank, dilations or (1,) * rank
     output_padding = output_padding or (0,) * rank

@@ -1,4 +1,4 @@
-"""cos."""
+"""The op cos."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""cosh."""
+"""The op cosh."""
 
 import numpy as np
 

@@ -61,8 +61,8 @@ def crop_and_resize(
     """A part of a picture for each box, resized: float32[n, crop height, crop width, channels].
 
     image: [batch, height, width, channels]; boxes: (y1, x1, y2, x2), 0..1 from the centre of the
-    first pixel to that of the last; box_ind: which picture. Outside of it the value is
-    extrapolation_value. Raises IndexError for a picture that is not there.
+    first pixel to that of the last; box_ind: the index of the picture. Outside of it the value is
+    extrapolation_value. Raises IndexError for an index without a picture.
     """
     height, width = (int(size) for size in crop_size)
     if box_ind.size and not 0 <= box_ind.min() <= box_ind.max() < len(image):
@@ -90,7 +90,7 @@ def crop_and_resize(
 
 
 def _places(first: Array, last: Array, length: int, size: int) -> Array:
-    """Where along an axis the pixels of each crop lie, float32[n, size]."""
+    """Return the positions of each crop's pixels along an axis, float32[n, size]."""
     if size == 1:
         return (np.float32(0.5) * (first + last) * np.float32(length - 1))[:, None]
     step = (last - first) * np.float32(length - 1) / np.float32(size - 1)
@@ -103,5 +103,5 @@ def _inside(places: Array, length: int) -> Array:
 
 
 def _half_up(places: Array) -> Array:
-    """Rounded, halves away from zero."""
+    """Round, halves away from zero."""
     return np.asarray(np.trunc(places + np.copysign(np.float32(0.5), places)))

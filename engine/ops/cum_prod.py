@@ -1,4 +1,4 @@
-"""cum_prod."""
+"""The op cum_prod."""
 
 import numpy as np
 

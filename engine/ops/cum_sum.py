@@ -1,4 +1,4 @@
-"""cum_sum."""
+"""The op cum_sum."""
 
 import numpy as np
 

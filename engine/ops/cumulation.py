@@ -25,7 +25,10 @@ _CASES = (
 
 
 def cumulation(start: int) -> Callable[[Accumulate], Op]:
-    """Register the decorated numpy function of (x, axis); `start` is what comes before all."""
+    """Register the decorated numpy function of (x, axis).
+
+    start: the value before the first element.
+    """
 
     def register(accumulate: Accumulate) -> Op:
         name = accumulate.__name__
@@ -56,5 +59,5 @@ def cumulation(start: int) -> Callable[[Accumulate], Op]:
 
 
 def _one(x: Array, axis: int) -> tuple[int, ...]:
-    """The shape of one slice along the axis."""
+    """Return the shape of one slice along the axis."""
     return tuple(1 if i == axis % x.ndim else dim for i, dim in enumerate(x.shape))

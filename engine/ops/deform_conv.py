@@ -1,4 +1,4 @@
-"""deform_conv."""
+"""The op deform_conv."""
 
 from math import prod
 
@@ -73,10 +73,10 @@ def deform_conv(
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Array:
-    """conv that reads x beside the places of its kernel: `offset` says how far, for each output.
+    """conv whose reads are displaced: `offset` gives the distance of each tap for each output.
 
     offset: [n, offset_group * kernel elements * spatial axes, *out]; mask: a factor for each
-    element read. Channels in one of offset_group groups have the offsets in common.
+    element read. Channels in one of offset_group groups share the offsets.
     Dai et al., Deformable Convolutional Networks, 2017; Zhu et al., the same v2, 2018 (mask).
     """
     kernel = w.shape[2:]

@@ -1,4 +1,4 @@
-"""depth_to_space."""
+"""The op depth_to_space."""
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
@@ -26,7 +26,7 @@ def _infer(x: Type, *, blocksize: int, mode: str) -> Type:
     traits=Traits(movement=Movement.PERMUTES),
 )
 def depth_to_space(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
-    """Blocks of channels become blocks of pixels; DCR: depth outermost, CRD: column, row inner."""
+    """Blocks of channels as blocks of pixels; DCR: depth innermost, CRD: depth outermost."""
     n, c, h, w = x.shape
     b, depth = blocksize, c // blocksize**2
     if mode == "DCR":

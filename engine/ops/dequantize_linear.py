@@ -1,4 +1,4 @@
-"""dequantize_linear."""
+"""The op dequantize_linear."""
 
 import numpy as np
 
@@ -66,9 +66,9 @@ def dequantize_linear(
 ) -> Array:
     """(x - zero point) * scale.
 
-    Scale and zero point are one number each, or one a slice of x along `axis`, or with a
-    block_size one for that many elements along it.
-    output_dtype: a dtype's name; empty it is that of the scale.
+    Scale and zero point are one number each, or one a slice of x along `axis`, or with a block_size
+    one for that many elements along it.
+    output_dtype: a dtype's name; if empty, the dtype of the scale.
     """
     result = numpy_dtype(output_dtype or x_scale.dtype.name)
     wide = np.float64 if result == np.float64 else np.float32

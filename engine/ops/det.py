@@ -1,4 +1,4 @@
-"""det."""
+"""The op det."""
 
 import numpy as np
 

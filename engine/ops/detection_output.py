@@ -1,4 +1,4 @@
-"""detection_output."""
+"""The op detection_output."""
 
 import numpy as np
 
@@ -53,7 +53,7 @@ def _infer(
 
 
 def _decode(code: Array, priors: Array, variances: Array, code_type: str, scaled: bool) -> Array:
-    """Boxes [boxes, 4] from what the network says of them, all float32."""
+    """Return boxes [boxes, 4], decoded from the network's output, all float32."""
     code = code if scaled else code * variances
     if code_type == "corner":
         return np.asarray(priors + code)
@@ -72,7 +72,7 @@ def _areas(boxes: Array) -> Array:
 
 
 def _overlaps(box: Array, area: Array, boxes: Array, areas: Array) -> Array:
-    """The intersection of one box with others over their union."""
+    """Return the intersection of one box with others over their union."""
     sides = np.minimum(box[2:], boxes[:, 2:]) - np.maximum(box[:2], boxes[:, :2])
     common = np.where((sides > 0).all(1), sides.prod(1), np.float32(0))
     return np.where(common > 0, common / (area + areas - common), np.float32(0))
@@ -81,7 +81,7 @@ def _overlaps(box: Array, area: Array, boxes: Array, areas: Array) -> Array:
 def _suppress(
     boxes: Array, scores: Array, threshold: float, nms_threshold: float, top_k: int, eta: float
 ) -> list[int]:
-    """The boxes that stay, best first: those that overlap no better one too much."""
+    """Return the boxes to keep, best first: those that overlap no better one too much."""
     candidates = np.flatnonzero(scores > threshold)
     candidates = candidates[np.argsort(-scores[candidates], kind="stable")]
     candidates = candidates[:top_k] if top_k > -1 else candidates
@@ -142,18 +142,18 @@ def detection_output(
     eta: float = 1.0,
     keep_top_k: int = -1,
 ) -> Array:
-    """What SSD found: the layer DetectionOutput of Caffe's SSD branch (weiliu89/caffe).
+    """The detections of SSD: the layer DetectionOutput of Caffe's SSD branch (weiliu89/caffe).
 
     locations: for each picture, box and (unless shared) class the four coded numbers.
     scores: for each picture and box a score a class.
-    priors: what prior_box gives.
+    priors: the result of prior_box.
     refinements: for each picture and box four coded numbers that move the prior before the
     locations do: the first stage of RefineDet (sfzhang15/RefineDet).
-    top_k, keep_top_k: the most boxes that a class, and that a picture goes on with; -1: all.
+    top_k, keep_top_k: the most boxes to keep of a class, and of a picture; -1: all.
     eta: below 1, the threshold of the suppression shrinks by it with each kept box while above 0.5.
-    Returns float32[1, 1, detections, 7]: picture, class, score, xmin, ymin, xmax, ymax, by
-    picture, class and falling score; if there are none at all, one row a picture with the number
-    of the picture and -1 for the rest.
+    Returns float32[1, 1, detections, 7]: picture, class, score, xmin, ymin, xmax, ymax, by picture,
+    class and falling score; if there are none at all, one row a picture with the number of the
+    picture and -1 for the rest.
     """
     boxes = priors.shape[2] // 4
     corners, variances = priors.reshape(2, boxes, 4)

@@ -1,4 +1,4 @@
-"""dft."""
+"""The op dft."""
 
 import numpy as np
 
@@ -12,20 +12,20 @@ MOST_POINTS = 1 << 31
 
 
 def as_complex(x: Array) -> Array:
-    """x[..., 1 or 2] as numbers: the last axis is real and imaginary part."""
+    """Return x[..., 1 or 2], whose last axis is real and imaginary part, as complex numbers."""
     wide = x.astype(np.promote_types(x.dtype, np.float32))
     return wide[..., 0] if x.shape[-1] == 1 else wide[..., 0] + np.complex64(1j) * wide[..., 1]
 
 
 def as_pairs(x: Array, dtype: np.dtype[np.generic]) -> Array:
-    """Complex numbers as [..., 2]."""
+    """Return complex numbers as [..., 2]."""
     return np.stack([np.real(x), np.imag(x)], -1).astype(dtype)
 
 
 def _plan(
     x: Type, dft_length: Array | None, axis: Array | None, inverse: int, onesided: int
 ) -> tuple[int, int, int]:
-    """The axis, how many points are transformed, and how many come out."""
+    """Return the axis, how many points are transformed, and how many come out."""
     which = positive_axis("dft", -2 if axis is None else int(axis.reshape(())), x)
     if which == len(x.dims) - 1:
         raise ShapeError(f"dft: the last axis of {x} holds real and imaginary parts")
@@ -80,11 +80,11 @@ def dft(
     inverse: int = 0,
     onesided: int = 0,
 ) -> Array:
-    """Discrete Fourier transform along an axis, the last but one if not said.
+    """The discrete Fourier transform along an axis, by default the last but one.
 
     x: [..., 1] real or [..., 2] complex numbers; cut, or filled up with zeros, to dft_length.
-    onesided: only the first half of the spectrum of real numbers, dft_length // 2 + 1 of it; of
-    the inverse that is what comes in, and real numbers come out.
+    onesided: only the first half of the spectrum of real numbers, dft_length // 2 + 1 points; the
+    inverse takes such a half and gives real numbers.
     """
     which, points, size = _plan(Type.of(x), dft_length, axis, inverse, onesided)
     numbers = as_complex(x)

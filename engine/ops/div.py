@@ -1,4 +1,4 @@
-"""div."""
+"""The op div."""
 
 import numpy as np
 

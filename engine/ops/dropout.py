@@ -1,4 +1,4 @@
-"""dropout."""
+"""The op dropout."""
 
 import numpy as np
 
@@ -41,8 +41,8 @@ def dropout(
 ) -> Results:
     """x, and a mask that is true everywhere.
 
-    With training_mode a share `ratio` (0.5 if left out) of x is 0 and false, the rest is scaled
-    so that the mean stays.
+    With training_mode a share `ratio` (0.5 if left out) of x is 0 and its mask false, the rest is
+    scaled so that the mean stays.
     """
     share = 0.5 if ratio is None else float(ratio.item())
     if training_mode is None or not training_mode.item() or not share:

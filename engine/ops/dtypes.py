@@ -1,4 +1,4 @@
-"""The families of dtypes that type rules speak of."""
+"""The families of dtypes that type rules name."""
 
 import numpy as np
 
@@ -14,25 +14,25 @@ ALL = (*NUMBERS, "bool")
 
 
 def is_float(x: Array) -> bool:
-    """Is it of one of FLOATS? numpy itself does not count bfloat16."""
+    """Return whether x is of one of FLOATS; numpy itself does not count bfloat16."""
     return x.dtype.name in FLOATS
 
 
 def wide(x: Array) -> Array:
-    """x in float32 if it is of smaller floats, else as it is: formulas round once, at their end."""
+    """Return smaller floats as float32, others as they are: formulas round once, at their end."""
     small = x.dtype.name.startswith(("float", "bfloat")) and x.dtype.itemsize < 4
     return x.astype(np.float32) if small else x
 
 
 def lowest(dtype: str) -> float | int | bool:
-    """The value that no other of the dtype is less than; minus infinity where there is one."""
+    """Return the smallest value of the dtype; minus infinity where there is one."""
     if dtype == "bool":
         return False
     return -np.inf if dtype in FLOATS else int(np.iinfo(dtype).min)
 
 
 def highest(dtype: str) -> float | int | bool:
-    """The value that no other of the dtype is greater than; infinity where there is one."""
+    """Return the largest value of the dtype; infinity where there is one."""
     if dtype == "bool":
         return True
     return np.inf if dtype in FLOATS else int(np.iinfo(dtype).max)

@@ -1,4 +1,4 @@
-"""dynamic_quantize_linear."""
+"""The op dynamic_quantize_linear."""
 
 import numpy as np
 
@@ -23,7 +23,7 @@ def _infer(x: Type) -> tuple[Type, Type, Type]:
     traits=Traits(family=Family.QUANTIZATION),
 )
 def dynamic_quantize_linear(x: Array) -> Results:
-    """x as uint8 over the range that it has, 0 included; with its scale and zero point."""
+    """x as uint8 over its own range, 0 included; with its scale and zero point."""
     low, high = min(x.min(initial=0), 0), max(x.max(initial=0), 0)
     scale = np.float32(high - low) / np.float32(255)
     if not scale:

@@ -1,4 +1,4 @@
-"""dynamic_quantize_lstm."""
+"""The op dynamic_quantize_lstm."""
 
 from typing import Any
 
@@ -19,7 +19,7 @@ def _infer(x: Type, w: Type, r: Type, *more: Type | None, **attrs: Any) -> tuple
 
 
 def _rounded(x: Array) -> Array:
-    """x as 8 bits over the range that it has can hold it."""
+    """Return x rounded to 8 bits over its own range."""
     return np.asarray(dequantize_linear.reference(*dynamic_quantize_linear.reference(x)))
 
 
@@ -43,9 +43,10 @@ def dynamic_quantize_lstm(
     input_forget: int,
     **attrs: Any,
 ) -> Results:
-    """lstm whose gates see x, all of it, and h, at each step, rounded to 8 bits of their range.
+    """lstm whose gates read x as a whole, and h at each step, rounded to 8 bits of their range.
 
-    ONNX Runtime's operator DynamicQuantizeLSTM, its weights dequantized; docs/ContribOperators.md.
+    It is ONNX Runtime's operator DynamicQuantizeLSTM with its weights dequantized; see
+    docs/ContribOperators.md.
     """
     return run(
         (_rounded(x), w, r, b, sequence_lens, initial_h, initial_c, p),

@@ -1,4 +1,4 @@
-"""einsum."""
+"""The op einsum."""
 
 import re
 import string
@@ -19,7 +19,7 @@ _TERM = re.compile(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*")
 
 
 def _terms(equation: str) -> tuple[list[str], str]:
-    """The labels of each input and of the output, made up as numpy does if left out."""
+    """Return the labels of each input and of the output, which defaults as in numpy."""
     left, arrow, right = equation.replace(" ", "").partition("->")
     terms = left.split(",")
     if not all(map(_TERM.fullmatch, (*terms, right))):
@@ -59,7 +59,7 @@ def _infer(*inputs: Type, equation: str) -> Type:
 
 
 def labels_of(equation: str, types: Sequence[Type]) -> list[str]:
-    """A letter for each axis of each input and of the output; those that ... stands for, too."""
+    """Return a letter for each axis of each input and of the output, also for those of `...`."""
     terms, result = _terms(equation)
     most = max(len(x.shape) - len(t.replace("...", "")) for t, x in zip(terms, types, strict=True))
     free = "".join(letter for letter in string.ascii_letters if letter not in equation)[:most]
@@ -71,7 +71,7 @@ def labels_of(equation: str, types: Sequence[Type]) -> list[str]:
 
 
 def _spread(term: str, x: Type) -> Sequence[str]:
-    """A label for each axis; "." for one of those that ... stands for."""
+    """Return a label for each axis; "." for one of those that ... stands for."""
     named = len(term.replace("...", ""))
     dots = len(x.shape) - named
     if dots < 0 or (dots and "..." not in term):
@@ -80,7 +80,7 @@ def _spread(term: str, x: Type) -> Sequence[str]:
 
 
 def _macs(node: Node, inputs: Types, outputs: Types) -> int:
-    """The product of all the letters' sizes, once for each product of two inputs."""
+    """Count the product of all letters' sizes, once for each product of two inputs."""
     equation = node.text("equation").replace(" ", "")
     terms = equation.split("->")[0].split(",")
     sizes: dict[str, int] = {}
@@ -110,7 +110,7 @@ def _macs(node: Node, inputs: Types, outputs: Types) -> int:
     macs=_macs,
 )
 def einsum(*inputs: Array, equation: str) -> Array:
-    """The sum of products that the equation says, as numpy.einsum."""
+    """The sum of products that the equation describes, as numpy.einsum."""
     terms, result = _terms(equation)
     y = np.einsum(f"{','.join(terms)}->{result}", *map(wide, inputs), optimize=True)
     return np.asarray(y, inputs[0].dtype)

@@ -1,4 +1,4 @@
-"""Builder of the ops that work element by element, on inputs broadcast as in numpy."""
+"""Builder of the element-wise ops, on inputs broadcast as in numpy."""
 
 import inspect
 from collections.abc import Callable, Sequence
@@ -22,9 +22,9 @@ def elementwise(
 ) -> Callable[[Callable[..., Array]], Op]:
     """Register the decorated numpy function: inputs of one dtype, the output of the same.
 
-    dtypes: those that the inputs may have.
+    dtypes: dtypes that the inputs may have.
     result: the output's dtype if it is another.
-    traits: beside being element-wise.
+    traits: traits besides being element-wise.
     """
 
     def register(reference: Callable[..., Array]) -> Op:
@@ -50,13 +50,13 @@ def elementwise(
 
 
 def unary_cases(dtype: str = "float32", **attrs: Attr) -> tuple[Case, ...]:
-    """Shapes that one input should be tried in."""
+    """Return shapes to test one input with."""
     shapes: tuple[tuple[int, ...], ...] = ((), (67,), (0, 3), (1, 19, 5, 3), (2, 3, 4))
     return tuple(Case((Type(dtype, shape),), attrs) for shape in shapes)
 
 
 def binary_cases(dtype: str = "float32") -> tuple[Case, ...]:
-    """Pairs of shapes that two inputs should be tried in, and a constant on either side."""
+    """Return pairs of shapes to test two inputs with, and a constant on either side."""
     pairs: tuple[tuple[tuple[int, ...], tuple[int, ...]], ...] = (
         ((), ()),
         ((4,), (4,)),

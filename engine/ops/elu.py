@@ -1,4 +1,4 @@
-"""elu."""
+"""The op elu."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""equal."""
+"""The op equal."""
 
 import numpy as np
 
@@ -18,5 +18,5 @@ from palmkit.engine.ops.traits import Traits
     traits=Traits(commutative=True),
 )
 def equal(a: Array, b: Array) -> Array:
-    """Is a = b?"""
+    """Whether a = b."""
     return np.equal(a, b)

@@ -1,4 +1,4 @@
-"""erf."""
+"""The op erf."""
 
 import math
 

@@ -1,4 +1,4 @@
-"""exp."""
+"""The op exp."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""expand."""
+"""The op expand."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""eye_like."""
+"""The op eye_like."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""flatten."""
+"""The op flatten."""
 
 from math import prod
 

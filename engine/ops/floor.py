@@ -1,4 +1,4 @@
-"""floor."""
+"""The op floor."""
 
 import numpy as np
 
@@ -10,5 +10,5 @@ from palmkit.engine.ops.traits import Traits
 
 @elementwise(*unary_cases(), dtypes=FLOATS, traits=Traits(idempotent=True))
 def floor(x: Array) -> Array:
-    """The greatest whole number that is not above x."""
+    """The largest integer that is not above x."""
     return np.floor(x)

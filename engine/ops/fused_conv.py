@@ -1,4 +1,4 @@
-"""fused_conv."""
+"""The op fused_conv."""
 
 import numpy as np
 
@@ -12,9 +12,9 @@ from palmkit.engine.ops.traits import Layer, Traits
 
 
 def parameters_of(activation: str) -> tuple[str, ...]:
-    """The attributes (of clip: inputs) of an activation that are activation_params.
+    """Return which attributes (of clip: inputs) of an activation are activation_params.
 
-    Raises ValueError for an op that no layer can do behind its sums.
+    Raises ValueError for an op that no layer can apply to its sums.
     """
     if not activation:
         return ()
@@ -28,7 +28,7 @@ def parameters_of(activation: str) -> tuple[str, ...]:
 
 
 def activate(x: Array, activation: str, params: tuple[float, ...], slope: Array | None) -> Array:
-    """The activation of x, as the op of that name has it."""
+    """Return the activation of x, as the op of that name computes it."""
     if not activation:
         return x
     inputs: list[Array] = [] if slope is None else [slope]
@@ -43,7 +43,7 @@ def activate(x: Array, activation: str, params: tuple[float, ...], slope: Array 
 def check_activation(
     op: str, y: Type, activation: str, params: tuple[float, ...], slope: Type | None
 ) -> None:
-    """ValueError or ShapeError unless the activation is one, with its parameters, for y."""
+    """Raise ValueError or ShapeError unless the activation and its parameters are valid for y."""
     if len(params) != len(parameters_of(activation)):
         raise ValueError(f"{activation} takes {parameters_of(activation)}")
     if (slope is not None) != (activation == "prelu"):
@@ -84,7 +84,7 @@ _INFINITY = float("inf")
 
 
 def _same(*inputs: tuple[int, ...] | Array | None, **attrs: Attr) -> Case:
-    """A case whose pads keep height and width."""
+    """Return a case whose pads keep height and width."""
     return Case(case(*inputs).inputs, {"pads": (1, 1, 1, 1), **attrs})
 
 

@@ -1,4 +1,4 @@
-"""fused_conv_transpose."""
+"""The op fused_conv_transpose."""
 
 import numpy as np
 

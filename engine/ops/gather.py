@@ -1,4 +1,4 @@
-"""gather."""
+"""The op gather."""
 
 import numpy as np
 

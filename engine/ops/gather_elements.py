@@ -1,4 +1,4 @@
-"""gather_elements."""
+"""The op gather_elements."""
 
 import numpy as np
 
@@ -23,5 +23,5 @@ def _infer(x: Type, indices: Type, *, axis: int) -> Type:
     traits=Traits(family=Family.MOVEMENT),
 )
 def gather_elements(x: Array, indices: Array, *, axis: int = 0) -> Array:
-    """For each index the element of x in its own place, but along the axis where it says."""
+    """For each index the element of x in its place, but at the index along the axis."""
     return np.asarray(x[along_axis(indices, axis)])

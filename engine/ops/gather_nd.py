@@ -1,4 +1,4 @@
-"""gather_nd."""
+"""The op gather_nd."""
 
 import numpy as np
 
@@ -35,7 +35,7 @@ def _infer(x: Type, indices: Type, *, batch_dims: int) -> Type:
     traits=Traits(family=Family.MOVEMENT),
 )
 def gather_nd(x: Array, indices: Array, *, batch_dims: int = 0) -> Array:
-    """The slices of x that the rows of `indices` name; the first batch_dims axes go in step."""
+    """The slices of x that the rows of `indices` name; the first batch_dims axes are shared."""
     outer = np.ix_(*map(np.arange, indices.shape[:batch_dims]))
     missing = indices.ndim - 1 - batch_dims
     aligned = [each.reshape(*each.shape, *(1,) * missing) for each in outer]

@@ -1,4 +1,4 @@
-"""gelu."""
+"""The op gelu."""
 
 from math import pi, sqrt
 
@@ -15,7 +15,7 @@ from palmkit.engine.ops.traits import Traits
     *unary_cases(), *unary_cases(approximate="tanh"), dtypes=FLOATS, traits=Traits(activation=())
 )
 def gelu(x: Array, *, approximate: str = "none") -> Array:
-    """y = x / 2 * (1 + erf(x / sqrt(2))), or the formula with tanh that comes near it."""
+    """y = x / 2 * (1 + erf(x / sqrt(2))), or its approximation with tanh."""
     if approximate not in ("none", "tanh"):
         raise ValueError(f"unknown approximate: {approximate}")
     kind = x.dtype.type

@@ -1,4 +1,4 @@
-"""gemm."""
+"""The op gemm."""
 
 from math import prod
 

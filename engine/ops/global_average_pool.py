@@ -1,4 +1,4 @@
-"""global_average_pool."""
+"""The op global_average_pool."""
 
 import numpy as np
 

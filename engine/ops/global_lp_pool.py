@@ -1,4 +1,4 @@
-"""global_lp_pool."""
+"""The op global_lp_pool."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""global_max_pool."""
+"""The op global_max_pool."""
 
 import numpy as np
 
@@ -23,5 +23,5 @@ def _infer(x: Type) -> Type:
     traits=Traits(keeps_sign=True, pools=True),
 )
 def global_max_pool(x: Array) -> Array:
-    """The greatest over all spatial axes of x[n, c, *spatial]."""
+    """The maximum over all spatial axes of x[n, c, *spatial]."""
     return np.asarray(x.max(tuple(range(2, x.ndim)), keepdims=True))

@@ -1,4 +1,4 @@
-"""greater."""
+"""The op greater."""
 
 import numpy as np
 
@@ -8,5 +8,5 @@ from palmkit.engine.ops.elementwise import binary_cases, elementwise
 
 @elementwise(*binary_cases(), *binary_cases("int64")[:4], result="bool")
 def greater(a: Array, b: Array) -> Array:
-    """Is a > b?"""
+    """Whether a > b."""
     return np.greater(a, b)

@@ -1,4 +1,4 @@
-"""grid_sample."""
+"""The op grid_sample."""
 
 import numpy as np
 
@@ -56,9 +56,9 @@ def grid_sample(
     mode: str = "linear",
     padding_mode: str = "zeros",
 ) -> Array:
-    """x[n, c, *spatial] where grid[n, *out, axes] says, the last axis first.
+    """x[n, c, *spatial] sampled at the positions grid[n, *out, axes], the last axis first.
 
-    Of the grid -1 and 1 are the centres of the outermost elements if align_corners, else their
+    In the grid -1 and 1 are the centres of the outermost elements if align_corners, else their
     outer edges.
     Jaderberg et al.: Spatial Transformer Networks, 2015.
     """

@@ -1,4 +1,4 @@
-"""group_normalization."""
+"""The op group_normalization."""
 
 import numpy as np
 

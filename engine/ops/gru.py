@@ -1,4 +1,4 @@
-"""gru."""
+"""The op gru."""
 
 from functools import partial
 
@@ -93,10 +93,10 @@ def gru(
 ) -> Results:
     """Gated recurrent unit; all outputs h[t] and the last h.
 
-    x: [steps, batch, input], of layout 1 [batch, steps, input]; w, r: [directions, 3 hidden, ...]
-    in the order update, reset, hidden.
+    x: [steps, batch, input], or in layout 1 [batch, steps, input]; w, r: [directions, 3 hidden,
+    ...] in the order update, reset, hidden.
     linear_before_reset: the reset gate scales r h + its bias, and not h.
-    clip: bound of what goes into the activations; 0 is none.
+    clip: bound of the activations' inputs; 0 is none.
     """
     names = recurrent.activation_names(activations, ACTIVATIONS, r.shape[0])
     if layout:

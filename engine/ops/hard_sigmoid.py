@@ -1,4 +1,4 @@
-"""hard_sigmoid."""
+"""The op hard_sigmoid."""
 
 import numpy as np
 

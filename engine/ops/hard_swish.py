@@ -1,4 +1,4 @@
-"""hard_swish."""
+"""The op hard_swish."""
 
 import numpy as np
 

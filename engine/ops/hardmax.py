@@ -1,4 +1,4 @@
-"""hardmax."""
+"""The op hardmax."""
 
 import numpy as np
 
@@ -24,7 +24,7 @@ def _infer(x: Type, *, axis: int) -> Type:
     traits=Traits(family=Family.ACTIVATION),
 )
 def hardmax(x: Array, *, axis: int = -1) -> Array:
-    """1 where the first greatest along the axis lies, else 0."""
+    """1 at the first maximum along the axis, else 0."""
     y = np.zeros_like(x)
     if x.size:
         np.put_along_axis(y, x.argmax(axis, keepdims=True), x.dtype.type(1), axis)

@@ -1,4 +1,4 @@
-"""identity."""
+"""The op identity."""
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op

@@ -1,4 +1,4 @@
-"""if."""
+"""The op if."""
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from palmkit.engine.ops.traits import Family, Traits
 
 
 def is_true(condition: Array) -> bool:
-    """The one value of a condition; ValueError if it is not one."""
+    """Return the one value of a condition; raise ValueError if it is not one."""
     if condition.size != 1:
         raise ValueError(f"expected a condition of one value, got {Type.of(condition)}")
     return bool(condition.reshape(()))
@@ -26,7 +26,7 @@ def _infer(
         try:
             first, second = infer_body(then_branch, captured), infer_body(else_branch, captured)
         except PalmError as error:
-            # Such inputs may never take that branch.
+            # Inputs of these types may never reach that branch.
             raise Undetermined(f"if: a branch does not take these inputs: {error}") from None
     known = tuple(type for type in first if type is not None)
     if len(known) != len(first) or first != second:

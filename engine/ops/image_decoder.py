@@ -1,4 +1,4 @@
-"""image_decoder."""
+"""The op image_decoder."""
 
 from io import BytesIO
 
@@ -32,7 +32,7 @@ _PNM = np.frombuffer(b"P6\n3 2\n255\n" + bytes(range(18)), np.uint8)
 def image_decoder(encoded_stream: Array, *, pixel_format: str = "RGB") -> Array:
     """The picture in a file's bytes as uint8[height, width, channels].
 
-    Raises ImageError if it is none that Pillow reads.
+    Raises ImageError if it is no picture that Pillow reads.
     """
     try:
         from PIL import Image, UnidentifiedImageError

@@ -1,4 +1,4 @@
-"""What the ops that gather from indices and scatter to them share."""
+"""Helpers shared by the ops that gather from indices and scatter to them."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -14,20 +14,20 @@ REDUCTIONS = ("none", "add", "mul", "max", "min")
 
 
 def along_axis(indices: Array, axis: int) -> tuple[Array, ...]:
-    """The numpy index of each element's own place, but `indices` along the axis."""
+    """Return the numpy index of each element's own place, but `indices` along the axis."""
     index = list(np.ix_(*map(np.arange, indices.shape)))
     index[axis] = indices
     return tuple(index)
 
 
 def need_reduction(reduction: str) -> None:
-    """ValueError for a name that is none of REDUCTIONS."""
+    """Raise ValueError for a name that is none of REDUCTIONS."""
     if reduction not in REDUCTIONS:
         raise ValueError(f"unknown reduction: {reduction}")
 
 
 def need_elements(op: str, x: Type, indices: Type, axis: int, updates: Type | None = None) -> None:
-    """ShapeError unless `indices` name places in x along the axis, one for each update."""
+    """Raise ShapeError unless `indices` name places in x along the axis, one for each update."""
     need_dtype(op, indices, among=INDICES)
     if len(indices.shape) != len(x.shape):
         raise ShapeError(f"{op}: expected indices of the rank of {x}, got {indices}")
@@ -42,7 +42,7 @@ def need_elements(op: str, x: Type, indices: Type, axis: int, updates: Type | No
 
 
 def scattered(x: Array, index: Sequence[Array], updates: Array, reduction: str) -> Array:
-    """A copy of x with the updates written to the index, or reduced with what is there."""
+    """Return a copy of x with the updates written to the index, or reduced with its elements."""
     y = x.copy()
     place: Any = tuple(index)
     match reduction:

@@ -1,4 +1,4 @@
-"""instance_normalization."""
+"""The op instance_normalization."""
 
 import numpy as np
 

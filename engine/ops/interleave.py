@@ -1,4 +1,4 @@
-"""interleave."""
+"""The op interleave."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ def _infer(*inputs: Type, axis: int, first: int, count: int) -> Type:
 def interleave(*inputs: Array, axis: int, first: int = 0, count: int) -> Array:
     """The inputs' elements along an axis by turns: `count` of each, from `first` on.
 
-    Of n inputs y's element n * i + j along the axis is the j-th input's element first + i: the
+    With n inputs, y's element n * i + j along the axis is the j-th input's element first + i: the
     concat of the inputs, its channels shuffled, and a part cut out.
     """
     kept = [x.take(range(first, first + count), axis) for x in inputs]

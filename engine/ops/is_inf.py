@@ -1,4 +1,4 @@
-"""is_inf."""
+"""The op is_inf."""
 
 import numpy as np
 
@@ -19,5 +19,5 @@ _INFINITE = np.array([-np.inf, -1, 0, np.nan, np.inf], np.float32)
     result="bool",
 )
 def is_inf(x: Array, *, detect_negative: int = 1, detect_positive: int = 1) -> Array:
-    """Is x infinite, of a sign that counts?"""
+    """Whether x is infinite, with a sign that counts."""
     return np.isinf(x) & np.where(x < 0, bool(detect_negative), bool(detect_positive))

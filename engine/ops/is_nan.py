@@ -1,4 +1,4 @@
-"""is_nan."""
+"""The op is_nan."""
 
 import numpy as np
 
@@ -9,5 +9,5 @@ from palmkit.engine.ops.elementwise import elementwise, unary_cases
 
 @elementwise(*unary_cases(), dtypes=FLOATS + FLOATS8, result="bool")
 def is_nan(x: Array) -> Array:
-    """Is x no number?"""
+    """Whether x is NaN."""
     return np.isnan(x)

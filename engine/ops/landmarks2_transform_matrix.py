@@ -75,14 +75,14 @@ def landmarks2_transform_matrix(
     landmarks_range: int = 0,
     version: int = 2,
 ) -> Array:
-    """The affine map, [1, 4, 4], of a crop's pixels to where they lie in the source.
+    """The affine map, [1, 4, 4], from a crop's pixels to their positions in the source.
 
     landmarks: x, y, z in turn. The crop is output_height x output_width pixels: the smallest box
-    round the landmarks subset_idxs, scaled, and turned so that the line from the left to the right
+    round the landmarks subset_idxs, scaled, and rotated so that the line from the left to the right
     landmark lies at target_rotation_radians. Version 2 maps to the landmarks' own unit.
 
     Version 1 takes the first of the axes' angles (no target), corners as pixel centres, and
-    landmarks that reach from 0 to landmarks_range over a source of input_hw pixels.
+    landmarks that range from 0 to landmarks_range over a source of input_hw pixels.
     """
     points = landmarks.reshape(-1, 3)[:, :2].astype(np.float64)
     left, right = points[left_rotation_idx], points[right_rotation_idx]

@@ -1,4 +1,4 @@
-"""layer_normalization."""
+"""The op layer_normalization."""
 
 import numpy as np
 

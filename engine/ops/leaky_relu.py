@@ -1,4 +1,4 @@
-"""leaky_relu."""
+"""The op leaky_relu."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""less."""
+"""The op less."""
 
 import numpy as np
 
@@ -8,5 +8,5 @@ from palmkit.engine.ops.elementwise import binary_cases, elementwise
 
 @elementwise(*binary_cases(), *binary_cases("int64")[:4], result="bool")
 def less(a: Array, b: Array) -> Array:
-    """Is a < b?"""
+    """Whether a < b."""
     return np.less(a, b)

@@ -1,4 +1,4 @@
-"""linear_attention."""
+"""The op linear_attention."""
 
 import numpy as np
 
@@ -85,7 +85,7 @@ def linear_attention(
     """Attention by a state that every step updates; y[n, length, heads * size] and the last state.
 
     Each step: S = exp(decay) S; S = S + key (beta (value - S^T key))^T; y = scale S^T query.
-    Without decay the first is left out, without beta the value goes in as it is.
+    Without decay the first step is left out, without beta the value is used as it is.
     scale: 0 is 1 / sqrt(size). chunk_size: a hint without effect.
     Yang et al.: Gated Delta Networks, 2024; ONNX operator LinearAttention, opset 27.
     """

@@ -1,4 +1,4 @@
-"""log."""
+"""The op log."""
 
 import numpy as np
 

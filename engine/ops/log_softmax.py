@@ -1,4 +1,4 @@
-"""log_softmax."""
+"""The op log_softmax."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""lookup."""
+"""The op lookup."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -32,7 +32,7 @@ _TABLES = ((np.arange(19 * 256) * 91 + 7) % 253).astype(np.uint8).reshape(19, 25
     case((), _TABLE, dtype="uint8"),
 )
 def lookup(x: Array, table: Array) -> Array:
-    """Each element's entry of a table of 256, that of the least number first.
+    """Each element's entry of a table of 256, whose first is that of the smallest number.
 
     table: uint8[256] or int8[256]; or [c, 256], one for each index along axis 1.
     """

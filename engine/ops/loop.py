@@ -1,4 +1,4 @@
-"""loop."""
+"""The op loop."""
 
 import numpy as np
 
@@ -17,7 +17,7 @@ def _infer(
 
 
 def stack(rows: list[Array], declared: Type, axis: int = 0) -> Array:
-    """The rows along a new axis; without any, an empty array as the declared type of one says."""
+    """Return the rows along a new axis; without any, an empty array of the declared type."""
     if rows:
         return np.stack(rows, axis)
     dims = [dim if isinstance(dim, int) else 0 for dim in declared.shape if declared.has_rank]
@@ -30,10 +30,10 @@ def stack(rows: list[Array], declared: Type, axis: int = 0) -> Array:
 def loop(
     m: Array | None, cond: Array | None = None, *values: Array, body: Graph, captures: int
 ) -> Results:
-    """Run the body until it says stop, at most m times.
+    """Run the body until its condition is false, at most m times.
 
-    values: those carried from one turn to the next, then `captures` many that every turn reads.
-    body: of (turn, cond, *carried, *captured) the outputs (cond, *carried, *rows).
+    values: those carried from one turn to the next, then `captures` values that every turn reads.
+    body: a graph from (turn, cond, *carried, *captured) to (cond, *carried, *rows).
     Returns the carried values after the last turn, then the rows of all turns stacked.
     """
     count = len(values) - captures

@@ -1,4 +1,4 @@
-"""lp_normalization."""
+"""The op lp_normalization."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def _infer(x: Type, *, axis: int, p: int) -> Type:
     traits=Traits(family=Family.NORMALISATION),
 )
 def lp_normalization(x: Array, *, axis: int = -1, p: int = 2) -> Array:
-    """x divided by its norm along the axis, of magnitudes (p=1) or squares (p=2); 0 of zeros."""
+    """x divided by its norm along the axis, of magnitudes (p=1) or squares (p=2); 0 for zeros."""
     values = wide(x)
     norm = np.absolute(values) if p == 1 else np.square(values)
     norm = norm.sum(axis, keepdims=True)

@@ -1,4 +1,4 @@
-"""lp_pool."""
+"""The op lp_pool."""
 
 import numpy as np
 

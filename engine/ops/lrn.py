@@ -1,4 +1,4 @@
-"""lrn."""
+"""The op lrn."""
 
 import numpy as np
 
@@ -27,7 +27,7 @@ def _infer(x: Type, *, size: int, alpha: float, beta: float, bias: float) -> Typ
 def lrn(
     x: Array, *, size: int, alpha: float = 0.0001, beta: float = 0.75, bias: float = 1.0
 ) -> Array:
-    """y = x / (bias + alpha / size * sum of x^2 over `size` channels round each)^beta.
+    """y = x / (bias + alpha / size * sum of x^2 over the `size` channels round each)^beta.
 
     Krizhevsky, Sutskever, Hinton: ImageNet Classification with Deep CNNs, 2012.
     """

@@ -1,4 +1,4 @@
-"""lstm."""
+"""The op lstm."""
 
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -111,9 +111,9 @@ def lstm(
 ) -> Results:
     """Long short-term memory; all outputs h[t], the last h and the last c.
 
-    x: [steps, batch, input], of layout 1 [batch, steps, input]; w, r: [directions, 4 hidden, ...]
-    in the order input, output, forget, cell; p: the peepholes, input, output, forget.
-    clip: bound of what goes into the activations; 0 is none. input_forget: forget is 1 - input.
+    x: [steps, batch, input], or in layout 1 [batch, steps, input]; w, r: [directions, 4 hidden,
+    ...] in the order input, output, forget, cell; p: the peepholes, input, output, forget.
+    clip: bound of the activations' inputs; 0 is none. input_forget: forget is 1 - input.
     """
     return run(
         (x, w, r, b, sequence_lens, initial_h, initial_c, p),
@@ -140,7 +140,10 @@ def run(
     input_forget: int = 0,
     layout: int = 0,
 ) -> Results:
-    """lstm over its inputs; `remembered` is what the gates get to see of h."""
+    """Run lstm over its inputs.
+
+    remembered: maps h to what the gates read of it.
+    """
     x, w, r, b, sequence_lens, initial_h, initial_c, p = inputs
     assert x is not None
     assert w is not None

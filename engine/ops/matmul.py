@@ -1,4 +1,4 @@
-"""matmul."""
+"""The op matmul."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""matmul_integer."""
+"""The op matmul_integer."""
 
 import numpy as np
 
@@ -59,7 +59,7 @@ def matmul_integer(
 
     Zero points: one number; or one for each row of a, [m], and for each column of b, [n].
     """
-    # Products of bytes and their sums are whole numbers far below 2^53.
+    # Products of bytes and their sums are integers far below 2^53, exact in float64.
     wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
     if a_zero_point is not None:
         wide_a -= a_zero_point.reshape(-1, 1) if a_zero_point.ndim == 1 else a_zero_point

@@ -1,4 +1,4 @@
-"""max."""
+"""The op max."""
 
 from functools import reduce
 
@@ -14,5 +14,5 @@ from palmkit.engine.ops.traits import Traits
     *binary_cases(), case((3, 4)), case((3, 4), (4,), (3, 1)), traits=Traits(commutative=True)
 )
 def max_(*inputs: Array) -> Array:
-    """The greatest of one or more inputs; NaN where one is NaN."""
+    """The maximum of one or more inputs; NaN where one is NaN."""
     return reduce(np.maximum, inputs)

@@ -1,4 +1,4 @@
-"""max_pool."""
+"""The op max_pool."""
 
 from math import prod
 
@@ -60,7 +60,7 @@ def max_pool(
     storage_order: int = 0,
     strides: tuple[int, ...] = (),
 ) -> Results:
-    """The greatest of each window, and where it lies in x taken as a flat array.
+    """The maximum of each window, and its index in x taken as a flat array.
 
     storage_order: 1 counts the spatial axes the other way round, the first one fastest.
     """

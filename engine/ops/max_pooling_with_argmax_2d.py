@@ -41,9 +41,9 @@ def max_pooling_with_argmax_2d(
     strides: tuple[int, ...],
     auto_pad: str = "VALID",
 ) -> Results:
-    """The greatest of each window of x[n, c, h, w], and where in the window it stands.
+    """The maximum of each window of x[n, c, h, w], and its place in the window.
 
-    The place is a float: row * width of the window + column + 0.1; of several the first.
+    The place is a float: row * width of the window + column + 0.1; of equal maxima the first.
     """
     windows = place(
         "max_pooling_with_argmax_2d", Type.of(x), kernel_shape, auto_pad, (), (), strides

@@ -1,4 +1,4 @@
-"""max_roi_pool."""
+"""The op max_roi_pool."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ def _infer(x: Type, rois: Type, *, pooled_shape: tuple[int, ...], spatial_scale:
 
 
 def _bins(start: int, end: int, count: int, length: int) -> list[tuple[int, int]]:
-    """Where the bins of a region begin and end along one axis, cut to the picture."""
+    """Return where the bins of a region begin and end along one axis, cut to the picture."""
     size = np.float32(max(end - start + 1, 1)) / np.float32(count)
     places = np.arange(count, dtype=np.float32)
     begins = np.floor(places * size).astype(np.int64) + start
@@ -53,7 +53,7 @@ def max_roi_pool(
     for i, roi in enumerate(rois):
         if not 0 <= roi[0] < len(x):
             raise ShapeError(f"max_roi_pool: no picture {roi[0]} in {Type.of(x)}")
-        # C's round, half away from zero.
+        # Rounds as C does, half away from zero.
         scaled = roi[1:].astype(np.float32) * np.float32(spatial_scale)
         corners = np.trunc(scaled + np.copysign(np.float32(0.5), scaled)).astype(np.int64)
         rows = _bins(corners[1], corners[3], pooled_shape[0], height)

@@ -1,4 +1,4 @@
-"""max_unpool."""
+"""The op max_unpool."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from palmkit.engine.ops.traits import Family, Traits
 def _pooled_from(
     x: Type, kernel_shape: tuple[int, ...], pads: tuple[int, ...], strides: tuple[int, ...]
 ) -> tuple[int, ...]:
-    """The least shape that max_pool makes x of."""
+    """Return the smallest shape of which max_pool makes that of x."""
     rank = need_rank("max_unpool", x, 3) - 2
     pads, strides = pads or (0,) * (2 * rank), strides or (1,) * rank
     if not rank == len(kernel_shape) == len(strides) == len(pads) / 2:
@@ -74,11 +74,11 @@ def max_unpool(
     pads: tuple[int, ...] = (),
     strides: tuple[int, ...] = (),
 ) -> Array:
-    """x put back where max_pool took it from, zeros elsewhere.
+    """x put back where max_pool took it from, with zeros elsewhere.
 
-    i: the indices that max_pool gave, into its input taken as a flat array; ONNX's own tests
-    count them in the least input that gives x, ONNX Runtime in one of output_shape: that of the
-    two counts by which each lies in its window.
+    i: the indices that max_pool returned, into its input taken as a flat array. ONNX's own tests
+    count them in the smallest input that gives x, ONNX Runtime in one of output_shape: the count is
+    taken by which each index lies in its window.
     output_shape: that input's shape, where the attributes alone leave it open.
     """
     least = _pooled_from(Type.of(x), kernel_shape, pads, strides)
@@ -97,7 +97,7 @@ def _in_windows(
     pads: tuple[int, ...],
     strides: tuple[int, ...],
 ) -> bool:
-    """Each place lies in the window that the element at its index is the greatest of."""
+    """Return whether each place lies in the window whose maximum the element at its index is."""
     rank = len(kernel_shape)
     kernel, begins = (1, 1, *kernel_shape), (0, 0, *(pads[:rank] or (0,) * rank))
     steps = (1, 1, *(strides or (1,) * rank))

@@ -45,12 +45,12 @@ def max_unpooling_2d(
     strides: tuple[int, ...],
     auto_pad: str = "VALID",
 ) -> Array:
-    """Zeros, and each element of x[n, c, h, w] in its window at the place of its index.
+    """Zeros, with each element of x[n, c, h, w] in its window at the place of its index.
 
-    The result is kernel_shape times as large; what lies outside of it is dropped, and of several
-    that meet at a place the last one stays. An index is row * width of the window + column, cut
-    off to a whole number. The windows begin half of what they overhang outside, however the pooling
-    was padded: auto_pad changes nothing.
+    The result is kernel_shape times as large; places outside of it are dropped, and of several
+    elements at one place the last one stays. An index is row * width of the window + column,
+    truncated to an integer. The windows begin half of what they overhang outside, however the
+    pooling was padded: auto_pad changes nothing.
     """
     result = _infer(
         Type.of(x), Type.of(indices), kernel_shape=kernel_shape, strides=strides, auto_pad=auto_pad

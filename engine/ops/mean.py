@@ -1,4 +1,4 @@
-"""mean."""
+"""The op mean."""
 
 from functools import reduce
 

@@ -1,4 +1,4 @@
-"""mel_weight_matrix."""
+"""The op mel_weight_matrix."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""min."""
+"""The op min."""
 
 from functools import reduce
 
@@ -14,5 +14,5 @@ from palmkit.engine.ops.traits import Traits
     *binary_cases(), case((3, 4)), case((3, 4), (4,), (3, 1)), traits=Traits(commutative=True)
 )
 def min_(*inputs: Array) -> Array:
-    """The least of one or more inputs; NaN where one is NaN."""
+    """The minimum of one or more inputs; NaN where one is NaN."""
     return reduce(np.minimum, inputs)

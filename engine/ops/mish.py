@@ -1,4 +1,4 @@
-"""mish."""
+"""The op mish."""
 
 import numpy as np
 

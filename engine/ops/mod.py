@@ -1,4 +1,4 @@
-"""mod."""
+"""The op mod."""
 
 import numpy as np
 
@@ -18,5 +18,5 @@ _A, _B = np.array([7, -7, 7, -7, 6, 0]), np.array([2, 2, -2, -2, -3, 5])
     case((2, 3), (3,), fmod=1),
 )
 def mod(a: Array, b: Array, *, fmod: int = 0) -> Array:
-    """The rest of a / b: of the sign of b, or of that of a if fmod is set."""
+    """The remainder of a / b, with the sign of b, or with that of a if fmod is set."""
     return np.fmod(a, b) if fmod else np.mod(a, b)

@@ -1,4 +1,4 @@
-"""mul."""
+"""The op mul."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""multinomial."""
+"""The op multinomial."""
 
 import numpy as np
 
@@ -26,7 +26,7 @@ def _infer(x: Type, *, dtype: str, sample_size: int, seed: float | None) -> Type
 def multinomial(
     x: Array, *, dtype: str = "int32", sample_size: int = 1, seed: float | None = None
 ) -> Array:
-    """For each row sample_size many classes, drawn by their logarithmic probabilities x."""
+    """For each row `sample_size` classes, drawn by their log-probabilities x."""
     noise = generator(seed).gumbel(size=(x.shape[0], sample_size, x.shape[1]))
     scores = x[:, None, :].astype(np.float64) + noise
     return np.asarray(scores.argmax(-1), numpy_dtype(dtype))

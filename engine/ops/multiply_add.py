@@ -1,4 +1,4 @@
-"""multiply_add."""
+"""The op multiply_add."""
 
 import numpy as np
 

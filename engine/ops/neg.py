@@ -1,4 +1,4 @@
-"""neg."""
+"""The op neg."""
 
 import numpy as np
 

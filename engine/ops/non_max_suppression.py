@@ -1,4 +1,4 @@
-"""non_max_suppression."""
+"""The op non_max_suppression."""
 
 import numpy as np
 
@@ -59,10 +59,10 @@ def non_max_suppression(
     *,
     center_point_box: int = 0,
 ) -> Array:
-    """Which boxes to keep, as int64[kept, 3]: batch, class, box; best first in each class.
+    """The boxes to keep, as int64[kept, 3]: batch, class, box; best first in each class.
 
     boxes: [batch, n, 4], two corners (y, x, y, x), or centre and size (x, y, width, height) if
-    center_point_box; scores: [batch, classes, n]. A box goes away where a better one of its class
+    center_point_box; scores: [batch, classes, n]. A box is dropped where a better one of its class
     overlaps it by more than iou_threshold, or if its score is not above score_threshold.
     """
     most = _number(max_output_boxes_per_class, 0)
@@ -93,7 +93,7 @@ def _number(value: Array | None, default: float) -> float:
 
 
 def _corners(boxes: Array, center_point_box: int) -> Array:
-    """The boxes as lower corner, upper corner, float32[batch, n, 4]."""
+    """Return the boxes as lower corner, upper corner, float32[batch, n, 4]."""
     frames: Array = boxes.astype(np.float32)
     first, last = frames[..., :2], frames[..., 2:]
     if center_point_box:

@@ -57,11 +57,11 @@ def non_max_suppression_v5(
     score_threshold: Array,
     soft_nms_sigma: Array,
 ) -> Results:
-    """Which boxes to keep, best first, with their scores, and how many they are.
+    """The boxes to keep, best first, with their scores and their number.
 
-    boxes: [n, 4], two corners (y, x, y, x). A box goes away where one that is kept overlaps it by
-    iou_threshold or more; with a sigma above 0 its score falls by exp(-iou^2 / (2 sigma)) for each
-    kept box first. Behind the last one the results are filled up with zeros.
+    boxes: [n, 4], two corners (y, x, y, x). A box is dropped where one that is kept overlaps it by
+    iou_threshold or more; with a sigma above 0 its score first falls by exp(-iou^2 / (2 sigma)) for
+    each kept box. After the last one the results are filled up with zeros.
     """
     most, overlap = int(max_output_size.reshape(())), float(iou_threshold.reshape(()))
     least, sigma = score_threshold.reshape(()), float(soft_nms_sigma.reshape(()))
@@ -92,7 +92,7 @@ def non_max_suppression_v5(
 
 
 def intersection_over_union(a: Array, b: Array) -> float:
-    """Of two boxes of two corners; 0 if one of them has no area."""
+    """Return the IoU of two boxes of two corners; 0 if one of them has no area."""
     low = np.minimum(a[:2], a[2:]), np.minimum(b[:2], b[2:])
     high = np.maximum(a[:2], a[2:]), np.maximum(b[:2], b[2:])
     areas = [np.prod(top - bottom) for top, bottom in zip(high, low, strict=True)]

@@ -1,4 +1,4 @@
-"""non_zero."""
+"""The op non_zero."""
 
 import numpy as np
 
@@ -20,5 +20,5 @@ def _infer(x: Type) -> Type:
     traits=Traits(family=Family.REDUCTION),
 )
 def non_zero(x: Array) -> Array:
-    """Where x is not 0: an index a column, an axis a row."""
+    """The indices of elements that are not 0: a column an element, a row an axis."""
     return np.array(np.nonzero(np.atleast_1d(x)), np.int64)

@@ -1,4 +1,4 @@
-"""What the ops share that give some of the elements mean 0 and variance 1, or one of them."""
+"""Helpers shared by the ops that normalise mean and variance."""
 
 import numpy as np
 
@@ -21,16 +21,16 @@ def need_channels(op: str, x: Type, *parameters: Type) -> None:
 
 
 def by_channel(parameter: Array, x: Array) -> Array:
-    """A parameter [c] as it broadcasts with x[n, c, ...]."""
+    """Return a parameter [c] as it broadcasts with x[n, c, ...]."""
     return parameter.reshape(-1, *[1] * (x.ndim - 2))
 
 
 def standardised(
     x: Array, axes: tuple[int, ...], epsilon: float, stash_type: str = "float32"
 ) -> tuple[Array, Array, Array]:
-    """(x - mean) / sqrt(variance + epsilon) over the axes, the mean and the factor.
+    """Return (x - mean) / sqrt(variance + epsilon) over the axes, the mean and the factor.
 
-    stash_type: the dtype that all is computed in; float64 stays what it is.
+    stash_type: the dtype of the computation; float64 stays float64.
     """
     wide = x.astype(np.promote_types(numpy_dtype(stash_type), np.float32))
     if x.dtype == np.float64:

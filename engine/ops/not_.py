@@ -1,4 +1,4 @@
-"""not."""
+"""The op not."""
 
 import numpy as np
 
@@ -9,5 +9,5 @@ from palmkit.engine.ops.traits import Traits
 
 @elementwise(*unary_cases("bool"), dtypes=("bool",), traits=Traits(self_inverse=True))
 def not_(x: Array) -> Array:
-    """Is x false?"""
+    """Whether x is false."""
     return np.logical_not(x)

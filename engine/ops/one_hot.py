@@ -1,4 +1,4 @@
-"""one_hot."""
+"""The op one_hot."""
 
 import numpy as np
 
@@ -32,9 +32,9 @@ _INDICES = np.array([[1, 9], [2, -4]])
     case(_INDICES, np.array(3), np.array([0, 1]), axis=0),
 )
 def one_hot(indices: Array, depth: Array, values: Array, *, axis: int = -1) -> Array:
-    """Along a new axis of size `depth` the second value where the index is, else the first.
+    """Along a new axis of size `depth` the second value at the index, else the first.
 
-    Negative indices count from the end; one out of range is nowhere.
+    Negative indices count from the end; an index out of range sets nothing.
     """
     count = int(depth.item())
     places = np.where(indices < 0, indices + count, indices)

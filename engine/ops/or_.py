@@ -1,4 +1,4 @@
-"""or."""
+"""The op or."""
 
 import numpy as np
 
@@ -15,5 +15,5 @@ from palmkit.engine.ops.traits import Traits
     traits=Traits(commutative=True),
 )
 def or_(a: Array, b: Array) -> Array:
-    """Is one or the other true?"""
+    """Whether at least one is true."""
     return np.logical_or(a, b)

@@ -1,4 +1,4 @@
-"""pad."""
+"""The op pad."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ MODES = ("constant", "edge", "reflect", "wrap")
 
 
 def amounts(x: Type, pads: Array, axes: Array | None = None) -> list[tuple[int, int]]:
-    """How much to add before and after each axis of x; negative amounts cut."""
+    """Return how much to add before and after each axis of x; negative amounts cut."""
     rank = len(x.shape)
     which = tuple(range(rank))
     if axes is not None:

@@ -1,4 +1,4 @@
-"""pow."""
+"""The op pow."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""prelu."""
+"""The op prelu."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""prior_box."""
+"""The op prior_box."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ _MOST_SHAPES = 256
 
 
 def _ratios(aspect_ratios: tuple[float, ...], flip: int) -> list[float]:
-    """The ratios other than 1, each once, with their inverses if asked."""
+    """Return the ratios other than 1, each once, with their inverses if asked."""
     found = [1.0]
     for ratio in np.array(aspect_ratios, np.float32).tolist():
         if all(abs(ratio - other) >= 1e-6 for other in found):
@@ -26,7 +26,7 @@ def _count(
     flip: int,
     variances: tuple[float, ...],
 ) -> int:
-    """The boxes of one cell."""
+    """Return how many boxes a cell has."""
     if not min_sizes or len(max_sizes) not in (0, len(min_sizes)) or len(variances) not in (1, 4):
         raise ValueError("expected min_sizes, as many max_sizes or none, and 1 or 4 variances")
     if max(len(min_sizes), len(aspect_ratios)) > _MOST_SHAPES:

@@ -1,4 +1,4 @@
-"""psroi_pooling."""
+"""The op psroi_pooling."""
 
 import numpy as np
 
@@ -31,10 +31,10 @@ _ROIS = np.array([[0, 0, 0, 6, 4], [1, 2, 1, 5, 3], [0, 3, 3, 3, 3], [1, -3, 5, 
 def psroi_pooling(
     x: Array, rois: Array, *, output_dim: int, group_size: int, spatial_scale: float = 1.0
 ) -> Array:
-    """The means of a grid of bins over each region, each bin of a channel of its own.
+    """The means of a grid of bins over each region; each bin reads its own channel.
 
-    rois: the number of the picture, then the corners x1, y1, x2, y2, rounded, then scaled.
-    A bin outside of the picture gives 0.
+    rois: the number of the picture, then the corners x1, y1, x2, y2, rounded, then scaled. A bin
+    outside of the picture gives 0.
     Dai et al.: R-FCN, 2016; the layer PSROIPooling of its Caffe (daijifeng001/caffe-rfcn).
     """
     sizes = x.shape[2:]
@@ -44,7 +44,7 @@ def psroi_pooling(
     for i, roi in enumerate(rois.astype(np.float32)):
         if not 0 <= roi[0] < len(x):
             raise ShapeError(f"psroi_pooling: no picture {roi[0]} in {Type.of(x)}")
-        # C's round, half away from zero.
+        # Rounds as C does, half away from zero.
         whole = np.trunc(roi[1:] + np.copysign(np.float32(0.5), roi[1:]))
         starts = whole[1::-1] * np.float32(spatial_scale)
         ends = (whole[:1:-1] + 1) * np.float32(spatial_scale)

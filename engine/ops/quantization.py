@@ -1,4 +1,4 @@
-"""What the ops that round to a few levels, and back, share."""
+"""Helpers shared by the ops that quantize and dequantize."""
 
 from collections.abc import Sequence
 
@@ -18,21 +18,21 @@ NARROW_FLOATS = (
     "float4_e2m1fn",
 )
 LEVELS = INTEGERS + NARROW_FLOATS
-# Of integer ops: with a larger one, or one that is not finite, a float could overflow.
+# Limit of scales in integer ops: with a larger one, or an infinite one, a float could overflow.
 MOST_SCALE = 1e9
 
 
 def integer_range(dtype: str) -> tuple[int, int]:
-    """The least and the greatest value of an integer dtype of `LEVELS`, or int32."""
+    """Return the smallest and the largest value of an integer dtype of `LEVELS`, or int32."""
     bits = int(dtype.lstrip("uint"))
     return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 def narrowed(x: Array, dtype: str, saturate: int = 1) -> Array:
-    """The floats x in a dtype of `LEVELS`, to the nearest, ties to even.
+    """Return the floats x in a dtype of `LEVELS`, to the nearest, ties to even.
 
-    NaN is the least integer, as in the kernels.
-    saturate: beyond the range comes its end; else, of 8-bit floats, infinity or NaN.
+    NaN becomes the smallest integer, as in the kernels.
+    saturate: numbers beyond the range become its end; otherwise, for 8-bit floats, infinity or NaN.
     """
     if dtype not in NARROW_FLOATS:
         low, high = integer_range(dtype)
@@ -44,14 +44,14 @@ def narrowed(x: Array, dtype: str, saturate: int = 1) -> Array:
 
 
 def requantized(x: Array, zero_point: int, low: int, high: int) -> Array:
-    """The floats x, in steps, as uint8: to the nearest, ties to even, then within low..high."""
+    """Return the floats x, in steps, as uint8: to the nearest, ties to even, within low..high."""
     bounds = np.float32(low - zero_point), np.float32(high - zero_point)
     steps = np.rint(np.minimum(np.maximum(x, bounds[0]), bounds[1]))
     return np.asarray((steps + np.float32(zero_point)).astype(np.uint8))
 
 
 def need_levels(op: str, zero_points: Sequence[int], low: int = 0, high: int = 255) -> None:
-    """ValueError unless each zero point is a uint8, and low and high are the ends of a range."""
+    """Raise ValueError unless zero points are uint8, and low and high the ends of a range."""
     if not all(0 <= zero <= 255 for zero in zero_points) or not 0 <= low <= high <= 255:
         raise ValueError(f"{op}: zero points {tuple(zero_points)}, range {low}..{high}")
 
@@ -84,7 +84,7 @@ def _is_one(parameter: Type) -> bool:
 
 
 def spread(parameter: Array, x: Array, axis: int, block_size: int) -> Array:
-    """A scale or zero point as it broadcasts with x."""
+    """Return a scale or zero point as it broadcasts with x."""
     if block_size:
         return np.repeat(parameter, block_size, axis).take(range(x.shape[axis]), axis)
     if parameter.size == 1 and parameter.ndim < 2:

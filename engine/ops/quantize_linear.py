@@ -1,4 +1,4 @@
-"""quantize_linear."""
+"""The op quantize_linear."""
 
 import numpy as np
 
@@ -76,9 +76,9 @@ def quantize_linear(
 ) -> Array:
     """x / scale to the nearest integer, ties to even, + zero point, saturated.
 
-    Scale and zero point are one number each, or one a slice of x along `axis`, or with a
-    block_size one for that many elements along it.
-    output_dtype, precision: names of dtypes; empty they are those of zero point and scale.
+    Scale and zero point are one number each, or one a slice of x along `axis`, or with a block_size
+    one for that many elements along it.
+    output_dtype, precision: names of dtypes; if empty, those of zero point and scale.
     """
     dtype = output_dtype or ("uint8" if y_zero_point is None else y_zero_point.dtype.name)
     kind = numpy_dtype(precision) if precision else np.result_type(y_scale.dtype)

@@ -1,4 +1,4 @@
-"""quantized_add."""
+"""The op quantized_add."""
 
 import numpy as np
 

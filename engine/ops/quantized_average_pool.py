@@ -1,4 +1,4 @@
-"""quantized_average_pool."""
+"""The op quantized_average_pool."""
 
 import numpy as np
 
@@ -53,9 +53,9 @@ def quantized_average_pool(
 ) -> Array:
     """The mean of each window of x - x_zero_point, times scale, to uint8.
 
-    The sum is exact; it is multiplied by scale / how many count, each operation rounded to
-    float32; then to the nearest integer, ties to even, plus y_zero_point, within low..high.
-    Attributes of average_pool; scale: that of x over that of y.
+    The sum is exact; it is multiplied by scale / the number of elements that count, each operation
+    rounded to float32; then to the nearest integer, ties to even, plus y_zero_point, within
+    low..high. Attributes of average_pool; scale: that of x over that of y.
     """
     windows = windows_of("average_pool", Type.of(x), attrs)
     sums = windows.view(x.astype(np.int32) - x_zero_point, 0).sum(windows.axes)

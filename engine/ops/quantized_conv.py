@@ -1,4 +1,4 @@
-"""quantized_conv."""
+"""The op quantized_conv."""
 
 import numpy as np
 
@@ -143,17 +143,17 @@ def quantized_conv(
 ) -> Array:
     """A convolution of uint8[n, c, *spatial] by int8[m, c / group, *kernel], to uint8.
 
-    Sums in int32 of (x - x_zero_point) * w + b, padding counting as x_zero_point; times scale[m],
+    Sums (x - x_zero_point) * w + b in int32, where padding counts as x_zero_point; times scale[m],
     the scales of x and w over that of y, plus (z - z_zero_point) * z_scale, each operation rounded
-    to float32; what is negative is multiplied by slope[m]; then to the nearest integer, ties to
-    even, plus y_zero_point, within low..high. z may have fewer channels than y: those it lacks
-    add nothing. Attributes of conv. After ONNX's QLinearConv.
-    inner_scale: unless 0, the convolution is rounded by itself before z comes to it: scale[m] is
-    then over that of its own integers, which inner_zero_point, inner_low and inner_high are of,
-    and inner_scale is theirs over that of y.
-    sum_scale: unless 0, what there is with z is rounded by itself before the slope: the scales
-    before are over that of the integers which sum_zero_point, sum_low and sum_high are of, and
-    sum_scale is theirs over that of y.
+    to float32; negative results are multiplied by slope[m]; then to the nearest integer, ties to
+    even, plus y_zero_point, within low..high. z may have fewer channels than y: those it lacks add
+    nothing. Attributes of conv. After ONNX's QLinearConv.
+    inner_scale: unless 0, the convolution is rounded by itself before z is added. Its own integers
+    have inner_zero_point, inner_low and inner_high; scale[m] is then over their scale, and
+    inner_scale is their scale over that of y.
+    sum_scale: unless 0, the sum with z is rounded by itself before the slope. Its integers have
+    sum_zero_point, sum_low and sum_high; the scales before are over their scale, and sum_scale is
+    their scale over that of y.
     output_dtype: "float32" for the sums times scale[m], the scales of x and w, and nothing more.
     """
     sums = _sums(x, w, x_zero_point, attrs)
@@ -176,12 +176,12 @@ def quantized_conv(
 
 
 def _rounded(y: Array, scale: float, least: int, most: int) -> Array:
-    """y rounded to whole numbers in least..most, times the scale."""
+    """Return y rounded to integers in least..most, times the scale."""
     steps = np.rint(np.clip(y, np.float32(least), np.float32(most)))
     return np.asarray(steps * np.float32(scale))
 
 
 def _sums(x: Array, w: Array, zero: int, attrs: dict[str, Attr]) -> Array:
-    """Whole numbers far below 2^53, so that float64 has them exactly; int64."""
+    """Return the integer sums as int64; they are far below 2^53, so float64 holds them exactly."""
     y = conv.reference(x.astype(np.float64) - zero, w.astype(np.float64), None, **attrs)
     return np.asarray(y).astype(np.int64)

@@ -1,4 +1,4 @@
-"""quantized_mul."""
+"""The op quantized_mul."""
 
 import numpy as np
 

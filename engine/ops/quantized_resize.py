@@ -1,4 +1,4 @@
-"""quantized_resize."""
+"""The op quantized_resize."""
 
 from typing import Any
 
@@ -14,7 +14,7 @@ WEIGHT_BITS = 11
 
 
 def fixed_weights(weight: Array) -> Array:
-    """The weights of the second of two pixels, 0..1, as int32 in steps of 2^-11."""
+    """Return the weights of the second of two pixels, 0..1, as int32 in steps of 2^-11."""
     return np.rint(weight.astype(np.float64) * (1 << WEIGHT_BITS)).astype(np.int32)
 
 
@@ -65,12 +65,13 @@ def quantized_resize(
     low: int = 0,
     high: int = 255,
 ) -> Array:
-    """Pictures uint8[n, c, h, w] between their pixels.
+    """Pictures uint8[n, c, h, w] interpolated between their pixels.
 
-    rows, columns: int32[out, 2], the two that each is between; row_weight, column_weight: how much
-    the second counts, in steps of 2^-11. The weighted sum of x - x_zero_point is exact; it becomes
-    float32 and is multiplied by scale / 2^22, each rounded; then to the nearest integer, ties to
-    even, plus y_zero_point, within low..high. scale: that of x over that of y.
+    rows, columns: int32[out, 2], the two pixels that each output lies between; row_weight,
+    column_weight: the weight of the second, in steps of 2^-11. The weighted sum of x - x_zero_point
+    is exact; it becomes float32 and is multiplied by scale / 2^22, each rounded; then to the
+    nearest integer, ties to even, plus y_zero_point, within low..high. scale: that of x over that
+    of y.
     """
     one = 1 << WEIGHT_BITS
 

@@ -1,4 +1,4 @@
-"""random_normal."""
+"""The op random_normal."""
 
 from palmkit.engine.ir import Array, Type, numpy_dtype
 from palmkit.engine.ops import Case, case, op

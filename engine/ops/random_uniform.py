@@ -1,4 +1,4 @@
-"""random_uniform."""
+"""The op random_uniform."""
 
 from palmkit.engine.ir import Array, Type, numpy_dtype
 from palmkit.engine.ops import Case, case, op

@@ -1,4 +1,4 @@
-"""random_uniform_like."""
+"""The op random_uniform_like."""
 
 from palmkit.engine.ir import Array, Type, numpy_dtype
 from palmkit.engine.ops import Case, case, op

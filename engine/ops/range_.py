@@ -1,4 +1,4 @@
-"""range."""
+"""The op range."""
 
 from math import ceil
 

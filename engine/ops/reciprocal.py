@@ -1,4 +1,4 @@
-"""reciprocal."""
+"""The op reciprocal."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""What the recurrent ops lstm, gru and rnn have in common: shapes, directions, activations."""
+"""Helpers shared by lstm, gru and rnn: shapes, directions, activations."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -22,7 +22,7 @@ def _sigmoid(x: Array, _alpha: float, _beta: float) -> Array:
     return np.asarray(1 / (1 + np.exp(-x)))
 
 
-# By lower-case name: the function, and the defaults of those of alpha and beta that it has.
+# By lower-case name: the function, and the defaults of its alpha and beta as far as it has them.
 ACTIVATIONS: dict[str, tuple[Callable[[Array, float, float], Any], tuple[float, ...]]] = {
     "relu": (lambda x, a, b: np.maximum(x, 0), ()),
     "tanh": (lambda x, a, b: np.tanh(x), ()),
@@ -39,14 +39,14 @@ ACTIVATIONS: dict[str, tuple[Callable[[Array, float, float], Any], tuple[float, 
 
 
 def directions(direction: str) -> int:
-    """How many there are: 1 or 2."""
+    """Return the number of directions, 1 or 2."""
     if direction not in DIRECTIONS:
         raise ValueError(f"unknown direction: {direction}")
     return 2 if direction == "bidirectional" else 1
 
 
 def activation_names(names: Sequence[str], default: Sequence[str], count: int) -> list[str]:
-    """In lower case, those of every direction; those of one direction serve both."""
+    """Return the names for every direction in lower case; one direction's names serve both."""
     chosen = [name.lower() for name in names or default]
     if len(chosen) == len(default):
         chosen *= count
@@ -59,7 +59,7 @@ def activation_names(names: Sequence[str], default: Sequence[str], count: int) -
 def _bound(
     names: Sequence[str], alphas: Sequence[float], betas: Sequence[float]
 ) -> list[Activation]:
-    """The activations; each takes the next alpha and beta, if it has such a parameter."""
+    """Return the activations; each takes the next alpha and beta, if it has such a parameter."""
     alpha, beta = iter(alphas), iter(betas)
     bound: list[Activation] = []
     for name in names:
@@ -84,9 +84,10 @@ def infer(
     layout: int,
     names: list[str],
 ) -> tuple[Type, Type]:
-    """The types of Y and Y_h; raises unless all inputs fit the X, W and R they begin with.
+    """Return the types of Y and Y_h.
 
-    inputs: X, W, R, B, sequence_lens, initial_h, and of lstm initial_c, P.
+    inputs: X, W, R, B, sequence_lens, initial_h, and for lstm initial_c, P.
+    Raises ShapeError unless all inputs fit the X, W and R they begin with.
     """
     padded = (*inputs, None, None, None, None, None)[:8]
     x, w, r, b, lengths, h, c, p = padded
@@ -138,11 +139,11 @@ class Direction:
     activations: Sequence[Activation]
 
     def project(self, x: Array, gate: int) -> Array:
-        """What a gate gets of x[batch, input]."""
+        """Return the part of a gate that comes from x[batch, input]."""
         return np.asarray(x @ self.w[gate].T + self.wb[gate])
 
     def recur(self, h: Array, gate: int) -> Array:
-        """What a gate gets of h[batch, hidden]."""
+        """Return the part of a gate that comes from h[batch, hidden]."""
         return np.asarray(h @ self.r[gate].T + self.rb[gate])
 
 
@@ -157,7 +158,7 @@ def each_direction(
     alphas: Sequence[float],
     betas: Sequence[float],
 ) -> Iterator[Direction]:
-    """The directions, their parameters cut out; x is [steps, batch, input], states as layout 0."""
+    """Yield the directions with their parameters; x is [steps, batch, input], as in layout 0."""
     count, hidden = r.shape[0], r.shape[2]
     functions = _bound(names, alphas, betas)
     each = len(functions) // count
@@ -184,9 +185,9 @@ def run(
     passes: Iterator[Direction],
     step: Callable[[Direction, Array, State], State],
 ) -> Results:
-    """Y and the last states; what lies behind the end of a sequence is 0 in Y.
+    """Return Y and the last states; Y is 0 after the end of a sequence.
 
-    x: [steps, batch, input]; step: from x[batch, input] and the states to the next states.
+    x: [steps, batch, input]; step: computes the next states from x[batch, input] and the states.
     """
     steps, batch = x.shape[:2]
     ends = np.full(batch, steps) if lengths is None else lengths.astype(np.int64)
@@ -219,12 +220,12 @@ def run(
 
 
 def clipped(x: Array, clip: float) -> Array:
-    """x held to -clip..clip; 0 is no bound."""
+    """Return x clipped to -clip..clip; 0 is no bound."""
     return np.clip(x, -clip, clip) if clip else x
 
 
 def weights(*shape: int, seed: int = 0) -> Array:
-    """Random ones that keep the size of what they are multiplied with."""
+    """Return random weights that keep the magnitude of what they are multiplied with."""
     rng = np.random.default_rng(seed)
     return np.asarray(rng.normal(size=shape) * shape[-1] ** -0.5, np.float32)
 
@@ -240,7 +241,10 @@ def layer(
     outputs: int = 2,
     **attrs: Attr,
 ) -> Case:
-    """A case of a layer of that size; more: the inputs behind the bias."""
+    """Return a case of a layer of that size.
+
+    more: the inputs after the bias.
+    """
     count = directions(str(attrs.get("direction", "forward")))
     return case(
         (batch, steps, inputs) if attrs.get("layout") else (steps, batch, inputs),

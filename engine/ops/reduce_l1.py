@@ -1,4 +1,4 @@
-"""reduce_l1."""
+"""The op reduce_l1."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""reduce_l2."""
+"""The op reduce_l2."""
 
 from typing import Any
 

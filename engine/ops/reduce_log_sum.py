@@ -1,4 +1,4 @@
-"""reduce_log_sum."""
+"""The op reduce_log_sum."""
 
 from typing import Any
 

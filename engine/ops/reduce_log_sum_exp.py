@@ -1,4 +1,4 @@
-"""reduce_log_sum_exp."""
+"""The op reduce_log_sum_exp."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""reduce_max."""
+"""The op reduce_max."""
 
 from typing import Any
 
@@ -15,5 +15,5 @@ from palmkit.engine.ops.traits import Traits
     *reduction_cases(), case((2, 3), dtype="int64"), dtypes=ALL, traits=Traits(keeps_sign=True)
 )
 def reduce_max(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The greatest over the axes; of nothing, the least that the dtype has."""
+    """The maximum over the axes; over no elements, the smallest value of the dtype."""
     return np.max(x, axes, keepdims=keepdims, initial=lowest(x.dtype.name))

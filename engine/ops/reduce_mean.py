@@ -1,4 +1,4 @@
-"""reduce_mean."""
+"""The op reduce_mean."""
 
 from typing import Any
 

@@ -1,4 +1,4 @@
-"""reduce_min."""
+"""The op reduce_min."""
 
 from typing import Any
 
@@ -12,5 +12,5 @@ from palmkit.engine.ops.reduction import reduction, reduction_cases
 
 @reduction(*reduction_cases(), case((2, 3), dtype="int64"), dtypes=ALL)
 def reduce_min(x: Array, axes: tuple[int, ...], keepdims: bool) -> Any:
-    """The least over the axes; of nothing, the greatest that the dtype has."""
+    """The minimum over the axes; over no elements, the largest value of the dtype."""
     return np.min(x, axes, keepdims=keepdims, initial=highest(x.dtype.name))

@@ -1,4 +1,4 @@
-"""reduce_prod."""
+"""The op reduce_prod."""
 
 from typing import Any
 

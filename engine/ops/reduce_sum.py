@@ -1,4 +1,4 @@
-"""reduce_sum."""
+"""The op reduce_sum."""
 
 from typing import Any
 

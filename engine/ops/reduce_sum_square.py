@@ -1,4 +1,4 @@
-"""reduce_sum_square."""
+"""The op reduce_sum_square."""
 
 from typing import Any
 

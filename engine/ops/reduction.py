@@ -16,19 +16,19 @@ Reduction = Callable[[Array, tuple[int, ...], bool], Any]
 
 
 def reduced_axes(rank: int, axes: Array | None, noop_with_empty_axes: int) -> tuple[int, ...]:
-    """The axes to reduce: those given; none given means all, or none if that flag is set."""
+    """Return the axes to reduce: those given; without any, all, or none if that flag is set."""
     if axes is not None and axes.size:
         return tuple(axes.reshape(-1).tolist())
     return () if noop_with_empty_axes else tuple(range(rank))
 
 
 def reduced_shape(dims: Sequence[int], axes: Sequence[int], keepdims: int) -> tuple[int, ...]:
-    """The shape that is left."""
+    """Return the shape after the reduction."""
     return tuple(1 if i in axes else dim for i, dim in enumerate(dims) if keepdims or i not in axes)
 
 
 def mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
-    """The mean over the axes; of no elements NaN, without numpy's warning."""
+    """Return the mean over the axes; NaN over no elements, without numpy's warning."""
     if 0 in (x.shape[axis] for axis in axes):
         return np.asarray(np.sum(x, axes, keepdims=keepdims) + np.nan)
     return np.asarray(np.mean(x, axes, keepdims=keepdims))
@@ -37,7 +37,10 @@ def mean(x: Array, axes: tuple[int, ...], keepdims: bool) -> Array:
 def reduction(
     *cases: Case, dtypes: Sequence[str] = NUMBERS, traits: Traits = PLAIN
 ) -> Callable[[Reduction], Op]:
-    """Register the decorated numpy function of (x, axes, keepdims); traits: beside reducing."""
+    """Register the decorated numpy function of (x, axes, keepdims).
+
+    traits: traits besides reducing.
+    """
 
     def register(reference: Reduction) -> Op:
         name = reference.__name__
@@ -65,7 +68,7 @@ def reduction(
 
 
 def reduction_cases() -> tuple[Case, ...]:
-    """Axes that a reduction should be tried with."""
+    """Return cases with the axes that a reduction should be tested with."""
     return (
         case((3, 70)),
         case((3, 70), keepdims=0),

@@ -1,4 +1,4 @@
-"""relu."""
+"""The op relu."""
 
 from math import inf
 

@@ -1,4 +1,4 @@
-"""reshape."""
+"""The op reshape."""
 
 from collections.abc import Sequence
 from math import prod
@@ -13,7 +13,7 @@ from palmkit.engine.ops.traits import Movement, Traits
 
 
 def _resolve(x: Type, shape: Sequence[int], allowzero: int) -> tuple[int, ...]:
-    """The new dims: 0 keeps the dim of x unless allowzero, one -1 is worked out."""
+    """Return the new dims: 0 keeps the dim of x unless allowzero, one -1 is computed."""
     dims = [x.dims[i] if dim == 0 and not allowzero else int(dim) for i, dim in enumerate(shape)]
     rest = prod(dim for dim in dims if dim != -1)
     if dims.count(-1) == 1 and rest:
@@ -40,5 +40,5 @@ def _infer(x: Type, shape: Type, *, allowzero: int) -> Type:
     traits=Traits(movement=Movement.RESHAPES),
 )
 def reshape(x: Array, shape: Array, *, allowzero: int = 0) -> Array:
-    """The elements in their order under another shape."""
+    """The elements of x, in their order, in another shape."""
     return x.reshape(_resolve(Type.of(x), shape.tolist(), allowzero))

@@ -1,4 +1,4 @@
-"""resize."""
+"""The op resize."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -41,7 +41,7 @@ class Options:
     nearest_mode: str = "round_prefer_floor"
 
     def check(self) -> None:
-        """Raise unless the op is defined for them."""
+        """Raise an error unless the op is defined for these options."""
         if (
             self.mode not in MODES
             or self.nearest_mode not in NEAREST_MODES
@@ -55,8 +55,8 @@ class Options:
 class Taps:
     """Along one axis: the elements of x that each output is a weighted sum of.
 
-    index: int32[out, taps], weight: float32[out, taps]; outside: bool[out], where the
-    extrapolation value stands instead.
+    index: int32[out, taps], weight: float32[out, taps]; outside: bool[out], true where the output
+    is the extrapolation value.
     """
 
     index: Array
@@ -67,7 +67,7 @@ class Taps:
 def _scales(
     x: Type, scales: Array | None, sizes: Array | None, options: Options
 ) -> tuple[dict[int, np.float32], dict[int, int]]:
-    """The scale and the new size of each axis that is named."""
+    """Return the scale and the new size of each axis that is named."""
     axes = positive_axes("resize", options.axes or range(len(x.shape)), x)
     if any(not x.dims[axis] for axis in axes):
         raise ShapeError(f"resize: cannot stretch an empty axis: {x}")
@@ -94,9 +94,9 @@ def _scales(
 def _coordinates(
     mode: str, length: int, size: int, scale: np.float32, roi: tuple[float, float]
 ) -> Array:
-    """Where in x, float32[size], the centre of each output lies.
+    """Return the position in x, float32[size], of each output's centre.
 
-    In float32, as ONNX Runtime has it: it decides which way ties of mode nearest go.
+    The computation is in float32, as in ONNX Runtime: it decides which way ties of mode nearest go.
     """
     y = np.arange(size, dtype=np.float32)
     if mode == "asymmetric":
@@ -105,7 +105,7 @@ def _coordinates(
         whole = length * float(scale)
         if size <= 1:
             return y * 0
-        # The size that is meant: of scales given it need not be a whole number.
+        # The exact size: where scales are given it need not be an integer.
         return y * (length - 1) / np.float32(size - 1 if round(whole, 3) == size else whole - 1)
     if mode == "tf_crop_and_resize":
         start, end = roi
@@ -153,7 +153,7 @@ def _taps(
 
 
 def _filtered(options: Options, x: Array, length: int, scale: float) -> tuple[Array, Array]:
-    """Index and weight where x shrinks: the curve is stretched so that it covers all."""
+    """Return index and weight where x shrinks: the kernel is stretched so that it covers all."""
     width = 1 if options.mode == "linear" else 2
     reach = int(min(np.ceil(width / scale), width * length))
     index = np.floor(x)[:, None] + np.arange(-reach, reach + 2)
@@ -166,7 +166,10 @@ def _filtered(options: Options, x: Array, length: int, scale: float) -> tuple[Ar
 
 
 def cubic_weight(distance: Array, a: float) -> Array:
-    """The weight of an element at a distance of 0..2; Keys, Cubic convolution interpolation."""
+    """Return the weight of an element at a distance of 0..2.
+
+    Keys, Cubic convolution interpolation.
+    """
     near = ((a + 2) * distance - (a + 3)) * distance**2 + 1
     far = ((a * distance - 5 * a) * distance + 8 * a) * distance - 4 * a
     return np.where(distance <= 1, near, np.where(distance < 2, far, 0))
@@ -182,7 +185,7 @@ def _need_roi(x: Type, roi: Array | None, options: Options) -> None:
 def _all_taps(
     x: Type, roi: Array | None, scales: Array | None, sizes: Array | None, options: Options
 ) -> dict[int, Taps]:
-    """The taps of every axis that changes."""
+    """Return the taps of every axis that changes."""
     _need_roi(x, roi, options)
     found, new = _scales(x, scales, sizes, options)
     taps: dict[int, Taps] = {}
@@ -196,7 +199,7 @@ def _all_taps(
 
 
 def taps_of(node: Node, types: Mapping[str, Type]) -> tuple[Options, dict[int, Taps]]:
-    """The options of a resize node whose size is constant, and the taps of each axis it changes.
+    """Return the options of a resize node of constant size, and the taps of each axis it changes.
 
     Raises Undetermined if the size is not constant.
     """

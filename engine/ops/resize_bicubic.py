@@ -48,7 +48,7 @@ def resize_bicubic(
 
 
 def cubic_weights(length: int, size: int, align_corners: bool, half_pixel_centers: bool) -> Array:
-    """What each of `size` results takes of `length` pixels, float32[size, length].
+    """Return the weights of `length` pixels in each of `size` results, float32[size, length].
 
     Keys' cubic with a = -1/2 where pixels have centres, else -3/4, at steps of 1/1024.
     """

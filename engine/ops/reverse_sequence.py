@@ -1,4 +1,4 @@
-"""reverse_sequence."""
+"""The op reverse_sequence."""
 
 import numpy as np
 
@@ -33,7 +33,7 @@ _LENGTHS = np.array([1, 2, 3, 4])
 def reverse_sequence(
     x: Array, sequence_lens: Array, *, batch_axis: int = 1, time_axis: int = 0
 ) -> Array:
-    """x with the first sequence_lens[i] steps of each sequence i of the batch turned round."""
+    """x with the first sequence_lens[i] steps of each sequence i of the batch reversed."""
     steps = x.shape[time_axis]
     if sequence_lens.size and not 0 <= sequence_lens.min() <= sequence_lens.max() <= steps:
         raise ValueError(f"expected lengths in 0..{steps}, got {sequence_lens.tolist()}")

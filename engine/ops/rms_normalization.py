@@ -1,4 +1,4 @@
-"""rms_normalization."""
+"""The op rms_normalization."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""rnn."""
+"""The op rnn."""
 
 from functools import partial
 
@@ -78,8 +78,8 @@ def rnn(
 ) -> Results:
     """Recurrent layer h[t] = f(w x[t] + r h[t - 1] + biases); all outputs h[t] and the last h.
 
-    x: [steps, batch, input], of layout 1 [batch, steps, input]; w, r: [directions, hidden, ...].
-    clip: bound of what goes into the activation; 0 is none.
+    x: [steps, batch, input], or in layout 1 [batch, steps, input]; w, r: [directions, hidden, ...].
+    clip: bound of the activation's input; 0 is none.
     """
     names = recurrent.activation_names(activations, ACTIVATIONS, r.shape[0])
     if layout:

@@ -1,4 +1,4 @@
-"""roi_align."""
+"""The op roi_align."""
 
 import numpy as np
 
@@ -69,9 +69,10 @@ def roi_align(
 ) -> Array:
     """Each box of x[n, c, h, w], cut into output_height by output_width bins of one value each.
 
-    rois: corners (x, y, x, y) in units of 1 / spatial_scale elements; batch_indices: which of n.
-    A bin is the mean of x at sampling_ratio points by axis (0: one an element it covers), or of
-    mode max the greatest of all elements at them, weighted.
+    rois: corners (x, y, x, y) in units of 1 / spatial_scale elements; batch_indices: the picture of
+    each.
+    A bin is the mean of x at sampling_ratio points an axis (0: one an element it covers), or in
+    mode max the largest of the weighted elements at these points.
     He et al.: Mask R-CNN, 2017.
     """
     size = (output_height, output_width)

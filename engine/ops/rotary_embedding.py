@@ -1,4 +1,4 @@
-"""rotary_embedding."""
+"""The op rotary_embedding."""
 
 import numpy as np
 
@@ -64,12 +64,12 @@ def rotary_embedding(
     num_heads: int = 0,
     rotary_embedding_dim: int = 0,
 ) -> Array:
-    """Pairs of numbers of each head turned by an angle that grows with the position.
+    """Pairs of numbers of each head rotated by an angle that grows with the position.
 
     x: [n, heads, length, size] or [n, length, heads * size]; the caches: [positions, pairs], or
     without position_ids [n, length, pairs].
-    interleaved: the pairs lie side by side; else the first half of a head goes with the second.
-    rotary_embedding_dim: how many numbers of a head are turned; 0 is all.
+    interleaved: pairs are adjacent; otherwise the first half of a head pairs with the second.
+    rotary_embedding_dim: how many numbers of a head are rotated; 0 is all.
     Su et al.: RoFormer, 2021.
     """
     heads = x.swapaxes(1, 2) if x.ndim == 4 else x.reshape(*x.shape[:2], num_heads, -1)

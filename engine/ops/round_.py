@@ -1,4 +1,4 @@
-"""round."""
+"""The op round."""
 
 import numpy as np
 
@@ -13,5 +13,5 @@ _HALVES = np.array([-2.5, -1.5, -0.5, 0.5, 1.5, 2.5], np.float32)
 
 @elementwise(*unary_cases(), case(_HALVES), dtypes=FLOATS, traits=Traits(idempotent=True))
 def round_(x: Array) -> Array:
-    """The nearest whole number; of two, the even one."""
+    """The nearest integer, ties to even."""
     return np.rint(x)

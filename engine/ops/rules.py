@@ -8,7 +8,7 @@ from palmkit.engine.ops import known_value
 
 
 def need_dtype(op: str, *types: Type, among: Sequence[str]) -> str:
-    """The one dtype of all `types`, which must be `among` these."""
+    """Return the one dtype of all `types`; raise unless it is `among` these."""
     for type in types:
         if type.dtype not in among:
             raise ShapeError(f"{op}: expected one of {', '.join(among)}, got {type}")
@@ -18,7 +18,7 @@ def need_dtype(op: str, *types: Type, among: Sequence[str]) -> str:
 
 
 def need_rank(op: str, type: Type, least: int, most: int | None = None) -> int:
-    """The rank of `type`, which must lie in least..most (no `most`: any rank above)."""
+    """Return the rank of `type`, which must lie in least..most (without `most`: least or above)."""
     rank = len(type.shape)
     if rank < least or (most is not None and rank > most):
         wanted = f"{least}" if most == least else f"{least}..{'' if most is None else most}"
@@ -27,13 +27,13 @@ def need_rank(op: str, type: Type, least: int, most: int | None = None) -> int:
 
 
 def need_one(what: str, type: Type) -> None:
-    """`type` must be of one element."""
+    """Raise an error unless `type` is of one element."""
     if type.elements != 1:
         raise ShapeError(f"{what}: expected one number, got {type}")
 
 
 def positive_axis(op: str, axis: int, type: Type, extra: int = 0) -> int:
-    """The axis counted from the front; `extra` axes may lie past the rank."""
+    """Return the axis counted from the front; `extra` axes may lie past the rank."""
     rank = len(type.shape) + extra
     if not -rank <= axis < rank:
         raise ShapeError(f"{op}: axis {axis} is outside of {type}")
@@ -41,7 +41,7 @@ def positive_axis(op: str, axis: int, type: Type, extra: int = 0) -> int:
 
 
 def positive_axes(op: str, axes: Sequence[int], type: Type, extra: int = 0) -> tuple[int, ...]:
-    """The axes counted from the front, each there once."""
+    """Return the axes counted from the front; each may occur once."""
     found = tuple(positive_axis(op, int(axis), type, extra) for axis in axes)
     if len(set(found)) != len(found):
         raise ShapeError(f"{op}: an axis of {type} is named twice: {tuple(map(int, axes))}")
@@ -49,8 +49,8 @@ def positive_axes(op: str, axes: Sequence[int], type: Type, extra: int = 0) -> t
 
 
 def broadcast(op: str, *types: Type) -> tuple[int, ...]:
-    """The shape that all broadcast to, as in numpy."""
-    # numpy would refuse sizes, too, that no memory holds, and with the same error.
+    """Return the shape that all broadcast to, as in numpy."""
+    # numpy also refuses sizes that no memory holds, with the same error.
     rank = max(len(type.dims) for type in types)
     shapes = [(1,) * (rank - len(type.dims)) + type.dims for type in types]
     dims: list[int] = []
@@ -63,15 +63,16 @@ def broadcast(op: str, *types: Type) -> tuple[int, ...]:
 
 
 def need_broadcast_to(op: str, small: Type, big: Type) -> None:
-    """`small` must broadcast to the very shape of `big`."""
+    """Raise an error unless `small` broadcasts to exactly the shape of `big`."""
     if broadcast(op, small, big) != big.dims:
         raise ShapeError(f"{op}: cannot broadcast {small} to {big}")
 
 
 def known_integers(type: Type, what: str) -> Array:
-    """The value of an input that holds dims, axes or places; Undetermined if only a run gives it.
+    """Return the value of an input that holds dims, axes or places.
 
     what: the op and the input, for messages.
+    Raises Undetermined if only a run gives the value.
     """
     need_dtype(what, type, among=("int32", "int64"))
     need_rank(what, type, 0, 1)
@@ -79,6 +80,9 @@ def known_integers(type: Type, what: str) -> Array:
 
 
 def known_number(type: Type, what: str) -> Array:
-    """The value of an input that is one number; Undetermined if only a run gives it."""
+    """Return the value of an input that is one number.
+
+    Raises Undetermined if only a run gives it.
+    """
     need_one(what, type)
     return known_value(type, what)

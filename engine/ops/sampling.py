@@ -1,4 +1,4 @@
-"""Values of x[n, c, *spatial] between its elements."""
+"""Sampling x[n, c, *spatial] between its elements."""
 
 from collections.abc import Iterator
 from itertools import product
@@ -14,7 +14,7 @@ _ALPHA = -0.75
 
 
 def reflected(x: Array, low: float, high: float) -> Array:
-    """x mirrored at both ends until it lies between them."""
+    """Return x mirrored at both ends until it lies between them."""
     if high <= low:
         return np.full_like(x, low)
     x = np.abs(np.nan_to_num(x) - x.dtype.type(low)) % x.dtype.type(2 * (high - low))
@@ -24,7 +24,7 @@ def reflected(x: Array, low: float, high: float) -> Array:
 def _axis_taps(
     x: Array, length: int, mode: str, padding_mode: str, ends: tuple[float, float]
 ) -> list[tuple[Array, Array]]:
-    """Pairs of index and weight for each coordinate along an axis."""
+    """Return pairs of index and weight for each coordinate along an axis."""
     if mode == "nearest":
         x = np.rint(x)
     if padding_mode == "border" and mode != "cubic":
@@ -59,12 +59,12 @@ def taps(
     padding_mode: str = "zeros",
     align_corners: int = 0,
 ) -> Iterator[tuple[Array, Array]]:
-    """Elements and weights whose sum is x at the coordinates.
+    """Yield elements and weights whose weighted sum is x at the coordinates.
 
     coordinates: [n, *out, spatial axes], counted in elements. Yields values[n, c, *out] and
     weights[n, 1, *out].
-    padding_mode: beyond x there are zeros, the elements of its border, or its mirror image, at
-    the centres of the outermost elements if align_corners, else at their outer edges.
+    padding_mode: beyond x there are zeros, the elements of its border, or its mirror image, at the
+    centres of the outermost elements if align_corners, else at their outer edges.
     """
     n, channels, *spatial = x.shape
     edge = 0.0 if align_corners else 0.5
@@ -90,7 +90,7 @@ def sample(
     padding_mode: str = "zeros",
     align_corners: int = 0,
 ) -> Array:
-    """x at the coordinates, [n, c, *out]; as `taps` says."""
+    """Return x at the coordinates, [n, c, *out]; parameters as in `taps`."""
     y = np.zeros((*x.shape[:2], *coordinates.shape[1:-1]), np.promote_types(x.dtype, np.float32))
     for values, weight in taps(x, coordinates, mode, padding_mode, align_corners):
         y += values * weight

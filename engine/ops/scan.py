@@ -1,4 +1,4 @@
-"""scan."""
+"""The op scan."""
 
 from collections.abc import Sequence
 
@@ -78,11 +78,11 @@ def scan(
 ) -> Results:
     """Run the body for each slice of the scanned inputs, in step.
 
-    inputs: the states at the start, num_scan_inputs many to scan, then `captures` many that
+    inputs: the states at the start, `num_scan_inputs` inputs to scan, then `captures` values that
     every turn reads.
-    body: of (*states, *slices, *captured) the outputs (*states, *rows).
-    Returns the states after the last turn, then the rows of all turns stacked.
+    body: a graph from (*states, *slices, *captured) to (*states, *rows).
     Directions: 1 goes backward.
+    Returns the states after the last turn, then the rows of all turns stacked.
     """
     types = [Type.of(x) for x in inputs]
     count = len(_parts(types, num_scan_inputs, captures)[0])

@@ -1,4 +1,4 @@
-"""scatter_elements."""
+"""The op scatter_elements."""
 
 import numpy as np
 
@@ -33,8 +33,8 @@ _TWICE = np.array([[1, 0, 1], [1, 2, 0]])
 def scatter_elements(
     x: Array, indices: Array, updates: Array, *, axis: int = 0, reduction: str = "none"
 ) -> Array:
-    """x with each update written to its own place, but along the axis where its index says.
+    """x with each update written to its own place, moved to its index along the axis.
 
-    reduction: how an update joins what is there: none (it replaces it), add, mul, max or min.
+    reduction: how an update joins the element there: none (it replaces it), add, mul, max or min.
     """
     return scattered(x, along_axis(indices, axis), updates, reduction)

@@ -1,4 +1,4 @@
-"""scatter_nd."""
+"""The op scatter_nd."""
 
 import numpy as np
 
@@ -40,6 +40,6 @@ _TWICE = np.array([[1], [0], [1]])
 def scatter_nd(x: Array, indices: Array, updates: Array, *, reduction: str = "none") -> Array:
     """x with the updates written to the slices that the rows of `indices` name.
 
-    reduction: how an update joins what is there: none (it replaces it), add, mul, max or min.
+    reduction: how an update joins the element there: none (it replaces it), add, mul, max or min.
     """
     return scattered(x, tuple(np.moveaxis(indices, -1, 0)), updates, reduction)

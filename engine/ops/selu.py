@@ -1,4 +1,4 @@
-"""selu."""
+"""The op selu."""
 
 import numpy as np
 

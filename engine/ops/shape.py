@@ -1,4 +1,4 @@
-"""shape."""
+"""The op shape."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""shrink."""
+"""The op shrink."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""sigmoid."""
+"""The op sigmoid."""
 
 import numpy as np
 

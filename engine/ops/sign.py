@@ -1,4 +1,4 @@
-"""sign."""
+"""The op sign."""
 
 import numpy as np
 
@@ -9,5 +9,5 @@ from palmkit.engine.ops.traits import Traits
 
 @elementwise(*unary_cases(), *unary_cases("int32")[:2], traits=Traits(idempotent=True))
 def sign(x: Array) -> Array:
-    """-1, 0 or 1, as x is below, at or above 0."""
+    """-1, 0 or 1 for x below, at or above 0."""
     return np.sign(x)

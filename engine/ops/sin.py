@@ -1,4 +1,4 @@
-"""sin."""
+"""The op sin."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""sinh."""
+"""The op sinh."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""size."""
+"""The op size."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""slice."""
+"""The op slice."""
 
 import numpy as np
 
@@ -11,7 +11,7 @@ from palmkit.engine.ops.traits import Movement, Traits
 def cuts(
     x: Type, starts: Array, ends: Array, axes: Array | None, steps: Array | None
 ) -> tuple[slice, ...]:
-    """The Python slice of each axis of x; -1 as an end of a backward one is None there."""
+    """Return the Python slice of each axis of x; an end of -1 in a backward slice is None."""
     rank = len(x.shape)
     which = np.arange(len(starts)) if axes is None else axes
     strides = np.ones(len(starts), np.int64) if steps is None else steps
@@ -20,7 +20,7 @@ def cuts(
     for axis, start, end, step in zip(order, starts, ends, strides, strict=True):
         first, last, stride = slice(int(start), int(end), int(step)).indices(x.dims[axis])
         if first < 0:
-            # Before the first element: ONNX goes back from there, and Python would from the last.
+            # Before the first element: ONNX goes back from the first, Python from the last.
             first, last = 0, last if x.dims[axis] else 0
         found[axis] = slice(first, None if last < 0 else last, stride)
     return tuple(found)

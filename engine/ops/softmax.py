@@ -1,4 +1,4 @@
-"""softmax."""
+"""The op softmax."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""softplus."""
+"""The op softplus."""
 
 import numpy as np
 

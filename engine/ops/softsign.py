@@ -1,4 +1,4 @@
-"""softsign."""
+"""The op softsign."""
 
 import numpy as np
 

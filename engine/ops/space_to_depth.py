@@ -1,4 +1,4 @@
-"""space_to_depth."""
+"""The op space_to_depth."""
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
@@ -26,7 +26,7 @@ def _infer(x: Type, *, blocksize: int, mode: str) -> Type:
     traits=Traits(movement=Movement.PERMUTES),
 )
 def space_to_depth(x: Array, *, blocksize: int, mode: str = "DCR") -> Array:
-    """Blocks of pixels become blocks of channels, the place in the block outermost; CRD: inner."""
+    """Blocks of pixels as blocks of channels, the place in the block outermost; CRD: innermost."""
     n, c, h, w = x.shape
     b = blocksize
     order = (0, 3, 5, 1, 2, 4) if mode == "DCR" else (0, 1, 3, 5, 2, 4)

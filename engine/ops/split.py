@@ -1,4 +1,4 @@
-"""split."""
+"""The op split."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from palmkit.engine.ops.traits import Movement, Traits
 
 
 def _sizes(dim: int, split: Array | None, num_outputs: int) -> Sequence[int]:
-    """The lengths of the pieces; equal ones but for the last if `split` does not say."""
+    """Return the lengths of the pieces; by default equal ones but for the last."""
     if split is not None:
         return [int(size) for size in split]
     piece = -(-dim // num_outputs)

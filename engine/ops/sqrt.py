@@ -1,4 +1,4 @@
-"""sqrt."""
+"""The op sqrt."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""squeeze."""
+"""The op squeeze."""
 
 import numpy as np
 

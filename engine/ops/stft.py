@@ -1,4 +1,4 @@
-"""stft."""
+"""The op stft."""
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from palmkit.engine.ops.rules import known_number, need_dtype, need_rank
 def _plan(
     signal: Type, frame_step: Array, window: Type | None, frame_length: Array | None
 ) -> tuple[int, int, int]:
-    """Step and length of the frames, and how many there are."""
+    """Return the step and length of the frames, and how many there are."""
     step, samples = int(frame_step.reshape(())), signal.dims[1]
     length = samples if window is None else window.dims[0]
     if frame_length is not None:
@@ -64,7 +64,7 @@ def stft(
 ) -> Array:
     """Fourier transforms of frames of signal[n, length, 1 or 2], each times the window.
 
-    Without a last axis the signal is real, as ONNX Runtime takes it, too.
+    Without a last axis the signal is real, which ONNX Runtime accepts, too.
     Returns [n, frames, frequencies, 2]; onesided: the first half of the frequencies.
     """
     given = None if window is None else Type.of(window)

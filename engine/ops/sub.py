@@ -1,4 +1,4 @@
-"""sub."""
+"""The op sub."""
 
 import numpy as np
 

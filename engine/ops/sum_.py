@@ -1,4 +1,4 @@
-"""sum."""
+"""The op sum."""
 
 from functools import reduce
 

@@ -1,4 +1,4 @@
-"""swish."""
+"""The op swish."""
 
 import numpy as np
 

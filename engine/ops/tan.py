@@ -1,4 +1,4 @@
-"""tan."""
+"""The op tan."""
 
 import numpy as np
 

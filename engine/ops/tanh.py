@@ -1,4 +1,4 @@
-"""tanh."""
+"""The op tanh."""
 
 import numpy as np
 

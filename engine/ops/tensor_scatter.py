@@ -1,4 +1,4 @@
-"""tensor_scatter."""
+"""The op tensor_scatter."""
 
 import numpy as np
 
@@ -50,8 +50,9 @@ def tensor_scatter(
 ) -> Array:
     """The cache with the update written along the axis.
 
-    write_indices: where the update begins, for each of the batch, the first axis; 0 if left out.
-    mode: "circular" goes on from the start behind the end; "linear" must not reach the end.
+    write_indices: where the update begins, for each index of the first axis, the batch; 0 if left
+    out.
+    mode: "circular" wraps round to the start; "linear" must stay before the end.
     """
     axis %= past_cache.ndim
     batch, length = past_cache.shape[0], update.shape[axis]

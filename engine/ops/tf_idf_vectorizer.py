@@ -1,4 +1,4 @@
-"""tf_idf_vectorizer."""
+"""The op tf_idf_vectorizer."""
 
 import numpy as np
 
@@ -37,7 +37,7 @@ def _infer(
 def _pool(
     counts: tuple[int, ...], indexes: tuple[int, ...], pool: tuple[int, ...]
 ) -> dict[tuple[int, ...], int]:
-    """Where in the output each n-gram counts."""
+    """Return the output column of each n-gram."""
     found: dict[tuple[int, ...], int] = {}
     which = 0
     for length, (start, end) in enumerate(zip(counts, (*counts[1:], len(pool)), strict=True), 1):
@@ -82,11 +82,12 @@ def tf_idf_vectorizer(
     pool_int64s: tuple[int, ...],
     weights: tuple[float, ...] = (),
 ) -> Array:
-    """How often each n-gram of the pool comes in each row, also with items skipped between.
+    """How often each n-gram of the pool occurs in each row, also with items skipped between.
 
-    pool_int64s: the n-grams, all of length 1, then all of length 2 ...; ngram_counts is where
-    each length begins, ngram_indexes the column of each n-gram.
-    mode: "TF" counts; "IDF" gives the weight of what comes at all, "TFIDF" the count times it.
+    pool_int64s: the n-grams, all of length 1, then all of length 2 ...; ngram_counts is where each
+    length begins, ngram_indexes the column of each n-gram.
+    mode: "TF" gives counts; "IDF" the weight of each n-gram that occurs, "TFIDF" the count times
+    it.
     """
     pool = _pool(ngram_counts, ngram_indexes, pool_int64s)
     rows = x.reshape(-1, x.shape[-1] if x.ndim else 1)

@@ -97,10 +97,10 @@ def tflite_detection_post_process(
     """The detections of an SSD, best first: boxes, classes, scores, and how many boxes were found.
 
     boxes, anchors: centre y, x, height, width; boxes are offsets to the anchors by the scales.
-    scores: a column each class, one for the background before them if there is one more.
-    The boxes found are corners (ymin, xmin, ymax, xmax). With use_regular_nms boxes hide each
-    other within each class only, else all alike, and each box found stands there once for each of
-    its max_classes_per_detection best classes. Behind the last one there are zeros.
+    scores: a column each class, preceded by one for the background if there is one more.
+    The boxes found are corners (ymin, xmin, ymax, xmax). With use_regular_nms boxes suppress each
+    other within each class only, otherwise across classes, and each box found is listed once for
+    each of its max_classes_per_detection best classes. After the last one there are zeros.
     """
     corners = _decoded(boxes[0, :, :4], anchors, np.array([y_scale, x_scale, h_scale, w_scale]))
     classes = scores[0, :, scores.shape[2] - num_classes :]
@@ -142,7 +142,7 @@ def _decoded(boxes: Array, anchors: Array, scales: Array) -> Array:
 def _suppressed(
     corners: Array, scores: Array, least: float, overlap: float, most: int
 ) -> list[int]:
-    """The boxes of a score that is high enough and that no better one hides, best first."""
+    """Return the boxes of sufficient score that no better one suppresses, best first."""
     order = [int(i) for i in np.argsort(-scores, kind="stable") if scores[i] >= np.float32(least)]
     kept: list[int] = []
     for index in order:

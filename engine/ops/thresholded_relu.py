@@ -1,4 +1,4 @@
-"""thresholded_relu."""
+"""The op thresholded_relu."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""tile."""
+"""The op tile."""
 
 import numpy as np
 

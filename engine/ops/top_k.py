@@ -1,4 +1,4 @@
-"""top_k."""
+"""The op top_k."""
 
 import numpy as np
 
@@ -37,9 +37,9 @@ _TIES = np.array([[1, 3, 3, 0], [2, 2, 0, 2]], np.float32)
     traits=Traits(family=Family.REDUCTION),
 )
 def top_k(x: Array, k: Array, *, axis: int = -1, largest: int = 1, sorted: int = 1) -> Results:
-    """The k greatest along the axis (the least if not `largest`), and where they lie.
+    """The k largest along the axis (the smallest if not `largest`), and their indices.
 
-    They come in order, of equal ones the first first; `sorted` = 0 allows any order.
+    They are in order, of equal ones the first comes first; `sorted` = 0 allows any order.
     """
     if largest:
         backward = np.argsort(np.flip(x, axis), axis, kind="stable")

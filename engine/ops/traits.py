@@ -1,4 +1,4 @@
-"""What is true of an op whatever its inputs are; passes, backends and tools ask for it here."""
+"""Facts about an op that hold for all inputs; passes, backends and tools read them here."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ Range = tuple[float, float]
 
 
 class Elementwise(Enum):
-    """An element of the output hangs on one element of each input, that in its place.
+    """An element of the output depends on the element of each input in its place.
 
     UNARY: on one of the first input; other inputs are single numbers. BROADCAST: all inputs are
     broadcast to one another. TO_FIRST: the others are broadcast to the first.
@@ -21,9 +21,9 @@ class Elementwise(Enum):
 
 
 class Movement(Enum):
-    """The outputs are elements of the first input, whatever those are.
+    """The outputs are elements of the first input, whatever their values are.
 
-    RESHAPES: all in their order, under another shape. TRANSPOSES: all, the axes in another order.
+    RESHAPES: all in their order, in another shape. TRANSPOSES: all, the axes in another order.
     PERMUTES: all, in yet another order. PICKS: some are left out or repeated.
     """
 
@@ -42,7 +42,7 @@ class Layer(Enum):
 
 
 class Family(Enum):
-    """What a drawing of a graph gives one colour."""
+    """A group of ops that drawings of a graph give one colour."""
 
     MATRICES = "convolution, matrices"
     RECURRENT = "recurrent"
@@ -58,26 +58,27 @@ class Family(Enum):
 
 @dataclass(frozen=True)
 class Traits:
-    """What passes, backends and tools may take for granted of an op.
+    """What passes, backends and tools may assume about an op.
 
     commutative: its two inputs may change places.
-    idempotent: doing it again changes nothing. self_inverse: doing it again undoes it.
-    bounds: what is outside is moved to the nearer bound; an input `min` or `max`, if the op has
-    them, takes a bound's place. None if it does more than that, or something else.
-    slope: it multiplies what is below zero by the attribute or input of this name, no more.
-    activation: a layer can do it behind its sums, with these attributes (of clip: inputs) as
+    idempotent: applying it twice equals applying it once. self_inverse: applying it twice changes
+    nothing.
+    bounds: it clamps to these bounds; an input `min` or `max`, if the op has them, replaces a
+    bound. None if it does more than that, or something else.
+    slope: it only multiplies negative elements by the attribute or input of this name.
+    activation: a layer can apply it to its sums, with these attributes (of clip: inputs) as
     numbers; None if no layer can.
-    non_negative: no element it gives is below zero (one may be no number). keeps_sign: nor where
-    no element of its first input is.
+    non_negative: no element of its output is negative (one may be NaN). keeps_sign: that holds
+    where no element of its first input is negative.
     keeps_levels: its output has the scale and zero point of its first input's integers.
-    homogeneous: it gives s times as much where all it adds or chooses from, of one channel, is s
-    times as much (s > 0).
-    reduces: makes one element of many along the axes that are its second input, or attribute.
-    pools: makes one element of the window of each place, or of all places, channel by channel.
-    fused: of a layer, the op that it becomes with an activation behind it. is_fused: it does more
-    than multiply and add a bias already.
-    worth_integers: between layers that compute with integers it is to compute with them, too.
-    family: what it is akin to, where that does not follow from its other traits.
+    homogeneous: its output is s times as large where all that it adds or chooses from, in one
+    channel, is s times as large (s > 0).
+    reduces: it makes one element of many along the axes that are its second input, or attribute.
+    pools: it makes one element of each window, or of all places, channel by channel.
+    fused: for a layer, the op that it becomes with an activation. is_fused: it already does more
+    than multiply and add a bias.
+    worth_integers: between layers that compute with integers it should compute with them, too.
+    family: its group in drawings, where that does not follow from its other traits.
     """
 
     elementwise: Elementwise | None = None
@@ -102,17 +103,17 @@ class Traits:
 
     @property
     def is_unary(self) -> bool:
-        """It is element-wise, of one value."""
+        """Whether it is element-wise, of one value."""
         return self.elementwise is Elementwise.UNARY
 
     @property
     def broadcasts(self) -> bool:
-        """It is element-wise, of values that are broadcast to one another."""
+        """Whether it is element-wise, of values that are broadcast to one another."""
         return self.elementwise is Elementwise.BROADCAST
 
     @property
     def kind(self) -> Family:
-        """What the op is akin to."""
+        """The op's group in drawings."""
         follows = {
             Family.MATRICES: self.layer is not None,
             Family.MOVEMENT: self.moves,
@@ -124,7 +125,7 @@ class Traits:
 
     @property
     def moves(self) -> bool:
-        """The outputs are elements of the first input."""
+        """Whether the outputs are elements of the first input."""
         return self.movement is not None
 
 

@@ -40,7 +40,7 @@ def _infer(x: Type, matrix: Type, *, output_height: int, output_width: int, vers
 def transform_tensor_bilinear(
     x: Array, matrix: Array, *, output_height: int, output_width: int, version: int = 2
 ) -> Array:
-    """A crop of x[1, c, h, w], bilinear; what lies outside of x is zero.
+    """A crop of x[1, c, h, w], bilinear, with zeros outside of x.
 
     matrix: maps (column, row, 0, 1) of the crop to (column, row) of x; in version 1 these are
     centres of pixels, in version 2 the centre of the first pixel is at (0.5, 0.5).

@@ -1,4 +1,4 @@
-"""transpose."""
+"""The op transpose."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""trilu."""
+"""The op trilu."""
 
 import numpy as np
 

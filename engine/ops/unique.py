@@ -1,4 +1,4 @@
-"""unique."""
+"""The op unique."""
 
 import numpy as np
 
@@ -28,10 +28,11 @@ _ROWS = np.array([[1, 0, 0], [1, 0, 0], [2, 3, 4]], np.float32)
     case(np.array([[3, 1], [3, -1]]), outputs=4),
 )
 def unique(x: Array, *, axis: int | None = None, sorted: int = 1) -> Results:
-    """The different elements, or slices along the axis.
+    """The distinct elements, or slices along the axis.
 
-    Returns them, where each is found first, which of them each of x is, and how often each comes.
-    sorted: 0 gives them in the order in which they are found first.
+    Returns them, the first index of each, the number of the distinct element for each of x, and the
+    count of each.
+    sorted: 0 gives them in the order in which they occur first.
     """
     y, first, inverse, counts = np.unique(x, True, True, True, axis)
     if not sorted:

@@ -1,4 +1,4 @@
-"""unsqueeze."""
+"""The op unsqueeze."""
 
 import numpy as np
 

@@ -1,4 +1,4 @@
-"""where."""
+"""The op where."""
 
 import numpy as np
 

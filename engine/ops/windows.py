@@ -15,7 +15,10 @@ AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
 
 @dataclass(frozen=True)
 class Windows:
-    """One number an axis; pads: all begins, then all ends; sizes: how many windows fit."""
+    """The windows of a kernel, one number an axis.
+
+    pads: all begins, then all ends; sizes: how many windows fit.
+    """
 
     kernel: tuple[int, ...]
     strides: tuple[int, ...]
@@ -25,11 +28,11 @@ class Windows:
 
     @property
     def axes(self) -> tuple[int, ...]:
-        """The axes of the kernel in what `view` returns, counted from the back."""
+        """The axes of the kernel in the result of `view`, counted from the back."""
         return tuple(range(-len(self.kernel), 0))
 
     def view(self, x: Array, fill: Any) -> Array:
-        """Every window of x[n, c, *spatial] as [n, c, *sizes, *kernel]; `fill` outside of x."""
+        """Return all windows of x[n, c, *spatial] as [n, c, *sizes, *kernel]; `fill` outside."""
         extents = tuple(
             dilation * (kernel - 1) + 1
             for dilation, kernel in zip(self.dilations, self.kernel, strict=True)
@@ -63,10 +66,10 @@ def place(
     strides: Sequence[int] = (),
     ceil_mode: int = 0,
 ) -> Windows:
-    """Work out the windows over x; attributes as in ONNX, empty ones take their defaults.
+    """Compute the windows over x; attributes as in ONNX, empty ones take their defaults.
 
     With ceil_mode a last window may reach past the padding, but must not start there; so a kernel
-    that is larger than what is padded by less than a stride gives one window.
+    that exceeds the padded size by less than a stride gives one window.
     Raises ShapeError if the kernel does not fit, ValueError for attributes of wrong length.
     """
     rank = need_rank(op, x, 3) - 2
@@ -98,20 +101,20 @@ def place(
 def explicit_pads(
     attrs: Mapping[str, Attr], spatial: Sequence[int], kernel: Sequence[int]
 ) -> tuple[int, ...]:
-    """The pads, all begins then all ends, that a node's attributes mean: auto_pad worked out."""
+    """Return the pads, all begins then all ends, of a node's attributes, with auto_pad resolved."""
     return windows_over(attrs, spatial, kernel).pads
 
 
 def windows_over(
     attrs: Mapping[str, Attr], spatial: Sequence[int], kernel: Sequence[int]
 ) -> Windows:
-    """The windows of a kernel over a picture that a node's attributes mean."""
+    """Return the windows of a kernel over a picture by a node's attributes."""
     x = Type("float32", (1, 1, *spatial))
     return windows_of("windows", x, {**attrs, "kernel_shape": tuple(kernel)})
 
 
 def windows_of(op: str, x: Type, attrs: Mapping[str, Attr]) -> Windows:
-    """The windows that a node's attributes mean, its kernel_shape among them."""
+    """Return the windows by a node's attributes, its kernel_shape among them."""
     names = ("auto_pad", "ceil_mode", "dilations", "pads", "strides")
     chosen = cast(dict[str, Any], {name: attrs[name] for name in names if name in attrs})
     return place(op, x, cast(Any, attrs["kernel_shape"]), **chosen)

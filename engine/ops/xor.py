@@ -1,4 +1,4 @@
-"""xor."""
+"""The op xor."""
 
 import numpy as np
 
@@ -15,5 +15,5 @@ from palmkit.engine.ops.traits import Traits
     traits=Traits(commutative=True),
 )
 def xor(a: Array, b: Array) -> Array:
-    """Is just one of the two true?"""
+    """Whether just one of the two is true."""
     return np.logical_xor(a, b)
