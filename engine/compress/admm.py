@@ -25,13 +25,13 @@ if TYPE_CHECKING:
     from palmkit.engine.compress.observe import Observation
 
 _ROUNDS = 40
-# Shares of the greatest number at which to begin.
+# Initial thresholds as shares of the largest number.
 _THRESHOLDS: tuple[float, ...] = tuple(0.95**step for step in range(64))
 _ROW_THRESHOLDS = _THRESHOLDS[:24:2]
 
 
 def admm_range(seen: Observation) -> tuple[float, float]:
-    """The range of 256 levels with the least squared error over the histogram."""
+    """Return the range of 256 levels with the least squared error over the histogram."""
     histogram = seen.histogram
     used = np.flatnonzero(histogram.counts)
     if not used.size:
@@ -58,7 +58,7 @@ def _alternated(values: Array, weights: Array, low: float, high: float) -> tuple
         fitted = float((weights * levels * values).sum()) / square
         if abs(fitted - scale) < 1e-7 * scale:
             break
-        # The two ends move by what saturates there; the zero follows.
+        # Each end moves by the numbers that saturate there; the zero point follows.
         low, high = -zero * fitted, (255 - zero) * fitted
     return low, high
 
@@ -73,7 +73,7 @@ def _range_error(values: Array, weights: Array, low: float, high: float) -> floa
 
 
 def projected_scales(rows: Array, most: int, rounds: int = _ROUNDS) -> Array:
-    """float64[n]: for each row of float64[n, k] the scale of levels -most..most that fits best."""
+    """Return the best scale for each row of float64[n, k], with levels -most..most: float64[n]."""
     greatest = np.abs(rows).max(1)
     best: Array = np.where(greatest > 0, greatest, 1.0) / most
     least = _row_errors(rows, best, most)

@@ -1,4 +1,4 @@
-"""How well a graph's outputs agree with the float model's: a metric where there is no truth."""
+"""How well a graph's outputs agree with the float model's: a metric without ground truth."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from palmkit.engine.model import Model
 
 
 class Agreement:
-    """1 less the relative error of the outputs, on samples; 1 where nothing differs."""
+    """1 minus the relative error of the outputs, on samples; 1 for equal outputs."""
 
     def __init__(
         self,
@@ -19,9 +19,10 @@ class Agreement:
         samples: Sequence[Mapping[str, Array]],
         matters: Mapping[str, float] | None = None,
     ) -> None:
-        """source: the float model, whose outputs are right.
+        """Run the float model on the samples, as the reference.
 
-        matters: how much outputs count, at least 0; those that are not named, 1.
+        source: the float model.
+        matters: the weights of outputs, at least 0; an output that is not named has weight 1.
         """
         self._samples = samples
         model = Model(source)
@@ -33,7 +34,7 @@ class Agreement:
         self._weights = np.array(weights) / sum(weights)
 
     def __call__(self, graph: Graph) -> float:
-        """1 - rms(difference) / rms(value - its mean), 0 at least, in the outputs' mean."""
+        """Return 1 - rms(difference) / rms(value - its mean), at least 0, averaged over outputs."""
         model = Model(graph)
         squares = dict.fromkeys(self._spread, 0.0)
         for sample, expected in zip(self._samples, self._expected, strict=True):

@@ -33,9 +33,10 @@ def correct_biases(
     weights: str = "max",
     weight_bits: int = BITS,
 ) -> Graph:
-    """A prepared graph whose integer layers keep the means of their sums.
+    """Return a prepared graph whose integer layers keep the means of their sums.
 
-    Layers without a bias stay as they are. seen: of the placement's values, in this graph.
+    Layers without a bias stay as they are.
+    seen: observations of the placement's values, in this graph.
     """
     taken = value_names(graph)
     constants = dict(graph.constants)
@@ -52,7 +53,7 @@ def correct_biases(
         most = most_level(rows.shape[1], weight_bits)
         scales = weight_scales(rows, None, 1.0, weights, most)
         error = levels_of(rows, scales, most) * scales.astype(np.float64)[:, None] - rows
-        # Each group of outputs reads channels of its own.
+        # Each group of outputs reads its own channels.
         groups = groups_of(node)
         inputs = means.reshape(groups, -1).repeat(len(rows) // groups, 0)
         shift = (error.reshape(*inputs.shape, -1).sum(2) * inputs).sum(1)

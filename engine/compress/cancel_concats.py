@@ -1,4 +1,4 @@
-"""Joining and cutting that undo each other."""
+"""Concats and splits that undo each other are removed."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from palmkit.engine.passes.rewrite import Change, Draft, rewrite
 
 
 def cancel_concats(graph: Graph) -> Graph:
-    """A concat of all parts of a split, a split into what was joined, and a concat in a concat."""
+    """Remove a concat of all parts of a split, a split of a concat, and a concat in a concat."""
     return rewrite(graph, _cancel, ("concat", "split"))
 
 
@@ -31,7 +31,7 @@ def _cancel(draft: Draft, node: Node) -> Change:
 
 
 def _rejoined(draft: Draft, node: Node, axis: int) -> Change:
-    """The parts of a concat, if the split cuts where they meet."""
+    """Return the parts of a concat, if the split cuts where they meet."""
     joined = draft.producer(node.inputs[0])
     if joined is None or joined.op != "concat" or _axis(draft, joined) != axis:
         return None
@@ -45,7 +45,7 @@ def _rejoined(draft: Draft, node: Node, axis: int) -> Change:
 
 
 def _axis(draft: Draft, node: Node) -> int | None:
-    """The axis, counted from the front; None if it is not known."""
+    """Return the axis, counted from the front; None if it is not known."""
     axis = node.integer("axis")
     if axis >= 0:
         return axis

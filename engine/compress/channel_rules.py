@@ -62,7 +62,7 @@ def _is_depthwise(weight: Array, group: int, transposed: bool) -> bool:
 
 
 def _carried(channels: Channels, number: int, place: int, like: str) -> bool:
-    """A constant that broadcasts over a labelled value; False if it has no such meaning."""
+    """Label a constant that broadcasts over a labelled value; return False if that is unclear."""
     name = channels.graph.nodes[number].inputs[place]
     labelled, rank = channels.values[like], channels.rank(like)
     value = channels.constant(name)
@@ -78,7 +78,7 @@ def _carried(channels: Channels, number: int, place: int, like: str) -> bool:
 
 
 def _product(channels: Channels, number: int, node: Node) -> bool:
-    """gemm and matmul by constant weights."""
+    """Label gemm and matmul by constant weights."""
     weight = channels.graph.constants.get(node.inputs[1])
     rank = channels.rank(node.inputs[0])
     if weight is None or weight.ndim != 2 or rank is None or reads_columns(node):
@@ -136,7 +136,7 @@ def _broadcast(channels: Channels, number: int, node: Node) -> bool:
 
 
 def _beside(channels: Channels, number: int, place: int, axis: int, rank: int) -> bool:
-    """An operand without labels: a constant that is cut along, or one that is the same for all."""
+    """Label an operand without labels: a constant to cut along, or one that is the same for all."""
     node = channels.graph.nodes[number]
     name = node.inputs[place]
     labels = channels.values[node.outputs[0]].labels
@@ -145,7 +145,7 @@ def _beside(channels: Channels, number: int, place: int, axis: int, rank: int) -
         return False
     at = axis - (rank - own)
     if at < 0 or type.shape[at] == 1:
-        # One that is wider than the labelled value would have made it wider.
+        # An operand wider than the labelled value would have broadcast that value.
         return True
     if name not in channels.graph.constants or type.shape[at] != len(labels):
         return False
@@ -224,7 +224,7 @@ def _slice(channels: Channels, number: int, node: Node) -> bool:
 
 
 def slice_bounds(channels: Channels, node: Node, axis: int) -> tuple[int, int] | None:
-    """Where a slice begins and ends on an axis; None unless that is constant, with a step of 1."""
+    """Return where a slice begins and ends on an axis; None unless constant and with step 1."""
     rank = channels.rank(node.inputs[0])
     starts, stops = (channels.graph.constants.get(name) for name in node.inputs[1:3])
     axes = channels.constant(input_at(node, 3)) if input_at(node, 3) else None
@@ -267,7 +267,7 @@ def _pad(channels: Channels, number: int, node: Node) -> bool:
 
 
 def pad_amounts(channels: Channels, node: Node, axis: int) -> tuple[int, int] | None:
-    """How much a pad adds before and behind on an axis; None if that is not known."""
+    """Return how much a pad adds before and after on an axis; None if that is not known."""
     pads, rank = channels.constant(node.inputs[1]), channels.rank(node.inputs[0])
     if pads is None or rank is None:
         return None
@@ -294,7 +294,7 @@ def _transpose(channels: Channels, number: int, node: Node) -> bool:
 
 
 def _reshape(channels: Channels, number: int, node: Node) -> bool:
-    """An axis that stays, or that becomes one with those beside it."""
+    """Label an axis that stays, or that merges with those beside it."""
     x = channels.values.get(node.inputs[0])
     if x is None:
         return True
@@ -362,7 +362,7 @@ _RULES: dict[str, Rule] = {
     "concat": _concat,
     "pad": _pad,
     "resize": _resize,
-    # What is computed of a shape follows it; what a reshape takes from there freezes.
+    # Values computed from a shape follow it; sizes that a reshape takes from them freeze.
     "shape": lambda channels, number, node: True,
     "slice": _slice,
     "softmax": _softmax,
@@ -383,7 +383,7 @@ def _rule_of(op: str) -> Rule | None:
 
 
 def channels_of(graph: Graph) -> Channels:
-    """The labels of a graph; what an op does with channels that is not known here freezes them."""
+    """Return the labels of a graph; channels that an op uses in an unknown way are frozen."""
     channels = Channels(graph)
     for number, node in enumerate(graph.nodes):
         rule = _rule_of(node.op)

@@ -1,4 +1,4 @@
-"""Which channels of a graph go together: what has to leave with a channel that leaves.
+"""Which channels of a graph belong together: what has to be removed with a channel.
 
 Every value may have one axis whose places are labelled. Labels that an addition puts side by side
 are one; a concatenation has the labels of its parts one after the other; a reshape to rows repeats
@@ -25,7 +25,7 @@ Role: TypeAlias = Literal["makes", "reads", "carries"]
 
 @dataclass(frozen=True)
 class Labelled:
-    """A value's axis, and the labels of its places; what stands for a label is Channels.root."""
+    """A value's axis, and the labels of its places; Channels.root gives their representatives."""
 
     axis: int
     labels: tuple[int, ...]
@@ -35,9 +35,9 @@ class Labelled:
 class Slot:
     """A constant that a node reads, one axis of which is labelled.
 
-    node: its number in the graph. place: of the constant among the node's inputs. role: "makes" the
-    channels (rows of weights, biases), "reads" them (columns of weights) or "carries" them from
-    input to output (depthwise weights, slopes).
+    node: its number in the graph. place: the constant's place among the node's inputs. role:
+    "makes" the channels (rows of weights, biases), "reads" them (columns of weights) or "carries"
+    them from input to output (depthwise weights, slopes).
     """
 
     node: int
@@ -50,12 +50,12 @@ class Slot:
 class Channels:
     """The labels of a graph.
 
-    values: of the values that have some. slots: every labelled axis of a constant. frozen: labels
-    that have to stay.
+    values: the labelled values. slots: every labelled axis of a constant. frozen: labels that have
+    to stay.
     """
 
     def __init__(self, graph: Graph) -> None:
-        """None has labels yet: see channel_rules.channels_of."""
+        """Start without labels; channel_rules.channels_of adds them."""
         self.graph = graph
         self.values: dict[str, Labelled] = {}
         self.slots: list[Slot] = []
@@ -63,40 +63,40 @@ class Channels:
         self.frozen: set[int] = set()
         self._types = infer_types(graph)
         if not graph.is_static:
-            # Channels are known where heights and widths are open.
+            # Channels are known even where heights and widths are open.
             self._types = {**symbolic_types(graph), **self._types}
 
     def root(self, label: int) -> int:
-        """The label that stands for all that are one with this."""
+        """Return the representative of all labels that are one with this."""
         while self._parents[label] != label:
             self._parents[label] = self._parents[self._parents[label]]
             label = self._parents[label]
         return label
 
     def roots(self, labels: Sequence[int]) -> Array:
-        """root of each, int64."""
+        """Return the root of each label, int64."""
         return np.array([self.root(label) for label in labels], np.int64)
 
     @property
     def free(self) -> set[int]:
-        """The roots that may leave."""
+        """Return the roots that may be removed."""
         made = {self.root(n) for s in self.slots if s.role == "makes" for n in s.labels}
         return made - {self.root(label) for label in self.frozen}
 
     def freeze(self, *names: str) -> None:
-        """The channels of these values have to stay."""
+        """Mark the channels of these values as staying."""
         for name in names:
             if name in self.values:
                 self.frozen.update(map(self.root, self.values[name].labels))
 
     def new(self, count: int) -> tuple[int, ...]:
-        """Labels that nobody has."""
+        """Return new labels."""
         first = len(self._parents)
         self._parents += range(first, first + count)
         return tuple(range(first, first + count))
 
     def join(self, a: Sequence[int], b: Sequence[int]) -> None:
-        """Labels side by side are one each."""
+        """Make each label of `a` one with the label of `b` in its place."""
         for left, right in zip(a, b, strict=True):
             first, second = sorted((self.root(left), self.root(right)))
             self._parents[second] = first
@@ -104,16 +104,16 @@ class Channels:
                 self.frozen.add(first)
 
     def type(self, name: str) -> Type | None:
-        """The type of a value, as far as it is known."""
+        """Return the type of a value, as far as it is known."""
         return self._types.get(name)
 
     def rank(self, name: str) -> int | None:
-        """The number of dims of a value."""
+        """Return the number of dims of a value."""
         type = self.type(name)
         return None if type is None or not type.has_rank else len(type.shape)
 
     def constant(self, name: str) -> Array | None:
-        """A constant, or what hangs on constants alone."""
+        """Return a constant, or a value that depends on constants alone."""
         value = self.graph.constants.get(name)
         if value is None:
             type = self.type(name)
@@ -121,7 +121,7 @@ class Channels:
         return value
 
     def slot(self, number: int, place: int, axis: int, labels: tuple[int, ...], role: Role) -> None:
-        """A labelled axis of a constant, unless the input is left out."""
+        """Record a labelled axis of a constant, unless the input is left out."""
         if input_at(self.graph.nodes[number], place):
             self.slots.append(Slot(number, place, axis, labels, role))
 

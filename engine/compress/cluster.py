@@ -1,4 +1,4 @@
-"""Few different weights: k-means in one dimension (S. Han et al.: Deep Compression, 2016)."""
+"""Weights of few distinct values by k-means (S. Han et al.: Deep Compression, 2016)."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ _ROUNDS = 60
 
 
 def clustered(weights: Array, count: int) -> Array:
-    """float32 weights, each replaced by the nearest of `count` numbers, or fewer; 0 stays 0.
+    """Return float32 weights, each replaced by the nearest of at most `count` numbers; 0 stays 0.
 
-    The numbers lie evenly between the least and the largest at first, as in the paper, and move to
-    the mean of what is theirs until nothing changes.
+    The numbers lie evenly between the smallest and the largest at first, as in the paper, and move
+    to the mean of their members until nothing changes.
     Raises CompressionError for numbers that are not finite.
     """
     if count < 2:
@@ -32,7 +32,7 @@ def clustered(weights: Array, count: int) -> Array:
 
 
 def _centres(ordered: Array, count: int) -> Array:
-    """Growing numbers that sorted ones cluster round."""
+    """Return ascending centres for sorted numbers."""
     unique = np.unique(ordered)
     if unique.size <= count:
         return unique

@@ -1,4 +1,4 @@
-"""A model made small or fast by all steps in turn, and taken up again where it was stopped."""
+"""Making a model small or fast by all steps in turn; a stopped compression can be resumed."""
 
 from __future__ import annotations
 
@@ -38,10 +38,10 @@ _STAGES, _GRAPH = "stages.json", "model.palm"
 
 @dataclass(frozen=True)
 class Compressed:
-    """What came of it.
+    """The result of a compression.
 
-    stages: the float model, then one for each step. baseline, metric: of the float model and of
-    this one; more is better.
+    stages: the float model, then one for each step. baseline, metric: the metric of the float model
+    and of this one; more is better.
     """
 
     graph: Graph
@@ -51,12 +51,12 @@ class Compressed:
 
     @property
     def loss(self) -> float:
-        """How much of the baseline is lost; below 0: it got better."""
+        """The share of the baseline that is lost; negative if the metric improved."""
         return loss(self.baseline, self.metric)
 
     @property
     def size_bytes(self) -> int:
-        """Of a file with the smallest weights, without plans."""
+        """Size of a file with the smallest weights, without plans."""
         return self.stages[-1].size_bytes
 
 
@@ -81,10 +81,10 @@ def compress(
     max_loss: how much of the float model's metric may be lost, 0.01 for one per cent.
     max_bytes: the file must not be larger.
     target: what to make small where the two are at odds: the file, or the time of a run.
-    steps: left out, all five of `default_steps`.
-    folder: keeps what is needed to go on after being stopped; with the same graph and options the
-    steps that are done are not done again.
-    progress: called with a step's name, its share that is done, and a few words.
+    steps: the steps to take; left out, all five of `default_steps`.
+    folder: keeps what is needed to resume after being stopped; with the same graph and options
+    finished steps are not repeated.
+    progress: called with a step's name, its finished share 0..1, and a few words.
     Raises CompressionError if weights are not finite, if the samples cannot calibrate, if the float
     model's metric is no finite number, and with the best that was reached if `max_bytes` is not.
     Write the graph by `engine.save(graph, path, weights="smallest")`.
@@ -136,12 +136,12 @@ def compress(
 
 
 def split(samples: Sequence[_Item]) -> tuple[Sequence[_Item], Sequence[_Item]]:
-    """What to work with, and what to measure on; both are all of fewer than 4."""
+    """Return the samples to work with and those to measure on; fewer than 4 serve for both."""
     return (samples, samples) if len(samples) < 4 else (samples[::2], samples[1::2])
 
 
 def without_data(graph: Graph, steps: Sequence[Step]) -> Compressed:
-    """The graph after steps that need no samples; nothing is measured, and no loss limits them.
+    """Return the graph after steps that need no samples; no metric limits their loss.
 
     Raises CompressionError if weights are not finite, or a step fails.
     """
@@ -159,7 +159,7 @@ def without_data(graph: Graph, steps: Sequence[Step]) -> Compressed:
 
 
 def stored_sizes(graph: Graph) -> tuple[int, Mapping[str, int]]:
-    """Bytes of the smallest file of a graph, without plans, and of each constant in it."""
+    """Return the bytes of a graph's smallest file, without plans, and of each constant in it."""
     content = writer.dumps(graph, "smallest")
     sizes: dict[str, int] = {}
     for constant in encodings.constants_of(content):
@@ -168,7 +168,7 @@ def stored_sizes(graph: Graph) -> tuple[int, Mapping[str, int]]:
 
 
 def fastest_ms(graph: Graph, inputs: Mapping[str, Array], runs: int = 7) -> float:
-    """Milliseconds of the fastest of some runs, on one thread."""
+    """Return the time of the fastest of some runs on one thread, in milliseconds."""
     model = Model(graph)
     times: list[float] = []
     for _ in range(runs):
@@ -179,7 +179,7 @@ def fastest_ms(graph: Graph, inputs: Mapping[str, Array], runs: int = 7) -> floa
 
 
 class _Told:
-    """A step that says how far it is."""
+    """A step that reports its progress."""
 
     def __init__(self, step: Step, progress: Callable[[str, float, str], None] | None) -> None:
         self.name, self.share = step.name, step.share
@@ -207,7 +207,7 @@ def _key(
     target: str,
     steps: Sequence[Step],
 ) -> str:
-    """Stands for all that the stages depend on, but for `evaluate`."""
+    """Return a digest of all that the stages depend on, except `evaluate`."""
     digest = hashlib.sha256(writer.dumps(graph))
     for sample in samples:
         for name, value in sample.items():
@@ -218,13 +218,13 @@ def _key(
 
 @dataclass(frozen=True)
 class _Folder:
-    """Where a compression that was stopped is taken up again."""
+    """The folder from which a stopped compression is resumed."""
 
     path: Path
     key: str
 
     def read(self) -> tuple[Graph, list[Stage], float] | None:
-        """The graph, the stages and the baseline; None if nothing of this compression is there."""
+        """Return graph, stages and baseline; None if the folder has none of this compression."""
         try:
             said = json.loads((self.path / _STAGES).read_text(encoding="utf-8"))
             if said["key"] != self.key:
@@ -236,7 +236,7 @@ class _Folder:
             return None
 
     def write(self, state: State, stages: Sequence[Stage]) -> None:
-        """Keep what was done, whole or not at all."""
+        """Save the state, whole or not at all."""
         self.path.mkdir(parents=True, exist_ok=True)
         name = f"{len(stages) - 1}-{_GRAPH}"
         writer.save(state.graph, self.path / name, "smallest")

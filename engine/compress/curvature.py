@@ -1,9 +1,9 @@
-"""How errors of what layers give show in the outputs of a model.
+"""How errors in layers' outputs show in the outputs of a model.
 
-To second order the mean square change of the outputs is a form in the errors of a layer's outputs;
-its matrix is the mean of the products of gradients along random directions of the model's outputs
-(J. Martens and R. Grosse 2015, Optimizing Neural Networks with Kronecker-factored Approximate
-Curvature; A. Tseng et al. 2025, Model-Preserving Adaptive Rounding).
+To second order the mean square change of the outputs is a quadratic form in the errors of a layer's
+outputs; its matrix is the mean of the products of gradients along random directions of the model's
+outputs (J. Martens and R. Grosse 2015, Optimizing Neural Networks with Kronecker-factored
+Approximate Curvature; A. Tseng et al. 2025, Model-Preserving Adaptive Rounding).
 """
 
 from __future__ import annotations
@@ -23,10 +23,10 @@ from palmkit.engine.ops import infer_types
 from palmkit.engine.ops.traits import Layer as Kind
 from palmkit.engine.passes.weights import kind_of
 
-# Of each row's own number: what few gradients say of two rows together is doubted.
+# Added to the diagonal, as a share of it: few gradients say little about two rows together.
 _DOUBT = 0.05
-# How far the steps of a layer's outputs follow what their errors cost, 0..1. All the way is best
-# for each alone; but they share one coder's table, which wants them alike.
+# How far the steps of a layer's outputs follow the cost of their errors, 0..1. 1 is best for each
+# alone; but they share one coder's table, which prefers equal steps.
 _IN_MATRICES, _IN_CONVOLUTIONS = 0.75, 0.25
 
 
@@ -37,9 +37,9 @@ def output_moments(
     progress: Progress,
     matters: Mapping[str, float] | None = None,
 ) -> dict[str, Array]:
-    """For each layer's weight float64[groups, rows, rows]: how errors of the rows count together.
+    """Return for each layer's weight float64[groups, rows, rows]: the form of the rows' errors.
 
-    matters: how much errors of each output of the model count, as Agreement has it.
+    matters: the weights of errors in the model's outputs, as for Agreement.
     Raises UnsupportedError for an op that has no gradient.
     """
     from palmkit.engine.train import SGD, Trainer
@@ -55,7 +55,7 @@ def output_moments(
         weight = (matters or {}).get(output, 1.0)
         if not spread * weight:
             continue
-        # The gradient of a mean square is along its difference.
+        # The gradient of a mean square is proportional to the difference.
         trainer = Trainer(tapped, output, "mean_squared_error", [*taps.values()], SGD(1.0))
         for place, (sample, value) in enumerate(zip(samples, values, strict=True)):
             progress((number + place / len(samples)) / len(graph.outputs), f"what moves {output}")
@@ -71,14 +71,14 @@ def output_moments(
 
 
 def _doubted(moments: Array) -> Array:
-    """float64[groups, rows, rows] with more on the diagonals."""
+    """Return the moments, float64[groups, rows, rows], with larger diagonals."""
     own = np.einsum("grr->gr", moments)
     surer: Array = moments + _DOUBT * np.einsum("gr,rs->grs", own, np.eye(moments.shape[1]))
     return surer
 
 
 def _tapped(graph: Graph, layers: Sequence[Layer]) -> tuple[Graph, dict[str, str]]:
-    """The graph with zeros added to what each layer gives, and their names by the weights'."""
+    """Return the graph with zeros added to each layer's output, and their names by the weights'."""
     types = infer_types(graph)
     taken = value_names(graph)
     behind = {layer.node.outputs[0]: layer.weight for layer in layers}
@@ -100,10 +100,10 @@ def _tapped(graph: Graph, layers: Sequence[Layer]) -> tuple[Graph, dict[str, str
 
 
 def output_steps(layer: Layer, weight: Array, together: Array | None) -> Array:
-    """float64[groups, rows]: how wide the steps of a layer's outputs are to one another.
+    """Return the relative step widths of a layer's outputs, float64[groups, rows].
 
-    In sizes of their rows, their geometric mean 1. together: of `output_moments`; without it errors
-    of all outputs cost the same.
+    They are in units of their rows' sizes, with a geometric mean of 1.
+    together: as `output_moments` returns it; without it errors of all outputs cost the same.
     """
     groups = layer.as_groups(weight)
     sizes = np.sqrt(np.mean(groups**2, axis=2))

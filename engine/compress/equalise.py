@@ -1,10 +1,10 @@
-"""Give the channels of a value like ranges, by scales that the layers round it undo.
+"""Give the channels of a value similar ranges, by scales that the adjacent layers undo.
 
 Nagel et al. 2019, Data-Free Quantization Through Weight Equalization and Bias Correction, section
 4.1: relu(x / s) = relu(x) / s for s > 0, so a channel can be made smaller in the layer that writes
-it and larger in those that read it. Here the scales hang on the values, too, which are measured
-(Xiao et al. 2023, SmoothQuant): s = sqrt(range of the channel / weights that read it). Values that
-are added, resized or pooled into one another share their channels' scales.
+it and larger in those that read it. Here the scales depend on the measured values, too (Xiao et al.
+2023, SmoothQuant): s = sqrt(range of the channel / weights that read it). Values that are added,
+resized or pooled into one another share their channels' scales.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _MOST = 1024.0
 
 @dataclass
 class _Group:
-    """Values that share their channels' scales, the layers that write them and that read them."""
+    """Values that share their channels' scales, with the layers that write and read them."""
 
     values: set[str] = field(default_factory=set[str])
     writers: list[Node] = field(default_factory=list[Node])
@@ -33,9 +33,9 @@ class _Group:
 
 
 def equalise(graph: Graph, seen: Mapping[str, Observation]) -> Graph:
-    """The same prepared graph up to rounding, its channels of like ranges.
+    """Return the same prepared graph up to rounding, with similar ranges of its channels.
 
-    seen: values of this graph; those that were not observed do not count.
+    seen: observations of this graph's values; those that were not observed do not count.
     """
     constants = dict(graph.constants)
     for group in _groups(graph):
@@ -62,7 +62,7 @@ def _frozen(value: Array) -> Array:
 
 
 def _groups(graph: Graph) -> list[_Group]:
-    """Those in which everybody can take part."""
+    """Return the groups in which every node can take part."""
     parents: dict[str, str] = {}
 
     def root(name: str) -> str:
@@ -110,7 +110,7 @@ def _is_convolution(node: Node) -> bool:
 
 
 def _can_scale(node: Node, graph: Graph, uses: Mapping[str, int]) -> bool:
-    """Constant weights of its own, and an activation that lets scales through."""
+    """Return whether a layer has constant weights of its own and an activation that scales."""
     weights = graph.constants.get(node.inputs[1])
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     if weights is None or weights.ndim != 4 or (bias and bias not in graph.constants):
@@ -131,7 +131,7 @@ def _is_plain_gemm(node: Node, graph: Graph, uses: Mapping[str, int]) -> bool:
 
 
 def _drops_ones(node: Node, types: Mapping[str, Type]) -> bool:
-    """[n, c, 1, 1] becomes [n, c]."""
+    """Return whether [n, c, 1, 1] becomes [n, c]."""
     if traits_of(node.op).movement is not Movement.RESHAPES:
         return False
     before, after = types.get(node.inputs[0]), types.get(node.outputs[0])
@@ -144,7 +144,7 @@ def _drops_ones(node: Node, types: Mapping[str, Type]) -> bool:
 
 
 def _input_axis(node: Node, constants: Mapping[str, Array]) -> int:
-    """The axis of a reader's weights that counts the channels it reads."""
+    """Return the axis of a reader's weights that counts the channels it reads."""
     if node.op == "gemm":
         return 1 if has_rows_of_outputs(node) else 0
     return 0 if _is_depthwise(node, constants) else 1
@@ -164,7 +164,7 @@ def _ties(node: Node, graph: Graph) -> bool:
 def _scales(
     group: _Group, seen: Mapping[str, Observation], constants: Mapping[str, Array]
 ) -> Array | None:
-    """float64[c] by which the values shrink; None where it is not known."""
+    """Return float64[c] by which the values shrink; None where it is not known."""
     counts = {constants[node.inputs[1]].shape[0] for node in group.writers}
     reaches = [seen[name].channel_reach for name in group.values if name in seen]
     if len(counts) != 1 or not reaches or any(each.size not in counts for each in reaches):

@@ -1,4 +1,4 @@
-"""How often a value of a network takes which numbers, without knowing the range beforehand."""
+"""A histogram of a value's numbers that does not need their range beforehand."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ def _empty() -> Array:
 class Histogram:
     """Counts in equal bins over -limit..limit; zeros are counted apart.
 
-    limit: a power of two. It doubles when a number lies beyond it, and pairs of bins become one,
-    so the counts are the same in whatever order the numbers come.
+    limit: a power of two. It doubles when a number lies beyond it, and pairs of bins merge, so that
+    the counts do not depend on the order of the numbers.
     """
 
     limit: float = 0.0
@@ -40,7 +40,7 @@ class Histogram:
             self.limit = needed
         while self.limit < needed:
             self._double()
-        # float64: a power of two divides without rounding, so that equal numbers meet in one bin.
+        # In float64 a power of two divides without rounding, so that equal numbers share a bin.
         place = (seen.astype(np.float64) / self.limit + 1) * (BINS // 2)
         self.counts += np.bincount(np.minimum(place.astype(np.int64), BINS - 1), minlength=BINS)
 
@@ -52,10 +52,10 @@ class Histogram:
 
     @property
     def centres(self) -> Array:
-        """float64[BINS], the middle of each bin."""
+        """Return the middle of each bin, float64[BINS]."""
         return (np.arange(BINS) + 0.5) * (2 * self.limit / BINS) - self.limit
 
     @property
     def total(self) -> int:
-        """How many numbers were counted, zeros among them."""
+        """How many numbers were counted, including zeros."""
         return int(self.counts.sum()) + self.zeros

@@ -1,12 +1,12 @@
-"""Layers rounded in turn, each making good what the rounding of those before it does.
+"""Layers rounded in turn, each compensating the rounding of those before it.
 
-What a layer is to give is what it gives in the graph as it was; what it is given comes from layers
-that are rounded already. Its weights are fitted to that by least squares before they are rounded
-(Y. Li et al.: GPTAQ, asymmetric calibration, 2025), and its bias keeps the mean of its sums (Nagel
-et al. 2019, Data-Free Quantization Through Weight Equalization and Bias Correction). It takes two
-runs of the samples a layer, and loses less than `rounded` in the same bytes. Layers of many
-inputs want many samples: what is fitted to few holds on these alone. Where it is known how errors
-of a layer's outputs count together (`curvature`), they are taken up by one another, too.
+A layer's target is its output in the original graph; its input comes from layers that are rounded
+already. Its weights are fitted to that by least squares before they are rounded (Y. Li et al.:
+GPTAQ, asymmetric calibration, 2025), and its bias keeps the mean of its sums (Nagel et al. 2019,
+Data-Free Quantization Through Weight Equalization and Bias Correction). It takes two runs of the
+samples a layer, and loses less than `rounded` in the same bytes. Layers of many inputs need many
+samples: a fit to few holds on these alone. Where it is known how errors of a layer's outputs count
+together (`curvature`), outputs compensate one another, too.
 """
 
 from __future__ import annotations
@@ -24,13 +24,13 @@ from palmkit.engine.compress.rounding import grid_of, nearest_on
 from palmkit.engine.ir import UNKNOWN, Array, Graph, consumers
 from palmkit.engine.model import Model
 
-# Of the mean square of what a layer sees, always and for each weight that a row has to tell of:
-# the fewer rows, the less of what they seem to show is believed.
+# Regularisation as a share of the mean square of a layer's inputs: a constant part, and parts that
+# grow with the weights for each row of inputs: the fewer rows, the less their correlations count.
 _DAMPING, _DOUBT_IN_FIT, _DOUBT_IN_ROUNDING = 0.01, 0.5, 0.1
-# In sizes of an output's weights: where errors are measured, what the middle layer's steps then
-# are, and the most; errors that large do not grow with the step.
+# Steps in units of an output's weights: where errors are measured, the resulting step of the middle
+# layer, and the largest; beyond it errors do not grow with the step.
 _PROBE, _MIDDLE, _MOST_STEP, _MOST_PROBED = 0.25, 0.05, 1.0, 0.1
-# No more samples are looked at than give so many rows for each weight of an output, and so many.
+# Samples are read until there are this many rows for each weight of an output, and in total.
 _ENOUGH, _LEAST_SAMPLES = 30, 500
 
 
@@ -42,10 +42,10 @@ def rounded_in_turn(
     progress: Progress,
     together: Mapping[str, Array] | None = None,
 ) -> Graph:
-    """As `rounding.rounded`, from the first layer to the last.
+    """Do what `rounding.rounded` does, from the first layer to the last.
 
-    steps: as `rounding.grid_of` takes them, by the names of weights. together: of some weights how
-    errors of their outputs count together, as `curvature.output_moments` gives it.
+    steps: as `rounding.grid_of` takes them, by the names of weights. together: for some weights how
+    errors of their outputs count together, as `curvature.output_moments` returns it.
     """
     readers = consumers(graph)
     now = graph
@@ -90,10 +90,11 @@ def steps_in_turn(
     together: Mapping[str, Array],
     matters: Mapping[str, float] | None = None,
 ) -> dict[str, Array]:
-    """As `rounding.layer_steps`, for layers rounded as here, and for each output of theirs.
+    """Return steps as `rounding.layer_steps` does, for this method, and for each output.
 
-    float64[groups, rows] by the names of the weights. probes: samples on which errors are measured,
-    which have to be others: what a layer is fitted to shows too few of them.
+    They are float64[groups, rows] by the names of the weights.
+    probes: samples on which errors are measured. They must differ from `samples`, on which a fitted
+    layer shows too small errors.
     """
     agreement = Agreement(graph, probes, matters)
     steps: dict[str, Array] = {}
@@ -115,15 +116,16 @@ def steps_in_turn(
 
 
 def _unseen(share: float, what: str) -> None:
-    """Progress within what is told."""
+    """Report no progress."""
 
 
 @dataclass(frozen=True)
 class _Seen:
-    """What a layer's weights multiply: x in the graph as it was, y in the graph that is.
+    """The inputs of a layer's weights: x in the original graph, y in the current one.
 
-    square: float64[groups, k, k], the mean of y y^T; cross: of x y^T; less the means' products
-    where the bias takes these. mean_before, mean: float64[groups, k], of x and y. rows: how many.
+    square: float64[groups, k, k], the mean of y y^T; cross: the mean of x y^T; both minus the
+    products of the means where the bias takes these. mean_before, mean: float64[groups, k], of x
+    and y. rows: how many vectors were seen.
     """
 
     square: Array
@@ -141,7 +143,7 @@ class _Seen:
         samples: Sequence[Mapping[str, Array]],
         centred: bool,
     ) -> _Seen:
-        """Measure it on samples."""
+        """Measure the inputs on samples."""
         weight = was.constants[layer.weight]
         groups, _, size = layer.as_groups(weight).shape
         square, cross = np.zeros((2, groups, size, size))
@@ -163,13 +165,13 @@ class _Seen:
 
     @property
     def doubted(self) -> Array:
-        """float64[groups, k, k]: the square, with what so few rows leave open."""
+        """Return the square, float64[groups, k, k], regularised for the number of rows."""
         doubts = [self._damping(each, 0.0, _DOUBT_IN_ROUNDING) for each in self.square]
         found: Array = self.square + np.stack(doubts)
         return found
 
     def fitted(self, groups: Array) -> Array:
-        """float64[groups, rows, k]: weights that give of y most nearly what these give of x."""
+        """Return weights float64[groups, rows, k] whose products with y fit these' with x."""
         found: list[Array] = []
         for rows, square, cross in zip(groups, self.square, self.cross, strict=True):
             damping = self._damping(square, _DAMPING, _DOUBT_IN_FIT)
@@ -188,7 +190,7 @@ class _Seen:
 def _rows(
     layer: Layer, weight: Array, pairs: Iterable[tuple[Array, Array]]
 ) -> Iterator[tuple[Array, Array]]:
-    """Of each pair of values float64[groups, n, k], the same places of both; till it is enough."""
+    """Yield the same places of each pair of values, float64[groups, n, k], as far as needed."""
     rows = 0
     for number, values in enumerate(pairs):
         x, y = (input_rows(layer, weight, v, np.random.default_rng(number)) for v in values)
@@ -199,7 +201,7 @@ def _rows(
 
 
 def _gathered(pairs: Iterable[tuple[Array, Array]]) -> Iterator[tuple[Array, Array]]:
-    """The same rows, more of them at once."""
+    """Yield the same rows, more of them at once."""
     xs: list[Array] = []
     ys: list[Array] = []
     for x, y in pairs:

@@ -1,4 +1,4 @@
-"""The range whose 256 levels lose least information."""
+"""The range whose 256 levels lose the least information."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ _TRIALS = 96
 
 
 def kl_range(seen: Observation) -> tuple[float, float]:
-    """The range with the least Kullback-Leibler divergence of the quantized numbers.
+    """Return the range with the least Kullback-Leibler divergence of the quantized numbers.
 
-    After Migacz 2017, 8-bit Inference with TensorRT: what lies beyond a threshold counts at the
+    After Migacz 2017, 8-bit Inference with TensorRT: numbers beyond a threshold count at the
     threshold, the rest is spread evenly over each level. Here both ends of a value that takes both
     signs share one threshold, as far as it reaches there; zeros, which have a level of their own,
     do not count.
@@ -37,7 +37,7 @@ def kl_range(seen: Observation) -> tuple[float, float]:
 
 
 def _reach(counts: Array) -> int:
-    """How many bins from the middle the farthest number lies."""
+    """Return how many bins the farthest number is from the middle."""
     used = np.flatnonzero(counts)
     if not used.size:
         return 0
@@ -46,7 +46,7 @@ def _reach(counts: Array) -> int:
 
 
 def _divergence(counts: Array, first: int, last: int) -> float:
-    """Of the counts saturated to the bins first..last, against LEVELS even steps over them."""
+    """Return the divergence of counts saturated to bins first..last from LEVELS even steps."""
     inside = counts[first:last].astype(np.float64)
     true = inside.copy()
     true[0] += counts[:first].sum()

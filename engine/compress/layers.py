@@ -1,4 +1,4 @@
-"""Layers with constant weights, and what their inputs look like."""
+"""Layers with constant weights, and the statistics of their inputs."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from palmkit.engine.passes.weights import (
 )
 
 _FEWEST = 64
-# Rows of inputs that are looked at in one sample.
+# Rows of inputs that are used of one sample.
 _MOST_ROWS = 512
 # Rows that are gathered before they are multiplied.
 AT_ONCE = 512
@@ -28,14 +28,17 @@ AT_ONCE = 512
 
 @dataclass(frozen=True)
 class Layer:
-    """A node whose input 1 is constant weights; groups: of a convolution."""
+    """A node whose input 1 is constant weights.
+
+    groups: number of groups of a convolution.
+    """
 
     node: Node
     weight: str
     groups: int
 
     def as_groups(self, weight: Array) -> Array:
-        """float64[groups, outputs, k]: each output's weights, in the order of `moments`."""
+        """Return float64[groups, outputs, k]: each output's weights, in the order of `moments`."""
         if kind_of(self.node) is Kind.TRANSPOSED:
             cin, cout = weight.shape[:2]
             each = weight.reshape(self.groups, cin // self.groups, cout, -1)
@@ -48,7 +51,7 @@ class Layer:
         return rows[None].astype(np.float64)
 
     def from_groups(self, rows: Array, shape: tuple[int, ...]) -> Array:
-        """The weights of `as_groups` in their own shape."""
+        """Return the weights of `as_groups` in their own shape."""
         if kind_of(self.node) is Kind.TRANSPOSED:
             cin, cout = shape[:2]
             back = rows.reshape(self.groups, cout, -1, cin // self.groups).transpose(0, 3, 1, 2)
@@ -60,13 +63,13 @@ class Layer:
 
 
 def _is_weighted(node: Node) -> bool:
-    """A layer; transposed convolutions with more behind their sums are none of these."""
+    """Return whether it is a layer; transposed convolutions with an activation are not."""
     kind, is_fused = kind_of(node), traits_of(node.op).is_fused
     return kind is not None and not (kind is Kind.TRANSPOSED and is_fused)
 
 
 def check_weights(graph: Graph) -> None:
-    """CompressionError if a constant has a NaN, or the weights of a layer an infinity."""
+    """Raise CompressionError if a constant has a NaN, or a layer's weights an infinity."""
     weights = {node.inputs[1] for node in graph.nodes if _is_weighted(node)}
     for name, value in graph.constants.items():
         if value.dtype.kind == "f":
@@ -79,7 +82,7 @@ def check_weights(graph: Graph) -> None:
 
 
 def find_layers(graph: Graph) -> list[Layer]:
-    """Convolutions and matrix products with constant float32 weights that one node alone reads."""
+    """Return convolutions and matrix products whose constant float32 weights have one reader."""
     readers: dict[str, int] = {}
     for node in graph.nodes:
         for name in node.inputs:
@@ -104,9 +107,10 @@ def find_layers(graph: Graph) -> list[Layer]:
 def moments(
     graph: Graph, layers: Sequence[Layer], samples: Sequence[Mapping[str, Array]]
 ) -> dict[str, Array]:
-    """For each layer's weight float64[groups, k, k]: the mean of x x^T over what it multiplies.
+    """Return for each weight float64[groups, k, k]: the mean of x x^T over its inputs x.
 
-    Of transposed convolutions, and of kernels and strides that are not plain: the unit matrix.
+    For transposed convolutions, and for kernels and strides that are not plain, it is the unit
+    matrix.
     """
     names = list(dict.fromkeys(layer.node.inputs[0] for layer in layers))
     inside = [name for name in names if name not in graph.inputs]
@@ -130,7 +134,7 @@ def moments(
 
 
 def input_rows(layer: Layer, weight: Array, x: Array, rng: np.random.Generator) -> Array:
-    """float64[groups, n, k]: some of the vectors that an output's weights are multiplied by.
+    """Return float64[groups, n, k]: some of the vectors that an output's weights multiply.
 
     x: a value of the layer's input 0.
     """

@@ -1,4 +1,4 @@
-"""Layers as two thinner ones, where that is less work."""
+"""Layers replaced by two thinner ones, where that is less work."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ from palmkit.engine.ops.traits import Layer, Traits
 from palmkit.engine.passes.rewrite import Change, Draft, input_at, rewrite, with_attrs
 from palmkit.engine.passes.weights import has_rows_of_outputs, is_plain_layer, reads_columns
 
-# An exact factorization is one of float32.
+# The error of a factorization that is exact in float32.
 EXACT = 1e-6
 Split: TypeAlias = tuple[Array, Array, float]
 
 
 def factorize(graph: Graph, error: float = EXACT, gain: float = 0.9) -> Graph:
-    """Convolutions and products of low rank become two, by singular value decomposition.
+    """Replace convolutions and products of low rank by two, by singular value decomposition.
 
-    A kernel [outputs, inputs, h, w] becomes one of fewer outputs with the same window and a 1x1
-    behind it (Denton et al., Exploiting Linear Structure Within Convolutional Networks, 2014).
-    error: of each layer's weights, at most, in proportion to their length (L2). gain: at most this
-    share of the layer's multiply-adds.
+    A kernel [outputs, inputs, h, w] becomes one of fewer outputs with the same window, followed by
+    a 1x1 (Denton et al., Exploiting Linear Structure Within Convolutional Networks, 2014).
+    error: the largest error of each layer's weights, relative to their L2 norm. gain: at most this
+    share of the layer's multiply-adds may remain.
     """
 
     def rule(draft: Draft, node: Node) -> Change:
@@ -38,7 +38,10 @@ def _is_divisible(traits: Traits) -> bool:
 
 
 def factors(matrix: Array, error: float, gain: float) -> Split | None:
-    """float64 [m, r] and [r, n] whose product is near [m, n], and how far; None if r is large."""
+    """Return float64 [m, r] and [r, n] with a product near [m, n], and its error, or None.
+
+    None means that r would be too large for the gain.
+    """
     rows, columns = matrix.shape
     length = float(np.linalg.norm(matrix))
     most = int(gain * matrix.size / (rows + columns))

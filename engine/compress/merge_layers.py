@@ -1,4 +1,4 @@
-"""Convolutions side by side, or one behind the other, become one that computes the same."""
+"""Parallel or consecutive convolutions become one that computes the same."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ FLOATS = ("float32", "float64")
 class Kernel:
     """A convolution with constant weights.
 
-    weight: float64[outputs, inputs / group, h, w]. bias: float64[outputs]. pads: as ONNX has them.
+    weight: float64[outputs, inputs / group, h, w]. bias: float64[outputs]. pads: as in ONNX.
     """
 
     weight: Array
@@ -29,7 +29,7 @@ class Kernel:
 
 
 def kernel_of(draft: Draft, node: Node) -> Kernel | None:
-    """What a conv computes; None unless all of it is constant."""
+    """Return what a conv computes; None unless all of it is constant."""
     weight, bias = draft.constant(node.inputs[1]), draft.constant(input_at(node, 2))
     if weight is None or weight.dtype.name not in FLOATS:
         return None
@@ -51,10 +51,10 @@ def kernel_of(draft: Draft, node: Node) -> Kernel | None:
 
 
 def merge_parallel(graph: Graph) -> Graph:
-    """Branches that are added become one convolution.
+    """Merge branches that are added into one convolution.
 
     RepVGG's rule (Ding et al., RepVGG: Making VGG-style ConvNets Great Again, 2021): a smaller
-    kernel is the larger one's middle, and the picture itself a kernel of one tap.
+    kernel is padded to the larger one, and the identity is a kernel of one tap.
     """
     return rewrite(graph, _merge_branches, ("add",))
 
@@ -81,11 +81,11 @@ def _merge_branches(draft: Draft, node: Node) -> Change:
 
 
 def _identity(draft: Draft, x: str, like: Kernel) -> Kernel | None:
-    """The kernel that gives back x, if that has the size of what `like` gives."""
+    """Return the kernel that gives back x, if that has the size of the output of `like`."""
     outputs, inputs = len(like.weight), like.weight.shape[1] * like.group
     rank = like.weight.ndim - 2
     dims = draft.dims(x)
-    # Only a sum that broadcasts nothing is a sum of kernels.
+    # Only a sum without broadcasting is a sum of kernels.
     if outputs != inputs or any(step != 1 for step in like.strides):
         return None
     if dims is not None and dims[1] != inputs:
@@ -101,7 +101,7 @@ def _identity(draft: Draft, x: str, like: Kernel) -> Kernel | None:
 
 
 def summed(a: Kernel, b: Kernel) -> Kernel | None:
-    """One kernel for the sum of two over the same picture; None where there is none."""
+    """Return one kernel for the sum of two over the same picture; None where there is none."""
     if a.weight[0, 0].size < b.weight[0, 0].size:
         a, b = b, a
     rank = a.weight.ndim - 2
@@ -125,7 +125,7 @@ def summed(a: Kernel, b: Kernel) -> Kernel | None:
 
 
 def merge_chains(graph: Graph) -> Graph:
-    """A convolution of a convolution, one of them 1x1, where one is no more work."""
+    """Merge a convolution of a convolution, one of them 1x1, where one is no more work."""
     return rewrite(graph, _merge_chain, ("conv",))
 
 
@@ -142,7 +142,7 @@ def _merge_chain(draft: Draft, node: Node) -> Change:
 
 
 def chained(first: Kernel, second: Kernel) -> Kernel | None:
-    """One kernel for the second of the first; None unless one of them is a plain 1x1."""
+    """Return one kernel for `second` after `first`; None unless one of them is a plain 1x1."""
     dense = first.group == second.group == 1
     if not dense or first.weight.ndim != second.weight.ndim:
         return None
@@ -150,7 +150,7 @@ def chained(first: Kernel, second: Kernel) -> Kernel | None:
         weight = np.tensordot(second.weight.reshape(second.weight.shape[:2]), first.weight, 1)
         bias = second.weight.reshape(second.weight.shape[:2]) @ first.bias + second.bias
         return replace(first, weight=weight, bias=bias)
-    # At the border the second sees zeros where the first would have its bias.
+    # At the border the second reads zeros where the first would give its bias.
     if not _is_pointwise(first) or (any(second.pads) and first.bias.any()):
         return None
     weight = np.einsum(
@@ -166,7 +166,7 @@ def _is_pointwise(kernel: Kernel) -> bool:
 
 
 def written(draft: Draft, like: Node, kernel: Kernel, x: str, outputs: tuple[str, ...]) -> Node:
-    """A conv node of x with this kernel, called after `like`."""
+    """Return a conv node of x with this kernel, named after `like`."""
     dtype = draft.constants[like.inputs[1]].dtype
     inputs = [x, draft.new_constant(f"{outputs[0]}/weights", kernel.weight.astype(dtype))]
     if kernel.bias.any() or input_at(like, 2):

@@ -1,4 +1,4 @@
-"""Integers where they do little harm: some layers stay float so that an error limit holds."""
+"""Quantization with an error limit: some sensitive layers stay float."""
 
 from __future__ import annotations
 
@@ -14,9 +14,10 @@ from palmkit.engine.ir import Array, Graph
 
 @dataclass(frozen=True)
 class Mixed:
-    """graph: quantized; kept: the layers that stay float, the most sensitive first.
+    """A quantized graph with some float layers.
 
-    error: of the graph, by the caller's measure.
+    kept: the layers that stay float, the most sensitive first.
+    error: the graph's error, by the caller's measure.
     """
 
     graph: Graph
@@ -33,10 +34,11 @@ def quantize_within(
 ) -> Mixed:
     """Quantize with as few float layers as hold an error limit.
 
-    Layers are kept in the order of their `sensitivities`; how many is found by halving.
-    error: of a graph, less is better: what the task loses, say; left out, OutputNoise on the
-    samples. Raises QuantizationError if even a single integer layer is over the limit, with the
-    least error that was reached; else as quantize does.
+    Layers stay float in the order of their `sensitivities`; their number is found by bisection.
+    error: a measure of a graph, less is better, such as the loss on the task; left out, OutputNoise
+    on the samples.
+    Raises QuantizationError if even a single integer layer is over the limit, with the least error
+    that was reached; else as quantize does.
     """
     found = checked_samples(graph, samples)
     measured = error or OutputNoise(graph, found)

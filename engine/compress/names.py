@@ -1,4 +1,4 @@
-"""A graph that tells nothing of its maker's names."""
+"""Removing the maker's names from a graph."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ _DIGITS = "abcdefghijklmnopqrstuvwxyz"
 
 
 def strip_names(graph: Graph) -> Graph:
-    """The same graph with short names for values and none for nodes, bodies of control flow too.
+    """Return the graph with short value names and without node names, also in bodies.
 
-    The names of inputs and outputs stay, and so do ops and metadata: they are how it is used.
+    The names of inputs and outputs stay, and so do ops and metadata: callers need them.
     """
     taken = {*graph.inputs, *graph.outputs}
     names = {name: name for name in taken}
@@ -46,7 +46,7 @@ def strip_names(graph: Graph) -> Graph:
 
 
 def _short(number: int) -> str:
-    """a, b, ... z, aa, ab, ..."""
+    """Return a, b, ... z, aa, ab, ... by number."""
     text = ""
     while number >= 0:
         text = _DIGITS[number % len(_DIGITS)] + text

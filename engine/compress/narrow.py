@@ -1,4 +1,4 @@
-"""Taking channels out of a graph: every array and size that has them becomes smaller."""
+"""Removing channels from a graph: every array and size that has them becomes smaller."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from palmkit.engine.passes.weights import groups_of, kind_of
 
 
 def narrow(channels: Channels, gone: Collection[int]) -> Graph:
-    """The graph without the channels of some roots of `channels.free`.
+    """Return the graph without the channels of some roots of `channels.free`.
 
-    It computes what `masked` does. Raises ModelError for a channel that has to stay, and if a
-    value would have none left.
+    It computes what `masked` does.
+    Raises ModelError for a channel that has to stay, and if a value would have none left.
     """
     _check(channels, gone)
     return _Cutter(channels, frozenset(gone)).cut()
 
 
 def masked(channels: Channels, gone: Collection[int]) -> Graph:
-    """The graph of the same size in which nobody looks at those channels: their columns are 0."""
+    """Return the graph of the same size that ignores those channels: their columns are 0."""
     _check(channels, gone)
     graph = channels.graph
     nodes, constants, taken = list(graph.nodes), dict(graph.constants), value_names(graph)
@@ -54,7 +54,7 @@ def _check(channels: Channels, gone: Collection[int]) -> None:
 def _with_constant(
     node: Node, place: int, value: Array, constants: dict[str, Array], taken: set[str]
 ) -> Node:
-    """The node reading a new constant instead."""
+    """Return the node reading a new constant instead."""
     value = np.ascontiguousarray(value)
     value.flags.writeable = False
     name = fresh_name(taken, node.inputs[place])
@@ -79,7 +79,7 @@ class _Cutter:
         self.taken = value_names(channels.graph)
 
     def kept(self, labels: tuple[int, ...]) -> Array:
-        """The places that stay."""
+        """Return the places that stay."""
         return np.flatnonzero(~np.isin(self.channels.roots(labels), list(self.gone)))
 
     def cut(self) -> Graph:

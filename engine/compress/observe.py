@@ -1,4 +1,4 @@
-"""What the values of a graph look like on calibration samples."""
+"""Statistics of a graph's values on calibration samples."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from palmkit.engine.model import Model
 class Observation:
     """One value over all samples.
 
-    lows, highs: the least and the greatest number in each sample.
-    channel_means, channel_reach: float64[c], of each channel (axis 1) the mean over all samples and
-    places, and the greatest distance from zero; empty for a value without channels.
+    lows, highs: the minimum and the maximum of each sample.
+    channel_means, channel_reach: float64[c], for each channel (axis 1) the mean over all samples
+    and places, and the largest distance from zero; empty for a value without channels.
     """
 
     lows: list[float] = field(default_factory=list[float])
@@ -30,16 +30,16 @@ class Observation:
 
     @property
     def low(self) -> float:
-        """The least number of all."""
+        """The minimum over all samples."""
         return min(self.lows)
 
     @property
     def high(self) -> float:
-        """The greatest number of all."""
+        """The maximum over all samples."""
         return max(self.highs)
 
     def add(self, value: Array) -> None:
-        """Take in what the value is in one more sample."""
+        """Add the value of one more sample."""
         self.lows.append(float(value.min()))
         self.highs.append(float(value.max()))
         self.histogram.add(value)
@@ -55,10 +55,10 @@ class Observation:
 def checked_samples(
     graph: Graph, samples: Iterable[Mapping[str, Array]]
 ) -> Sequence[Mapping[str, Array]]:
-    """The samples, if they can calibrate a graph.
+    """Return the samples if they can calibrate the graph.
 
-    Raises QuantizationError if there are none, if one lacks an input or has one of another shape
-    or dtype, if a number is not finite, or if every picture (input of four axes) has one colour.
+    Raises QuantizationError if there are none, if one lacks an input or has one of another shape or
+    dtype, if a number is not finite, or if every picture (input of four axes) has one colour.
     """
     found = samples if isinstance(samples, Sequence) else list(samples)
     if not found:
@@ -90,7 +90,7 @@ def checked_samples(
 
 
 def _is_one_colour(picture: Array) -> bool:
-    """Every place of a picture, channels last or first, is the same."""
+    """Return whether all places of a picture, channels last or first, are the same."""
     last = (picture == picture[:, :1, :1]).all()
     return bool(last or (picture == picture[:, :, :1, :1]).all())
 
@@ -98,9 +98,9 @@ def _is_one_colour(picture: Array) -> bool:
 def observe(
     graph: Graph, samples: Sequence[Mapping[str, Array]], values: Iterable[str]
 ) -> dict[str, Observation]:
-    """Run a float graph on samples and look at some of its values.
+    """Run a float graph on samples and observe some of its values.
 
-    values: names of inputs or of what nodes write.
+    values: names of inputs or of nodes' outputs.
     Raises QuantizationError if a value is not finite, naming it and the sample.
     """
     wanted = list(dict.fromkeys(values))

@@ -1,8 +1,8 @@
-"""Compression as a list of steps, each with its share of the loss that is allowed.
+"""Compression as a list of steps, each with its share of the allowed loss.
 
-A step makes a graph that stores in fewer bytes, or runs faster, and says nothing of files: zeros,
-numbers that are few, float16 and int8 behind dequantize_linear are found again by the writer, which
-takes the smallest storage that loses nothing (`engine.save(graph, path, weights="smallest")`).
+A step returns a graph that needs fewer bytes, or runs faster, and does not touch files: zeros, few
+distinct numbers, float16 and int8 behind dequantize_linear are found again by the writer, which
+takes the smallest lossless storage (`engine.save(graph, path, weights="smallest")`).
 """
 
 from __future__ import annotations
@@ -23,22 +23,22 @@ Target: TypeAlias = Literal["size", "speed"]
 
 
 def _silent(share: float, text: str) -> None:
-    """Tell nobody."""
+    """Report nothing."""
 
 
 @dataclass(frozen=True)
 class State:
-    """A model on its way, and what a step may use.
+    """A model during compression, and what a step may use.
 
     graph: as the step before left it.
-    source: the float model that all began with; its outputs can teach.
+    source: the float model at the start; its outputs serve as targets.
     samples: inputs of runs, name to array, to calibrate and to fine-tune with.
     evaluate: the task's metric of a graph; more is better.
     baseline: the source's metric; metric: that of `graph`.
     floor: what the metric must not fall below in this step.
-    target: what to make small where the two are at odds.
-    folder: a step may keep there what lets it go on after it was stopped; its own alone.
-    progress: to be called with what is done of the step, from 0 to 1, and a few words.
+    target: what to make small where size and time are at odds.
+    folder: a folder of the step's own, where it may keep what lets it resume after being stopped.
+    progress: to be called with the finished share of the step, 0..1, and a few words.
     notes: lines that a step adds for the report.
     """
 
@@ -56,37 +56,37 @@ class State:
     notes: tuple[str, ...] = ()
 
     def allows(self, graph: Graph) -> bool:
-        """Whether a graph's metric is not below the floor."""
+        """Return whether a graph's metric is not below the floor."""
         return self.evaluate(graph) >= self.floor
 
     def noted(self, *lines: str) -> State:
-        """With more lines for the report."""
+        """Return the state with more lines for the report."""
         return replace(self, notes=(*self.notes, *lines))
 
 
 class Step(Protocol):
     """One way to make a model smaller or faster.
 
-    name: as in the report: "synapse pruning".
-    share: how much of the allowed loss it is given, relative to the other steps; what the steps
-    before have left over is added. 0 for a step that computes the same numbers.
+    name: the name in the report, such as "synapse pruning".
+    share: its share of the allowed loss, relative to the other steps; loss that earlier steps left
+    over is added. 0 for a step that computes the same numbers.
     """
 
     @property
     def name(self) -> str:
-        """As above."""
+        """The step's name in the report."""
         ...
 
     @property
     def share(self) -> float:
-        """As above."""
+        """The step's share of the allowed loss, relative to the other steps."""
         ...
 
     def apply(self, state: State) -> State:
-        """A state with another graph, or the same where nothing is gained.
+        """Return a state with another graph, or the same where nothing is gained.
 
         The metric of the new graph is measured afterwards; a step whose result is below
-        `state.floor` is taken back whole, so it should look for the most that is allowed.
+        `state.floor` is undone as a whole, so it should use up the allowed loss but no more.
         """
         ...
 
@@ -95,9 +95,10 @@ class Step(Protocol):
 class Stage:
     """The model after a step, for the report.
 
-    metric, size_bytes: of what was kept; got: the metric that the step's own result had.
-    kept: the result was no worse than allowed, and smaller or (target speed) different at all.
-    why: it was not kept, in a few words; error: the step's own, where it failed.
+    metric, size_bytes: of what was kept; got: the metric of the step's own result.
+    kept: whether the result was no worse than allowed, and smaller or (target speed) different at
+    all.
+    why: why it was not kept, in a few words; error: the step's own error, where it failed.
     constants: stored bytes by constant.
     """
 
@@ -115,12 +116,12 @@ class Stage:
 
 
 def loss(baseline: float, metric: float) -> float:
-    """How much of the baseline is lost: 0.01 is one per cent of it; below 0: better than it."""
+    """Return the lost share of the baseline, 0.01 for one per cent; negative for an improvement."""
     return (baseline - metric) / max(abs(baseline), 1e-12)
 
 
 def floor_of(baseline: float, max_loss: float) -> float:
-    """The least metric with no more than this loss."""
+    """Return the least metric with no more than this loss."""
     return baseline - max_loss * abs(baseline)
 
 
@@ -128,8 +129,8 @@ def floor_of(baseline: float, max_loss: float) -> float:
 class Pipeline:
     """Steps in order.
 
-    size: bytes of a graph's file, and of each constant in it.
-    run_ms: milliseconds of one run, or None where nobody asks.
+    size: returns the bytes of a graph's file, and of each constant in it.
+    run_ms: returns the milliseconds of one run; None if times are not wanted.
     finished: called after every step with the state and all stages so far, to resume from.
     """
 
@@ -143,7 +144,8 @@ class Pipeline:
     ) -> tuple[State, list[Stage]]:
         """Apply the steps that `stages` does not have yet.
 
-        max_loss: of the baseline metric, 0.01 for one per cent, for all steps together.
+        max_loss: allowed share of the baseline metric, 0.01 for one per cent, for all steps
+        together.
         """
         done = list(stages)
         if not done:

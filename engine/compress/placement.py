@@ -1,10 +1,10 @@
-"""Which nodes of a graph compute with integers, and which values they hand on as such.
+"""Which nodes of a graph compute with integers, and which values they pass on as integers.
 
-Layers with constant weights are what is worth it. What stands between two of them (additions,
-pools, activations, movement) follows where everything it reads comes as integers and leads to
-another layer; what leads from the last layers to the outputs stays float, and so do those layers'
-own results: they read integers and write floats. A layer that reads what was computed from other
-layers in floats is small, mostly, and stays float, too.
+Layers with constant weights profit from integers. Nodes between two of them (additions, pools,
+activations, movement) follow where everything they read comes as integers and leads to another
+layer. Nodes between the last layers and the outputs stay float, and so do those layers' own
+results: they read integers and write floats. A layer whose input was computed from other layers in
+floats is mostly small, and stays float, too.
 """
 
 from __future__ import annotations
@@ -17,49 +17,50 @@ from palmkit.engine.ops import infer_types, traits_of
 from palmkit.engine.ops.traits import Layer
 from palmkit.engine.passes.weights import has_rows_of_outputs, is_unscaled, reads_columns
 
-# How many of a node's inputs are data, where there may be more than one.
+# How many of a node's inputs are data, for ops with more than one.
 _ANY_NUMBER = 1 << 30
 
 
 def is_layer(op: str) -> bool:
-    """Layers that can compute with integers; their weights are the second input."""
+    """Return whether the op is a layer that can compute with integers; input 1 is its weights."""
     return traits_of(op).layer in (Layer.CONVOLUTION, Layer.MATRIX)
 
 
 def is_moving(op: str) -> bool:
-    """Ops whose output has the scale and zero point of their first input."""
+    """Return whether the op's output has the scale and zero point of its first input."""
     traits = traits_of(op)
     return traits.moves or traits.keeps_levels
 
 
 def is_clamp(op: str) -> bool:
-    """What saturation to a range computes as well: no levels are needed in front of it."""
+    """Return whether saturation computes the op as well, so that it needs no levels before it."""
     return traits_of(op).bounds is not None
 
 
 def _is_computing(op: str) -> bool:
-    """What computes levels of a scale of its own."""
+    """Return whether the op computes levels of a scale of its own."""
     return traits_of(op).worth_integers
 
 
 def _can_clamp(op: str) -> bool:
-    """What can clamp what it writes: layers, and what computes of several values or elements."""
+    """Return whether the op can clamp its output: layers, and ops of several values or elements."""
     traits = traits_of(op)
     return is_layer(op) or (_is_computing(op) and (_takes_data(op) > 1 or traits.pools))
 
 
 def _takes_data(op: str) -> int:
-    """How many inputs are data, at most."""
+    """Return how many inputs are data, at most."""
     return _ANY_NUMBER if op == "concat" or traits_of(op).broadcasts else 1
 
 
 @dataclass(frozen=True)
 class Placement:
-    """nodes: the first outputs of those that compute with integers.
+    """The choice of integer nodes.
 
-    values: every value that is rounded to levels, in running order, each with the value whose
-    scale and zero point it shares (itself, mostly).
-    raw: those of them that come from the graph's inputs by no layer.
+    nodes: the first outputs of those that compute with integers.
+    values: every value that is rounded to levels, in running order, each with the value whose scale
+    and zero point it shares (mostly itself).
+    raw: those of them that come from the graph's inputs without a layer.
     """
 
     nodes: frozenset[str]
@@ -68,7 +69,7 @@ class Placement:
 
 
 def data_inputs(node: Node) -> list[int]:
-    """The places of the inputs that carry data, not weights or shapes."""
+    """Return the places of the inputs that carry data, not weights or shapes."""
     if is_layer(node.op) and traits_of(node.op).is_fused:
         return [0, 3] if len(node.inputs) > 3 and node.inputs[3] else [0]
     most = min(_takes_data(node.op), len(node.inputs))
@@ -76,7 +77,7 @@ def data_inputs(node: Node) -> list[int]:
 
 
 def place(graph: Graph, keep: Collection[str] = ()) -> Placement:
-    """Choose for an optimised float graph.
+    """Choose the integer nodes of an optimised float graph.
 
     keep: nodes that stay float, by name or by first output.
     """
@@ -101,7 +102,7 @@ def _reads(reader: Node, name: str, chosen: Collection[str]) -> bool:
 
 
 def _candidates(graph: Graph) -> tuple[set[str], set[str]]:
-    """Layers, and what reads integers only; and the values that hang on no layer."""
+    """Return layers and nodes that read integers only; and the values that depend on no layer."""
     types = infer_types(graph)
     found: set[str] = set()
     integers: set[str] = set()
@@ -124,7 +125,7 @@ def _candidates(graph: Graph) -> tuple[set[str], set[str]]:
 
 
 def _is_layer(graph: Graph, node: Node) -> bool:
-    """Weights are a constant that is multiplied with as it stands, the bias is one, too."""
+    """Return whether the weights are a constant used as it stands, and the bias, too."""
     weights = graph.constants.get(node.inputs[1])
     bias = node.inputs[2] if len(node.inputs) > 2 else ""
     if weights is None or weights.dtype.name != "float32" or (bias and bias not in graph.constants):
@@ -138,12 +139,12 @@ def _is_layer(graph: Graph, node: Node) -> bool:
 
 
 def gemm_outputs(graph: Graph, node: Node) -> int:
-    """How many columns a gemm writes."""
+    """Return how many columns a gemm writes."""
     return int(graph.constants[node.inputs[1]].shape[0 if has_rows_of_outputs(node) else 1])
 
 
 def _is_plain(graph: Graph, node: Node) -> bool:
-    """Everything but data is constant."""
+    """Return whether everything but data is constant."""
     data = data_inputs(node)
     rest = [name for place, name in enumerate(node.inputs) if place not in data and name]
     return all(name in graph.constants for name in rest)
@@ -172,7 +173,7 @@ def _values(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
 
 
 def _is_absorbed(graph: Graph, node: Node, readers: list[Node]) -> bool:
-    """Only a clamp reads it, and what writes it can clamp."""
+    """Return whether only a clamp reads it, and its writer can clamp."""
     return (
         _can_clamp(node.op)
         and len(readers) == 1

@@ -1,4 +1,4 @@
-"""Neuron pruning: whole channels leave, and the graph becomes narrower."""
+"""Neuron pruning: whole channels are removed, and the graph becomes narrower."""
 
 from __future__ import annotations
 
@@ -30,14 +30,14 @@ _MOST_OBSERVED = 24
 
 @dataclass(frozen=True)
 class Seen:
-    """Mean and variance of each channel of a value, float64[channels]."""
+    """The mean and variance of each channel of a value, float64[channels]."""
 
     mean: Array
     variance: Array
 
 
 def observe_channels(channels: Channels, samples: Sequence[Mapping[str, Array]]) -> dict[str, Seen]:
-    """What the values look like whose channels are read by weights.
+    """Return the statistics of the values whose channels weights read.
 
     Raises ShapeError without samples.
     """
@@ -67,11 +67,11 @@ def observe_channels(channels: Channels, samples: Sequence[Mapping[str, Array]])
 def channel_worth(
     channels: Channels, method: ChannelMethod = "magnitude", seen: Mapping[str, Seen] | None = None
 ) -> dict[int, float]:
-    """What each channel that may leave is worth, by its root.
+    """Return the worth of each removable channel, by its root.
 
-    "magnitude": the squares of all its weights, in proportion to the mean of their layer (Li et
-    al., Pruning Filters for Efficient ConvNets, 2017). "response": which share of the variance of
-    the layers that read it comes from it, as `seen`; its mean is no loss, since `compensated` adds
+    "magnitude": the squares of all its weights, relative to the mean of their layer (Li et al.,
+    Pruning Filters for Efficient ConvNets, 2017). "response": the share of the variance of the
+    layers that read it that comes from it, by `seen`; its mean is no loss, since `compensated` adds
     it to their biases.
     """
     worth = dict.fromkeys(channels.free, 0.0)
@@ -95,9 +95,9 @@ def channel_worth(
 
 
 def channel_weights(channels: Channels) -> dict[int, int]:
-    """How many elements of constants leave with each channel that may.
+    """Return how many elements of constants each removable channel would take with it.
 
-    One that leaves by both its axes counts twice.
+    An element that is removed along both axes counts twice.
     """
     count = dict.fromkeys(channels.free, 0)
     for slot in channels.slots:
@@ -110,9 +110,9 @@ def channel_weights(channels: Channels) -> dict[int, int]:
 
 
 def choose(channels: Channels, worth: Mapping[int, float], share: float) -> set[int]:
-    """The channels that are worth least for their weights, so many that `share` of these leave.
+    """Return the channels that are worth least for their weights, to remove `share` of these.
 
-    share: of all elements of constants. Every value keeps a fifth of its channels.
+    share: share of all elements of constants. Every value keeps a fifth of its channels.
     """
     cost = channel_weights(channels)
     total = sum(value.size for value in channels.graph.constants.values())
@@ -139,7 +139,7 @@ def choose(channels: Channels, worth: Mapping[int, float], share: float) -> set[
 
 
 def compensated(channels: Channels, gone: set[int], seen: Mapping[str, Seen]) -> Graph:
-    """The graph with the mean of what the channels add put into the biases of who reads them.
+    """Return the graph with the mean contribution of the channels added to their readers' biases.
 
     Its channels have the labels of `channels`.
     """
@@ -173,14 +173,14 @@ def compensated(channels: Channels, gone: set[int], seen: Mapping[str, Seen]) ->
 
 
 def _is_plain(node: Node) -> bool:
-    """A layer whose bias adds to what its weights make, the same everywhere."""
+    """Return whether a layer's bias adds to its products equally everywhere."""
     if node.op == "gemm":
         return is_unscaled(node)
     return kind_of(node) is Layer.CONVOLUTION
 
 
 def remove_unread(graph: Graph) -> Graph:
-    """The same graph without the channels that only zeros look at; it gives the same numbers."""
+    """Return the graph without channels that only zero weights read; it gives the same numbers."""
     while True:
         channels = channels_of(graph)
         read: set[int] = set()
@@ -207,10 +207,10 @@ def prune_channels(
     samples: Sequence[Mapping[str, Array]] = (),
     method: ChannelMethod = "response",
 ) -> Graph:
-    """Take the channels away that matter least, with `share` (0..1) of all weights.
+    """Remove the channels that matter least, with `share` (0..1) of all weights.
 
-    samples: inputs to see the channels with; without them the weights' magnitudes decide. Fewer
-    leave where a value would have under a fifth of its channels left.
+    samples: inputs to observe the channels with; without them the weights' magnitudes decide. Fewer
+    are removed where a value would have under a fifth of its channels left.
     """
     channels = channels_of(graph)
     if not samples:
@@ -222,10 +222,10 @@ def prune_channels(
 
 @dataclass
 class NeuronPruning:
-    """Rounds of pruning and fine-tuning, while the metric allows it.
+    """Rounds of pruning and fine-tuning, as long as the metric allows.
 
-    part: of the weights that are left, in each round. most: of all weights. steps: of fine-tuning
-    after each round; 0 for none. rate: of its Adam.
+    part: share of the remaining weights to remove in each round. most: share of all weights. steps:
+    number of fine-tuning steps after each round; 0 for none. rate: learning rate of Adam.
     """
 
     name: str = "neuron pruning"
@@ -237,7 +237,7 @@ class NeuronPruning:
     rate: float = 3e-4
 
     def apply(self, state: State) -> State:
-        """The narrowest graph whose metric is not below the floor."""
+        """Return the narrowest graph whose metric is not below the floor."""
         source = _elements(state.graph)
         best, part = state.graph, self.part
         notes: list[str] = []
@@ -259,7 +259,7 @@ class NeuronPruning:
 
 
 def tuned(graph: Graph, state: State, steps: int, rate: float) -> tuple[Graph, str]:
-    """The graph fine-tuned to the source's outputs, or as it is with a note why."""
+    """Return the graph fine-tuned to the source's outputs, or unchanged with a note why."""
     if not steps or not state.samples:
         return graph, ""
     try:

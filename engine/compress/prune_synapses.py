@@ -19,14 +19,14 @@ from palmkit.engine.train import trainable
 
 SynapseMethod: TypeAlias = Literal["magnitude", "snip", "movement"]
 Block: TypeAlias = tuple[int, int]
-# Weights of fewer elements stay: what they would save is less than what they are worth.
+# Weights of fewer elements stay: they would save less than they are worth.
 _SMALL = 128
 # How often a density is fine-tuned before it is given up.
 _ROUNDS = 3
 
 
 def prunable(graph: Graph) -> dict[str, int]:
-    """The weights that can be pruned, with the axis of their output channels."""
+    """Return the weights that can be pruned, with the axis of their output channels."""
     found: dict[str, int] = {}
     known = trainable(graph)
     for node in graph.nodes:
@@ -40,20 +40,20 @@ def prunable(graph: Graph) -> dict[str, int]:
 
 
 def kept_share(begin: float, end: float, progress: float) -> float:
-    """What share of the weights is there at a progress of 0..1.
+    """Return the share of weights that remains at a progress of 0..1.
 
-    The cubic schedule of Zhu and Gupta (To prune, or not to prune, 2017): fast while there is much
-    that is not needed, slow towards the end.
+    The cubic schedule of Zhu and Gupta (To prune, or not to prune, 2017): fast while many weights
+    are superfluous, slow towards the end.
     """
     left = 1 - min(max(progress, 0.0), 1.0)
     return end + (begin - end) * left**3
 
 
 def layer_adaptive(squares: Array) -> Array:
-    """Squares of weights as scores that may be compared between layers.
+    """Turn squares of weights into scores that are comparable between layers.
 
-    Lee et al., Layer-adaptive Sparsity for the Magnitude-based Pruning, 2021: in proportion to the
-    sum of all of the layer that are not smaller.
+    Lee et al., Layer-adaptive Sparsity for the Magnitude-based Pruning, 2021: each square over the
+    sum of the layer's squares that are not smaller.
     """
     flat = squares.ravel().astype(np.float64)
     order = np.argsort(flat, kind="stable")
@@ -64,7 +64,7 @@ def layer_adaptive(squares: Array) -> Array:
 
 
 def in_blocks(values: Array, axis: int, block: Block) -> Array:
-    """Sums over blocks of [outputs, inputs * taps]: float64[rows, columns] of blocks."""
+    """Return sums over blocks of [outputs, inputs * taps]: float64[rows, columns] of blocks."""
     matrix = np.moveaxis(values, axis, 0)
     matrix = matrix.reshape(len(matrix), -1).astype(np.float64)
     rows, columns = (-size % each for size, each in zip(matrix.shape, block, strict=True))
@@ -75,7 +75,7 @@ def in_blocks(values: Array, axis: int, block: Block) -> Array:
 
 
 def of_blocks(keep: Array, shape: Sequence[int], axis: int, block: Block) -> Array:
-    """Which elements of weights of a shape are in the blocks to keep: bool of that shape."""
+    """Return which elements of weights are in the blocks to keep: bool of their shape."""
     moved = (shape[axis], *shape[:axis], *shape[axis + 1 :])
     whole = np.repeat(np.repeat(keep, block[0], 0), block[1], 1)
     whole = whole[: moved[0], : int(np.prod(moved[1:]))]
@@ -85,9 +85,10 @@ def of_blocks(keep: Array, shape: Sequence[int], axis: int, block: Block) -> Arr
 def choose_weights(
     scores: Mapping[str, Array], axes: Mapping[str, int], share: float, block: Block = (1, 1)
 ) -> dict[str, Array]:
-    """Which weights stay, bool of each one's shape: those of the highest scores over all layers.
+    """Return the weights that stay, bool of each one's shape: those of the highest scores.
 
-    scores: not below 0, of each weight's shape. share: of all elements, 0..1.
+    scores: at least 0, of each weight's shape, compared over all layers. share: share of all
+    elements, 0..1.
     """
     sums = {name: in_blocks(value, axes[name], block) for name, value in scores.items()}
     joined = np.concatenate([value.ravel() for value in sums.values()])
@@ -102,7 +103,7 @@ def choose_weights(
 class SynapsePruner:
     """Prunes a graph step by step, and fine-tunes it where there are samples.
 
-    masks: which weights are there, bool by name.
+    masks: which weights remain, bool by name.
     """
 
     def __init__(
@@ -112,11 +113,12 @@ class SynapsePruner:
         block: Block = (1, 1),
         tuner: Tuner | None = None,
     ) -> None:
-        """method: what a weight is worth: "magnitude", its square, compared between layers by
-        `layer_adaptive`; "snip", how much the outputs would move without it, by the first order
-        (Lee et al., SNIP: Single-shot Network Pruning, 2019); "movement", how far fine-tuning has
-        moved it away from zero (Sanh et al., Movement Pruning, 2020). The last two need a tuner.
+        """Start with all weights.
 
+        method: the worth of a weight: "magnitude", its square, compared between layers by
+        `layer_adaptive`; "snip", how much the outputs would move without it, to first order (Lee et
+        al., SNIP: Single-shot Network Pruning, 2019); "movement", how far fine-tuning has moved it
+        away from zero (Sanh et al., Movement Pruning, 2020). The last two need a tuner.
         Raises UnsupportedError for a method that needs a tuner, ShapeError for a block below 1x1.
         """
         if method != "magnitude" and tuner is None:
@@ -132,12 +134,12 @@ class SynapsePruner:
 
     @property
     def density(self) -> float:
-        """Share of the prunable weights that is there."""
+        """The share of the prunable weights that remains."""
         there = sum(int(np.count_nonzero(mask)) for mask in self.masks.values())
         return float(there / max(self.size, 1))
 
     def scores(self) -> dict[str, Array]:
-        """What each weight is worth now; 0 for one that is gone."""
+        """Return the current worth of each weight; 0 for a pruned one."""
         if self.method == "magnitude":
             return {
                 name: layer_adaptive(np.square(self.weights[name]) * mask)
@@ -151,7 +153,7 @@ class SynapsePruner:
         return self._missed()
 
     def _missed(self) -> dict[str, Array]:
-        """|weight * gradient| of the outputs' distance from their mean over the samples."""
+        """Return |weight * gradient| of the outputs' distance from their mean over the samples."""
         assert self.tuner is not None
         count = min(len(self.tuner.samples), 16)
         targets = [self.tuner.target(number) for number in range(count)]
@@ -164,7 +166,7 @@ class SynapsePruner:
         return {name: missed * self.masks[name] for name, missed in found.items()}
 
     def prune(self, share: float) -> None:
-        """Let all weights go but the best ones, `share` of the prunable."""
+        """Prune all weights but the best ones, `share` of the prunable."""
         keep = choose_weights(self.scores(), self.axes, share, self.block)
         self.masks = {name: keep[name] & mask for name, mask in self.masks.items()}
         if self.tuner is not None:
@@ -175,7 +177,7 @@ class SynapsePruner:
             self.weights[name][~mask] = 0
 
     def gradually(self, share: float, steps: int, every: int = 10) -> None:
-        """Prune down to `share` over two thirds of some steps of fine-tuning."""
+        """Prune down to `share` over two thirds of the fine-tuning steps."""
         if self.tuner is None or not steps:
             self.prune(share)
             return
@@ -197,7 +199,7 @@ class SynapsePruner:
         self.prune(share)
 
     def pruned(self) -> Graph:
-        """The graph with what is gone as zeros."""
+        """Return the graph with pruned weights as zeros."""
         graph = self.graph if self.tuner is None else self.tuner.graph
         constants = dict(graph.constants)
         for name, mask in self.masks.items():
@@ -209,11 +211,11 @@ class SynapsePruner:
 
 @dataclass
 class SynapsePruning:
-    """Less and less dense graphs, while the metric allows it.
+    """Graphs of decreasing density, as long as the metric allows.
 
-    densities: shares of the prunable weights, one after the other, until one is not allowed.
-    block: rows and columns of weights that stay or leave together. steps: of fine-tuning for each,
-    up to three times; rate: of its Adam.
+    densities: shares of the prunable weights, one after the other, until one is not allowed. block:
+    rows and columns of weights that stay or go together. steps: number of fine-tuning steps for
+    each, up to three times; rate: learning rate of Adam.
     """
 
     name: str = "synapse pruning"
@@ -225,7 +227,7 @@ class SynapsePruning:
     rate: float = 3e-4
 
     def apply(self, state: State) -> State:
-        """The least dense graph whose metric is not below the floor."""
+        """Return the least dense graph whose metric is not below the floor."""
         best, density, notes = state.graph, 1.0, list[str]()
         pruner = self._pruner(state, notes)
         for number, wanted in enumerate(self.densities):

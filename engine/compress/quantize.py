@@ -1,4 +1,4 @@
-"""Post-training quantization: a float graph and some samples in, a graph of int8 layers out."""
+"""Post-training quantization: from a float graph and some samples to a graph of int8 layers."""
 
 from __future__ import annotations
 
@@ -33,14 +33,14 @@ from palmkit.engine.passes import optimise
 
 @dataclass(frozen=True)
 class Settings:
-    """How `quantize` goes about it.
+    """Options of `quantize`.
 
-    method: how the range of an activation is chosen, one of ranges.METHODS; graph inputs keep all
-    of their range. weights: how the scale of weights is, one of weights.WEIGHT_METHODS.
+    method: how the range of an activation is chosen, one of ranges.METHODS; graph inputs keep their
+    whole range. weights: how the scale of weights is chosen, one of weights.WEIGHT_METHODS.
     weight_bits: 2..8; fewer levels run no faster, but an entropy-coded file of them is smaller.
     Outputs of few weights (depthwise convolutions) keep 8.
-    equalised: channels get like ranges first (equalise). corrected: biases make up for the mean
-    error of the rounded weights (bias_correction).
+    equalised: whether channels get similar ranges first (equalise). corrected: whether biases
+    compensate the mean error of the rounded weights (bias_correction).
     Raises ValueError for an unknown method or bits out of range.
     """
 
@@ -51,7 +51,7 @@ class Settings:
     corrected: bool = True
 
     def __post_init__(self) -> None:
-        """Check the names."""
+        """Raise ValueError for an unknown method or bits out of range."""
         for what, known, got in (
             ("method", METHODS, self.method),
             ("weights", WEIGHT_METHODS, self.weights),
@@ -70,12 +70,12 @@ def quantize(
     keep: Collection[str] = (),
     **changed: Any,
 ) -> Graph:
-    """The graph with integer layers between quantize_linear and dequantize_linear nodes.
+    """Return the graph with integer layers between quantize_linear and dequantize_linear nodes.
 
-    Weights become int8, symmetric, a scale for each output channel; what layers hand to one
-    another becomes uint8 with a zero point; biases become int32. Inputs and outputs of the graph
-    stay as they are, and so do nodes that no integer layer follows.
-    samples: by input name an array each, as the model takes them; 20 to 500 are usual.
+    Weights become int8, symmetric, with a scale for each output channel; values between layers
+    become uint8 with a zero point; biases become int32. Inputs and outputs of the graph stay as
+    they are, and so do nodes that no integer layer follows.
+    samples: dicts of an array for each input name, as the model takes them; 20 to 500 are usual.
     keep: nodes that stay float, by name or first output in the prepared graph.
     changed: fields of Settings: quantize(graph, samples, method="kl").
     Raises QuantizationError for samples that do not fit or cannot calibrate, for weights or values
@@ -98,8 +98,9 @@ def quantize(
 
 
 def prepare(graph: Graph) -> Graph:
-    """The float graph as it is quantized: optimised, activations that are no clamp on their own.
+    """Return the float graph as it is quantized: optimised, with activations split off.
 
+    Activations that are clamps stay in their layers.
     Raises QuantizationError for weights that are not finite.
     """
     check_finite(graph)
@@ -107,7 +108,7 @@ def prepare(graph: Graph) -> Graph:
 
 
 def split_activations(graph: Graph) -> Graph:
-    """Activations of a layer that are no clamp, and so need a table, stand behind it."""
+    """Split activations that are no clamp, and so need a table, from their layers."""
     taken = value_names(graph)
     constants = dict(graph.constants)
     nodes: list[Node] = []
@@ -133,14 +134,14 @@ def split_activations(graph: Graph) -> Graph:
 
 @dataclass(frozen=True)
 class Levels:
-    """uint8 levels of a value: number = (level - zero) * scale."""
+    """The uint8 levels of a value: number = (level - zero) * scale."""
 
     scale: np.float32
     zero: int
 
     @staticmethod
     def over(low: float, high: float) -> Levels:
-        """For a range, widened to hold zero, which is a level itself."""
+        """Return the levels of a range, widened to hold zero, which is a level itself."""
         low, high = min(float(low), 0.0), max(float(high), 0.0)
         scale = np.float32((high - low) / 255)
         if not scale > np.finfo(np.float32).tiny:
@@ -155,7 +156,7 @@ def write(
     weights: str = "max",
     weight_bits: int = BITS,
 ) -> Graph:
-    """A prepared graph with its chosen values rounded to levels over these ranges."""
+    """Return a prepared graph with its chosen values rounded to levels over these ranges."""
     levels = {name: Levels.over(*ranges[owner]) for name, owner in placement.values.items()}
     writer = _Writer(graph, levels, weights, weight_bits)
     for name in graph.inputs:
@@ -167,7 +168,7 @@ def write(
 
 @dataclass
 class _Writer:
-    """Nodes and constants of the quantized graph, as far as they are written."""
+    """The nodes and constants of the quantized graph written so far."""
 
     graph: Graph
     levels: Mapping[str, Levels]
@@ -188,7 +189,10 @@ class _Writer:
         return name
 
     def round(self, name: str, written: str = "") -> None:
-        """Levels of a value and back; `written` is what holds it as yet, if not itself."""
+        """Write the levels of a value and back.
+
+        written: the name that holds the value so far, if not its own.
+        """
         levels = self.levels.get(name)
         if levels is None:
             return
@@ -201,7 +205,7 @@ class _Writer:
         self.rounded[name] = outer
 
     def visit(self, node: Node, is_integer: bool) -> None:
-        """A node, reading what is rounded; an output of the graph keeps its name behind levels."""
+        """Write a node with rounded inputs; a graph output keeps its name after rounding."""
         inputs = [self.rounded.get(name, name) for name in node.inputs]
         if is_integer:
             inputs = self._parameters(node, inputs)
@@ -216,7 +220,7 @@ class _Writer:
             self.round(name, hidden.get(name, ""))
 
     def _parameters(self, node: Node, inputs: list[str]) -> list[str]:
-        """The inputs with weights and other constants behind dequantize_linear."""
+        """Return the inputs with weights and other constants behind dequantize_linear."""
         if is_layer(node.op):
             return self._layer(node, inputs)
         for each in data_inputs(node):
@@ -263,7 +267,7 @@ class _Writer:
         return output
 
     def finish(self) -> Graph:
-        """The graph with the constants that are read."""
+        """Return the graph with the constants that are read."""
         read = {name for node in self.nodes for name in node.inputs} | {*self.graph.outputs}
         constants = {
             name: value

@@ -1,6 +1,6 @@
-"""Which range of a value its 256 levels cover: one function a method.
+"""Choosing the range of a value that its 256 levels cover: one function a method.
 
-Each takes an Observation and answers (low, high); what lies outside saturates.
+Each takes an Observation and returns (low, high); numbers outside saturate.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ MOMENTUM = 0.9
 
 
 def min_max(seen: Observation) -> Range:
-    """From the least number seen to the greatest."""
+    """Return the range from the minimum to the maximum."""
     return seen.low, seen.high
 
 
 def percentile(seen: Observation, share: float = PERCENTILE) -> Range:
-    """What leaves out 100 - share per cent of the numbers, half of them at either end."""
+    """Return the range without 100 - share per cent of the numbers, half of them at either end."""
     counts = seen.histogram.counts.astype(np.float64)
     counts[BINS // 2] += seen.histogram.zeros
     sums: Array = np.cumsum(counts)
@@ -43,7 +43,7 @@ def percentile(seen: Observation, share: float = PERCENTILE) -> Range:
 
 
 def moving_average(seen: Observation, momentum: float = MOMENTUM) -> Range:
-    """Exponential moving averages of each sample's least and greatest number (EMA).
+    """Return the exponential moving averages of each sample's minimum and maximum (EMA).
 
     Jacob et al. 2018, Quantization and Training of Neural Networks for Efficient
     Integer-Arithmetic-Only Inference, section 3.1.
@@ -67,7 +67,7 @@ METHODS: Mapping[str, Callable[[Observation], Range]] = {
 def ranges_of(
     placement: Placement, seen: Mapping[str, Observation], method: str
 ) -> dict[str, Range]:
-    """The range of each value that was observed, by a method; of graph inputs all they take."""
+    """Return the range of each observed value by a method; graph inputs keep their whole range."""
     return {
         name: (min_max if name in placement.raw else METHODS[method])(each)
         for name, each in seen.items()

@@ -1,4 +1,4 @@
-"""What compression did, as a page that needs nothing from elsewhere."""
+"""A report of a compression as one self-contained HTML page."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ _MOST_OPEN = 6
 
 
 def write(path: Path, title: str, facts: Mapping[str, str], stages: Sequence[Stage]) -> None:
-    """Write the page, whole or not at all. facts: rows of the first table, escaped here."""
+    """Write the page, whole or not at all.
+
+    facts: rows of the first table, escaped here.
+    """
     path.parent.mkdir(parents=True, exist_ok=True)
     with replacing(path) as part:
         part.write_text(page(title, facts, stages), encoding="utf-8")
 
 
 def page(title: str, facts: Mapping[str, str], stages: Sequence[Stage]) -> str:
-    """The page's text."""
+    """Return the page's text."""
     first = stages[0]
     rows = "".join(f"<tr><th>{escape(k)}</th><td>{escape(v)}</td></tr>" for k, v in facts.items())
     parts = [f"<h1>{escape(title)}</h1><table class='facts'>{rows}</table>"]
@@ -70,7 +73,7 @@ def _table(stages: Sequence[Stage]) -> str:
 
 
 def _layers(first: Stage, last: Stage) -> str:
-    """Each constant's bytes before and after; a step may have made it or taken it away."""
+    """Return rows of each constant's bytes before and after; steps may add or remove constants."""
     names = sorted(
         {*first.constants, *last.constants},
         key=lambda name: -max(first.constants.get(name, 0), last.constants.get(name, 0)),

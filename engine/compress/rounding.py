@@ -1,10 +1,10 @@
 """Weights on a grid: computed in float32, stored in few bits each.
 
 A layer's weights become multiples of one step, so that an entropy coder stores them in a few bits;
-a wider step is fewer bits and more error. Rounded one after the other, with what the rounding of
-one does to the outputs on the samples made good by those that follow (E. Frantar et al.: GPTQ,
-2023; B. Hassibi and D. Stork: Optimal Brain Surgeon, 1993). How wide each layer's step may be
-follows from what its error does to the outputs of the whole model.
+a wider step needs fewer bits and makes a larger error. Weights are rounded one after the other, and
+later weights compensate the errors that earlier ones make in the outputs on the samples (E. Frantar
+et al.: GPTQ, 2023; B. Hassibi and D. Stork: Optimal Brain Surgeon, 1993). The width of each layer's
+step follows from the effect of its error on the outputs of the whole model.
 """
 
 from __future__ import annotations
@@ -22,24 +22,24 @@ from palmkit.engine.errors import CompressionError
 from palmkit.engine.ir import Array, Graph
 
 MOST_LEVEL = 127
-# Of the size of an output's weights; a weight then takes some 5 bits.
+# Step as a share of the size of an output's weights; a weight then takes some 5 bits.
 _PROBE = 0.12
-# Wider steps make most weights zero, which alone may do nothing and together does.
+# Wider steps make most weights zero, which may be harmless in one layer and harmful in all.
 _WIDEST = 1.0
-# What hardly shows in the outputs may show in what is made of them.
+# Errors that hardly show in the outputs may show in results computed from them.
 _MOST_STEP = 0.25
-# Beyond that error grows no more with the step.
+# Beyond that the error does not grow with the step.
 _MOST_PROBED = 0.1
 _DAMPING = 0.01
-# What the nearest power of sqrt(2) may be less by.
+# The nearest power of sqrt(2) may be smaller by this factor.
 _HALF_A_POWER = 2.0**0.25
 
 
 @dataclass
 class WeightRounding:
-    """Each layer's weights in as few bits as the loss allows.
+    """A step that stores each layer's weights in as few bits as the loss allows.
 
-    tries: graphs that are measured while the width of the steps is searched.
+    tries: number of graphs that are measured while the width of the steps is searched.
     """
 
     name: str = "quantization"
@@ -83,12 +83,12 @@ def layer_steps(
     progress: Progress,
     matters: Mapping[str, float] | None = None,
 ) -> dict[str, float]:
-    """A step for each layer, such that a bit more or less anywhere costs the same error.
+    """Return a step for each layer such that one bit more or less costs the same error anywhere.
 
-    matters: how much errors of each output count, as Agreement has it.
+    matters: the weights of errors in the outputs, as for Agreement.
 
     With an error of s * step^2 in the outputs and n * log2(1 / step) bits the sum of both is least
-    where step^2 is in proportion to n / s. s is measured: each layer alone is rounded.
+    where step^2 is in proportion to n / s. s is measured by rounding each layer alone.
     """
     agreement = Agreement(graph, samples, matters)
     steps: dict[str, float] = {}
@@ -107,11 +107,10 @@ def layer_steps(
 def rounded(
     graph: Graph, layers: Sequence[Layer], steps: Mapping[str, float], seen: Mapping[str, Array]
 ) -> Graph:
-    """The graph with the weights of these layers on grids of these steps.
+    """Return the graph with the weights of these layers on grids of these steps.
 
     A layer that would need more than MOST_LEVEL steps each way stays as it is.
-
-    seen: for each weight the second moments of what its inputs are, as `moments` gives them.
+    seen: for each weight the second moments of its inputs, as `moments` returns them.
     """
     constants = dict(graph.constants)
     for layer in layers:
@@ -126,7 +125,7 @@ def rounded(
 
 
 def grids(graph: Graph, layers: Sequence[Layer], steps: Mapping[str, float]) -> dict[str, Array]:
-    """Of each weight that `rounded` rounds: float32, what its numbers become multiples of."""
+    """Return the grid of each weight that `rounded` rounds: float32, its numbers' unit."""
     found: dict[str, Array] = {}
     for layer in layers:
         weight = graph.constants[layer.weight]
@@ -139,11 +138,12 @@ def grids(graph: Graph, layers: Sequence[Layer], steps: Mapping[str, float]) -> 
 
 
 def grid_of(groups: Array, step: float | Array) -> Array | None:
-    """float64[g, rows, 1]: the step of each output, `step` times its size, a power of sqrt(2).
+    """Return the unit of each output, float64[g, rows, 1]: `step` times its size.
 
-    groups: float64[g, rows, k]. step: one for all outputs, or float64[g, rows], which is made wider
-    where a row needs that. Few different ones, in float16, take hardly any room. None: some
-    weight would need more than MOST_LEVEL of them.
+    Units are powers of sqrt(2). groups: float64[g, rows, k]. step: one for all outputs, or
+    float64[g, rows], which is made wider where a row needs that. A few distinct units, in float16,
+    take hardly any room.
+    Returns None if some weight would need more than MOST_LEVEL units.
     """
     sizes = np.sqrt(np.mean(groups**2, axis=2, keepdims=True))
     if isinstance(step, np.ndarray):
@@ -158,22 +158,23 @@ def grid_of(groups: Array, step: float | Array) -> Array | None:
 
 
 def nearest_on(units: Array, groups: Array, hessians: Array, outputs: Array | None = None) -> Array:
-    """float64[g, rows, k]: the groups in whole steps, rounded column by column; exact in float32.
+    """Return the groups as multiples of units, rounded column by column; exact in float32.
 
-    units: of `grid_of`; hessians: float64[g, k, k]; outputs: float64[g, rows, rows], how errors of
-    the rows count together, so that later rows take up those of earlier ones.
+    units: as `grid_of` returns them; hessians: float64[g, k, k]; outputs: float64[g, rows, rows],
+    how errors of the rows count together, so that later rows compensate those of earlier ones.
+    Returns float64[g, rows, k].
     """
     if outputs is None:
         levels = [_rounded_rows(*each) for each in zip(groups / units, hessians, strict=True)]
     else:
         both = zip(groups, units, hessians, outputs, strict=True)
         levels = [_rounded_both_ways(*each) for each in both]
-    # Rounding gives -0.0, too, which is no zero to who stores it.
+    # Rounding also gives -0.0, which storage does not count as a zero.
     return (np.stack(levels) + 0.0) * units
 
 
 def _rounded_both_ways(rows: Array, units: Array, hessian: Array, outputs: Array) -> Array:
-    """float64[n, k] in whole `units`, float64[n, 1]; errors are taken up by columns and rows."""
+    """Return float64[n, k] in whole `units`, float64[n, 1]; columns and rows compensate errors."""
     order, upper = _feedback(outputs)
     left = rows.copy()
     levels = np.zeros_like(left)
@@ -186,7 +187,7 @@ def _rounded_both_ways(rows: Array, units: Array, hessian: Array, outputs: Array
 
 
 def _rounded_rows(rows: Array, hessian: Array) -> Array:
-    """float64[n, k] rounded to whole numbers; later columns take up the error of earlier ones."""
+    """Return float64[n, k] rounded to integers; later columns compensate errors of earlier ones."""
     count = rows.shape[1]
     left = rows.astype(np.float64).copy()
     levels = np.clip(np.rint(left), -MOST_LEVEL, MOST_LEVEL)
@@ -197,7 +198,7 @@ def _rounded_rows(rows: Array, hessian: Array) -> Array:
 
 
 def _rounded_columns(rows: Array, order: Array, upper: Array) -> Array:
-    """Of `_rounded_rows`, with the order of the columns and what says how errors are taken up."""
+    """Do the work of `_rounded_rows`, given the order of columns and the feedback of errors."""
     left = rows[:, order]
     levels = np.empty_like(left)
     for column in range(rows.shape[1]):
@@ -209,15 +210,16 @@ def _rounded_columns(rows: Array, order: Array, upper: Array) -> Array:
 
 
 def _feedback(hessian: Array) -> tuple[Array, Array]:
-    """The order of columns, and float64[k, k]: upper triangular, of the inverse in that order.
+    """Return the order of columns, and the feedback float64[k, k], upper triangular.
 
-    Of zeros, as of what is never seen, it says that nothing takes up any error.
+    The feedback comes from the inverse in that order. For a matrix of zeros, as of inputs never
+    seen, there is no feedback.
     """
     count = len(hessian)
     mean = float(np.trace(hessian)) / count
     if not mean > 0:
         return np.arange(count), np.eye(count)
-    # The most important first: what comes last has nobody to take up its error.
+    # The most important first: nothing compensates the errors of the last.
     order = np.argsort(-np.diag(hessian), kind="stable")
     damped = hessian[np.ix_(order, order)] + np.eye(count) * (_DAMPING * mean)
     inverse: Array = np.asarray(np.linalg.solve(damped, np.eye(count)), np.float64)
@@ -226,8 +228,10 @@ def _feedback(hessian: Array) -> tuple[Array, Array]:
 
 
 def costs_left(moments: Array) -> Array:
-    """float64[k]: what an error of each costs where the later ones take up what they can of it;
-    moments: float64[k, k]."""
+    """Return float64[k]: the cost of an error in each after later ones compensate what they can.
+
+    moments: float64[k, k].
+    """
     order, upper = _feedback(moments)
     costs = np.empty(len(moments))
     costs[order] = np.diag(upper) ** -2.0

@@ -1,4 +1,4 @@
-"""How much each layer's rounding changes the outputs, all others being float."""
+"""The effect of each layer's rounding on the outputs, all other layers being float."""
 
 from __future__ import annotations
 
@@ -17,19 +17,19 @@ Samples = Sequence[Mapping[str, Array]]
 
 
 class OutputNoise:
-    """The error of a graph's outputs beside those of the float graph.
+    """The error of a graph's outputs against those of the float graph.
 
-    Called with a graph it gives the root of the mean, over the outputs, of each output's squared
+    Called with a graph it returns the root of the mean, over the outputs, of each output's squared
     error over its variance: 0 is exact, 1 as bad as a constant. Less is better.
     """
 
     def __init__(self, graph: Graph, samples: Samples) -> None:
-        """graph: the float one."""
+        """Run the float graph on the samples, as the reference."""
         self.samples = samples
         self.true = _outputs(graph, samples)
 
     def __call__(self, graph: Graph) -> float:
-        """Raises ShapeError if the outputs are others."""
+        """Return a graph's error; raise ShapeError if it has other outputs."""
         found = _outputs(graph, self.samples)
         if found.keys() != self.true.keys():
             raise ShapeError(f"outputs: expected {', '.join(self.true)}, got {', '.join(found)}")
@@ -57,9 +57,10 @@ def sensitivities(
     settings: Settings | None = None,
     tried: int = 8,
 ) -> dict[str, float]:
-    """The output noise of each layer alone in integers, by its output in the prepared graph.
+    """Return the output noise of each layer alone in integers, by its prepared graph's output.
 
-    samples: calibrate; the first `tried` of them are run for the noise. Raises as quantize does.
+    samples: calibrate; the first `tried` of them are run for the noise.
+    Raises what quantize raises.
     """
     found = checked_samples(graph, samples)
     noise = OutputNoise(graph, found[:tried])

@@ -1,4 +1,4 @@
-"""The steps of compression, in order, and those that do one thing quickly."""
+"""The steps of compression, in order, and steps that do one thing quickly."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from palmkit.engine.ir import Array, Graph
 
 
 def default_steps(target: Target, tuning: int = 40) -> list[Step]:
-    """All five: network transform, neuron and synapse pruning, quantization, entropy coding.
+    """Return all five: network transform, neuron and synapse pruning, quantization, entropy coding.
 
     tuning: steps of fine-tuning to the float outputs after each cut; 0 for none.
     """
@@ -36,21 +36,21 @@ def default_steps(target: Target, tuning: int = 40) -> list[Step]:
 
 @dataclass
 class Float16:
-    """Weights rounded to float16; biases and what is out of range stay as they are."""
+    """A step that rounds weights to float16; biases and numbers out of range stay as they are."""
 
     name: str = "float16"
     share: float = 1.0
 
     def apply(self, state: State) -> State:
-        """Round them."""
+        """Round the weights."""
         return replace(state, graph=writer.stored(state.graph, "float16"))
 
 
 @dataclass
 class Integers:
-    """Layers in int8, computed on integers; activations by their ranges on the samples.
+    """A step that quantizes layers to int8, with activations by their ranges on the samples.
 
-    required: that it is taken back fails the whole.
+    required: whether the compression fails if this step is undone.
     """
 
     name: str = "quantization"
@@ -59,7 +59,7 @@ class Integers:
     required: bool = False
 
     def apply(self, state: State) -> State:
-        """Take the first method that the loss allows, or the best of all."""
+        """Apply the first method that the loss allows, or else the best of all."""
         best: tuple[float, Graph, str] | None = None
         for number, method in enumerate(self.methods):
             state.progress(number / len(self.methods), f"int8, ranges by {method}")
@@ -75,9 +75,9 @@ class Integers:
 
 @dataclass
 class Clustering:
-    """Weights of each layer become one of a few numbers.
+    """A step that reduces each layer's weights to a few distinct numbers.
 
-    required: that it is taken back fails the whole.
+    required: whether the compression fails if this step is undone.
     """
 
     bits: int = 4
@@ -97,13 +97,13 @@ class Clustering:
 
 @dataclass
 class EntropyCoding:
-    """What is left in float32 as float16, and every constant by its smallest storage."""
+    """A step that stores float32 as float16, and every constant in its smallest storage."""
 
     name: str = "entropy coding"
     share: float = 0.5
 
     def apply(self, state: State) -> State:
-        """Round what is left, if the loss allows it; -0.0 becomes 0.0."""
+        """Round the remaining float32, if the loss allows it; -0.0 becomes 0.0."""
         constants = {name: _plain_zeros(v) for name, v in state.graph.constants.items()}
         halved = {name: _as_half(value) for name, value in constants.items()}
         graph = replace(state.graph, constants=halved)
@@ -126,7 +126,7 @@ def _plain_zeros(value: Array) -> Array:
 
 
 def _as_half(value: Array) -> Array:
-    """Biases and the like rounded to float16, where they are in its range and not few values."""
+    """Return small constants such as biases rounded to float16, if in range and not few values."""
     if value.dtype != np.float32 or value.ndim == 0:
         return value
     with np.errstate(over="ignore", invalid="ignore"):

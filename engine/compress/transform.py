@@ -1,4 +1,4 @@
-"""Network transform: layers merged, replaced and taken away, with a report of what was found."""
+"""Network transform: layers merged, replaced and removed, with a report of the findings."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from palmkit.engine.passes.remove_identities import remove_identities
 
 Rule: TypeAlias = Callable[[Graph], Graph]
 
-# What each is called in the report; in this order, again and again until nothing changes.
+# Rules by their names in the report, applied in this order until nothing changes.
 RULES: tuple[tuple[str, Rule], ...] = (
     ("what nobody reads", remove_dead_code),
     ("arithmetic on constants", fold_constants),
@@ -44,7 +44,7 @@ _MOST_ROUNDS = 50
 
 @dataclass(frozen=True)
 class Finding:
-    """What a rule has changed: its name, and sizes of the graph before and after.
+    """A change by a rule: its name, and sizes of the graph before and after.
 
     nodes, elements, multiply_adds: pairs of before and after; elements: of constants;
     multiply_adds: of one run, -1 where sizes are open.
@@ -56,7 +56,7 @@ class Finding:
     multiply_adds: tuple[int, int]
 
     def __str__(self) -> str:
-        """One line of a report."""
+        """Return one line of a report."""
         text = f"{self.what}: {self.nodes[0]} nodes -> {self.nodes[1]}"
         text += f", {self.elements[0]} weights -> {self.elements[1]}"
         if min(self.multiply_adds) >= 0:
@@ -67,9 +67,9 @@ class Finding:
 def transform(
     graph: Graph, rules: Sequence[tuple[str, Rule]] = RULES
 ) -> tuple[Graph, list[Finding]]:
-    """A graph that computes the same up to rounding with fewer or smaller layers; what was found.
+    """Return an equal graph, up to rounding, with fewer or smaller layers; and the findings.
 
-    rules: names and what they do. Inputs and outputs keep their names and types.
+    rules: names and functions. Inputs and outputs keep their names and types.
     """
     findings: dict[str, Finding] = {}
     for _ in range(_MOST_ROUNDS):
@@ -95,12 +95,12 @@ def transform(
 
 
 def _moved(pair: tuple[int, int], by: int) -> tuple[int, int]:
-    """A rule's later changes add to its first."""
+    """Add a rule's later changes to its first."""
     return pair[0], pair[1] + by
 
 
 def _sizes(graph: Graph) -> tuple[int, int, int]:
-    """Nodes, elements of constants, multiply-adds."""
+    """Return the numbers of nodes, of elements of constants, and of multiply-adds."""
     types = infer_types(graph)
     counts = [macs(node, types) for node in graph.nodes]
     known = [count for count in counts if count is not None]
@@ -110,9 +110,9 @@ def _sizes(graph: Graph) -> tuple[int, int, int]:
 
 @dataclass
 class NetworkTransform:
-    """The exact rules, then layers of low rank as far as the metric allows it.
+    """A step that applies the exact rules, then low-rank layers as far as the metric allows.
 
-    errors: of low rank, the largest tried first. steps: of fine-tuning behind them.
+    errors: errors of low rank, the largest tried first. steps: fine-tuning steps after them.
     """
 
     name: str = "network transform"
@@ -122,7 +122,7 @@ class NetworkTransform:
     rate: float = 3e-4
 
     def apply(self, state: State) -> State:
-        """The transformed graph; its source for as long as nothing is gained."""
+        """Return the transformed graph, or the source as long as nothing is gained."""
         graph, findings = transform(state.graph)
         if not state.allows(graph):
             graph, findings = state.graph, []

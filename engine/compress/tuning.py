@@ -1,4 +1,4 @@
-"""Fine-tuning what compression has changed: the float model's outputs are the target."""
+"""Fine-tuning a compressed graph: the float model's outputs are the target."""
 
 from __future__ import annotations
 
@@ -19,9 +19,10 @@ _FLOATS = ("float32", "float64")
 
 
 class Tuner:
-    """Trains a graph until it says what another one says.
+    """Trains a graph until its outputs match another one's.
 
-    All outputs of floating point count, each in proportion to how much it moves over the samples.
+    All outputs of floating point count, each weighted by the inverse of its spread over the
+    samples.
     """
 
     def __init__(
@@ -32,8 +33,9 @@ class Tuner:
         rate: float = 3e-4,
         seed: int = 0,
     ) -> None:
-        """samples: inputs of runs, each of the same shapes.
+        """Prepare the training.
 
+        samples: inputs of runs, each of the same shapes.
         Raises ShapeError if there are none, or if the teacher has other outputs; UnsupportedError
         if the graph has nothing to train.
         """
@@ -69,18 +71,21 @@ class Tuner:
 
     @property
     def graph(self) -> Graph:
-        """The graph with the weights as they are now."""
+        """The graph with the current weights."""
         trained = self.trainer.graph.constants
         constants = {name: trained.get(name, v) for name, v in self._source.constants.items()}
         return replace(self._source, constants=constants)
 
     def gradients(self, number: int, target: Array | None = None) -> dict[str, Array]:
-        """The gradients on a sample; target: another one than the teacher's, as `target` has it."""
+        """Return the gradients on a sample.
+
+        target: a target other than the teacher's, in the form of `target`.
+        """
         wanted = self.target(number) if target is None else target
         return self.trainer.gradients(self.samples[number], wanted)[1]
 
     def target(self, number: int) -> Array:
-        """What the teacher says of a sample: float32[1, all outputs side by side]."""
+        """Return the teacher's outputs for a sample: float32[1, all outputs side by side]."""
         if number not in self._targets:
             said = self._teacher.run(self.samples[number])
             rows = [said[name].reshape(-1) * self._gains[name] for name in self._outputs]
@@ -92,7 +97,7 @@ class Tuner:
         steps: int,
         after: Callable[[int, Mapping[str, Array], Mapping[str, Array]], None] | None = None,
     ) -> float:
-        """Train for some steps, the rate falling to nothing; returns the mean loss of the last.
+        """Train for some steps with a rate falling to zero; return the mean loss of the last.
 
         after: called with the step's number, the weights, to be changed in place, and their
         gradients.
@@ -110,7 +115,7 @@ class Tuner:
         return float(np.mean(losses[-10:])) if losses else 0.0
 
     def _measured(self) -> dict[str, np.float32]:
-        """What each output is multiplied by, so that all move alike."""
+        """Return the factor of each output that makes all of them vary alike."""
         seen = [self._teacher.run(sample) for sample in self.samples[:16]]
         spread = {name: np.concatenate([s[name].ravel() for s in seen]) for name in self._outputs}
         return {
@@ -119,7 +124,7 @@ class Tuner:
         }
 
     def _joined(self) -> tuple[Graph, str]:
-        """The graph with one more value, all outputs side by side."""
+        """Return the graph with one more value, all outputs side by side."""
         taken = value_names(self._graph)
         types = infer_types(self._graph)
         nodes, constants = list(self._graph.nodes), dict(self._graph.constants)

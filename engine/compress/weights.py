@@ -14,15 +14,15 @@ from palmkit.engine.passes.weights import has_rows_of_outputs, kind_of
 
 MOST = 127
 BITS = 8
-# Outputs with fewer weights than this keep all levels: they cost little, and are worn the most.
+# Outputs with fewer weights than this keep all levels: they cost little, and suffer most.
 FEW = 32
-# Far enough from the end of int32 for what is added up with the bias.
+# Far enough from the limits of int32 for the sums that are added to the bias.
 MOST_BIAS = float(1 << 29)
 Scales = Callable[[Array, int], Array]
 
 
 def greatest(rows: Array, most: int) -> Array:
-    """float64[n]: for each row of float64[n, k] the scale at which nothing saturates."""
+    """Return for each row of float64[n, k] the scale at which nothing saturates, float64[n]."""
     ends = np.abs(rows).max(1)
     return np.where(ends > 0, ends, 1.0) / most
 
@@ -31,17 +31,17 @@ WEIGHT_METHODS: Mapping[str, Scales] = {"max": greatest, "admm": projected_scale
 
 
 def most_level(count: int, bits: int) -> int:
-    """The largest level of outputs with `count` weights each, rounded to so many bits, 2..8."""
+    """Return the largest level of outputs with `count` weights each in this many bits, 2..8."""
     return MOST if count < FEW else (1 << (bits - 1)) - 1
 
 
 def output_axis(node: Node) -> int:
-    """The axis of a layer's weights that counts its outputs."""
+    """Return the axis of a layer's weights that counts its outputs."""
     return 1 if kind_of(node) is Layer.MATRIX and not has_rows_of_outputs(node) else 0
 
 
 def as_rows(weights: Array, axis: int) -> Array:
-    """float64[outputs, k]: the weights of each output."""
+    """Return the weights of each output, float64[outputs, k]."""
     rows = np.moveaxis(weights, axis, 0)
     return rows.reshape(rows.shape[0], -1).astype(np.float64)
 
@@ -49,7 +49,7 @@ def as_rows(weights: Array, axis: int) -> Array:
 def weight_scales(
     rows: Array, bias: Array | None, input_scale: float, method: str, most: int = MOST
 ) -> Array:
-    """float32[outputs], such that the bias in units of input scale * scale fits in int32."""
+    """Return float32[outputs], with which the bias in units of input scale * scale fits int32."""
     scales = WEIGHT_METHODS[method](rows, most)
     if bias is not None:
         needed = np.abs(bias.reshape(-1).astype(np.float64)) / (input_scale * MOST_BIAS)
@@ -58,12 +58,12 @@ def weight_scales(
 
 
 def levels_of(rows: Array, scales: Array, most: int = MOST) -> Array:
-    """float64[outputs, k] whole numbers, -most..most."""
+    """Return the levels as float64[outputs, k], integers in -most..most."""
     return np.asarray(np.clip(np.rint(rows / scales.astype(np.float64)[:, None]), -most, most))
 
 
 def bias_levels(bias: Array, input_scale: np.float32, scales: Array) -> tuple[Array, Array]:
-    """The bias as int32 levels, and their float32 scale, input scale * weight scale."""
+    """Return the bias as int32 levels, and their float32 scale, input scale * weight scale."""
     unit = (np.float32(input_scale) * scales).astype(np.float32)
     levels = np.rint(bias.reshape(-1).astype(np.float64) / unit.astype(np.float64))
     return np.clip(levels, -(2**31), 2**31 - 1).astype(np.int32), unit
