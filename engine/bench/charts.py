@@ -1,4 +1,4 @@
-"""Bars as SVG, in colours that the page's style sheet gives them."""
+"""Bar charts as SVG, in colours of the page's style sheet."""
 
 from __future__ import annotations
 
@@ -12,13 +12,16 @@ _ROW = 20.0
 _BAR = 13.0
 _GAP = 8.0
 _SIZE = 12.0
-# For wide fonts and bold ones.
+# Leaves room for wide and bold fonts.
 _WIDE = 1.15
 
 
 @dataclass(frozen=True)
 class Bar:
-    """One bar. kind: its class in the style sheet; hint: shown when it is pointed at."""
+    """One bar.
+
+    kind: its class in the style sheet; hint: text that is shown on hover.
+    """
 
     label: str
     value: float
@@ -28,9 +31,9 @@ class Bar:
 
 
 def bars(every: Sequence[Bar], title: str, width: float = 340.0, mark: float | None = None) -> str:
-    """Bars from zero, one below the other, each with its label before and its text behind.
+    """Return bars from zero, one below the other, each between its label and its text.
 
-    title: for who cannot see it. mark: a value with an upright line.
+    title: a text for screen readers. mark: a value with a vertical line.
     """
     if not every:
         return ""

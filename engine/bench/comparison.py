@@ -26,10 +26,10 @@ from palmkit.engine.machine import cache_folder
 
 Report = Callable[[str], None]
 
-# Of an output's range. What computes the same network in float32 is far below the first, Winograd
-# included; bf16 has 8 bits, and its errors add up over the layers.
-# What a quantized model computes in, whatever is asked for: engines round a step differently here
-# and there, and the steps add up through the layers.
+# Tolerances as shares of an output's range. Engines that compute the network in float32 are far
+# below the first, even with Winograd; bf16 has 8 bits, and its errors add up over the layers.
+# The precision of a quantized model, whatever is asked for: engines sometimes round a step apart,
+# and the steps add up through the layers.
 INT8 = "int8"
 TOLERANCES = {"high": 0.01, "low": 0.25, INT8: 0.15}
 ABSOLUTE = {"high": 1e-6, "low": 1e-3, INT8: 1e-3}
@@ -39,7 +39,8 @@ ABSOLUTE = {"high": 1e-6, "low": 1e-3, INT8: 1e-3}
 class Schedule:
     """How long to measure.
 
-    seconds: of timed runs for each engine; turns: in how many slices; loads: fresh processes.
+    seconds: time of timed runs for each engine; turns: number of slices; loads: number of fresh
+    processes.
     """
 
     seconds: float = 2.0
@@ -49,7 +50,7 @@ class Schedule:
     slice_limit_s: float = SLICE_LIMIT_S
 
     def __post_init__(self) -> None:
-        """Check."""
+        """Raise ValueError for values out of range."""
         for name in ("turns", "loads"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name}: expected at least 1, got {getattr(self, name)}")
@@ -61,12 +62,12 @@ class Schedule:
 class Subject:
     """A model to compare on.
 
-    files: the model in each form that there is: "palm", and "onnx" or "tflite".
-    missing: for a form that there is not, the reason.
+    files: the model in each available form: "palm", and "onnx" or "tflite".
+    missing: for an unavailable form, the reason.
     inputs: by name; outputs: names, in the model's order.
     macs: multiply-accumulates of a run; None where they are not known.
-    is_quantized: its values are rounded to bytes. spans: of outputs that are, how far their
-    numbers can lie apart.
+    is_quantized: whether its values are rounded to bytes. spans: for quantized outputs, the largest
+    possible distance between two of their numbers.
     """
 
     name: str
@@ -83,11 +84,11 @@ class Subject:
 class Result:
     """One engine on one model.
 
-    form: of the file that it read. load_ms: from the open of the file to the first results, in a
-    fresh process that has the library. memory_bytes: what that and four runs more added to the
+    form: the form of the file that it read. load_ms: from opening the file to the first results, in
+    a fresh process that has the library. memory_bytes: what loading and four more runs added to the
     process; peak_memory_bytes: the most in between.
-    difference: to our outputs in float32, the largest over an output's range; None if we have
-    none.
+    difference: the largest difference from our outputs in float32, over an output's range; None if
+    we have no outputs.
     """
 
     engine: str
@@ -118,41 +119,41 @@ class Comparison:
 
     @property
     def ours(self) -> Result | None:
-        """PalmKit's."""
+        """PalmKit's result, if it has one."""
         return next((each for each in self.results if each.engine == OURS), None)
 
     @property
     def peers(self) -> tuple[Result, ...]:
-        """All others."""
+        """The results of all other engines."""
         return tuple(each for each in self.results if each.engine != OURS)
 
     @property
     def best_peer(self) -> Result | None:
-        """The fastest of the others."""
+        """The result of the fastest other engine."""
         return min(self.peers, key=lambda each: each.times.min_ms, default=None)
 
     @property
     def ratio(self) -> float | None:
-        """How many times as long the best peer takes as we do."""
+        """The best peer's time over ours."""
         ours, best = self.ours, self.best_peer
         return best.times.min_ms / ours.times.min_ms if ours and best else None
 
     @property
     def load_ratio(self) -> float | None:
-        """How many times as long the peer that loads fastest takes as we do."""
+        """The load time of the peer that loads fastest over ours."""
         best = min((each.load_ms for each in self.peers), default=None)
         return best / self.ours.load_ms if self.ours and best is not None else None
 
     @property
     def memory_ratio(self) -> float | None:
-        """How many times as much memory the peer with the least adds as we do."""
+        """The added memory of the peer with the least over ours."""
         peers = [each.memory_bytes for each in self.peers if each.memory_bytes is not None]
         ours = self.ours.memory_bytes if self.ours else None
         return min(peers) / ours if peers and ours else None
 
 
 class _Contender:
-    """An engine on its way through a comparison: first it opens, then it takes turns."""
+    """An engine during a comparison: first it opens the model, then it takes turns."""
 
     def __init__(
         self,
@@ -166,7 +167,8 @@ class _Contender:
     ) -> None:
         """Try the jobs in this order, until one gives the right outputs.
 
-        place: as for find; judged_as: of TOLERANCES the one to be within; spans: as of Subject.
+        place: the engine's name or class, as for find; judged_as: the entry of TOLERANCES to be
+        within; spans: as in Subject.
         """
         self.name = name
         self._place = place
@@ -184,12 +186,12 @@ class _Contender:
 
     @property
     def job(self) -> Job:
-        """What it is trying."""
+        """The job that it is trying."""
         return self._jobs[0]
 
     @property
     def outputs(self) -> dict[str, Array] | None:
-        """Of the first run."""
+        """The outputs of the first run, if there was one."""
         return dict(self._opened[0].outputs) if self._opened else None
 
     def open(self, expected: Mapping[str, Array] | None) -> None:
@@ -201,7 +203,7 @@ class _Contender:
                 if not self._opened and self._converts:
                     file = self._process.prepare(self._jobs[0])
                     self._jobs[0] = replace(self._jobs[0], file=file)
-                    # What the converter left in memory would not count as added.
+                    # Memory that the converter left in use would not count as added.
                     self.close()
                     self._process = EngineProcess(self._place)
                 opened = self._process.open(self._jobs[0], self._schedule.open_limit_s)
@@ -217,7 +219,7 @@ class _Contender:
             return
 
     def turn(self) -> None:
-        """One slice; who fails in it is out."""
+        """Run one slice; an engine that fails in it is out."""
         if self._process is None:
             return
         self._process.go_on()
@@ -229,13 +231,13 @@ class _Contender:
             self._give_up(str(refusal))
 
     def close(self) -> None:
-        """End its process."""
+        """End the engine's process."""
         if self._process is not None:
             self._process.close()
             self._process = None
 
     def result(self) -> Result | None:
-        """What was measured; None if it gave up, for `reason`."""
+        """Return what was measured; None if it gave up, for `reason`."""
         if not self._seconds:
             return None
         loads = [opened.seconds * 1e3 for opened in self._opened]
@@ -255,7 +257,7 @@ class _Contender:
         )
 
     def _give_up(self, reason: str) -> None:
-        """The form that is being tried does not work."""
+        """Give up the form that is being tried."""
         self.close()
         said = f"from .{self._jobs.pop(0).form}: {reason}"
         self.reason = f"{self.reason}; {said}" if self.reason else said
@@ -266,7 +268,7 @@ class _Contender:
 def _judge(
     expected: Mapping[str, Array], opened: Opened, precision: str, spans: Mapping[str, float]
 ) -> float:
-    """How far its outputs are from ours; Refusal if too far."""
+    """Return how far its outputs are from ours; raise Refusal if too far."""
     difference = largest_difference(expected, opened.outputs, ABSOLUTE["high"], spans)
     judged = largest_difference(expected, opened.outputs, ABSOLUTE[precision], spans)
     if difference is None or judged is None:
@@ -277,7 +279,7 @@ def _judge(
 
 
 def _float32_outputs(job: Job, schedule: Schedule) -> dict[str, Array] | None:
-    """Ours at precision high; None if it refuses."""
+    """Return our outputs at precision high; None if our engine refuses."""
     process = EngineProcess(OURS)
     try:
         opened = process.open(replace(job, precision="high"), schedule.open_limit_s)
@@ -299,10 +301,10 @@ def compare(
 ) -> Comparison:
     """Compare engines on a model.
 
-    engines: names as of bench.engines, or classes (module:Class) by name; ours, OURS, among them
-    and best first: it says what is right.
+    engines: names of bench.engines, or classes (module:Class) by name; ours, OURS, among them
+    and best first: its outputs are the reference.
     cache: for conversions; left out, the user's cache folder.
-    report: is told of each step.
+    report: called with the text of each step.
     """
     schedule = schedule or Schedule()
     cache = cache or cache_folder("bench") or Path(tempfile.gettempdir()) / "palmkit-bench"
@@ -363,5 +365,5 @@ def compare(
 
 
 def steps(engines: int, schedule: Schedule) -> int:
-    """How many steps `compare` reports at most."""
+    """Return how many steps `compare` reports at most."""
     return engines * (schedule.loads + schedule.turns)

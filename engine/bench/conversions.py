@@ -1,4 +1,4 @@
-"""What peers' converters make of a model, kept in the user's cache folder."""
+"""A cache of what peers' converters make of a model, in the user's cache folder."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ if TYPE_CHECKING:
 
 
 def cached(job: Job, maker: str, convert: Callable[[Path], None]) -> Path:
-    """The folder with what `convert` made of the job's file: now, or in an earlier run.
+    """Return the folder with what `convert` made of the job's file, now or in an earlier run.
 
-    maker: what else the result hangs on, such as the converter's version.
+    maker: what else the result depends on, such as the converter's version.
     convert: fills the empty folder that it is given; if it raises, nothing is kept.
     """
     digest = hashlib.sha256(job.file.read_bytes()).hexdigest()
@@ -34,7 +34,7 @@ def cached(job: Job, maker: str, convert: Callable[[Path], None]) -> Path:
         try:
             os.rename(temporary, folder)
         except OSError:
-            # Another process was quicker; what it made is the same.
+            # Another process was faster; its result is the same.
             if not folder.is_dir():
                 raise
     finally:

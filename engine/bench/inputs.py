@@ -1,4 +1,4 @@
-"""Inputs to time a model on, and whether two engines gave the same for them."""
+"""Inputs to time a model on, and the comparison of two engines' outputs."""
 
 from __future__ import annotations
 
@@ -8,15 +8,15 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 
-# What a dim that is only a name stands for.
+# The size of a named dim.
 BATCH_NAMES = ("batch", "n", "N", "batch_size")
 SIDE = 320
 
 
 def open_dims(types: Mapping[str, Type]) -> dict[str, int]:
-    """A size for every dim that is only a name: 1 for a batch, else 320.
+    """Return a size for every named dim: 1 for a batch, else 320.
 
-    A batch is called so, or stands first of several dims and nowhere else.
+    A dim is a batch if it is called so, or stands first of several dims and nowhere else.
     """
     batches: set[str] = set()
     others: set[str] = set()
@@ -29,7 +29,10 @@ def open_dims(types: Mapping[str, Type]) -> dict[str, int]:
 
 
 def random_inputs(types: Mapping[str, Type], sizes: Mapping[str, int]) -> dict[str, Array]:
-    """Seeded noise, 0..1, for every input; sizes: of the dims that are only names."""
+    """Return seeded noise, 0..1, for every input.
+
+    sizes: the sizes of named dims.
+    """
     random = np.random.default_rng(0)
     return {
         name: random.random(
@@ -45,12 +48,12 @@ def largest_difference(
     absolute: float = 0.0,
     spans: Mapping[str, float] | None = None,
 ) -> float | None:
-    """The largest difference of any output over its range; None if outputs do not correspond.
+    """Return the largest difference of any output over its range; None if outputs do not match.
 
-    absolute: differences up to this count as none: a sigmoid may end as good as zero everywhere.
-    spans: ranges of outputs in place of those that are seen, by name.
-    Engines name outputs as they like and leave out dims of 1: one without the right name is taken
-    for the output of so many elements that it is most like.
+    absolute: differences up to this count as none: a sigmoid may be almost zero everywhere.
+    spans: ranges of outputs to use instead of the observed ones, by name.
+    Engines name outputs as they like and leave out dims of 1: one without the right name is matched
+    with the most similar output of as many elements.
     """
     left = list(found)
     worst = 0.0
@@ -75,7 +78,7 @@ def _plain(value: Array) -> tuple[int, ...]:
 
 
 def _difference(expected: Array, found: Array, absolute: float, span: float | None = None) -> float:
-    """Infinite where one is a number and the other is not."""
+    """Return the difference; infinite where one is a number and the other is not."""
     a = expected.astype(np.float64).ravel()
     b = found.astype(np.float64).ravel()
     if not a.size:

@@ -1,4 +1,4 @@
-"""The numbers of a comparison: times, memory, and what this machine can do at most."""
+"""The numbers of a comparison: times, memory, and this machine's limits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from palmkit.engine.machine import cpu_name
 
 @dataclass(frozen=True)
 class Opened:
-    """What it took to open a model in a fresh process; None where memory cannot be measured."""
+    """The cost of opening a model in a fresh process; None where memory cannot be measured."""
 
     version: str
     seconds: float
@@ -26,7 +26,10 @@ class Opened:
 
 @dataclass(frozen=True)
 class Times:
-    """Of many runs; p95_ms: 95 of 100 took no longer."""
+    """Times of many runs.
+
+    p95_ms: 95 of 100 runs took no longer.
+    """
 
     runs: int
     min_ms: float
@@ -35,29 +38,29 @@ class Times:
 
     @staticmethod
     def of(seconds: Sequence[float]) -> Times:
-        """At least one run."""
+        """Return the statistics of at least one run."""
         ordered = sorted(seconds)
         p95 = ordered[-(-95 * len(ordered) // 100) - 1]
         return Times(len(ordered), ordered[0] * 1e3, median(ordered) * 1e3, p95 * 1e3)
 
 
 def geometric_mean(ratios: Sequence[float]) -> float:
-    """Of at least one ratio."""
+    """Return the geometric mean of at least one ratio."""
     return exp(sum(map(log, ratios)) / len(ratios))
 
 
 def memory_in_use() -> int | None:
-    """Bytes of this process that are in memory, files that are mapped among them; Linux only."""
+    """Return this process's resident bytes, mapped files among them; Linux only."""
     return _kilobytes("/proc/self/smaps_rollup", "Rss")
 
 
 def peak_memory() -> int | None:
-    """The most bytes in memory since `reset_peak_memory`; Linux only."""
+    """Return the most resident bytes since `reset_peak_memory`; Linux only."""
     return _kilobytes("/proc/self/status", "VmHWM")
 
 
 def reset_peak_memory() -> None:
-    """Count the peak from now."""
+    """Count the peak from now on."""
     try:
         Path("/proc/self/clear_refs").write_text("5", encoding="ascii")
     except OSError:
@@ -77,6 +80,6 @@ def _kilobytes(file: str, key: str) -> int | None:
 
 
 def processor() -> str:
-    """The name of this machine's CPU, and how many cores this process may use."""
+    """Return the name of this machine's CPU, and how many cores this process may use."""
     cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return f"{cpu_name()}, {cores} cores"

@@ -1,4 +1,4 @@
-"""Our engine alone: how long a model takes, and where the time goes."""
+"""Our engine alone: the time of a model and of its nodes."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ BORDER = "border"
 
 @dataclass(frozen=True)
 class NodeTime:
-    """A node of the model as it runs, after the graph passes, or those that run as one step.
+    """A node of the model as it runs, after the graph passes, or nodes that run as one step.
 
-    node: its name, or all with JOINED between. op: what it is; "border" is a copy of an input or
-    output. kernels: what ran it. share: of the sum over all nodes. macs: multiply-accumulates of a
-    run; None where they are not known.
+    node: its name, or all names with JOINED between. op: its op; "border" is a copy of an input or
+    output. kernels: the kernels that ran it. share: share of the sum over all nodes. macs:
+    multiply-accumulates of a run; None where they are not known.
     """
 
     node: str
@@ -39,7 +39,10 @@ class NodeTime:
 
 @dataclass(frozen=True)
 class Alone:
-    """A model's times in this process. inputs: types by name; nodes: in running order."""
+    """A model's times in this process.
+
+    inputs: types by name; nodes: in running order.
+    """
 
     inputs: Mapping[str, str]
     times: Times
@@ -48,7 +51,7 @@ class Alone:
 
     @property
     def ops_ms(self) -> dict[str, float]:
-        """The kernels' times, the largest first."""
+        """Return the kernels' times, the largest first."""
         sums = Counter[str]()
         for node in self.nodes:
             sums[node.kernels] += node.ms  # type: ignore[assignment]
@@ -63,7 +66,7 @@ def time_alone(
 ) -> Alone:
     """Time a model on random inputs, and its nodes.
 
-    sizes: of the dims that are only names. report: is told how many runs are done.
+    sizes: the sizes of named dims. report: called with the number of finished runs.
     """
     inputs = random_inputs(model.inputs, sizes)
     model.run(inputs)
@@ -109,7 +112,7 @@ def _nodes(model: Model, inputs: Mapping[str, Array], runs: int) -> tuple[NodeTi
 
 
 def _macs_of_source(model: Model, inputs: Mapping[str, Array]) -> int | None:
-    """Of the network as it was written: what a pass saves is ours to gain."""
+    """Return the multiply-accumulates of the network as written; passes may save some."""
     from palmkit.engine.shapes import with_input_shapes
     from palmkit.engine.summary import summarise
 

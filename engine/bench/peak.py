@@ -1,4 +1,4 @@
-"""What this machine can do at most: multiply-adds on registers, by our own native code."""
+"""The peak speed of this machine: multiply-adds on registers, by our own native code."""
 
 from __future__ import annotations
 
@@ -8,9 +8,10 @@ from typing import Any
 
 
 def peak_flops(threads: int, seconds: float = 0.2) -> float | None:
-    """Float32 operations a second that so many threads reach together; None without native code.
+    """Return the float32 operations a second of this many threads; None without native code.
 
-    A multiply-add is two. Measured with all threads at the same time: clocks fall with the load.
+    A multiply-add is two operations. All threads run at the same time, as clocks fall with the
+    load.
     """
     try:
         native: Any = import_module("palmkit.engine._native")

@@ -23,15 +23,18 @@ _LAST_WORDS = 200
 
 
 class EngineProcess:
-    """A process with one engine in it, to be closed.
+    """A process with one engine in it, to be closed after use.
 
-    Between requests it can be stopped, so that threads which wait by spinning disturb nobody.
-    Every request raises Refusal, with the reason, if the engine refuses, dies, or takes too long;
-    after the latter two the process is gone.
+    Between requests it can be stopped, so that threads which wait by spinning disturb nobody. Every
+    request raises Refusal, with the reason, if the engine refuses, dies, or takes too long; after
+    the latter two the process is gone.
     """
 
     def __init__(self, engine: str) -> None:
-        """Start it. engine: as for engines.find."""
+        """Start the process.
+
+        engine: the engine's name or class, as for engines.find.
+        """
         ours, theirs = socket.socketpair()
         self._log = tempfile.TemporaryFile()  # noqa: SIM115 - closed by close()
         self._folder = tempfile.TemporaryDirectory(prefix="palmkit-bench-")
@@ -50,7 +53,7 @@ class EngineProcess:
         self._pipe: Connection[Any, Any] = Connection(ours.detach())
 
     def prepare(self, job: Job, limit_s: float = PREPARE_LIMIT_S) -> Path:
-        """The file that the engine is to open."""
+        """Return the file that the engine is to open."""
         path: Path = self._ask("prepare", job, limit_s=limit_s)
         return path
 
@@ -60,27 +63,27 @@ class EngineProcess:
         return opened
 
     def times(self, seconds: float, limit_s: float = SLICE_LIMIT_S) -> list[float]:
-        """The seconds of each run, for about so long."""
+        """Return the seconds of each run during about `seconds`."""
         taken: list[float] = self._ask("times", seconds, limit_s=limit_s + seconds)
         return taken
 
     def stop(self) -> None:
-        """Let it have no time until `go_on`; returns when all its threads stand still."""
+        """Stop the process until `go_on`; return when all its threads stand still."""
         self._signal(signal.SIGSTOP)
         if hasattr(os, "waitid"):
             os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def go_on(self) -> None:
-        """Undo `stop`."""
+        """Resume the process after `stop`."""
         self._signal(signal.SIGCONT)
 
     @property
     def pid(self) -> int:
-        """Of the process."""
+        """The id of the process."""
         return self._process.pid
 
     def close(self) -> None:
-        """End it, with all that it has started."""
+        """End the process, with all that it has started."""
         self._pipe.close()
         with contextlib.suppress(ProcessLookupError, PermissionError):
             os.killpg(self._process.pid, signal.SIGKILL)
@@ -105,7 +108,7 @@ class EngineProcess:
         return answer
 
     def _last_words(self) -> str:
-        """How it died, and the last line that it wrote."""
+        """Return how it died, and the last line that it wrote."""
         try:
             code = self._process.wait(5)
         except subprocess.TimeoutExpired:

@@ -1,4 +1,4 @@
-"""Comparisons as a page that needs nothing from elsewhere: plots, tables, how it was measured."""
+"""Comparisons as a self-contained page: plots, tables, and how they were measured."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ def page(
     schedule: Schedule,
     precision: str,
 ) -> str:
-    """The page's text."""
+    """Return the page's text."""
     parts = [_machine(comparisons, engines, peaks, schedule, precision), _means(comparisons)]
     for threads in sorted({each.threads for each in comparisons}):
         some = [each for each in comparisons if each.threads == threads]
@@ -109,7 +109,7 @@ def _means(comparisons: Sequence[Comparison]) -> str:
 
 
 def _ratios(comparisons: Sequence[Comparison]) -> str:
-    """Best peer over ours, all models in one plot."""
+    """Return a plot of best peer over ours, for all models."""
     found = [
         Bar(each.model, each.ratio, f"{each.ratio:.2f}  {each.best_peer.title}", "ratio")
         for each in comparisons
@@ -122,7 +122,7 @@ def _ratios(comparisons: Sequence[Comparison]) -> str:
 
 
 def _cards(comparisons: Iterable[Comparison], caption: str, value: _Value) -> str:
-    """A small plot a model, the best engine first."""
+    """Return a small plot for each model, the best engine first."""
     cards: list[str] = []
     for each in comparisons:
         values = [(value(result), result) for result in each.results]

@@ -21,10 +21,10 @@ _FOREIGN = {".onnx": "onnx", ".tflite": "tflite"}
 
 @contextmanager
 def subject(path: Path, graph: Graph) -> Generator[Subject, None, None]:
-    """The model for a comparison, on random inputs; its files are gone afterwards.
+    """Yield the model for a comparison, on random inputs; its files are removed afterwards.
 
-    path: the model's file; graph: what was read of it, with the input shapes that are wanted.
-    Sizes that are open become 1 for a batch, else 320.
+    path: the model's file; graph: the graph read from it, with the desired input shapes. Open sizes
+    become 1 for a batch, else 320.
     """
     sizes = open_dims(graph.inputs)
     fixed = {
@@ -61,7 +61,7 @@ def subject(path: Path, graph: Graph) -> Generator[Subject, None, None]:
 
 
 def _span(graph: Graph, name: str) -> float:
-    """How far the levels of an output lie apart at most; 0 if it is not made from bytes."""
+    """Return the largest distance between levels of an output; 0 if it is not made from bytes."""
     producers = {output: node for node in graph.nodes for output in node.outputs}
     while (node := producers.get(name)) is not None and node.op in _MOVERS:
         name = node.inputs[0]

@@ -12,14 +12,17 @@ _NONE = "-"
 
 
 def flops_per_s(comparison: Comparison, result: Result) -> float | None:
-    """What an engine achieved: two operations a multiply-accumulate of the network as written."""
+    """Return an engine's speed: two operations a multiply-accumulate of the network as written."""
     if not comparison.macs:
         return None
     return 2 * comparison.macs / (result.times.min_ms * 1e-3)
 
 
 def facts(comparison: Comparison, peaks: Mapping[int, float | None]) -> dict[str, Any]:
-    """Every number of a comparison, ready for JSON. peaks: FLOP/s by the number of threads."""
+    """Return every number of a comparison, ready for JSON.
+
+    peaks: FLOP/s by the number of threads.
+    """
     peak = peaks.get(comparison.threads)
     engines: dict[str, Any] = {}
     for each in comparison.results:
@@ -56,7 +59,7 @@ def facts(comparison: Comparison, peaks: Mapping[int, float | None]) -> dict[str
 
 
 def means(comparisons: Iterable[Comparison]) -> dict[int, dict[str, float]]:
-    """By the number of threads the geometric means of the ratios, of the models that have one."""
+    """Return the geometric means of the models' ratios, by the number of threads."""
     found: dict[int, dict[str, float]] = {}
     every = list(comparisons)
     for threads in sorted({each.threads for each in every}):
@@ -71,7 +74,7 @@ def means(comparisons: Iterable[Comparison]) -> dict[int, dict[str, float]]:
 
 
 def scaling(comparisons: Iterable[Comparison]) -> dict[str, dict[int, dict[str, float]]]:
-    """By model and number of threads, how many times faster each engine is than on one thread."""
+    """Return each engine's speedup over one thread, by model and number of threads."""
     found: dict[str, dict[int, dict[str, float]]] = {}
     every = list(comparisons)
     for base in every:
@@ -89,20 +92,23 @@ def scaling(comparisons: Iterable[Comparison]) -> dict[str, dict[int, dict[str, 
 
 
 class Table:
-    """The table of times with one number of threads, a line as soon as it is measured."""
+    """The table of times with one number of threads, written line by line as results come."""
 
     def __init__(self, engines: Mapping[str, str], width: int) -> None:
-        """engines: titles by name, ours first; width: of the longest model's name."""
+        """Set up the columns.
+
+        engines: titles by name, ours first; width: length of the longest model's name.
+        """
         self._engines = engines
         self._width = max(width, len("fastest run, ms"))
 
     def head(self) -> str:
-        """The titles."""
+        """Return the line of titles."""
         cells = "".join(f"{title:>14}" for title in self._engines.values())
         return f"{'fastest run, ms':{self._width}}{cells}  {'ratio':>6}{'GFLOP/s':>9}{'of peak':>8}"
 
     def line(self, comparison: Comparison, peak: float | None) -> str:
-        """A model's; what ours achieved stands at the end."""
+        """Return a model's line, with our share of the peak at its end."""
         times = {each.engine: each.times.min_ms for each in comparison.results}
         cells = "".join(f"{_milliseconds(times.get(name)):>14}" for name in self._engines)
         ratio = _fixed(comparison.ratio)
@@ -114,7 +120,7 @@ class Table:
 
 
 def loads(comparisons: Sequence[Comparison], engines: Mapping[str, str]) -> list[str]:
-    """The table of load times and memory."""
+    """Return the table of load times and memory."""
     rows = [["load ms / memory MB", *engines.values(), "load", "memory"]]
     for each in comparisons:
         by_name = {result.engine: result for result in each.results}
@@ -134,7 +140,7 @@ def summary(
     means: Mapping[int, Mapping[str, float]],
     scaling: Mapping[str, Mapping[int, Mapping[str, float]]],
 ) -> list[str]:
-    """Geometric means of the ratios, and how ours scales with the threads."""
+    """Return geometric means of the ratios, and how ours scales with the threads."""
     labels = {"ratio": "time", "load_ratio": "load", "memory_ratio": "memory"}
     lines: list[str] = []
     for threads, ratios in means.items():
@@ -149,7 +155,7 @@ def summary(
 
 
 def markdown(comparisons: Sequence[Comparison]) -> str:
-    """Two tables for a document: times by the number of threads, and load and memory."""
+    """Return two tables for a document: times by the number of threads, and load and memory."""
     counts = sorted({each.threads for each in comparisons})
     models = list(dict.fromkeys(each.model for each in comparisons))
     found = {(each.model, each.threads): each for each in comparisons}
@@ -216,9 +222,9 @@ def _fixed(ratio: float | None) -> str:
 
 
 def errors(comparisons: Iterable[Comparison]) -> list[str]:
-    """A line a model that ran in less than float32: how far each engine's outputs are from it.
+    """Return a line for each model below float32: how far each engine's outputs are off.
 
-    Of a quantized model: from ours.
+    For a quantized model it is the distance from our outputs.
     """
     lines: dict[str, None] = {}
     for each in comparisons:
@@ -232,7 +238,7 @@ def errors(comparisons: Iterable[Comparison]) -> list[str]:
 
 
 def refusals(comparisons: Iterable[Comparison], engines: Mapping[str, str]) -> list[str]:
-    """A line for each engine that cannot run a model, and why."""
+    """Return a line for each engine that cannot run a model, and why."""
     found: dict[str, None] = {}
     for each in comparisons:
         for name, reason in each.refusals.items():

@@ -37,21 +37,21 @@ _LONGEST_REASON = 300
 
 
 class Worker:
-    """What the requests are called, and what they do."""
+    """The requests by name, and what they do."""
 
     def __init__(self, engine: str) -> None:
-        """Make the engine; its library is not imported yet."""
+        """Make the engine, without importing its library yet."""
         self._engine = find(engine)
         self._run: Run = list
 
     def prepare(self, job: Job) -> Path:
-        """Convert for the engine, if it has to be."""
+        """Convert the model for the engine if needed."""
         return self._engine.prepare(job)
 
     def open(self, job: Job) -> Opened:
-        """From the file to first results, and what memory that took."""
+        """Open the file up to first results, and measure time and memory."""
         self._engine.import_library()
-        # Arrays that come through a pipe are read-only, and OpenCV and OpenVINO mind.
+        # Arrays that come through a pipe are read-only, which OpenCV and OpenVINO refuse.
         inputs = {name: np.array(value) for name, value in job.inputs.items()}
         job = replace(job, inputs=inputs)
         gc.collect()
@@ -61,7 +61,7 @@ class Worker:
         self._run = self._engine.open(job)
         outputs = self._run()
         seconds = time.perf_counter() - start
-        # What is to be sent is copied: it may lie in memory that the next run writes.
+        # Results are copied: they may lie in memory that the next run writes.
         outputs = [(name, np.array(value)) for name, value in outputs]
         for _ in range(FIRST_RUNS):
             self._run()
@@ -75,9 +75,9 @@ class Worker:
         )
 
     def times(self, seconds: float) -> list[float]:
-        """The seconds of each run, for about so long.
+        """Return the seconds of each run during about `seconds`.
 
-        Before that it warms up: caches hold what others had, and threads may share a core.
+        It warms up first: caches hold other data, and threads may share a core.
         """
         run, taken, total = self._run, list[float](), 0.0
         start = time.perf_counter()
@@ -93,7 +93,7 @@ class Worker:
 
 
 def serve(engine: str, socket: int) -> None:
-    """Answer (what, arguments) by (True, result) or (False, reason), until nobody asks."""
+    """Answer (what, arguments) by (True, result) or (False, reason), until the socket closes."""
     _end_with_parent()
     pipe: Connection[Any, Any] = Connection(socket)
     worker = Worker(engine)
@@ -102,20 +102,20 @@ def serve(engine: str, socket: int) -> None:
             what, arguments = pipe.recv()
             try:
                 answer = True, getattr(worker, what)(*arguments)
-            except Exception as error:  # any library's, and of any kind
+            except Exception as error:  # errors of any kind from any library
                 answer = False, _reason(error)
             pipe.send(answer)
 
 
 def _reason(error: Exception) -> str:
-    """On one line, and not a page of it."""
+    """Return the error's message shortened to one line."""
     text = shorten(str(error), _LONGEST_REASON, placeholder=" ...")
     says_enough = isinstance(error, RuntimeError | PalmError)
     return text if says_enough and text else f"{type(error).__name__}: {text}"
 
 
 def _end_with_parent() -> None:
-    """A stopped process could not see that its parent has died: the kernel ends it (Linux)."""
+    """Have the kernel end this process when its parent dies, even while stopped (Linux)."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     if sys.platform == "linux":
         with contextlib.suppress(OSError, AttributeError):
@@ -123,6 +123,6 @@ def _end_with_parent() -> None:
 
 
 if __name__ == "__main__":
-    # Not by the parent: where modules are found may be relative to its current folder.
+    # Not set by the parent: its module paths may be relative to its current folder.
     os.chdir(sys.argv[3])
     serve(sys.argv[1], int(sys.argv[2]))

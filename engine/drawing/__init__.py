@@ -12,22 +12,22 @@ __all__ = ["FORMATS", "describe", "page"]
 
 
 def to_svg(sections: list[Section], subtitle: str) -> str:
-    """An SVG document."""
+    """Return an SVG document."""
     return render(sections, subtitle)
 
 
 def to_html(sections: list[Section], subtitle: str) -> str:
-    """A page with the SVG."""
+    """Return a page with the SVG."""
     return page(render(sections, subtitle), sections[0].title)
 
 
 def page(svg: str, title: str) -> str:
-    """A page with an SVG: the wheel zooms, dragging moves. Needs nothing from elsewhere."""
+    """Return a self-contained page with an SVG: the wheel zooms, dragging moves."""
     return _PAGE.replace("{title}", escape(title)).replace("{svg}", svg)
 
 
 def to_dot(sections: list[Section], subtitle: str) -> str:
-    """Graphviz' language; a body of control flow is a cluster."""
+    """Return the drawing in Graphviz' language; a body of control flow is a cluster."""
     lines = [
         "digraph {",
         f"label={_quoted(f'{sections[0].title}  {subtitle}')} labelloc=t",

@@ -25,7 +25,7 @@ _ARENA_STYLE = """\
 .bound{stroke:#27313b;stroke-width:1.1;stroke-dasharray:5 4}
 """
 
-# Kernels that serve many ops, by one op that stands for all.
+# Kernels that serve many ops, each with one representative op.
 _OP_OF_KERNEL = {
     "binary": "add",
     "copy": "transpose",
@@ -38,7 +38,7 @@ _OP_OF_KERNEL = {
     "unary": "relu",
     "volume_conv": "conv",
 }
-# Convolutions are most of a network: one look for each way of doing them.
+# Convolutions are most of a network, so each algorithm has a look of its own.
 _ALGORITHMS = {
     "depthwise": "#7ba6f2",
     "rows": "#1f4fae",
@@ -49,7 +49,7 @@ _ALGORITHMS = {
 
 
 def draw_arena(plans: Sequence[PlanSummary], title: str) -> str:
-    """An SVG document, one map below the other; pointed at, a block says what lies in it."""
+    """Return an SVG document of maps, one below the other; hovering tells a block's content."""
     parts: list[str] = []
     width = text_width(title, 18)
     y = _MARGIN + 44.0
@@ -70,7 +70,7 @@ def draw_arena(plans: Sequence[PlanSummary], title: str) -> str:
 
 
 def _map(plan: PlanSummary) -> tuple[str, float]:
-    """Blocks, axes and what is live, with the width of it all."""
+    """Return a map with blocks, axes and live bytes, and its width."""
     count, arena = len(plan.steps), max(plan.arena_bytes, plan.lower_bound_bytes, 1)
     step = min(_MOST_STEP, max(_LEAST_STEP, _WIDTH / max(count, 1)))
     width = step * count
@@ -133,7 +133,7 @@ def _map(plan: PlanSummary) -> tuple[str, float]:
 
 
 def _look(step: StepSummary) -> tuple[str, str]:
-    """Colour of what a step writes, and what the legend calls it."""
+    """Return the colour of what a step writes, and its name in the legend."""
     kind = family(_OP_OF_KERNEL.get(step.kernel, step.kernel))
     if step.algorithm in _ALGORITHMS:
         return _ALGORITHMS[step.algorithm], f"convolution: {step.algorithm}"
@@ -141,7 +141,7 @@ def _look(step: StepSummary) -> tuple[str, str]:
 
 
 def live_bytes(plan: PlanSummary) -> list[int]:
-    """How much of the arena is in use at each step."""
+    """Return how many bytes of the arena are in use at each step."""
     changes = [0] * (len(plan.steps) + 1)
     for each in plan.buffers:
         changes[each.first] += each.size_bytes
@@ -153,7 +153,7 @@ def live_bytes(plan: PlanSummary) -> list[int]:
 
 
 def arena_text(size_bytes: float) -> str:
-    """The size with three digits and a unit."""
+    """Return the size with three digits and a unit."""
     for unit, size in (("MB", 1e6), ("kB", 1e3)):
         if size_bytes >= size:
             return f"{size_bytes / size:.3g} {unit}"
@@ -161,7 +161,7 @@ def arena_text(size_bytes: float) -> str:
 
 
 def ratio_text(plan: PlanSummary) -> str:
-    """How far the arena is from its lower bound."""
+    """Return how far the arena is from its lower bound."""
     if not plan.lower_bound_bytes:
         return ""
     return f" ({plan.arena_bytes / plan.lower_bound_bytes:.3f} times that)"

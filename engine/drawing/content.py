@@ -1,4 +1,4 @@
-"""What a drawing of a graph says: a card for each node, input and output, and what joins them."""
+"""The content of a drawing: a card for each node, input and output, and their links."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _MOST_LINES = 7
 class Card:
     """A box of the drawing.
 
-    lines: what it says below its title. tooltip: all there is to know.
+    lines: the lines below its title. tooltip: the full text.
     kernel: "native" or "numpy" where it is known what runs the node, else "".
     """
 
@@ -39,7 +39,7 @@ class Card:
 
 @dataclass(frozen=True)
 class Link:
-    """A value on its way from the card that writes it to one that reads it, by number."""
+    """A value between the card that writes it and one that reads it, by their numbers."""
 
     source: int
     target: int
@@ -60,9 +60,9 @@ class Section:
 def describe(
     graph: Graph, title: str = "", numpy_nodes: Collection[str] | None = None
 ) -> list[Section]:
-    """The graph, then the bodies in it, however deep.
+    """Return the graph's section, then those of the bodies in it, recursively.
 
-    numpy_nodes: the first outputs of the nodes that no native kernel runs; None if it is not to
+    numpy_nodes: the first outputs of the nodes that no native kernel runs; None if that is not to
     be drawn.
     """
     cards, links = _describe(graph, numpy_nodes)
@@ -135,12 +135,12 @@ def _card(node: Node, graph: Graph, types: Mapping[str, Type], kernel: str) -> C
 
 
 def family(op: str) -> str:
-    """The name of what an op is akin to."""
+    """Return the name of the op's group."""
     return traits_of(op).kind.value
 
 
 def _roles(node: Node) -> list[str]:
-    """What the op calls each of its inputs."""
+    """Return the op's names for its inputs."""
     places = (Parameter.POSITIONAL_ONLY, Parameter.POSITIONAL_OR_KEYWORD)
     parameters = signature(find(node.op).reference).parameters.values()
     names = [each.name for each in parameters if each.kind in places]
@@ -148,7 +148,7 @@ def _roles(node: Node) -> list[str]:
 
 
 def _attributes(node: Node) -> list[str]:
-    """Those that are not at their default, shortened: equal numbers once, x between sizes."""
+    """Return the attributes that differ from their defaults, in short form."""
     defaults = find(node.op).defaults
     neutral = {"dilations": 1, "group": 1, "strides": 1, "pads": 0, "output_padding": 0}
     texts: list[str] = []
@@ -171,7 +171,7 @@ def _value(value: Attr) -> str:
 
 
 def _constant(value: Array) -> str:
-    """A number or a few as they are, else the shape and how far they go."""
+    """Return a few numbers in full, else the shape and range."""
     if value.size <= 4 and value.dtype.kind in "iufb":
         is_float = value.dtype.kind == "f"
         values = value.ravel().tolist()
@@ -188,7 +188,7 @@ def _dims(type: Type | None) -> str:
 
 
 def _wrapped(texts: Sequence[str]) -> list[str]:
-    """The texts on as few lines as they fit."""
+    """Return the texts joined to as few lines as possible."""
     lines: list[str] = []
     for text in texts:
         if lines and len(lines[-1]) + len(text) + 3 <= _MOST_LETTERS - 6:
@@ -199,7 +199,7 @@ def _wrapped(texts: Sequence[str]) -> list[str]:
 
 
 def _cut(text: str) -> str:
-    """The text, or its beginning and end where it is long: names differ at their end."""
+    """Return the text, or its beginning and end if it is long: names differ at their ends."""
     if len(text) <= _MOST_LETTERS:
         return text
     head = _MOST_LETTERS // 3

@@ -20,9 +20,9 @@ _SWEEPS = 24
 
 @dataclass
 class Box:
-    """Something with a size; x and y are of its centre, the layout's result.
+    """Something with a size; the layout sets x and y, its centre.
 
-    is_input: the picture begins here. sinks: it is to stand just above what reads it.
+    is_input: whether the drawing begins here. sinks: whether it stands just above its readers.
     """
 
     width: float
@@ -36,9 +36,9 @@ class Box:
 
 @dataclass
 class Line:
-    """From the bottom of a box to the top of another, which is in a later row.
+    """A line from the bottom of a box to the top of another in a later row.
 
-    value: lines of one source and value share their way. points: from first to last, result.
+    value: lines of one source and value share their way. points: the result, from first to last.
     """
 
     source: int
@@ -60,7 +60,7 @@ class _Item:
 
 
 def arrange(boxes: Sequence[Box], lines: Sequence[Line]) -> tuple[float, float]:
-    """Place the boxes and the lines; returns width and height of the whole."""
+    """Place the boxes and the lines, and return width and height of the whole."""
     if not boxes:
         return 0.0, 0.0
     _assign_rows(boxes, lines)
@@ -79,9 +79,9 @@ def arrange(boxes: Sequence[Box], lines: Sequence[Line]) -> tuple[float, float]:
 
 
 def _assign_rows(boxes: Sequence[Box], lines: Sequence[Line]) -> None:
-    """The longest way from the top; what hangs on no input then sinks to just above its reader.
+    """Set rows by the longest way from the top; boxes without inputs sink to their readers.
 
-    So do inputs, what is marked so, and what has more readers than sources: fewer lines pass.
+    So do inputs, boxes marked so, and boxes with more readers than sources: fewer lines pass.
     """
     above: dict[int, set[int]] = defaultdict(set)
     below: dict[int, set[int]] = defaultdict(set)
@@ -111,7 +111,7 @@ def _assign_rows(boxes: Sequence[Box], lines: Sequence[Line]) -> None:
 
 
 def _join(items: list[_Item], lines: Sequence[Line]) -> list[list[int]]:
-    """The items on the way of each line, its two boxes among them; adds those between."""
+    """Return the items along each line, its two boxes among them, adding those between."""
     passed: dict[tuple[int, str, int], int] = {}
     joined: set[tuple[int, int]] = set()
     ways: list[list[int]] = []
@@ -134,7 +134,7 @@ def _join(items: list[_Item], lines: Sequence[Line]) -> list[list[int]]:
 
 
 def _order(items: Sequence[_Item]) -> list[list[int]]:
-    """The rows, each in an order that lets few lines cross."""
+    """Return the rows, each in an order with few crossings."""
     rows: list[list[int]] = [[] for _ in range(max(item.row for item in items) + 1)]
     for index in _depth_first(items):
         rows[items[index].row].append(index)
@@ -152,7 +152,7 @@ def _order(items: Sequence[_Item]) -> list[list[int]]:
 
 
 def _depth_first(items: Sequence[_Item]) -> list[int]:
-    """From the top, so that what hangs together begins side by side."""
+    """Return an order from the top in which connected items begin side by side."""
     seen: set[int] = set()
     order: list[int] = []
     waiting = [i for i in reversed(range(len(items))) if not items[i].above]
@@ -168,7 +168,7 @@ def _depth_first(items: Sequence[_Item]) -> list[int]:
 def _sort_by_neighbours(
     items: Sequence[_Item], rows: list[list[int]], row: list[int], down: bool
 ) -> None:
-    """Each item goes to the mean position of its neighbours; without any it keeps its place."""
+    """Move each item to the mean position of its neighbours, or keep its place without any."""
     if not row:
         return
     current = items[row[0]].row
@@ -185,7 +185,7 @@ def _sort_by_neighbours(
 
 
 def _crossings(items: Sequence[_Item], rows: Sequence[Sequence[int]]) -> int:
-    """How many pairs of lines cross, by counting inversions between neighbouring rows."""
+    """Return how many pairs of lines cross, by counting inversions between adjacent rows."""
     total = 0
     for upper, lower in zip(rows, rows[1:], strict=False):
         position = {index: place for place, index in enumerate(lower)}
@@ -207,9 +207,9 @@ def _crossings(items: Sequence[_Item], rows: Sequence[Sequence[int]]) -> int:
 def _place(items: Sequence[_Item], rows: Sequence[Sequence[int]]) -> None:
     """Choose every x so that long lines and chains are straight.
 
-    Four ways: each item in line with a middle neighbour above or below it, rows filled from the
-    left or the right. Of the four positions the mean of the middle two. After Brandes and Koepf,
-    Fast and Simple Horizontal Coordinate Assignment (2001).
+    Four layouts are made: each item in line with a middle neighbour above or below it, rows filled
+    from the left or the right. The result is the mean of the middle two positions. After Brandes
+    and Koepf, Fast and Simple Horizontal Coordinate Assignment (2001).
     """
     refused = _conflicts(items, rows)
     ways: list[list[float]] = []
@@ -256,13 +256,13 @@ def _tighten(items: Sequence[_Item], rows: Sequence[Sequence[int]]) -> None:
 
 
 def _apart(items: Sequence[_Item], left: int, right: int) -> float:
-    """How far apart the middles of two neighbours are at least."""
+    """Return the least distance between the centres of two neighbours."""
     lines = items[left].is_line and items[right].is_line
     return (items[left].width + items[right].width) / 2 + (_LINE_X if lines else _GAP_X)
 
 
 def _conflicts(items: Sequence[_Item], rows: Sequence[Sequence[int]]) -> set[tuple[int, int]]:
-    """Short lines that cross a long one: they are not to be straight at its cost."""
+    """Return the short lines that cross a long one, which then need not be straight."""
     refused: set[tuple[int, int]] = set()
     for upper, lower in zip(rows, rows[1:], strict=False):
         place = {index: number for number, index in enumerate(upper)}
@@ -287,7 +287,7 @@ def _align(
     above: bool,
     refused: set[tuple[int, int]],
 ) -> list[int]:
-    """For each item the first one of the straight line of items that it belongs to."""
+    """Return for each item the first one of its straight line of items."""
     roots = list(range(len(items)))
     taken: set[int] = set()
     place = {index: number for row in rows for number, index in enumerate(row)}
@@ -311,7 +311,7 @@ def _align(
 def _compact(
     items: Sequence[_Item], rows: Sequence[Sequence[int]], roots: Sequence[int]
 ) -> list[float]:
-    """As far left as the straight lines of items can go; then right again, if they have room."""
+    """Return positions as far left as straight lines allow, then moved right if there is room."""
     after: dict[int, dict[int, float]] = defaultdict(dict)
     before: dict[int, dict[int, float]] = defaultdict(dict)
     for row in rows:
@@ -360,9 +360,9 @@ def _draw(
     tops: Sequence[float],
     bottoms: Sequence[float],
 ) -> None:
-    """Points of each line; straight down through the rows that it passes.
+    """Set the points of each line; lines run straight down through the rows they pass.
 
-    Lines that end at one box end side by side, in the order from which they come.
+    Lines that end at one box end side by side, in the order of their sources.
     """
     arriving: dict[int, list[int]] = defaultdict(list)
     for number, line in enumerate(lines):

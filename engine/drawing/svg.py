@@ -53,15 +53,15 @@ _LABEL = 14.0
 
 
 def text_width(text: str, size: float = 11.0) -> float:
-    """About how wide a sans-serif text is; fonts differ, so it is a little too much."""
+    """Return about how wide a sans-serif text is, slightly overestimated as fonts differ."""
     narrow, wide = sum(text.count(c) for c in "iljtfr.,:;|!'()[] "), sum(map(text.count, "mwMW@"))
     return size * (0.36 * narrow + 0.95 * wide + 0.62 * (len(text) - narrow - wide))
 
 
 def render(sections: Sequence[Section], subtitle: str) -> str:
-    """An SVG document of sections, one below the other, under the title of the first.
+    """Return an SVG document of sections, one below the other, under the title of the first.
 
-    A card's tooltip is shown when it is pointed at.
+    A card's tooltip is shown on hover.
     """
     every = [card for section in sections for card in section.cards]
     families = [family for family in ALL_FAMILIES if any(c.family == family for c in every)]
@@ -95,7 +95,7 @@ def render(sections: Sequence[Section], subtitle: str) -> str:
 
 
 def _section(section: Section) -> tuple[str, float, float]:
-    """The cards and lines of one graph, with their width and height."""
+    """Return the cards and lines of one graph, with their width and height."""
     cards, links = section.cards, section.links
     boxes = [_box(card, links, number) for number, card in enumerate(cards)]
     lines = [Line(link.source, link.target, link.value) for link in links]
@@ -120,13 +120,13 @@ def _box(card: Card, links: Sequence[Link], number: int) -> Box:
         *(min(2 * label - 12, 160) for label in labels),
     )
     height = _TITLE + _LINE * len(_lines(card)) + 8
-    # Shape arithmetic belongs to what it is for.
+    # Shape arithmetic is placed at its reader.
     is_shape = card.type.startswith("int64")
     return Box(width, height, is_input=card.title == "input", sinks=is_shape)
 
 
 def _lines(card: Card) -> list[tuple[str, str]]:
-    """The texts below the title, with their classes."""
+    """Return the texts below the title, with their classes."""
     lines = [("name", card.subtitle), *(("line", line) for line in card.lines)]
     return [*lines, ("type", card.type)]
 
@@ -157,7 +157,7 @@ def _drawn(card: Card, box: Box) -> str:
 
 
 def _curve(line: Line, link: Link) -> str:
-    """A line that leaves and arrives upright; straight through the rows between."""
+    """Return a curve that starts and ends vertically and is straight through the rows between."""
     (x, y), *rest = line.points
     path = [f"M{x:.1f} {y:.1f}"]
     if rest[0][1] - y >= 2 * _LABEL:
@@ -178,7 +178,7 @@ def _curve(line: Line, link: Link) -> str:
 
 
 def _label(line: Line, link: Link) -> str:
-    """The shape beside the line's start."""
+    """Return the shape's label beside the line's start."""
     x, y = line.points[0]
     width = text_width(link.label, 9.5)
     return (

@@ -1,4 +1,4 @@
-"""The engines that can be compared, by the name they have on the command line."""
+"""The engines that can be compared, by their names on the command line."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from palmkit.engine.bench.engines.engine import Engine, Job, Refusal, Run
 __all__ = ["OURS", "PEERS", "Engine", "Job", "Refusal", "Run", "find"]
 
 OURS = "palmkit"
-# Where the class is: an engine is made in the process that runs it.
+# Module and class: an engine is made in the process that runs it.
 _CLASSES = {
     OURS: "palmkit.engine.bench.engines.palmkit:PalmKit",
     "ort": "palmkit.engine.bench.engines.onnxruntime:OnnxRuntime",
@@ -23,9 +23,9 @@ PEERS = tuple(name for name in _CLASSES if name != OURS)
 
 
 def find(name: str) -> Engine:
-    """The engine of a name; or of a class elsewhere, written as module:Class.
+    """Return the engine of a name, or of a class elsewhere, written as module:Class.
 
-    Raises ValueError for a name that is none of them.
+    Raises ValueError for an unknown name.
     """
     place = _CLASSES.get(name, name)
     module, colon, attribute = place.partition(":")

@@ -1,4 +1,4 @@
-"""What an engine has to do to be compared: one file a peer, all in one shape."""
+"""The interface of an engine to compare: one file a peer."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ class Refusal(PalmError):
 
 @dataclass(frozen=True)
 class Job:
-    """What an engine is to run.
+    """A run for an engine.
 
-    file: the model, in one of the formats that the engine reads; form: which one.
+    file: the model, in one of the formats that the engine reads; form: its format.
     inputs: by name, in the model's order, C-contiguous; outputs: the names, in the model's order.
-    precision: "high" is float32 everywhere; "low" allows an engine the least that it has.
-    cache: folder for what the engine's own converter makes.
+    precision: "high" is float32 everywhere; "low" allows an engine its lowest precision.
+    cache: folder for the results of the engine's own converter.
     """
 
     file: Path
@@ -39,12 +39,13 @@ class Job:
 
 
 class Engine:
-    """One engine. It is made, and used, in a process of its own.
+    """One engine, made and used in a process of its own.
 
-    name: as on the command line; title: as in tables.
-    modules: what must be importable; distributions: the package, whichever of these is installed.
+    name: its name on the command line; title: its name in tables.
+    modules: modules that must be importable; distributions: the package, whichever of these is
+    installed.
     forms: the formats it reads, best first: "palm", "onnx", "tflite".
-    converts: it has a converter of its own, for `prepare`.
+    converts: whether it has a converter of its own, for `prepare`.
     """
 
     name: ClassVar[str]
@@ -55,14 +56,14 @@ class Engine:
     converts: ClassVar[bool] = False
 
     def missing(self) -> str:
-        """Which package is not installed; "" if none. Imports nothing."""
+        """Return which package is not installed; "" if none. Imports nothing."""
         for module in self.modules:
             if find_spec(module) is None:
                 return module
         return ""
 
     def version(self) -> str:
-        """Of the installed package."""
+        """Return the version of the installed package."""
         for distribution in self.distributions:
             try:
                 return metadata.version(distribution)
@@ -71,7 +72,7 @@ class Engine:
         return ""
 
     def prepare(self, job: Job) -> Path:
-        """The file to open: that of the job, or what the engine's own converter makes of it.
+        """Return the file to open: the job's, or what the engine's own converter makes of it.
 
         Raises Refusal if the converter cannot convert it.
         """
@@ -82,7 +83,7 @@ class Engine:
         raise NotImplementedError
 
     def open(self, job: Job) -> Run:
-        """Make the model ready; each call of what is returned writes inputs and reads outputs.
+        """Make the model ready; each call of the result writes inputs and reads outputs.
 
         job: its file is what `prepare` returned. The outputs come with their names.
         """

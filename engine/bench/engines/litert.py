@@ -23,7 +23,7 @@ class LiteRt(Engine):
         self._library: Any = import_module("ai_edge_litert.interpreter")
 
     def open(self, job: Job) -> Run:
-        """Interpreter and delegate, at the shapes of the inputs."""
+        """Make interpreter and delegate at the shapes of the inputs."""
         interpreter = self._library.Interpreter(model_path=str(job.file), num_threads=job.threads)
         details = {each["name"]: each for each in interpreter.get_input_details()}
         for name, value in job.inputs.items():

@@ -32,7 +32,7 @@ class Mnn(Engine):
     converts = True
 
     def prepare(self, job: Job) -> Path:
-        """Convert."""
+        """Convert the model."""
         forbid_reports()
         converter: Any = import_module("_tools")
 
@@ -51,7 +51,7 @@ class Mnn(Engine):
         self._library: Any = import_module("MNN")
 
     def open(self, job: Job) -> Run:
-        """A session at the shapes of the inputs."""
+        """Make a session at the shapes of the inputs."""
         mnn = self._library
         interpreter = mnn.Interpreter(str(job.file))
         precision = "low" if job.precision == "low" else "high"
@@ -78,7 +78,7 @@ class Mnn(Engine):
 
 
 def _read(mnn: Any, tensor: Any) -> Array:
-    """A copy in the order of the source: the tensor itself may lie in blocks of channels."""
+    """Return a copy in the source's order: the tensor itself may lie in blocks of channels."""
     shape, order = tensor.getShape(), tensor.getDimensionType()
     if order == mnn.Tensor_DimensionType_Caffe_C4:
         order = mnn.Tensor_DimensionType_Caffe
@@ -90,5 +90,5 @@ def _read(mnn: Any, tensor: Any) -> Array:
 
 
 def forbid_reports() -> None:
-    """Make what reports conversions impossible to import, in this process."""
+    """Make the modules that report conversions impossible to import in this process."""
     sys.modules["MNN.tools"] = None  # type: ignore[assignment]

@@ -23,7 +23,7 @@ _NARROW = ("fp16_packed", "fp16_storage", "fp16_arithmetic", "bf16_storage", "in
 
 
 class Ncnn(Engine):
-    """ncnn; by itself it would store in fp16 or bf16."""
+    """ncnn; by default it would store in fp16 or bf16."""
 
     name = "ncnn"
     title = "ncnn"
@@ -33,7 +33,7 @@ class Ncnn(Engine):
     converts = True
 
     def prepare(self, job: Job) -> Path:
-        """Convert by pnnx, with float32 weights; the folder of the two files."""
+        """Convert by pnnx, with float32 weights; return the folder of the two files."""
         shapes = [",".join(map(str, value.shape)) for value in job.inputs.values()]
         sizes = ",".join(f"[{shape}]" for shape in shapes)
 
@@ -43,7 +43,7 @@ class Ncnn(Engine):
             with tempfile.TemporaryDirectory() as other:
                 targets = [f"{key}={folder / name}" for key, name in files.items()]
                 targets += [f"{name}={Path(other) / name}" for name in names]
-                # Beside its input it writes more files than it can be told the names of.
+                # Beside its input it writes further files whose names cannot be chosen.
                 source = Path(other) / "model.onnx"
                 source.symlink_to(job.file.resolve())
                 command = [_pnnx(), str(source), f"inputshape={sizes}", "fp16=0", *targets]
@@ -100,7 +100,7 @@ class Ncnn(Engine):
 
 
 def _lacking(ncnn: Any, file: Path) -> str:
-    """Which layers of the file, from its third line on, are none of ncnn's."""
+    """Return which layers of the file, from its third line on, ncnn does not have."""
     layers = [line.split()[0] for line in file.read_text().splitlines()[2:] if line.strip()]
     unknown = [name for name in dict.fromkeys(layers) if ncnn.layer_to_index(name) < 0]
     return f"no such layers: {', '.join(unknown)}" if unknown else "it cannot load what pnnx made"
@@ -113,7 +113,7 @@ def _without_batch(value: Array) -> Array:
 
 
 def _pnnx() -> str:
-    """The program in the wheel; importing the package would import torch."""
+    """Return the program in the wheel; importing the package would import torch."""
     spec = find_spec("pnnx")
     for folder in (spec.submodule_search_locations or ()) if spec else ():
         program = Path(folder) / "pnnx"

@@ -22,7 +22,7 @@ class OnnxRuntime(Engine):
         self._library: Any = import_module("onnxruntime")
 
     def open(self, job: Job) -> Run:
-        """All of its graph optimisations, which is its default."""
+        """Make a session with all graph optimisations, the default."""
         options = self._library.SessionOptions()
         options.intra_op_num_threads = job.threads
         options.inter_op_num_threads = 1

@@ -12,7 +12,7 @@ from palmkit.engine.ir import Array
 
 
 class OpenVino(Engine):
-    """OpenVINO; by itself it would compute in bf16 where the CPU can."""
+    """OpenVINO; by default it would compute in bf16 where the CPU can."""
 
     name = "openvino"
     title = "OpenVINO"

@@ -23,7 +23,7 @@ class PalmKit(Engine):
         import_module("palmkit.engine._native")
 
     def open(self, job: Job) -> Run:
-        """Load."""
+        """Load the model."""
         model = self._engine.load(job.file, threads=job.threads, precision=job.precision)
         inputs = dict(job.inputs)
         return lambda: list(model.run(inputs).items())
