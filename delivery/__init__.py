@@ -43,7 +43,7 @@ _HOMES = {"Client": "palmkit.delivery.client", "Release": "palmkit.delivery.devi
 
 
 def __getattr__(name: str) -> Any:
-    """What is public, imported when it is first asked for."""
+    """Import a public name when it is first used."""
     if name == "reports":
         return import_module("palmkit.delivery.reports")
     if name not in __all__:

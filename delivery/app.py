@@ -1,4 +1,4 @@
-"""The one client of an app, which its kits take their models from."""
+"""The one client of an app, from which its kits take their models."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from palmkit.delivery.device import Release
 from palmkit.delivery.update import Progress
 from palmkit.engine.forks import renewed_in_children
 
-# Of the folder; what is kept there says which repository it is of.
+# The file in the folder that records its repository.
 FOLDER = "PALMKIT_DELIVERY_FOLDER"
 REPOSITORY = "repository.json"
 
@@ -24,7 +24,7 @@ _client: Client | None = None
 
 
 class _Lock:
-    """Held while `_client` changes."""
+    """A lock that is held while `_client` changes."""
 
     def __init__(self) -> None:
         renewed_in_children(self, _Lock._renew)
@@ -37,9 +37,10 @@ _changes = _Lock()
 
 
 def default_folder() -> Path:
-    """Where models are kept unless the app says otherwise: $PALMKIT_DELIVERY_FOLDER moves it.
+    """Return the folder of models; $PALMKIT_DELIVERY_FOLDER moves it.
 
-    It is not a cache: a cleaner that removes what failed here would let it be tried again.
+    It is not a cache: a cleaner that removes the record of a failed release would let it be tried
+    again.
     """
     if folder := os.environ.get(FOLDER):
         return Path(folder)
@@ -59,11 +60,11 @@ def configure(
     quota_bytes: int | None = None,
     baselines: Mapping[str, Path] | None = None,
 ) -> Client:
-    """Say once, before models are asked for, where they come from; nothing is asked yet.
+    """Set where models come from, once, before they are asked for; this asks no server yet.
 
-    urls: of the repository's mirrors, the best first. root: its trusted root metadata, or the path
-    of the file. The rest are as in Client; folder: None: the user's data folder.
-    Raises OSError if the root cannot be read, ValueError for what cannot be.
+    urls: the repository's mirrors, the best first. root: its trusted root metadata, or the path of
+    the file. The rest are as in Client; folder: None: the user's data folder.
+    Raises OSError if the root cannot be read, ValueError for invalid arguments.
     """
     content = root if isinstance(root, bytes) else Path(root).read_bytes()
     made = Client(
@@ -85,9 +86,9 @@ def configure(
 
 
 def client() -> Client:
-    """The app's client; without `configure` that of the default folder.
+    """Return the app's client; without `configure` that of the default folder.
 
-    It asks the repository that `palmkit models pull --url` noted there, or none.
+    It asks the repository that `palmkit models pull --url` recorded there, or none.
     """
     global _client
     with _changes.lock:
@@ -98,14 +99,14 @@ def client() -> Client:
 
 
 def note(folder: Path, urls: Sequence[str], root: bytes) -> None:
-    """Keep in a folder which repository it is of."""
+    """Record in a folder which repository it belongs to."""
     durable.make_folder(folder, folder)
     content = {"urls": list(urls), "root": json.loads(root)}
     durable.write(folder / REPOSITORY, json.dumps(content, indent=1).encode())
 
 
 def noted(folder: Path) -> tuple[tuple[str, ...], bytes]:
-    """The URLs and the root that were kept; none if they were not."""
+    """Return the recorded URLs and root, or empty ones."""
     try:
         content = json.loads(durable.read(folder / REPOSITORY))
         return tuple(map(str, content["urls"])), json.dumps(content["root"]).encode()
@@ -114,34 +115,34 @@ def noted(folder: Path) -> tuple[tuple[str, ...], bytes]:
 
 
 def get(name: str, mode: Mode = "local_update_in_background") -> Release:
-    """As Client.get, of the app's client."""
+    """Do what Client.get does, on the app's client."""
     return client().get(name, mode)
 
 
 def refresh(
     name: str | None = None, on_progress: Progress | None = None, *, limit_s: float = LIMIT_S
 ) -> None:
-    """As Client.refresh, of the app's client."""
+    """Do what Client.refresh does, on the app's client."""
     client().refresh(name, on_progress, limit_s=limit_s)
 
 
 def hint(number: int) -> None:
-    """As Client.hint, of the app's client."""
+    """Do what Client.hint does, on the app's client."""
     client().hint(number)
 
 
 def mark_ok(release: Release | str) -> None:
-    """As Client.mark_ok, of the app's client."""
+    """Do what Client.mark_ok does, on the app's client."""
     client().mark_ok(release)
 
 
 def report_failure(
     release: Release | str, code: Code = "rollback", error: BaseException | None = None
 ) -> None:
-    """As Client.report_failure, of the app's client."""
+    """Do what Client.report_failure does, on the app's client."""
     client().report_failure(release, code, error)
 
 
 def status(name: str | None = None) -> dict[str, Any]:
-    """As Client.status, of the app's client."""
+    """Do what Client.status does, on the app's client."""
     return client().status(name)

@@ -1,4 +1,4 @@
-"""What a client does behind its app's back: one thread, which waits, works and is gone then."""
+"""The background work of a client: one thread that waits, works and ends."""
 
 from __future__ import annotations
 
@@ -15,19 +15,19 @@ class Background:
     """Does work for keys, such as a model and its channel, when it is due; any thread may ask."""
 
     def __init__(self, work: Callable[[list[Key]], None], ending: threading.Event) -> None:
-        """No thread is there yet.
+        """Start without a thread.
 
-        work: is called in the thread with the keys that are due. ending: once it is set, and `stop`
-        is called, nothing is begun any more.
+        work: called in the thread with the keys that are due. ending: once it is set, and `stop` is
+        called, nothing new begins.
         """
         self._work, self._ending = work, ending
         self._changed = threading.Condition()
-        # When each is due, by time.monotonic.
+        # The time at which each key is due, by time.monotonic.
         self._due: dict[Key, float] = {}
         self._thread: threading.Thread | None = None
 
     def ask(self, keys: Iterable[Key], in_s: float = 0.0) -> None:
-        """Have the work done for keys in so many seconds, or before if it was asked for before."""
+        """Have the work done for keys in so many seconds, or earlier if asked for before."""
         due = time.monotonic() + in_s
         with self._changed:
             for key in keys:
@@ -35,7 +35,7 @@ class Background:
             self._changed.notify()
             if self._due and (self._thread is None or not self._thread.is_alive()):
                 thread = threading.Thread(target=self._loop, name="palmkit delivery", daemon=True)
-                # At the end of the process no thread can be started, and nothing has to be.
+                # At the end of the process no thread can be started, and none is needed.
                 with suppress(RuntimeError):
                     thread.start()
                     self._thread = thread
@@ -53,7 +53,7 @@ class Background:
             self._work(keys)
 
     def _next(self) -> list[Key]:
-        """The keys that are due, once there are some; none: the thread is to end."""
+        """Wait for keys that are due and return them; none means that the thread is to end."""
         with self._changed:
             while self._due and not self._ending.is_set():
                 now = time.monotonic()

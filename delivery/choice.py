@@ -1,4 +1,4 @@
-"""Which release a device is to run: what the policy offers, of that what fits, of that the best."""
+"""The release that a device runs: the best of those that the policy offers and that fit."""
 
 from __future__ import annotations
 
@@ -23,10 +23,13 @@ if TYPE_CHECKING:
 
 
 class Refused(DeliveryError):
-    """A release may not run here."""
+    """A release that may not run here."""
 
     def __init__(self, message: str) -> None:
-        """message: which and why."""
+        """Make the error.
+
+        message: which release, and why.
+        """
         super().__init__("quarantined", message)
 
 
@@ -40,17 +43,20 @@ class Choice:
 
 
 class Chooser:
-    """Decides on a device, which asks nobody but the repository for manifests."""
+    """Decides on the device itself, and asks only the repository, for manifests."""
 
     def __init__(
         self, device: Device, remote: Remote, tags: Iterable[str], keys: Container[str]
     ) -> None:
-        """tags: facts of the app. keys: the key_ids that it has keys of."""
+        """Decide for a device.
+
+        tags: facts of the app. keys: the key_ids of the keys that it has.
+        """
         self._device, self._state, self._remote = device, device.state, remote
         self._tags, self._keys = tuple(tags), keys
 
     def choose(self, policy: Policy, channel: str) -> Choice | Literal["embedded"] | None:
-        """The release to run, "embedded" for the wheel's; None: nothing else than now."""
+        """Return the release to run, "embedded" for the wheel's, or None for no change."""
         slot = self._state.slot(policy.model, channel)
         found: dict[str, Choice] = {}
         if slot.pinned == "embedded":
@@ -78,7 +84,7 @@ class Chooser:
         return "embedded" if chosen.release == version else found[chosen.release]
 
     def running(self, slot: Slot) -> str | None:
-        """The release that runs here, one on trial before the active one."""
+        """Return the release that runs here; one on trial comes before the active one."""
         digest = slot.on_trial or slot.active
         manifest = None if digest is None else self._state.manifest(digest)
         if manifest is not None:
@@ -117,7 +123,7 @@ class Chooser:
         )
 
     def is_quarantined(self, policy: Policy, digest: str) -> bool:
-        """Whether a release failed here, and its publisher did not ask to try again since."""
+        """Return whether a release failed here and its publisher has asked for no retry since."""
         return any(
             entry.digest == digest and policy.retry_epoch <= entry.retry_epoch
             for entry in self._state.quarantine(policy.model)
@@ -128,7 +134,7 @@ class Chooser:
         self._device.count(model, release, "stable", "manifest_invalid")
 
     def arm(self, policy: Policy, channel: str, running: str | None) -> str:
-        """The arm of the rollout that a device with this release is in."""
+        """Return the arm of the rollout that a device with this release is in."""
         seed = self._state.seed()
         for each in policy.channels.get(channel, ()):
             if each.recall:

@@ -1,4 +1,4 @@
-"""What an app asks for its models: an answer at once, and updates behind its back."""
+"""The client that an app asks for models: answers at once, updates in the background."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ Mode: TypeAlias = Literal["local", "local_update_in_background", "latest"]
 NAME = re.compile(r"(?P<model>[a-z][a-z0-9_]*)(@(?P<channel>[a-z][a-z0-9_-]*))?", re.ASCII)
 # How long "latest", `refresh` and `offered` wait for the server, unless the app says otherwise.
 LIMIT_S = 10.0
-# The same where nobody waits.
+# The same for work in the background.
 BACKGROUND_LIMIT_S = 120.0
-# How long the process, when it ends, waits for what goes on in the background to stop.
+# How long the process, when it ends, waits for background work to stop.
 EXIT_S = 5.0
 # How often `get` looks whether it is time to ask the server.
 LOOK_EVERY_S = 10.0
@@ -68,14 +68,15 @@ class Client:
         remote: Remote | None = None,
         prove: Prove = golden.check,
     ) -> None:
-        """Nothing is written or asked yet.
+        """Set up the client, without writing or asking anything yet.
 
-        folder: for one repository only. urls: of its mirrors, the best first; none: nothing is
-        asked. root: its first trusted root metadata, which comes with the app. channel: for models
-        asked for without one. tags: facts of this device, for conditions of a rollout. keys: of
-        encrypted models, by key_id. quota_bytes: most that the models may take. baselines: files to
-        run while nothing else is there, for models that do not come with PalmKit. http, clock,
-        remote: None: of its own. prove: what a release is put through before it may be tried.
+        folder: a folder for one repository only. urls: its mirrors, the best first; none: no server
+        is asked. root: its first trusted root metadata, which comes with the app. channel: the
+        channel of models asked for without one. tags: facts of this device, for conditions of a
+        rollout. keys: keys of encrypted models, by key_id. quota_bytes: the most bytes that the
+        models may take. baselines: files to run while nothing else is there, for models that do not
+        come with PalmKit. http, clock, remote: None: new ones of its own. prove: the check that a
+        release must pass before it is tried.
         Raises ValueError if there are urls but no root.
         """
         from palmkit.delivery.clock import BUILT, Clock
@@ -98,7 +99,7 @@ class Client:
         _open_clients.add(self)
 
     def _renew(self) -> None:
-        """A forked child has connections and a thread of its own, and no lock of another's."""
+        """Give a forked child its own connections, thread and locks."""
         self._lock = threading.Lock()
         self._background = Background(self._work, _ending)
         self._made: Updates | None = None
@@ -124,13 +125,13 @@ class Client:
         return self._made
 
     def get(self, name: str, mode: Mode = "local_update_in_background") -> Release:
-        """The release of a model to run now; what is here always does, whatever the server does.
+        """Return the release of a model to run now; a local one always works without the server.
 
-        name: "face_detector", or with a channel "face_detector@beta". mode: "local": nothing is
-        asked; "local_update_in_background": a newer release is there for a later call; "latest": a
-        newer release is waited for, as long as `refresh` would.
-        Raises DeliveryError for a model that nothing is here of, ValueError for a name or mode
-        that cannot be.
+        name: "face_detector", or with a channel "face_detector@beta". mode: "local": no server is
+        asked; "local_update_in_background": a newer release is fetched for a later call; "latest":
+        a newer release is waited for, as long as `refresh` would.
+        Raises DeliveryError if nothing of the model is here, ValueError for an invalid name or
+        mode.
         """
         model, channel = self._split(name)
         if mode not in get_args(Mode):
@@ -145,7 +146,7 @@ class Client:
         return release
 
     def embedded(self, name: str) -> Release:
-        """The model that came with the app or PalmKit, whatever else is here.
+        """Return the model that came with the app or PalmKit, whatever else is here.
 
         Raises DeliveryError if there is none.
         """
@@ -153,7 +154,7 @@ class Client:
 
     @contextmanager
     def using(self, name: str, mode: Mode = "local_update_in_background") -> Generator[Release]:
-        """As get, for a with block: that it ends well speaks for the release, an error against."""
+        """Get a release for a with block: a normal end counts for it, an error against it."""
         release = self.get(name, mode)
         try:
             yield release
@@ -163,17 +164,17 @@ class Client:
         self.mark_ok(release)
 
     def mark_ok(self, release: Release | str) -> None:
-        """A release on trial works. Kits say so by themselves after 20 good calls."""
+        """Mark a release on trial as working; kits do so by themselves after 20 good calls."""
         if (found := self._release(release)) is not None:
             self._quietly(lambda: self.device.mark_ok(found))
 
     def report_failure(
         self, release: Release | str, code: Code = "rollback", error: BaseException | None = None
     ) -> None:
-        """A release failed at work: get gives the one before it from now on.
+        """Report that a release failed at work; get returns the one before it from now on.
 
         code: "rollback" is a doubt, of which it takes three; any other is certain.
-        Raises ValueError for a code that is none.
+        Raises ValueError for an unknown code.
         """
         if code not in CODES:
             raise ValueError(f"code: expected one of {', '.join(sorted(CODES))}, got {code!r}")
@@ -187,13 +188,13 @@ class Client:
         *,
         limit_s: float = LIMIT_S,
     ) -> None:
-        """Ask the server now, and fetch what is new: of one model, or of all that were asked for.
+        """Ask the server now, and fetch updates of one model, or of all that were asked for.
 
-        on_progress: told the file's name, the bytes received and its size in bytes; what it raises
-        ends the refresh. limit_s: seconds that may be waited in all, for names, connections,
-        answers and other processes, over all mirrors and attempts; while a model's file comes at
-        8 KiB/s or faster no time is taken. What has come by then is kept for the next time.
-        Raises DeliveryError that says what went wrong; what was runs on.
+        on_progress: called with the file's name, the bytes received and its size in bytes; an
+        exception of it ends the refresh. limit_s: seconds to wait in all, for names, connections,
+        answers and other processes, over all mirrors and attempts; the download of a model's file
+        at 8 KiB/s or faster does not count. What has arrived by then is kept for the next time.
+        Raises DeliveryError that says what went wrong; what runs stays as it is.
         """
         slots = self._slots() if name is None else [self._split(name)]
         self._updates.refresh(slots, limit_s, on_progress)
@@ -201,20 +202,20 @@ class Client:
     def offered(
         self, channel: str | None = None, *, limit_s: float = LIMIT_S
     ) -> dict[str, Manifest]:
-        """Ask what the repository offers now: by name the release that this device would take.
+        """Ask what the repository offers: the release this device would take, by name.
 
-        Models and data files, also such as nobody asked for here; `refresh` fetches one of them.
-        channel: None: the client's own. limit_s: as for refresh.
+        It includes models and data files that nobody has asked for here; `refresh` fetches one of
+        them. channel: None: the client's own. limit_s: as for refresh.
         Raises DeliveryError that says what went wrong.
         """
         return self._updates.offered(channel or self._channel, limit_s)
 
     def hint(self, number: int) -> None:
-        """Something may be new: asks the server soon, in the background.
+        """Ask the server soon, in the background, as something may be new.
 
-        number: any that the app got with an answer of its own server; the same one twice says
-        nothing. As nobody signs it, all it can do is to bring the next check forward, to some
-        moment within half a minute, and not more than once a minute.
+        number: any number that the app got with an answer of its own server; the same one twice has
+        no effect. As hints are not signed, all they can do is to bring the next check forward, to
+        some moment within half a minute, and not more than once a minute.
         """
         with self._lock:
             now = time.monotonic()
@@ -228,14 +229,14 @@ class Client:
     def pin(self, name: str, release: str) -> None:
         """Stay with a release, whatever the channel says: the next refresh fetches it.
 
-        Another one that the channel has recalled, and a pin has kept, ends at once.
+        Another release that the channel has recalled, and that a pin has kept, ends at once.
 
-        release: as the repository names it, or "embedded" for the one that came with PalmKit.
+        release: its name in the repository, or "embedded" for the one that came with PalmKit.
         """
         self.device.pin(*self._split(name), release)
 
     def unpin(self, name: str) -> None:
-        """Follow the channel again, from the next refresh on; what it has recalled ends at once."""
+        """Follow the channel again from the next refresh on; a recalled release ends at once."""
         self.device.pin(*self._split(name), None)
 
     def rollback(self, name: str) -> Release:
@@ -244,19 +245,19 @@ class Client:
         return self.get(name, "local")
 
     def collect(self) -> int:
-        """Remove the files of releases that nothing needs any more; how many bytes that freed."""
+        """Remove the files of releases that nothing needs any more; return the bytes freed."""
         return self.device.collect()
 
     def status(self, name: str | None = None) -> dict[str, Any]:
-        """What runs, what is on its way, what was refused and when the server was asked; as JSON.
+        """Return what runs, pending and refused releases and the last check, ready for JSON.
 
-        name: of one model; None: all that were ever asked for here.
+        name: one model; None: all that were ever asked for here.
         """
         slots = self._slots() if name is None else [self._split(name)]
         return overview(self.device, slots, self._urls)
 
     def close(self) -> None:
-        """The app ends in good order; called by itself at exit."""
+        """End in good order; called automatically at exit."""
         self.device.close()
 
     def _split(self, name: str) -> tuple[str, str]:
@@ -272,7 +273,7 @@ class Client:
         return release if isinstance(release, Release) else self._known.get(self._split(release))
 
     def _quietly(self, action: Callable[[], None]) -> None:
-        """What cannot be noted down must not stop who runs the model."""
+        """Ignore errors of an action that must not stop the caller that runs the model."""
         try:
             action()
         except (DeliveryError, OSError) as error:
@@ -297,12 +298,15 @@ class Client:
         except DeliveryError as error:
             log.info("%s", error)
         except BaseException:
-            # A thread may not say so in another way; what fails as the process ends is no news.
+            # A thread has no other way to say so; failures as the process ends do not matter.
             if not _ending.is_set():
                 log.exception("updating models failed")
 
     def stop(self, until_s: float) -> None:
-        """Wait for what goes on in the background, which was told to end; until_s: monotonic."""
+        """Wait for background work, which was told to end.
+
+        until_s: a time of time.monotonic.
+        """
         self._background.stop(until_s)
 
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 from palmkit.delivery import durable
 
-# This version of PalmKit did not exist before: a device that has no mark yet knows that much. Each
-# release moves it on.
+# This version of PalmKit did not exist before this date, the first mark of a new device. Each
+# release of PalmKit moves it on.
 BUILT = datetime(2026, 11, 21, tzinfo=timezone.utc)
 # A clock this little behind is wrong, not turned back.
 TOLERANCE = timedelta(days=1)
@@ -25,8 +25,8 @@ class Clock:
     """The device's clock, held above a high-water mark: the latest time that was ever proved.
 
     Only the build date and times under a verified signature move the mark. An unsigned time (the
-    Date of an HTTP answer) does not: whoever sends it once from far ahead would make all metadata
-    look expired for good. Nor does the device's own clock, which may run ahead by mistake.
+    Date of an HTTP answer) does not: one such time from far ahead would make all metadata look
+    expired for good. Nor does the device's own clock, which may run ahead by mistake.
     """
 
     def __init__(
@@ -35,32 +35,36 @@ class Clock:
         not_before: datetime | None = None,
         wall: Callable[[], datetime] = _wall,
     ) -> None:
-        """file: where the mark is kept, None: nowhere. not_before, and what wall gives: aware."""
+        """Read the mark.
+
+        file: where the mark is kept, None: nowhere. not_before: an aware time; wall: returns aware
+        times.
+        """
         self._file, self._wall = file, wall
         self._not_before = not_before or datetime(2000, 1, 1, tzinfo=timezone.utc)
         self.mark: datetime = self._not_before
         self._authority: str = ""
         if file is not None:
-            # A mark that cannot be read is one that is lost: the next signed time makes it anew.
+            # A mark that cannot be read counts as lost: the next signed time makes it anew.
             with contextlib.suppress(OSError, ValueError):
                 kept, authority, *digest = durable.read(file).decode("ascii").split(" ")
                 time = datetime.fromisoformat(kept).astimezone(timezone.utc)
-                # One rotten digit of a year would make everything expired for good.
+                # One corrupt digit of a year would make everything expired for good.
                 if not digest or digest == [_digest(f"{kept} {authority}")]:
                     self.mark, self._authority = max(self.mark, time), authority
 
     def now(self) -> datetime:
-        """The clock's time, or the mark where the clock is more than a day behind it (UTC)."""
+        """Return the clock's time, or the mark if the clock is over a day behind it (UTC)."""
         wall = self._wall()
         return self.mark if wall < self.mark - TOLERANCE else wall
 
     @property
     def is_behind(self) -> bool:
-        """Whether the clock cannot be right."""
+        """Return whether the clock is certainly wrong."""
         return self._wall() < self.mark - TOLERANCE
 
     def trust(self, authority: str) -> None:
-        """Say whose signatures count; what others proved is forgotten.
+        """Set whose signatures count; times that others proved are forgotten.
 
         So a stolen key that signed a time from far ahead does no harm once it was replaced.
         """
@@ -68,7 +72,7 @@ class Clock:
             self.mark, self._authority = self._not_before, authority
 
     def learn(self, time: datetime) -> None:
-        """Take note of a time (aware) that a verified signature says has passed.
+        """Record an aware time that, by a verified signature, has passed.
 
         Raises OSError where the mark cannot be kept.
         """

@@ -1,4 +1,4 @@
-"""What can happen to a model on a device: the codes of errors, events and reports."""
+"""The codes of events, errors and reports about models on devices."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""Releases that are no networks: data that a kit reads, such as a look for try-on.
+"""Releases that are not networks: data that a kit reads, such as a look for try-on.
 
-A data file is JSON and nothing runs it. The kit that it is for parses and checks it: where it is
+A data file is JSON and is never executed. The kit that it is for parses and checks it where it is
 published, and on each device before it may go live.
 """
 
@@ -16,20 +16,20 @@ from palmkit.engine.errors import ModelError
 
 SUFFIX = ".json"
 MOST_BYTES = 1 << 16
-# By the field that says what a file is: who reads it. Kits are above this package, so that they are
-# named here and looked up when such a file comes.
+# The reader of each kind of file, by the field that states the kind. Kits are above this package,
+# so they are named here and imported when such a file arrives.
 _READERS = {"palmkit_look": ("palmkit.kits.tryon.look", "Look")}
 
 
 def is_data_file(name: str | os.PathLike[str]) -> bool:
-    """Whether a file of this name is one, where a release has it in the place of its model."""
+    """Return whether a release's main file of this name is a data file."""
     return os.fspath(name).endswith(SUFFIX)
 
 
 def check(path: Path) -> None:
     """Have its kit read a data file.
 
-    Raises PalmError if it is none, of no kit, or refused by its kit; OSError.
+    Raises PalmError if it is no data file, of no kit, or refused by its kit; OSError.
     """
     with open(path, "rb") as file:
         content = file.read(MOST_BYTES + 1)

@@ -5,7 +5,7 @@
             with deadline.share(len(mirrors) - place):
                 ask(mirror)  # which calls left_s before it waits, and spend after
 
-Only waiting counts. What a device does by itself, such as hashing, has all the time that it takes.
+Only waiting counts. Work of the device itself, such as hashing, may take as long as it needs.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _current: ContextVar[_Budget | None] = ContextVar("palmkit_delivery_deadline", d
 
 @contextmanager
 def within(limit_s: float, stop: threading.Event | None = None) -> Generator[None]:
-    """What this thread does inside may wait for limit_s seconds in all.
+    """Limit the waiting of this thread inside to limit_s seconds in all.
 
     stop: once it is set there is no time left. An outer limit goes on counting.
     """
@@ -46,13 +46,13 @@ def within(limit_s: float, stop: threading.Event | None = None) -> Generator[Non
 
 @contextmanager
 def share(parts: int) -> Generator[None]:
-    """Inside, one of so many equal parts of the time that is left; without a limit, all of it."""
+    """Limit the waiting inside to one of `parts` equal parts of the time that is left."""
     with within(left_s() / parts):
         yield
 
 
 def left_s() -> float:
-    """How long this thread may still wait, seconds; infinity without a limit, never below 0."""
+    """Return how long this thread may still wait, seconds; inf without a limit, never below 0."""
     budget = _current.get()
     if budget is None:
         return math.inf
@@ -62,19 +62,19 @@ def left_s() -> float:
 
 
 def is_stopped() -> bool:
-    """Whether what this thread does was told to end."""
+    """Return whether this thread's work was told to end."""
     budget = _current.get()
     return budget is not None and budget.stop is not None and budget.stop.is_set()
 
 
 def stop_event() -> threading.Event | None:
-    """The event that ends what this thread does, if there is one."""
+    """Return the event that ends this thread's work, if there is one."""
     budget = _current.get()
     return None if budget is None else budget.stop
 
 
 def spend(seconds: float) -> None:
-    """So long was waited."""
+    """Count so many seconds as waited."""
     budget = _current.get()
     while budget is not None:
         budget.left_s -= seconds

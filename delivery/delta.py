@@ -15,7 +15,7 @@ CODECS = ("zstd", "bsdiff4", "int")
 # A delta must save this much of the file to be worth a second way for things to go wrong.
 LEAST_SAVED_SHARE = 0.4
 LEAST_SAVED_BYTES = 256 << 10
-# Sorting takes it 20 s and 17 bytes of memory a byte from here on.
+# Above this size, sorting takes bsdiff4 20 s and 17 bytes of memory a byte.
 MOST_BSDIFF4_BYTES = 32 << 20
 _INT_HEADER = struct.Struct("<4sB3xQ")
 _INT_MAGIC = b"PKD1"
@@ -23,17 +23,17 @@ _LEVEL = 19
 
 
 def can_apply(codec: str) -> bool:
-    """Whether this codec is known and, for bsdiff4, its package is installed."""
+    """Return whether this codec is known and, for bsdiff4, its package is installed."""
     return codec in ("zstd", "int") or (
         codec == "bsdiff4" and importlib.util.find_spec("bsdiff4") is not None
     )
 
 
 def worthwhile(base: bytes, target: bytes) -> list[tuple[str, bytes]]:
-    """The deltas from base to target to publish, each with its codec; none where none saves enough.
+    """Return the deltas from base to target to publish, each with its codec.
 
-    Enough: 40 % of target and 256 KiB. The smaller of those that every device can apply, and
-    bsdiff4's too where that is smaller by a fifth.
+    A delta must save 40 % of target and 256 KiB. Of those that every device can apply the smallest
+    is taken, and bsdiff4's too where that is smaller by a fifth.
     """
     most = min(len(target) * (1 - LEAST_SAVED_SHARE), len(target) - LEAST_SAVED_BYTES)
     if most <= 0:
@@ -51,7 +51,7 @@ def _size(entry: tuple[str, bytes]) -> int:
 
 
 def make(codec: str, base: bytes, target: bytes) -> bytes:
-    """The delta by one codec. Raises ValueError for one that is not known."""
+    """Return the delta by one codec; raise ValueError for an unknown one."""
     if codec == "zstd":
         return _zstd_make(base, target)
     if codec == "bsdiff4":
@@ -63,7 +63,10 @@ def make(codec: str, base: bytes, target: bytes) -> bytes:
 
 
 def apply(codec: str, base: bytes, patch: bytes, size_bytes: int) -> bytes:
-    """What the delta makes of base, size_bytes of it. Raises ValueError where it does not fit."""
+    """Return the file that the delta makes of base.
+
+    size_bytes: the size of the result. Raises ValueError where the delta does not fit.
+    """
     try:
         if codec == "zstd":
             made = _zstd_apply(base, patch, size_bytes)
@@ -126,7 +129,7 @@ def _bsdiff4() -> Any:
 
 
 def _int_make(base: bytes, target: bytes, width: int) -> bytes:
-    """Head of the target as it is; then its numbers less those of the base, ends aligned."""
+    """Return the head of the target, then its numbers minus those of the base, ends aligned."""
     import numpy as np
     import zstandard
 

@@ -1,7 +1,7 @@
-"""The models on a device: which release runs, which is tried, which must not run any more.
+"""The models on a device: which release runs, which is on trial, which must not run any more.
 
-What happens is an event for the state machine of `slot.py`, whose effects are done here. Nothing
-here needs a network.
+Everything that happens is an event for the state machine of `slot.py`, whose effects are done here.
+Nothing here needs a network.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from palmkit.delivery.clock import Clock
     from palmkit.delivery.store import BlobStore
 
-# Among the facts: until when the server is not asked, after it failed.
+# Name of a fact: until when the server is not asked after a failure.
 NOT_BEFORE = "not_before"
 
 
@@ -53,9 +53,9 @@ NOT_BEFORE = "not_before"
 class Release:
     """A model ready to run.
 
-    path: of the main file. version: PEP 440. source: "delivered", or "embedded": it came in the
-    wheel. files: all of them by name. digest: sha256 of its manifest, None if embedded.
-    on_trial: it has yet to prove itself, see Client.mark_ok. arm: of the rollout, for reports.
+    path: its main file. version: PEP 440. source: "delivered", or "embedded" for the wheel's.
+    files: all files by name. digest: sha256 of its manifest, None if embedded. on_trial: whether it
+    has yet to prove itself, see Client.mark_ok. arm: its arm of the rollout, for reports.
     """
 
     model: str
@@ -70,7 +70,7 @@ class Release:
 
 
 class Device:
-    """One folder of a device; any thread may use it, and several processes at a time."""
+    """One folder of a device; threads and several processes may use it at the same time."""
 
     def __init__(
         self,
@@ -80,7 +80,10 @@ class Device:
         count: Counter,
         baselines: Mapping[str, Path],
     ) -> None:
-        """baselines: models of the app that stand in the place of the wheel's, by name."""
+        """Open the folder.
+
+        baselines: models of the app that replace the wheel's, by name.
+        """
         self.folder = folder
         self.store = store
         self.state = State(folder / "state.db", self._rebuild)
@@ -92,44 +95,44 @@ class Device:
         self._baselines = {
             name: Embedded(name, "0", path.absolute()) for name, path in baselines.items()
         }
-        # Of this process: the releases it runs, and the candidates it has begun to try.
+        # The releases that this process runs, and the candidates it has begun to try.
         self._entered: set[tuple[str, str, str]] = set()
         self._tried: dict[tuple[str, str], str] = {}
 
     def now(self) -> float:
-        """Seconds since 1970, by the clock that does not go back."""
+        """Return seconds since 1970, by the clock that does not go back."""
         return self._clock.now().timestamp()
 
     def is_due(self, model: str) -> bool:
-        """Whether it is time to ask the server what is new of a model."""
+        """Return whether it is time to ask the server for updates of a model."""
         if not self.folder.is_dir():
             return True
         now = self.now()
         waits = [self.state.number(NOT_BEFORE)]
         if (known := self.state.policy(model)) is not None:
             waits.append(known[2])
-        # A clock that was far ahead when a time was noted must not put checks off for long.
+        # A clock that was far ahead when a time was stored must not postpone checks for long.
         return all(not now < wait < now + 31 * DAY_S for wait in waits)
 
     def is_news(self, number: int) -> bool:
-        """Whether a hint has another number than the last one, which is noted."""
+        """Return whether a hint's number differs from the last one, and record it."""
         if self.state.fact("hint") == number:
             return False
         self.state.set_fact("hint", number)
         return True
 
     def slots(self) -> list[tuple[str, str]]:
-        """Model and channel of all that was ever asked for here."""
+        """Return model and channel of all that was ever asked for here."""
         if not self.folder.is_dir():
             return []
         return [(slot.model, slot.channel) for slot in self.state.slots()]
 
     def embedded(self, model: str) -> Embedded | None:
-        """The model of the app or the wheel."""
+        """Return the model of the app or the wheel."""
         return self._baselines.get(model) or shipped().get(model)
 
     def take(self, model: str, channel: str) -> Release:
-        """The release to run now; it only reads but for a release that is yet to be tried.
+        """Return the release to run now; this only writes for a release that has yet to be tried.
 
         Raises DeliveryError if nothing of this name was ever here.
         """
@@ -157,7 +160,7 @@ class Device:
         return self.fallback(model, channel, slot.arm)
 
     def _begin(self, slot: Slot) -> Slot:
-        """What the process finds at its start: those that died on trial, and a trial of its own."""
+        """Record the start of this process: earlier deaths on trial, and a trial of its own."""
         key = slot.model, slot.channel
         try:
             with self.state.transaction():
@@ -170,14 +173,14 @@ class Device:
         except (DeliveryError, OSError) as error:
             if isinstance(error, DeliveryError) and error.code == "state_rebuilt":
                 raise
-            # What cannot be noted down beforehand is not tried.
+            # A trial that cannot be recorded beforehand does not begin.
             log.warning("%s", error)
             slot = slot.without_candidate()
         self._tried[key] = slot.on_trial or ""
         return slot
 
     def _bury(self) -> None:
-        """Count against a release each process that died while it tried it."""
+        """Count each process that died while trying a release against it."""
         rows = self.state.running()
         dead = {token for token in {row[0] for row in rows} if self._processes.is_dead(token)}
         for token, model, channel, digest, on_trial in rows:
@@ -187,9 +190,9 @@ class Device:
             self.state.leave(token)
 
     def feed(self, model: str, channel: str, event: Event) -> Slot:
-        """Let something happen to a slot, and do what follows; the slot as it then is.
+        """Apply an event to a slot, do its effects and return the new slot.
 
-        Raises DeliveryError; nothing has happened then.
+        Raises DeliveryError; then nothing has changed.
         """
         with self.state.transaction():
             counts = self._step(self.state.slot(model, channel), event)
@@ -198,7 +201,7 @@ class Device:
         return slot
 
     def _step(self, slot: Slot, event: Event) -> list[Count]:
-        """Within a transaction; what is to be told after it."""
+        """Apply an event within a transaction; return what to report after it."""
         after, effects = step(slot, event)
         if after != slot:
             self.state.save(after)
@@ -217,7 +220,7 @@ class Device:
         return counts
 
     def _opened(self, slot: Slot, digest: str) -> Release | None:
-        """The release, or None if its files are not whole or the wheel has a newer one."""
+        """Return the release; None if its files are not whole or the wheel has a newer one."""
         manifest = self.state.manifest(digest)
         if manifest is None or self.is_older(slot.model, manifest.release):
             return None
@@ -245,23 +248,23 @@ class Device:
         )
 
     def lose(self, slot: Slot, digest: str) -> Slot:
-        """A release cannot be opened any more: the one before it runs, until it was fetched anew.
+        """Run the release before one that cannot be opened, until that was fetched anew.
 
-        That is no fault of the release, so that it does not go into quarantine.
+        That is no fault of the release, so it does not go into quarantine.
         """
         lost = Lost(digest)
         with suppress(DeliveryError):
             slot = self.feed(slot.model, slot.channel, lost)
-        # What cannot be noted down is true all the same.
+        # The loss holds even if it cannot be recorded.
         return step(slot, lost).slot
 
     def is_rotten(self, digest: str) -> bool:
-        """Whether a file of a release is not what was signed, so that it proves nothing."""
+        """Return whether a release has a file that is not as signed, and so proves nothing."""
         manifest = self.state.manifest(digest)
         return manifest is not None and self.releases.is_damaged(digest, manifest)
 
     def fallback(self, model: str, channel: str, arm: str = "embedded") -> Release:
-        """The model of the app or the wheel, as a release; DeliveryError if there is none."""
+        """Return the model of the app or the wheel as a release; DeliveryError if none."""
         found = self.embedded(model)
         if found is None:
             raise DeliveryError("download_fail", f"no such model here: {model}")
@@ -270,21 +273,21 @@ class Device:
         return Release(model, channel, found.path, found.version, "embedded", files, arm=arm)
 
     def is_older(self, model: str, release: str) -> bool:
-        """Whether a release is below the one in the wheel, which then is better."""
+        """Return whether a release is below the wheel's, which is then better."""
         return is_older(release, self.embedded(model))
 
     def mark_ok(self, release: Release) -> None:
-        """A release on trial works: it is the active one from now on."""
+        """Make a release on trial that works the active one."""
         if release.digest is not None:
             self.feed(release.model, release.channel, Worked(release.digest))
 
     def fail(self, release: Release, code: Code, error: BaseException | None = None) -> None:
-        """A release failed at work; code "rollback" is a doubt, of which it takes three."""
+        """Record that a release failed at work; three doubts ("rollback") make one failure."""
         if release.digest is not None:
             self.feed(release.model, release.channel, Failed(release.digest, code, error))
 
     def roll_back(self, model: str, channel: str) -> None:
-        """Condemn what runs because the user wants the one before it."""
+        """Condemn what runs because the user wants the release before it."""
         slot = self.state.slot(model, channel)
         if (digest := slot.on_trial or slot.active) is not None:
             self.condemn(model, digest, "rollback")
@@ -292,7 +295,7 @@ class Device:
     def condemn(
         self, model: str, digest: str, code: Code, error: BaseException | None = None
     ) -> None:
-        """A release must not run again: into quarantine, and back to the one before it."""
+        """Put a release that must not run again into quarantine, and go back to the one before."""
         manifest = self.state.manifest(digest)
         if manifest is None:
             return
@@ -312,7 +315,7 @@ class Device:
         self._effects.tell(model, counts)
 
     def policy(self, model: str) -> Policy | None:
-        """The last policy that was verified."""
+        """Return the last policy that was verified."""
         known = self.state.policy(model)
         with suppress(DeliveryError):
             return None if known is None else parse_policy(known[1])
@@ -320,7 +323,7 @@ class Device:
         return None
 
     def apply(self, policy: Policy, document: bytes, next_check: float) -> None:
-        """Keep a policy, and take away at once what it takes away.
+        """Store a policy, and remove at once what it forbids.
 
         Raises DeliveryError (rollback_attack) if a later one was seen.
         """
@@ -340,7 +343,7 @@ class Device:
     def pin(self, model: str, channel: str, release: str | None) -> None:
         """Stay with a release, or with "embedded"; None: follow the policy again.
 
-        Another one that the policy has recalled, and a pin has kept, ends at once.
+        Another release that the policy has recalled, and that a pin has kept, ends at once.
         """
         self.feed(model, channel, Pinned(release))
         policy = self.policy(model)
@@ -350,7 +353,10 @@ class Device:
             self._effects.tell(model, counts)
 
     def _take_away(self, policy: Policy, kept: str | None = None) -> list[Count]:
-        """Within a transaction; kept: the release that is pinned, even if it is called back."""
+        """Remove forbidden releases within a transaction.
+
+        kept: the release that is pinned, even if it was recalled.
+        """
         counts: list[Count] = []
         for slot in self.state.slots(policy.model):
             back = {each.release for each in policy.channels.get(slot.channel, ()) if each.recall}
@@ -358,7 +364,7 @@ class Device:
         return counts
 
     def _forbidden(self, policy: Policy, slot: Slot, recalled: Container[str]) -> frozenset[str]:
-        """The releases of a slot that may not run."""
+        """Return the releases of a slot that may not run."""
         found: set[str] = set()
         for digest in slot.digests:
             manifest = self.state.manifest(digest)
@@ -371,7 +377,7 @@ class Device:
         return frozenset(found)
 
     def collect(self) -> int:
-        """Remove what no slot and no living process needs; how many bytes that freed."""
+        """Remove what no slot and no living process needs; return the bytes freed."""
         if not self.folder.is_dir():
             return 0
         with self.state.transaction():
@@ -385,13 +391,13 @@ class Device:
         for digest in kept:
             if (manifest := self.state.manifest(digest)) is not None:
                 blobs |= {blob(file)[0] for file in manifest.files}
-                # What has come of an encrypted file goes by the name of its cipher text.
+                # The part of an encrypted file is named by the digest of its ciphertext.
                 blobs |= {file.sha256 for file in manifest.files}
         self.releases.keep_only(kept)
         return self.store.collect(blobs)
 
     def close(self) -> None:
-        """The process ends in good order: that says nothing against what it tried."""
+        """End in good order, which does not count against a release on trial."""
         with suppress(DeliveryError, OSError):
             if (self._entered or self._tried) and self.state.exists():
                 self.state.leave(self._processes.token())

@@ -1,4 +1,4 @@
-"""Reading a signed JSON document field by field, as if whoever signed it had made mistakes."""
+"""Reading a signed JSON document field by field, without trusting its signer's care."""
 
 from __future__ import annotations
 
@@ -17,13 +17,16 @@ MOST_BYTES = 1 << 20
 
 
 class Fields:
-    """A JSON object whose fields are asked for by name and kind; unknown fields are not looked at.
+    """A JSON object whose fields are read by name and kind; unknown fields are ignored.
 
     Every method raises DeliveryError with the document's code, saying what was expected where.
     """
 
     def __init__(self, value: object, where: str, code: str) -> None:
-        """value: what json.loads gave; where: what it is, for messages."""
+        """Wrap an object.
+
+        value: the result of json.loads; where: its description, for messages.
+        """
         self.where, self._code = where, code
         if not isinstance(value, dict):
             raise self._error(where, "an object", value)
@@ -31,7 +34,7 @@ class Fields:
 
     @classmethod
     def parse(cls, content: bytes, where: str, code: str) -> Fields:
-        """The object in the bytes of a document of schema 1."""
+        """Return the object in the bytes of a document of schema 1."""
         if len(content) > MOST_BYTES:
             raise DeliveryError(code, f"{where}: expected at most 1 MiB, got {len(content)} bytes")
         try:
@@ -52,11 +55,11 @@ class Fields:
         return f"{self.where}: {name}", self._values.get(name)
 
     def has(self, name: str) -> bool:
-        """Whether the field is there and not null."""
+        """Return whether the field exists and is not null."""
         return self._values.get(name) is not None
 
     def text(self, name: str, kind: re.Pattern[str] | None = None, most: int = 4096) -> str:
-        """A text of at most `most` characters, wholly of the kind given."""
+        """Return a text of at most `most` characters that matches `kind` as a whole."""
         where, value = self._get(name)
         if not isinstance(value, str) or len(value) > most:
             raise self._error(where, f"a text of at most {most} characters", value)
@@ -65,14 +68,14 @@ class Fields:
         return value
 
     def whole(self, name: str, least: int, most: int = 1 << 62) -> int:
-        """A whole number of this range."""
+        """Return an integer of this range."""
         where, value = self._get(name)
         if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
             raise self._error(where, f"a whole number from {least} to {most}", value)
         return value
 
     def number(self, name: str, least: float, most: float) -> float:
-        """A finite number of this range."""
+        """Return a finite number of this range."""
         where, value = self._get(name)
         is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not least <= value <= most:
@@ -80,28 +83,28 @@ class Fields:
         return float(value)
 
     def flag(self, name: str) -> bool:
-        """True or false."""
+        """Return a bool."""
         where, value = self._get(name)
         if not isinstance(value, bool):
             raise self._error(where, "true or false", value)
         return value
 
     def value(self, name: str) -> Any:
-        """Whatever stands there, None if nothing does."""
+        """Return the field's value, None if it is missing."""
         return self._values.get(name)
 
     def object(self, name: str) -> Fields:
-        """An object."""
+        """Return an object."""
         where, value = self._get(name)
         return Fields(value, where, self._code)
 
     def objects(self, name: str, most: int = 1000) -> Iterator[Fields]:
-        """A list of objects."""
+        """Yield a list's objects."""
         for index, value in enumerate(self._list(name, most)):
             yield Fields(value, f"{self.where}: {name}[{index}]", self._code)
 
     def texts(self, name: str, most: int = 10000) -> tuple[str, ...]:
-        """A list of texts."""
+        """Return a list of texts."""
         values = self._list(name, most)
         for index, value in enumerate(values):
             if not isinstance(value, str):
@@ -118,11 +121,11 @@ class Fields:
         return values
 
     def names(self) -> tuple[str, ...]:
-        """The names of the fields."""
+        """Return the names of the fields."""
         return tuple(self._values)
 
     def refuse(self, name: str, expected: str) -> DeliveryError:
-        """The error that says that a field is not what was expected."""
+        """Return the error that says that a field is not what was expected."""
         where, value = self._get(name)
         return self._error(where, expected, value)
 
@@ -132,7 +135,7 @@ def _refuse_constant(name: str) -> None:
 
 
 def dump(value: Mapping[str, object]) -> bytes:
-    """The one way in which a document is written: equal documents are equal bytes."""
+    """Write a document in canonical form: equal documents are equal bytes."""
     text = json.dumps(
         value, sort_keys=True, separators=(",", ":"), allow_nan=False, ensure_ascii=False
     )

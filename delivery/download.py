@@ -1,4 +1,4 @@
-"""Fetching the file of a release into the store: resumed, from any mirror, by a delta if it can."""
+"""Fetching a release's file into the store: resumable, from any mirror, by a delta if possible."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from palmkit.delivery.store import BlobStore
 from palmkit.engine.errors import DeliveryError
 
 Progress: TypeAlias = Callable[[int, int], None]
-# After so many wrong answers for one digest it is not fetched until something is published.
+# After so many wrong answers a digest is not fetched until something is published.
 MOST_STRIKES = 3
 # An attempt that brought less than this counts as one that brought nothing.
 LEAST_PROGRESS_BYTES = 1 << 16
@@ -36,18 +36,18 @@ def fetch(
     on_event: Callable[[str], None] | None = None,
     wait_s: float = 3600.0,
 ) -> Path:
-    """Have a file of a release in the store: its place there, decrypted if it was encrypted.
+    """Have a file of a release in the store; return its path, decrypted if it was encrypted.
 
-    model, file: as the manifest says. urls: of the repository's mirrors, the best first. base: a
-    file outside the store that a delta may start from, such as one of the wheel. key: of an
-    encrypted file, 32 bytes. metadata: Remote.version, which ends the refusal of a digest whose
-    bytes were wrong three times. on_progress: is told (received, total) in bytes; what it raises
-    ends the fetch, which goes on from there the next time. on_event: is told what happened on the
-    way: download_ok, download_resume, delta_ok, delta_fail, hash_mismatch. wait_s: for another
-    process that fetches; what it fetches is then not fetched again.
+    model, file: as in the manifest. urls: the repository's mirrors, the best first. base: a file
+    outside the store that a delta may start from, such as one of the wheel. key: 32 bytes for an
+    encrypted file. metadata: Remote.version; a new version ends the refusal of a digest whose bytes
+    were wrong three times. on_progress: called with (received, total) in bytes; an exception of it
+    ends the fetch, which the next one resumes. on_event: called with what happens on the way:
+    download_ok, download_resume, delta_ok, delta_fail, hash_mismatch. wait_s: how long to wait for
+    another process that fetches; what it fetches is then not fetched again.
 
-    Raises DeliveryError: download_fail (an HttpError, if a server asked to be left alone for a
-    while, has retry_after_s), hash_mismatch, disk_full.
+    Raises DeliveryError: download_fail (an HttpError, if a server asked for a pause, has
+    retry_after_s), hash_mismatch, disk_full.
     """
     wanted = (
         (file.encryption.plain_sha256, file.encryption.plain_size)
@@ -76,7 +76,7 @@ def _ignore(*_: object) -> None:
 
 
 class _Raised(BaseException):
-    """What on_progress raised: it is not the disk's nor the server's fault."""
+    """Wraps an exception of on_progress, which is neither the disk's nor the server's fault."""
 
     def __init__(self, error: Exception) -> None:
         self.error = error
@@ -111,7 +111,7 @@ class _Job:
         self._on_progress, self._on_event = on_progress, on_event
 
     def by_delta(self, file: File, base: Path | None) -> Path | None:
-        """The file made of one that is here; None if no delta serves, or one went wrong."""
+        """Make the file from one that is here; None if no delta serves, or one failed."""
         base_sha256 = _sha256_of(base) if file.deltas else None
         for entry in sorted(file.deltas, key=lambda entry: entry.size):
             start = self._store.path(entry.base)
@@ -141,19 +141,19 @@ class _Job:
                 part.write(made)
             return store.commit(file.sha256)
         except (DeliveryError, ValueError) as error:
-            # It is what was signed, so it will give a wrong file whatever is published.
+            # The delta is what was signed, so it gives a wrong file whatever is published.
             store.strike(entry.sha256, "")
             raise DeliveryError("delta_fail", f"{entry.name}: {error}") from error
         finally:
             patch.unlink(missing_ok=True)
 
     def whole(self, file: File) -> Path:
-        """The file as published."""
+        """Return the file as published."""
         path = self._store.path(file.sha256, file.size)
         return path or self._get(file.name, file.size, file.sha256)
 
     def decrypt(self, file: File, path: Path, key: bytes | None) -> Path:
-        """The file decrypted, for this user alone; the encrypted one is dropped."""
+        """Decrypt the file for this user alone, and drop the encrypted one."""
         from palmkit.delivery import encryption
 
         entry = file.encryption
@@ -210,12 +210,12 @@ class _Job:
         except DeliveryError as error:
             if error.code != "hash_mismatch" or not resumed:
                 raise
-        # The wrong bytes may be those of before: of another mirror, or lost with the power.
+        # The wrong bytes may be earlier ones: of another mirror, or damaged by a power failure.
         self._receive(url, size, sha256)
         return self._store.commit(sha256)
 
     def _receive(self, url: str, size: int, sha256: str) -> bool:
-        """Bring the part to its whole size; whether some of it was here before."""
+        """Complete the part; return whether some of it was here before."""
         store, part = self._store, self._store.part(sha256)
         had = store.part_bytes(sha256)
         resumed, failures = had > 0, 0
@@ -241,13 +241,13 @@ class _Job:
                     raise
 
     def _receive_some(self, url: str, size: int, sha256: str, have: int) -> None:
-        """One request for what is missing. Raises HttpError where it does not all come."""
+        """Request what is missing; raise HttpError unless all of it comes."""
         store = self._store
         notes = store.notes(sha256)
         headers: dict[str, str] = {}
         if have:
             headers["Range"] = f"bytes={have}-"
-            # Another mirror has another ETag for the same bytes: there the digest must do.
+            # Another mirror has another ETag for the same bytes, so only the digest can tell.
             if notes.get("url") == url and notes.get("etag"):
                 headers["If-Range"] = notes["etag"]
         with self._http.open(url, headers) as response:
@@ -274,7 +274,7 @@ class _Job:
 
 
 def _fits(response: Response, have: int, size: int) -> bool:
-    """Whether a partial answer goes on where the part ends, of a file of the right size."""
+    """Return whether a partial answer continues the part, of a file of the right size."""
     found = _CONTENT_RANGE.fullmatch(response.headers.get("Content-Range", ""))
     return found is not None and int(found[1]) == have and found[2] in ("*", str(size))
 

@@ -1,4 +1,4 @@
-"""Writing so that power may fail at any moment: what a name holds is old or new, never half."""
+"""Writing so that power may fail at any moment: a name holds the old or the new content whole."""
 
 from __future__ import annotations
 
@@ -39,23 +39,23 @@ def sync_folder(folder: Path) -> None:
         os.close(descriptor)
 
 
-# What lies in a store is its user's alone, and a file that somebody else's name leads to is none of
-# it: no link is followed, and nothing is waited for that a pipe or a device may never give.
+# The files of a store belong to its user alone, so no link is followed: it may lead to a file of
+# somebody else. Pipes and devices are not opened, as reading them may never end.
 _NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_BINARY", 0)
 
 
 def make_folder(folder: Path, top: Path) -> None:
     """Make a folder for this user alone, and those above it as far as top.
 
-    What is above top is made where it is missing, and may be a link, as top itself.
-    Raises OSError, also where something else than a folder has a name.
+    Folders above top are made where they are missing, and may be links, as top itself.
+    Raises OSError, also where a name belongs to something other than a folder.
     """
     top.parent.mkdir(parents=True, exist_ok=True)
     places = [place for place in (folder, *folder.parents) if place.is_relative_to(top)]
     for place in reversed(places):
         try:
             os.mkdir(place, 0o700)
-            # Whatever the umask takes away.
+            # Set explicitly, as the umask may remove bits.
             os.chmod(place, 0o700)
         except FileExistsError:
             found = place.stat() if place == top else place.lstat()
@@ -65,9 +65,9 @@ def make_folder(folder: Path, top: Path) -> None:
 
 
 def mend(folder: Path) -> None:
-    """Take away from others what they may do with a folder and all that is in it.
+    """Remove other users' permissions on a folder and all that is in it.
 
-    A file that has a name elsewhere, too, stays as it is: it is not the folder's alone.
+    A file with another name elsewhere stays as it is, as it does not belong to the folder alone.
     """
     with contextlib.suppress(OSError):
         _mend(folder, folder.stat())
@@ -97,7 +97,7 @@ def _mend(path: Path, found: os.stat_result) -> None:
 
 
 def is_own(found: os.stat_result) -> bool:
-    """Whether it is a regular file that no other name leads to."""
+    """Return whether it is a regular file that has no other name."""
     return stat.S_ISREG(found.st_mode) and found.st_nlink == 1
 
 
@@ -125,9 +125,9 @@ def create(path: Path) -> BinaryIO:
 
 
 def open_or_create(path: Path) -> int:
-    """A descriptor of a file of this user alone, to read and write; what is none makes room.
+    """Return a descriptor of a file of this user alone, to read and write.
 
-    Raises OSError.
+    Anything else of that name is replaced. Raises OSError.
     """
     with contextlib.suppress(FileNotFoundError):
         found = path.lstat()
@@ -139,9 +139,9 @@ def open_or_create(path: Path) -> int:
 
 
 def prepare_database(file: Path) -> None:
-    """See that what SQLite opens by a name is a file of this user alone, and no other's.
+    """Ensure that the file SQLite opens by this name belongs to this user alone.
 
-    One that may only be read is left to be read. Raises OSError.
+    A read-only file stays read-only. Raises OSError.
     """
     for path in (*(file.with_name(file.name + end) for end in ("-journal", "-wal", "-shm")), file):
         with contextlib.suppress(FileNotFoundError):
@@ -149,12 +149,12 @@ def prepare_database(file: Path) -> None:
             if stat.S_ISDIR(found.st_mode) or is_own(found):
                 continue
             if path == file and stat.S_ISREG(found.st_mode):
-                # Written in place it would change under the other name, too: that of a copy.
+                # Written in place, it would change under its other name, too: that of a copy.
                 write(file, read(file))
             else:
                 path.unlink()
     try:
-        # What SQLite puts beside it gets the same mode.
+        # SQLite gives its journal the same mode.
         os.close(open_or_create(file))
     except OSError as error:
         if error.errno not in (errno.EACCES, errno.EPERM, errno.EROFS):
@@ -163,7 +163,10 @@ def prepare_database(file: Path) -> None:
 
 
 def read(path: Path) -> bytes:
-    """The content of a regular file. Raises OSError, also for a link, a pipe or a device."""
+    """Return the content of a regular file.
+
+    Raises OSError, also for a link, a pipe or a device.
+    """
     with open_to_read(path) as file:
         return file.read()
 
@@ -205,9 +208,9 @@ def write(path: Path, content: bytes) -> None:
 
 
 def remove(path: Path) -> None:
-    """Remove a file, or a folder with all that is in it, as far as that can be done.
+    """Remove a file, or a folder with all that is in it, as far as possible.
 
-    A link goes, not what it leads to; a pipe or a device is not opened, as shutil.rmtree would.
+    A link is removed, not its target; a pipe or a device is not opened, as shutil.rmtree would.
     """
     with contextlib.suppress(OSError):
         if stat.S_ISDIR(path.lstat().st_mode):
@@ -217,7 +220,7 @@ def remove(path: Path) -> None:
 
 
 def sweep(folder: Path, older_than_s: float = 86400.0) -> None:
-    """Remove what writes that were killed left in a folder; a write under way is younger."""
+    """Remove what killed writes left in a folder; a write under way is younger."""
     for path in folder.glob(".*.tmp"):
         with contextlib.suppress(OSError):
             if time.time() - path.lstat().st_mtime > older_than_s:
@@ -225,7 +228,7 @@ def sweep(folder: Path, older_than_s: float = 86400.0) -> None:
 
 
 def explain(error: OSError, what: str) -> DeliveryError:
-    """The error to raise for one of the file system: disk_full where room is what is missing."""
+    """Return the error to raise for one of the file system: disk_full where space ran out."""
     full = error.errno in (errno.ENOSPC, getattr(errno, "EDQUOT", errno.ENOSPC))
     code = "disk_full" if full else "download_fail"
     return DeliveryError(code, f"{what}: {error.strerror or error}")

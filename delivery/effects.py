@@ -1,4 +1,4 @@
-"""What a step of a slot's state machine asks for, done on the disk and in reports."""
+"""The effects of a step of a slot's state machine: on the disk and in reports."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ from palmkit.delivery.state import State
 
 log = logging.getLogger("palmkit.delivery")
 
-# Among the facts of a device: what went wrong last, at the server or with a file that is here.
+# Name of a device's fact: the last error, at the server or with a local file.
 LAST_ERROR = "last_error"
 
 
 class Counter(Protocol):
-    """Takes note of what happened, for reports."""
+    """Counts events for reports."""
 
     def __call__(
         self,
@@ -44,35 +44,38 @@ class Counter(Protocol):
         previous: str = "",
         error: BaseException | None = None,
     ) -> None:
-        """Count one; never raises."""
+        """Count one event; never raises."""
         ...
 
 
 class Place(Protocol):
-    """Where effects are done: what a Device has."""
+    """The place where effects are done: what a Device has."""
 
     state: State
     releases: Releases
     count: Counter
 
     def now(self) -> float:
-        """Seconds since 1970."""
+        """Return seconds since 1970."""
         ...
 
     def embedded(self, model: str) -> Embedded | None:
-        """The model of the app or the wheel."""
+        """Return the model of the app or the wheel."""
         ...
 
 
 class Effects:
-    """Does them, on one device."""
+    """Does the effects on one device."""
 
     def __init__(self, place: Place, processes: Processes) -> None:
-        """processes: those that use the device's folder."""
+        """Prepare for a device.
+
+        processes: the processes that use the device's folder.
+        """
         self._place, self._processes = place, processes
 
     def do(self, slot: Slot, effect: Effect) -> None:
-        """Do what a step to this slot asks for, within the transaction that keeps it.
+        """Do an effect of a step to this slot, within the transaction that stores it.
 
         Raises DeliveryError, OSError.
         """
@@ -96,7 +99,7 @@ class Effects:
                 raise TypeError(f"effect: expected one of the disk, got {effect!r}")
 
     def unmark(self, manifest: Manifest | None, digest: str) -> None:
-        """Take away the note that a release proved itself, if it can be."""
+        """Remove the note that a release proved itself, if possible."""
         if manifest is not None:
             with suppress(OSError):
                 self._place.releases.unmark(manifest, digest)
@@ -108,13 +111,13 @@ class Effects:
         message = f"{model} {manifest.release}: its files here were damaged"
         log.warning("%s", message)
         state.set_fact(LAST_ERROR, f"hash_mismatch: {message}")
-        # It is time to ask for it.
+        # A new check of the server is due.
         if (known := state.policy(model)) is not None:
             state.save_policy(model, known[0], known[1], 0.0)
         self._place.count(model, manifest.release, arm, "hash_mismatch")
 
     def tell(self, model: str, counts: Iterable[Count]) -> None:
-        """Report what happened to releases of a model."""
+        """Report events of a model's releases."""
         for each in counts:
             if (manifest := self._place.state.manifest(each.digest)) is not None:
                 previous = self.name(model) if each.is_over else ""
@@ -122,7 +125,7 @@ class Effects:
                 self._place.count(*about, previous=previous, error=each.error)
 
     def name(self, model: str) -> str:
-        """The release of a model that runs, "" for none."""
+        """Return the release of a model that runs, "" for none."""
         for slot in self._place.state.slots(model):
             if slot.active and (manifest := self._place.state.manifest(slot.active)):
                 return manifest.release

@@ -1,4 +1,4 @@
-"""The models that came with PalmKit: what a kit runs when there is nothing else."""
+"""The models that came with PalmKit, which kits run when there is nothing else."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _ENTRY = re.compile(r'(\w+)\s*=\s*(?:"([^"]*)"|(\d+))')
 
 @dataclass(frozen=True)
 class Embedded:
-    """A model that lies in the wheel; no release below its version runs in its place."""
+    """A model that lies in the wheel; releases below its version do not replace it."""
 
     model: str
     version: str
@@ -25,7 +25,7 @@ class Embedded:
 
 @cache
 def shipped() -> Mapping[str, Embedded]:
-    """Every model of the wheel, by name, as models/index.toml lists them."""
+    """Return every model of the wheel, by name, as models/index.toml lists them."""
     folder = files("palmkit.models")
     # Python 3.10 has no tomllib, and the index uses tables of texts and whole numbers only.
     tables: dict[str, dict[str, str]] = {}
@@ -42,7 +42,7 @@ def shipped() -> Mapping[str, Embedded]:
 
 
 def is_older(release: str, embedded: Embedded | None) -> bool:
-    """Whether a release is below the model that came with PalmKit, which then is better."""
+    """Return whether a release is below the model that came with PalmKit, which is then better."""
     from packaging.version import Version
 
     return embedded is not None and Version(release) < Version(embedded.version)

@@ -6,7 +6,7 @@ HKDF-SHA256: 4 bytes "PKE1", 32 bytes salt, then chunks of 1 MiB with 16 bytes t
 one shorter or equal. The nonce of a chunk is 7 zero bytes, its number (4 bytes, big-endian) and 1
 for the last, else 0: chunks cannot change places and the end cannot be cut off.
 
-What it is for: a mirror or a CDN that cannot read a model. A device that runs it holds it plain.
+It keeps a mirror or a CDN from reading a model. A device that runs the model holds it in the clear.
 """
 
 from __future__ import annotations
@@ -29,20 +29,27 @@ _TAG_BYTES = 16
 
 
 def encrypt(source: Path, target: Path, key: bytes) -> None:
-    """Write source encrypted to target; see seal. Raises OSError, too."""
+    """Write source encrypted to target; see seal.
+
+    Raises OSError, too.
+    """
     with open(source, "rb") as plain, open(target, "wb") as encrypted:
         seal(plain, encrypted, key)
 
 
 def decrypt(source: Path, target: Path, key: bytes) -> None:
-    """Write source decrypted to target; see unseal. Raises OSError, too."""
+    """Write source decrypted to target; see unseal.
+
+    Raises OSError, too.
+    """
     with open(source, "rb") as encrypted, open(target, "wb") as plain:
         unseal(encrypted, plain, key, source.name)
 
 
 def seal(plain: IO[bytes], encrypted: IO[bytes], key: bytes) -> None:
-    """Write what is plain encrypted. key: 32 secret bytes; each file gets a salt of its own.
+    """Encrypt `plain`.
 
+    key: 32 secret bytes; each file gets a salt of its own.
     Raises ValueError for a key of another length.
     """
     salt = os.urandom(_SALT_BYTES)
@@ -53,9 +60,9 @@ def seal(plain: IO[bytes], encrypted: IO[bytes], key: bytes) -> None:
 
 
 def unseal(encrypted: IO[bytes], plain: IO[bytes], key: bytes, name: str) -> None:
-    """Write what is encrypted plain; nothing of a chunk is written before it is verified.
+    """Decrypt `encrypted`; nothing of a chunk is written before it is verified.
 
-    name: for messages.
+    name: the file's name, for messages.
     Raises DeliveryError (download_fail) where the key is wrong or the file is no such file or was
     changed, ValueError for a key of another length.
     """
@@ -84,7 +91,7 @@ def _cipher(key: bytes, salt: bytes) -> AESGCM:
 
 
 def _chunks(file: IO[bytes], size: int) -> Iterator[tuple[bytes, bytes]]:
-    """The chunks of the rest of a file, each with its nonce; one empty chunk of an empty file."""
+    """Yield the chunks of the rest of a file with their nonces; an empty file has one."""
     number, chunk = 0, file.read(size)
     while True:
         following = file.read(size)

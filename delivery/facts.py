@@ -1,4 +1,4 @@
-"""What a device knows of itself, for the conditions of a rollout and the rows of a report."""
+"""Facts about a device, for the conditions of a rollout and the rows of a report."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _MACHINES = {"amd64": "x86_64", "aarch64": "arm64"}
 
 @cache
 def sdk() -> str:
-    """This SDK's version; of a checkout that is not installed, what its pyproject.toml says."""
+    """Return this SDK's version, in a checkout that is not installed from its pyproject.toml."""
     try:
         return version("palmkit")
     except PackageNotFoundError:
@@ -28,19 +28,19 @@ def sdk() -> str:
 
 
 def os_name() -> str:
-    """The operating system: linux, macos, windows or what Python calls another one."""
+    """Return the operating system: linux, macos, windows or Python's name of another one."""
     return _SYSTEMS.get(sys.platform, sys.platform)
 
 
 def arch() -> str:
-    """The kind of processor: x86_64, arm64 or what the system calls another one."""
+    """Return the kind of processor: x86_64, arm64 or the system's name of another one."""
     machine = platform.machine().lower()
     return _MACHINES.get(machine, machine)
 
 
 @cache
 def cpu() -> frozenset[str]:
-    """The instruction sets that the engine has kernels for and that this processor has."""
+    """Return the instruction sets that the engine has kernels for and that this CPU has."""
     try:
         from palmkit.engine import _native
     except ImportError:
@@ -49,7 +49,7 @@ def cpu() -> frozenset[str]:
 
 
 def memory_mb() -> int | None:
-    """The machine's memory, in MiB; None where the system does not say."""
+    """Return the machine's memory in MiB; None where the system does not say."""
     try:
         return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") >> 20
     except (AttributeError, OSError, ValueError):
@@ -57,9 +57,9 @@ def memory_mb() -> int | None:
 
 
 def facts(tags: Iterable[str] = ()) -> dict[str, object]:
-    """All of it, as palmkit.delivery.policy.holds takes it.
+    """Return all facts, as palmkit.delivery.policy.holds takes them.
 
-    tags: what the app says of this device, for conditions on "tag".
+    tags: the app's own facts about this device, for conditions on "tag".
     """
     known: dict[str, object] = {
         "sdk": sdk(),

@@ -1,7 +1,7 @@
 """A release proves itself before it goes live: its golden inputs give the outputs it came with.
 
-It is first run in a process of its own, so that a model that brings the process down, hangs or eats
-the memory does that there. A data file is read by its kit there.
+The first run is in a process of its own, so that a model which crashes, hangs or exhausts the
+memory does so there. A data file is read by its kit there.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 READY = "ready"
 LIMIT_S = 60.0
-# Of the runs that are timed: at least so many, then more while they take less than so long.
+# The number of timed runs: at least so many, then more until they have taken so long.
 RUNS = 5
 TIMED_S = 0.3
 Arrays = dict[str, dict[str, "NDArray[np.generic]"]]
@@ -41,10 +41,10 @@ Arrays = dict[str, dict[str, "NDArray[np.generic]"]]
 
 @dataclass(frozen=True)
 class Question:
-    """What is to be proved.
+    """A model to check.
 
-    model: the file; a data file has only to be read. golden: the .npz with in/<case>/<input> and
-    out/<case>/<output>; None: that it loads, and runs on zeros if its inputs are static. baseline:
+    model: the file; a data file is only read. golden: the .npz with in/<case>/<input> and
+    out/<case>/<output>; None: it must load, and run on zeros if its inputs are static. baseline:
     the model it is timed against.
     """
 
@@ -58,7 +58,11 @@ class Question:
 
 @dataclass(frozen=True)
 class Answer:
-    """code: None if it is good; else why not, and in words. load_ms: how long it took to load."""
+    """The result of a check.
+
+    code: None if the model is good; else why not, with a message. load_ms: how long it took to
+    load.
+    """
 
     code: Code | None
     reason: str = ""
@@ -66,16 +70,16 @@ class Answer:
 
 
 def check(question: Question, limit_s: float = LIMIT_S) -> Answer:
-    """Ask in a process of its own, which may take `limit_s`.
+    """Answer a question in a process of its own, which may take `limit_s`.
 
-    Where none can be started (a frozen app, a program with Python inside), it is asked in this one.
+    Where no process can be started (a frozen app, a program with Python inside), this one answers.
     """
     name = os.path.basename(sys.executable or "").lower()
-    # Anything else than an interpreter may be the app itself, which would be started once more.
+    # Anything but an interpreter may be the app itself, which would be started again.
     if getattr(sys, "frozen", False) or not name.startswith(("python", "pypy")):
         return ask(question)
     path = os.pathsep.join(entry or os.getcwd() for entry in sys.path)
-    # -P (Python 3.11): what lies in the working folder must not be imported instead of ours.
+    # -P (Python 3.11) keeps modules of the working folder from being imported instead of ours.
     command = [sys.executable, *(["-P"] if sys.version_info >= (3, 11) else [])]
     try:
         process = subprocess.Popen(
@@ -106,7 +110,7 @@ def check(question: Question, limit_s: float = LIMIT_S) -> Answer:
 
 
 def ask(question: Question) -> Answer:
-    """The answer, found in this process; what is not a fault of the model's file is raised."""
+    """Answer in this process; errors that are not the model file's fault are raised."""
     from palmkit.engine import load
 
     started = time.perf_counter()
@@ -167,14 +171,14 @@ def _compare(
 
 
 def all_finite(outputs: Mapping[str, NDArray[Any]]) -> bool:
-    """Whether the outputs, those of whole numbers aside, have no NaN and no infinity."""
+    """Return whether the outputs, except integer ones, have no NaN and no infinity."""
     import numpy as np
 
     return all(np.isfinite(each).all() for each in outputs.values() if each.dtype.kind in "fc")
 
 
 def _timed(model: Model, cases: Arrays, question: Question) -> Answer | None:
-    """Whether it is too slow beside the baseline, said twice; None if it is not."""
+    """Return an answer if the model is twice found too slow beside the baseline, else None."""
     from palmkit.engine import load
 
     if question.baseline is None or not cases or not math.isfinite(question.max_latency_ratio):
@@ -184,7 +188,7 @@ def _timed(model: Model, cases: Arrays, question: Question) -> Answer | None:
         baseline = load(question.baseline)
         baseline.run(inputs)
     except PalmError:
-        # Inputs of another kind: there is nothing to compare with.
+        # The inputs differ, so there is nothing to compare with.
         return None
     ratio = 0.0
     for budget_s in (TIMED_S, 4 * TIMED_S):
@@ -195,7 +199,7 @@ def _timed(model: Model, cases: Arrays, question: Question) -> Answer | None:
 
 
 def _ratio(model: Model, baseline: Model, inputs: Mapping[str, Any], budget_s: float) -> float:
-    """By how much the median run takes longer, in turns, so that both see the same machine."""
+    """Return the ratio of the median times, run in turns so that both see the same machine."""
     times: tuple[list[float], list[float]] = ([], [])
     end = time.perf_counter() + budget_s
     while len(times[0]) < RUNS or time.perf_counter() < end:
@@ -208,9 +212,9 @@ def _ratio(model: Model, baseline: Model, inputs: Mapping[str, Any], budget_s: f
 
 def _main() -> None:
     if hasattr(signal, "alarm"):
-        # Whoever asked may have ended meanwhile: nothing else would end a model that hangs.
+        # The asking process may have ended meanwhile: nothing else would end a model that hangs.
         signal.alarm(int(sys.argv[1]) + 5)
-    import_module("palmkit.engine")  # If that fails, the model is not at fault.
+    import_module("palmkit.engine")  # A failure of this is not the model's fault.
     print(READY, flush=True)
     answer = ask(Question(**json.loads(sys.stdin.read())))
     print(json.dumps(asdict(answer)), flush=True)

@@ -32,12 +32,12 @@ PASSING = frozenset({408, 425, 429, 500, 502, 503, 504})
 class Limits:
     """How long a server may take.
 
-    connect_timeout_s: to find its address and be connected, TLS and a proxy's tunnel included.
-    read_timeout_s: for one piece of a body. headers_timeout_s: from the request to the whole of the
-    answer's headers. least_bytes_per_s: over each window_s of waiting for a body; less is a server
-    that holds the line. attempts: of one request where the failure may pass. first_wait_s,
-    longest_wait_s: between those; a server that asks for longer by Retry-After is not asked again
-    at all. All of it is within what palmkit.delivery.deadline leaves.
+    connect_timeout_s: to find its address and connect, including TLS and a proxy's tunnel.
+    read_timeout_s: for one piece of a body. headers_timeout_s: from the request to the end of the
+    answer's headers. least_bytes_per_s: the least rate of a body over each window_s of waiting; a
+    slower server holds the line. attempts: of one request where the failure may pass. first_wait_s,
+    longest_wait_s: between attempts; a server that asks for a longer wait by Retry-After is not
+    asked again at all. All of it is within what palmkit.delivery.deadline leaves.
     """
 
     connect_timeout_s: float = 5.0
@@ -53,8 +53,8 @@ class Limits:
 class HttpError(DeliveryError):
     """A request failed.
 
-    status: of the answer, None without one. retry_after_s: what the server asked for, at most a
-    day; None if it did not.
+    status: the status of the answer, None without one. retry_after_s: the wait that the server
+    asked for, at most a day; None if it did not.
     """
 
     def __init__(
@@ -64,20 +64,20 @@ class HttpError(DeliveryError):
         status: int | None = None,
         retry_after_s: float | None = None,
     ) -> None:
-        """See the class."""
+        """Make the error; the class describes the parameters."""
         super().__init__(code, message)
         self.status, self.retry_after_s = status, retry_after_s
 
     @property
     def may_pass(self) -> bool:
-        """Whether the same request may succeed a moment later."""
+        """Return whether the same request may succeed a moment later."""
         if self.status is not None:
             return self.status in PASSING
         return self.code == "check_fail_connect"
 
 
 def backoff_s(attempt: int, first_s: float = 1.0, longest_s: float = 3600.0) -> float:
-    """How long to wait after failure number `attempt` (from 0): full jitter, doubling.
+    """Return how long to wait after failure number `attempt` (from 0): full jitter, doubling.
 
     AWS Architecture Blog, "Exponential Backoff And Jitter".
     """
@@ -85,7 +85,7 @@ def backoff_s(attempt: int, first_s: float = 1.0, longest_s: float = 3600.0) -> 
 
 
 def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> float | None:
-    """The Retry-After of an answer in seconds, 0 to a day; None without a legible one."""
+    """Return an answer's Retry-After in seconds, 0 to a day; None without a legible one."""
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
         seconds = float(text[:10])
@@ -100,25 +100,28 @@ def retry_after_s(headers: Mapping[str, str], now: datetime | None = None) -> fl
 
 
 class Response:
-    """An answer whose body is still to come."""
+    """An answer whose body has not been read yet."""
 
     def __init__(self, response: requests.Response, watch: Watch, limits: Limits, url: str) -> None:
-        """response: opened with stream=True. watch: of the request."""
+        """Wrap an answer.
+
+        response: opened with stream=True. watch: the watch of the request.
+        """
         self._raw, self._watch, self._limits, self._url = response.raw, watch, limits, url
         self.status = response.status_code
         self.headers: Mapping[str, str] = response.headers
 
     def chunks(self, is_large: bool = False) -> Iterator[bytes]:
-        """The body piece by piece as it comes; HttpError when it breaks off or comes too slowly.
+        """Yield the body as it comes; raise HttpError if it breaks off or comes too slowly.
 
-        is_large: what comes at least_bytes_per_s or faster takes none of the deadline's time.
+        is_large: whether data at least_bytes_per_s or faster takes none of the deadline's time.
         """
         limits, waited, received = self._limits, 0.0, 0
         while True:
             began = time.monotonic()
             try:
                 with self._watch.waiting(limits.read_timeout_s):
-                    # Not read(): that waits for the whole piece, however slowly it drips.
+                    # Not read(), which waits for the whole piece, however slowly it comes.
                     chunk: bytes = self._raw.read1(CHUNK_BYTES, decode_content=False)
             except Exception as error:
                 _raise(error, self._url)
@@ -139,16 +142,17 @@ class Response:
             yield chunk
 
     def refuse(self) -> NoReturn:
-        """Raise the error of an answer that is not the one hoped for."""
+        """Raise the error of an unexpected answer."""
         code = "check_fail_http5xx" if self.status >= 500 else "check_fail_http4xx"
         after = retry_after_s(self.headers)
         raise HttpError(code, f"{self._url}: answered {self.status}", self.status, after)
 
 
 class Http:
-    """Requests over one pool of connections. Keeps no cookies: they would tell devices apart.
+    """Requests over one pool of connections, safe for threads.
 
-    Proxies and certificates are those of the environment, as `requests` has it. Safe for threads.
+    It keeps no cookies, which would tell devices apart. Proxies and certificates are those of the
+    environment, as in `requests`.
     """
 
     def __init__(
@@ -156,13 +160,16 @@ class Http:
         limits: Limits = Limits(),  # noqa: B008
         sleep: Callable[[float], None] = time.sleep,
     ) -> None:
-        """sleep: how the time between attempts is waited, seconds."""
+        """Set up the session.
+
+        sleep: waits the seconds between attempts.
+        """
         self.limits, self._sleep = limits, sleep
         self._session: requests.Session | None = None
         self._process = 0
 
     def _get_session(self) -> requests.Session:
-        # What a forked child sent over its parent's connections would come between the parent's.
+        # Data of a forked child over its parent's connections would mix with the parent's.
         if self._session is None or self._process != os.getpid():
             from palmkit.delivery.http_session import make_session
 
@@ -183,7 +190,10 @@ class Http:
         method: str = "GET",
         body: bytes | None = None,
     ) -> Generator[Response]:
-        """One request, redirects followed; the answer whatever its status. Raises HttpError."""
+        """Make one request, following redirects; return the answer whatever its status.
+
+        Raises HttpError.
+        """
         from palmkit.delivery.http_session import Watch
 
         session, limits = self._get_session(), self.limits
@@ -199,7 +209,7 @@ class Http:
                             data=body,
                             headers={"Accept-Encoding": "identity", **(headers or {})},
                             stream=True,
-                            # The body of a redirect would be read whole, however long it is.
+                            # requests would read the whole body of a redirect, however long it is.
                             allow_redirects=False,
                             timeout=(limits.connect_timeout_s, limits.read_timeout_s),
                         )
@@ -215,7 +225,7 @@ class Http:
         raise HttpError("check_fail_connect", f"{url}: more than {MOST_REDIRECTS} redirects")
 
     def get_bytes(self, url: str, most_bytes: int) -> bytes:
-        """The body of a small file, asked for again where a failure may pass.
+        """Return the body of a small file, retrying failures that may pass.
 
         Raises HttpError; hash_mismatch for a body of more than most_bytes.
         """
@@ -234,7 +244,7 @@ class Http:
         return bytes(body)
 
     def retry(self, request: Callable[[], bytes]) -> bytes:
-        """What request gives, called again where it raises an HttpError that may pass."""
+        """Return what request returns, retrying after an HttpError that may pass."""
         for attempt in range(self.limits.attempts - 1):
             try:
                 return request()
@@ -244,7 +254,7 @@ class Http:
         return request()
 
     def wait(self, error: HttpError, attempt: int) -> bool:
-        """Wait before the next attempt, as the server asks; False: do not try again now."""
+        """Wait before the next attempt, as the server asks; return False to stop trying."""
         if not error.may_pass or (error.retry_after_s or 0.0) > self.limits.longest_wait_s:
             return False
         jitter = backoff_s(attempt, self.limits.first_wait_s, self.limits.longest_wait_s)
@@ -258,7 +268,7 @@ class Http:
     def post(
         self, url: str, body: bytes, headers: Mapping[str, str], most_bytes: int = 1 << 16
     ) -> tuple[int, Mapping[str, str], bytes]:
-        """Send a body once: status, headers and body (at most most_bytes of it) of the answer."""
+        """Send a body once; return the answer's status, headers and body (at most most_bytes)."""
         answer = bytearray()
         with self.open(url, headers, "POST", body) as response:
             for chunk in response.chunks():
@@ -269,7 +279,7 @@ class Http:
 
 
 def _raise(error: Exception, url: str) -> NoReturn:
-    """Raise the HttpError that says why a request got no answer, or no whole one."""
+    """Raise the HttpError that says why a request got no complete answer."""
     from http.client import HTTPException
 
     from requests.exceptions import RequestException, SSLError, Timeout
@@ -292,7 +302,7 @@ def _raise(error: Exception, url: str) -> NoReturn:
     elif any(isinstance(cause, SSLError | Urllib3SSLError) for cause in causes):
         kind = "tls"
     elif any(isinstance(cause, NewConnectionError) for cause in causes):
-        # Before timeouts, for urllib3 derives it from one.
+        # Checked before timeouts, as urllib3 derives it from one.
         kind = "connect"
     elif any(isinstance(cause, Timeout | TimeoutError | TooLate) for cause in causes):
         kind = "timeout"
@@ -303,7 +313,7 @@ def _raise(error: Exception, url: str) -> NoReturn:
 
 
 def _causes(error: BaseException) -> Iterator[BaseException]:
-    """The error and those it was made from, as urllib3 and requests wrap them."""
+    """Yield the error and those it was made from, as urllib3 and requests wrap them."""
     seen: list[BaseException] = [error]
     for cause in seen:
         reason = getattr(cause, "reason", None)

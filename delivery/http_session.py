@@ -26,13 +26,13 @@ from urllib3.util.connection import allowed_gai_family
 
 from palmkit.delivery import deadline
 
-# How often it is looked whether the process ends.
+# How often the end of the process is checked for.
 LOOK_EVERY_S = 0.2
 _here = threading.local()
 
 
 class TooLate(OSError):
-    """A request did not come to its end in time."""
+    """A request did not end in time."""
 
 
 class Watch:
@@ -46,7 +46,10 @@ class Watch:
     """
 
     def __init__(self, connect_s: float, headers_s: float) -> None:
-        """connect_s: for the name, the connection and TLS. headers_s: from there to the answer."""
+        """Set the limits.
+
+        connect_s: for the name, the connection and TLS. headers_s: from there to the answer.
+        """
         self._connect_s, self._headers_s = connect_s, headers_s
         self._changed = threading.Condition()
         self._ends = self._wakes = math.inf
@@ -56,7 +59,7 @@ class Watch:
         self._stop = deadline.stop_event()
 
     def __enter__(self) -> Watch:
-        """Begin to look. Raises TooLate where the process ends and can begin nothing."""
+        """Begin to watch; raise TooLate if the process is ending and can start nothing."""
         thread = threading.Thread(target=self._look, name="palmkit delivery watch", daemon=True)
         try:
             thread.start()
@@ -65,14 +68,14 @@ class Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
-        """The request is over."""
+        """End the watch."""
         with self._changed:
             self._is_over, self._line = True, None
             self._changed.notify()
 
     @contextlib.contextmanager
     def asking(self) -> Generator[None]:
-        """Until the headers of the answer are whole. Raises TooLate."""
+        """Limit the time until the answer's headers are complete. Raises TooLate."""
         before, _here.watch = getattr(_here, "watch", None), self
         try:
             with self.waiting(self._connect_s):
@@ -82,7 +85,7 @@ class Watch:
 
     @contextlib.contextmanager
     def waiting(self, seconds: float) -> Generator[None]:
-        """What may take so long. Raises TooLate."""
+        """Limit the time of a wait to so many seconds. Raises TooLate."""
         if deadline.left_s() <= 0:
             raise TooLate("no time is left")
         self._since = time.monotonic()
@@ -95,12 +98,12 @@ class Watch:
             raise
         finally:
             self._allow(math.inf)
-        # A connection that was shut looks like the end of what came over it.
+        # A connection that was shut looks like the end of its data.
         if self.is_late:
             raise TooLate("took too long")
 
     def _allow(self, seconds: float) -> None:
-        """So long from now on, whatever it was before."""
+        """Allow so many seconds from now on, whatever it was before."""
         now = time.monotonic()
         deadline.spend(now - self._since)
         with self._changed:
@@ -110,20 +113,20 @@ class Watch:
                 self._changed.notify()
 
     def left_s(self) -> float:
-        """How long it may go on, seconds."""
+        """Return how many seconds the request may still take."""
         return max(0.0, self._ends - time.monotonic())
 
     def connects(self) -> None:
-        """A new connection is made."""
+        """Note that a new connection is being made."""
         self._allow(self._connect_s)
 
     def asks(self, line: socket.socket | None) -> None:
-        """The request goes over this connection."""
+        """Note the connection that the request uses."""
         self.shuts(line)
         self._allow(self._headers_s)
 
     def shuts(self, line: socket.socket | None) -> None:
-        """The connection to shut."""
+        """Set the connection to shut."""
         with self._changed:
             self._line = line
             if self.is_late:
@@ -138,7 +141,7 @@ class Watch:
                     self.is_late = True
                     self._shut()
                     return
-                # Where nothing is waited for, whoever waits next says so.
+                # If nothing waits now, the next wait raises the error.
                 if is_waiting and self._stop is not None:
                     left_s = min(left_s, LOOK_EVERY_S)
                 self._wakes = time.monotonic() + left_s
@@ -148,12 +151,15 @@ class Watch:
     def _shut(self) -> None:
         if self._line is not None:
             with contextlib.suppress(OSError):
-                # That of a TLS socket would end the session beneath the thread that reads.
+                # shutdown() of a TLS socket would end the session beneath the thread that reads.
                 socket.socket.shutdown(self._line, socket.SHUT_RDWR)
 
 
 def _resolve(host: str, port: int, seconds: float) -> list[str]:
-    """The addresses of a name. Raises socket.gaierror, TimeoutError."""
+    """Return the addresses of a name.
+
+    Raises socket.gaierror, TimeoutError.
+    """
     answers: queue.SimpleQueue[list[Any] | Exception] = queue.SimpleQueue()
 
     def ask() -> None:
@@ -163,7 +169,7 @@ def _resolve(host: str, port: int, seconds: float) -> list[str]:
         except Exception as error:
             answers.put(error)
 
-    # The system's own question has no limit; a thread that waits for it is left behind.
+    # The system's own lookup has no limit; a thread that waits for it is abandoned.
     threading.Thread(target=ask, name="palmkit delivery name", daemon=True).start()
     try:
         answer = answers.get(timeout=seconds)
@@ -212,9 +218,9 @@ class _Watched(HTTPConnection):
         return line
 
     def _first_of(self, addresses: list[str], watch: Watch) -> socket.socket:
-        """The connection to the first address where somebody is."""
+        """Connect to the first address that answers."""
         for place, self._dns_host in enumerate(addresses):
-            # Each has its share: a name may have many addresses where nobody is.
+            # Each address has its share: a name may have many that do not answer.
             self.timeout = max(watch.left_s() / (len(addresses) - place), 0.01)
             try:
                 return super()._new_conn()
@@ -227,7 +233,7 @@ class _Watched(HTTPConnection):
         super()._tunnel()
         watch: Watch | None = getattr(_here, "watch", None)
         if watch is not None and watch.is_late:
-            # The end of what can be read was taken for the end of the proxy's headers.
+            # The end of the data was taken for the end of the proxy's headers.
             raise TooLate("no whole answer of the proxy")
 
     def putrequest(self, *args: Any, **options: Any) -> None:
@@ -238,14 +244,14 @@ class _Watched(HTTPConnection):
 
 
 def _plain(line: Any) -> socket.socket | None:
-    """The socket itself, where TLS to a server goes through TLS to a proxy."""
+    """Return the socket itself, also under TLS to a server inside TLS to a proxy."""
     while line is not None and not isinstance(line, socket.socket):
         line = getattr(line, "socket", None)
     return line
 
 
 class _WatchedTLS(_Watched, HTTPSConnection):
-    """The same with TLS."""
+    """A watched connection with TLS."""
 
 
 class _Pool(HTTPConnectionPool):
@@ -271,7 +277,7 @@ class _Adapter(HTTPAdapter):
 
 
 def make_session() -> requests.Session:
-    """A session as above; it retries nothing by itself."""
+    """Return such a session; it retries nothing by itself."""
     session = requests.Session()
     session.headers["User-Agent"] = "palmkit"
     session.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))

@@ -1,4 +1,4 @@
-"""Locks that are files: held by one thread of one process at a time, and free once it has ended."""
+"""File locks: held by one thread of one process at a time, and free once it has ended."""
 
 from __future__ import annotations
 
@@ -15,20 +15,23 @@ POLL_S = 0.05
 
 
 class Held(Exception):
-    """Another thread or process has the lock."""
+    """Raised when another thread or process has the lock."""
 
 
 class FileLock:
     """One holder of a lock; each thread has its own."""
 
     def __init__(self, path: Path) -> None:
-        """path: made on first use."""
+        """Name the lock.
+
+        path: the file, made on first use.
+        """
         self._path = path
         self._descriptor: int | None = None
         renewed_in_children(self, FileLock.after_fork)
 
     def acquire(self, wait_s: float) -> None:
-        """Take it; wait_s: for another holder. Raises Held, OSError."""
+        """Take the lock; wait up to wait_s for another holder. Raises Held, OSError."""
         ends = time.monotonic() + wait_s
         while not self._try():
             left_s = ends - time.monotonic()
@@ -40,7 +43,7 @@ class FileLock:
         descriptor = durable.open_or_create(self._path)
         try:
             is_held = _lock(descriptor)
-            # Whoever had it may have removed the file meanwhile.
+            # The former holder may have removed the file meanwhile.
             if is_held and os.name != "nt":
                 mine, named = os.fstat(descriptor), self._path.lstat()
                 is_held = (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
@@ -56,7 +59,7 @@ class FileLock:
         return is_held
 
     def release(self) -> None:
-        """Give it back, if it is held."""
+        """Release the lock if it is held."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
             try:
@@ -65,10 +68,10 @@ class FileLock:
                 os.close(descriptor)
 
     def after_fork(self) -> None:
-        """In a forked child: it is the parent's, and must not outlive it here."""
+        """Drop the parent's lock in a forked child, where it must not live on."""
         descriptor, self._descriptor = self._descriptor, None
         if descriptor is not None:
-            # Not unlocked: that would free it for all who have the same opened file.
+            # Not unlocked: that would unlock it for all processes that share the open file.
             os.close(descriptor)
 
 

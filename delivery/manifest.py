@@ -16,13 +16,13 @@ from palmkit.engine.errors import DeliveryError
 
 CODECS = ("zstd", "bsdiff4", "int")
 CIPHERS = ("AES-256-GCM",)
-# A model for a device is megabytes; this only keeps a wrong number from filling a disk.
+# A model for a device has megabytes; the limit keeps a wrong number from filling a disk.
 MOST_FILE_BYTES = 4 << 30
 
 
 @dataclass(frozen=True)
 class Delta:
-    """A way from a file that the device may have to the file: smaller than the file.
+    """A way from a file that the device may have to the release's file; smaller than that file.
 
     base: sha256 of the file it starts from; name, size (bytes), sha256: of the delta itself.
     """
@@ -49,7 +49,7 @@ class Encryption:
 
 @dataclass(frozen=True)
 class File:
-    """A file of a release; size (bytes), sha256: as published, of the cipher text if encrypted."""
+    """A file of a release; size (bytes), sha256: as published, of the ciphertext if encrypted."""
 
     name: str
     size: int
@@ -60,7 +60,7 @@ class File:
 
 @dataclass(frozen=True)
 class Needs:
-    """What a device must have: the version of .palm files it reads, and its SDK (PEP 440)."""
+    """What a device must have: support for this .palm version, and an SDK of these (PEP 440)."""
 
     palm_format: int
     sdk: str
@@ -68,10 +68,10 @@ class Needs:
 
 @dataclass(frozen=True)
 class Golden:
-    """Inputs whose outputs are known; a release must give them before it goes live.
+    """Inputs whose outputs are known; a release must reproduce them before it goes live.
 
     file: name of an .npz of the release with arrays in/<case>/<input> and out/<case>/<output>.
-    rtol, atol: as numpy.allclose. max_latency_ratio: how many times as slow as the last good
+    rtol, atol: as in numpy.allclose. max_latency_ratio: how many times as slow as the last good
     release it may be on the same device.
     """
 
@@ -83,9 +83,11 @@ class Golden:
 
 @dataclass(frozen=True)
 class Manifest:
-    """A release of a model. created: ISO 8601 in UTC; main: the name of the model's file.
+    """A release of a model.
 
-    A release whose main file ends in .json has a data file in the place of a model, see
+    created: ISO 8601 in UTC; main: the name of the model's file.
+
+    A release whose main file ends in .json has a data file instead of a model, see
     palmkit.delivery.data_files.
     """
 
@@ -100,7 +102,7 @@ class Manifest:
     notes: str = ""
 
     def file(self, name: str) -> File:
-        """The file of this name.
+        """Return the file of this name.
 
         Raises KeyError if there is none.
         """
@@ -110,12 +112,12 @@ class Manifest:
         raise KeyError(name)
 
     def dump(self) -> bytes:
-        """The document."""
+        """Return the document as bytes."""
         return dump({"schema": 1, **asdict(self)})
 
 
 def parse(content: bytes) -> Manifest:
-    """The manifest in the bytes of a document.
+    """Return the manifest in the bytes of a document.
 
     Raises DeliveryError (manifest_invalid) that says what is wrong where.
     """
@@ -185,7 +187,7 @@ def _file(fields: Fields) -> File:
 
 
 def _delta(fields: Fields) -> Delta:
-    # A codec of a later SDK is no mistake: whoever does not know it takes the whole file.
+    # A codec of a later SDK is no error: an SDK that does not know it takes the whole file.
     return Delta(
         fields.text("base", SHA256),
         fields.text("name", FILE),

@@ -1,4 +1,4 @@
-"""What a device tells of its models to people and programs, as JSON has it."""
+"""The state of a device's models for people and programs, ready for JSON."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from palmkit.delivery.update import CHECKED, FAILED, STALE
 def overview(
     device: Device, slots: Sequence[tuple[str, str]], urls: Sequence[str]
 ) -> dict[str, Any]:
-    """What runs, what is on its way, what was refused and when the server was asked.
+    """Return what runs, pending and refused releases, and when the server was asked.
 
-    slots: model and channel of those that are told of. urls: of the repository.
-    Raises DeliveryError if what is kept cannot be read.
+    slots: model and channel of those to include. urls: the repository's URLs.
+    Raises DeliveryError if the stored state cannot be read.
     """
     facts: dict[str, Any] = dict.fromkeys((CHECKED, LAST_ERROR, STALE, NOT_BEFORE, FAILED))
     if device.folder.is_dir():

@@ -1,4 +1,4 @@
-"""The rollout policy of a model, and how a device decides by itself what it says of it.
+"""The rollout policy of a model, and how a device applies it by itself.
 
 The policy is data, signed by the rollout role: which release runs where, for what share of the
 devices. A device draws its place between 0 and 1 from a random seed that never leaves it; no server
@@ -37,9 +37,9 @@ class Condition:
 class Candidate:
     """A release offered on a channel.
 
-    percent: share of the devices, 0..100, that take it. salt: drawn anew for a new release, so
-    that others go first. halt: no device takes it any more, those that have it keep it.
-    recall: those that have it go back. when: all must hold.
+    percent: share of the devices, 0..100, that take it. salt: drawn anew for a new release, so that
+    other devices go first. halt: no further device takes it, those that have it keep it. recall:
+    those that have it go back. when: conditions that must all hold.
     """
 
     release: str
@@ -54,13 +54,13 @@ class Candidate:
 class Policy:
     """What is to run where.
 
-    epoch: counts up with each change; a device goes to a smaller one only after another key was put
-    in the place of the rollout's.
+    epoch: counts up with each change; a device accepts a smaller one only after the rollout's key
+    was replaced.
     channels: candidates of each channel, the best first.
     floor: releases below it may not run (None: all may). revoked: sha256 of manifests or files, or
-    releases, that may not run. retry_epoch: counting it up lets devices try anew what they put in
-    quarantine. sampling: share of the devices, 0..1, that may report. next_check_s: seconds
-    until a device asks again.
+    releases, that may not run. retry_epoch: counting it up lets devices retry what they put into
+    quarantine. sampling: share of the devices, 0..1, that may report. next_check_s: seconds until a
+    device asks again.
     """
 
     model: str
@@ -73,13 +73,13 @@ class Policy:
     next_check_s: float = 86400.0
 
     def dump(self) -> bytes:
-        """The document."""
+        """Return the document as bytes."""
         content = asdict(self) | {"revoked": sorted(self.revoked)}
         return dump({"schema": 1, **content})
 
 
 def parse(content: bytes) -> Policy:
-    """The policy in the bytes of a document.
+    """Return the policy in the bytes of a document.
 
     Raises DeliveryError (policy_invalid) that says what is wrong where.
     """
@@ -122,7 +122,7 @@ def _candidate(fields: Fields) -> Candidate:
 
 
 def bucket(seed: bytes, model: str, release: str, salt: str) -> float:
-    """The place of a device, 0 to below 1, in the rollout of a release: even and lasting.
+    """Return a device's place, 0 to below 1, in a release's rollout: uniform and permanent.
 
     seed: random bytes of the device, made once and never sent.
     """
@@ -131,9 +131,9 @@ def bucket(seed: bytes, model: str, release: str, salt: str) -> float:
 
 
 def arm(candidate: Candidate, place: float) -> Arm | None:
-    """Whether a device takes the release, or is one of as many whom it is compared with.
+    """Return whether a device takes the release, or is in its equally large control group.
 
-    place: its bucket.
+    place: the device's bucket.
     """
     share = candidate.percent / 100
     if place < share:
@@ -142,7 +142,7 @@ def arm(candidate: Candidate, place: float) -> Arm | None:
 
 
 def holds(condition: Condition, facts: Mapping[str, object]) -> bool:
-    """Whether a condition holds for the facts of this device; never raises."""
+    """Return whether a condition holds for the facts of this device; never raises."""
     fact, value = facts.get(condition.fact), condition.value
     if condition.fact == "sdk" and condition.test == "in":
         return isinstance(fact, str) and isinstance(value, str) and sdk_fits(value, fact)
@@ -158,7 +158,7 @@ def holds(condition: Condition, facts: Mapping[str, object]) -> bool:
 
 
 def sdk_fits(specifier: str, version: str) -> bool:
-    """Whether a version is one of those that a PEP 440 specifier names; False if either is none."""
+    """Return whether a version matches a PEP 440 specifier; False if either is invalid."""
     from packaging.specifiers import InvalidSpecifier, SpecifierSet
 
     number = _version(version)
@@ -169,7 +169,7 @@ def sdk_fits(specifier: str, version: str) -> bool:
 
 
 def allowed(policy: Policy, release: str) -> bool:
-    """Whether a release is neither revoked by its name nor below the floor."""
+    """Return whether a release is neither revoked by its name nor below the floor."""
     version = _version(release)
     if version is None or release in policy.revoked:
         return False
@@ -185,11 +185,11 @@ def choose(
     installed: str | None,
     can_run: Callable[[str], bool],
 ) -> Candidate | None:
-    """The first candidate of a channel that this device is to run; None: nothing new.
+    """Return the first candidate of a channel that this device is to run; None: nothing new.
 
-    facts: sdk, os, arch (texts), cpu, tag (frozensets of texts), memory_mb (a number).
-    installed: the release that runs here now. can_run: whether a release's manifest fits this
-    device and is neither revoked nor in quarantine; asked last, it may have to fetch the manifest.
+    facts: sdk, os, arch (texts), cpu, tag (frozensets of texts), memory_mb (a number). installed:
+    the release that runs here now. can_run: returns whether a release's manifest fits this device
+    and is neither revoked nor in quarantine; called last, as it may have to fetch the manifest.
     Raises DeliveryError (policy_invalid) if there is no such channel.
     """
     if channel not in policy.channels:

@@ -1,4 +1,4 @@
-"""What a device still knows when the file of its state is lost: what lies beside the releases."""
+"""What a device still knows when its state file is lost, from the notes beside the releases."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ from palmkit.engine.errors import DeliveryError
 
 
 def rebuild(state: State, releases: Releases) -> set[str]:
-    """Fill an empty state: the releases that were active last, and the policies; which models.
+    """Fill an empty state with the releases active last and the policies; return the models.
 
-    Quarantine, pins and the place in rollouts are lost. A release that failed was unmarked before
-    it was noted, so that none comes back.
+    Quarantine, pins and the place in rollouts are lost. A failed release was unmarked before the
+    failure was recorded, so none comes back.
     """
     proven: dict[tuple[str, str], list[tuple[float, str]]] = {}
     for digest, document, manifest, channels in releases.found():

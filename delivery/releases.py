@@ -21,21 +21,21 @@ if TYPE_CHECKING:
     from palmkit.delivery.store import BlobStore
 
 MANIFEST = "manifest.json"
-# Beside the releases of a model: a copy of its last policy.
+# A file beside the releases of a model: a copy of its last policy.
 POLICY = "policy.json"
-# Beside a release's files: it was active on this channel. The state's file may be lost.
+# A file beside a release's files: it was active on this channel, should the state be lost.
 PROVEN = ".proven"
 
 
 def blob(file: File) -> tuple[str, int]:
-    """sha256 and size (bytes) of a file as it is kept, decrypted."""
+    """Return sha256 and size (bytes) of a file as it is stored, decrypted."""
     if file.encryption is not None:
         return file.encryption.plain_sha256, file.encryption.plain_size
     return file.sha256, file.size
 
 
 def forbidden(policy: Policy, digest: str, manifest: Manifest) -> bool:
-    """Whether a policy revokes a release, or one of its files, or it is below the floor."""
+    """Return whether a policy revokes a release or one of its files, or it is below the floor."""
     names = {digest, *(file.sha256 for file in manifest.files)}
     names |= {blob(file)[0] for file in manifest.files}
     return bool(names & policy.revoked) or not allowed(policy, manifest.release)
@@ -45,12 +45,15 @@ class Releases:
     """A folder with one folder for each release: <model>/<digest>/."""
 
     def __init__(self, folder: Path, store: BlobStore) -> None:
-        """store: of the blobs."""
+        """Use a folder.
+
+        store: the store that holds the blobs.
+        """
         self._folder = folder
         self._store = store
 
     def place(self, digest: str, document: bytes) -> None:
-        """Give a release whose blobs are all in the store its folder.
+        """Make the folder of a release whose blobs are all in the store.
 
         document: the manifest as it was signed.
         Raises DeliveryError if a blob is missing or the folder cannot be written.
@@ -67,9 +70,9 @@ class Releases:
             raise durable.explain(error, f"{name} cannot be kept") from error
 
     def files(self, digest: str, manifest: Manifest) -> Mapping[str, Path] | None:
-        """Where the files of a release lie, by name; None unless all are there and whole.
+        """Return the paths of a release's files by name; None unless all are there and whole.
 
-        Raises OSError where that cannot be told, see BlobStore.path.
+        Raises OSError where that cannot be determined, see BlobStore.path.
         """
         from palmkit.delivery.store import PASSING
 
@@ -81,7 +84,7 @@ class Releases:
             return None
 
     def is_damaged(self, digest: str, manifest: Manifest) -> bool:
-        """Whether a file of a release is gone or not what it was, hashed anew."""
+        """Return whether a file of a release is missing or altered, hashing anew."""
         folder = self._of(manifest.model, digest)
         try:
             return not all(
@@ -103,7 +106,7 @@ class Releases:
         return found
 
     def _link(self, whole: Path, place: Path, sha256: str, size_bytes: int) -> Path:
-        """The blob under a name; a copy where the file system has no links."""
+        """Return the blob under a name; a copy where the file system has no links."""
         with suppress(FileNotFoundError):
             if os.path.samestat(place.lstat(), whole.lstat()):
                 return place
@@ -124,13 +127,13 @@ class Releases:
         return place
 
     def mark(self, manifest: Manifest, digest: str, channel: str, at: float) -> None:
-        """Note beside a release that it proved itself; what fails is only the note."""
+        """Note beside a release that it proved itself; a failure loses only the note."""
         with suppress(OSError, DeliveryError):
             mark = self._of(manifest.model, digest) / f"{channel}{PROVEN}"
             durable.write(mark, repr(at).encode())
 
     def unmark(self, manifest: Manifest, digest: str) -> None:
-        """It must not run any more."""
+        """Remove the notes of a release that must not run any more."""
         folder = self._of(manifest.model, digest)
         marks = list(folder.glob(f"*{PROVEN}")) if folder.is_dir() else []
         for mark in marks:
@@ -139,9 +142,10 @@ class Releases:
             durable.sync_folder(folder)
 
     def found(self) -> Iterator[tuple[str, bytes, Manifest, dict[str, float]]]:
-        """Digest, document and manifest of every release, and on which channels it was active when.
+        """Yield digest, document and manifest of every release, and its channels with times.
 
-        Folders whose manifest is not the one that they are named after are left out.
+        The times say when it was active on a channel. Folders whose manifest does not have the
+        digest they are named after are left out.
         """
         for file in sorted(self._folder.glob(f"*/*/{MANIFEST}")):
             try:
@@ -159,13 +163,13 @@ class Releases:
                 yield digest, document, parse(document), proven
 
     def keep_only(self, digests: set[str]) -> None:
-        """Remove the folders of all other releases, and what is none."""
+        """Remove the folders of all other releases, and anything that is no release."""
         for place in self._folder.glob("*/*"):
             if place.name not in digests and place.name != POLICY:
                 durable.remove(place)
 
     def policy_file(self, model: str) -> Path:
-        """Where a copy of a model's last policy lies."""
+        """Return the path of the copy of a model's last policy."""
         return self._folder / model / POLICY
 
     def _of(self, model: str, digest: str) -> Path:

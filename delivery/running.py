@@ -1,4 +1,4 @@
-"""Which processes are alive: each holds the lock of a file until it ends, however it ends."""
+"""Which processes are alive: each holds the lock of a file until it ends, in whatever way."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from palmkit.delivery import durable
 from palmkit.delivery.lock import FileLock, Held
 
 TOKEN = re.compile(r"[0-9a-f]{16}", re.ASCII)
-# For a lock that nobody else can have.
+# Wait for a lock that nobody else can have.
 LOCK_S = 5.0
 
 
@@ -21,7 +21,10 @@ class Processes:
     """The processes that use a folder; each is named by a token."""
 
     def __init__(self, folder: Path) -> None:
-        """folder: of the files; made on first use."""
+        """Use a folder.
+
+        folder: the folder of the lock files, made on first use.
+        """
         self._folder = folder
         self._lock: FileLock | None = None
         self._token = ""
@@ -29,7 +32,7 @@ class Processes:
         self._told = 0
 
     def token(self) -> str:
-        """This process's own; a forked child gets another.
+        """Return this process's own token; a forked child gets another.
 
         Raises OSError if the file cannot be made.
         """
@@ -45,7 +48,7 @@ class Processes:
         return self._token
 
     def is_dead(self, token: str) -> bool:
-        """Whether the process of a token has ended."""
+        """Return whether the process of a token has ended."""
         if token == self._token and self._process == os.getpid():
             return False
         if not TOKEN.fullmatch(token) or not self._path(token).exists():
@@ -60,14 +63,14 @@ class Processes:
         return True
 
     def leave(self) -> None:
-        """This process ends in good order."""
+        """Note that this process ends in good order."""
         if self._lock is not None and self._process == os.getpid():
             self._lock.release()
             self._path(self._token).unlink(missing_ok=True)
             self._lock, self._token = None, ""
 
     def at_end_of_worker(self, close: Callable[[], None]) -> None:
-        """Have it called at the end of a worker of multiprocessing, which leaves out atexit."""
+        """Have it called at the end of a worker of multiprocessing, which skips atexit."""
         process = sys.modules.get("multiprocessing.process")
         if process is None or process.parent_process() is None or self._told == os.getpid():
             return

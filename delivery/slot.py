@@ -1,11 +1,11 @@
 """The life of a model on one channel of a device, as a pure state machine.
 
-`step` takes a slot and an event, and gives the new slot and the effects that are to follow. Nothing
-here reads a clock, a file or a network, and nothing is drawn by lot: `device.py` feeds the events,
-keeps the slots and does the effects.
+`step` takes a slot and an event, and returns the new slot and the effects to do. Nothing here reads
+a clock, a file or a network, or draws random numbers: `device.py` feeds the events, stores the
+slots and does the effects.
 
-A release that is chosen goes OFFERED, DOWNLOADING, VERIFIED, STAGED, TRIAL; once it has proved
-itself it is the active one. At the end of every way back there is the model of the wheel.
+A chosen release goes through OFFERED, DOWNLOADING, VERIFIED, STAGED, TRIAL; once it has proved
+itself it is the active one. Every way back ends at the model of the wheel.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from palmkit.delivery.codes import Code
 
 Stage: TypeAlias = Literal["", "OFFERED", "DOWNLOADING", "VERIFIED", "STAGED", "TRIAL"]
 DAY_S = 86400.0
-# So many releases that fail within HOLD_S keep new ones away for as long.
+# This many failed releases within HOLD_S keep new ones away for as long.
 MOST_FAILED = 3
 HOLD_S = 7 * DAY_S
-# So many processes that die on trial, or doubts, are a failure.
+# This many doubts, or deaths of processes on trial, make a failure.
 STRIKES = 2
 FAILURES = 3
-# A trial is over after so many starts that ended well, or so long after the first.
+# A trial ends after this many starts that ended well, or this long after the first.
 STARTS = 3
 TRIAL_S = DAY_S
 # A pin on the model of the wheel.
@@ -35,9 +35,9 @@ class Slot:
     """A model on a channel; releases are named by the sha256 of their manifests.
 
     active: the release that proved itself, None: the one in the wheel. previous: the one before.
-    candidate: the one on its way to being active, and how far it is. starts, strikes, failures,
-    since (seconds of the clock): of its trial. arm: of the rollout. pinned: the release that the
-    user wants, "embedded" for the one in the wheel. held_until: no new release before.
+    candidate: the next release, and its stage. starts, strikes, failures, since (seconds of the
+    clock): of its trial. arm: its arm of the rollout. pinned: the release that the user wants,
+    "embedded" for the one in the wheel. held_until: no new release is tried before.
     """
 
     model: str
@@ -56,7 +56,7 @@ class Slot:
 
     @property
     def on_trial(self) -> str | None:
-        """The release that is tried now."""
+        """The release that is on trial now."""
         return self.candidate if self.stage == "TRIAL" else None
 
     @property
@@ -71,24 +71,24 @@ class Slot:
         return frozenset(each for each in known if each is not None)
 
     def without_candidate(self) -> Slot:
-        """The same with nothing on its way."""
+        """Return the slot without its candidate."""
         return replace(self, candidate=None, stage="", starts=0, strikes=0, failures=0)
 
     def without(self, digest: str) -> Slot:
-        """The same without a release, the one before it in its place."""
+        """Return the slot without a release, with the one before it in its place."""
         slot = self.without_candidate() if self.candidate == digest else self
         if slot.previous == digest:
             slot = replace(slot, previous=None)
         if slot.active == digest:
             slot = replace(slot, active=slot.previous, previous=None)
-            # What proved itself before needs no second trial.
+            # A release that proved itself before needs no second trial.
             return slot.without_candidate() if slot.active == slot.candidate else slot
         return slot
 
 
 @dataclass(frozen=True)
 class Chosen:
-    """The policy says which release is to run; None: nothing else than now."""
+    """The policy names the release to run; None: no change."""
 
     digest: str | None
 
@@ -107,7 +107,7 @@ class Placed:
 
 @dataclass(frozen=True)
 class Reached:
-    """The update brought a candidate as far as a stage before its trial."""
+    """The update brought a candidate to a stage before its trial."""
 
     digest: str
     stage: Literal["DOWNLOADING", "VERIFIED", "STAGED"]
@@ -115,7 +115,10 @@ class Reached:
 
 @dataclass(frozen=True)
 class Started:
-    """A process begins. is_alone: no other one that lives has the candidate on trial."""
+    """A process begins.
+
+    is_alone: whether no other living process has the candidate on trial.
+    """
 
     now: float
     is_alone: bool = True
@@ -123,7 +126,7 @@ class Started:
 
 @dataclass(frozen=True)
 class Died:
-    """A process ended without a word while it had a release on trial."""
+    """A process ended without notice while it had a release on trial."""
 
     digest: str
 
@@ -137,9 +140,9 @@ class Worked:
 
 @dataclass(frozen=True)
 class Failed:
-    """A release failed at work. code: "rollback" is a doubt, any other is certain.
+    """A release failed at work.
 
-    error: what was raised, for reports.
+    code: "rollback" is a doubt, any other is certain. error: the exception, for reports.
     """
 
     digest: str
@@ -149,16 +152,16 @@ class Failed:
 
 @dataclass(frozen=True)
 class Lost:
-    """The files of a release are not whole any more, which is no fault of the release."""
+    """The files of a release are no longer whole, which is no fault of the release."""
 
     digest: str
 
 
 @dataclass(frozen=True)
 class Condemned:
-    """A release is in quarantine. failed: how many of the model went there within HOLD_S.
+    """A release is in quarantine.
 
-    error: as of Failed.
+    failed: how many of the model's releases went there within HOLD_S. error: as in Failed.
     """
 
     digest: str
@@ -177,14 +180,14 @@ class Forbidden:
 
 @dataclass(frozen=True)
 class Pinned:
-    """The user wants a release, whatever the policy says; None: no other than the policy."""
+    """The user wants a release, whatever the policy says; None: follow the policy."""
 
     release: str | None
 
 
 @dataclass(frozen=True)
 class Restored:
-    """A release is known to have been active, the state of the device having been lost."""
+    """A release is known to have been active, after the device's state was lost."""
 
     digest: str
 
@@ -208,7 +211,7 @@ Event: TypeAlias = (
 
 @dataclass(frozen=True)
 class Blame:
-    """See whether a release is at fault or its files, and feed Condemned or Lost."""
+    """Find out whether a release or its files are at fault, and feed Condemned or Lost."""
 
     digest: str
     code: Code
@@ -217,9 +220,9 @@ class Blame:
 
 @dataclass(frozen=True)
 class Count:
-    """Report what happened to a release in an arm.
+    """Report an event of a release in an arm.
 
-    is_over: another one runs now, and its name is reported too.
+    is_over: another release runs now, whose name is reported too.
     """
 
     digest: str
@@ -231,42 +234,42 @@ class Count:
 
 @dataclass(frozen=True)
 class Enter:
-    """Note that this process has a release on trial."""
+    """Record that this process has a release on trial."""
 
     digest: str
 
 
 @dataclass(frozen=True)
 class EndTrials:
-    """That a process which has the release on trial dies says nothing any more."""
+    """Stop counting deaths of processes that have the release on trial."""
 
     digest: str
 
 
 @dataclass(frozen=True)
 class Mark:
-    """Note beside a release that it proved itself."""
+    """Record beside a release that it proved itself."""
 
     digest: str
 
 
 @dataclass(frozen=True)
 class Unmark:
-    """Take away the note that a release proved itself, before the new slot is kept."""
+    """Remove the note that a release proved itself, before the new slot is stored."""
 
     digest: str
 
 
 @dataclass(frozen=True)
 class Acquit:
-    """Take a release out of quarantine: it passed its proof anew."""
+    """Take a release out of quarantine, as it passed its check again."""
 
     digest: str
 
 
 @dataclass(frozen=True)
 class FetchAnew:
-    """Say that files were damaged, and ask the server for them at the next occasion."""
+    """Record that files were damaged, and ask the server for them at the next occasion."""
 
     digest: str
     arm: str
@@ -276,14 +279,14 @@ Effect: TypeAlias = Blame | Count | Enter | EndTrials | Mark | Unmark | Acquit |
 
 
 class Step(NamedTuple):
-    """What comes of an event: the slot to keep, and what is to be done in this order."""
+    """The result of an event: the slot to store, and the effects to do in this order."""
 
     slot: Slot
     effects: tuple[Effect, ...] = ()
 
 
 def step(slot: Slot, event: Event) -> Step:
-    """The slot after an event, and the effects; what does not concern it changes nothing."""
+    """Return the slot after an event, and the effects; an event without meaning changes nothing."""
     match event:
         case Chosen(digest):
             return Step(_choose(slot, digest))
@@ -320,7 +323,7 @@ def _choose(slot: Slot, digest: str | None) -> Slot:
     if slot.candidate == digest:
         return slot
     if digest is None or digest == slot.active:
-        # What is on trial goes on; what nobody has tried yet, and is not offered, is not tried.
+        # A trial goes on; an untried release that is no longer offered is dropped.
         ends = slot.on_trial is None or digest is not None
         return slot.without_candidate() if ends else slot
     return replace(slot.without_candidate(), candidate=digest, stage="OFFERED")
@@ -335,7 +338,7 @@ def _reach(slot: Slot, event: Reached) -> Step:
 
 def _start(slot: Slot, event: Started) -> Step:
     if slot.candidate is None or slot.stage not in ("STAGED", "TRIAL") or slot.pinned == EMBEDDED:
-        # A start says nothing of what it does not run.
+        # A start says nothing about a release that it does not run.
         return Step(slot)
     is_proven = slot.starts >= STARTS or (slot.starts > 0 and event.now - slot.since > TRIAL_S)
     if slot.stage == "TRIAL" and is_proven and event.is_alone:

@@ -1,4 +1,4 @@
-"""What a device remembers of its models: one small SQLite file, changed whole or not at all.
+"""A device's memory of its models: one small SQLite file, changed as a whole or not at all.
 
 A release is named by its digest, the sha256 of its manifest. A slot is a model on a channel.
 """
@@ -25,8 +25,8 @@ from palmkit.engine.errors import DeliveryError
 from palmkit.engine.forks import gate, renewed_in_children
 
 BUSY_S = 10.0
-# Connections of a forked child's parent: to close one, or to let it be collected, would end what
-# the parent is at in it.
+# Connections of a forked child's parent: closing one, or letting it be collected, would end the
+# parent's transaction.
 _abandoned: list[sqlite3.Connection] = []
 SCHEMA = """
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value) WITHOUT ROWID;
@@ -56,14 +56,17 @@ class Quarantined:
 
 
 class State:
-    """The file; any thread may use it, and several processes at a time.
+    """The state file; threads and several processes may use it at the same time.
 
     Methods raise DeliveryError: disk_full if nothing can be written, state_rebuilt if the file was
-    damaged; a new one then is in its place, and what failed may be tried again.
+    damaged; a new one then is in its place, and the call may be repeated.
     """
 
     def __init__(self, file: Path, rebuild: Callable[[State], None]) -> None:
-        """file: made on first use. rebuild: fills a new file with what else there is to see."""
+        """Use a file.
+
+        file: made on first use. rebuild: fills a new file from what else remains.
+        """
         self._file = file
         self._rebuild = rebuild
         self._lock = threading.RLock()
@@ -73,7 +76,7 @@ class State:
         renewed_in_children(self, State.after_fork)
 
     def exists(self) -> bool:
-        """Whether anything was ever kept."""
+        """Return whether anything was ever stored."""
         return self._file.exists()
 
     def close(self) -> None:
@@ -84,18 +87,18 @@ class State:
                 connection.close()
 
     def after_fork(self) -> None:
-        """In a forked child: its parent's connection is neither used nor closed."""
+        """Leave the parent's connection alone in a forked child, neither used nor closed."""
         if self._connection is not None:
             _abandoned.append(self._connection)
-        # SQLite's notes on what was locked are copied, and no child, nor a child of it, can take
-        # them back. The fork has waited for other threads, but not for ever.
+        # SQLite's records of locks are copied, and no child, nor a child of it, can release
+        # the locks. The fork has waited for other threads, but not for ever.
         is_free = self._depth == 0 and self._lock.acquire(blocking=False)
         self._is_lost = self._is_lost or not is_free
         self._connection, self._depth, self._lock = None, 0, threading.RLock()
 
     @contextmanager
     def transaction(self) -> Generator[None]:
-        """Everything inside happens, and lasts, or none of it; may be nested."""
+        """Make everything inside happen durably, or none of it; may be nested."""
         with gate, self._lock, self._errors():
             connection = self._open()
             if self._depth == 0:
@@ -106,7 +109,7 @@ class State:
                 if self._depth == 1:
                     connection.execute("COMMIT")
             except BaseException:
-                # A damaged file was closed and set aside already.
+                # A damaged file is already closed and renamed.
                 if (
                     self._depth == 1
                     and self._connection is connection
@@ -118,19 +121,19 @@ class State:
                 self._depth -= 1
 
     def fact(self, name: str, default: Any = None) -> Any:
-        """A value kept by name."""
+        """Return a value stored by name."""
         row = self._one("SELECT value FROM facts WHERE name = ?", name)
         return default if row is None else row[0]
 
     def set_fact(self, name: str, value: float | str | bytes | None) -> None:
-        """Keep a value; None: none any more."""
+        """Store a value by name; None removes it."""
         if value is None:
             self._do("DELETE FROM facts WHERE name = ?", name)
         else:
             self._do("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
     def seed(self) -> bytes:
-        """128 random bits of this device, made once; they never leave it."""
+        """Return this device's 128 random bits, made once; they never leave it."""
         if (seed := self.fact("seed")) is None:
             with self.transaction():
                 if (seed := self.fact("seed")) is None:
@@ -138,35 +141,35 @@ class State:
         return bytes(seed)
 
     def slot(self, model: str, channel: str) -> Slot:
-        """The slot, empty if it is new."""
+        """Return the slot, empty if it is new."""
         row = self._one("SELECT content FROM slots WHERE model = ? AND channel = ?", model, channel)
         with self._errors():
             return Slot(model, channel) if row is None else read_slot(row[0])
 
     def slots(self, model: str | None = None) -> list[Slot]:
-        """All slots, of one model if it is named."""
+        """Return all slots, or those of one model."""
         rows = self._all("SELECT content FROM slots WHERE ? IN (model, '') ORDER BY 1", model or "")
         with self._errors():
             return [read_slot(row[0]) for row in rows]
 
     def save(self, slot: Slot) -> None:
-        """Keep a slot."""
+        """Store a slot."""
         content = json.dumps(asdict(slot))
         self._do("INSERT OR REPLACE INTO slots VALUES (?, ?, ?)", slot.model, slot.channel, content)
 
     def manifest(self, digest: str) -> Manifest | None:
-        """The manifest of a release that is known here."""
+        """Return the manifest of a release that is known here."""
         row = self._one("SELECT manifest FROM releases WHERE digest = ?", digest)
         if row is None or not isinstance(row[0], bytes) or sha256(row[0]).hexdigest() != digest:
             return None
         return parse_manifest(row[0])
 
     def remember(self, digest: str, manifest: bytes) -> None:
-        """Keep a manifest that was verified."""
+        """Store a manifest that was verified."""
         self._do("INSERT OR REPLACE INTO releases VALUES (?, ?)", digest, manifest)
 
     def releases(self) -> list[str]:
-        """The digests of all that are known."""
+        """Return the digests of all known releases."""
         return [row[0] for row in self._all("SELECT digest FROM releases")]
 
     def forget(self, digest: str) -> None:
@@ -174,52 +177,52 @@ class State:
         self._do("DELETE FROM releases WHERE digest = ?", digest)
 
     def put_in_quarantine(self, entry: Quarantined) -> None:
-        """Remember that a release failed."""
+        """Record that a release failed."""
         values = [getattr(entry, field.name) for field in fields(entry)]
         self._do("INSERT OR REPLACE INTO quarantine VALUES (?, ?, ?, ?, ?, ?)", *values)
 
     def release_from_quarantine(self, digest: str) -> None:
-        """It may be tried again."""
+        """Allow a release to be tried again."""
         self._do("DELETE FROM quarantine WHERE digest = ?", digest)
 
     def quarantine(self, model: str | None = None) -> list[Quarantined]:
-        """All that failed, the last one last."""
+        """Return all failed releases, the latest last."""
         rows = self._all("SELECT * FROM quarantine WHERE ? IN (model, '') ORDER BY at", model or "")
         return [Quarantined(*row) for row in rows]
 
     def policy(self, model: str) -> tuple[int, bytes, float] | None:
-        """Epoch, document and time of the next check of the last policy that was verified."""
+        """Return epoch, document and next check of the last policy that was verified."""
         sql = "SELECT epoch, content, next_check FROM policies WHERE model = ?"
         found: tuple[int, bytes, float] | None = self._one(sql, model)
         return found
 
     def save_policy(self, model: str, epoch: int, content: bytes, next_check: float) -> None:
-        """Keep the policy of a model."""
+        """Store the policy of a model."""
         self._do(
             "INSERT OR REPLACE INTO policies VALUES (?, ?, ?, ?)", model, epoch, content, next_check
         )
 
     def forget_epochs(self) -> None:
-        """Take the next policy of each model, whatever its epoch."""
+        """Accept the next policy of each model, whatever its epoch."""
         self._do("UPDATE policies SET epoch = 0")
 
     def enter(self, token: str, model: str, channel: str, digest: str, on_trial: bool) -> None:
-        """A process, named by its token, runs a release from now on."""
+        """Record that a process, named by its token, runs a release from now on."""
         self._do(
             "INSERT OR REPLACE INTO running VALUES (?, ?, ?, ?, ?)",
             *(token, model, channel, digest, int(on_trial)),
         )
 
     def leave(self, token: str) -> None:
-        """A process ended, or is known to have ended."""
+        """Record that a process ended, or is known to have ended."""
         self._do("DELETE FROM running WHERE token = ?", token)
 
     def running(self) -> list[tuple[str, str, str, str, bool]]:
-        """Token, model, channel, digest and whether on trial, of every process that entered."""
+        """Return token, model, channel, digest and whether on trial, of each recorded process."""
         return [(*row[:4], bool(row[4])) for row in self._all("SELECT * FROM running")]
 
     def trial_is_over(self, model: str, channel: str, digest: str) -> None:
-        """That a process which runs the release dies says nothing any more."""
+        """Stop counting deaths of processes that run the release."""
         self._do(
             "UPDATE running SET on_trial = 0 WHERE model = ? AND channel = ? AND digest = ?",
             *(model, channel, digest),
@@ -249,7 +252,7 @@ class State:
             raise DeliveryError("state_rebuilt", message) from None
 
     def number(self, name: str) -> float:
-        """A fact that is a number; 0 where there is none, or none any more that is legible."""
+        """Return a fact that is a number; 0 if it is missing or illegible."""
         value = self.fact(name)
         return float(value) if isinstance(value, int | float) else 0.0
 
@@ -276,13 +279,14 @@ class State:
             durable.prepare_database(self._file)
         except OSError as error:
             raise DeliveryError("disk_full", f"{self._file.parent}: {error.strerror}") from None
-        # That no two threads use it at a time is seen to by the lock.
+        # The lock ensures that no two threads use it at a time.
         connection = sqlite3.connect(
             self._file, timeout=BUSY_S, isolation_level=None, check_same_thread=False
         )
         self._connection = connection
         try:
-            # Not WAL: to read that takes room on the disk, and what runs must be known without.
+            # Not WAL: reading it needs space on the disk, and the running release must be readable
+            # without.
             connection.execute("PRAGMA journal_mode = DELETE")
             connection.execute("PRAGMA synchronous = FULL")
             found = connection.execute("PRAGMA quick_check").fetchone()[0]
@@ -305,7 +309,7 @@ class State:
             connection.execute("PRAGMA user_version = 1")
 
     def _set_aside(self) -> None:
-        """The damaged file keeps a name of its own, for whoever wants to look into it."""
+        """Rename the damaged file, for whoever wants to inspect it."""
         self.close()
         for suffix in ("-journal", ""):
             part = self._file.with_name(self._file.name + suffix)
@@ -314,7 +318,11 @@ class State:
 
 
 def read_slot(content: str) -> Slot:
-    """Raises sqlite3.DatabaseError for what nobody here wrote: SQLite notices no rotten text."""
+    """Parse a slot.
+
+    Raises sqlite3.DatabaseError for content nobody here wrote, as SQLite does not notice corrupt
+    text.
+    """
     try:
         values = json.loads(content)
         known = {field.name for field in fields(Slot)}

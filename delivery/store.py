@@ -1,7 +1,7 @@
 """Files by the sha256 of their content: whole and verified, or not there at all.
 
 folder/sha256/ab/<64 hex>   verified, read-only, never changed; hashed again before it is used
-folder/tmp/<64 hex>.part    what has come so far of one; .json: where from; .bad: how often it lied
+folder/tmp/<64 hex>.part    the part received so far; .json: its source; .bad: wrong answers
 """
 
 from __future__ import annotations
@@ -22,19 +22,19 @@ from palmkit.delivery import durable
 from palmkit.delivery.lock import FileLock, Held
 from palmkit.engine.errors import DeliveryError
 
-# Left to the rest of the device.
+# Bytes left free for the rest of the device.
 RESERVE_BYTES = 16 << 20
 READ_BYTES = 1 << 20
-# How long a process believes that what it hashed, and nothing touched since, is still whole.
+# For how long a process trusts the hash of a file that nothing has touched since.
 HASHED_FOR_S = 600.0
 # How long another process may hold the lock, unless the caller knows better.
 LOCK_S = 60.0
-# What says nothing of the file.
+# Errors that say nothing about the file.
 PASSING = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EINTR})
 
 
 def sha256_of(path: Path) -> str:
-    """The sha256 of a regular file's content, 64 hexadecimal digits. Raises OSError."""
+    """Return the sha256 of a regular file's content, 64 hexadecimal digits. Raises OSError."""
     with durable.open_to_read(path) as file:
         return _sha256(file)
 
@@ -47,21 +47,24 @@ def _sha256(file: BinaryIO) -> str:
 
 
 class BlobStore:
-    """The files a device keeps; several processes may use one folder at once.
+    """The files of a device; several processes may use one folder at once.
 
     Reading takes no lock. Fetching, adding and collecting take the store's.
     """
 
     def __init__(self, folder: Path, quota_bytes: int | None = None) -> None:
-        """folder: made when first written to. quota_bytes: most that all files may take."""
+        """Use a folder.
+
+        folder: made when first written to. quota_bytes: the most that all files may take.
+        """
         self._folder, self._quota_bytes = folder, quota_bytes
-        # What this process has hashed: what the file was like, and when.
+        # Files that this process has hashed: their state then, and the time.
         self._whole: dict[Path, tuple[tuple[int, ...], float]] = {}
 
     def path(self, sha256: str, size_bytes: int | None = None) -> Path | None:
-        """The file of this content, None if it is not here; one that was damaged is removed.
+        """Return the file of this content, None if it is missing; a damaged one is removed.
 
-        Raises OSError where it cannot be told, because the process has no more files to open.
+        Raises OSError if that cannot be determined, because the process has no more files to open.
         """
         path = self._place(sha256)
         try:
@@ -71,7 +74,7 @@ class BlobStore:
         if self.is_whole(path, sha256, size_bytes):
             return path
         with contextlib.suppress(OSError):
-            # Another process may have brought it anew meanwhile.
+            # Another process may have fetched it again meanwhile.
             if _looks(path.lstat()) == _looks(found):
                 path.unlink()
         return None
@@ -79,10 +82,10 @@ class BlobStore:
     def is_whole(
         self, path: Path, sha256: str, size_bytes: int | None = None, anew: bool = False
     ) -> bool:
-        """Whether a file has this content, by its bytes; False for what is no regular file.
+        """Return whether a file has this content; False for anything but a regular file.
 
-        It is hashed once in a process, and again where anything touched it or a while went by.
-        anew: whatever is known of it. Raises OSError as path does.
+        It is hashed once in a process, and again if anything touched it or a while went by.
+        anew: hash it whatever is known of it. Raises OSError as path does.
         """
         try:
             found = path.lstat()
@@ -110,7 +113,7 @@ class BlobStore:
 
     @contextlib.contextmanager
     def lock(self, wait_s: float = LOCK_S) -> Generator[None]:
-        """Hold the store's lock, for which others wait; wait_s: 0 not at all.
+        """Hold the store's lock; wait up to wait_s for another holder, 0 not at all.
 
         Raises DeliveryError (download_fail) if it is not free in time.
         """
@@ -129,11 +132,11 @@ class BlobStore:
             lock.release()
 
     def part(self, sha256: str) -> Path:
-        """Where the content that comes is gathered; only under the lock."""
+        """Return the file that collects incoming content; use it under the lock only."""
         return self._temporary(sha256, "part")
 
     def part_bytes(self, sha256: str) -> int:
-        """How much has come; what is no file that only the store has is thrown away."""
+        """Return the size of the part; anything but a file of the store alone is discarded."""
         part = self.part(sha256)
         try:
             found = part.lstat()
@@ -145,17 +148,17 @@ class BlobStore:
         return 0
 
     def open_part(self, sha256: str, goes_on: bool = False) -> BinaryIO:
-        """The part, to be written; goes_on: at its end. Raises OSError."""
+        """Open the part for writing, at its end if goes_on. Raises OSError."""
         part = self.part(sha256)
         return durable.open_to_append(part) if goes_on else durable.create(part)
 
     def note(self, sha256: str, **values: str) -> None:
-        """Keep facts about a part, such as the URL it comes from, in place of those before."""
+        """Store facts about a part, such as the URL it comes from, replacing earlier ones."""
         with durable.create(self._temporary(sha256, "json")) as file:
             file.write(json.dumps(values).encode())
 
     def notes(self, sha256: str) -> dict[str, str]:
-        """The facts kept about a part; none where they were lost."""
+        """Return the facts stored about a part; empty if they were lost."""
         return {
             name: value
             for name, value in _read_json(self._temporary(sha256, "json")).items()
@@ -163,12 +166,12 @@ class BlobStore:
         }
 
     def discard(self, sha256: str) -> None:
-        """Forget what has come of a file."""
+        """Discard the part of a file."""
         _remove(self.part(sha256))
         _remove(self._temporary(sha256, "json"))
 
     def commit(self, sha256: str) -> Path:
-        """Make the part the file if its content, read back, is right.
+        """Turn the part into the file if its content, read back, is right.
 
         Raises DeliveryError (hash_mismatch); the part is then gone.
         """
@@ -197,9 +200,9 @@ class BlobStore:
         return path
 
     def add(self, content: bytes | Path, sha256: str | None = None) -> Path:
-        """Keep this content, or a copy of this file, and give its place; takes the lock.
+        """Store this content, or a copy of this file, and return its path; takes the lock.
 
-        Raises DeliveryError: hash_mismatch if it is not what sha256 says, disk_full.
+        Raises DeliveryError: hash_mismatch if it does not match sha256, disk_full.
         """
         data = content.read_bytes() if isinstance(content, Path) else content
         sha256 = sha256 or hashlib.sha256(data).hexdigest()
@@ -217,7 +220,7 @@ class BlobStore:
             return self.commit(sha256)
 
     def strike(self, sha256: str, metadata: str) -> int:
-        """Note that a server gave other bytes for this content: how often under this metadata."""
+        """Count a server's wrong bytes for this content; return the count under this metadata."""
         count = self.strikes(sha256, metadata) + 1
         with contextlib.suppress(OSError):
             text = json.dumps({"metadata": metadata, "count": count})
@@ -225,15 +228,16 @@ class BlobStore:
         return count
 
     def strikes(self, sha256: str, metadata: str) -> int:
-        """How often that was, since this metadata was published."""
+        """Return that count, since this metadata was published."""
         known = _read_json(self._temporary(sha256, "bad"))
         count = known.get("count", 0)
         return count if known.get("metadata") == metadata and isinstance(count, int) else 0
 
     def reserve(self, size_bytes: int) -> None:
-        """See that this much more may be written.
+        """Check that this many more bytes may be written.
 
-        Raises DeliveryError (disk_full) if it would pass the quota or leave the disk too little.
+        Raises DeliveryError (disk_full) if they would exceed the quota or leave the disk too
+        little.
         """
         if self._quota_bytes is not None and self.size_bytes() + size_bytes > self._quota_bytes:
             expected = f"expected at most {self._quota_bytes} bytes of models"
@@ -246,7 +250,7 @@ class BlobStore:
             raise DeliveryError("disk_full", message)
 
     def size_bytes(self) -> int:
-        """What all files take, unfinished ones too."""
+        """Return the size of all files, including unfinished ones."""
         return sum(_size(path) for path in self._files())
 
     def _files(self) -> Iterator[Path]:
@@ -254,9 +258,9 @@ class BlobStore:
             yield from self._folder.glob(pattern)
 
     def collect(self, keep: Collection[str]) -> int:
-        """Remove every file, finished or not, whose sha256 is not among those; bytes freed.
+        """Remove all files, finished or not, whose sha256 is not in keep; return the bytes freed.
 
-        Does nothing while another process fetches: what comes in may be what it will want.
+        It does nothing while another process fetches, which may need what comes in.
         """
         freed = 0
         try:
@@ -271,7 +275,7 @@ class BlobStore:
 
 
 def _looks(found: os.stat_result) -> tuple[int, ...]:
-    """What changes when a file is touched, by whom and however its times are set afterwards."""
+    """Return what changes when a file is touched, by whomever and whatever its times are set to."""
     of_file = found.st_dev, found.st_ino, found.st_size
     return (*of_file, found.st_mtime_ns, found.st_ctime_ns)
 

@@ -1,8 +1,8 @@
 """The signed metadata of a repository: fetched, verified and kept by python-tuf's client.
 
-Method: The Update Framework, specification 1.0; nothing of signatures or versions is decided here.
-What is added is what its client leaves open: several mirrors, our HTTP, a clock that cannot be set
-back, files that survive a loss of power, and errors with a code.
+Method: The Update Framework, specification 1.0; signatures and versions are left to the client.
+Added is what it leaves open: several mirrors, our HTTP, a clock that cannot be set back, files that
+survive a loss of power, and errors with a code.
 """
 
 from __future__ import annotations
@@ -28,30 +28,30 @@ from palmkit.engine.errors import DeliveryError
 
 T = TypeVar("T")
 MOST_TARGET_BYTES = 1 << 20
-# Manifests and policies are about 1 KB each; what is older than this many is fetched again.
+# Manifests and policies are about 1 KB each; older ones than this many are fetched again.
 MOST_KEPT_TARGETS = 512
-# Where a repository says in timestamp.json when it signed it, as 2026-01-31T12:00:00Z.
+# The field of timestamp.json with the time of signing, as 2026-01-31T12:00:00Z.
 SIGNED_AT = "x-palmkit-signed"
 
 
 class Missing(DeliveryError):
-    """The repository signs no such target."""
+    """Raised when the repository signs no such target."""
 
 
 class Mirror(NamedTuple):
-    """Where one copy of a repository is: the URLs below which its metadata and targets are."""
+    """The place of one copy of a repository: the base URLs of its metadata and targets."""
 
     metadata: str
     targets: str
 
     @classmethod
     def below(cls, url: str) -> Mirror:
-        """A copy with its folders metadata/ and targets/ below one URL."""
+        """Return a copy with its folders metadata/ and targets/ below one URL."""
         return cls(f"{url.rstrip('/')}/metadata/", f"{url.rstrip('/')}/targets/")
 
 
 class Remote:
-    """One repository as one device has it; not for several threads or processes at once."""
+    """One repository as one device sees it; not for several threads or processes at once."""
 
     def __init__(
         self,
@@ -61,9 +61,10 @@ class Remote:
         http: Http | None = None,
         clock: Clock | None = None,
     ) -> None:
-        """folder: where metadata is kept, made if missing. urls: mirrors, the best first.
+        """Set up the repository.
 
-        root: the first trusted root metadata. clock: the default keeps its mark in the folder.
+        folder: where metadata is kept, made if missing. urls: mirrors, the best first. root: the
+        first trusted root metadata. clock: the default keeps its mark in the folder.
         """
         self._folder, self._root = folder, root
         self._mirrors = [url if isinstance(url, Mirror) else Mirror.below(url) for url in urls]
@@ -85,16 +86,16 @@ class Remote:
 
     @property
     def first(self) -> int:
-        """Which of the mirrors answered last."""
+        """The index of the mirror that answered last."""
         return self._at
 
     @property
     def version(self) -> str:
-        """That of the snapshot: it changes when anything was published."""
+        """The version of the snapshot, which changes when anything is published."""
         return str(self._ask(lambda updater: updater.snapshot_version))
 
     def info(self, path: str) -> tuple[int, str]:
-        """The size in bytes and the sha256 of a target.
+        """Return the size in bytes and the sha256 of a target.
 
         Raises DeliveryError as refresh does, Missing if nobody signs such a target.
         """
@@ -105,21 +106,21 @@ class Remote:
             raise DeliveryError("sig_fail", f"{path}: expected a sha256, got none") from None
 
     def keys_of(self, path: str) -> str:
-        """A digest of the keys that may sign a target; another one once a key was replaced.
+        """Return a digest of the keys that may sign a target; it changes when a key is replaced.
 
         Raises DeliveryError as info does.
         """
         return self._ask(lambda updater: updater.keys_of(path))
 
     def below(self, folder: str) -> list[str]:
-        """The targets in a folder that the role of the folder signs, in order.
+        """Return the targets in a folder that the role of the folder signs, in order.
 
         Raises DeliveryError as refresh does.
         """
         return self._ask(lambda updater: updater.below(folder))
 
     def target(self, path: str) -> bytes:
-        """The verified content of a small target, 1 MiB at most; kept for the next time.
+        """Return the verified content of a small target, 1 MiB at most; it is cached.
 
         Raises DeliveryError as info does.
         """
@@ -145,9 +146,9 @@ class Remote:
         return content
 
     def _ask(self, question: Callable[[_Updater], T]) -> T:
-        """The answer of the first mirror that can give one, that of the last time first.
+        """Return the answer of the first mirror that can give one, starting with the last used.
 
-        Where none can, the error is of the first that was reached, for it says more.
+        If none can, the error is that of the first mirror that was reached, which says more.
         """
         errors: list[DeliveryError] = []
         for place in range(len(self._mirrors)):
@@ -162,9 +163,10 @@ class Remote:
         raise (reached or errors)[0]
 
     def _current(self) -> _Updater:
-        """The updater of the mirror in use, its top-level metadata up to date."""
+        """Return the updater of the mirror in use, its top-level metadata up to date."""
         if self._updater is None:
-            # Missing folders are made here, so that a Remote may be made where none can be.
+            # Missing folders are made here, so that a Remote can be constructed where none can be
+            # made.
             _tidy(self._folder)
             if self._clock is None:
                 self._clock = Clock(self._folder / "clock")
@@ -179,7 +181,7 @@ class Remote:
 
 
 def _tidy(folder: Path) -> None:
-    """Make the folders, and throw out what python-tuf's client must not open in them."""
+    """Make the folders, and remove what python-tuf's client must not open in them."""
     for place in (folder, folder / "root_history"):
         durable.make_folder(place, folder)
         for path in place.glob("*.json"):
@@ -255,7 +257,7 @@ class _Updater(Updater):
         return None
 
     def _persist_file(self, filename: str, data: bytes) -> None:
-        # The client writes its root each time it starts; a file that is right needs no sync.
+        # The client writes its root each time it starts; an unchanged file needs no sync.
         path = Path(filename)
         with contextlib.suppress(OSError):
             if durable.read(path) == data:
@@ -263,7 +265,7 @@ class _Updater(Updater):
         durable.write(path, data)
 
     def _update_root_symlink(self) -> None:
-        # A copy: a link is removed and made again, and between the two there would be no root.
+        # A copy, not a link: a link is removed and made again, with no root in between.
         version = self._trusted_set.root.version
         history = Path(self._dir, "root_history", f"{version}.root.json")
         self._persist_file(str(Path(self._dir, "root.json")), history.read_bytes())
@@ -294,7 +296,7 @@ class _Fetcher(FetcherInterface):
 
 
 def explain(error: Exception) -> DeliveryError:
-    """The DeliveryError for one of python-tuf or of the file system."""
+    """Return the DeliveryError for an error of python-tuf or of the file system."""
     if isinstance(error.__cause__, HttpError):
         return error.__cause__
     if isinstance(error, OSError):

@@ -1,4 +1,4 @@
-"""From the repository to the device: what is published, chosen, fetched, proved and staged."""
+"""From the repository to the device: releases are chosen, fetched, checked and staged."""
 
 from __future__ import annotations
 
@@ -27,29 +27,35 @@ if TYPE_CHECKING:
     from palmkit.delivery.http import Http
     from palmkit.delivery.trust import Remote
 
-# What is known of the server, for all models together.
+# Names of facts about the server, for all models together.
 FAILED, ASKED, STALE = "failed", "asked_not_before", "stale_since"
 CHECKED = "checked"
 ROLLOUT_KEYS = "rollout_keys"
-# Where the policies of models are in the repository.
+# The place of the models' policies in the repository.
 ROLLOUT = "rollout"
 Progress: TypeAlias = Callable[[str, int, int], None]
 Prove: TypeAlias = Callable[[golden.Question], golden.Answer]
 
 
 class Busy(DeliveryError):
-    """Another thread or process is at it."""
+    """Raised when another thread or process is updating."""
 
     def __init__(self, folder: Path) -> None:
-        """folder: that it is busy with."""
+        """Make the error.
+
+        folder: the folder that is being updated.
+        """
         super().__init__("download_fail", f"another process is updating: {folder}")
 
 
 class Absent(DeliveryError):
-    """The repository has nothing of a model."""
+    """Raised when the repository has nothing of a model."""
 
     def __init__(self, model: str) -> None:
-        """model: that it has no policy of."""
+        """Make the error.
+
+        model: the model without a policy.
+        """
         super().__init__("download_fail", f"the repository has no {model}")
 
 
@@ -66,7 +72,10 @@ class Updates:
         keys: Mapping[str, bytes] | None = None,
         prove: Prove = golden.check,
     ) -> None:
-        """urls: of the mirrors. tags: facts of the app. keys: of encrypted files, by key_id."""
+        """Set up the updates of a device.
+
+        urls: of the mirrors. tags: facts of the app. keys: keys of encrypted files, by key_id.
+        """
         self._device, self._state = device, device.state
         self._remote, self._urls, self._http = remote, urls, http
         self._keys, self._prove = dict(keys or {}), prove
@@ -79,12 +88,12 @@ class Updates:
         on_progress: Progress | None = None,
         stop: threading.Event | None = None,
     ) -> None:
-        """Ask what is new, and bring what is chosen of these (model, channel) as far as STAGED.
+        """Ask what is new, and bring what is chosen for these (model, channel) to STAGED.
 
-        limit_s: for all that is waited for, as in Client.refresh. on_progress: told file, received,
+        limit_s: for all waiting, as in Client.refresh. on_progress: called with file, received,
         size. stop: ends it once it is set; with one, another process that does the same is not
         waited for.
-        Raises DeliveryError, the first one if several models have one; what was runs on.
+        Raises DeliveryError, the first one if several models have one; what runs stays as it is.
         """
         with deadline.within(limit_s, stop):
             self._refresh(slots, on_progress)
@@ -123,9 +132,9 @@ class Updates:
             raise errors[0]
 
     def offered(self, channel: str, limit_s: float) -> dict[str, Manifest]:
-        """By name the release of each model or data file that this device would take now.
+        """Return the release of each model or data file this device would take now, by name.
 
-        Nothing is fetched but what says so. limit_s: as for refresh.
+        Only metadata is fetched. limit_s: as for refresh.
         Raises DeliveryError if the repository cannot be asked.
         """
         found: dict[str, Manifest] = {}
@@ -167,7 +176,7 @@ class Updates:
             lock.release()
 
     def _failed(self, error: DeliveryError, slots: Iterable[tuple[str, str]]) -> None:
-        """Remember when the next try may be, and count what happened."""
+        """Store when the next try may be, and count what happened."""
         from palmkit.delivery.http import backoff_s
 
         log.info("%s", error)
@@ -198,7 +207,7 @@ class Updates:
         document = self._policy(model)
         keys = self._remote.keys_of(f"{ROLLOUT}/{model}.json")
         if self._state.fact(ROLLOUT_KEYS) != keys:
-            # A thief of the old key may have signed an epoch that nobody can come after.
+            # A thief of the old key may have signed an epoch too high to exceed.
             with self._state.transaction():
                 self._state.forget_epochs()
                 self._state.set_fact(ROLLOUT_KEYS, keys)
@@ -221,7 +230,7 @@ class Updates:
     def _settle(
         self, policy: Policy, channel: str, choice: Choice | Literal["embedded"] | None
     ) -> Slot:
-        """Within a transaction: what was chosen becomes the candidate, if it is to."""
+        """Make the choice the candidate if it should be, within a transaction."""
         event: Event = Chosen(None)
         if choice == "embedded":
             event = ChosenEmbedded()
@@ -237,7 +246,7 @@ class Updates:
         return slot
 
     def _place(self, policy: Policy, slot: Slot, release: str | None) -> Slot:
-        """Note the arm of the rollout that a device with this release is in."""
+        """Record the arm of the rollout that a device with this release is in."""
         arm = self._chooser.arm(policy, slot.channel, release)
         return self._device.feed(slot.model, slot.channel, Placed(arm))
 
@@ -284,7 +293,7 @@ class Updates:
         )
 
     def _baseline(self, slot: Slot) -> str | None:
-        """The model that runs now; None for one that is new here."""
+        """Return the model that runs now; None for one that is new here."""
         try:
             return str(self._device.take(slot.model, slot.channel).path)
         except DeliveryError:
@@ -293,7 +302,7 @@ class Updates:
     def _reach(
         self, slot: Slot, digest: str, stage: Literal["DOWNLOADING", "VERIFIED", "STAGED"]
     ) -> None:
-        """The candidate got this far, if it still is the candidate."""
+        """Record that the candidate got this far, if it still is the candidate."""
         with self._state.transaction():
             slot = self._device.feed(slot.model, slot.channel, Reached(digest, stage))
             if slot.candidate != digest:
@@ -313,10 +322,10 @@ class Updates:
         store = self._device.store
         wanted, _ = blob(file)
         if embedded is not None and embedded.sha256 == wanted and store.path(wanted) is None:
-            # Where the wheel's own file is damaged, the one that was published is fetched.
+            # If the wheel's own file is damaged, the published one is fetched.
             with suppress(DeliveryError, OSError):
                 store.add(embedded.path, wanted)
-        # The mirror that knew what is new may well have the files, too.
+        # The mirror that had the news probably has the files, too.
         urls = [*self._urls[self._remote.first :], *self._urls[: self._remote.first]]
 
         pace = Pace()
@@ -357,20 +366,20 @@ class Updates:
 
 
 class Pace:
-    """How fast a file comes."""
+    """Measures how fast a file arrives."""
 
     def __init__(self) -> None:
-        """Nothing has come."""
+        """Start with nothing received."""
         self._first = self._last = (0, 0.0)
 
     def see(self, received: int, time_s: float) -> None:
-        """So many bytes are here at a time; fewer than before: it began anew."""
+        """Record the bytes received at a time; fewer than before mean a new start."""
         if not self._first[1] or received < self._last[0]:
             self._first = received, time_s
         self._last = received, time_s
 
     @property
     def kbps(self) -> float | None:
-        """Kilobits a second from the first bytes to the last; None if it was too quick to tell."""
+        """Return kilobits a second from the first bytes to the last; None if it was too quick."""
         took_s = self._last[1] - self._first[1]
         return None if took_s < 1e-3 else (self._last[0] - self._first[0]) * 8e-3 / took_s

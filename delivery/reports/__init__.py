@@ -6,8 +6,8 @@ What is sent are counts and histograms of a day, no events, no name of a device,
 or texts of errors; `preview()` gives the very bytes. delivery/REPORTS.md lists every field. Setting
 PALMKIT_REPORTS=off or DO_NOT_TRACK=1 in the environment keeps them off whatever the app says.
 
-Nothing here but `enable` raises, and none makes a kit wait: what happened is added up in memory and
-a thread of its own writes it to a small file and sends it.
+Only `enable` raises, and nothing here makes a kit wait: events are added up in memory, and a thread
+of its own writes them to a small file and sends them.
 """
 
 from __future__ import annotations
@@ -33,15 +33,15 @@ __all__ = [
 ]
 
 _recorder: Recorder | None = None
-# What policies said before reports were turned on.
+# The shares that policies set before reports were turned on.
 _shares: dict[str, float] = {}
 
 
 class Runnable(Protocol):
-    """A model as far as `watch` is concerned."""
+    """A model as `watch` sees it."""
 
     def run(self, inputs: Mapping[str, Any]) -> Any:
-        """Run once."""
+        """Run the model once."""
         ...
 
 
@@ -55,13 +55,13 @@ def enable(
     interval_s: float = 3600.0,
     exporter: Exporter | None = None,
 ) -> bool:
-    """Count from now on, and send what was counted to a server; returns whether reports are on.
+    """Count from now on, and send the counts to a server; return whether reports are on.
 
-    They are not if the environment says PALMKIT_REPORTS=off (0, no, false) or DO_NOT_TRACK=1.
-    url: where a report is posted; None: nothing is sent, `preview` shows what would be.
-    folder: where what waits is kept, at most 1 MB and 7 days; by default the user's data folder.
-    interval_s: how often reports are sent, give or take a quarter.
-    exporter: gets all that is counted too, as palmkit.delivery.reports.otel's.
+    They are off if the environment says PALMKIT_REPORTS=off (0, no, false) or DO_NOT_TRACK=1.
+    url: where reports are posted; None: nothing is sent, `preview` shows what would be. folder:
+    where waiting reports are kept, at most 1 MB and 7 days; by default the user's data folder.
+    interval_s: how often reports are sent, give or take a quarter. exporter: gets all counts too,
+    as palmkit.delivery.reports.otel's.
     Raises ValueError if the url is not one of http or https, or interval_s is below 1.
     """
     global _recorder
@@ -80,7 +80,7 @@ def enable(
 
 
 def disable() -> None:
-    """Stop counting, and throw away what was not sent yet."""
+    """Stop counting, and discard what was not sent yet."""
     global _recorder
     recorder, _recorder = _recorder, None
     if recorder is not None:
@@ -88,7 +88,7 @@ def disable() -> None:
 
 
 def is_on() -> bool:
-    """Whether anything is counted."""
+    """Return whether anything is counted."""
     return _recorder is not None
 
 
@@ -102,11 +102,11 @@ def count(
     previous: str = "",
     error: BaseException | None = None,
 ) -> None:
-    """Count something that happened to a release of a model.
+    """Count an event of a release of a model.
 
     arm: "candidate", "control", "stable" or "embedded". code: one of palmkit.delivery.codes.
-    previous: the release that ran before. error: why it happened; only a hash of which of our
-    functions it went through is kept.
+    previous: the release that ran before. error: its cause; only a hash of the path through our own
+    functions is kept.
     """
     if _recorder is not None:
         _recorder.count(model, release, arm, code, n, previous, error)
@@ -119,7 +119,7 @@ def observe(model: str, release: str, arm: str, name: str, value: float) -> None
 
 
 def watch(runnable: AnyRunnable, model: str, release: str, arm: str) -> AnyRunnable:
-    """A model whose runs are timed as infer_ms; the very same object while reports are off."""
+    """Return a model whose runs are timed as infer_ms; the same object while reports are off."""
     if _recorder is None:
         return runnable
     watched: Any = _Watched(runnable, model, release, arm)
@@ -142,22 +142,22 @@ class _Watched:
 
 
 def sampling(model: str, share: float) -> None:
-    """Keep to the share of the devices, 0..1, that a policy lets report on a model; 0: none."""
+    """Set the share of the devices, 0..1, that a policy lets report on a model; 0: none."""
     _shares[model] = share
     if _recorder is not None:
         _recorder.sampling(model, share)
 
 
 def preview() -> list[Post]:
-    """The requests that would be made if all that was counted so far were sent now.
+    """Return the requests that would be made if all counts so far were sent now.
 
-    They stay as they are and will be sent just so. Empty while reports are off.
+    The counts stay and will be sent just so. Empty while reports are off.
     """
     return [] if _recorder is None else _recorder.preview()
 
 
 def flush(timeout_s: float = 2.0) -> bool:
-    """Send what was counted so far, unless the server asked to wait.
+    """Send all counts so far, unless the server asked to wait.
 
     Returns whether everything was sent within the time.
     """

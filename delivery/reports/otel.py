@@ -1,4 +1,4 @@
-"""What is counted, as OpenTelemetry metrics too; needs palmkit[otel].
+"""The counts of reports as OpenTelemetry metrics too; needs palmkit[otel].
 
     from palmkit.delivery import reports
     from palmkit.delivery.reports.otel import OpenTelemetryExporter
@@ -25,13 +25,16 @@ UNITS = {"infer_ms": "ms", "load_ms": "ms", "download_kbps": "kbit/s"}
 class OpenTelemetryExporter:
     """A counter palmkit.events and the histograms palmkit.infer_ms, .load_ms, .download_kbps.
 
-    Attributes: palmkit.model, .release, .arm and, of events, .code, .previous and .error. The
-    histograms' buckets are those of a report and exact; their sums are those of the buckets'
-    middles.
+    Attributes: palmkit.model, .release, .arm and, for events, .code, .previous and .error. The
+    histograms' buckets are those of a report and exact; their sums are estimated from the buckets'
+    midpoints.
     """
 
     def __init__(self, provider: MeterProvider | None = None) -> None:
-        """provider: whose metrics they are; by default the global one."""
+        """Make the instruments.
+
+        provider: the meter provider; by default the global one.
+        """
         meter = get_meter("palmkit", sdk(), provider)
         self._events = meter.create_counter(
             "palmkit.events", unit="{event}", description="What happened to the models"
@@ -43,13 +46,13 @@ class OpenTelemetryExporter:
             )
             for name, unit in UNITS.items()
         }
-        # OpenTelemetry's buckets hold the value that they end at, ours the one they begin with.
+        # OpenTelemetry's buckets include their upper bound, ours their lower one.
         self._middles = [edges[0] / 2, *(edge * 1.5 for edge in edges)]
 
     def export(
         self, counts: Mapping[CountKey, int], histograms: Mapping[HistogramKey, Sequence[int]]
     ) -> None:
-        """Add what was counted since the last time."""
+        """Add the counts since the last call."""
         for (model, release, previous, arm, code, error), n in counts.items():
             attributes = {**_group(model, release, arm), "palmkit.code": code}
             if previous:

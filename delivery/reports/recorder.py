@@ -1,4 +1,4 @@
-"""Adding up what happens in this process, and the thread that writes it down and sends it."""
+"""Adding up events in this process, and the thread that stores and sends them."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ from palmkit.engine.forks import renewed_in_children
 WRITE_EVERY_S = 10.0
 EXIT_S = 2.0
 FIRST_WITHIN_S = 60.0
-# What one process may hold between two writes; a kit has a handful.
+# The most keys that one process holds between two writes; a kit has a handful.
 MOST_KEYS = 1000
 
 _log = logging.getLogger(__name__)
@@ -38,18 +38,21 @@ _OURS = ("assets", "delivery", "engine", "kits", "models")
 
 
 class Exporter(Protocol):
-    """Takes what was counted since the last time; never called in a thread that runs a model."""
+    """Takes the counts since the last call; never called in a thread that runs a model."""
 
     def export(
         self, counts: Mapping[CountKey, int], histograms: Mapping[HistogramKey, Sequence[int]]
     ) -> None:
-        """Keys are as in a report: see palmkit.delivery.reports.spool."""
+        """Take counts and histograms with the keys of palmkit.delivery.reports.spool."""
         ...
 
 
 @dataclass(frozen=True)
 class Post:
-    """A request that carries one report. body: gzip bytes; url: None if nothing is to be sent."""
+    """A request that carries one report.
+
+    body: gzip bytes; url: None if nothing is to be sent.
+    """
 
     url: str | None
     headers: Mapping[str, str]
@@ -57,12 +60,12 @@ class Post:
 
     @property
     def report(self) -> dict[str, Any]:
-        """What the body says."""
+        """Return the report in the body."""
         return dict(json.loads(gzip.decompress(self.body)))
 
 
 def forbidden() -> bool:
-    """Whether the environment forbids reports."""
+    """Return whether the environment forbids reports."""
     off = {"off", "0", "no", "false"}
     return os.environ.get("PALMKIT_REPORTS", "").strip().lower() in off or os.environ.get(
         "DO_NOT_TRACK", "0"
@@ -71,7 +74,7 @@ def forbidden() -> bool:
 
 @cache
 def _our_module(filename: str) -> str | None:
-    """The module that a file of ours is; None for the app's, Python's and other libraries'."""
+    """Return the module of one of our files; None for those of the app, Python and libraries."""
     file = Path(os.path.realpath(filename))
     if not file.is_relative_to(_HERE):
         return None
@@ -80,9 +83,10 @@ def _our_module(filename: str) -> str | None:
 
 
 def fingerprint(error: BaseException) -> str:
-    """16 hex digits that stand for the way an exception took through our own functions.
+    """Return 16 hex digits that identify an exception's path through our own functions.
 
-    It is of module, function and line only: no text, no value, no path, no function of the app.
+    They are a hash of modules, functions and lines only: no text, value or path, and no function of
+    the app.
     """
     frames: list[str] = []
     trace = error.__traceback__
@@ -95,7 +99,7 @@ def fingerprint(error: BaseException) -> str:
 
 
 def _facts() -> Report:
-    """A report without counts, of this device."""
+    """Return a report of this device without counts."""
     memory_mb = facts.memory_mb()
     isas = facts.cpu()
     return Report(
@@ -111,8 +115,8 @@ def _facts() -> Report:
 
 
 def memory_class(memory_mb: int) -> str:
-    """How much memory a device has, in GiB, as roughly as a report says it."""
-    # A machine sold with 4 GiB says a little less.
+    """Return a device's memory in GiB, as coarse as reports state it."""
+    # A machine sold with 4 GiB reports a little less.
     for most in (1, 2, 4, 8, 16, 32):
         if memory_mb < most * 1024 * 0.9:
             return "<1" if most == 1 else f"{most // 2}-{most}"
@@ -120,7 +124,7 @@ def memory_class(memory_mb: int) -> str:
 
 
 class Recorder:
-    """What is counted in one process. No method but the constructor raises."""
+    """The counts of one process. No method but the constructor raises."""
 
     def __init__(
         self,
@@ -142,11 +146,11 @@ class Recorder:
         renewed_in_children(self, Recorder._renew)
 
     def _renew(self) -> None:
-        """Nothing is counted, and there is no thread yet.
+        """Start empty and without a thread.
 
-        In a forked child what was counted before is the parent's to write.
+        The counts from before a fork are the parent's to write.
         """
-        # A signal's handler or a finaliser may count while this very thread is counting.
+        # A signal handler or a finaliser may count while this very thread is counting.
         self._lock = threading.RLock()
         self._write_lock = threading.Lock()
         self._wake = threading.Condition()
@@ -164,7 +168,7 @@ class Recorder:
         self._start_thread()
 
     def _start_thread(self) -> None:
-        """Start the thread unless there is one; that of a forked child starts when it counts."""
+        """Start the thread unless there is one; a forked child starts its own when it counts."""
         with self._lock:
             if self._thread is not None or self._closed:
                 return
@@ -184,7 +188,7 @@ class Recorder:
         previous: str,
         error: BaseException | None,
     ) -> None:
-        """See palmkit.delivery.reports.count."""
+        """Do what palmkit.delivery.reports.count says."""
         try:
             key = (model, release, previous, arm, code, "" if error is None else fingerprint(error))
             valid = type(n) is int and 0 < n < 1 << 31
@@ -200,7 +204,7 @@ class Recorder:
             self._never_mind(unexpected)
 
     def observe(self, model: str, release: str, arm: str, name: str, value: float) -> None:
-        """See palmkit.delivery.reports.observe."""
+        """Do what palmkit.delivery.reports.observe says."""
         try:
             key = (model, release, arm, name)
             valid = math.isfinite(value) and value >= 0
@@ -242,14 +246,14 @@ class Recorder:
         _log.debug("reports: %r", error)
 
     def sampling(self, model: str, share: float) -> None:
-        """See palmkit.delivery.reports.sampling."""
+        """Do what palmkit.delivery.reports.sampling says."""
         try:
             self._spool.set_share(model, float(share))
         except (sqlite3.Error, OSError, TypeError, ValueError) as error:
             _log.debug("reports: %r", error)
 
     def preview(self) -> list[Post]:
-        """See palmkit.delivery.reports.preview."""
+        """Do what palmkit.delivery.reports.preview says."""
         try:
             self._write()
             self._sender.seal()
@@ -260,7 +264,7 @@ class Recorder:
             return []
 
     def flush(self, timeout_s: float) -> bool:
-        """See palmkit.delivery.reports.flush."""
+        """Do what palmkit.delivery.reports.flush says."""
         self._start_thread()
         with self._wake:
             self._flushes += 1
@@ -270,7 +274,7 @@ class Recorder:
             return self._flushed >= wanted and self._all_sent
 
     def close(self, erase: bool = False) -> None:
-        """Write down what was counted, or erase all, and end the thread; within two seconds."""
+        """Write the counts, or erase all, and end the thread; within two seconds."""
         if self._closed:
             return
         atexit.unregister(self.close)
@@ -300,7 +304,7 @@ class Recorder:
         return taken
 
     def _write(self) -> None:
-        """Move what was counted from memory to the spool; what cannot be written stays."""
+        """Move the counts from memory to the spool; counts that cannot be written stay."""
         with self._write_lock:
             counts, histograms, dropped = self._drain()
             if not (counts or histograms or dropped):
@@ -317,7 +321,7 @@ class Recorder:
             except Exception as error:
                 _log.debug("reports: not exported: %r", error)
             except BaseException as error:
-                # What ends a program is for the thread that the app called; this one can only say.
+                # What ends a program is raised in the app's threads; here it is logged.
                 if threading.current_thread() is not self._thread:
                     raise
                 _log.error("reports: the exporter raised %r", error)

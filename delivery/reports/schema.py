@@ -1,6 +1,6 @@
-"""What a report says: counts of what happened and histograms of how long it took, nothing else.
+"""The content of a report: counts of events and histograms of durations, nothing else.
 
-delivery/REPORTS.md tells of every field, and why it is there.
+delivery/REPORTS.md describes every field, and why it is there.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Measure: TypeAlias = Literal["download_kbps", "load_ms", "infer_ms"]
 
 ARMS: frozenset[str] = frozenset(get_args(GroupArm))
 MEASURES: frozenset[str] = frozenset(get_args(Measure))
-# "0": a further report of a day that has had one. The others, summed over a day, count the devices
-# that were active on it, and no device needs a name for that.
+# "0": a further report of a day that has had one. The sum of the others over a day counts the
+# active devices without naming any.
 SINCE_LAST = ("first", "0", "1", "2-6", "7-27", "28+")
 MEMORY_CLASSES = ("unknown", "<1", "1-2", "2-4", "4-8", "8-16", "16-32", "32+")
 
 BUCKETS = 32
 MOST_BYTES = 1 << 16
-# As many as surely fit: a row takes at most 330 bytes and a histogram 550.
+# As many as always fit: a row takes at most 330 bytes and a histogram 550.
 MOST_ROWS = 120
 MOST_HISTOGRAMS = 40
 MOST_COUNT = 1_000_000_000
@@ -43,9 +43,9 @@ _FIRST = -9
 
 
 def bucket(value: float) -> int:
-    """The bucket, 0..31, that a value falls in: i holds those from 2**(i-10) to below 2**(i-9).
+    """Return the bucket, 0..31, of a value: i holds those from 2**(i-10) to below 2**(i-9).
 
-    Bucket 0 holds everything below too, zero among it, and bucket 31 everything above.
+    Bucket 0 also holds everything below, including zero, and bucket 31 everything above.
     """
     if value <= 0:
         return 0
@@ -53,16 +53,16 @@ def bucket(value: float) -> int:
 
 
 def bucket_edges() -> list[float]:
-    """The 31 values at which buckets 1 to 31 begin."""
+    """Return the 31 values at which buckets 1 to 31 begin."""
     return [math.ldexp(1.0, _FIRST + i) for i in range(BUCKETS - 1)]
 
 
 @dataclass(frozen=True)
 class Row:
-    """How often something happened to a release of a model.
+    """How often an event happened to a release of a model.
 
     previous: the release that ran before it, "" if none. code: one of palmkit.delivery.codes.
-    error: of an exception, 16 hex digits of a hash of our own frames; "" without one.
+    error: for an exception, 16 hex digits of a hash of our own frames; "" without one.
     """
 
     model: str
@@ -76,7 +76,7 @@ class Row:
 
 @dataclass(frozen=True)
 class Histogram:
-    """How a measure spread: how many values fell in each of the 32 buckets."""
+    """The distribution of a measure: how many values fell in each of the 32 buckets."""
 
     model: str
     release: str
@@ -89,9 +89,9 @@ class Histogram:
 class Report:
     """One report.
 
-    report_id: 32 random hex digits, new in each report: lets a server drop one that came twice.
-    day: of the counts, UTC. since_last: days since the last report. dropped: what was not reported,
-    by reason.
+    report_id: 32 random hex digits, new in each report, by which a server drops duplicates. day:
+    the day of the counts, UTC. since_last: days since the last report. dropped: counts that were
+    not reported, by reason.
     """
 
     report_id: str
@@ -107,7 +107,7 @@ class Report:
     dropped: Mapping[str, int] = field(default_factory=dict[str, int])
 
     def dump(self) -> bytes:
-        """The document."""
+        """Return the document as bytes."""
         content: dict[str, Any] = {"schema": 1, **asdict(self)}
         for row in content["rows"]:
             if not row["error"]:
@@ -116,7 +116,7 @@ class Report:
 
 
 def parse(content: bytes) -> Report:
-    """The report in the bytes of a document.
+    """Return the report in the bytes of a document.
 
     Raises DeliveryError (report_invalid) that says what is wrong where.
     """

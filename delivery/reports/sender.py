@@ -1,4 +1,4 @@
-"""Sending what waits in the spool, at the server's pace."""
+"""Sending the reports of the spool, at the server's pace."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ BETWEEN_S = 0.1
 CONNECT_S, READ_S = 5.0, 15.0
 BACKOFF_S = 60.0
 LONGEST_BACKOFF_S = 6 * 3600.0
-# The server read the report and will never want it; anything else may be a server set up wrongly.
+# The server read the report and rejects it for good; other errors may be a wrong configuration.
 REFUSED = frozenset({400, 413, 415, 422})
 
 _log = logging.getLogger(__name__)
@@ -31,7 +31,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Sender:
-    """Sends reports to one address. facts: a report that says what is known of this device."""
+    """Sends reports to one address.
+
+    facts: a report with the facts of this device.
+    """
 
     spool: Spool
     url: str | None
@@ -39,7 +42,7 @@ class Sender:
     interval_s: float
 
     def __post_init__(self) -> None:
-        """Check what the app gave."""
+        """Check the app's arguments."""
         if self.url is not None:
             parts = urlsplit(self.url)
             if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -48,7 +51,7 @@ class Sender:
             raise ValueError(f"interval_s: expected at least 1, got {self.interval_s!r}")
 
     def headers(self) -> dict[str, str]:
-        """What goes with each report, beside its length and the host's name."""
+        """Return the headers of each report, beside its length and the host's name."""
         return {
             "Accept-Encoding": "identity",
             "Content-Type": "application/json",
@@ -57,13 +60,13 @@ class Sender:
         }
 
     def seal(self) -> None:
-        """Turn everything counted so far into reports that only wait to be sent."""
+        """Turn all counts so far into reports that wait to be sent."""
         self.spool.seal(self.facts, self.spool.shares())
 
     def send_all(self, anyhow: bool) -> bool:
-        """Send what waits, if it is time and no other process is at it; whether all was sent.
+        """Send what waits, if it is due and no other process sends; return whether all was sent.
 
-        anyhow: whether to send before it is time, though never before the server allows.
+        anyhow: whether to send before it is due, though never before the server allows.
         Raises sqlite3.Error or OSError if the spool cannot be used.
         """
         if self.url is None or not self.spool.take_turn(anyhow):
@@ -133,12 +136,12 @@ class Sender:
 
 
 def _nobody(request: PreparedRequest) -> PreparedRequest:
-    """Instead of the names and passwords that requests looks for in the user's .netrc."""
+    """Leave out the names and passwords that requests looks for in the user's .netrc."""
     return request
 
 
 def _retry_after(response: Response) -> float | None:
-    """The seconds that the server asks to wait, at most a day."""
+    """Return the seconds that the server asks to wait, at most a day."""
     headers: Mapping[str, str] = response.headers
     text = headers.get("Retry-After", "").strip()
     if text.isascii() and text.isdigit():
@@ -151,7 +154,7 @@ def _retry_after(response: Response) -> float | None:
 
 
 def _never_left(error: Exception) -> bool:
-    """Whether the server cannot have read the request."""
+    """Return whether the server cannot have read the request."""
     from requests.exceptions import ConnectTimeout, ProxyError, SSLError
     from urllib3.exceptions import NewConnectionError
 

@@ -1,8 +1,8 @@
-"""What waits to be sent: a small SQLite file that all processes of a device share.
+"""The reports that wait to be sent: a small SQLite file that all processes of a device share.
 
-It never grows beyond a megabyte nor keeps anything beyond seven days; what had to go is counted,
-and the counts are reported. Every method opens the file anew, so that a fork, a removed file or a
-process that was killed is nobody's trouble.
+It never grows beyond a megabyte nor keeps anything beyond seven days; what had to be dropped is
+counted, and the counts are reported. Every method opens the file anew, so that forks, a removed
+file and killed processes do no harm.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ PAGE_BYTES = 4096
 # The journal beside the file holds at most the pages that the file had: both together stay below
 # a megabyte.
 MOST_PAGES = 120
-# What one row can take: a report of 64 KiB that gzip makes no smaller than a half.
+# The most that one row can take: a report of 64 KiB that gzip only halves.
 INSERT_PAGES = 10
 
 _TABLES = f"""
@@ -72,17 +72,23 @@ _ADD_DROPPED = "INSERT INTO dropped VALUES (?, ?) ON CONFLICT DO UPDATE SET n = 
 
 @dataclass(frozen=True)
 class Sealed:
-    """A report that will not change any more. body: the gzip bytes that are sent."""
+    """A report that will not change any more.
+
+    body: the gzip bytes that are sent.
+    """
 
     report_id: str
     body: bytes
 
 
 class Spool:
-    """The file. Methods raise sqlite3.Error or OSError where it can be neither used nor remade."""
+    """The file; methods raise sqlite3.Error or OSError if it can be neither used nor remade."""
 
     def __init__(self, path: Path, wait_s: float = 10.0) -> None:
-        """wait_s: for how long a method waits while another process writes."""
+        """Use a file.
+
+        wait_s: for how long a method waits while another process writes.
+        """
         self.path = path
         self.wait_s = wait_s
         self._lock = threading.Lock()
@@ -90,17 +96,17 @@ class Spool:
         renewed_in_children(self, Spool._renew)
 
     def _renew(self) -> None:
-        """In a forked child the file cannot be used if a thread was at it, for good.
+        """Give the file up in a forked child if a thread of the parent was using it.
 
-        SQLite's notes on what is locked are copied, and the child cannot take them back. The fork
-        has waited for other threads, but not for ever.
+        The child has copies of SQLite's records of what is locked, and cannot release those locks.
+        The fork has waited for other threads, but not for ever.
         """
         self.is_lost = self.is_lost or self._lock.locked()
         self._lock = threading.Lock()
 
     @contextmanager
     def _open(self) -> Generator[sqlite3.Connection, None, None]:
-        """One transaction on the file; what is no database any more is thrown away."""
+        """Open a transaction on the file; a file that is no database any more is discarded."""
         with gate, self._lock:
             if self.is_lost:
                 raise sqlite3.OperationalError("this process was forked while a thread was at it")
@@ -127,7 +133,7 @@ class Spool:
                 raise
 
     def _begin_anew(self) -> None:
-        """Throw the damaged file away, and say so in the next report."""
+        """Discard the damaged file, and say so in the next report."""
         self.erase()
         with closing(self._connect()) as connection, connection:
             connection.execute(_ADD_DROPPED, ("damaged", 1))
@@ -138,7 +144,7 @@ class Spool:
         durable.prepare_database(self.path)
         connection = sqlite3.connect(self.path, timeout=self.wait_s, isolation_level=None)
         try:
-            # A page that was never written down is worth less than the time to make sure of it.
+            # Losing a page costs less than the time to sync it.
             connection.execute("PRAGMA synchronous = NORMAL")
             connection.execute("PRAGMA journal_mode = TRUNCATE")
             if not connection.execute("PRAGMA user_version").fetchone()[0]:
@@ -151,7 +157,7 @@ class Spool:
         return connection
 
     def erase(self) -> None:
-        """Throw away everything that waits."""
+        """Discard everything that waits."""
         for end in ("", "-journal"):
             Path(f"{self.path}{end}").unlink(missing_ok=True)
 
@@ -161,7 +167,7 @@ class Spool:
         histograms: Mapping[HistogramKey, Sequence[int]],
         dropped: Mapping[str, int],
     ) -> None:
-        """Add to what happened today."""
+        """Add to today's counts."""
         day = today()
         with self._open() as connection:
             _drop_old(connection, day)
@@ -179,10 +185,10 @@ class Spool:
                 _insert(connection, day, statement, values)
 
     def seal(self, facts: Report, share: Mapping[str, float]) -> None:
-        """Turn everything counted so far into reports that only wait to be sent.
+        """Turn all counts so far into reports that wait to be sent.
 
-        facts: a report whose sdk, os, arch, memory_class and accelerator are this device's.
-        share: of models, the share of the devices, 0..1, that may report.
+        facts: a report whose sdk, os, arch, memory_class and accelerator are this device's. share:
+        for each model, the share of the devices, 0..1, that may report.
         """
         with self._open() as connection:
             day = today()
@@ -208,7 +214,7 @@ class Spool:
                 n = sum(row.n for row in whole.rows) + sum(sum(h.counts) for h in whole.histograms)
                 n += sum(whole.dropped.values())
                 body = gzip.compress(whole.dump(), mtime=0)
-                # No page is asked for before the rows that it came from have given theirs back.
+                # Rows are deleted first, so that their pages can be reused.
                 _delete_reported(connection, whole)
                 values = (whole.report_id, made, None, n, body)
                 _insert(connection, day, "INSERT INTO outbox VALUES (?, ?, ?, ?, ?)", values)
@@ -217,22 +223,22 @@ class Spool:
             _set(connection, "last_day", last)
 
     def waiting(self) -> list[Sealed]:
-        """The reports that wait to be sent, oldest first."""
+        """Return the reports that wait to be sent, oldest first."""
         with self._open() as connection:
             rows = connection.execute("SELECT id, body FROM outbox ORDER BY made, rowid")
             return [Sealed(*row) for row in rows]
 
     def take_turn(self, anyhow: bool = False) -> bool:
-        """Whether it is time to send and no other process is at it.
+        """Return whether it is time to send and no other process is sending.
 
-        anyhow: whether to send before it is time, though never before the server allows.
+        anyhow: whether to send before it is due, though never before the server allows.
         """
         now = time.time()
         with self._open() as connection:
             held = (_get(connection, "turn", 0.0), TURN_S)
             forbidden = (_get(connection, "not_before", 0.0), LONGEST_WAIT_S)
             early = (_get(connection, "next_send", 0.0), 2 * LONGEST_WAIT_S)
-            # A time further ahead than any that is ever set was set by a clock that went wrong.
+            # A time further ahead than is ever set came from a wrong clock.
             if any(
                 now < until <= now + most
                 for until, most in (held, forbidden, *(() if anyhow else (early,)))
@@ -242,7 +248,7 @@ class Spool:
             return True
 
     def end_turn(self, next_send_s: float, failures: int, not_before_s: float = 0.0) -> None:
-        """Say when to send next, and after how many failures in a row, seconds from now."""
+        """Set when to send next, in seconds from now, and the number of failures in a row."""
         now = time.time()
         with self._open() as connection:
             _set(connection, "turn", 0.0)
@@ -251,7 +257,7 @@ class Spool:
             _set(connection, "failures", failures)
 
     def failures(self) -> int:
-        """How many times in a row sending failed."""
+        """Return how many times in a row sending failed."""
         with self._open() as connection:
             return int(_get(connection, "failures", 0))
 
@@ -276,24 +282,27 @@ class Spool:
             connection.execute("UPDATE outbox SET tried = NULL WHERE id = ?", (report_id,))
 
     def remove(self, report_id: str, dropped: str | None = None) -> None:
-        """Take away a report. dropped: the reason if it was not delivered."""
+        """Remove a report.
+
+        dropped: the reason if it was not delivered.
+        """
         with self._open() as connection:
             _drop_report(connection, report_id, dropped)
 
     def shares(self) -> dict[str, float]:
-        """Of models, the share of the devices that may report."""
+        """Return for each model the share of the devices that may report."""
         with self._open() as connection:
             rows = connection.execute("SELECT name, value FROM state WHERE name LIKE 'share %'")
             return {name.removeprefix("share "): float(value) for name, value in rows}
 
     def set_share(self, model: str, share: float) -> None:
-        """Keep the share of the devices, 0..1, that may report on a model."""
+        """Store the share of the devices, 0..1, that may report on a model."""
         with self._open() as connection:
             _set(connection, f"share {model}", share)
 
 
 def today() -> str:
-    """The day, in UTC."""
+    """Return the day in UTC."""
     return datetime.now(timezone.utc).date().isoformat()
 
 
@@ -316,8 +325,8 @@ def _since(last: str, day: str) -> str:
 def _insert(
     connection: sqlite3.Connection, day: str, statement: str, values: tuple[object, ...]
 ) -> None:
-    """Insert a row; where the file is full the oldest gives way, or the row itself is dropped."""
-    # SQLite takes back the whole transaction when a file is full: room is made before.
+    """Insert a row; in a full file the oldest is dropped, or else the row itself."""
+    # SQLite undoes the whole transaction when a file is full, so room is made before.
     while _pages_left(connection) < INSERT_PAGES:
         if not _drop_oldest(connection, day):
             n = values[3] if "outbox" in statement else values[-1]
@@ -373,7 +382,7 @@ def _forget(connection: sqlite3.Connection, reason: str, where: str, value: str)
 
 
 def _reports(connection: sqlite3.Connection, facts: Report) -> Iterator[Report]:
-    """What is counted, day by day and cut so that each report is small enough."""
+    """Yield the counts, day by day and split so that each report is small enough."""
     rows: dict[str, list[Row]] = {}
     for day, model, release, previous, arm, code, error, n in connection.execute(
         "SELECT * FROM counts ORDER BY day"

@@ -59,12 +59,12 @@ class Contents:
     def __init__(
         self, folder: Path, storage: Storage, ring: KeyRing, clock: Clock = utc_now
     ) -> None:
-        """Use `open` or `create`."""
+        """Use `open` or `create` instead."""
         self.folder = folder
         self.storage = storage
         self.ring = ring
         self.roles = Roles(storage, ring, clock)
-        # One for all who write the same files, whatever their own folder is.
+        # One lock for all who write the same files, whatever their own folder is.
         self._lock_file = (storage.path if isinstance(storage, Folder) else folder) / ".lock"
         self._lock = FileLock(self._lock_file, timeout=_LOCK_S)
         self._threads = threading.RLock()
@@ -73,9 +73,10 @@ class Contents:
     def open(
         cls, folder: Path, secrets: Secrets = from_environment, clock: Clock = utc_now
     ) -> Self:
-        """The repository in a folder.
+        """Open the repository in a folder.
 
-        secrets: gives the passphrase of a key file, by the file's name; $PALMKIT_PASSPHRASE.
+        secrets: returns the passphrase of a key file, by the file's name; by default that of
+        $PALMKIT_PASSPHRASE.
         Raises Missing if there is none.
         """
         try:
@@ -95,11 +96,11 @@ class Contents:
         public: str = "public",
         clock: Clock = utc_now,
     ) -> Self:
-        """A new repository with new keys, empty.
+        """Make a new, empty repository with new keys.
 
         passphrase: encrypts the key files; None leaves them in the clear, readable by this user.
         public: where the static part lies: a folder within `folder`, or s3://bucket/prefix.
-        Raises RepositoryError if there is one.
+        Raises RepositoryError if there already is one.
         """
         folder.mkdir(parents=True, exist_ok=True)
         secrets = from_environment if passphrase is None else _give(passphrase)
@@ -122,13 +123,13 @@ class Contents:
                 pass
             self.roles.show()
             content = json.dumps({"schema": 1, "public": public}) + "\n"
-            # Last: a repository of which the half was made is none.
+            # Written last: a half-made repository does not count as one.
             write_durably(folder / "repository.json", [content.encode()])
             (folder / _BEGUN).unlink()
         return self
 
     def _begin(self) -> None:
-        """Note that a repository is being made here; clear away what was begun and not finished."""
+        """Note that a repository is being made here; clear up after an unfinished attempt."""
         begun = self.folder / _BEGUN
         if begun.exists():
             for entry in list(self.storage.entries("metadata/")):
@@ -148,7 +149,7 @@ class Contents:
 
     @contextmanager
     def changing(self) -> Generator[None]:
-        """Hold the lock, and look at the storage anew. Raises Conflict after a minute."""
+        """Hold the lock, and read the storage anew. Raises Conflict after a minute."""
         try:
             self._lock_file.parent.mkdir(parents=True, exist_ok=True)
             with self.reading(), self._lock:
@@ -161,65 +162,65 @@ class Contents:
 
     @contextmanager
     def reading(self) -> Generator[None]:
-        """Look at the storage anew; threads take turns."""
+        """Read the storage anew; threads take turns."""
         with self._threads:
             self.roles.forget()
             yield
 
     def show(self, force: bool = False) -> list[str]:
-        """Let devices see the change, if this machine has the keys; else the server will."""
+        """Publish the change to devices, if this machine has the keys; else the server will."""
         if not self.roles.can_sign("snapshot", "timestamp"):
             return []
         return self.roles.show(force)
 
     def root(self) -> bytes:
-        """The newest root: what a device is given to begin with."""
+        """Return the newest root, which a device starts with."""
         with self.reading():
             return self.roles.content("root")
 
     def models(self) -> tuple[str, ...]:
-        """The models that have a release, by name."""
+        """Return the models that have a release, by name."""
         prefix = role_of("")
         with self.reading():
             found = [role for role in self.roles.delegated() if self.roles.newest(role)]
         return tuple(sorted(role.removeprefix(prefix) for role in found if role.startswith(prefix)))
 
     def releases(self, model: str) -> tuple[str, ...]:
-        """The releases of a model, oldest version first. Raises Missing if there is no such one."""
+        """Return a model's releases, oldest version first. Raises Missing without the model."""
         with self.reading():
             return self.releases_in(self.targets(model))
 
     def manifest(self, model: str, release: str) -> Manifest:
-        """What a release is. Raises Missing if there is no such one."""
+        """Return a release's manifest. Raises Missing if there is no such release."""
         with self.reading():
             return self.manifest_in(self.targets(model), model, release)
 
     def policy(self, model: str) -> Policy:
-        """What of a model runs where; epoch 0 if nothing was ever promoted."""
+        """Return a model's policy; epoch 0 if nothing was ever promoted."""
         with self.reading():
             if not self.roles.newest(role_of(model)):
                 raise Missing(f"no such model: {model}")
             return self.policy_now(model)
 
     def pending(self) -> list[str]:
-        """Roles that were signed here, but not yet shown to devices for want of an online key."""
+        """Return roles that are signed, but not published to devices without an online key."""
         with self.reading():
             return self.roles.pending()
 
     def targets(self, model: str) -> Targets:
-        """What the role of a model signs, as last looked at. Raises Missing."""
+        """Return what the role of a model signs, as last read. Raises Missing."""
         if not self.roles.newest(role_of(model)):
             raise Missing(f"no such model: {model}")
         return self.roles.targets(role_of(model))
 
     @staticmethod
     def releases_in(targets: Targets) -> tuple[str, ...]:
-        """The releases that a role signs, oldest version first."""
+        """Return the releases that a role signs, oldest version first."""
         found = [target.custom for target in targets.targets.values() if target.custom]
         return tuple(sorted((str(custom["release"]) for custom in found), key=Version))
 
     def manifest_in(self, targets: Targets, model: str, release: str) -> Manifest:
-        """One of them. Raises Missing."""
+        """Return the manifest of a release that a role signs. Raises Missing."""
         target = targets.targets.get(f"models/{model}/{release}.json")
         if target is None or not target.custom:
             known = ", ".join(self.releases_in(targets)) or "none"
@@ -227,14 +228,14 @@ class Contents:
         return manifests.parse(self.read_target(target))
 
     def policy_now(self, model: str) -> Policy:
-        """What runs where, as last looked at."""
+        """Return a model's policy, as last read."""
         target = self.roles.targets("rollout").targets.get(f"rollout/{model}.json")
         if target is None:
             return rollout.empty(model)
         return policies.parse(self.read_target(target))
 
     def read_target(self, target: TargetFile) -> bytes:
-        """The bytes of a target, checked. Raises RepositoryError if they are not as signed."""
+        """Return the verified bytes of a target. Raises RepositoryError if they differ."""
         name = stored_name(target)
         content = self.storage.read(name)
         if content is None or sha256_of(content) != target.hashes["sha256"]:
@@ -243,7 +244,7 @@ class Contents:
         return content
 
     def expires(self) -> dict[str, str]:
-        """When each role ends to be believed, ISO 8601 in UTC, by role."""
+        """Return when each role's metadata expires, ISO 8601 in UTC, by role."""
         with self.reading():
             delegated = [role for role in self.roles.delegated() if self.roles.newest(role)]
             ends = {role: self.roles.open(role).signed.expires for role in (*TOP_ROLES, *delegated)}
@@ -251,7 +252,7 @@ class Contents:
 
 
 def open_storage(public: str, folder: Path) -> Storage:
-    """The storage at s3://bucket/prefix, or in a folder that counts from `folder`."""
+    """Return the storage at s3://bucket/prefix, or in a folder relative to `folder`."""
     if public.startswith("s3://"):
         from palmkit.delivery.repository.s3 import Bucket
 
@@ -260,7 +261,7 @@ def open_storage(public: str, folder: Path) -> Storage:
 
 
 def stored_name(target: TargetFile) -> str:
-    """Where a target lies in the storage: its digest is part of its name."""
+    """Return a target's name in the storage, of which its digest is a part."""
     folder, _, name = target.path.rpartition("/")
     return f"targets/{folder}/{target.hashes['sha256']}.{name}"
 

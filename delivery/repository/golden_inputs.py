@@ -1,6 +1,6 @@
-"""Golden inputs: what a release gives for known inputs, on the publisher's machine.
+"""Golden inputs: a release's outputs for known inputs, computed on the publisher's machine.
 
-A device runs them before the release may go live.
+A device reproduces them before the release may go live.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from palmkit.engine.errors import PalmError, RepositoryError
 from palmkit.engine.ir import NARROW_DTYPES, Array, Type
 
 Cases: TypeAlias = Mapping[str, Mapping[str, Array]]
-# So that a golden file stays far smaller than most models.
+# Keeps a golden file far smaller than most models.
 _CELL = 8
 MOST_DRAWN = 1000
 _OPEN = 128
@@ -27,10 +27,10 @@ _OPEN = 128
 def write_golden(model: Path, cases: Cases | Path | int, target: Path, rtol: float = 0.0) -> None:
     """Run a model on known inputs, and write both as `target`, an .npz.
 
-    cases: inputs by the name of a case; an .npz with arrays in/<case>/<input>, or in <case>/<input>
-    alone; or how many to draw.
-    rtol: outputs are kept to a sixteenth of it, which makes the file smaller; 0: to the last bit.
-    Raises RepositoryError if it cannot be loaded or run, or gives what is not finite.
+    cases: inputs by the name of a case; an .npz with arrays in/<case>/<input>, or only
+    <case>/<input>; or how many to draw. rtol: outputs are rounded to a sixteenth of it, which makes
+    the file smaller; 0: exact.
+    Raises RepositoryError if the model cannot be loaded or run, or gives non-finite numbers.
     """
     try:
         loaded = load(model)
@@ -39,7 +39,7 @@ def write_golden(model: Path, cases: Cases | Path | int, target: Path, rtol: flo
                 raise RepositoryError(
                     f"golden inputs: expected 1 to {MOST_DRAWN} to draw, got {cases}"
                 )
-            # As the models of kits say what they take.
+            # The range of inputs, as the models of kits state it.
             top = 255.0 if "0..255" in loaded.metadata.get("input", "") else 1.0
             given: Cases = {f"drawn_{n}": draw(loaded.inputs, n, top) for n in range(cases)}
         else:
@@ -63,15 +63,15 @@ def write_golden(model: Path, cases: Cases | Path | int, target: Path, rtol: flo
 
 
 def shortened(array: Array, rtol: float) -> Array:
-    """The array, with as many bits of each float32 as a sixteenth of a relative tolerance takes."""
+    """Return the array with float32 rounded to a sixteenth of a relative tolerance."""
     bits = 23 if rtol <= 0 else min(max(math.ceil(-math.log2(rtol)) + 3, 1), 23)
     if array.dtype != np.float32 or bits == 23:
         return array
     dropped = 23 - bits
-    # Rounded, not cut: half of what falls away is added first.
+    # Rounded, not truncated: half of the dropped part is added first.
     whole = np.ascontiguousarray(array).view(np.uint32) + np.uint32(1 << (dropped - 1))
     short = (whole >> np.uint32(dropped) << np.uint32(dropped)).view(np.float32)
-    # The largest numbers have none above them.
+    # The largest numbers cannot be rounded up.
     return np.where(np.isfinite(short), short, array)
 
 
@@ -88,10 +88,10 @@ def _read(path: Path) -> Cases:
 
 
 def draw(inputs: Mapping[str, Type], seed: int, top: float = 1.0) -> dict[str, Array]:
-    """Inputs of even patches, in [0, top) or over a whole type's range: as smooth as a picture.
+    """Return inputs of even patches, in [0, top) or a whole type's range: smooth as a picture.
 
     An open size is 1 in the first dim, 128 in others.
-    Raises RepositoryError if that cannot be: the inputs are then to be given.
+    Raises RepositoryError if no such inputs can be drawn; they must then be given.
     """
     random = np.random.default_rng(seed)
     drawn: dict[str, Array] = {}

@@ -1,9 +1,9 @@
 """The keys that this machine can sign with: URIs of securesystemslib signers, by key id.
 
-keys.json says where each private key is: {"<key id>": "encrypted:models.pem"}. Schemes: `encrypted`
-(a PEM file of this folder, under a passphrase), `file2` (a PEM file in the clear), and all of
-securesystemslib, such as awskms, gcpkms, azurekms, hv (Vault) and hsm; the library of such a
-service is to be installed with it. Which keys a role needs is in the signed metadata, not here.
+keys.json gives the place of each private key: {"<key id>": "encrypted:models.pem"}. Schemes:
+`encrypted` (a PEM file of this folder, under a passphrase), `file2` (a PEM file in the clear), and
+all of securesystemslib, such as awskms, gcpkms, azurekms, hv (Vault) and hsm; the library of such a
+service must be installed. Which keys a role needs is in the signed metadata, not here.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _FILES = ("encrypted", "file2")
 
 
 def from_environment(name: str) -> str:
-    """The passphrase in $PALMKIT_PASSPHRASE, for the key file called `name`.
+    """Return the passphrase in $PALMKIT_PASSPHRASE, for the key file called `name`.
 
     Raises RepositoryError without it.
     """
@@ -91,7 +91,7 @@ for _signer in (EncryptedFileSigner, ClearFileSigner):
 
 
 def public_key(pem: bytes) -> SSlibKey:
-    """The public key of a PEM file, as a KMS or `ceremony key` gives it."""
+    """Return the public key of a PEM file, as a KMS or `ceremony key` gives it."""
     try:
         return SSlibKey.from_crypto(load_pem_public_key(pem))
     except (ValueError, UnsupportedAlgorithm) as error:
@@ -99,7 +99,7 @@ def public_key(pem: bytes) -> SSlibKey:
 
 
 def key_signer(path: Path, passphrase: str | None) -> Signer:
-    """What signs with a key file. Raises RepositoryError if it cannot be opened."""
+    """Return a signer with a key file. Raises RepositoryError if it cannot be opened."""
     try:
         secret = None if passphrase is None else passphrase.encode()
         return CryptoSigner(load_pem_private_key(read_bytes(path), secret))
@@ -108,18 +108,24 @@ def key_signer(path: Path, passphrase: str | None) -> Signer:
 
 
 def signer_at(uri: str, key: Key, secrets: Secrets) -> Signer:
-    """What signs with the private key at a URI. Raises RepositoryError if it cannot be opened."""
+    """Return a signer with the private key at a URI.
+
+    Raises RepositoryError if it cannot be opened.
+    """
     try:
         return Signer.from_priv_key_uri(uri, key, secrets)
     except RepositoryError:
         raise
-    # Each signer has errors of its own, of its files or its service.
+    # Each signer has its own errors, of files or services.
     except Exception as error:
         raise RepositoryError(f"the key cannot be opened: {uri}: {error}") from error
 
 
 def is_encrypted(path: Path) -> bool:
-    """Whether a key file is under a passphrase. Raises RepositoryError if it cannot be read."""
+    """Return whether a key file has a passphrase.
+
+    Raises RepositoryError if it cannot be read.
+    """
     try:
         return b"ENCRYPTED PRIVATE KEY" in read_bytes(path)
     except OSError as error:
@@ -130,7 +136,7 @@ def write_key(path: Path, passphrase: str | None) -> SSlibKey:
     """Make an Ed25519 key: `path` (private, mode 0600) and, beside it, .pub (public), as PEM.
 
     passphrase: encrypts the file; None leaves it in the clear.
-    Raises RepositoryError if there is such a file.
+    Raises RepositoryError if the file exists.
     """
     if path.exists():
         raise RepositoryError(f"there is a key already: {path}")
@@ -154,7 +160,7 @@ class KeyRing:
     def __init__(self, folder: Path, secrets: Secrets = from_environment) -> None:
         """Read keys.json of `folder`; without it the ring is empty.
 
-        secrets: gives the passphrase of a key file, by the file's name.
+        secrets: returns the passphrase of a key file, by the file's name.
         """
         self.folder = folder
         self.secrets = secrets
@@ -173,17 +179,17 @@ class KeyRing:
         return {str(keyid): str(uri) for keyid, uri in cast("dict[object, object]", uris).items()}
 
     def __contains__(self, keyid: str) -> bool:
-        """Whether this machine can sign with a key: it has its file, or its service's URI."""
+        """Return whether this machine can sign with a key: it has its file or its URI."""
         scheme, _, path = self._uris.get(keyid, "").partition(":")
         return (self.folder / path).is_file() if scheme in _FILES else bool(scheme)
 
     @property
     def encrypts(self) -> bool:
-        """Whether key files here are under a passphrase."""
+        """Whether key files here have a passphrase."""
         return any(uri.startswith("encrypted:") for uri in self._uris.values())
 
     def generate(self, name: str, passphrase: str | None) -> SSlibKey:
-        """A new key in a file of this folder: name.pem or, if that is there, name-2.pem."""
+        """Make a key in a file of this folder: name.pem or, if that exists, name-2.pem."""
         number = 2
         path = self.folder / f"{name}.pem"
         # A key that is kept elsewhere may come back.
@@ -196,12 +202,12 @@ class KeyRing:
         return key
 
     def add(self, key: Key, uri: str) -> None:
-        """Sign with `key`, whose private part is at `uri`; a file's path counts from the folder."""
+        """Sign with `key`, whose private part is at `uri`; file paths start at the folder."""
         self._uris[key.keyid] = uri
         self._write()
 
     def forget(self, keyid: str) -> None:
-        """Sign no more with a key; its file stays."""
+        """Stop signing with a key; its file stays."""
         self._signers.pop(keyid, None)
         if self._uris.pop(keyid, None) is not None:
             self._write()
@@ -211,7 +217,7 @@ class KeyRing:
         write_durably(self.folder / "keys.json", [content.encode()], 0o600)
 
     def signer(self, key: Key) -> Signer | None:
-        """What signs with a key, None if it is not within reach of this machine.
+        """Return a signer with a key, None if the key is not within reach.
 
         Raises RepositoryError if it should be, and cannot be opened.
         """

@@ -1,6 +1,7 @@
-"""Making a release: its files under their published names, golden inputs, deltas and the manifest.
+"""Making a release: its files under their published names, golden inputs, deltas and manifest.
 
-Nothing here signs or uploads: it all lies in a folder until the release is whole and has run.
+Nothing here signs or uploads: everything lies in a folder until the release is complete and has
+run.
 """
 
 from __future__ import annotations
@@ -23,13 +24,13 @@ GOLDEN = "golden"
 
 @dataclass(frozen=True)
 class Options:
-    """What a release is besides its files.
+    """Options of a release besides its files.
 
-    main: the model among the files (the only one that ends in .palm; where none does, in .json: a
-    data file, such as a look). golden: as for `write_golden`; None for none, and a data file has
-    none. rtol, atol, max_latency_ratio: as manifest.Golden says.
-    sdk: the versions of palmkit that may run it, as PEP 440 (this one and later). key, key_id:
-    32 bytes that encrypt all files but the golden ones, and what the app knows them by.
+    main: the model among the files (the only one that ends in .palm; without one, in .json: a data
+    file, such as a look). golden: as for `write_golden`; None for none, and a data file has none.
+    rtol, atol, max_latency_ratio: as in manifest.Golden. sdk: the versions of palmkit that may run
+    it, as PEP 440 (by default this one and later). key, key_id: 32 bytes that encrypt all files but
+    the golden ones, and the app's name for them.
     """
 
     main: str | None = None
@@ -53,7 +54,7 @@ class Made:
 
 
 def check_name(model: str, release: str) -> None:
-    """Raise RepositoryError for a model or a release that cannot be called so."""
+    """Raise RepositoryError for an invalid name of a model or a release."""
     from packaging.version import InvalidVersion, Version
 
     if not MODEL.fullmatch(model):
@@ -67,7 +68,7 @@ def check_name(model: str, release: str) -> None:
 
 
 def published_name(model: str, release: str, file: Path, is_main: bool) -> str:
-    """What a file is called in the repository: its release is part of it."""
+    """Return a file's name in the repository, of which its release is a part."""
     stem = model if is_main else file.stem
     name = f"{stem}{file.suffix}" if release in stem else f"{stem}-{release}{file.suffix}"
     if not FILE.fullmatch(name):
@@ -125,7 +126,7 @@ def make(
         notes=options.notes,
     )
     try:
-        # What a device would refuse is not to be signed.
+        # A release that devices would refuse must not be signed.
         manifest.parse(made.dump())
     except (DeliveryError, ValueError) as error:
         raise RepositoryError(f"the release cannot be described: {error}") from error
@@ -169,7 +170,7 @@ def _file(folder: Path, name: str, source: Path, options: Options) -> tuple[File
 
 
 def _format_of(model: Path) -> int:
-    """The version of the .palm format; of a data file the first, which every SDK reads."""
+    """Return the version of the .palm format; for a data file the first, which every SDK reads."""
     if data_files.is_data_file(model):
         return 1
     from palmkit.engine.format import TRAILER
@@ -190,10 +191,11 @@ def with_deltas(
     read: Callable[[File], bytes],
     shipped: Sequence[Path] = (),
 ) -> Made:
-    """The release with deltas from earlier ones, where they save enough to be worth it.
+    """Return the release with deltas from earlier ones, where they save enough.
 
-    earlier: manifests to start from; read: a file of theirs; shipped: models that came with the
-    app. A file starts from its namesake; an encrypted one from nothing, as none is like another.
+    earlier: manifests to start from; read: reads a file of theirs; shipped: models that came with
+    the app. A file starts from its namesake; an encrypted one has no delta, as ciphertexts have
+    nothing in common.
     """
     files: list[File] = []
     paths = dict(made.paths)
@@ -224,7 +226,7 @@ def _is_golden(of: Manifest, file: File) -> bool:
 
 
 def _namesake(earlier: Manifest, new: Manifest, file: File) -> File | None:
-    """The file of an earlier release that is called as `file` but for the release."""
+    """Return the file of an earlier release with the name of `file`, ignoring the release in it."""
     if file.name == new.main:
         return _plain(earlier.file(earlier.main))
     wanted = file.name.replace(new.release, earlier.release)

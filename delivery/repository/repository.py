@@ -1,4 +1,4 @@
-"""A repository as its publishers change it: releases, what runs where, keys, upkeep."""
+"""A repository as publishers change it: releases, rollouts, keys, upkeep."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ DELTA_BASES = 3
 
 
 class Repository(Contents):
-    """One repository. Each call that changes it holds its lock, and is seen whole or not at all."""
+    """One repository; each change holds its lock and is visible as a whole or not at all."""
 
     # Releases: signed by `models`
 
@@ -38,12 +38,13 @@ class Repository(Contents):
         deltas: bool = True,
         shipped: Sequence[Path] = (),
     ) -> Manifest:
-        """Sign a release. It is on no channel before it is promoted.
+        """Sign a release, which is on no channel before it is promoted.
 
         Publishing the same files again is no error, and finishes what was interrupted.
-        deltas: from the last releases, where they save enough; and from the files `shipped`, which
-        came with the app. Raises RepositoryError if the release is there with other files, if a
-        file is missing, if the model does not run, or if the keys for it are not here.
+        deltas: whether to add deltas from the last releases, where they save enough; and from the
+        files `shipped`, which came with the app.
+        Raises RepositoryError if the release exists with other files, if a file is missing, if the
+        model does not run, or if the keys for it are not here.
         """
         check_name(model, release)
         made: Made | None = None
@@ -54,7 +55,7 @@ class Repository(Contents):
                 is_new = self._known(model, release, files) is None
                 earlier = self._earlier(model)
             if is_new:
-                # Before the lock is taken: the model is run, and deltas take their time.
+                # Before the lock is taken, as running the model and making deltas take time.
                 made = make(folder, model, release, files, options or Options(), self.roles.now())
                 if deltas:
                     made = with_deltas(made, folder, earlier, self._reader(model), shipped)
@@ -62,13 +63,13 @@ class Repository(Contents):
                 if made is not None and self._known(model, release, files) is None:
                     self._add(model, made)
                 if not (policy := self.policy_now(model)).epoch and self.roles.can_sign("rollout"):
-                    # A device that asks is to find a policy, even if nothing is promoted yet.
+                    # A device that asks must find a policy, even if nothing is promoted yet.
                     self._set(policy)
                 self.show()
         return self.manifest(model, release)
 
     def _known(self, model: str, release: str, files: Sequence[Path]) -> Manifest | None:
-        """The release, if it is there; RepositoryError if it has other files."""
+        """Return the release if it exists; raise RepositoryError if it has other files."""
         if not self.roles.newest(role_of(model)):
             return None
         targets = self.targets(model)
@@ -79,7 +80,7 @@ class Repository(Contents):
         return found
 
     def _check_keys(self, model: str) -> None:
-        """Before the work: whether the keys are here that a release takes."""
+        """Raise an error before any work if the keys that a release needs are not here."""
         known = self.roles.newest(role_of(model)) > 0
         for role in (role_of(model),) if known else ("targets", TEMPLATE):
             if not self.roles.can_sign(role):
@@ -137,8 +138,8 @@ class Repository(Contents):
     ) -> Policy:
         """Offer a release on a channel, to a share of its devices, before all others there.
 
-        One that is there keeps its place and its devices: more percent adds to them. A halt or a
-        recall of it ends. when: None keeps the conditions that it has.
+        A release that is already there keeps its place and its devices: more percent adds to them.
+        Its halt or recall ends. when: None keeps its conditions.
         Raises Missing if there is no such release, RepositoryError if it is revoked.
         """
 
@@ -149,11 +150,17 @@ class Repository(Contents):
         return self._change(model, change)
 
     def halt(self, model: str, release: str, channel: str | None = None) -> Policy:
-        """No more devices take a release; those that have it keep it. channel: None for all."""
+        """Stop offering a release to more devices; those that have it keep it.
+
+        channel: None for all channels.
+        """
         return self._change(model, lambda old: rollout.stopped(old, release, channel, False))
 
     def recall(self, model: str, release: str, channel: str | None = None) -> Policy:
-        """Devices that have a release go back to the one behind it. channel: None for all."""
+        """Have devices with a release go back to the one behind it.
+
+        channel: None for all channels.
+        """
         return self._change(model, lambda old: rollout.stopped(old, release, channel, True))
 
     def rollback(self, model: str, channel: str = "stable", release: str | None = None) -> Policy:
@@ -165,9 +172,9 @@ class Repository(Contents):
         return self._change(model, lambda old: rollout.rolled_back(old, channel, release))
 
     def revoke(self, model: str, release: str) -> Policy:
-        """No device may run a release again, on any channel: neither by its name nor by its bytes.
+        """Forbid a release on all devices and channels, by its name and by its bytes.
 
-        Files that it shares with other releases may.
+        Files that it shares with other releases stay allowed.
         """
 
         def change(policy: Policy) -> Policy:
@@ -185,19 +192,19 @@ class Repository(Contents):
         return self._change(model, change)
 
     def set_floor(self, model: str, release: str | None) -> Policy:
-        """Releases below this one may not run any more; None lets all."""
+        """Forbid releases below this one; None allows all."""
         if release is not None:
             check_name(model, release)
         return self._change(model, lambda policy: replace(policy, floor=release))
 
     def retry(self, model: str) -> Policy:
-        """Devices try anew what failed on them and was put into quarantine there."""
+        """Have devices retry what failed on them and was put into quarantine there."""
         return self._change(model, lambda old: replace(old, retry_epoch=old.retry_epoch + 1))
 
     def tune(
         self, model: str, sampling: float | None = None, next_check_s: float | None = None
     ) -> Policy:
-        """Which share of devices may report (0..1), and after how many seconds they ask again."""
+        """Set the share of devices that may report (0..1), and the seconds between checks."""
 
         def change(policy: Policy) -> Policy:
             return replace(
@@ -219,7 +226,7 @@ class Repository(Contents):
             return policy
 
     def _set(self, policy: Policy) -> Policy:
-        # A thief may have run ahead; with another rollout key devices begin anew.
+        # A thief may have used higher epochs; with another rollout key devices start over.
         epoch = policy.epoch + 1 if policy.epoch < policies.MOST_EPOCH else 1
         policy = replace(policy, epoch=epoch)
         try:
@@ -235,10 +242,11 @@ class Repository(Contents):
     # Signing again
 
     def resign(self, force: bool = False) -> list[str]:
-        """Sign anew what is past half of its life, and show devices what was signed elsewhere.
+        """Sign anew what is past half of its life, and publish what was signed elsewhere.
 
-        To be called every few hours: devices believe a timestamp for a day. Only the roles whose
-        keys are here. force: rollout, snapshot and timestamp at once. Returns the roles signed.
+        To be called every few hours, as devices believe a timestamp for a day. Only the roles whose
+        keys are here are signed. force: rollout, snapshot and timestamp at once.
+        Returns the roles that were signed.
         """
         with self.changing():
             roles = self.roles
@@ -255,19 +263,22 @@ class Repository(Contents):
             return renewed
 
     def rotate_key(self, name: str, key: Key | None = None, instead_of: str | None = None) -> str:
-        """Put a new key in the place of one, as `rotation.rotate` says; returns its id."""
+        """Replace a key by a new one, as `rotation.rotate` says, and return its id."""
         return rotation.rotate(self, name, key, instead_of).keyid
 
     def verify(self, deep: bool = True) -> list[str]:
-        """What is wrong with it all, a line each. deep: read every file, not only its size."""
+        """Return the errors of the whole repository, a line each.
+
+        deep: read every file, not only its size.
+        """
         return upkeep.verify(self, deep)
 
     def gc(self, keep_days: float = upkeep.KEEP_DAYS) -> upkeep.Collected:
-        """Take away metadata replaced so many days ago, and files that none refers to any more."""
+        """Remove metadata replaced so many days ago, and files that none refers to any more."""
         return upkeep.collect(self, keep_days)
 
     def mirror(self, place: str) -> int:
-        """Copy what is new to s3://bucket/prefix or a folder; returns how many files were."""
+        """Copy what is new to s3://bucket/prefix or a folder; return the number of files."""
         return upkeep.mirror(self, open_storage(place, Path()))
 
     def _is_old(self, role: str) -> bool:
@@ -276,7 +287,7 @@ class Repository(Contents):
 
 
 def _check_same(found: Manifest, files: Sequence[Path]) -> None:
-    """Raise RepositoryError unless a release that is there has these files."""
+    """Raise RepositoryError unless an existing release has these files."""
     golden = found.golden.file if found.golden else None
     there = {
         file.encryption.plain_sha256 if file.encryption else file.sha256

@@ -4,8 +4,8 @@
                                        > rollout      (online key: which release runs where)
                    > snapshot, timestamp (online keys: what is the newest of it all)
 
-Versions, signatures and delegations are python-tuf's. All is read anew from the storage for each
-change, and believed only as far as it is signed: an operator's bucket is not trusted either.
+Versions, signatures and delegations are python-tuf's. Everything is read anew from the storage for
+each change, and believed only as far as it is signed: an operator's bucket is not trusted either.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ from palmkit.delivery.repository.storage import Missing, Storage
 from palmkit.engine.errors import RepositoryError
 
 TOP_ROLES = ("root", "targets", "snapshot", "timestamp")
-# The keys that there are; `models` signs the roles of all models.
+# The names of keys; `models` signs the roles of all models.
 KEY_NAMES = ("root", "targets", "models", "rollout", "snapshot", "timestamp")
 LIFETIMES = {
     "timestamp": timedelta(days=1),
@@ -46,7 +46,7 @@ LIFETIMES = {
 }
 _OFFLINE_LIFETIME = timedelta(days=365)
 _VERSIONED = re.compile(r"metadata/([1-9][0-9]{0,17})\.([a-z][a-z0-9_-]*)\.json", re.ASCII)
-# When a timestamp was signed: a device's clock is not behind it.
+# Field for the time at which a timestamp was signed: a device's clock is not behind it.
 SIGNED_FIELD = "x-palmkit-signed"
 
 Clock: TypeAlias = Callable[[], datetime]
@@ -59,22 +59,22 @@ _KINDS: dict[str, Kind] = {
 
 
 def utc_now() -> datetime:
-    """The time now."""
+    """Return the current time in UTC."""
     return datetime.now(timezone.utc)
 
 
 def role_of(model: str) -> str:
-    """The role that signs a model's releases."""
+    """Return the role that signs a model's releases."""
     return f"model-{model}"
 
 
 def lifetime(role: str) -> timedelta:
-    """For how long the metadata of a role is believed."""
+    """Return for how long the metadata of a role is believed."""
     return LIFETIMES.get(role, _OFFLINE_LIFETIME)
 
 
 def most_bytes(role: str) -> int:
-    """How large the metadata of a role may be: the TUF client of devices takes no more."""
+    """Return the largest size of a role's metadata, which the TUF client of devices accepts."""
     limits = UpdaterConfig()
     kinds = {
         "root": limits.root_max_length,
@@ -85,7 +85,7 @@ def most_bytes(role: str) -> int:
 
 
 def versions_in(names: Iterable[str]) -> dict[str, list[int]]:
-    """The versions there are of each role, smallest first, among the names of a storage."""
+    """Return the versions of each role, smallest first, among the names of a storage."""
     versions: dict[str, list[int]] = {}
     for name in names:
         if match := _VERSIONED.fullmatch(name):
@@ -97,18 +97,18 @@ class Roles(_Repository):
     """Reads, changes and signs the metadata in a storage; its caller holds the lock."""
 
     def __init__(self, storage: Storage, ring: KeyRing, now: Clock = utc_now) -> None:
-        """Sign with the keys of `ring` what lies in `storage`."""
+        """Sign metadata in `storage` with the keys of `ring`."""
         self._storage = storage
         self.ring = ring
         self.now = now
         self._versions: dict[str, list[int]] | None = None
         self._contents: dict[str, bytes] = {}
-        # Keys that sign besides those that a role has, while they are put in the place of others:
-        # what both have signed is believed before and after.
+        # Keys that sign besides those of a role while they replace others: what both have signed
+        # is believed before and after.
         self.joining: dict[str, list[Key]] = {}
 
     def forget(self) -> None:
-        """Look at the storage anew."""
+        """Forget what was read, so that the storage is read anew."""
         self._versions = None
         self._contents.clear()
 
@@ -120,11 +120,11 @@ class Roles(_Repository):
         return self._versions
 
     def newest(self, role: str) -> int:
-        """The newest version of a role, 0 if it has none."""
+        """Return the newest version of a role, 0 if it has none."""
         return self.versions.get(role, [0])[-1]
 
     def content(self, role: str, version: int | None = None) -> bytes:
-        """The file of a role's version, the newest if none is said. Raises Missing."""
+        """Return the file of a role's version, by default the newest. Raises Missing."""
         if role == "timestamp":
             name = "metadata/timestamp.json"
         else:
@@ -136,7 +136,7 @@ class Roles(_Repository):
         return self._contents[name]
 
     def read(self, kind: Kind, role: str, version: int | None = None) -> Metadata[Any]:
-        """A role's metadata, its signatures not checked. Raises Missing, RepositoryError."""
+        """Return a role's metadata without checking signatures. Raises Missing, RepositoryError."""
         try:
             metadata: Metadata[Any] = Metadata[Any].from_bytes(self.content(role, version))
         except DeserializationError as error:
@@ -146,10 +146,10 @@ class Roles(_Repository):
         return metadata
 
     def open(self, role: str) -> Metadata[Any]:
-        """The newest metadata of a role, its signatures checked; for a new role, version 0.
+        """Return a role's newest metadata, signatures checked; a new role has version 0.
 
-        A snapshot or timestamp that is not signed as it should be (its key is no longer one of the
-        role) is as empty as a new one, after its version.
+        A snapshot or timestamp that is not signed correctly (its key is no longer one of the role)
+        counts as empty, with its version.
         """
         kind = _KINDS.get(role, Targets)
         version = self.newest(role)
@@ -175,9 +175,9 @@ class Roles(_Repository):
         return metadata
 
     def open_shown(self, role: str) -> Metadata[Any]:
-        """A role of targets, or targets, as devices see it, even if its keys are others by now.
+        """Return targets or a role of targets as devices see it, even if its keys changed since.
 
-        It must be what the snapshot names, signed by who might sign it then.
+        It must be what the snapshot names, signed by the keys of that time.
         Raises RepositoryError if it is not.
         """
         try:
@@ -196,7 +196,7 @@ class Roles(_Repository):
             raise
 
     def delegator(self, role: str) -> Root | Targets:
-        """Whose metadata says which keys sign a role."""
+        """Return the metadata that names the keys of a role."""
         return self.root() if role in TOP_ROLES else self.targets()
 
     @staticmethod
@@ -208,7 +208,7 @@ class Roles(_Repository):
             raise RepositoryError(f"not signed by who may sign it: {role}: {error}") from error
 
     def keys_of(self, role: str, delegator: Root | Targets | None = None) -> list[Key]:
-        """The keys that may sign a role."""
+        """Return the keys that may sign a role."""
         delegator = self.delegator(role) if delegator is None else delegator
         try:
             keyids = delegator.get_delegated_role(role).keyids
@@ -217,7 +217,7 @@ class Roles(_Repository):
         return [delegator.get_key(keyid) for keyid in keyids]
 
     def can_sign(self, *roles: str) -> bool:
-        """Whether this machine has enough keys for each of the roles."""
+        """Return whether this machine has enough keys for each of the roles."""
         return all(
             sum(key.keyid in self.ring for key in self.keys_of(role))
             >= self.delegator(role).get_delegated_role(role).threshold
@@ -277,7 +277,7 @@ class Roles(_Repository):
 
     @property
     def targets_infos(self) -> dict[str, MetaFile]:
-        """The roles that a snapshot names; those newer than in the last one are checked first."""
+        """Return the roles that a snapshot names, checking those newer than in the last one."""
         last = self.open("snapshot").signed.meta
         names = ["targets", *(self._delegations().roles or {})]
         found: dict[str, MetaFile] = {}
@@ -292,11 +292,11 @@ class Roles(_Repository):
 
     @property
     def snapshot_info(self) -> MetaFile:
-        """The newest snapshot."""
+        """Return the newest snapshot's entry."""
         return MetaFile(self.newest("snapshot"))
 
     def pending(self) -> list[str]:
-        """Roles signed, but not in the snapshot that devices see."""
+        """Return roles that are signed, but not in the snapshot that devices see."""
         seen = self.snapshot().meta if self.newest("snapshot") else {}
         return [
             name.removesuffix(".json")
@@ -305,7 +305,7 @@ class Roles(_Repository):
         ]
 
     def show(self, force: bool = False) -> list[str]:
-        """Let devices see what was signed: a new snapshot and timestamp, as far as needed.
+        """Publish what was signed: a new snapshot and timestamp, as far as needed.
 
         force: even if nothing is new. Returns the roles that were signed.
         """
@@ -328,13 +328,13 @@ class Roles(_Repository):
         return self.targets().delegations or Delegations({}, {})
 
     def delegated(self) -> list[str]:
-        """The roles that targets delegates to."""
+        """Return the roles that targets delegates to."""
         return list(self._delegations().roles or {})
 
 
 def _fresh(kind: Kind, version: int = 0) -> Metadata[Any]:
     signed: Any = kind()
-    # The next version is made when it is closed.
+    # Closing it makes the next version.
     signed.version = version
     if kind is Snapshot:
         signed.meta.clear()

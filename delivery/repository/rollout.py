@@ -1,4 +1,4 @@
-"""Changes to a rollout policy, as data: each gives the policy that comes after."""
+"""Changes to a rollout policy, as data: each function returns the next policy."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ CHANNELS = ("stable", "beta", "canary")
 
 
 def empty(model: str) -> Policy:
-    """The policy of a model of which nothing was ever promoted."""
+    """Return the policy of a model of which nothing was ever promoted."""
     return Policy(model, 0, {channel: () for channel in CHANNELS})
 
 
@@ -26,7 +26,7 @@ def promoted(
     percent: float,
     when: Sequence[Condition] | None,
 ) -> Policy:
-    """A release is offered on a channel before all others, or keeps its place with more percent."""
+    """Offer a release on a channel before all others, or raise the percent in its place."""
     if not 0 <= percent <= 100:
         raise RepositoryError(f"percent: expected 0 to 100, got {percent}")
     if not allowed(policy, release):
@@ -37,13 +37,13 @@ def promoted(
             conditions = each.when if when is None else tuple(when)
             again = Candidate(release, percent, each.salt, when=conditions)
             return _with(policy, channel, candidates[:index] + (again,) + candidates[index + 1 :])
-    # A new salt: others go first than did the last time.
+    # With a new salt, other devices go first than the last time.
     new = Candidate(release, percent, secrets.token_hex(8), when=tuple(when or ()))
     return _with(policy, channel, (new, *candidates))
 
 
 def stopped(policy: Policy, release: str, channel: str | None, recall: bool) -> Policy:
-    """A release is halted, or recalled, on one channel or (None) on all that have it."""
+    """Halt or recall a release on one channel or (None) on all that have it."""
     changed = policy
     for name, candidates in policy.channels.items():
         if channel in (None, name) and release in [each.release for each in candidates]:
@@ -61,16 +61,16 @@ def stopped(policy: Policy, release: str, channel: str | None, recall: bool) -> 
 
 
 def revoked(policy: Policy, release: str, digests: Iterable[str]) -> Policy:
-    """A release, and files with these digests, may not run; it is recalled wherever it stands."""
+    """Forbid a release and files with these digests, and recall it wherever it is offered."""
     with suppress(Missing):
         policy = stopped(policy, release, None, recall=True)
     return replace(policy, revoked=policy.revoked | {release, *digests})
 
 
 def usable(policy: Policy, channel: str) -> list[str]:
-    """The releases that a channel's devices may run, the best first.
+    """Return the releases that a channel's devices may run, the best first.
 
-    A rollback recalls the first for the second; of one alone only a recall is left.
+    A rollback recalls the first for the second; with one alone only a recall is left.
     """
     candidates = policy.channels.get(channel, ())
     return [candidates[place].release for place in _places(policy, channel)]
@@ -85,9 +85,9 @@ def _places(policy: Policy, channel: str) -> list[int]:
 
 
 def rolled_back(policy: Policy, channel: str, release: str | None) -> Policy:
-    """What a channel offers first is recalled, so that what is behind it runs; or up to `release`.
+    """Recall a channel's first release for the one behind it, or those before `release`.
 
-    That one, if given, is then offered to all.
+    That release, if given, is then offered to all.
     """
     candidates = policy.channels.get(channel, ())
     behind = _places(policy, channel)[1:]
@@ -104,7 +104,7 @@ def rolled_back(policy: Policy, channel: str, release: str | None) -> Policy:
 
 
 def _no_way_back(what: str, there: Sequence[str], release: str | None) -> str:
-    """Why a channel cannot be rolled back, and what can be done instead."""
+    """Return why a channel cannot be rolled back, and what can be done instead."""
     if not there:
         return f"{what}: nothing to roll back: no release is offered there; promote one"
     if len(there) == 1:

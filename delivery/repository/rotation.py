@@ -1,12 +1,12 @@
-"""Other keys in the place of those there are.
+"""Replacing keys by others.
 
-Root says which keys sign root, targets, snapshot and timestamp; a new root is signed by enough keys
-of the old one and of itself, by one machine or, in a ceremony, by several people one after another:
+Root names the keys of root, targets, snapshot and timestamp; a new root is signed by enough keys of
+the old one and of itself, by one machine or, in a ceremony, by several people one after another:
 `next_root` makes it, each holder adds a signature (`add_signature`), `install` publishes it.
-Targets says which keys sign the models and the rollout.
+Targets names the keys of the models and the rollout.
 
-What both the old and the new key can sign is signed by both, and shown, before the delegation
-changes: devices see no moment in which something is not signed as it should be.
+What both the old and the new key can sign is signed by both, and published, before the delegation
+changes: at no moment do devices see something that is not signed correctly.
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ Keys: TypeAlias = Mapping[str, Sequence[Key]]
 def rotate(
     repository: Contents, name: str, key: Key | None = None, instead_of: str | None = None
 ) -> Key:
-    """Put a new key in the place of one; returns it.
+    """Replace a key by a new one, and return that.
 
-    name: root, targets, snapshot, timestamp, rollout, or models for the roles of all models.
-    key: with its URI in the key ring; None generates one, in a file like those there are.
-    instead_of: the first letters of the id of the key that goes; only needed if there are several.
+    name: root, targets, snapshot, timestamp, rollout, or models for the roles of all models. key:
+    with its URI in the key ring; None generates one, in a file like the existing ones. instead_of:
+    the first letters of the old key's id; only needed if there are several keys.
     Raises RepositoryError if the keys for it are not here, or not enough of them.
     """
     if name not in KEY_NAMES:
@@ -62,7 +62,7 @@ def rotate(
 
 
 def find_key(keys: Sequence[Key], start: str | None) -> Key:
-    """The key whose id begins so, or the only one. Raises RepositoryError."""
+    """Return the key whose id begins so, or the only one. Raises RepositoryError."""
     found = [key for key in keys if key.keyid.startswith(start or "")]
     if len(found) != 1:
         ids = ", ".join(key.keyid[:8] for key in keys)
@@ -97,10 +97,10 @@ def next_root(
     remove: Mapping[str, Sequence[str]] | None = None,
     thresholds: Mapping[str, int] | None = None,
 ) -> bytes:
-    """The next root, not signed.
+    """Return the next root, not signed.
 
-    add, remove (by key id), thresholds: of root, targets, snapshot and timestamp; none of them
-    only makes root live longer.
+    add, remove (by key id), thresholds: of root, targets, snapshot and timestamp; without any of
+    them root only lives longer.
     Raises RepositoryError if a role would have fewer keys than it needs.
     """
     roles = repository.roles
@@ -128,7 +128,7 @@ def next_root(
 
 
 def read_root(content: bytes) -> Metadata[Any]:
-    """A root in the making. Raises RepositoryError if it is none."""
+    """Parse a root in the making. Raises RepositoryError for anything else."""
     try:
         metadata: Metadata[Any] = Metadata[Any].from_bytes(content)
     except DeserializationError as error:
@@ -139,14 +139,14 @@ def read_root(content: bytes) -> Metadata[Any]:
 
 
 def add_signature(content: bytes, signer: Signer) -> bytes:
-    """A root in the making, with one more signature."""
+    """Return a root in the making with one more signature."""
     metadata = read_root(content)
     metadata.sign(signer, append=True)
     return metadata.to_bytes()
 
 
 def missing_signatures(repository: Contents, content: bytes) -> list[str]:
-    """What a root in the making lacks before it can be installed, in words; empty if nothing."""
+    """Return what a root in the making lacks before it can be installed; empty if nothing."""
     metadata = read_root(content)
     old, new = repository.roles.root(), metadata.signed
     if new.version != old.version + 1:
@@ -161,9 +161,9 @@ def missing_signatures(repository: Contents, content: bytes) -> list[str]:
 
 
 def install(repository: Contents, content: bytes) -> list[str]:
-    """Publish a root that enough holders have signed; returns what changed, in words.
+    """Publish a root that enough holders have signed; return the changes in words.
 
-    Raises RepositoryError if it is not signed enough, or if what its new keys are to sign cannot be
+    Raises RepositoryError if it is not signed enough, or if what its new keys must sign cannot be
     signed here.
     """
     with repository.changing():
@@ -207,7 +207,7 @@ def _install(repository: Contents, metadata: Metadata[Any]) -> None:
 
 
 def differences(old: Root, new: Root) -> list[str]:
-    """What a new root changes, a line each."""
+    """Return what a new root changes, a line each."""
     lines: list[str] = []
     for role in TOP_ROLES:
         before, after = old.roles[role], new.roles[role]

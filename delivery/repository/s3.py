@@ -1,7 +1,7 @@
-"""The static part in a bucket of Amazon S3, or of what speaks like it (MinIO, R2, OSS, Ceph).
+"""The static part in a bucket of Amazon S3, or of a compatible service (MinIO, R2, OSS, Ceph).
 
-s3://bucket/prefix?endpoint_url=https://...&region_name=...; who may write there is found as boto3
-finds it: environment, profile, role. Needs the extra `s3`.
+s3://bucket/prefix?endpoint_url=https://...&region_name=...; boto3 finds the credentials to write:
+environment, profile, role. Needs the extra `s3`.
 """
 
 from __future__ import annotations
@@ -17,17 +17,18 @@ from palmkit.delivery.repository.storage import Conflict, Entry, chunks, digest_
 from palmkit.engine.errors import RepositoryError
 
 _OPTIONS = ("endpoint_url", "region_name")
-# What an index changes is seen within a minute; a name with a version or a digest never changes.
+# Mutable files are cached for a minute; a name with a version or a digest never changes.
 _FRESH = "public, max-age=60"
 _IMMUTABLE = "public, max-age=31536000, immutable"
 
 
 class Bucket:
-    """A bucket, or what lies below a prefix of it; names that are there are never written over."""
+    """A bucket, or what lies below a prefix of it; existing names are never overwritten."""
 
     def __init__(self, url: str, client: Any = None) -> None:
-        """Use a bucket, which has to exist. client: of boto3, in the place of a new one.
+        """Use a bucket, which has to exist.
 
+        client: a client of boto3 to use instead of a new one.
         Raises RepositoryError for a URL of another form, or if boto3 is not installed.
         """
         parts = urlsplit(url)
@@ -40,11 +41,11 @@ class Bucket:
         self._bucket = parts.netloc
         self._prefix = f"{parts.path.strip('/')}/" if parts.path.strip("/") else ""
         self._client = client or _client(options)
-        # The ETag of what was last read: what `replace` may write over.
+        # The ETag of what was last read, which `replace` may overwrite.
         self._read: dict[str, str] = {}
 
     def __str__(self) -> str:
-        """Name the bucket."""
+        """Return the bucket's name."""
         return f"s3://{self._bucket}/{self._prefix}"
 
     def _call(self, action: str, name: str, **arguments: Any) -> Any:
@@ -66,7 +67,7 @@ class Bucket:
             raise RepositoryError(f"{self}{name}: {error}") from error
 
     def read(self, name: str) -> bytes | None:
-        """The whole file, None if there is no such file."""
+        """Return the whole file, None if there is no such file."""
         found = self._call("get_object", name)
         if found is None:
             self._read.pop(name, None)
@@ -94,11 +95,11 @@ class Bucket:
         self._read[name] = found["ETag"]
 
     def create(self, name: str, content: bytes) -> None:
-        """Write a file that was not there."""
+        """Write a file that does not exist yet."""
         try:
             self._write(name, content, IfNoneMatch="*")
         except Conflict:
-            # The first answer was lost, and what is there is what was sent.
+            # The first answer was lost, and the file there is the one sent.
             if self.read(name) != content:
                 raise
 
@@ -115,7 +116,7 @@ class Bucket:
             self._write(name, source)
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write a file over the one that was last read."""
+        """Overwrite the file as last read."""
         seen = self._read.get(name)
         try:
             self._write(name, content, **({"IfMatch": seen} if seen else {"IfNoneMatch": "*"}))
@@ -124,7 +125,7 @@ class Bucket:
                 raise
 
     def entries(self, prefix: str) -> Iterator[Entry]:
-        """All files below a prefix."""
+        """Yield all files below a prefix."""
         from botocore.exceptions import BotoCoreError, ClientError
 
         try:
@@ -139,7 +140,7 @@ class Bucket:
             raise RepositoryError(f"{self}{prefix}: {error}") from error
 
     def delete(self, name: str) -> None:
-        """Take a file away."""
+        """Delete a file."""
         self._call("delete_object", name)
 
 
@@ -149,7 +150,7 @@ def _client(options: dict[str, str]) -> Any:
         from botocore.config import Config
     except ImportError:
         raise RepositoryError('buckets need boto3: pip install "palmkit[s3]"') from None
-    # What speaks like S3 seldom knows the newer checksums; ours is given with each file.
+    # Compatible services seldom know the newer checksums; each file carries ours.
     config = Config(
         connect_timeout=5,
         read_timeout=60,

@@ -31,46 +31,46 @@ class Entry:
 
 
 class Conflict(RepositoryError):
-    """Somebody else wrote at the same time: read again, and do the work anew."""
+    """Raised when somebody else wrote at the same time: read again, and repeat the work."""
 
 
 class Missing(RepositoryError):
-    """There is no such model, release or channel."""
+    """Raised when there is no such model, release or channel."""
 
 
 class Storage(Protocol):
     """Files by name (`metadata/3.snapshot.json`); RepositoryError where they cannot be reached."""
 
     def read(self, name: str) -> bytes | None:
-        """The whole file, None if there is no such file."""
+        """Return the whole file, None if there is no such file."""
         ...
 
     def create(self, name: str, content: bytes) -> None:
-        """Write a file that was not there, durably; Conflict if it is there."""
+        """Write a new file durably; raise Conflict if it exists."""
         ...
 
     def add(self, name: str, source: Path | bytes) -> None:
-        """Have a checked copy of a file, or these bytes, under a name that begins with its SHA-256.
+        """Store a checked copy of a file, or bytes, under a name that begins with its SHA-256.
 
         Raises RepositoryError if the digest is another one.
         """
         ...
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write a file, durably, over the one last read; Conflict if that has changed."""
+        """Overwrite the file as last read, durably; raise Conflict if it has changed."""
         ...
 
     def entries(self, prefix: str) -> Iterator[Entry]:
-        """All files below a prefix that ends with /."""
+        """Yield all files below a prefix that ends with /."""
         ...
 
     def delete(self, name: str) -> None:
-        """Take a file away; nothing to do if it is not there."""
+        """Delete a file, if it exists."""
         ...
 
 
 def sha256_of(source: Path | bytes) -> str:
-    """SHA-256 of a file, or of bytes, in hexadecimal."""
+    """Return the SHA-256 of a file, or of bytes, in hexadecimal."""
     digest = sha256()
     for chunk in chunks(source):
         digest.update(chunk)
@@ -78,7 +78,7 @@ def sha256_of(source: Path | bytes) -> str:
 
 
 def chunks(source: Path | bytes) -> Iterator[bytes]:
-    """A file's bytes, a megabyte at a time."""
+    """Yield a file's bytes, a megabyte at a time."""
     if isinstance(source, bytes):
         yield source
         return
@@ -89,36 +89,36 @@ def chunks(source: Path | bytes) -> Iterator[bytes]:
 
 
 def digest_in(name: str) -> str:
-    """The SHA-256 that a target's name begins with."""
+    """Return the SHA-256 that a target's name begins with."""
     return name.rpartition("/")[2].partition(".")[0]
 
 
 class Folder:
-    """A folder of this machine. Who writes holds the repository's lock."""
+    """A folder of this machine. The writer holds the repository's lock."""
 
     def __init__(self, path: Path) -> None:
         """Use `path`, which need not exist yet."""
         self.path = path
 
     def __str__(self) -> str:
-        """Name the folder."""
+        """Return the folder's path."""
         return str(self.path)
 
     def read(self, name: str) -> bytes | None:
-        """The whole file, None if there is no such file."""
+        """Return the whole file, None if there is no such file."""
         try:
             return (self.path / name).read_bytes()
         except FileNotFoundError:
             return None
 
     def create(self, name: str, content: bytes) -> None:
-        """Write a file that was not there."""
+        """Write a new file."""
         if (self.path / name).exists():
             raise Conflict(f"written by somebody else at the same time: {name}")
         write_durably(self.path / name, [content])
 
     def add(self, name: str, source: Path | bytes) -> None:
-        """Copy a file, unless it is there and whole."""
+        """Copy a file, unless it exists whole."""
         target = self.path / name
         if target.is_file() and sha256_of(target) == digest_in(name):
             return
@@ -128,11 +128,11 @@ class Folder:
             raise RepositoryError(f"changed while it was copied: {name}")
 
     def replace(self, name: str, content: bytes) -> None:
-        """Write a file over the one that is there."""
+        """Overwrite an existing file."""
         write_durably(self.path / name, [content])
 
     def entries(self, prefix: str) -> Iterator[Entry]:
-        """All files below a prefix; those half written are none."""
+        """Yield all files below a prefix, without half-written ones."""
         for folder, _, names in os.walk(self.path / prefix):
             for name in names:
                 if not name.startswith("."):
@@ -142,7 +142,7 @@ class Folder:
                     yield Entry(relative, facts.st_size, facts.st_mtime)
 
     def delete(self, name: str) -> None:
-        """Take a file away."""
+        """Delete a file."""
         (self.path / name).unlink(missing_ok=True)
 
 

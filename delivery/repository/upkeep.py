@@ -1,4 +1,4 @@
-"""Keeping a repository well: checking all of it, taking away what is old, copying it elsewhere."""
+"""Keeping a repository well: checking all of it, removing what is old, copying it elsewhere."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class _Fetcher(FetcherInterface):
 
 
 def verify(repository: Contents, deep: bool = True) -> list[str]:
-    """What is wrong, a line each: as a device sees it from the first root on, and beyond.
+    """Return errors, a line each: as a device sees them from the first root on, and others.
 
     deep: read every file and compare its digest; else only its size.
     """
@@ -144,7 +144,7 @@ def _model(repository: Contents, model: str) -> list[str]:
 
 
 def files_of(manifest: Manifest) -> Iterator[tuple[str, int, str]]:
-    """Name, size and digest of each file and delta of a release."""
+    """Yield name, size and digest of each file and delta of a release."""
     for file in manifest.files:
         yield file.name, file.size, file.sha256
         for delta in file.deltas:
@@ -153,16 +153,17 @@ def files_of(manifest: Manifest) -> Iterator[tuple[str, int, str]]:
 
 @dataclass(frozen=True)
 class Collected:
-    """What was taken away."""
+    """What was removed."""
 
     files: int
     size_bytes: int
 
 
 def collect(repository: Contents, keep_days: float = KEEP_DAYS) -> Collected:
-    """Take away metadata replaced more than `keep_days` ago, and files that none refers to.
+    """Remove metadata replaced more than `keep_days` ago, and files that none refers to.
 
-    A device that began before goes on with what it began with. Every root and release stays.
+    A device that began an update before goes on with what it began with. Every root and release
+    stays.
     """
     with repository.changing():
         roles, storage = repository.roles, repository.storage
@@ -187,7 +188,7 @@ def collect(repository: Contents, keep_days: float = KEEP_DAYS) -> Collected:
 
 
 def _named(storage: Storage, name: str) -> set[str]:
-    """The files that some version of a role names."""
+    """Return the files that some version of a role names."""
     try:
         metadata: Metadata[Any] = Metadata[Any].from_bytes(storage.read(name) or b"")
         return {stored_name(target) for target in metadata.signed.targets.values()}
@@ -196,17 +197,19 @@ def _named(storage: Storage, name: str) -> set[str]:
 
 
 def mirror(repository: Contents, to: Storage) -> int:
-    """Copy the static part to another storage; returns how many files were missing there.
+    """Copy the static part to another storage; return how many files were missing there.
 
-    In the order of a publish, so that a device there sees all of a change or nothing.
-    Raises RepositoryError if what is there is newer.
+    Files are copied in the order of a publish, so that a device there sees all of a change or
+    nothing.
+    Raises RepositoryError if the other storage is newer.
     """
     with repository.changing():
         storage = repository.storage
         there = {entry.name: entry.size for entry in to.entries("metadata/")}
         there |= {entry.name: entry.size for entry in to.entries("targets/")}
         here = [*storage.entries("targets/"), *storage.entries("metadata/")]
-        # What is named comes before what names it; root, whose keys say what is believed, late.
+        # Files come before those that name them; root, whose keys decide what is believed, comes
+        # late.
         order = (r"targets/", r".*/\d+\.(?!snapshot|root)", r".*snapshot", r".*root")
         copied = 0
         for kind in order:

@@ -1,4 +1,5 @@
-"""The server of a team's models: static repository, reports, halt rule and the page to run it.
+"""The server of a team's models: static repository, reports, halt rule and a page to operate it.
 
-`palmkit serve` starts it from one command; SERVER.md says how it grows. Needs the extra [server].
+`palmkit serve` starts it from one command; SERVER.md describes how it scales. Needs the extra
+[server].
 """

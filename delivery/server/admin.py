@@ -1,4 +1,4 @@
-"""What people do on the page: see the state, promote, halt, recall, roll back."""
+"""Actions of people on the page: viewing the state, promoting, halting, recalling, rolling back."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from palmkit.delivery.server.state import gate, state
 from palmkit.engine.errors import PalmError
 
 ACTIONS = ("promote", "halt", "recall", "rollback")
-# Only this channel goes in steps; the others are there to try things.
+# Only this channel advances in steps; the others are for trying things.
 GATED = "stable"
 FIRST_PERCENT = STEPS[1]
 MOST_BODY_BYTES = 1 << 14
@@ -39,10 +39,13 @@ MOST_DAYS = 400
 
 
 class Refused(Exception):
-    """The change does not fit the state; content is the answer's JSON."""
+    """Raised when a change does not fit the state; content is the answer's JSON."""
 
     def __init__(self, **content: Any) -> None:
-        """content: error, and what else the page can use."""
+        """Make the error.
+
+        content: error, and what else the page can use.
+        """
         super().__init__(content["error"])
         self.content = content
 
@@ -53,7 +56,10 @@ class Admin:
     def __init__(
         self, engine: Engine, repository: Releases | None, token: str, gates: Gates
     ) -> None:
-        """repository: None if this replica has none and can only show."""
+        """Set up the API.
+
+        repository: None if this replica has none and can only show.
+        """
         self._engine, self._repository, self._gates = engine, repository, gates
         self._token = token.encode()
 
@@ -67,7 +73,7 @@ class Admin:
             )
 
     async def state(self, request: Request) -> Response:
-        """GET: everything that the page shows."""
+        """Answer GET with everything that the page shows."""
         self.check(request)
         days = request.query_params.get("days", "14")
         if not days.isascii() or not days.isdigit() or not 1 <= int(days[:9]) <= MOST_DAYS:
@@ -76,7 +82,7 @@ class Admin:
         return JSONResponse(await run_sync(call), headers={"cache-control": "no-store"})
 
     async def change(self, request: Request) -> Response:
-        """POST: one of ACTIONS."""
+        """Answer POST by doing one of ACTIONS."""
         self.check(request)
         if (action := request.path_params["action"]) not in ACTIONS:
             raise HTTPException(404)
@@ -107,7 +113,7 @@ class Admin:
         release = fields.text("release", RELEASE) if action != "rollback" else ""
         percent = fields.number("percent", 0, 100) if action == "promote" else None
         reason = fields.text("reason", most=500) if fields.has("reason") else ""
-        # The rule must not look at a policy that we are about to change.
+        # The rule must not read a policy that is about to change.
         with lock(self._engine, "watch"):
             before = repository.policy(model)
             if fields.has("epoch") and fields.whole("epoch", 0) != before.epoch:
@@ -132,7 +138,7 @@ class Admin:
         return policy
 
     def _check_gate(self, policy: Policy, channel: str, release: str, percent: float) -> None:
-        """Raise Refused if a release would go further than its step allows."""
+        """Raise Refused if a release would go further than its gate allows."""
         there = policy.channels.get(channel, ())
         if channel != GATED or not there:
             return

@@ -1,4 +1,4 @@
-"""The server's app: routes, and what runs beside them."""
+"""The server's app: its routes, and the jobs that run beside them."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from palmkit.delivery.server.static import Page, Static
 from palmkit.engine.errors import DeliveryError, PalmError
 
 BODY_S, STORE_S = 15.0, 20.0
-# Devices that are sent away come back spread over so long.
+# Devices that are turned away come back spread over this time.
 RETRY_S = (30, 180)
 
 _log = logging.getLogger(__name__)
@@ -38,10 +38,10 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Settings:
-    """How a server runs.
+    """Settings of a server.
 
-    token: of the admin API. gates: steps of a rollout. kept_days: of the counts. watch_s, resign_s,
-    forget_s: seconds between runs of the regular jobs.
+    token: of the admin API. gates: conditions of a rollout's steps. kept_days: how long counts are
+    kept. watch_s, resign_s, forget_s: seconds between runs of the regular jobs.
     """
 
     token: str
@@ -62,10 +62,11 @@ class Server:
         repository: Releases | None = None,
         public: Path | None = None,
     ) -> None:
-        """engine: with the tables in it.
+        """Set up a replica.
 
-        repository: of which this replica signs the rollout; None if another one does. public: its
-        static part, to serve; None if that is elsewhere.
+        engine: a database that has the tables. repository: the repository whose rollout this
+        replica signs; None if another one does. public: its static part, to serve; None if that is
+        elsewhere.
         """
         self._engine, self._settings, self._repository = engine, settings, repository
         self._known: Mapping[str, frozenset[str]] = {}
@@ -76,7 +77,7 @@ class Server:
         self._static = Static(public) if public else None
 
     def app(self) -> Starlette:
-        """The ASGI app."""
+        """Return the ASGI app."""
         routes: list[BaseRoute] = [
             Route("/", _show_page, methods=["GET"]),
             Route("/admin", _show_page, methods=["GET"]),
@@ -101,14 +102,14 @@ class Server:
                 Exception: _apologise,
             },
         )
-        # It would send people to whatever host the request names.
+        # It would redirect people to whatever host the request names.
         app.router.redirect_slashes = False
         return app
 
     @asynccontextmanager
     async def _lifespan(self, _app: Starlette) -> AsyncGenerator[None]:
         self._ingest.start()
-        # Cancelled, a job of a task group still ends what its thread is doing.
+        # A cancelled job of a task group still finishes what its thread is doing.
         async with anyio.create_task_group() as jobs:
             for name, period_s, job in (
                 ("watch", self._settings.watch_s, self._watch),
@@ -125,7 +126,7 @@ class Server:
             try:
                 await run_sync(job)
             except Exception as error:
-                # Ours say in a line what is wrong.
+                # Our errors describe the problem in one line.
                 unknown = not isinstance(error, PalmError)
                 _log.error("job failed: %s: %s", name, error, exc_info=unknown)
                 self.metrics.job_failures.labels(name).inc()
@@ -176,7 +177,7 @@ class Server:
             self.metrics.reports.labels("invalid").inc()
             raise HTTPException(400, str(error)) from None
         try:
-            # It is stored all the same if it takes longer; sent again, it is not counted again.
+            # The report is stored even if it takes longer; sent again, it is not counted again.
             with anyio.fail_after(STORE_S):
                 await self._ingest.take(report)
         except (Busy, TimeoutError):
@@ -215,7 +216,7 @@ async def _show_page(_request: Request) -> Response:
 
 
 async def _body(request: Request, most_bytes: int) -> bytes:
-    """The body as it came; raises TooLarge as soon as it is."""
+    """Return the raw body; raise TooLarge as soon as it is."""
     if request.headers.get("content-length", "0").isdecimal():
         announced = int(request.headers.get("content-length", "0")[:12])
         if announced > most_bytes:
@@ -236,7 +237,7 @@ async def _say(_request: Request, error: Exception) -> Response:
 
 
 async def _drop(_request: Request, _error: Exception) -> Response:
-    """Nobody is there to read it."""
+    """Answer nothing, as nobody is there to read it."""
     return Response(status_code=400)
 
 

@@ -1,6 +1,6 @@
-"""One connection of a server: in what stage it is since when, and which limit it has passed.
+"""One connection of a server: its stage, since when, and which limit it has passed.
 
-uvicorn alone waits for ever for a request that was begun and for an answer to be read.
+uvicorn alone waits for ever for the rest of a request and for an answer to be read.
 """
 
 from __future__ import annotations
@@ -18,42 +18,45 @@ Stage = Literal["idle", "head", "body", "answer", "rest"]
 
 # How much of what a client sent is read at once.
 READ_BYTES = 1 << 12
-# No connection gives way so soon after it was opened while an older one does nothing.
+# A connection this young does not give way while an older one is idle.
 YOUNG_S = 1.0
-# A reader below this, bytes/s, gives way to newcomers when all places are taken.
+# A client that reads more slowly, bytes/s, gives way to newcomers when all places are taken.
 SLOW_READER = 16 * 1024
 
 
 class All(Protocol):
-    """All connections of a server, as one of them sees it; room: where it may read to."""
+    """All connections of a server, as one of them sees it; room: the buffer to read into."""
 
     limits: Limits
     room: bytearray
 
     def add(self, connection: Connection) -> None:
-        """A connection was opened."""
+        """Record that a connection was opened."""
         ...
 
     def remove(self, connection: Connection) -> None:
-        """A connection was closed."""
+        """Record that a connection was closed."""
         ...
 
 
 class Connection(H11Protocol, asyncio.BufferedProtocol):
-    """One connection, and what stage it is in since when.
+    """One connection, with its stage and since when.
 
-    It reads little at a time: what takes longest to parse, a body in chunks of a byte each, then
+    It reads little at a time: the slowest input to parse, a body in chunks of a byte each, then
     holds up the others for some milliseconds only.
     """
 
     def __init__(self, watched: All, **given: Any) -> None:
-        """watched: those of the same server. given: what uvicorn gives a protocol."""
+        """Set up a connection.
+
+        watched: all connections of the same server. given: what uvicorn gives a protocol.
+        """
         super().__init__(**given)
         self._watched = watched
         self.origin = ""
         self.stage: Stage = "idle"
         self.made = self.since = self._window_began = 0.0
-        # Bytes received of a body, or gone from the buffer of an answer, since the window began.
+        # Bytes received of a body, or sent of an answer, since the window began.
         self._moved = self._buffered = 0
         self._ends = math.inf
 
@@ -65,20 +68,20 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         self._watched.add(self)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Leave it."""
+        """Free the place."""
         super().connection_lost(exc)
         self._watched.remove(self)
 
     def get_buffer(self, sizehint: int) -> bytearray:
-        """Where asyncio puts what it reads next."""
+        """Return where asyncio puts what it reads next."""
         return self._watched.room
 
     def buffer_updated(self, nbytes: int) -> None:
-        """So many bytes were read there."""
+        """Handle the bytes that were read into the buffer."""
         self.data_received(bytes(self._watched.room[:nbytes]))
 
     def data_received(self, data: bytes) -> None:
-        """Take what the client sent."""
+        """Handle data of the client."""
         self.look()
         if self.stage == "body":
             self._moved += len(data)
@@ -86,9 +89,9 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         self.look()
 
     def send_400_response(self, msg: str) -> None:
-        """Answer junk, and end the connection."""
+        """Answer an invalid request, and end the connection."""
         if self.cycle and not self.cycle.response_complete:
-            # It came behind a request that is being answered: one of the two answers would fail.
+            # It followed a request that is being answered: one of the two answers would fail.
             self.cycle.disconnected = True
             self.cycle.message_event.set()
         if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
@@ -97,22 +100,22 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             self.transport.abort()
 
     def shutdown(self) -> None:
-        """The server ends: what is under way has a little time left."""
+        """Give requests under way a little time, as the server ends."""
         self._ends = self.loop.time() + self._watched.limits.ending_s
         super().shutdown()
 
     def pause_writing(self) -> None:
-        """The client reads more slowly than the answer is written."""
+        """Note that the client reads more slowly than the answer is written."""
         self._look_at_buffer()
         super().pause_writing()
 
     def resume_writing(self) -> None:
-        """It has caught up."""
+        """Note that the client has caught up."""
         self._look_at_buffer()
         super().resume_writing()
 
     def look(self) -> None:
-        """Note the stage that it is in by now."""
+        """Record the current stage."""
         self._look_at_buffer()
         if (stage := self._stage()) != self.stage:
             self.stage, self.since = stage, self.loop.time()
@@ -124,7 +127,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
             return "head" if self.conn.trailing_data[0] else "idle"
         if ours in (h11.IDLE, h11.SEND_RESPONSE, h11.SEND_BODY):
             return "body" if theirs is h11.SEND_BODY else "answer"
-        # Answered; what still comes of the body is not wanted.
+        # Answered; the rest of the body is ignored.
         return "rest"
 
     def _look_at_buffer(self) -> None:
@@ -138,7 +141,7 @@ class Connection(H11Protocol, asyncio.BufferedProtocol):
         self._window_began, self._moved = now, 0
 
     def overdue(self, limits: Limits, now: float) -> str | None:
-        """Which limit it has passed, if it has."""
+        """Return which limit it has passed, if any."""
         self.look()
         lasted = now - self.since
         if now > self._ends:

@@ -1,7 +1,7 @@
-"""The sockets of a server, which anybody may open: how many, how long, and how slowly.
+"""Limits on a server's sockets, which anybody may open: how many, how long, how slow.
 
-asyncio logs without end when no more files can be opened. Here, when all places are taken, whoever
-makes the least of his gives way.
+asyncio logs without end when no more files can be opened. Here, when all places are taken, the
+connection that makes the least use of its place gives way.
 """
 
 from __future__ import annotations
@@ -22,10 +22,10 @@ from palmkit.delivery.server.connection import READ_BYTES, Connection
 from palmkit.delivery.server.limits import FEWEST, Limits
 from palmkit.engine.errors import RepositoryError
 
-# How many connections are taken before those that are there are looked at again.
+# How many connections are accepted before the existing ones are served again.
 TAKEN_AT_ONCE = 16
 PAUSE_S = 0.5
-# So long after files ran out, fewer connections are taken than then were open.
+# For this long after files ran out, fewer connections are allowed than were open then.
 CAREFUL_S = 300.0
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 
@@ -36,9 +36,12 @@ class Connections:
     """All connections of one server."""
 
     def __init__(self, limits: Limits, closed: Callable[[str], None]) -> None:
-        """closed: is told of each connection that was ended, and by which limit."""
+        """Start without connections.
+
+        closed: called for each connection that was ended, with the limit it passed.
+        """
         self.limits = limits
-        # One for all: what was read is taken out before another connection reads.
+        # One buffer for all: it is emptied before another connection reads.
         self.room = bytearray(READ_BYTES)
         self._closed = closed
         self._all: set[Connection] = set()
@@ -48,29 +51,30 @@ class Connections:
         self._most, self._careful_until = limits.connections, -math.inf
 
     def __len__(self) -> int:
-        """How many there are."""
+        """Return how many there are."""
         return len(self._all)
 
     def protocol(self, **given: Any) -> Connection:
-        """A protocol for a new connection, for uvicorn."""
+        """Return a protocol for a new connection, for uvicorn."""
         return Connection(self, **given)
 
     def add(self, connection: Connection) -> None:
-        """A connection was opened; another may have to give way to it."""
+        """Record a new connection; another may have to give way to it."""
         self._all.add(connection)
         same = self._of.setdefault(connection.origin, set())
         same.add(connection)
         if len(same) > self.limits.per_address and connection.origin not in self.limits.proxies:
             self._make_room(same - {connection}, 1, "address")
         elif len(self._all) > (most := self.most):
-            # Several at once: in a flood not every newcomer is worth a look at all the others.
+            # Several at once: in a flood, checking all others for every newcomer would take too
+            # long.
             self._make_room(self._all - {connection}, 1 + most // 32, "all")
         if not self._sweeping:
             self._sweeping = True
             connection.loop.call_later(self._sweep_s, self._sweep, connection.loop)
 
     def remove(self, connection: Connection) -> None:
-        """A connection was closed."""
+        """Record that a connection was closed."""
         self._all.discard(connection)
         same = self._of.get(connection.origin, set())
         same.discard(connection)
@@ -79,13 +83,13 @@ class Connections:
 
     @property
     def most(self) -> int:
-        """How many there may be now."""
+        """Return how many there may be now."""
         if asyncio.get_running_loop().time() > self._careful_until:
             self._most = self.limits.connections
         return self._most
 
     def exhausted(self) -> None:
-        """No file is left for another one: have fewer from now on."""
+        """Allow fewer connections from now on, as no file is left for another one."""
         self._careful_until = asyncio.get_running_loop().time() + CAREFUL_S
         self._most = min(self._most, max(FEWEST, len(self._all) // 2))
         self._make_room(self._all, max(1, len(self._all) - self._most), "all")
@@ -96,14 +100,14 @@ class Connections:
             count, ((each.worth(now), id(each), each) for each in among)
         )
         for (rank, _), _, connection in found:
-            # One who is worth more than the first gives way only when he is the first.
+            # A connection that is worth more than the first waits until it is the first.
             if rank > found[0][0][0]:
                 break
             self._end(connection, limit)
         _log.warning("too many connections: closed those that did least (%s)", limit)
 
     def _end(self, connection: Connection, limit: str) -> None:
-        # It is gone from here at once, so that it does not give way twice.
+        # Removed at once, so that it does not give way twice.
         self.remove(connection)
         connection.end()
         self._closed(limit)
@@ -119,14 +123,14 @@ class Connections:
 
 
 class Listener(socket.socket):
-    """A listening socket that takes a few connections at a time and pauses without files."""
+    """A listening socket that takes a few connections at a time, and pauses when files run out."""
 
     connections: Connections
     _taken = 0
     _paused_until = 0.0
 
     def accept(self) -> tuple[socket.socket, Any]:
-        """The next connection; raises BlockingIOError if others are to be seen to before it."""
+        """Return the next connection; raise BlockingIOError if others need attention first."""
         loop = asyncio.get_running_loop()
         at_once = max(1, min(TAKEN_AT_ONCE, self.connections.most // 4))
         if self._taken >= at_once or loop.time() < self._paused_until:
@@ -159,7 +163,7 @@ def _say_exhausted(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> 
 
 
 def listen(host: str, port: int, connections: Connections) -> list[socket.socket]:
-    """Sockets bound to all addresses of a host. Raises RepositoryError if it cannot be had."""
+    """Return sockets bound to all addresses of a host. Raises RepositoryError if that fails."""
     bound: list[socket.socket] = []
     try:
         found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
@@ -181,9 +185,9 @@ def listen(host: str, port: int, connections: Connections) -> list[socket.socket
 
 
 def http_server(app: Starlette, connections: Connections) -> uvicorn.Server:
-    """uvicorn with these connections; to be run with the sockets that `listen` gives."""
-    # No access log: who asks is nobody's business, and addresses would be personal data. No
-    # headers of proxies: nothing depends on who asks. No web sockets: there are none.
+    """Return uvicorn with these connections, to run with the sockets that `listen` returns."""
+    # No access log, as addresses would be personal data. No headers of proxies, as nothing depends
+    # on the client's address. No web sockets, as there are none.
     config = uvicorn.Config(
         app,
         loop="asyncio",
@@ -195,7 +199,7 @@ def http_server(app: Starlette, connections: Connections) -> uvicorn.Server:
         log_config=None,
         log_level="warning",
         timeout_keep_alive=math.ceil(connections.limits.idle_s),
-        # Connections are over by then, and what is still done is done for nobody.
+        # Connections have ended by then, so nobody needs the rest of the work.
         timeout_graceful_shutdown=math.ceil(connections.limits.ending_s + 2),
     )
     return uvicorn.Server(config)

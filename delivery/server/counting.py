@@ -1,7 +1,7 @@
-"""From reports to counts in the database: each report once, and no more rows than there should be.
+"""From reports to counts in the database: each report once, with a bound on the rows.
 
-Reports come from anybody. What they can do is add to counts, so what is limited here is how much
-one of them adds and how many different rows all of them together can make.
+Reports come from anybody. All they can do is add to counts, so the limits are on how much one of
+them adds and on how many different rows all of them together can make.
 """
 
 from __future__ import annotations
@@ -22,11 +22,11 @@ from palmkit.delivery.server.database import add, insert
 
 REMEMBERED_S = 48 * 3600.0
 OTHER = "other"
-# No report has this id, theirs are hex digits, and no other replica waits for this row.
+# No report has this id, as theirs are hex digits, and no other replica waits for this row.
 _PROBE = f"probe {secrets.token_hex(8)}"
-# A device keeps a report for seven days at most, and its clock may be of another day.
+# A device keeps a report for seven days at most, and its clock may be a day off.
 OLDEST, NEWEST = timedelta(days=8), timedelta(days=1)
-# What one report adds to one count at most: loads of a busy day, and inferences of one.
+# The most that one report adds to one count: loads of a busy day, and its inferences.
 MOST_EVENTS, MOST_MEASURES = 1000, 10_000_000
 
 Releases: TypeAlias = Callable[[], Mapping[str, frozenset[str]]]
@@ -35,8 +35,8 @@ Releases: TypeAlias = Callable[[], Mapping[str, frozenset[str]]]
 class Vocabulary:
     """Which names become rows of their own; the others count as "other".
 
-    Releases of the repository always do. Of names that only reports know, such as what came with
-    an app, so many do each day that a real fleet never notices.
+    Releases of the repository always do. Of names that only reports know, such as models that came
+    with an app, so many do each day that a real fleet never reaches the limit.
     """
 
     MOST_MODELS: int = 100
@@ -46,7 +46,10 @@ class Vocabulary:
     MOST_REASONS: int = 30
 
     def __init__(self, releases: Releases = dict) -> None:
-        """releases: gives the releases of each model in the repository, as they are now."""
+        """Start empty.
+
+        releases: returns the current releases of each model in the repository.
+        """
         self._releases = releases
         self._day: date | None = None
         self._seen: dict[str, set[Any]] = {}
@@ -57,7 +60,7 @@ class Vocabulary:
             self._day, self._seen = day, {}
 
     def release(self, model: str, release: str) -> tuple[str, str]:
-        """Model and release as they are counted."""
+        """Return model and release as they are counted."""
         known = self._releases()
         if model not in known and not self._admit("model", model, self.MOST_MODELS):
             return OTHER, OTHER
@@ -67,15 +70,15 @@ class Vocabulary:
         return model, release if admitted else OTHER
 
     def platform(self, kind: tuple[str, ...]) -> tuple[str, ...]:
-        """The kind of device as it is counted."""
+        """Return the kind of device as it is counted."""
         return kind if self._admit("platform", kind, self.MOST_PLATFORMS) else (OTHER,) * len(kind)
 
     def error(self, error: str) -> str:
-        """The hash of an error as it is counted."""
+        """Return the hash of an error as it is counted."""
         return error if self._admit("error", error, self.MOST_ERRORS) else OTHER
 
     def reason(self, reason: str) -> str:
-        """Why something was not sent, as it is counted."""
+        """Return why something was not sent, as it is counted."""
         return reason if self._admit("reason", reason, self.MOST_REASONS) else OTHER
 
     def _admit(self, kind: str, name: object, most: int) -> bool:
@@ -91,7 +94,7 @@ class Vocabulary:
 def store(
     connection: Connection, reports: Sequence[Report], vocabulary: Vocabulary, now: float
 ) -> int:
-    """Add reports to the counts, in one transaction of the caller; returns how many were new.
+    """Add reports to the counts, in the caller's transaction; return how many were new.
 
     now: seconds since 1970.
     """
@@ -125,14 +128,14 @@ def store(
 
 
 def probe(connection: Connection) -> None:
-    """Write as a report is written, and leave nothing of it; raises what storing one would."""
+    """Write as for a report, and undo it; raises what storing one would."""
     table = tables.reports
     connection.execute(insert(connection, table).values(id=_PROBE, received=0.0))
     connection.execute(delete(table).where(table.c.id == _PROBE))
 
 
 def _fresh(connection: Connection, reports: Iterable[Report], now: float) -> list[Report]:
-    """Those that have not come before."""
+    """Return the reports that have not come before."""
     by_id = {report.report_id: report for report in reports}
     statement = insert(connection, tables.reports).on_conflict_do_nothing()
     rows = [{"id": each, "received": now} for each in sorted(by_id)]
@@ -146,7 +149,7 @@ def _day(report: Report, today: date) -> str:
 
 
 def platform_id(kind: tuple[str, ...]) -> int:
-    """The number of a kind of device, the same on every replica."""
+    """Return the number of a kind of device, the same on every replica."""
     digest = hashlib.sha256("|".join(kind).encode()).digest()
     return int.from_bytes(digest[:8], "big") >> 1
 
@@ -197,7 +200,7 @@ def _add_platforms(connection: Connection, platforms: Mapping[int, tuple[str, ..
 
 
 def forget(connection: Connection, now: float, kept_days: int) -> None:
-    """Remove ids of reports after two days, and counts after so many."""
+    """Remove ids of reports after two days, and counts after kept_days."""
     reports = tables.reports
     connection.execute(delete(reports).where(reports.c.received < now - REMEMBERED_S))
     last = datetime.fromtimestamp(now, timezone.utc).date() - timedelta(days=kept_days)
@@ -212,7 +215,7 @@ def forget(connection: Connection, now: float, kept_days: int) -> None:
 
 
 def totals(connection: Connection, model: str, since: date) -> dict[tuple[str, str], Counter[str]]:
-    """Counts of each code since a day, by release and arm."""
+    """Return counts of each code since a day, by release and arm."""
     table = tables.counters
     keys = (table.c.release, table.c.arm, table.c.code)
     query = select(*keys, func.sum(table.c.n)).group_by(*keys)

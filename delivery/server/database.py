@@ -35,9 +35,9 @@ BUSY_S = 30.0
 
 
 def connect(url: str) -> Engine:
-    """The database of an SQLAlchemy URL: sqlite:///FILE or postgresql://USER@HOST/NAME.
+    """Return the database of a URL: sqlite:///FILE or postgresql://USER@HOST/NAME.
 
-    Raises RepositoryError if it is none, or of another kind.
+    Raises RepositoryError for an invalid URL, or one of another kind.
     """
     try:
         parsed = make_url(url)
@@ -57,7 +57,7 @@ def connect(url: str) -> Engine:
             message = 'database: needs psycopg: pip install "palmkit[postgres]"'
             raise RepositoryError(message) from None
     if parsed.database in (None, "", ":memory:"):
-        # Each connection would have one of its own.
+        # Each connection would have a database of its own.
         raise RepositoryError("database: expected a file, as in sqlite:////srv/models/server.db")
     Path(str(parsed.database)).parent.mkdir(parents=True, exist_ok=True)
     engine = create_engine(parsed, connect_args={"timeout": BUSY_S})
@@ -67,26 +67,26 @@ def connect(url: str) -> Engine:
 
 
 def _set_up_sqlite(connection: sqlite3.Connection, _record: object) -> None:
-    # The driver's own way of beginning transactions leaves them out before reads.
+    # The driver does not begin transactions before reads.
     connection.isolation_level = None
     connection.execute("PRAGMA synchronous = FULL")
 
 
 def _begin_sqlite(connection: Connection) -> None:
-    # Who first reads and then writes would fail, not wait, if another wrote in between.
+    # A transaction that first reads would fail, not wait, if another wrote before its first write.
     writes = connection.get_execution_options().get("writes", False)
     connection.exec_driver_sql("BEGIN IMMEDIATE" if writes else "BEGIN")
 
 
 @contextmanager
 def writing(engine: Engine) -> Generator[Connection]:
-    """A transaction that writes: committed at the end, undone by an exception."""
+    """Open a transaction that writes: committed at the end, undone by an exception."""
     with engine.execution_options(writes=True).begin() as connection:
         yield connection
 
 
 def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """INSERT with the ON CONFLICT of this database."""
+    """Return an INSERT with the ON CONFLICT of this database."""
     if connection.dialect.name == "sqlite":
         return sqlite.insert(table)
     return postgresql.insert(table)
@@ -95,11 +95,11 @@ def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.I
 def add(connection: Connection, table: Table, counts: Mapping[tuple[Any, ...], int]) -> None:
     """Add counts to the rows of a table.
 
-    A key has the values of the columns up to n, in their order; a day as ISO 8601.
+    counts: by the values of the columns up to n, in their order; a day as ISO 8601.
     """
     if not counts:
         return
-    # Always in one order: two replicas that add to the same rows wait, but never for each other.
+    # Always in one order, so that replicas adding to the same rows cannot deadlock.
     rows = [(*key, counts[key]) for key in sorted(counts)]
     statement = _adding(table, connection.dialect.name)
     if isinstance(statement, str):
@@ -111,9 +111,10 @@ def add(connection: Connection, table: Table, counts: Mapping[tuple[Any, ...], i
 
 @lru_cache
 def _adding(table: Table, dialect: str) -> str | Executable:
-    """The statement that adds: one row of parameters after another, or arrays of all at once.
+    """Return the statement that adds: one row of parameters at a time, or arrays of all at once.
 
-    PostgreSQL would answer row by row, and in SQLite it is SQLAlchemy that takes time for each.
+    PostgreSQL would answer row by row, and for SQLite the time goes into SQLAlchemy's work for each
+    row.
     """
     keys = [column.name for column in table.primary_key.columns]
     if dialect == "sqlite":
@@ -131,7 +132,7 @@ def _adding(table: Table, dialect: str) -> str | Executable:
 
 
 def migrate(engine: Engine) -> None:
-    """Bring the tables to what this version needs; safe if several replicas start at once.
+    """Bring the tables to this version's schema; safe if several replicas start at once.
 
     Raises RepositoryError if it is no database, does not answer or is of a newer version.
     """
@@ -170,14 +171,14 @@ def _migrate(engine: Engine) -> None:
 
 
 def _write_ahead(engine: Engine) -> None:
-    # The file remembers its journal. Of two who change it at once one fails without waiting, so
-    # only the holder of the migration's lock does.
+    # The journal mode is stored in the file. Of two that change it at once one fails without
+    # waiting, so only the holder of the migration's lock does.
     with engine.connect() as connection:
         connection.connection.cursor().execute("PRAGMA journal_mode = WAL")
 
 
 def reason(error: SQLAlchemyError) -> str:
-    """What is wrong with the database, without hosts, users or values: anybody may read it."""
+    """Return a database error without hosts, users or values, as anybody may read it."""
     cause = getattr(error, "orig", None)
     if isinstance(cause, sqlite3.Error):
         # Fixed texts of SQLite, such as "database or disk is full".
@@ -191,10 +192,10 @@ def reason(error: SQLAlchemyError) -> str:
 
 @contextmanager
 def lock(engine: Engine, name: str, wait: bool = True) -> Generator[bool]:
-    """Hold a lock of this name that all replicas share; gives whether it is held.
+    """Hold a lock of this name that all replicas share; yield whether it is held.
 
-    It ends with the process that holds it: PostgreSQL's advisory lock of a connection, beside an
-    SQLite file a locked file.
+    It ends with the process that holds it: in PostgreSQL an advisory lock of a connection, for
+    SQLite a locked file beside the database.
     """
     if engine.dialect.name == "sqlite":
         file = filelock.FileLock(f"{engine.url.database}.{name}.lock")
@@ -209,7 +210,7 @@ def lock(engine: Engine, name: str, wait: bool = True) -> Generator[bool]:
             file.release()
         return
     number = int.from_bytes(hashlib.sha256(f"palmkit {name}".encode()).digest()[:8], "big") >> 1
-    # Not from the pool: those who wait for the lock would keep its holder from a connection.
+    # Not from the pool: waiters could take all connections, and its holder get none.
     outside = create_engine(engine.url, poolclass=NullPool, isolation_level="AUTOCOMMIT")
     with outside.connect() as connection:
         call = "pg_advisory_lock" if wait else "pg_try_advisory_lock"

@@ -1,4 +1,4 @@
-"""Taking reports while others wait: what arrives during one commit is stored by the next.
+"""Taking reports while others wait: reports that arrive during one commit share the next.
 
 One thread writes. A report is answered when its transaction is durable, and many share one.
 """
@@ -24,27 +24,27 @@ from palmkit.delivery.server.database import reason, writing
 
 MOST_WAITING = 4000
 MOST_TOGETHER = 500
-# How long what became of the last transaction is believed of the next, and waited for.
+# For how long the last transaction's outcome is trusted, and how long a test may take.
 BELIEVED_S, PROBE_S = 5.0, 2.0
 
 _log = logging.getLogger(__name__)
 
 
 class Busy(Exception):
-    """Too many reports wait, or the database does not answer: to be sent again later."""
+    """Raised when too many reports wait, or the database does not answer: send again later."""
 
 
 class Measures(Protocol):
-    """Who wants to know how it goes."""
+    """Receives measurements of the ingest."""
 
     def stored(self, reports: int, new: int, seconds: float) -> None:
-        """A transaction is done."""
+        """Record a finished transaction."""
         ...
 
 
 @dataclass
 class _Waiting:
-    # None: only asks whether a report could be stored.
+    # None: tests whether a report could be stored.
     report: Report | None
     done: asyncio.Future[None]
 
@@ -61,17 +61,20 @@ class Ingest:
     """Stores reports in a database, from a thread of its own."""
 
     def __init__(self, engine: Engine, vocabulary: Vocabulary, measures: Measures) -> None:
-        """measures: is told of each transaction."""
+        """Prepare to store.
+
+        measures: receives each transaction.
+        """
         self._loop: asyncio.AbstractEventLoop | None = None
         self._engine, self._vocabulary, self._measures = engine, vocabulary, measures
         self._queue: queue.Queue[_Waiting | None] = queue.Queue(MOST_WAITING)
         self._thread = threading.Thread(target=self._work, name="ingest", daemon=True)
-        # When the last transaction ended, and what was wrong with it.
+        # When the last transaction ended, and its error.
         self._last: tuple[float, str | None] = (-math.inf, None)
         self._probe: tuple[float, asyncio.Future[None]] | None = None
 
     def start(self) -> None:
-        """Begin to store, for callers in the running loop."""
+        """Start storing, for callers in the running loop."""
         self._loop = asyncio.get_running_loop()
         self._thread.start()
 
@@ -82,14 +85,14 @@ class Ingest:
 
     @property
     def waiting(self) -> int:
-        """How many reports wait, about."""
+        """Return about how many reports wait."""
         return self._queue.qsize()
 
     async def problem(self) -> str | None:
-        """Why reports cannot be stored; None if they can.
+        """Return why reports cannot be stored; None if they can.
 
-        What became of the last ones tells; if there were none for a while, something is written for
-        the question, once for all who ask. Takes PROBE_S seconds at most.
+        The outcome of the last ones tells; if there were none for a while, a test is written, once
+        for all who ask. It takes PROBE_S seconds at most.
         """
         if not self._thread.is_alive():
             return "nobody stores reports"
@@ -114,13 +117,13 @@ class Ingest:
     def _forget_probe(self, done: asyncio.Future[None]) -> None:
         self._probe = None
         if not done.cancelled():
-            # Asked for, so that asyncio does not complain when nobody waits any more.
+            # Retrieved, so that asyncio does not complain when nobody waits any more.
             done.exception()
 
     async def take(self, report: Report) -> None:
-        """Return when the report is stored for good, or was before.
+        """Return when the report is durably stored, now or before.
 
-        Raises Busy when it is to be sent again later.
+        Raises Busy when it must be sent again later.
         """
         waiting = _Waiting(report, asyncio.get_running_loop().create_future())
         try:
@@ -162,7 +165,7 @@ class Ingest:
         except Exception as failure:
             _log.exception("reports not stored")
             error = Busy(f"reports cannot be stored: {type(failure).__name__}")
-        # Reports that all came before write nothing, and prove nothing.
+        # Reports that were all seen before write nothing, and so prove nothing.
         if error or new or asked:
             self._last = (time.monotonic(), str(error) if error else None)
         assert self._loop is not None
@@ -179,11 +182,11 @@ def _answer(batch: list[_Waiting], error: Exception | None) -> None:
 
 
 class TooLarge(Exception):
-    """A body is larger than allowed."""
+    """Raised when a body is larger than allowed."""
 
 
 def unpack(body: bytes, most_bytes: int) -> bytes:
-    """What was gzipped, never making more than most_bytes of it.
+    """Decompress gzip to at most most_bytes.
 
     Raises ValueError if it is not gzip or does not end, TooLarge if it is larger.
     """

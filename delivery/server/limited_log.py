@@ -1,4 +1,4 @@
-"""A log that nobody can fill from outside: so many lines a minute, and of each kind fewer."""
+"""A log that cannot be flooded from outside: limits on lines a minute, in all and of each kind."""
 
 from __future__ import annotations
 
@@ -22,7 +22,10 @@ class LimitedLog(logging.Handler):
         most_lines: int = MOST_LINES,
         most_of_a_kind: int = MOST_OF_A_KIND,
     ) -> None:
-        """most_lines: in each period. most_of_a_kind: said at one place of the code, of these."""
+        """Set the limits.
+
+        most_lines: in each period. most_of_a_kind: of these, lines from one place in the code.
+        """
         super().__init__()
         self._period_s, self._most, self._most_of_a_kind = period_s, most_lines, most_of_a_kind
         self._ends = 0.0
@@ -43,13 +46,13 @@ class LimitedLog(logging.Handler):
             return
         self._dropped += 1
         if self._timer is None:
-            # Else nobody would hear of it before the next line.
+            # Otherwise the count would only show with the next line.
             self._timer = threading.Timer(self._ends - now, self._tell)
             self._timer.daemon = True
             self._timer.start()
 
     def format(self, record: logging.LogRecord) -> str:
-        """The line, or the lines, of which the end says more than the middle."""
+        """Return the line or lines, preferring the end to the middle where they are long."""
         text = super().format(record)
         if len(text) <= MOST_CHARACTERS:
             return text
@@ -57,7 +60,7 @@ class LimitedLog(logging.Handler):
         return f"{text[:half]}\n... {len(text) - 2 * half} characters ...\n{text[-half:]}"
 
     def close(self) -> None:
-        """Say how many lines were dropped at last."""
+        """Write how many lines were dropped last."""
         self._tell()
         super().close()
 
@@ -82,5 +85,5 @@ class LimitedLog(logging.Handler):
             sys.stderr.write(f"{self.format(record)}\n")
             sys.stderr.flush()
         except (OSError, ValueError):
-            # Its disk is full, or it is closed. There is nowhere to say so.
+            # The disk is full, or the stream is closed; there is nowhere to report it.
             return

@@ -1,4 +1,4 @@
-"""What is allowed to those who connect to a server."""
+"""Limits for the clients of a server."""
 
 from __future__ import annotations
 
@@ -9,25 +9,25 @@ from dataclasses import dataclass
 
 from palmkit.engine.errors import RepositoryError
 
-# Files for the database, the repository and the log, and for sockets that are just being closed.
+# Reserved for the database, the repository, the log, and sockets that are just being closed.
 OTHER_FILES = 128
 FEWEST, MOST = 8, 4096
 
 
 def most_connections() -> int:
-    """How many connections the limit on open files leaves room for: each may send a file."""
+    """Return how many connections the limit on open files allows: each may send a file."""
     files, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 10**9 if files == resource.RLIM_INFINITY else max(FEWEST, (files - OTHER_FILES) // 2)
 
 
 @dataclass(frozen=True)
 class Limits:
-    """What is allowed to those who connect; times in seconds.
+    """Limits for clients; times in seconds.
 
-    connections: at once, in all. per_address: at once from one address (of IPv6: from one /64),
+    connections: in all at once. per_address: at once from one address (of IPv6: from one /64),
     except from proxies. idle_s: between requests, and before the first. head_s: for the lines
     before a body. body_s: for a body. least_rate: bytes/s of a body or of the reading of an answer,
-    on average over each stall_s. ending_s: for what is under way when the server ends.
+    on average over each stall_s. ending_s: for work under way when the server ends.
     """
 
     connections: int
@@ -47,7 +47,7 @@ class Limits:
         per_address: int | None = None,
         proxies: Iterable[str] | None = None,
     ) -> Limits:
-        """The limits of a server; None: what suits the limit on open files.
+        """Return the limits of a server; None: what suits the limit on open files.
 
         Raises RepositoryError if they cannot be kept.
         """

@@ -1,4 +1,4 @@
-"""What Prometheus is told: how the reports of this replica go, and how the rollouts do."""
+"""Metrics for Prometheus: the reports of this replica, and the rollouts."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Metrics:
-    """The numbers of one app; two apps in a process share none."""
+    """The metrics of one app; two apps in a process share none."""
 
     def __init__(self) -> None:
-        """All at zero."""
+        """Start at zero."""
         self.registry = CollectorRegistry()
         self.reports = Counter(
             "palmkit_reports",
@@ -68,25 +68,28 @@ class Metrics:
         return Gauge(f"palmkit_rollout_{name}", text, labels, registry=self.registry)
 
     def stored(self, reports: int, new: int, seconds: float) -> None:
-        """A transaction is done."""
+        """Record a finished transaction."""
         self.reports.labels("new").inc(new)
         self.reports.labels("duplicate").inc(reports - new)
         self.commits.observe(seconds)
 
     def count_waiting(self, waiting: Callable[[], int]) -> None:
-        """Ask this function how many reports wait."""
+        """Set the function that returns how many reports wait."""
         self.waiting.set_function(waiting)
 
     def closed_by(self, limit: str) -> None:
-        """A connection was ended by this limit."""
+        """Count a connection that was ended by this limit."""
         self.closed.labels(limit).inc()
 
     def count_connections(self, open_now: Callable[[], int]) -> None:
-        """Ask this function how many connections are open."""
+        """Set the function that returns how many connections are open."""
         self.connections.set_function(open_now)
 
     def show(self, rollouts: Iterable[Rollout], expires: Mapping[str, str]) -> None:
-        """Show these rollouts, and no others; expires: ISO 8601 by role."""
+        """Show these rollouts, and no others.
+
+        expires: ISO 8601 by role.
+        """
         for gauge in (self._percent, self._stopped, self._loads, self._failures, self._expires):
             gauge.clear()
         for rollout in rollouts:
@@ -102,5 +105,5 @@ class Metrics:
             self._expires.labels(role).set(seconds)
 
     def text(self) -> bytes:
-        """All of them, as Prometheus reads them."""
+        """Return all metrics in Prometheus' format."""
         return generate_latest(self.registry)

@@ -1,7 +1,7 @@
-"""Releases on their way to the fleet: since when, at what percent, and how they do.
+"""Rollouts of releases: since when, at what percent, and how they do.
 
-The policy in the repository is the truth, whoever changed it. What is kept here is only when a
-change was first seen and what had been counted by then.
+The policy in the repository is authoritative, whoever changed it. Stored here is only when a change
+was first seen and what had been counted by then.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from palmkit.delivery.server.rule import Sample, Verdict, is_burst, judge
 from palmkit.engine.errors import PalmError
 
 STEPS = (1.0, 5.0, 20.0, 50.0, 100.0)
-# Counts of a rollout that are older say nothing of today.
+# Older counts of a rollout say nothing about today.
 WINDOW = timedelta(days=28)
 BURST_WINDOW = timedelta(days=7)
 BURST = "signatures fail far more often than in the last days"
@@ -37,7 +37,7 @@ _log = logging.getLogger(__name__)
 
 
 class Releases(Protocol):
-    """What the server asks of the repository; delivery.repository.Repository is one."""
+    """What the server needs of the repository; delivery.repository.Repository is one."""
 
     def models(self) -> Sequence[str]: ...  # noqa: D102
     def releases(self, model: str) -> Sequence[str]: ...  # noqa: D102
@@ -55,7 +55,7 @@ class Releases(Protocol):
 
 @dataclass(frozen=True)
 class Gates:
-    """When a rollout may go a step further: so long after the last, with so many reports."""
+    """When a rollout may go a step further: this long after the last, with so many reports."""
 
     wait_s: float = 6 * 3600.0
     reports: int = 100
@@ -63,7 +63,7 @@ class Gates:
 
 @dataclass(frozen=True)
 class Event:
-    """Something that was done; by: "rule", "person" or "repository" (seen in the policy)."""
+    """An action; by: "rule", "person" or "repository" (seen in the policy)."""
 
     by: str
     action: str
@@ -76,7 +76,7 @@ class Event:
 
 @dataclass(frozen=True)
 class Rollout:
-    """A release on a channel, and how it does; times in seconds since 1970."""
+    """A release on a channel, and its counts; times in seconds since 1970."""
 
     model: str
     channel: str
@@ -89,28 +89,28 @@ class Rollout:
 
     @property
     def verdict(self) -> tuple[Verdict, str]:
-        """What the halt rule says."""
+        """The halt rule's verdict."""
         return judge(self.sample, self.control)
 
     @property
     def next_percent(self) -> float | None:
-        """The step after the present one."""
+        """The step after the current one."""
         return next((step for step in STEPS if step > self.candidate.percent), None)
 
     def gate_is_open(self, gates: Gates, now: float) -> bool:
-        """Whether it has been at its percent long enough, seen by enough devices."""
+        """Return whether it has been at its percent long enough, on enough devices."""
         return now >= self.step_began + gates.wait_s and self.step_reports >= gates.reports
 
 
 def record(connection: Connection, event: Event, now: float) -> None:
-    """Note what was done."""
+    """Store an action."""
     connection.execute(insert_plain(tables.events), [{"at": now, **vars(event)}])
 
 
 def observe(connection: Connection, policy: Policy, now: float, done: Event | None = None) -> None:
-    """Note what a policy says that was not so before.
+    """Record the changes in a policy since the last look.
 
-    done: what made the difference, if we did; else an event is noted for each.
+    done: our action that made the change; otherwise an event is recorded for each.
     """
     table = tables.rollouts
     rows = connection.execute(select(table).where(table.c.model == policy.model)).mappings()
@@ -138,7 +138,7 @@ def observe(connection: Connection, policy: Policy, now: float, done: Event | No
 
 
 def _candidates(policy: Policy) -> list[tuple[str, Candidate]]:
-    """Each release once a channel: the first time it is named is the one that counts."""
+    """Return each release once a channel; the first entry of a release counts."""
     found: dict[tuple[str, str], Candidate] = {}
     for channel, candidates in policy.channels.items():
         for candidate in candidates:
@@ -186,7 +186,7 @@ def _note(
 def _counts(
     connection: Connection, model: str, release: str, since: date
 ) -> dict[str, Counter[str]]:
-    """Counts by code of those that have a release and of those that it is compared with."""
+    """Return counts by code for a release's devices and for their control group."""
     found: dict[str, Counter[str]] = {"candidate": Counter(), "control": Counter()}
     for (of, arm), codes in totals(connection, model, since).items():
         if arm == "control" or (arm, of) == ("candidate", release):
@@ -199,7 +199,7 @@ def _day(now: float) -> date:
 
 
 def rollouts(connection: Connection, policy: Policy, now: float) -> list[Rollout]:
-    """The releases that a policy offers, with what was counted since each began."""
+    """Return the releases that a policy offers, with the counts since each began."""
     table = tables.rollouts
     rows = connection.execute(select(table).where(table.c.model == policy.model)).mappings()
     known = {(row["channel"], row["release"]): row for row in rows}
@@ -229,7 +229,7 @@ def rollouts(connection: Connection, policy: Policy, now: float) -> list[Rollout
 
 
 def watch(engine: Engine, repository: Releases, now: float) -> list[Event]:
-    """Look at every rollout and stop the bad ones; returns what was done.
+    """Check every rollout and stop the bad ones; return the actions taken.
 
     One replica does it at a time; the others find it done.
     """
@@ -241,7 +241,7 @@ def watch(engine: Engine, repository: Releases, now: float) -> list[Event]:
             try:
                 done += _watch_model(engine, repository, model, now)
             except PalmError as error:
-                # The others are looked at all the same.
+                # The others are checked all the same.
                 _log.error("not watched: %s: %s", model, error)
     return done
 
@@ -273,7 +273,7 @@ def _watch_model(engine: Engine, repository: Releases, model: str, now: float) -
 
 
 def _has_burst(connection: Connection, model: str, now: float) -> bool:
-    """Whether signatures fail in a burst that nobody was told of today."""
+    """Return whether signatures fail in a burst that was not reported today."""
     today = _day(now)
     events = tables.events
     midnight = datetime.combine(today, time(), timezone.utc).timestamp()

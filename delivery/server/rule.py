@@ -1,7 +1,7 @@
-"""The fleet's halt rule: is a release worse for those that have it than for those they are like.
+"""The fleet's halt rule: whether a release does worse than its control group.
 
-Reports can be forged, so the rule only ever stops something. It looks again and again at counts
-that grow; simulated with 400 looks, a release as good as the last is halted in under 2 % of cases.
+Reports can be forged, so the rule only ever stops something. It checks growing counts again and
+again; simulated with 400 checks, a release as good as the last is halted in under 2 % of cases.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ BURST_TIMES, BURST_FEWEST, BURST_BASE = 10, 100, 0.001
 
 @dataclass(frozen=True)
 class Sample:
-    """What happened to a release in one arm: loads tried, those that failed, and rollbacks."""
+    """A release's outcomes in one arm: loads tried, those that failed, and rollbacks."""
 
     loads: int = 0
     failures: int = 0
@@ -30,9 +30,9 @@ class Sample:
 
     @classmethod
     def of(cls, codes: Mapping[str, int]) -> Sample:
-        """From counts by code.
+        """Return the sample of counts by code.
 
-        A failure and the rollback that it causes are one.
+        A failure and the rollback that it causes count as one.
         """
         refused = codes.get("load_fail", 0) + codes.get("golden_fail", 0)
         refused += codes.get("crash_trial", 0)
@@ -43,17 +43,17 @@ class Sample:
 
     @property
     def rate(self) -> float:
-        """Failures of a load, 0..1."""
+        """The rate of failures a load, 0..1."""
         return self.failures / self.loads if self.loads else 0.0
 
     @property
     def interval(self) -> tuple[float, float]:
-        """Between what the rate lies, with 95 % confidence."""
+        """The 95 % confidence interval of the rate."""
         return wilson(self.failures, self.loads)
 
 
 def wilson(failures: int, n: int, z: float = 1.96) -> tuple[float, float]:
-    """The score interval of a proportion (Wilson 1927): 0 to 1 if nothing is known."""
+    """Return the score interval of a proportion (Wilson 1927): 0 to 1 if nothing is known."""
     if n == 0:
         return 0.0, 1.0
     rate = failures / n
@@ -63,7 +63,7 @@ def wilson(failures: int, n: int, z: float = 1.96) -> tuple[float, float]:
 
 
 def judge(candidate: Sample, control: Sample) -> tuple[Verdict, str]:
-    """What is to be done with a release, and why, in words for people."""
+    """Return what to do with a release, and why, in words for people."""
     low, _ = candidate.interval
     _, high = control.interval
     share = candidate.rollbacks / candidate.loads if candidate.loads else 0.0
@@ -79,7 +79,10 @@ def judge(candidate: Sample, control: Sample) -> tuple[Verdict, str]:
 
 
 def is_burst(today: Mapping[str, int], before: Mapping[str, int]) -> bool:
-    """Whether signatures fail today far more often than in the days before; counts by code."""
+    """Return whether signatures fail today far more often than before.
+
+    today, before: counts by code.
+    """
 
     def share(codes: Mapping[str, int]) -> float:
         checks = codes.get("sig_fail", 0) + codes.get("check_ok", 0)

@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 @dataclass(frozen=True)
 class Place:
-    """Where a server keeps what it needs: all below one folder unless said otherwise."""
+    """Where a server keeps its data: below one folder unless stated otherwise."""
 
     folder: Path
     database: str | None = None
@@ -39,7 +39,7 @@ class Place:
 
     @property
     def root(self) -> Path:
-        """The newest root: what an app is given to begin with."""
+        """The newest root, which apps start with."""
         return self.folder / "root.json"
 
     @property
@@ -49,14 +49,14 @@ class Place:
 
     @property
     def database_url(self) -> str:
-        """The database, an SQLite file unless said otherwise."""
+        """The database, an SQLite file unless stated otherwise."""
         return self.database or f"sqlite:///{self.folder / 'server.db'}"
 
 
 def read_token(file: Path) -> str:
-    """The admin token; a new one is drawn if there is no file.
+    """Return the admin token; a new one is drawn if there is no file.
 
-    Raises RepositoryError if what is there is no token.
+    Raises RepositoryError if the file holds no token.
     """
     try:
         token = read_bytes(file).decode("ascii").strip()
@@ -74,7 +74,7 @@ def read_token(file: Path) -> str:
 
 
 def open_repository(folder: Path) -> Repository:
-    """The repository in a folder; a new one, with its keys, if there is none.
+    """Return the repository in a folder; a new one, with its keys, if there is none.
 
     $PALMKIT_PASSPHRASE encrypts the keys of a new one and opens those of an old one.
     """
@@ -84,9 +84,9 @@ def open_repository(folder: Path) -> Repository:
 
 
 def check_keys(repository: Repository) -> None:
-    """Open the keys that a server signs with, those of them that are here.
+    """Open those keys of a server that are here, to see that it can sign.
 
-    Raises RepositoryError if one cannot be opened: better now than when the timestamp ends.
+    Raises RepositoryError if one cannot be opened: better now than when the timestamp expires.
     """
     with repository.reading():
         for role in ("rollout", "snapshot", "timestamp"):
@@ -97,7 +97,7 @@ def check_keys(repository: Repository) -> None:
 
 
 def public_of(repository: Repository | None) -> Path | None:
-    """The folder of the static part; None if it is in a bucket."""
+    """Return the folder of the static part; None if it is in a bucket."""
     try:
         return repository.public if repository else None
     except RepositoryError:
@@ -107,10 +107,10 @@ def public_of(repository: Repository | None) -> Path | None:
 def prepare(
     place: Place, gates: Gates | None = None, kept_days: int = 400, signs: bool = True
 ) -> tuple[Server, Engine, Repository | None]:
-    """A server ready to run, its database and its repository.
+    """Return a server ready to run, with its database and its repository.
 
-    signs: whether this replica has the repository, serves it and signs rollouts.
-    Safe if several start at once in one folder.
+    signs: whether this replica has the repository, serves it and signs rollouts. Safe if several
+    start at once in one folder.
     """
     place.folder.mkdir(parents=True, exist_ok=True)
     with FileLock(place.folder / "start.lock"):

@@ -1,6 +1,6 @@
-"""What the page shows of the fleet and the repository, as one JSON object.
+"""The state of the fleet and the repository for the page, as one JSON object.
 
-Numbers of groups that are too small to hide a single device in are left out.
+Numbers of groups that are too small to hide a single device are left out.
 """
 
 from __future__ import annotations
@@ -26,14 +26,14 @@ BUCKETS = 32
 
 
 def iso(seconds: float) -> str:
-    """A time as ISO 8601 in UTC."""
+    """Return a time as ISO 8601 in UTC."""
     return datetime.fromtimestamp(seconds, timezone.utc).isoformat(timespec="seconds")
 
 
 def state(
     engine: Engine, repository: Releases | None, gates: Gates, now: float, days: int
 ) -> dict[str, Any]:
-    """All of it, of the last so many days; delivery/SERVER.md describes the fields."""
+    """Return the state over the last `days` days; delivery/SERVER.md describes the fields."""
     today = datetime.fromtimestamp(now, timezone.utc).date()
     since = today - timedelta(days=days - 1)
     with engine.connect() as connection:
@@ -178,7 +178,7 @@ def _rollout(rollout: Rollout, gates: Gates, now: float) -> dict[str, Any]:
 
 
 def gate(rollout: Rollout, gates: Gates, now: float) -> dict[str, Any]:
-    """Whether a rollout may go a step further, and what is missing."""
+    """Return whether a rollout may go a step further, and what is missing."""
     return {
         "open": rollout.gate_is_open(gates, now),
         "opens": iso(rollout.step_began + gates.wait_s),
@@ -190,7 +190,7 @@ def gate(rollout: Rollout, gates: Gates, now: float) -> dict[str, Any]:
 def _groups(
     connection: Connection, model: str, since: date
 ) -> tuple[list[dict[str, Any]], list[dict[str, Any]]]:
-    """Counts by release and arm: of all days, and of each."""
+    """Return counts by release and arm: over all days, and for each day."""
     table = tables.counters
     keys = (table.c.release, table.c.arm, table.c.day, table.c.code)
     query = select(*keys, func.sum(table.c.n)).group_by(*keys)
@@ -207,7 +207,7 @@ def _groups(
     histograms = _histograms(connection, model, since)
     groups: list[dict[str, Any]] = []
     for (release, arm), codes in sorted(whole.items()):
-        # The devices of several days cannot be told from one another: those of the best day are.
+        # Devices of different days cannot be told apart, so those of the busiest day count.
         most = max(c["device"] for (r, a, _), c in by_day.items() if (r, a) == (release, arm))
         entry = {"release": release, "arm": arm} | _shown(codes, most)
         if not entry["hidden"]:

@@ -1,7 +1,7 @@
 """The static repository as HTTP: only what devices ask for, with the cache headers of a CDN.
 
-An ETag is drawn from the content, so that a download that one replica or mirror began is resumed
-at another.
+An ETag is derived from the content, so that a download that one replica or mirror began can be
+resumed at another.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ FOLDER = re.compile(r"(?:models/[a-z][a-z0-9_]{0,63}|rollout)", re.ASCII)
 
 FOREVER = "public, max-age=31536000, immutable"
 FRESH = "public, max-age=60"
-# A device asks for the root after its own until there is none.
+# A device asks for the next root until there is none.
 NO_ROOT_YET = "public, max-age=300"
 
 
@@ -35,11 +35,14 @@ class Static:
     """Answers GET and HEAD of files below metadata/ and targets/ of a folder."""
 
     def __init__(self, folder: Path) -> None:
-        """folder: the public part of a repository."""
+        """Serve a folder.
+
+        folder: the public part of a repository.
+        """
         self._folder = folder
 
     def timestamp_left_s(self, now: float) -> float | None:
-        """How long devices will believe timestamp.json, seconds; None if there is none."""
+        """Return how many seconds devices will believe timestamp.json; None without one."""
         try:
             content = json.loads((self._folder / "metadata" / "timestamp.json").read_bytes())
         except FileNotFoundError:
@@ -48,7 +51,7 @@ class Static:
         return expires.timestamp() - now
 
     async def metadata(self, request: Request) -> Response:
-        """A metadata file, whole: they are small, and timestamp.json is replaced in place."""
+        """Answer with a whole metadata file: they are small, and timestamp.json is replaced."""
         name: str = request.path_params["name"]
         if not METADATA.fullmatch(name):
             raise HTTPException(404)
@@ -70,7 +73,7 @@ class Static:
         return Response(content, headers=headers, media_type="application/json")
 
     async def target(self, request: Request) -> Response:
-        """A target file or ranges of it."""
+        """Answer with a target file or ranges of it."""
         folder, _, name = str(request.path_params["path"]).rpartition("/")
         named = TARGET.fullmatch(name)
         if not named or not FOLDER.fullmatch(folder):
@@ -90,10 +93,10 @@ class Static:
 
 
 class Download(FileResponse):
-    """A file that is read no further when nobody is there to take it."""
+    """A file that is read no further when nobody is there to receive it."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Send it."""
+        """Send the file."""
         async with anyio.create_task_group() as group:
             group.start_soon(_until_gone, receive, group.cancel_scope)
             await super().__call__(scope, receive, send)
@@ -107,7 +110,7 @@ async def _until_gone(receive: Receive, sending: anyio.CancelScope) -> None:
 
 
 def _has(request: Request, etag: str) -> bool:
-    """Whether the client already has this content."""
+    """Return whether the client already has this content."""
     known = request.headers.get("if-none-match", "")
     return known.strip() == "*" or etag in [
         each.strip().removeprefix("W/") for each in known.split(",")
@@ -127,13 +130,13 @@ class Page(StaticFiles):
     }
 
     def __init__(self) -> None:
-        """The page's files lie beside this one."""
+        """Serve the files beside this one."""
         super().__init__(directory=Path(__file__).parent / "page", check_dir=False)
 
     async def get_response(self, path: str, scope: Scope) -> Response:
         """Answer with a file of the page, index.html for the folder itself.
 
-        Starlette's own way for folders (html=True) redirects to the Host that a request names.
+        Starlette's own handling of folders (html=True) redirects to the Host that a request names.
         """
         is_folder = path == "." and scope["path"].endswith("/")
         response = await super().get_response("index.html" if is_folder else path, scope)

@@ -1,7 +1,7 @@
-"""What the server keeps: counts of what devices reported, rollouts under watch, and what was done.
+"""The server's tables: counts of devices' reports, rollouts under watch, and actions.
 
 Nothing here is about one device. The same tables lie in SQLite and in PostgreSQL; migrations/ makes
-them, and a test holds the two descriptions together.
+them, and a test compares the two descriptions.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ def _name(name: str) -> Column[str]:
 
 
 def _time(name: str, index: bool = False) -> Column[float]:
-    """Seconds since 1970, UTC."""
+    """Return a column of seconds since 1970, UTC."""
     return Column(name, Float, nullable=False, index=index)
 
 
@@ -36,7 +36,7 @@ def _count() -> Column[int]:
     return Column("n", BigInteger, nullable=False)
 
 
-# Ids of the reports of the last two days: one that is sent again is not counted again.
+# Ids of the reports of the last two days, so that one sent again is not counted again.
 reports = Table(
     "reports",
     metadata,
@@ -44,7 +44,7 @@ reports = Table(
     _time("received", index=True),
 )
 
-# Kinds of devices. The id is drawn from what they are, so that replicas need not ask for it.
+# Kinds of devices. The id is derived from the kind, so that replicas need not ask for it.
 platforms = Table(
     "platforms",
     metadata,
@@ -105,7 +105,7 @@ fleet = Table(
     _count(),
 )
 
-# What devices say that they could not send.
+# Counts that devices report as not sent.
 dropped = Table(
     "dropped",
     metadata,

@@ -1,1 +1,1 @@
-"""The history of the tables, run by Alembic."""
+"""The history of the tables, applied by Alembic."""

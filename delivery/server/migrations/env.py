@@ -1,4 +1,4 @@
-"""Runs the migrations on the connection that database.migrate gives."""
+"""Runs the migrations on the connection that database.migrate provides."""
 
 from alembic import context
 

@@ -1,1 +1,1 @@
-"""One file a change of the tables, oldest first."""
+"""One file for each change of the tables, oldest first."""

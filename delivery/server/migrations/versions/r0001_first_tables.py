@@ -41,7 +41,7 @@ def _day() -> sa.Column[date]:
 
 
 def upgrade() -> None:
-    """Make them."""
+    """Make the tables."""
     op.create_table("reports", sa.Column("id", sa.String(32), primary_key=True), _time("received"))
     op.create_index("ix_reports_received", "reports", ["received"])
     op.create_table(
@@ -91,7 +91,7 @@ def upgrade() -> None:
 
 
 def downgrade() -> None:
-    """Remove them, with all that they hold."""
+    """Remove the tables with all that they hold."""
     for table in ("events", "rollouts", "dropped", "fleet", "histograms", "errors", "counters"):
         op.drop_table(table)
     op.drop_table("platforms")
