@@ -12,7 +12,9 @@ from numpy.typing import NDArray
 
 _Array: TypeAlias = NDArray[Any]
 _Attr: TypeAlias = int | float | str | Sequence[int] | Sequence[float]
-_Tensor: TypeAlias = tuple[str, int, str, Sequence[int]]
+_Tensor: TypeAlias = (
+    tuple[str, int, str, Sequence[int]] | tuple[str, int, str, Sequence[int], int, Sequence[int]]
+)
 _Step: TypeAlias = tuple[str, Sequence[int], Sequence[int], Mapping[str, _Attr]]
 
 def isas() -> list[str]:
@@ -25,7 +27,10 @@ def kernels() -> list[tuple[str, str, str]]:
     """The kernels that a step may name: (name, its inputs, its outputs).
 
     Names of inputs and outputs come in the order in which steps have them, separated by spaces; one
-    that ends in an asterisk stands for any number of inputs.
+    that ends in an asterisk stands for any number of inputs. Behind a slash stands what it may be
+    besides a C-contiguous array: "/pixels" an array whose last dim is contiguous and whose runs of
+    it, the pixels, are as far from one another each, "/strides" any, another operand's name one
+    with pixels as far from one another as that one's.
     """
 
 def crc32(data: _Array | memoryview) -> int | None:
@@ -55,7 +60,7 @@ def guided_upsample(offset: _Array, slopes: Sequence[_Array], image: _Array, to:
     Raises TypeError for arrays of other dtypes or numbers of dims, ShapeError for other shapes.
     """
 
-def conv_algorithms(
+def algorithms(
     tensors: Sequence[_Tensor],
     steps: Sequence[_Step],
     isa: str = "",
@@ -66,8 +71,8 @@ def conv_algorithms(
     constants: the plan's; left out, no weight counts as zero.
     algorithm: a value of the attribute of that name; the first is what the kernel takes where the
     attribute is "". seconds: what the cost model expects, with 1 thread, on the machine that it was
-    measured on. terms: what is done how often (see native/kernels/conv/cost.cc). Other steps have
-    none.
+    measured on. terms: what is done how often (see native/kernels/conv/cost.cc). A step that copies
+    has one, "" without terms, other steps have none.
     """
 
 class Program:
@@ -86,7 +91,8 @@ class Program:
 
         tensors: (place, slot, dtype, shape) each; place "arena" (slot: byte offset, a multiple of
         64), "constant" (slot: index into constants), "input" or "output" (slot: index into what
-        run gets).
+        run gets). Behind them may stand (offset, strides), in elements, of a part; strides are
+        empty if it is C-contiguous. The first tensor of an input or output is all of it.
         steps: (kernel, inputs, outputs, attributes) each; indices of tensors, -1 for an optional
         input left out.
         constants: C-contiguous; kept alive, and read in place unless the kernel packs them.

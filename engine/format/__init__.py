@@ -17,7 +17,7 @@ PLAN_MARK = b"PALMPLAN"
 # follows when plans of that version would be refused or wrong. Plans of other versions are ignored,
 # and the graph is planned anew.
 # native/model_file.h has both, too.
-OLDEST_PLAN_VERSION, PLAN_VERSION = 7, 7
+OLDEST_PLAN_VERSION, PLAN_VERSION = 8, 8
 
 # Footer of an encrypted file: a mark, the size, the version of the encryption, and 0.
 LOCK_FOOTER = struct.Struct("<8sQII")

@@ -17,7 +17,8 @@ code reads it (native/plans.cc) and trusts nothing of it:
     constants   uint32 count, each uint32 dtype, uint64 elements, uint64 offset in the data section,
                 uint8 0 as they are, 1 float32 as float16, or 2 with a recipe behind it
                 (native/entropy/stored.h)
-    tensors     uint32 count, each uint8 place, uint64 slot, uint32 dtype, dims
+    tensors     uint32 count, each uint8 place, uint64 slot, uint32 dtype, dims, uint64 offset in
+                elements; strides: uint32 count, 0 of what is contiguous, each int64, in elements
     steps       uint32 count, each uint32 node, uint32 kernel, inputs and outputs: uint32 count,
                 int32 each; attributes: uint32 count, each uint32 name, uint8 kind, value
     kinds       0 int64, 1 float64, 2 text, 3 list of int64, 4 list of float64
@@ -144,6 +145,8 @@ class _Section:
         for tensor in plan.tensors:
             parts.append(struct.pack("<BQ", _PLACES.index(tensor.place), tensor.slot))
             parts.append(self._text(tensor.dtype) + self._dims(tensor.dims))
+            strides = tensor.strides
+            parts.append(struct.pack(f"<QI{len(strides)}q", tensor.offset, len(strides), *strides))
         parts.append(struct.pack("<I", len(plan.steps)))
         for step in plan.steps:
             parts.append(self._text(step.node) + self._text(step.kernel))

@@ -18,6 +18,7 @@
 #include "base/isas.h"
 #include "entropy/stored.h"
 #include "kernels/conv/conv.h"
+#include "kernels/copy/copy.h"
 #include "kernels/guided/guided.h"
 #include "kernels/peak/peak.h"
 #include "plans.h"
@@ -139,21 +140,26 @@ palm::Attr attr_of(const nb::handle& value) {
   palm::fail(Fault::kModel, "an attribute is no number, string or list of numbers");
 }
 
+// (place, slot, dtype, shape), and (offset, strides) behind them of what is no dense array.
 palm::TensorSpec tensor_of(const nb::handle& spec) {
   constexpr const char* kPlaces[] = {"arena", "constant", "input", "output"};
-  const auto place = cast<std::string>(item(spec, 0, 4), "place");
-  const auto slot = cast<int64_t>(item(spec, 1, 4), "slot");
-  const auto dtype = cast<std::string>(item(spec, 2, 4), "dtype");
-  std::vector<size_t> shape;
-  for (int64_t dim : cast<palm::Ints>(item(spec, 3, 4), "shape")) {
+  const bool is_whole = nb::isinstance<nb::tuple>(spec) && nb::len(spec) == 4;
+  const size_t size = is_whole ? 4 : 6;
+  const auto place = cast<std::string>(item(spec, 0, size), "place");
+  const auto slot = cast<int64_t>(item(spec, 1, size), "slot");
+  const auto dtype = cast<std::string>(item(spec, 2, size), "dtype");
+  const auto dims = cast<palm::Ints>(item(spec, 3, size), "shape");
+  const auto offset = is_whole ? 0 : cast<int64_t>(item(spec, 4, size), "offset");
+  palm::Ints strides = is_whole ? palm::Ints() : cast<palm::Ints>(item(spec, 5, size), "strides");
+  for (int64_t dim : dims)
     if (dim < 0) palm::fail(Fault::kModel, "negative dim");
-    shape.push_back(static_cast<size_t>(dim));
-  }
-  if (slot < 0) palm::fail(Fault::kModel, "negative slot");
+  if (slot < 0 || offset < 0) palm::fail(Fault::kModel, "negative slot or offset");
   for (size_t i = 0; i < std::size(kPlaces); ++i) {
     if (place == kPlaces[i]) {
       return {static_cast<palm::Place>(i), static_cast<size_t>(slot),
-              palm::Tensor(palm::dtype_by_name(dtype), std::move(shape))};
+              palm::Tensor(palm::dtype_by_name(dtype), {dims.begin(), dims.end()},
+                           std::move(strides)),
+              static_cast<size_t>(offset)};
     }
   }
   palm::fail(Fault::kModel, "no place %.40s", place.c_str());
@@ -185,16 +191,17 @@ nb::list kernels() {
   return list;
 }
 
-// For each step that is a convolution (algorithm, seconds, terms) of all that suit it; for others
-// none. constants_: the plan's, or none, as if no weight were zero.
-nb::list conv_algorithms(const nb::sequence& tensors_, const nb::sequence& steps,
+// For each step that is a convolution (algorithm, seconds, terms) of all that suit it, for one that
+// copies one without a name or terms; for others none. constants_: the plan's, or none, as if no weight were zero.
+nb::list algorithms(const nb::sequence& tensors_, const nb::sequence& steps,
                          const std::string& isa_name, const nb::sequence& constants_) {
   auto tensors = all<palm::TensorSpec>(tensors_, tensor_of);
   const Arrays<ReadArray> constants(constants_, "constant");
   for (palm::TensorSpec& spec : tensors) {
     if (spec.place != palm::Place::kConstant || spec.slot >= constants.views.size()) continue;
     const palm::Array& array = constants.views[spec.slot];
-    const bool fits = array.dtype == spec.tensor.dtype && array.count == spec.tensor.count;
+    const bool fits = array.dtype == spec.tensor.dtype && array.count == spec.tensor.count &&
+                      spec.tensor.is_dense();
     if (fits && array.count) spec.tensor.constant = array.data;
   }
   const uint32_t isa = palm::isa_called(isa_name);
@@ -205,6 +212,10 @@ nb::list conv_algorithms(const nb::sequence& tensors_, const nb::sequence& steps
     if (spec.kernel == "conv")
       for (const auto& c : palm::conv_algorithms(node_of(tensors, spec, isa)))
         list.append(nb::make_tuple(c.algorithm, c.seconds, c.terms));
+    if (spec.kernel == "copy") {
+      const double seconds = palm::copy_seconds(node_of(tensors, spec, isa).any_out());
+      list.append(nb::make_tuple("", seconds, std::vector<double>()));
+    }
     lists.append(list);
   }
   return lists;
@@ -439,7 +450,7 @@ NB_MODULE(_native, m) {
         nb::arg("slopes").noconvert(), nb::arg("image").noconvert(), nb::arg("to").noconvert());
   m.def("guided_fit", &guided_fit, nb::arg("prior").noconvert(), nb::arg("colours").noconvert(),
         nb::arg("reach"), nb::arg("weight"), nb::arg("to").noconvert());
-  m.def("conv_algorithms", &conv_algorithms, nb::arg("tensors"), nb::arg("steps"),
+  m.def("algorithms", &algorithms, nb::arg("tensors"), nb::arg("steps"),
         nb::arg("isa") = "", nb::arg("constants") = nb::tuple());
   nb::class_<Session>(m, "Session")
       .def(

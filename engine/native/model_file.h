@@ -12,7 +12,7 @@
 namespace palm {
 
 // The plans that this engine runs; engine/format/__init__.py has both, and what they mean.
-constexpr uint32_t kOldestPlanVersion = 7, kPlanVersion = 7;
+constexpr uint32_t kOldestPlanVersion = 8, kPlanVersion = 8;
 
 // A file's bytes, all in memory while this lives.
 class Pages {

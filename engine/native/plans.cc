@@ -131,7 +131,10 @@ TensorSpec tensor_spec(Reader& r) {
   if (place > static_cast<uint8_t>(Place::kOutput)) fail(Fault::kModel, "damaged: no place");
   const auto slot = r.number<uint64_t>();
   const DType dtype = dtype_by_name(r.text());
-  return {static_cast<Place>(place), slot, Tensor(dtype, r.dims<size_t>())};
+  std::vector<size_t> dims = r.dims<size_t>();
+  const auto offset = r.number<uint64_t>();
+  return {static_cast<Place>(place), slot,
+          Tensor(dtype, std::move(dims), r.list<int64_t, int64_t>()), offset};
 }
 
 Attr attr(Reader& r) {
@@ -168,11 +171,17 @@ void check_borders(const Plan& plan, const std::vector<Value>& inputs,
       }
   for (bool each : written)
     if (!each) fail(Fault::kModel, "damaged: a plan leaves out an output");
+  std::vector<bool> seen[2] = {std::vector<bool>(plan.outputs.size()),
+                               std::vector<bool>(inputs.size())};
   for (const TensorSpec& spec : plan.tensors) {
     if (spec.place != Place::kInput && spec.place != Place::kOutput) continue;
     const bool in = spec.place == Place::kInput;
     if (spec.slot >= (in ? inputs.size() : plan.outputs.size()))
       fail(Fault::kModel, "damaged: a plan has too many inputs or outputs");
+    // The first is all of it; a program looks that others are parts.
+    std::vector<bool>& all = seen[in];
+    if (all[spec.slot]) continue;
+    all[spec.slot] = true;
     const std::string& dtype = in ? inputs[spec.slot].dtype : plan.outputs[spec.slot].dtype;
     const Tensor expected = tensor(dtype, in ? shapes[spec.slot] : plan.outputs[spec.slot].dims);
     if (expected.dtype != spec.tensor.dtype || expected.count != spec.tensor.count) {
@@ -235,7 +244,7 @@ Plan Plans::read(size_t i) const {
   plan.lower_bound_bytes = r.number<uint64_t>();
   size_t left = most_decoded(data_.size);
   for (size_t n = r.count(21); n; --n) add_constant(r, data_, left, plan);
-  for (size_t n = r.count(17); n; --n) plan.tensors.push_back(tensor_spec(r));
+  for (size_t n = r.count(29); n; --n) plan.tensors.push_back(tensor_spec(r));
   for (size_t n = r.count(20); n; --n) {
     plan.nodes.push_back(r.text());
     plan.steps.push_back(step_spec(r));

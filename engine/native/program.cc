@@ -35,9 +35,9 @@ constexpr Kernel kKernels[] = {
 #undef PALM_STEP
 };
 
-Make find(const std::string& name) {
+const Kernel& find(const std::string& name) {
   for (const Kernel& kernel : kKernels)
-    if (name == kernel.name) return kernel.make;
+    if (name == kernel.name) return kernel;
   std::string known;
   for (const Kernel& kernel : kKernels) known.append(known.empty() ? "" : ", ").append(kernel.name);
   fail(Fault::kUnsupported, "no kernel %.40s; known: %s", name.c_str(), known.c_str());
@@ -69,11 +69,59 @@ size_t most_bytes(size_t constant_bytes, size_t arena_bytes) {
   return 8 * std::min(constant_bytes, kMost) + 2 * std::min(arena_bytes, kMost);
 }
 
+// Where in its slot a tensor lies; false if that begins before it, or ends beyond all numbers.
+bool find_ends(TensorSpec& spec) {
+  const Tensor& t = spec.tensor;
+  const size_t size = size_of(t.dtype);
+  size_t first = spec.offset, last = spec.offset;
+  if (t.is_dense() && t.count) {
+    if (__builtin_add_overflow(last, t.count - 1, &last)) return false;
+  }
+  for (size_t i = 0; i < t.strides.size(); ++i) {
+    const int64_t stride = t.strides[i];
+    const size_t step = stride < 0 ? -static_cast<size_t>(stride) : static_cast<size_t>(stride);
+    size_t reach;
+    if (__builtin_mul_overflow(t.shape[i] - 1, step, &reach) ||
+        (stride < 0 ? __builtin_sub_overflow(first, reach, &first)
+                    : __builtin_add_overflow(last, reach, &last)))
+      return false;
+  }
+  return !__builtin_mul_overflow(first, size, &spec.begin) &&
+         !__builtin_mul_overflow(last, size, &spec.end) &&
+         !__builtin_add_overflow(spec.end, t.count ? size : 0, &spec.end);
+}
+
+// Whether they are some channels each of the same wider pixels, and none is of both.
+bool are_other_channels(const TensorSpec& x, const TensorSpec& y) {
+  const size_t pixel = x.tensor.pixel(), of_x = x.tensor.shape.empty() ? 1 : x.tensor.shape.back(),
+               of_y = y.tensor.shape.empty() ? 1 : y.tensor.shape.back();
+  if (x.slot != y.slot || size_of(x.tensor.dtype) != size_of(y.tensor.dtype) || !pixel ||
+      pixel != y.tensor.pixel() || !x.tensor.has_pixels() || !y.tensor.has_pixels())
+    return false;
+  const size_t first_x = x.offset % pixel, first_y = y.offset % pixel;
+  return first_x + of_x <= pixel && first_y + of_y <= pixel &&
+         (first_x + of_x <= first_y || first_y + of_y <= first_x);
+}
+
 // Whether no byte is of both.
 bool apart(const TensorSpec& x, const TensorSpec& y) {
   if (x.place != y.place) return true;
-  if (y.place != Place::kArena) return x.slot != y.slot;
-  return x.slot + x.tensor.bytes() <= y.slot || y.slot + y.tensor.bytes() <= x.slot;
+  const bool is_arena = x.place == Place::kArena;
+  if (!is_arena && x.slot != y.slot) return true;
+  const size_t from_x = is_arena ? x.slot : 0, from_y = is_arena ? y.slot : 0;
+  return from_x + x.end <= from_y + y.begin || from_y + y.end <= from_x + x.begin ||
+         are_other_channels(x, y);
+}
+
+// Whether they are the same bytes, in the same order.
+bool same(const TensorSpec& x, const TensorSpec& y) {
+  return x.place == y.place && x.slot == y.slot && x.begin == y.begin &&
+         x.tensor.bytes() == y.tensor.bytes() && x.tensor.strides == y.tensor.strides &&
+         (x.tensor.is_dense() || x.tensor.shape == y.tensor.shape);
+}
+
+const char* moved(const void* data, const TensorSpec& spec) {
+  return static_cast<const char*>(data) + spec.offset * size_of(spec.tensor.dtype);
 }
 
 class Busy {
@@ -192,9 +240,13 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     TensorSpec& spec = tensors_[i];
     Tensor& t = spec.tensor;
+    if (!find_ends(spec)) {
+      fail(Fault::kModel, "tensor %zu: %s from element %zu on reaches too far", i, t.text().c_str(),
+           spec.offset);
+    }
     if (spec.place == Place::kArena) {
       size_t end;
-      if (spec.slot % kAlignment || __builtin_add_overflow(spec.slot, t.bytes(), &end) ||
+      if (spec.slot % kAlignment || __builtin_add_overflow(spec.slot, spec.end, &end) ||
           end > arena_bytes) {
         fail(Fault::kModel, "tensor %zu: %s does not fit at byte %zu of an arena of %zu", i,
              t.text().c_str(), spec.slot, arena_bytes);
@@ -205,7 +257,10 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
         fail(Fault::kModel, "tensor %zu: no constant %zu", i, spec.slot);
       }
       const Array& array = constants[spec.slot];
-      if (array.dtype != t.dtype || array.count != t.count) {
+      const bool is_part = spec.offset || !t.is_dense();
+      const bool fits = is_part ? spec.end <= array.count * size_of(array.dtype)
+                                : array.count == t.count;
+      if (array.dtype != t.dtype || !fits) {
         fail(Fault::kModel, "tensor %zu: expected %s, got constant %s of %zu elements", i,
              t.text().c_str(), name_of(array.dtype), array.count);
       }
@@ -214,18 +269,20 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
       }
       static const double nothing = 0;
       // What is stored is decoded for each step.
-      t.constant = t.count && !array.stored ? array.data : &nothing;
+      t.constant = &nothing;
+      if (t.count && !array.stored) t.constant = moved(array.data, spec);
     } else {
       auto& slots = spec.place == Place::kInput ? inputs_ : outputs_;
       constexpr size_t kMaxSlots = 4096;
       if (spec.slot >= kMaxSlots) fail(Fault::kModel, "tensor %zu: no slot %zu", i, spec.slot);
       if (spec.slot >= slots.size()) slots.resize(spec.slot + 1);
+      // The first tensor with a slot is all of it.
       const Tensor*& first = slots[spec.slot];
-      if (!first) {
+      if (!first && !spec.offset && t.is_dense()) {
         first = &t;
-      } else if (first->dtype != t.dtype || first->count != t.count) {
-        fail(Fault::kModel, "tensor %zu: %s and %s share a slot", i, t.text().c_str(),
-             first->text().c_str());
+      } else if (!first || first->dtype != t.dtype || spec.end > first->bytes()) {
+        fail(Fault::kModel, "tensor %zu: %s is no part of %s", i, t.text().c_str(),
+             first ? first->text().c_str() : "an array");
       }
     }
   }
@@ -235,7 +292,8 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
 size_t Program::bytes_of_stored(const StepSpec& spec, const std::vector<Array>& constants) const {
   size_t bytes = 0;
   for (int64_t i : spec.inputs)
-    if (stored_of(i, constants)) bytes += round_up(tensors_[static_cast<size_t>(i)].tensor.bytes());
+    if (const Array* const coded = stored_of(i, constants))
+      bytes += round_up(coded->count * size_of(coded->dtype));
   return bytes;
 }
 
@@ -249,14 +307,16 @@ Program::Placed Program::placed(const StepSpec& spec, const std::vector<Array>& 
     if (!coded) continue;
     Tensor& t = constant.emplace_back(*node.inputs[i]);
     coded->stored->decode(decoded);
-    t.constant = decoded;
-    decoded += round_up(t.bytes());
+    t.constant = moved(decoded, tensors_[static_cast<size_t>(spec.inputs[i])]);
+    decoded += round_up(coded->count * size_of(coded->dtype));
     node.inputs[i] = &t;
   }
   StepPtr step;
   {
     const Region::Use use(memory_);
-    step = find(spec.kernel)(node);
+    const Kernel& kernel = find(spec.kernel);
+    check_views(kernel.operands, node);
+    step = kernel.make(node);
   }
   const int64_t branch = spec.attrs.integer("branch", 0);
   if (branch < 0 || branch > 2) fail(Fault::kModel, "branch %lld", static_cast<long long>(branch));
@@ -287,13 +347,16 @@ void Program::keep_what_runs_read(const std::vector<Array>& constants) {
       const auto index = static_cast<size_t>(placed.inputs[i]);
       Tensor& t = tensors_[index].tensor;
       const Array* const coded = stored_of(placed.inputs[i], constants);
-      const bool small = tensors_[index].place == Place::kConstant && t.bytes() <= kSmall;
-      if (done[index] || !(coded || small) || !t.count) continue;
+      const TensorSpec& spec = tensors_[index];
+      if (done[index] || spec.place != Place::kConstant || !t.count) continue;
+      const Array& whole = constants[spec.slot];
+      const size_t bytes = whole.count * size_of(whole.dtype);
+      if (!coded && bytes > kSmall) continue;
       done[index] = true;
-      const Arena& copy = kept_.emplace_back(t.bytes());
+      const Arena& copy = kept_.emplace_back(bytes);
       if (coded) coded->stored->decode(copy.data());
-      else std::memcpy(copy.data(), t.constant, t.bytes());
-      t.constant = copy.data();
+      else std::memcpy(copy.data(), whole.data, bytes);
+      t.constant = moved(copy.data(), spec);
     }
   }
 }
@@ -303,8 +366,11 @@ std::vector<Bytes> Program::constants_read() const {
   for (const Placed& placed : steps_) {
     for (size_t i = 0; i < placed.inputs.size(); ++i) {
       if (placed.inputs[i] < 0 || !placed.step->reads(i)) continue;
-      const Tensor& t = tensors_[static_cast<size_t>(placed.inputs[i])].tensor;
-      if (t.constant && t.count) all.push_back({static_cast<const char*>(t.constant), t.bytes()});
+      const TensorSpec& spec = tensors_[static_cast<size_t>(placed.inputs[i])];
+      const Tensor& t = spec.tensor;
+      if (!t.constant || !t.count) continue;
+      const char* const first = static_cast<const char*>(t.constant);
+      all.push_back({first - spec.offset * size_of(t.dtype) + spec.begin, spec.end - spec.begin});
     }
   }
   std::sort(all.begin(), all.end(), [](const Bytes& a, const Bytes& b) { return a.data < b.data; });
@@ -317,9 +383,7 @@ void Program::check_overlaps(const Step& step, const StepSpec& spec) const {
     for (size_t i = 0; i < spec.inputs.size(); ++i) {
       if (spec.inputs[i] < 0) continue;
       const TensorSpec& x = tensors_[static_cast<size_t>(spec.inputs[i])];
-      const bool same =
-          o == spec.outputs[0] && x.slot == y.slot && x.tensor.bytes() == y.tensor.bytes();
-      if (apart(x, y) || (same && step.in_place(i))) continue;
+      if (apart(x, y) || (o == spec.outputs[0] && same(x, y) && step.in_place(i))) continue;
       fail(Fault::kModel, "an output overlaps input %zu", i);
     }
     for (const int64_t& other : spec.outputs) {
@@ -328,6 +392,21 @@ void Program::check_overlaps(const Step& step, const StepSpec& spec) const {
         fail(Fault::kModel, "two outputs overlap");
     }
   }
+}
+
+// The first of the steps before `step` that write tensor t as other views of its slot.
+size_t Program::written_since(size_t t, size_t step) const {
+  const TensorSpec& read = tensors_[t];
+  size_t found = 0, bytes = 0;
+  for (size_t s = step; s-- > 0 && bytes < read.tensor.bytes();) {
+    for (int64_t o : steps_[s].outputs) {
+      const TensorSpec& y = tensors_[static_cast<size_t>(o)];
+      if (y.place != Place::kArena || y.slot != read.slot || apart(y, read)) continue;
+      bytes += y.tensor.bytes();
+      found = s;
+    }
+  }
+  return bytes < read.tensor.bytes() ? 0 : found;
 }
 
 // A step's scratch lies where the arena has nothing alive while it runs, or behind it.
@@ -351,8 +430,7 @@ std::vector<size_t> Program::place_scratch(int threads, size_t& end) const {
     for (int64_t i : steps_[s].inputs) {
       if (!in_arena(i)) continue;
       Life& life = lives[static_cast<size_t>(i)];
-      // Written as another tensor; as which, nobody says.
-      if (life.first >= s) life.first = 0;
+      if (life.first >= s) life.first = written_since(static_cast<size_t>(i), s);
       life.last = std::max(life.last, s);
     }
   }
@@ -371,12 +449,13 @@ std::vector<size_t> Program::place_scratch(int threads, size_t& end) const {
       of_branch[branch - 1] = std::max(of_branch[branch - 1], bytes);
       continue;
     }
+    const auto first_byte = [&](size_t t) { return tensors_[t].slot + tensors_[t].begin; };
     std::sort(alive.begin(), alive.end(),
-              [&](size_t a, size_t b) { return tensors_[a].slot < tensors_[b].slot; });
+              [&](size_t a, size_t b) { return first_byte(a) < first_byte(b); });
     size_t begin = 0;
     for (size_t t : alive) {
-      if (tensors_[t].slot >= begin && tensors_[t].slot - begin >= bytes) break;
-      begin = std::max(begin, round_up(tensors_[t].slot + tensors_[t].tensor.bytes()));
+      if (first_byte(t) >= begin && first_byte(t) - begin >= bytes) break;
+      begin = std::max(begin, round_up(tensors_[t].slot + tensors_[t].end));
     }
     size_t stop;
     if (__builtin_add_overflow(begin, bytes, &stop)) fail(Fault::kBackend, "out of memory");
@@ -412,12 +491,13 @@ Session::Session(const Program& program, int threads, bool eager)
         if (i >= 0) {
           const TensorSpec& spec = program.tensors_[static_cast<size_t>(i)];
           if (spec.place == Place::kArena) {
-            pointer = memory_.data() + spec.slot;
+            pointer = const_cast<char*>(moved(memory_.data() + spec.slot, spec));
           } else if (spec.place == Place::kConstant) {
             if (placed.step->reads(static_cast<size_t>(&i - list->data())))
               pointer = const_cast<void*>(spec.tensor.constant);
           } else {
-            patches_.push_back({pointers_.size(), spec.place == Place::kOutput, spec.slot});
+            patches_.push_back({pointers_.size(), spec.place == Place::kOutput, spec.slot,
+                                spec.offset * size_of(spec.tensor.dtype)});
           }
         }
         pointers_.push_back(pointer);
@@ -435,7 +515,8 @@ void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& ou
   check_arrays("output", program_.outputs_, outputs);
   for (const Patch& patch : patches_)
     pointers_[patch.position] =
-        const_cast<void*>((patch.output ? outputs : inputs)[patch.slot].data);
+        static_cast<char*>(const_cast<void*>((patch.output ? outputs : inputs)[patch.slot].data)) +
+        patch.offset;
   for (size_t s = 0; s < steps(); ++s) {
     const auto t0 =
         seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();

@@ -14,11 +14,15 @@ namespace palm {
 
 enum class Place { kArena, kConstant, kInput, kOutput };
 
-// Where a tensor lies. slot: byte offset in the arena, or index of the constant, input or output.
+// Where a tensor lies. slot: byte offset in the arena, or index of the constant, input or output;
+// what lies there begins with element 0. offset: the element that the tensor begins at.
 struct TensorSpec {
   Place place;
   size_t slot;
   Tensor tensor;
+  size_t offset = 0;
+  // The bytes of the slot from the tensor's first to its last; a program finds them.
+  size_t begin = 0, end = 0;
 };
 
 // A step: tensor indices, -1 for an optional input left out.
@@ -80,6 +84,7 @@ class Program {
   void check_overlaps(const Step& step, const StepSpec& spec) const;
   bool may_meet(const Placed& one, const Placed& other) const;
   size_t end_of_branches(size_t step) const;  // the first step behind them
+  size_t written_since(size_t t, size_t step) const;
   // For each step where its scratch begins in a session's memory; `end` grows to where all ends.
   std::vector<size_t> place_scratch(int threads, size_t& end) const;
 
@@ -110,6 +115,7 @@ class Session {
     size_t position;  // in pointers_
     bool output;
     size_t slot;
+    size_t offset;  // in bytes
   };
 
   void run_step(size_t step, Pool& pool);

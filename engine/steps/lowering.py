@@ -19,7 +19,15 @@ from palmkit.engine.ir import DTYPES, NARROW_DTYPES, Array, Graph, Known, Node, 
 from palmkit.engine.ops import infer_types
 from palmkit.engine.steps.refusal import RefusedError, first_output
 from palmkit.engine.steps.rewriting import Lowered, Purpose
-from palmkit.engine.steps.step import Buffer, Kernels, Step, StepAttr, View, view_bytes
+from palmkit.engine.steps.step import (
+    Buffer,
+    Kernels,
+    Step,
+    StepAttr,
+    View,
+    strides_of,
+    view_bytes,
+)
 
 Order = tuple[int, ...]
 Rule = Callable[["Lowering", Node], None]
@@ -81,14 +89,6 @@ def plain(rank: int) -> Order:
 def channels_last(rank: int) -> Order:
     """Batch, then space, then channels."""
     return (0, *range(2, rank), 1) if rank > 2 else plain(rank)
-
-
-def strides_of(dims: Sequence[int]) -> list[int]:
-    """Elements from one index to the next, for each dim of a C-contiguous array."""
-    strides = [1] * len(dims)
-    for i in range(len(dims) - 2, -1, -1):
-        strides[i] = strides[i + 1] * dims[i + 1]
-    return strides
 
 
 def collapse(shape: Sequence[int], *strides: Sequence[int]) -> tuple[list[int], list[list[int]]]:
@@ -377,17 +377,11 @@ class Lowering:
     ) -> None:
         """Add a copy of `shape` elements; strides and offsets in elements."""
         dims, (x_strides, y_strides) = collapse(shape, source_strides, target_strides)
+        x_offset, y_offset = source.offset + source_offset, target.offset + target_offset
         self.step(
             "copy",
-            {"x": source},
-            {"y": target},
-            {
-                "shape": dims,
-                "x_strides": x_strides,
-                "x_offset": source_offset,
-                "y_strides": y_strides,
-                "y_offset": target_offset,
-            },
+            {"x": View.of(source.buffer, source.dtype, dims, x_strides, x_offset)},
+            {"y": View.of(target.buffer, target.dtype, dims, y_strides, y_offset)},
         )
 
 

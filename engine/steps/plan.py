@@ -13,24 +13,29 @@ from palmkit.engine.ir import Array
 from palmkit.engine.steps.placing import Life, aligned, most_bytes, place
 from palmkit.engine.steps.step import BRANCH, Step, StepAttr, View, view_bytes
 
-# A plan as runtimes take it: (place, slot, dtype, dims) of each tensor, and of each step (kernel,
-# inputs, outputs, attributes), operands as numbers of tensors, -1 for one that is left out.
-NativeTensor: TypeAlias = tuple[str, int, str, list[int]]
+# A plan as runtimes take it: (place, slot, dtype, dims, offset, strides) of each tensor, strides
+# only if it is not contiguous, and of each step (kernel, inputs, outputs, attributes), operands as
+# numbers of tensors, -1 for one that is left out.
+NativeTensor: TypeAlias = tuple[str, int, str, list[int], int, list[int]]
 NativeStep: TypeAlias = tuple[str, list[int], list[int], dict[str, StepAttr]]
 
 
 @dataclass(frozen=True)
 class Tensor:
-    """A C-contiguous array of a plan.
+    """An array of a plan.
 
     place: "arena", "constant", "input" or "output". slot: the byte offset in the arena, or which
-    constant, input or output it is. dims: in the order of memory.
+    constant, input or output it is. dims: in the order of memory. offset: the element of the slot
+    that it begins at. strides: in elements; none for a C-contiguous array. The first tensor of an
+    input or output is all of it.
     """
 
     place: str
     slot: int
     dtype: str
     dims: tuple[int, ...]
+    offset: int = 0
+    strides: tuple[int, ...] = ()
 
     @property
     def size_bytes(self) -> int:
@@ -95,7 +100,10 @@ class Plan:
 
     def native(self) -> tuple[list[NativeTensor], list[NativeStep], list[Array], int]:
         """Tensors, steps, constants and the arena's bytes as native programs are made of them."""
-        tensors = [(each.place, each.slot, each.dtype, [*each.dims]) for each in self.tensors]
+        tensors = [
+            (each.place, each.slot, each.dtype, [*each.dims], each.offset, [*each.strides])
+            for each in self.tensors
+        ]
         steps = [
             (step.kernel, [*step.inputs.values()], [*step.outputs.values()], dict(step.attrs))
             for step in self.steps
@@ -130,7 +138,7 @@ def _lifetimes(steps: Sequence[Step]) -> dict[int, Life]:
                 continue
             size = aligned(buffer.size_bytes)
             source = step.input(step.in_place) if step.in_place is not None else None
-            if source is not None and source.buffer.place == "arena":
+            if source is not None and _may_write_over(step, source, view):
                 life = lives[id(source.buffer)]
                 if life.last == i and life.size_bytes == size:
                     life.last = last_read[id(buffer)]
@@ -138,6 +146,16 @@ def _lifetimes(steps: Sequence[Step]) -> dict[int, Life]:
                     continue
             lives[id(buffer)] = Life(size, i, last_read[id(buffer)])
     return lives
+
+
+def _may_write_over(step: Step, source: View, result: View) -> bool:
+    """Whether both are all of their buffers, and the step reads nothing else of the source's."""
+    return (
+        source.buffer.place == "arena"
+        and source.is_whole
+        and result.is_whole
+        and all(view == source for view in step.reads if view.buffer is source.buffer)
+    )
 
 
 def _keep_apart(lives: Sequence[Life], steps: Sequence[Step], allowed_bytes: int) -> bool:
@@ -160,6 +178,12 @@ def _keep_apart(lives: Sequence[Life], steps: Sequence[Step], allowed_bytes: int
     for life, ends in zip(lives, before, strict=True):
         life.first, life.last = ends
     return False
+
+
+def lower_bound_bytes(steps: Sequence[Step]) -> int:
+    """The most bytes of the arena that are live at once; no arena can be smaller."""
+    lives = {id(life): life for life in _lifetimes(steps).values()}
+    return most_bytes(lives.values(), len(steps))
 
 
 def last_uses(steps: Sequence[Iterable[str]], kept: Iterable[str]) -> tuple[tuple[str, ...], ...]:
@@ -226,18 +250,19 @@ def _numbered(
     offsets: in the arena, by the buffer's id.
     """
     tensors: list[Tensor] = []
-    numbers: dict[tuple[int, str, tuple[int, ...]], int] = {}
+    numbers: dict[View, int] = {}
 
     def number(view: View | None) -> int:
         if view is None:
             return -1
         buffer = view.buffer
-        key = (id(buffer), view.dtype, view.dims)
-        if key not in numbers:
-            numbers[key] = len(tensors)
+        if view not in numbers:
+            numbers[view] = len(tensors)
             slot = offsets.get(id(buffer), 0) if buffer.place == "arena" else buffer.index
-            tensors.append(Tensor(buffer.place, slot, view.dtype, view.dims))
-        return numbers[key]
+            tensors.append(
+                Tensor(buffer.place, slot, view.dtype, view.dims, view.offset, view.strides or ())
+            )
+        return numbers[view]
 
     for view in borders:
         number(view)

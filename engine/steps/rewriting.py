@@ -101,7 +101,7 @@ def join_pairs(lowered: Lowered, join: Callable[[Step, Step, str], Step | None])
             if place is None or not i - _MOST_STEPS_APART <= place < i:
                 continue
             first = joined[place]
-            if first and len(first.outputs) == 1 and first.y.dims == view.dims:
+            if first and len(first.outputs) == 1 and first.y == view:
                 both = join(first, second, name)
                 if both is not None:
                     joined[place], joined[i] = None, both

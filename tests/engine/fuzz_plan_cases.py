@@ -1,6 +1,7 @@
 """Steps by themselves, as the fuzzer of plans takes them apart and damages them."""
 
 from dataclasses import dataclass
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -18,11 +19,18 @@ DIMS = tuple(x for x in EDGES if x >= 0)
 
 @dataclass(frozen=True)
 class Operand:
-    """A tensor of a step: what it is and, if it is known for good, its value."""
+    """A tensor of a step: what it is and, if it is known for good, its value.
+
+    strides, offset: in elements, of what is a part. whole: the elements of the array that it is a
+    part of; 0 if it is all of it.
+    """
 
     dtype: str
     dims: tuple[int, ...]
     value: NDArray[Any] | None = None
+    strides: tuple[int, ...] = ()
+    offset: int = 0
+    whole: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,7 +48,5 @@ def size_of(dtype: str) -> int:
 
 
 def bytes_of(operand: Operand) -> int:
-    size = size_of(operand.dtype)
-    for dim in operand.dims:
-        size *= dim
-    return size
+    """The bytes of the array that it is, or is a part of."""
+    return size_of(operand.dtype) * (operand.whole or prod(operand.dims))

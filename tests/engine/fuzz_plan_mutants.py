@@ -2,11 +2,13 @@
 
 import random
 from dataclasses import replace
+from math import prod
 from typing import Any, cast
 
 import numpy as np
 from numpy.typing import NDArray
 
+from palmkit.engine.steps.step import strides_of
 from tests.engine.fuzz_plan_cases import (
     ARRAY_LIMIT_BYTES,
     DIMS,
@@ -74,7 +76,7 @@ def mutant(case: Case, others: list[Case], rng: random.Random) -> Case:
     """The case, damaged once or a few times, or as it was."""
     for _ in range(rng.choice((0, 1, 1, 1, 2, 4))):
         tensors = [*case.inputs, *case.outputs]
-        kind = rng.randrange(8)
+        kind = rng.randrange(9)
         if kind <= 1 and case.attrs:
             key = rng.choice(sorted(case.attrs))
             case = replace(case, attrs={**case.attrs, key: changed_value(case.attrs[key], rng)})
@@ -98,6 +100,8 @@ def mutant(case: Case, others: list[Case], rng: random.Random) -> Case:
                 tensors[i] = replace(x, dtype=rng.choice(DTYPES))
             elif kind == 6:
                 tensors[i] = replace(x, dims=changed_dims(x.dims, rng))
+            elif kind == 8:
+                tensors[i] = seen_otherwise(x, rng)
             elif i < len(case.inputs):
                 tensors[i] = replace(x, value=None if x.value is not None else filling(x, rng))
             n = len(case.inputs)
@@ -105,6 +109,28 @@ def mutant(case: Case, others: list[Case], rng: random.Random) -> Case:
                 case, inputs=tuple(tensors[:n]), outputs=tuple(x for x in tensors[n:] if x)
             )
     return case
+
+
+def seen_otherwise(x: Operand, rng: random.Random) -> Operand:
+    """The array as channels of wider pixels, or with other strides or another offset."""
+    if x.value is not None:
+        return x
+    if x.dims and rng.random() < 0.6:
+        before, behind = rng.choice((0, 0, 1, 3, 8)), rng.choice((0, 0, 1, 5, 16))
+        pixel = x.dims[-1] + before + behind
+        strides = strides_of((*x.dims[:-1], pixel))
+        whole = max(1, prod(x.dims[:-1]) * pixel)
+        return replace(x, strides=tuple(strides), offset=before, whole=whole)
+    strides = list(x.strides or strides_of(x.dims))
+    offset = x.offset
+    if strides and rng.random() < 0.7:
+        i = rng.randrange(len(strides))
+        strides[i] = changed_value(strides[i], rng)
+    else:
+        offset = rng.choice([*DIMS, offset + 1])
+    if not all(isinstance(each, int) for each in strides):
+        return x
+    return replace(x, strides=tuple(strides), offset=offset, whole=x.whole or prod(x.dims) or 1)
 
 
 def filling(operand: Operand, rng: random.Random) -> NDArray[Any] | None:

@@ -10,6 +10,7 @@ from typing import Any
 from tqdm import tqdm
 
 from palmkit.engine.errors import PalmError
+from palmkit.engine.steps.step import strides_of
 from tests.engine.fuzz_plan_cases import CONSTANT_LIMIT_BYTES, DIMS, Case, Operand
 
 ROOT = Path(__file__).parents[2]
@@ -21,9 +22,17 @@ def steps_of(plan: Any) -> Iterator[Case]:
     for kernel, inputs, outputs, attrs in steps:
 
         def operand(index: int) -> Operand:
-            place, slot, dtype, dims = tensors[index]
+            place, slot, dtype, dims, offset, strides = tensors[index]
             value = plan.constants[slot] if place == "constant" else None
-            return Operand(dtype, tuple(dims), value)
+            if not (offset or strides):
+                return Operand(dtype, tuple(dims), value)
+            # So much of the whole as the part needs.
+            walks = strides or strides_of(dims)
+            first = sum((d - 1) * s for d, s in zip(dims, walks, strict=True) if s < 0)
+            last = sum((d - 1) * s for d, s in zip(dims, walks, strict=True) if s > 0)
+            own = offset if value is not None else min(offset, 64) - first
+            whole = value.size if value is not None else own + last + 1
+            return Operand(dtype, tuple(dims), value, tuple(strides), own, whole)
 
         taken = tuple(operand(i) if i >= 0 else None for i in inputs)
         attrs = {key: value for key, value in attrs.items() if key != "branch"}

@@ -114,8 +114,11 @@ def attempt(native: Any, cases: list[Case], rooms: list[Guarded], rng: random.Ra
                 else:
                     given.append((x, value))
             slots[place] += 1
+            if x.whole:
+                # The first tensor of a slot is all of it.
+                tensors.append((place, slot, x.dtype, [x.whole]))
             indices.append(len(tensors))
-            tensors.append((place, slot, x.dtype, list(x.dims)))
+            tensors.append((place, slot, x.dtype, list(x.dims), x.offset, list(x.strides)))
         attrs = {**case.attrs, "branch": branch} if len(cases) > 1 else case.attrs
         n = len(case.inputs)
         steps.append((case.kernel, indices[:n], indices[n:], attrs))

@@ -83,7 +83,7 @@ def add_program(n: int = 6, isa: str = "") -> Any:
     ]
     steps = [
         ("binary", [0, 1], [2], {"op": "add", "shape": [n]}),
-        ("copy", [2], [3], {"shape": [n], "x_strides": [1], "y_strides": [1]}),
+        ("copy", [2], [3], {}),
     ]
     return native.Program(tensors, steps, [one], 64 + 4 * n, isa)
 
@@ -233,8 +233,16 @@ def test_nan_and_infinity_pass_through() -> None:
 
 FLOATS = ("input", 0, "float32", [4])
 OUT = ("output", 0, "float32", [4])
-COPY = {"shape": [4], "x_strides": [1], "y_strides": [1]}
 RELU = {"op": "relu"}
+
+
+def copy_of(
+    shape: list[int], x_strides: list[int], y_strides: list[int], x_offset: int = 0
+) -> Callable[[], Any]:
+    """Of a view of four numbers to a view of four others."""
+    x = ("input", 0, "float32", shape, x_offset, x_strides)
+    y = ("output", 0, "float32", shape, 0, y_strides)
+    return lambda: native.Program([FLOATS, OUT, x, y], [("copy", [2], [3], {})], [], 0)
 
 
 def conv(attrs: dict[str, Any], weights: tuple[int, ...] = (2, 3, 3, 1)) -> Callable[[], Any]:
@@ -316,7 +324,7 @@ OVERLAP = {"out_shape": [4], "out_strides": [1], "red_shape": [1 << 30], "red_st
 
 HOSTILE: dict[str, tuple[Callable[[], Any], type[PalmError]]] = {
     "copy of more elements than there are": (
-        one("copy", {"shape": [1 << 37], "x_strides": [0], "y_strides": [0]}),
+        copy_of([1 << 37], [0], [0]),
         ModelError,
     ),
     "reduce of more elements than there are": (one("reduce", {"op": "sum", **OVERLAP}), ModelError),
@@ -345,7 +353,7 @@ HOSTILE: dict[str, tuple[Callable[[], Any], type[PalmError]]] = {
     "no such attribute": (one("unary", {"op": "relu", "alhpa": 1.0}), ModelError),
     "attribute of the wrong kind": (one("unary", {"op": 3}), ModelError),
     "attribute of no kind": (one("unary", {"op": object()}), ModelError),
-    "attribute beyond 64 bits": (one("copy", {**COPY, "x_offset": 1 << 70}), ModelError),
+    "attribute beyond 64 bits": (one("copy", {"x": 1 << 70}), ModelError),
     "missing input": (plan([FLOATS, OUT], [("unary", [-1], [1], RELU)]), ModelError),
     "no inputs": (plan([FLOATS, OUT], [("unary", [], [1], RELU)]), ModelError),
     "tensor that is not there": (plan([FLOATS, OUT], [("unary", [7], [1], RELU)]), ModelError),
@@ -377,17 +385,37 @@ HOSTILE: dict[str, tuple[Callable[[], Any], type[PalmError]]] = {
     "attributes as a list": (plan([FLOATS, OUT], [("unary", [0], [1], [])]), ModelError),
     "overlapping tensors": (
         plan(
-            [("arena", 0, "float32", [32]), ("arena", 64, "float32", [16])],
-            [("copy", [0], [1], {"shape": [16], "x_strides": [1], "y_strides": [1]})],
+            [
+                ("arena", 0, "float32", [32]),
+                ("arena", 64, "float32", [16]),
+                ("arena", 0, "float32", [16], 8, []),
+            ],
+            [("unary", [2], [1], RELU)],
             128,
         ),
         ModelError,
     ),
-    "copy reads past the end": (one("copy", {**COPY, "x_offset": 1}), ModelError),
-    "copy reads before the start": (one("copy", {**COPY, "x_strides": [-1]}), ModelError),
-    "copy writes past the end": (one("copy", {**COPY, "y_strides": [2]}), ModelError),
-    "copy of too few strides": (one("copy", {**COPY, "y_strides": []}), ModelError),
-    "copy's strides overflow": (one("copy", {**COPY, "x_strides": [(1 << 63) - 1]}), ModelError),
+    "copy reads past the end": (copy_of([4], [], [], 1), ModelError),
+    "copy reads before the start": (copy_of([4], [-1], []), ModelError),
+    "copy reads far before the start": (copy_of([4], [-(1 << 63)], []), ModelError),
+    "copy writes past the end": (copy_of([4], [], [2]), ModelError),
+    "copy writes one place twice": (copy_of([2, 2], [2, 1], [1, 1]), ModelError),
+    "copy of too few strides": (copy_of([2, 2], [2, 1], [1]), ModelError),
+    "copy's strides overflow": (copy_of([4], [(1 << 63) - 1], []), ModelError),
+    "copy from far beyond the end": (copy_of([4], [], [], (1 << 63) - 1), ModelError),
+    "copy from before the start": (copy_of([4], [], [], -1), ModelError),
+    "copy into another shape": (
+        plan([FLOATS, OUT, ("input", 0, "float32", [2, 2])], [("copy", [2], [1], {})]),
+        ModelError,
+    ),
+    "strides where a kernel takes none": (
+        plan([FLOATS, OUT, ("input", 0, "float32", [2], 0, [2])], [("unary", [2], [1], RELU)]),
+        ModelError,
+    ),
+    "a part before the whole": (
+        plan([("input", 0, "float32", [2], 2, []), FLOATS, OUT], [("unary", [1], [2], RELU)]),
+        ModelError,
+    ),
     "unary into another size": (one("unary", RELU, (5,)), ModelError),
     "softmax of another size": (one("softmax", {"outer": 1, "axis": 5, "inner": 1}), ModelError),
     "softmax of a negative size": (
@@ -640,7 +668,7 @@ def test_hostile_plans_are_refused(case: str) -> None:
         make()
 
 
-def test_conv_algorithms_are_those_that_suit_the_shape() -> None:
+def test_algorithms_are_those_that_suit_the_shape() -> None:
     tensors = [
         ("input", 0, "float32", [1, 20, 20, 64]),
         ("constant", 0, "float32", [64, 3, 3, 64]),
@@ -653,7 +681,7 @@ def test_conv_algorithms_are_those_that_suit_the_shape() -> None:
         ("conv", [0, 2], [3], {**pads, "group": 64}),
         ("unary", [0], [3], {"op": "relu"}),
     ]
-    lists = native.conv_algorithms(tensors, steps)
+    lists = native.algorithms(tensors, steps)
     dense, depthwise, none = ([name for name, *_ in each] for each in lists)
     assert {"winograd_4", "rows", "gemm"} <= set(dense)
     assert "depthwise" not in dense
@@ -678,13 +706,13 @@ def test_zeros_among_weights_are_skipped_where_that_is_faster() -> None:
     for zeros, fastest in [(0.0, "gemm"), (0.9, "sparse")]:
         weights = rng.normal(size=(64, 1, 1, 64)).astype(np.float32)
         weights[rng.random(weights.shape) < zeros] = 0
-        names = [name for name, *_ in native.conv_algorithms(tensors, steps, "", [weights])[0]]
+        names = [name for name, *_ in native.algorithms(tensors, steps, "", [weights])[0]]
         assert names[0] == fastest
         assert ("sparse" in names) == (zeros > 0.5)
         y = np.zeros_like(x)
         native.Program(tensors, steps, [weights], 0).session(2).run([x], [y])
         np.testing.assert_allclose(y, x @ weights[:, 0, 0].T, rtol=1e-5, atol=1e-5)
-    assert [name for name, *_ in native.conv_algorithms(tensors, steps)[0]] == ["gemm"]
+    assert [name for name, *_ in native.algorithms(tensors, steps)[0]] == ["gemm"]
 
 
 @pytest.mark.parametrize(
@@ -695,7 +723,6 @@ def test_conv_may_write_over_its_residual(kernel: int, algorithm: str) -> None:
     x, z = (rng.normal(size=(1, 24, 24, 40)).astype(np.float32) for _ in range(2))
     weights = rng.normal(size=(40, kernel, kernel, 40)).astype(np.float32)
     size, dims = x.nbytes, list(x.shape)
-    whole = {"shape": [x.size], "x_strides": [1], "y_strides": [1]}
     attrs = {"pads": [kernel // 2] * 4, "activation": "clip", "algorithm": algorithm}
 
     def result(place: int) -> Array:
@@ -708,9 +735,9 @@ def test_conv_may_write_over_its_residual(kernel: int, algorithm: str) -> None:
             ("output", 0, "float32", dims),
         ]
         steps = [
-            ("copy", [1], [3], whole),
+            ("copy", [1], [3], {}),
             ("conv", [0, 2, -1, -1, 3], [4], attrs),
-            ("copy", [4], [5], whole),
+            ("copy", [4], [5], {}),
         ]
         y = np.zeros_like(x)
         native.Program(tensors, steps, [weights], 2 * size).session(2).run([x, z], [y])
@@ -858,7 +885,7 @@ def test_nothing_of_huge_dims_takes_no_time() -> None:
 
 def test_empty_arrays() -> None:
     tensors = [("input", 0, "float32", [0, 3]), ("output", 0, "float32", [0, 3])]
-    steps = [("copy", [0], [1], {"shape": [0, 3], "x_strides": [3, 1], "y_strides": [3, 1]})]
+    steps = [("copy", [0], [1], {})]
     session = native.Program(tensors, steps, [], 0).session(2)
     session.run([np.zeros((0, 3), np.float32)], [np.zeros((0, 3), np.float32)])
 
@@ -869,11 +896,11 @@ def test_copy_moves_every_element_size(dtype: str, axes: tuple[int, int, int]) -
     x = np.random.default_rng(0).integers(0, 100, (6, 35, 20)).astype(dtype)
     view = x.transpose(axes)
     y = np.zeros(view.shape, dtype)
-    tensors = [("input", 0, dtype, list(x.shape)), ("output", 0, dtype, list(y.shape))]
-    attrs = {
-        "shape": list(view.shape),
-        "x_strides": [stride // x.itemsize for stride in view.strides],
-        "y_strides": dense(view.shape),
-    }
-    native.Program(tensors, [("copy", [0], [1], attrs)], [], 0).session(2).run([x], [y])
+    strides = [stride // x.itemsize for stride in view.strides]
+    tensors = [
+        ("input", 0, dtype, list(x.shape)),
+        ("output", 0, dtype, list(y.shape)),
+        ("input", 0, dtype, list(y.shape), 0, strides),
+    ]
+    native.Program(tensors, [("copy", [2], [1], {})], [], 0).session(2).run([x], [y])
     assert np.array_equal(y, view)

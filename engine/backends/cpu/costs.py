@@ -9,6 +9,8 @@ from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import Plan, unplaced
 from palmkit.engine.steps.step import Step
 
+_CONSTANT = "constant"
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -32,7 +34,11 @@ def ranked(plan: Plan, isa: str = "") -> list[list[Candidate]]:
     from palmkit.engine import _native
 
     tensors, steps, constants, _ = plan.native()
-    found = _native.conv_algorithms(tensors, steps, isa, constants)
+    # A few steps of many read few of the constants.
+    used = {slot: i for i, slot in enumerate(sorted({t[1] for t in tensors if t[0] == _CONSTANT}))}
+    read = [constants[slot] for slot in used] if constants else []
+    tensors = [(t[0], used[t[1]], *t[2:]) if t[0] == _CONSTANT else t for t in tensors]
+    found = _native.algorithms(tensors, steps, isa, read)
     return [[Candidate(name, s, tuple(terms)) for name, s, terms in each] for each in found]
 
 

@@ -1,7 +1,10 @@
 #pragma once
 // A plan of one step, for tests and benches.
-#include <cmath>
+#include <algorithm>
+#include <cstring>
+#include <list>
 #include <memory>
+#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,31 +31,6 @@ inline bool is_same(Bf16 a, Bf16 b) {
   const float u = widen(a), v = widen(b);
   return a.bits == b.bits || u == v || (u != u && v != v);
 }
-
-// Room for a step whose attribute y_offset says where in wider pixels its channels are.
-struct WideOutput {
-  WideOutput(Random& random, size_t pixels, size_t channels_)
-      : channels(channels_),
-        before(random.between(0, 20)),
-        all(before + channels + random.between(0, 20)),
-        values(pixels * all + 1, kUntouched) {}
-
-  // Whether it has y in its place, and is as it was elsewhere. A NaN is any other.
-  template <class Numbers>
-  bool is(const Numbers& y) const {
-    for (size_t i = 0; i < values.size(); ++i) {
-      const size_t channel = i % all - before;
-      const bool is_written = channel < channels && i + 1 < values.size();
-      const float wanted = is_written ? y[i / all * channels + channel] : kUntouched;
-      if (values[i] != wanted && !(std::isnan(values[i]) && std::isnan(wanted))) return false;
-    }
-    return true;
-  }
-
-  static constexpr float kUntouched = 77.f;  // a number of each type
-  size_t channels, before, all;
-  Vector values;
-};
 
 class OneStep {
  public:
@@ -85,9 +63,72 @@ class OneStep {
     return *this;
   }
   OneStep& output(std::vector<size_t> shape) { return output(DType::kFloat32, std::move(shape)); }
+  // Of the last input or output, this part is the operand.
+  OneStep& seen_as(std::vector<size_t> shape, Ints strides, int64_t offset) {
+    TensorSpec spec = tensors_.back();
+    spec.tensor = Tensor(spec.tensor.dtype, std::move(shape), std::move(strides));
+    spec.offset = static_cast<size_t>(offset);
+    const bool is_output = spec.place == Place::kOutput;
+    (is_output ? step_.outputs : step_.inputs).back() = static_cast<int64_t>(tensors_.size());
+    tensors_.push_back(std::move(spec));
+    return *this;
+  }
   OneStep& attr(const std::string& name, Attr value) {
     step_.attrs.set(name, std::move(value));
     return *this;
+  }
+
+  // The same step, with its constants, on arrays that are some channels of wider pixels each,
+  // wherever its kernel takes such. Beside them is what is no number.
+  OneStep in_wider_pixels(Random& random) const {
+    OneStep wide(step_.kernel);
+    wide.step_.attrs = step_.attrs;
+    wide.constants_ = constants_;
+    const std::vector<KernelEntry> known = kernels();
+    const auto entry = std::find_if(known.begin(), known.end(), [&](const KernelEntry& each) {
+      return each.name == step_.kernel;
+    });
+    const char* const names[] = {entry->operands.inputs, entry->operands.outputs};
+    for (const bool is_output : {false, true}) {
+      std::istringstream words(names[is_output]);
+      std::string name;
+      for (int64_t i : is_output ? step_.outputs : step_.inputs) {
+        words >> name;
+        auto& list = is_output ? wide.step_.outputs : wide.step_.inputs;
+        if (i < 0) {
+          list.push_back(i);
+          continue;
+        }
+        TensorSpec spec = tensors_[static_cast<size_t>(i)];
+        if (spec.place == Place::kInput) wide.inputs_.push_back(inputs_[spec.slot]);
+        if (spec.place != Place::kConstant && name.find("/pixels") != std::string::npos)
+          wide.widen_pixels(spec, random);
+        list.push_back(static_cast<int64_t>(wide.tensors_.size()));
+        wide.tensors_.push_back(std::move(spec));
+      }
+    }
+    return wide;
+  }
+
+  // Of a step in wider pixels with one output: whether it writes `expected`, a NaN being any other,
+  // and no other channel.
+  template <class Values>
+  bool writes(const Values& expected) {
+    using T = std::decay_t<decltype(expected[0])>;
+    std::vector<T> y(output_count_ + 1);
+    std::memset(static_cast<void*>(y.data()), 0x4d, y.size() * sizeof(T));
+    const std::vector<T> before = y;
+    const Tensor& part = tensors_.back().tensor;
+    const size_t channels = part.shape.back(), first = tensors_.back().offset;
+    const size_t pixel = tensors_[tensors_.size() - 2].tensor.shape.back();
+    session_->run(inputs_, {{y.data(), part.dtype, output_count_}});
+    for (size_t i = 0; i < y.size(); ++i) {
+      const size_t channel = i % pixel - first, at = i / pixel * channels + channel;
+      const bool is_written = channel < channels && at < part.count && i < output_count_;
+      const T& wanted = is_written ? expected[at] : before[i];
+      if (std::memcmp(&y[i], &wanted, sizeof(T)) != 0 && !is_same_number(y[i], wanted)) return false;
+    }
+    return true;
   }
 
   // The step as its kernel sees it.
@@ -112,6 +153,40 @@ class OneStep {
   void run(float* y, size_t count) { session_->run(inputs_, {{y, DType::kFloat32, count}}); }
 
  private:
+  static bool is_same_number(float a, float b) { return a == b || (a != a && b != b); }
+  static bool is_same_number(Bf16 a, Bf16 b) { return is_same(a, b); }
+  template <class T>
+  static bool is_same_number(T, T) {
+    return false;
+  }
+
+  // The array becomes some channels of one that is added to the tensors; an input's values are
+  // copied there.
+  void widen_pixels(TensorSpec& spec, Random& random) {
+    Tensor& t = spec.tensor;
+    const size_t channels = t.shape.back(), size = size_of(t.dtype);
+    const size_t before = random.between(0, 20), all = before + channels + random.between(0, 20);
+    std::vector<size_t> shape = t.shape;
+    shape.back() = all;
+    Tensor whole(t.dtype, shape);
+    if (spec.place == Place::kInput) {
+      auto& bytes = owned_.emplace_back(whole.bytes(), static_cast<char>(0xff));
+      Array& array = inputs_[spec.slot];
+      for (size_t i = 0; i < t.count / std::max<size_t>(channels, 1); ++i) {
+        std::memcpy(bytes.data() + (i * all + before) * size,
+                    static_cast<const char*>(array.data) + i * channels * size, channels * size);
+      }
+      array = {bytes.data(), t.dtype, whole.count};
+    } else {
+      output_count_ = whole.count;
+    }
+    tensors_.push_back({spec.place, spec.slot, whole});
+    t = Tensor(t.dtype, t.shape, whole.all_strides());
+    spec.offset = before;
+  }
+
+  std::list<std::vector<char>> owned_;
+  size_t output_count_ = 0;
   std::vector<TensorSpec> tensors_;
   std::vector<Array> inputs_, constants_;
   StepSpec step_;

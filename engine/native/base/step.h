@@ -35,22 +35,35 @@ DType dtype_by_name(std::string_view name);
 const char* name_of(DType dtype);
 size_t size_of(DType dtype);
 
-// A dense row-major array: what it is, not where it lies.
+using Ints = std::vector<int64_t>;
+using Floats = std::vector<double>;
+
+// An array: what it is, not where it lies. It is dense and row-major, or a part of memory that
+// strides reach.
 struct Tensor {
   Tensor(DType dtype, std::vector<size_t> shape);
+  // strides: in elements, one a dim.
+  Tensor(DType dtype, std::vector<size_t> shape, Ints strides);
 
   size_t rank() const { return shape.size(); }
+  bool is_dense() const { return strides.empty(); }
   size_t bytes() const { return count * size_of(dtype); }
-  std::string text() const;  // "float32[1, 2, 3]"
+  std::string text() const;  // "float32[1, 2, 3]", or "float32[1, 2, 3] in strides of [8, 4, 1]"
+
+  // Those of each dim, whether it is dense or not.
+  Ints all_strides() const;
+  // Whether the last dim lies dense, and so do the runs of it, the pixels, but for a distance: a
+  // dense array does, and so do some channels of wider pixels. Elements from one to the next.
+  bool has_pixels() const;
+  size_t pixel() const;
 
   DType dtype;
   std::vector<size_t> shape;
+  Ints strides;                    // none if it is dense
   size_t count;                    // elements, less than 2^40
   const void* constant = nullptr;  // its data, if that is known for good
 };
 
-using Ints = std::vector<int64_t>;
-using Floats = std::vector<double>;
 using Attr = std::variant<int64_t, double, std::string, Ints, Floats>;
 
 // A step's attributes. An accessor without a default throws Error where there is no such attribute.
@@ -137,7 +150,9 @@ class Step {
 using StepPtr = std::unique_ptr<const Step>;
 
 // The names of a kernel's inputs and outputs, in the order in which its steps have them, separated
-// by spaces. A name that ends in an asterisk stands for any number of inputs.
+// by spaces. A name that ends in an asterisk stands for any number of inputs. Behind a slash stands
+// which arrays it may be besides dense ones: "/pixels" those of Tensor::has_pixels, "/strides" any,
+// another operand's name those whose pixels are as far from one another as that one's.
 struct Operands {
   const char *inputs, *outputs;
 };
@@ -149,6 +164,10 @@ struct Operands {
 // a * b, or Error if that is 2^40 or more.
 size_t checked_product(size_t a, size_t b);
 size_t checked_product(const Ints& dims);  // Error as well where a dim is negative
+
+// Throws Error if an operand of the node is not dense where its kernel needs it to be, or if an
+// output's elements lie over one another.
+void check_views(const Operands& operands, const Node& node);
 
 // The strides of a C-contiguous array; INT64_MAX for what is beyond. Are they `strides`?
 Ints dense_strides(const Ints& shape);

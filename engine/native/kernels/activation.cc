@@ -68,14 +68,4 @@ size_t residual_channels(const Node& node, size_t i, size_t channels) {
   return z.shape[3];
 }
 
-size_t first_channel(const Node& node, size_t channels) {
-  const size_t all = node.any_out().shape.back();
-  const size_t offset = node.attrs.has("y_offset") ? node.attrs.size("y_offset") : 0;
-  if (offset > all || channels > all - offset || (!node.attrs.has("y_offset") && channels != all)) {
-    fail(Fault::kModel, "what writes %zu channels from %zu on into %s does not fit its attributes",
-         channels, offset, node.any_out().text().c_str());
-  }
-  return offset;
-}
-
 }  // namespace palm

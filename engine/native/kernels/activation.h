@@ -33,8 +33,4 @@ class Activation {
 // it is left out. Throws Error unless its pixels are the output's.
 size_t residual_channels(const Node& node, size_t i, size_t channels);
 
-// The first of the `channels` of the node's output that it writes: the attribute y_offset, without
-// which it writes all. Throws Error unless these are there.
-size_t first_channel(const Node& node, size_t channels);
-
 }  // namespace palm

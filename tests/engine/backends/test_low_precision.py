@@ -1,7 +1,7 @@
 """precision="low": products of bfloat16 or float16 where the CPU has them, float32 elsewhere."""
 
-from functools import partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
@@ -264,8 +264,12 @@ def test_what_is_moved_between_convolutions_is_narrow(name: str) -> None:
 @pytest.fixture
 def _no_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans as on CPUs without AMX: with its tiles bfloat16 is faster wherever tests look."""
-    priced = partial(_native.conv_algorithms, isa="avx512bf16")
-    monkeypatch.setattr(_native, "conv_algorithms", priced)
+    ask = _native.algorithms
+
+    def priced(tensors: Any, steps: Any, isa: str, constants: Any) -> Any:
+        return ask(tensors, steps, "avx512bf16", constants)
+
+    monkeypatch.setattr(_native, "algorithms", priced)
 
 
 def large_windows() -> tuple[Graph, dict[str, Array]]:

@@ -1,13 +1,13 @@
 """The passes that join steps, before and after, as text."""
 
+import numpy as np
 import pytest
 
-from palmkit.engine.backends.cpu.passes.concats import join_concats
 from palmkit.engine.backends.cpu.passes.gates import join_gates
 from palmkit.engine.backends.cpu.passes.interleaves import join_interleaves
 from palmkit.engine.backends.cpu.passes.separable import join_separable
 from palmkit.engine.backends.cpu.passes.sums import join_clamps, join_resized_sums
-from tests.engine.steps.text import changed, unchanged
+from tests.engine.steps.text import Text, changed, unchanged
 
 SEPARABLE = """
     x = arena(1, 8, 8, 16)
@@ -102,66 +102,38 @@ INTERLEAVED = """
     q = arena(1, 8, 8, 16)
     w = random(24, 1, 1, 16)
     y = output(1, 8, 8, 24)
-    a = interleave(1, 8, 8, 16, part0=p, part1=q, outer=64, axis=16, inner=1, first=0)
+    a = interleave(1, 8, 8, 16, part0=p[0:8], part1=q[0:8], inner=1)
     conv(image=a, weights=w, y=y)
 """
 
 
 def test_a_pointwise_convolution_reads_two_pictures() -> None:
-    after = "conv(image=p, weights=w, other_image=q, y=y, first=0)"
+    after = "conv(image=p[0:8], weights=w, second_image=q[0:8], y=y)"
     changed(INTERLEAVED, after, join_interleaves)
+
+
+def test_weights_come_in_the_order_of_the_pictures() -> None:
+    text = Text.of(INTERLEAVED)
+    by_turns, by_picture = (
+        lowered.constants[0].reshape(24, 16)
+        for lowered in (text.lowered, join_interleaves(text.lowered))
+    )
+    np.testing.assert_array_equal(by_picture[:, :8], by_turns[:, ::2])
+    np.testing.assert_array_equal(by_picture[:, 8:], by_turns[:, 1::2])
 
 
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("part1=q", "part1=q, part2=p"),
+        ("part1=q[0:8]", "part1=q[0:8], part2=p[0:8]"),
         ("inner=1", "inner=2"),
-        ("a = interleave(1, 8, 8, 16", "a = interleave(1, 8, 8, 32"),  # not half of each
+        ("q = arena(1, 8, 8, 16)", "q = arena(1, 8, 8, 8)"),  # pixels not as far apart
         ("random(24, 1, 1, 16)", "random(24, 3, 3, 16)"),
     ],
 )
 def test_other_interleaves_stay_a_step(old: str, new: str) -> None:
     assert old in INTERLEAVED
     unchanged(INTERLEAVED.replace(old, new), join_interleaves)
-
-
-CONCAT = """
-    x = arena(1, 8, 8, 16)
-    z = arena(1, 8, 8, 4)
-    w = random(8, 1, 1, 16)
-    c = arena(1, 8, 8, 12)
-    a = conv(1, 8, 8, 8, image=x, weights=w)
-    copy(x=z, y=c, shape=[64, 4], x_strides=[4, 1], x_offset=0, y_strides=[12, 1], y_offset=0,
-         node="concat")
-    copy(x=a, y=c, shape=[64, 8], x_strides=[8, 1], x_offset=0, y_strides=[12, 1], y_offset=4,
-         node="concat")
-"""
-FIRST_COPY = """
-        copy(x=z, y=c, shape=[64, 4], x_strides=[4, 1], x_offset=0, y_strides=[12, 1], y_offset=0)
-"""
-
-
-def test_a_convolution_writes_its_part_of_a_concat() -> None:
-    after = f"""
-        conv(image=x, weights=w, y=c, y_offset=4){FIRST_COPY}
-    """
-    changed(CONCAT, after, join_concats)
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("x_offset=0, y_strides=[12, 1], y_offset=4", "x_offset=8, y_strides=[12, 1], y_offset=4"),
-        ("y_offset=4", "y_offset=5"),  # beyond the pixel
-        ("x_strides=[8, 1]", "x_strides=[1, 64]"),  # in another order
-        ("weights=w)", "weights=w, group=16)"),  # its kernels write whole pixels only
-        ('y_offset=0,\n         node="concat"', 'y_offset=0,\n         node="pad"'),  # not a concat
-    ],
-)
-def test_other_copies_stay(old: str, new: str) -> None:
-    assert old in CONCAT
-    unchanged(CONCAT.replace(old, new), join_concats)
 
 
 SUM = """

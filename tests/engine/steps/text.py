@@ -11,7 +11,7 @@ import pytest
 
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.rewriting import Lowered, Purpose
-from palmkit.engine.steps.step import Buffer, Step, StepAttr, View, view_bytes
+from palmkit.engine.steps.step import Buffer, Step, StepAttr, View, strides_of, view_bytes
 
 pytest.importorskip("palmkit.engine._native", reason="the native runtime is not built")
 
@@ -35,7 +35,10 @@ class Text:
     x = input(1, 6, 6, 8)        a float32 input; output(...) and arena(...) likewise
     w = random(8, 1, 1, 8)       a float32 constant, seeded by its name; zeros(...) is one of zeros
     a = conv(1, 6, 6, 8, image=x, weights=w)       a step that writes a new buffer of these dims
-    copy(x=a, y=c, y_offset=4)   a step that writes a buffer that has a name already
+    copy(x=a, y=c[4:8])          a step that writes a buffer that has a name already
+
+    c[4:8] are the channels, along the last dim, from 4 on before 8; part(c, [64, 4], [12, 1], 4) is
+    any view: its dims, strides and offset. Without strides it is contiguous.
 
     Operands of steps are names, what else they are given are attributes; `in_place` names the
     operand that may be written over. Attributes that most convolutions have alike are left out. The
@@ -43,7 +46,7 @@ class Text:
     """
 
     lowered: Lowered
-    names: Mapping[int, str]
+    names: Mapping[int, tuple[str, View]]
 
     @staticmethod
     def of(text: str, purpose: Purpose | None = None) -> "Text":
@@ -80,7 +83,7 @@ class Text:
             own = {name: ast.literal_eval(given.pop(name)) for name in _OWN if name in given}
             many = inputs[-1].removesuffix("*") if inputs and inputs[-1].endswith("*") else "\0"
             read: dict[str, View | None] = {
-                name: views[ast.unparse(given.pop(name))]
+                name: _view(views, given.pop(name))
                 for name in list(given)
                 if name in inputs or name.removeprefix(many).isdigit()
             }
@@ -89,23 +92,36 @@ class Text:
                 views[target] = View(Buffer("arena", size_bytes), "float32", dims)
                 written = {outputs[0]: views[target]}
             else:
-                written = {n: views[ast.unparse(given.pop(n))] for n in outputs if n in given}
+                written = {n: _view(views, given.pop(n)) for n in outputs if n in given}
                 target = ast.unparse(call)
             attrs = {name: ast.literal_eval(value) for name, value in given.items()}
             attrs = {**DEFAULTS.get(kernel, {}), **attrs}
             node = own.get("node", target)
             steps.append(kernels().step(kernel, node, read, written, attrs, own.get("in_place")))
         lowered = Lowered(steps, constants, borders, kernels(), purpose or Purpose())
-        return Text(lowered, {id(view.buffer): name for name, view in views.items()})
+        names = {id(view.buffer): (name, view) for name, view in views.items()}
+        return Text(lowered, names)
 
     def line(self, step: Step) -> str:
         """A step as text, what it writes as an operand."""
         operands = {**step.inputs, **step.outputs}
-        parts = [f"{name}={self.names[id(v.buffer)]}" for name, v in operands.items() if v]
+        parts = [f"{name}={self.view(view)}" for name, view in operands.items() if view]
         usual = DEFAULTS.get(step.kernel, {})
         parts += [f"{k}={v!r}" for k, v in step.attrs.items() if k not in usual or usual[k] != v]
         parts += [f"in_place={step.in_place!r}"] if step.in_place else []
         return f"{step.kernel}({', '.join(parts)})"
+
+    def view(self, view: View) -> str:
+        """A view as text."""
+        name, whole = self.names[id(view.buffer)]
+        if view.is_whole:
+            return name
+        last = view.offset + view.dims[-1]
+        if view == _channels(whole, view.offset, last):
+            return f"{name}[{view.offset}:{last}]"
+        strides = "" if view.strides is None else f", {[*view.strides]}"
+        offset = f", {view.offset}" if view.offset else ""
+        return f"part({name}, {[*view.dims]}{strides}{offset})"
 
     def after(self, change: Callable[[Lowered], Lowered]) -> str:
         """The steps that a pass makes of these, a line each."""
@@ -117,6 +133,33 @@ class Text:
 
 
 _OWN = ("node", "in_place")
+
+
+def _channels(whole: View, first: int, last: int) -> View:
+    dims = (*whole.dims[:-1], last - first)
+    return View.of(whole.buffer, whole.dtype, dims, whole.all_strides, first)
+
+
+def _view(views: Mapping[str, View], text: ast.expr) -> View:
+    """What an operand names."""
+    if isinstance(text, ast.Subscript):
+        assert isinstance(text.slice, ast.Slice) and text.slice.lower and text.slice.upper
+        first, last = (ast.literal_eval(each) for each in (text.slice.lower, text.slice.upper))
+        return _channels(views[ast.unparse(text.value)], first, last)
+    if isinstance(text, ast.Call):
+        name, dims, *rest = text.args
+        whole, values = views[ast.unparse(name)], [ast.literal_eval(each) for each in rest]
+        strides = values.pop(0) if values and isinstance(values[0], list) else None
+        offset = values[0] if values else 0
+        dims = ast.literal_eval(dims)
+        return View.of(
+            whole.buffer,
+            whole.dtype,
+            dims,
+            strides_of(dims) if strides is None else strides,
+            offset,
+        )
+    return views[ast.unparse(text)]
 
 
 def lines(text: str) -> str:

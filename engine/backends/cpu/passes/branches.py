@@ -12,7 +12,7 @@ from dataclasses import replace
 from math import prod
 
 from palmkit.engine.steps.rewriting import Lowered
-from palmkit.engine.steps.step import BRANCH, Step
+from palmkit.engine.steps.step import BRANCH, Step, View, is_apart
 
 # Multiply-adds, or floats touched times eight, of a step that is small.
 _MOST_WORK = 1_000_000
@@ -65,7 +65,7 @@ class _Pieces:
     def __init__(self) -> None:
         self.work: dict[int, int] = {}  # of each piece, by its root
         self._above: dict[int, int] = {}
-        self._writers: dict[int, int] = {}
+        self._writers: dict[int, list[tuple[View, int]]] = {}
 
     def root(self, i: int) -> int:
         while self._above[i] != i:
@@ -74,15 +74,14 @@ class _Pieces:
 
     def add(self, i: int, step: Step, work: int) -> None:
         self._above[i] = i
-        written = [view.buffer for view in step.writes]
-        for buffer in (*_read(step), *written):
-            if id(buffer) in self._writers:
-                other = self.root(self._writers[id(buffer)])
-                if other != i:
+        for view in (*step.reads, *step.writes):
+            for written, writer in self._writers.get(id(view.buffer), ()):
+                other = self.root(writer)
+                if other != i and not is_apart(view, written):
                     self._above[other] = i
                     work += self.work.pop(other)
-        for buffer in written:
-            self._writers[id(buffer)] = i
+        for view in step.writes:
+            self._writers.setdefault(id(view.buffer), []).append((view, i))
         self.work[i] = work
 
 

@@ -20,7 +20,7 @@ from palmkit.engine.ir import Array
 from palmkit.engine.steps.placing import aligned
 from palmkit.engine.steps.plan import NativeStep, NativeTensor
 from palmkit.engine.steps.rewriting import Lowered
-from palmkit.engine.steps.step import Step, StepAttr, View, view_bytes
+from palmkit.engine.steps.step import Buffer, Step, View, view_bytes
 
 # What is not this much faster than the kernel's own choice may be noise.
 LEAST_GAIN = 0.03
@@ -89,13 +89,18 @@ def signature(lowered: Lowered, step: Step) -> str:
     Of weights that are mostly zeros it counts how many.
     """
     views = [*step.inputs.values(), *step.outputs.values()]
-    types = [f"{view.dtype}{[*view.dims]}" if view else "" for view in views]
+    types = [_text(view) if view else "" for view in views]
     asked = {name: value for name, value in sorted(step.attrs.items()) if name != "algorithm"}
     constants = [view for view in views if view and view.buffer.place == "constant"]
     zeros = [_percent_of_zeros(lowered.value(view)) for view in constants]
     if max(zeros, default=0) >= _MOSTLY:
         return json.dumps([step.kernel, types, asked, lowered.purpose.threads, zeros])
     return json.dumps([step.kernel, types, asked, lowered.purpose.threads])
+
+
+def _text(view: View) -> str:
+    strides = "" if view.strides is None else f" in strides of {[*view.strides]}"
+    return f"{view.dtype}{[*view.dims]}{strides}"
 
 
 def _percent_of_zeros(array: Array) -> int:
@@ -136,20 +141,21 @@ def _session(
 
     def constant(array: Array, dims: Sequence[int]) -> int:
         constants.append(array)
-        tensors.append(("constant", len(constants) - 1, array.dtype.name, [*dims]))
+        tensors.append(("constant", len(constants) - 1, array.dtype.name, [*dims], 0, []))
         return len(tensors) - 1
 
-    def memory(dtype: str, dims: Sequence[int]) -> int:
+    def memory(view: View) -> int:
         nonlocal end
-        tensors.append(("arena", end, dtype, [*dims]))
-        end += aligned(view_bytes(dtype, dims))
+        strides = [*(view.strides or ())]
+        tensors.append(("arena", end, view.dtype, [*view.dims], 0, strides))
+        first, last = view.ends
+        end += aligned(view_bytes(view.dtype, (last - first,)))
         return len(tensors) - 1
 
-    def written(dims: Sequence[int]) -> int:
-        values = np.full(dims, 0.5, np.float32)
-        source, target = constant(values, dims), memory("float32", dims)
-        whole: dict[str, StepAttr] = {"shape": [values.size], "x_strides": [1], "y_strides": [1]}
-        steps.append(("copy", [source], [target], whole))
+    def written(view: View) -> int:
+        values = np.full(view.dims, 0.5, np.float32)
+        source, target = constant(values, view.dims), memory(view)
+        steps.append(("copy", [source], [target], {}))
         return target
 
     def read(view: View | None) -> int:
@@ -158,10 +164,10 @@ def _session(
         if view.buffer.place == "constant":
             return constant(lowered.constants[view.buffer.index], view.dims)
         is_float = view.dtype == "float32"
-        return written(view.dims) if is_float else memory(view.dtype, view.dims)
+        return written(view) if is_float else memory(view)
 
-    written([_FLUSHED_BYTES // 4])
+    written(View(Buffer("arena", _FLUSHED_BYTES), "float32", (_FLUSHED_BYTES // 4,)))
     inputs = [read(view) for view in step.inputs.values()]
-    outputs = [memory(view.dtype, view.dims) for view in step.writes]
+    outputs = [memory(view) for view in step.writes]
     steps.append((step.kernel, inputs, outputs, {**step.attrs, "algorithm": algorithm}))
     return _native.Program(tensors, steps, constants, end, isa).session(threads)

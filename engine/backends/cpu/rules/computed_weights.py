@@ -17,8 +17,8 @@ from palmkit.engine.ir import Node
 from palmkit.engine.ops import traits_of
 from palmkit.engine.ops.conv_transpose import Placement
 from palmkit.engine.ops.fused_conv import parameters_of
-from palmkit.engine.steps.lowering import Lowering, Order, strides_of
-from palmkit.engine.steps.step import StepAttr, View
+from palmkit.engine.steps.lowering import Lowering, Order
+from palmkit.engine.steps.step import StepAttr, View, strides_of
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,8 @@ from math import prod
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.registry import rule
+from palmkit.engine.backends.cpu.costs import ranked_steps
+from palmkit.engine.backends.cpu.registry import kernels, rule
 from palmkit.engine.backends.cpu.rules.computed_weights import (
     Window,
     activation_of,
@@ -19,7 +20,7 @@ from palmkit.engine.ir import Node
 from palmkit.engine.ops.conv_transpose import place
 from palmkit.engine.ops.windows import explicit_pads, windows_over
 from palmkit.engine.steps.lowering import Lowering, channels_last, plain
-from palmkit.engine.steps.step import StepAttr, View
+from palmkit.engine.steps.step import Buffer, StepAttr, View
 
 # Narrow dtypes of which the cost model has prices.
 PRICED = ("bfloat16",)
@@ -164,25 +165,25 @@ def _gains_by_narrow(
     """
     if lowering.narrow not in PRICED:
         return True
-    from palmkit.engine import _native
-
     x, y = node.inputs[0], node.outputs[0]
     rank = len(lowering.dims(x))
     in_dims, out_dims = ([lowering.dims(n)[axis] for axis in channels_last(rank)] for n in (x, y))
     if rank == 3:
         in_dims, out_dims = ([n, 1, *rest] for n, *rest in (in_dims, out_dims))
-    tensors = [
-        ("input", 0, "float32", in_dims),
-        ("constant", 0, "float32", weights.dims),
-        ("output", 0, "float32", out_dims),
-    ]
+    image = View(Buffer("input", 0), "float32", tuple(in_dims))
+    result = View(Buffer("output", 0), "float32", tuple(out_dims))
     steps = [
-        ("conv", [0, 1], [2], {**attrs, "precision": precision})
+        kernels().step(
+            "conv",
+            node.name,
+            {"image": image, "weights": weights},
+            {"y": result},
+            {**attrs, "precision": precision},
+        )
         for precision in (lowering.narrow, "normal")
     ]
-    value = lowering.constants[weights.buffer.index]
-    ranked = _native.conv_algorithms(tensors, steps, constants=[value])
-    narrow, wide = (candidates[0][1] for candidates in ranked)
+    ranked = ranked_steps(steps, lowering.constants)
+    narrow, wide = (candidates[0].seconds for candidates in ranked)
     cast = prod(out_dims)
     if lowering.located(x).view.dtype == lowering.narrow:
         cast += prod(in_dims)

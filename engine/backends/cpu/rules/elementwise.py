@@ -8,15 +8,8 @@ from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops import find
-from palmkit.engine.steps.lowering import (
-    Lowering,
-    Order,
-    broadcast_strides,
-    collapse,
-    plain,
-    strides_of,
-)
-from palmkit.engine.steps.step import StepAttr, View
+from palmkit.engine.steps.lowering import Lowering, Order, broadcast_strides, collapse, plain
+from palmkit.engine.steps.step import StepAttr, View, strides_of
 
 UNARY = (
     "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "neg", "abs", "floor", "ceil", "round",

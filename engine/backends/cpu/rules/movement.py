@@ -1,6 +1,7 @@
 """Ops that move elements: views where the order in memory allows, strided copies elsewhere."""
 
 from collections.abc import Mapping
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -10,15 +11,8 @@ from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Node
 from palmkit.engine.ops import infer_node
 from palmkit.engine.ops.slice_ import cuts
-from palmkit.engine.steps.lowering import (
-    Lowering,
-    Order,
-    axis_attrs,
-    channels_last,
-    plain,
-    strides_of,
-)
-from palmkit.engine.steps.step import View
+from palmkit.engine.steps.lowering import Lowering, Order, axis_attrs, channels_last, plain
+from palmkit.engine.steps.step import View, strides_of
 
 
 @rule("transpose", moves=True)
@@ -115,11 +109,23 @@ def lower_interleave(lowering: Lowering, node: Node) -> None:
         f"part{i}": lowering.get(name, order, dtype=dtype) for i, name in enumerate(node.inputs)
     }
     position = order.index(node.integer("axis"))
-    attrs = {**axis_attrs(views["part0"].dims, position), "first": node.integer("first")}
-    if lowering.type(y).elements:
-        lowering.step("interleave", views, {"y": lowering.put(y, order, dtype)}, attrs)
-    else:
+    if not lowering.type(y).elements:
         lowering.put(y, order)
+        return
+    result = lowering.put(y, order, dtype)
+    kept, first = result.dims[position] // len(views), node.integer("first")
+    parts = {name: _channels(view, position, first, kept) for name, view in views.items()}
+    inner = prod(result.dims[position + 1 :])
+    whole = _channels(result, position, 0, result.dims[position])
+    lowering.step("interleave", parts, {"y": whole}, {"inner": inner})
+
+
+def _channels(view: View, position: int, first: int, count: int) -> View:
+    """So many elements of one dim, from `first` on; those behind the dim lie with it."""
+    inner = prod(view.dims[position + 1 :])
+    dims = (*view.dims[:position], count * inner)
+    strides = [*view.all_strides[:position], 1]
+    return View.of(view.buffer, view.dtype, dims, strides, view.offset + first * inner)
 
 
 @rule("split", moves=True)

@@ -7,14 +7,8 @@ import numpy as np
 from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Node
-from palmkit.engine.steps.lowering import (
-    Lowering,
-    channels_last,
-    collapse,
-    plain,
-    strides_of,
-)
-from palmkit.engine.steps.step import StepAttr, View
+from palmkit.engine.steps.lowering import Lowering, channels_last, collapse, plain
+from palmkit.engine.steps.step import StepAttr, View, strides_of
 
 
 @rule("layer_normalization", "rms_normalization")

@@ -15,9 +15,8 @@ from palmkit.engine.steps.lowering import (
     collapse,
     plain,
     reduced_order,
-    strides_of,
 )
-from palmkit.engine.steps.step import StepAttr, View
+from palmkit.engine.steps.step import StepAttr, View, strides_of
 
 REDUCTIONS = {
     "reduce_mean": "mean",

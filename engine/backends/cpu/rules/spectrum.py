@@ -6,8 +6,8 @@ from palmkit.engine.backends.cpu.registry import rule
 from palmkit.engine.backends.cpu.rules.reduction import multiply
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Array, Node
-from palmkit.engine.steps.lowering import Lowering, plain, strides_of
-from palmkit.engine.steps.step import View
+from palmkit.engine.steps.lowering import Lowering, plain
+from palmkit.engine.steps.step import View, strides_of
 
 # Above, a fast transform does less work than a fast product.
 LONGEST_FRAME = 1024

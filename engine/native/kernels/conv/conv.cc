@@ -41,19 +41,34 @@ ConvShape::ConvShape(const Node& node)
   const auto kernel = kernel_shape(node);
   const Tensor &x = image(node.any_in(kX)), &w = node.any_in(kWeights), &y = image(node.any_out());
   images = x.shape[0], height = x.shape[1], width = x.shape[2], channels = x.shape[3];
-  out_height = y.shape[1], out_width = y.shape[2], y_channels = y.shape[3];
-  out_channels = kernel[0];
-  y_offset = first_channel(node, out_channels);
+  out_height = y.shape[1], out_width = y.shape[2], out_channels = y.shape[3];
+  x_pixel = x.pixel(), y_pixel = y.pixel();
+  // Those of bytes have other inputs there.
+  const bool is_bytes = x.dtype == DType::kUint8;
+  const Tensor* const second = is_bytes ? nullptr : node.input(kSecond);
+  const Tensor* const gate = is_bytes ? nullptr : node.input(kGate);
+  images_read = second ? 2 : 1, is_gated = gate != nullptr;
   groups = size_attr({node.attrs.integer("group", 1)}, 0, "group", 1);
   constexpr size_t kVector = 8;
   const bool can_read_rows = groups == 1 && out_channels % kVector == 0 && !Conv::is_bf16(node);
   const bool fits = y.shape[0] == images && channels && out_channels && channels % groups == 0 &&
-                    out_channels % groups == 0 && kernel[3] == channels / groups &&
+                    out_channels % groups == 0 && kernel[0] == out_channels &&
+                    kernel[3] == channels / groups * images_read && x.has_pixels() && y.has_pixels() &&
                     (!outputs_last || can_read_rows) && out_height == rows(height) &&
                     out_width == columns(width);
   if (!fits) {
     fail(Fault::kModel, "%s by %s into %s does not fit its attributes", x.text().c_str(),
          w.text().c_str(), y.text().c_str());
+  }
+  const bool is_float = !Conv::is_bf16(node) && groups == 1 && is_matrix();
+  if (second && !(is_float && second->shape == x.shape && second->dtype == x.dtype &&
+                  second->has_pixels() && second->pixel() == x_pixel && !gate)) {
+    fail(Fault::kModel, "%s and %s are not convolved at once", x.text().c_str(),
+         second->text().c_str());
+  }
+  if (gate && !(is_float && gate->count == channels && gate->dtype == DType::kFloat32 &&
+                images == 1)) {
+    fail(Fault::kModel, "a gate of %s for %s", gate->text().c_str(), x.text().c_str());
   }
   group_channels = channels / groups;
   group_out = out_channels / groups;
@@ -75,6 +90,7 @@ Conv::Conv(const Node& node, const ConvShape& shape)
     if (t && t->dtype != DType::kFloat32 && !(is_bf16(node) && t->dtype == kNarrow))
       fail(Fault::kUnsupported, "no convolution of %s", t->text().c_str());
   }
+  if (residual_channels_) residual_pixel_ = node.input(kResidual)->pixel();
   const float* bias = node.constant(kBias, shape.out_channels);
   if (bias) bias_.assign(bias, bias + shape.out_channels);
 }
@@ -83,7 +99,8 @@ Epilogue Conv::epilogue(const Buffers& b) const {
   Epilogue e = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
   if (residual_channels_) {
     e.residual = b.in(kResidual);
-    e.residual_stride = e.residual_channels = residual_channels_;
+    e.residual_stride = residual_pixel_;
+    e.residual_channels = residual_channels_;
   }
   return e;
 }
@@ -92,7 +109,7 @@ const float* Conv::weights(const Node& node, size_t channels, size_t depth,
                            std::vector<float>* room) const {
   const ConvShape& s = shape_;
   const float* from = node.constant(kWeights, node.in(kWeights).count);
-  if (depth == s.taps() * s.group_channels) return from;
+  if (depth == s.taps() * s.group_channels * s.images_read) return from;
   room->assign(checked_product(s.out_channels, depth), 0.f);
   for (size_t m = 0; m < s.out_channels; ++m)
     for (size_t t = 0; t < s.taps(); ++t, from += s.group_channels)
@@ -163,6 +180,7 @@ constexpr Algorithm kAlgorithms[] = {
 bool has_tiles(uint32_t isa) { return (isa & kAmxBf16) == kAmxBf16; }
 
 bool suits(const Algorithm& algorithm, const ConvShape& shape, uint32_t isa, bool bf16) {
+  if ((shape.images_read > 1 || shape.is_gated) && algorithm.make != make_gemm_conv) return false;
   if (!algorithm.suits(shape, isa)) return false;
   if (!bf16) return algorithm.make != nullptr;
   if (algorithm.make_bf16 == make_winograd_conv_bf16) return suits_winograd_bf16(shape);
@@ -197,21 +215,12 @@ struct Ranking {
   Ranked* last = list;
 };
 
-// Null but where something is done to an image before it is convolved.
-using Make = StepPtr (*)(const Node& node, const ConvShape& shape);
-Make only_way(const Node& node) {
-  if (node.input(kGate) && node.input(kOther)) fail(Fault::kModel, "a gate of two images");
-  if (node.input(kGate)) return make_gated_conv;
-  return node.input(kOther) ? make_interleaved_conv : nullptr;
-}
-
 bool wants_exact(const Node& node) { return node.attrs.text("precision", "high") == "high"; }
 
 }  // namespace
 
 std::vector<ConvCandidate> conv_algorithms(const Node& node) {
   std::vector<ConvCandidate> candidates;
-  if (only_way(node)) return candidates;
   const bool exact = wants_exact(node);
   for (const Ranked& each : Ranking(ConvShape(node), node.isa, Conv::is_bf16(node))) {
     if (exact && !each.algorithm->exact) continue;
@@ -221,10 +230,10 @@ std::vector<ConvCandidate> conv_algorithms(const Node& node) {
   return candidates;
 }
 
-PALM_OPERANDS(conv, "image weights bias slope residual gate other_image", "y")
+PALM_OPERANDS(conv, "image/pixels weights bias slope residual/pixels gate second_image/image",
+              "y/pixels")
 StepPtr make_conv(const Node& node) {
   const ConvShape shape(node);
-  if (const Make make = only_way(node)) return make(node, shape);
   const std::string asked = node.attrs.text("algorithm", "");
   const bool exact = wants_exact(node);
   std::string known;

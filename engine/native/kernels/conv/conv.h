@@ -8,12 +8,13 @@
 
 namespace palm {
 
-enum ConvInput { kX, kWeights, kBias, kSlope, kResidual, kGate, kOther };
+enum ConvInput { kX, kWeights, kBias, kSlope, kResidual, kGate, kSecond };
 
 // The sizes of a convolution, checked against the node's tensors. The weights are [m][ky][kx][c],
-// or [ky][kx][c][m] with the attribute outputs_last: float32 GEMMs read these as they lie. With the
-// attribute y_offset the outputs are the channels from that one on of wider pixels, whose others
-// stay as they are.
+// or [ky][kx][c][m] with the attribute outputs_last: float32 GEMMs read these as they lie. x, the
+// residual and y may be some channels of wider pixels each. The channels of a matrix may be those of x
+// and of kSecond behind them, or may each be multiplied by a number of kGate, which the weights are
+// instead.
 struct ConvShape : Window {
   explicit ConvShape(const Node& node);
 
@@ -24,7 +25,9 @@ struct ConvShape : Window {
   }
 
   size_t images, height, width, channels, out_height, out_width, out_channels;
-  size_t y_offset, y_channels;  // where y's pixels have more channels than out_channels
+  size_t x_pixel, y_pixel;  // numbers from a pixel to the next
+  size_t images_read;  // that the channels are of: x, or x and kSecond
+  bool is_gated;
   size_t groups, group_channels, group_out, pixels;
   size_t nonzeros;  // weights, at most: of those that are known and mostly zeros they are counted
   bool outputs_last;
@@ -44,7 +47,7 @@ class Conv : public Step {
 
   // The residual is read where y is about to be written.
   bool in_place(size_t i) const override {
-    return i == kResidual && residual_channels_ == shape_.y_channels;
+    return i == kResidual && residual_channels_ == shape_.out_channels;
   }
 
  protected:
@@ -60,7 +63,7 @@ class Conv : public Step {
  private:
   Activation activation_;
   std::vector<float> bias_;
-  size_t residual_channels_;
+  size_t residual_channels_, residual_pixel_ = 0;
 };
 
 // The ways of convolving, and what each can do.
@@ -75,10 +78,6 @@ bool winograd_keeps_taps(const ConvShape& shape, size_t tile, uint32_t isa);
 StepPtr make_row_conv(const Node& node, const ConvShape& shape);
 bool suits_rows(const ConvShape& shape);
 StepPtr make_gemm_conv(const Node& node, const ConvShape& shape);  // any
-// Of an image whose channels the input kGate multiplies, and no other way of that.
-StepPtr make_gated_conv(const Node& node, const ConvShape& shape);
-// Of an image and the input kOther, likewise.
-StepPtr make_interleaved_conv(const Node& node, const ConvShape& shape);
 // By the weights that are not zero. What x has beside the others, be it NaN, is not looked at.
 StepPtr make_sparse_conv(const Node& node, const ConvShape& shape);
 bool suits_sparse(const ConvShape& shape);

@@ -154,7 +154,7 @@ CostTerms row_terms(const ConvShape& s, const ConvCosts& costs) {
   return {rows * ceil_to(s.out_width, kTileRows) * ceil_to(s.out_channels, costs.lanes) * depth,
           static_cast<double>(s.pixels * s.out_channels),
           rows * line * fresh,
-          is_aliased(s.stride_x * s.channels) ? static_cast<double>(s.pixels) * depth : 0,
+          is_aliased(s.stride_x * s.x_pixel) ? static_cast<double>(s.pixels) * depth : 0,
           far_numbers(s, costs),
           1};
 }
@@ -163,13 +163,13 @@ CostTerms row_terms(const ConvShape& s, const ConvCosts& costs) {
 // pixels that share cache sets; far numbers.
 CostTerms gemm_terms(const ConvShape& s, const ConvCosts& costs) {
   const double pixels = static_cast<double>(s.pixels), groups = static_cast<double>(s.groups);
-  const double depth = ceil_to(s.taps() * s.group_channels, costs.together);
+  const double depth = ceil_to(s.taps() * s.group_channels * s.images_read, costs.together);
   const bool moved = !s.is_matrix();
   return {pixels * groups * ceil_to(s.group_out, costs.lanes) * depth,
           pixels * static_cast<double>(s.out_channels),
           moved ? pixels * static_cast<double>(s.taps()) * groups : 0,
           moved ? pixels * depth * groups : 0,
-          is_aliased(s.taps() * s.channels) ? pixels * depth * groups : 0,
+          is_aliased(s.is_matrix() ? s.x_pixel : s.taps() * s.channels) ? pixels * depth * groups : 0,
           far_numbers(s, costs)};
 }
 

@@ -28,15 +28,17 @@ class DepthwiseConv : public Conv {
   void run(const Buffers& b) const override {
     const ConvShape& s = shape_;
     const float* x = b.in(kX);
+    size_t x_pixel = s.x_pixel;
     if (s.group_out > 1) {
       float* const repeated = reinterpret_cast<float*>(b.scratch);
       b.pool->parallel(s.images * s.height * s.width, grain_of(s.out_channels * kWorkOfTouching),
                        [&](size_t begin, size_t end, int) {
                          float* to = repeated + begin * s.out_channels;
-                         for (size_t i = begin * s.channels; i < end * s.channels; ++i)
-                           for (size_t j = 0; j < s.group_out; ++j) *to++ = x[i];
+                         for (size_t i = begin; i < end; ++i)
+                           for (size_t c = 0; c < s.channels; ++c)
+                             for (size_t j = 0; j < s.group_out; ++j) *to++ = x[i * x_pixel + c];
                        });
-      x = repeated;
+      x = repeated, x_pixel = s.out_channels;
     }
     const Depthwise d{s.height,
                       s.width,
@@ -52,8 +54,10 @@ class DepthwiseConv : public Conv {
                       static_cast<ptrdiff_t>(s.top),
                       static_cast<ptrdiff_t>(s.left),
                       x,
+                      x_pixel,
                       weights_.floats(),
                       b.out(),
+                      s.y_pixel,
                       epilogue(b)};
     const size_t rows = s.images * s.out_height, threads = static_cast<size_t>(b.pool->threads());
     const size_t work = s.out_width * s.taps() * 2;
@@ -81,7 +85,7 @@ StepPtr make_depthwise_conv(const Node& node, const ConvShape& shape) {
 }
 
 bool suits_depthwise(const ConvShape& s) {
-  return s.groups == s.channels && s.groups > 1 && s.y_channels == s.out_channels;
+  return s.groups == s.channels && s.groups > 1;
 }
 
 }  // namespace palm

@@ -1,6 +1,9 @@
 #include <algorithm>
+#include <cmath>
 #include <cstring>
+#include <type_traits>
 
+#include "kernels/binary/binary.h"
 #include "kernels/conv/bf16_conv.h"
 #include "kernels/conv/float_conv.h"
 
@@ -18,7 +21,9 @@ class GemmConv : public Base {
         kernel_(Base::find(node.isa)),
         depth_(shape.taps() * shape.group_channels) {
     depth_ += depth_ % Base::kTogether;
+    if (shape.is_gated) multiply_ = find_binary(node.isa);
     if (this->packs()) pack(node);
+    else group_numbers_ = depth_ * shape.out_channels;
     panels_ = kernel_.count_panels(shape.group_out);
     in_place_ = this->is_number() && shape.is_matrix() && depth_ == shape.group_channels;
     constexpr size_t kBlockNumbers = (256 << 10) / sizeof(Number);
@@ -27,6 +32,7 @@ class GemmConv : public Base {
   }
 
   size_t scratch_bytes(int threads) const override {
+    if (shape_.is_gated) return checked_product(static_cast<size_t>(threads), gated_bytes());
     return in_place_ ? 0 : static_cast<size_t>(threads) * block_bytes();
   }
 
@@ -35,8 +41,9 @@ class GemmConv : public Base {
   void run(const Buffers& b) const override {
     const ConvShape& s = shape_;
     const auto x = this->x(b);
+    if (s.is_gated) return multiply_gated(b);
+    if (in_place_) return multiply_all(b, Base::numbers(x), s.x_pixel);
     const size_t lda = depth_ * s.groups;
-    if (in_place_) return multiply_all(b, Base::numbers(x), lda);
     if (s.pixels <= block_) {
       Number* const patches = reinterpret_cast<Number*>(b.scratch);
       b.pool->parallel(
@@ -65,12 +72,14 @@ class GemmConv : public Base {
   void pack(const Node& node) {
     const ConvShape& s = shape_;
     std::vector<float> room;
-    const float* w = this->weights(node, s.group_channels, depth_, &room);
-    if (this->packs_halves(node, w, depth_)) return;
-    group_numbers_ = kernel_.pack(depth_, s.group_out, nullptr, 1, depth_, nullptr);
+    const size_t depth = depth_ * s.images_read;
+    const float* w = this->weights(node, s.group_channels, depth, &room);
+    const bool is_plain = s.images_read == 1 && !s.is_gated;
+    if (is_plain && this->packs_halves(node, w, depth)) return;
+    group_numbers_ = kernel_.pack(depth, s.group_out, nullptr, 1, depth, nullptr);
     weights_ = Arena(checked_product(group_numbers_, s.groups) * sizeof(Number));
     for (size_t g = 0; g < s.groups; ++g) {
-      kernel_.pack(depth_, s.group_out, w + g * s.group_out * depth_, 1, depth_,
+      kernel_.pack(depth, s.group_out, w + g * s.group_out * depth, 1, depth,
                    packed() + g * group_numbers_);
     }
   }
@@ -93,15 +102,52 @@ class GemmConv : public Base {
     const ConvShape& s = shape_;
     if (this->runs_halves(b, a, depth_)) return;
     if (s.groups == 1) {
+      const Number* const images[] = {
+          a, s.images_read > 1 ? static_cast<const Number*>(b.inputs[kSecond]) : nullptr};
       return run_gemm(
           kernel_,
-          this->whole_product(b, {s.pixels, s.out_channels, depth_, 1, &a, lda, packed(),
-                                  this->y(b), s.y_channels, 0, panels_, e}),
+          this->whole_product(b, {s.pixels, s.out_channels, depth_, s.images_read, images, lda,
+                                  packed(), this->y(b), s.y_pixel, 0, panels_, e}),
           *b.pool);
     }
     b.pool->parallel(s.pixels, grain_of(work(), tile_rows()), [&](size_t begin, size_t end, int) {
       multiply(b, e, a + begin * lda, lda, begin, end);
     });
+  }
+
+  // Weights of its own for each thread.
+  size_t gated_bytes() const { return round_up(checked_product(group_numbers_, sizeof(Number))); }
+
+  // All pixels by weights that are multiplied by the gate, as squeeze and excitation has it (Hu,
+  // Shen and Sun, arXiv 1709.01507): they are fewer than the image's numbers.
+  void multiply_gated(const Buffers& b) const {
+    if constexpr (std::is_same_v<Number, float>) {
+      const ConvShape& s = shape_;
+      const auto e = this->epilogue(b);
+      b.pool->parallel(s.pixels, grain_of(work(), tile_rows()), [&](size_t begin, size_t end,
+                                                                    int thread) {
+        const float* const x = this->x(b) + begin * s.x_pixel;
+        Gemm gemm = this->product(b, {end - begin, s.out_channels, depth_, 1, &x, s.x_pixel,
+                                      packed(), this->y(b) + begin * s.y_pixel, s.y_pixel, 0,
+                                      panels_, e.from_pixel(begin)});
+        float* const gated =
+            reinterpret_cast<float*>(b.scratch + static_cast<size_t>(thread) * gated_bytes());
+        gate(gemm.b, b.in(kGate), gated);
+        gemm.b = gated;
+        kernel_.run(gemm);
+      });
+    }
+  }
+
+  void gate(const float* weights, const float* gate, float* to) const {
+    for (size_t left = shape_.out_channels; left;) {
+      const GemmPanel panel = kernel_.first_panel(left);
+      const size_t width = this->packs() ? panel.width : left;
+      multiply_({BinaryOp::kMul, depth_, width, weights, static_cast<ptrdiff_t>(width), 1, gate, 1,
+                 0, to, -INFINITY, INFINITY});
+      weights += depth_ * width, to += depth_ * width;
+      left -= this->packs() ? panel.columns : left;
+    }
   }
 
   // Pixels [begin, end) from their patches, `a` being the first's.
@@ -113,7 +159,7 @@ class GemmConv : public Base {
       const Number* const group_a = a + g * depth_;
       kernel_.run(this->product(
           b, {end - begin, s.group_out, depth_, 1, &group_a, lda, packed() + g * group_numbers_,
-              this->y(b) + (begin * s.y_channels + g * s.group_out), s.y_channels, 0, panels_,
+              this->y(b) + (begin * s.y_pixel + g * s.group_out), s.y_pixel, 0, panels_,
               e.from_channel(g * s.group_out).from_pixel(begin)}));
     }
   }
@@ -122,12 +168,12 @@ class GemmConv : public Base {
   template <class X>
   void gather(X x, Number* to, size_t begin, size_t end) const {
     const ConvShape& s = shape_;
-    if (s.is_matrix() && depth_ == s.group_channels)
+    if (s.is_matrix() && depth_ == s.group_channels && s.x_pixel == s.channels)
       return this->load(x + begin * s.channels, (end - begin) * s.channels, to);
     const size_t zeros = depth_ - s.taps() * s.group_channels;
     for (size_t i = begin; i < end; ++i) {
       const size_t ox = i % s.out_width, oy = i / s.out_width % s.out_height;
-      const X image = x + i / s.out_width / s.out_height * s.height * s.width * s.channels;
+      const X image = x + i / s.out_width / s.out_height * s.height * s.width * s.x_pixel;
       for (size_t g = 0; g < s.groups; ++g) {
         for (size_t ky = 0; ky < s.kernel_height; ++ky) {
           // Wraps round to a large number above and to the left of the image.
@@ -135,7 +181,7 @@ class GemmConv : public Base {
           for (size_t kx = 0; kx < s.kernel_width; ++kx, to += s.group_channels) {
             const size_t ix = ox * s.stride_x + kx * s.dilation_x - s.left;
             if (iy < s.height && ix < s.width) {
-              this->load(image + ((iy * s.width + ix) * s.channels + g * s.group_channels),
+              this->load(image + ((iy * s.width + ix) * s.x_pixel + g * s.group_channels),
                          s.group_channels, to);
             } else {
               std::memset(static_cast<void*>(to), 0, s.group_channels * sizeof(Number));
@@ -149,6 +195,7 @@ class GemmConv : public Base {
 
   using Base::shape_;
   typename Base::Kernel kernel_;
+  BinaryFn multiply_ = nullptr;
   size_t depth_, group_numbers_ = 0, panels_, block_;
   bool in_place_;
   Arena weights_;

@@ -24,7 +24,8 @@ class RowConv : public Base {
     if (this->packs()) pack(node);
     panels_ = kernel_.count_panels(shape.out_channels);
     const size_t reach = (shape.out_width - 1) * shape.stride_x + shape.kernel_width;
-    if (shape.left || reach > shape.width || is_wider_ || !this->is_number())
+    const bool is_dense = shape.x_pixel == shape.channels;
+    if (shape.left || reach > shape.width || is_wider_ || !is_dense || !this->is_number())
       kept_rows_ = (shape.kernel_height - 1) * shape.dilation_y + 1;
     line_ = round_up(checked_product(reach, channels_) * sizeof(Number)) / sizeof(Number);
   }
@@ -95,7 +96,7 @@ class RowConv : public Base {
       std::memset(static_cast<void*>(lines + i * line_ + low * channels_), 0,
                   (high - low) * channels_ * sizeof(Number));
     }
-    const size_t row_numbers = s.width * s.channels;
+    const size_t row_numbers = s.width * s.x_pixel;
     const size_t loads = std::max(low, s.left), loads_end = std::min(high, s.left + s.width);
     const size_t pixels = loads_end > loads ? loads_end - loads : 0;
     bool is_first = true;
@@ -110,9 +111,12 @@ class RowConv : public Base {
       is_first = false;
       for (loaded = std::max(loaded, first); loaded < first + kept_rows_; ++loaded) {
         if (loaded - s.top >= s.height || pixels == 0) continue;
-        const auto from = image + (loaded - s.top) * row_numbers + (loads - s.left) * s.channels;
+        const auto from = image + (loaded - s.top) * row_numbers + (loads - s.left) * s.x_pixel;
         Number* const to = lines + loaded % kept_rows_ * line_ + loads * channels_;
-        if (is_wider_) this->load_wider(from, pixels, s.channels, spare, to);
+        if (s.x_pixel != s.channels) {
+          for (size_t i = 0; i < pixels; ++i)
+            this->load(from + i * s.x_pixel, s.channels, to + i * channels_);
+        } else if (is_wider_) this->load_wider(from, pixels, s.channels, spare, to);
         else this->load(from, pixels * s.channels, to);
       }
       for (size_t ky = 0; ky < s.kernel_height; ++ky) {
@@ -125,7 +129,7 @@ class RowConv : public Base {
       const size_t pixel = row * s.out_width + column;
       kernel_.run(this->product(
           b, {columns, s.out_channels, s.kernel_width * channels_, s.kernel_height, segments,
-              s.stride_x * channels_, packed(), this->y(b) + pixel * s.y_channels, s.y_channels,
+              s.stride_x * channels_, packed(), this->y(b) + pixel * s.y_pixel, s.y_pixel,
               0, panels_, e.from_pixel(pixel)}));
       begin += last - part;
     }

@@ -76,13 +76,13 @@ class SparseConv : public Conv {
     return {std::min(kernel_.block.width, s.pixels - first),
             s.channels,
             s.out_channels,
-            b.in(kX) + first * s.channels,
-            s.channels,
+            b.in(kX) + first * s.x_pixel,
+            s.x_pixel,
             reinterpret_cast<float*>(b.scratch + place * lines_bytes()),
             reinterpret_cast<const SparseWeight*>(weights_.data()),
             reinterpret_cast<const uint32_t*>(ends_.data()),
-            b.out() + (first * s.y_channels + s.y_offset),
-            s.y_channels,
+            b.out() + first * s.y_pixel,
+            s.y_pixel,
             epilogue(b).from_pixel(first)};
   }
 

@@ -35,10 +35,9 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
     for (float& each : w) each = std::round(each * 1024) / 1024;
   const Vector bias = random.floats(out), slope = random.floats(out);
   const Vector z = random.floats(count / out * c.residual_channels);
-  OneStep step("conv"), rows("conv"), part("conv");
-  WideOutput wide(random, count / out, out);
+  OneStep step("conv"), rows("conv");
   const Vector across = outputs_last(w, out);
-  for (OneStep* each : {&step, &rows, &part}) {
+  for (OneStep* each : {&step, &rows}) {
     each->input({c.images, c.height, c.width, c.in()}, x);
     if (each != &rows) each->input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
     else each->input({c.kernel_height, c.kernel_width, c.group_in, out}, across, true);
@@ -46,11 +45,14 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
     c.is("prelu") ? each->input({out}, slope, true) : each->no_input();
     if (c.residual_channels)
       each->input({c.images, c.out_height(), c.out_width(), c.residual_channels}, z);
-    each->output({c.images, c.out_height(), c.out_width(), each == &part ? wide.all : out});
+    each->output({c.images, c.out_height(), c.out_width(), out});
     c.set_attrs(*each);
   }
   rows.attr("outputs_last", int64_t{1});
-  part.attr("y_offset", static_cast<int64_t>(wide.before));
+  OneStep wide = step.in_wider_pixels(random);
+  std::vector<std::string> wide_algorithms;
+  for (const ConvCandidate& each : conv_algorithms(wide.node(isa)))
+    wide_algorithms.push_back(each.algorithm);
   const bool can_read_rows = c.groups == 1 && out % 8 == 0;
   const std::vector<double> expected = c.expect(x, w, bias, slope, z);
   std::vector<std::string> algorithms;
@@ -72,11 +74,10 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
     PALM_CHECK(y[count] == kUntouched, "%s: %s: wrote past the end", isa_name, algorithm.c_str());
     step.make(isa, 3).run(y3.data(), count);
     PALM_CHECK(y == y3, "%s: %s: 3 threads give another result", isa_name, algorithm.c_str());
-    if (!algorithm.empty() && algorithm != "depthwise") {
-      part.attr("algorithm", algorithm).make(isa, 3);
-      part.run(wide.values.data(), wide.values.size() - 1);
-      PALM_CHECK(wide.is(y), "%s: %s, algorithm %s: channels from %zu on of %zu are not the same",
-                 isa_name, c.text().c_str(), algorithm.c_str(), wide.before, wide.all);
+    if (std::count(wide_algorithms.begin(), wide_algorithms.end(), algorithm)) {
+      wide.attr("algorithm", algorithm).make(isa, 3);
+      PALM_CHECK(wide.writes(y), "%s: %s, algorithm %s: channels of wider pixels are not the same",
+                 isa_name, c.text().c_str(), algorithm.c_str());
     }
     if (!can_read_rows || (algorithm != "gemm" && algorithm != "rows")) continue;
     rows.attr("algorithm", algorithm).make(isa, 3).run(y3.data(), count);
@@ -85,8 +86,8 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
   }
 }
 
-// Images that are multiplied by gates, or made of two by turns, before they are convolved: the step
-// that does it at once, against a loop over what it would read.
+// Images that are multiplied by gates, or whose channels are two images', before they are
+// convolved: the step that does it at once, against a loop over what it would read.
 void check_joined(const char* isa_name, uint32_t isa, Random& random) {
   for (int trial = 0; trial < 120; ++trial) {
     const bool gated = trial % 2, across = gated && trial % 3 == 0;
@@ -100,8 +101,8 @@ void check_joined(const char* isa_name, uint32_t isa, Random& random) {
     c.bias = trial % 4 != 0;
     c.activation = trial % 7 < 3 ? "clip" : trial % 7 < 5 ? "prelu" : "hard_swish";
     const size_t in = c.in(), out = c.out(), pixels = c.images * c.height * c.width;
-    const size_t half = in / 2, first = random.between(0, in - half);
-    const Vector x = random.floats(pixels * in), other = random.floats(pixels * in);
+    const size_t of_each = gated ? in : in / 2;
+    const Vector x = random.floats(pixels * of_each), second = random.floats(pixels * of_each);
     const Vector gate = random.floats(in), bias = random.floats(out), slope = random.floats(out);
     const Vector w = random.floats(out * in, 2.f / std::sqrt(static_cast<float>(in)));
     const Vector z = random.floats(pixels * c.residual_channels), turned = outputs_last(w, out);
@@ -109,11 +110,10 @@ void check_joined(const char* isa_name, uint32_t isa, Random& random) {
     for (size_t i = 0; i < read.size(); ++i) {
       const size_t pixel = i / in, channel = i % in;
       if (gated) read[i] = x[i] * gate[channel];
-      else read[i] = (channel % 2 ? other : x)[pixel * in + first + channel / 2];
+      else read[i] = (channel < of_each ? x : second)[pixel * of_each + channel % of_each];
     }
-    WideOutput wide(random, pixels, out);
     OneStep step("conv");
-    step.input({c.images, c.height, c.width, in}, x);
+    step.input({c.images, c.height, c.width, of_each}, x);
     if (across) step.input({1, 1, in, out}, turned, true).attr("outputs_last", int64_t{1});
     else step.input({out, 1, 1, in}, w, true);
     c.bias ? step.input({out}, bias, true) : step.no_input();
@@ -121,23 +121,24 @@ void check_joined(const char* isa_name, uint32_t isa, Random& random) {
     if (c.residual_channels) step.input({c.images, c.height, c.width, out}, z);
     else step.no_input();
     if (gated) step.input({1, 1, 1, in}, gate);
-    else step.no_input().input({c.images, c.height, c.width, in}, other);
-    if (!gated) step.attr("first", static_cast<int64_t>(first));
-    step.output({c.images, c.height, c.width, wide.all});
+    else step.no_input().input({c.images, c.height, c.width, of_each}, second);
+    step.output({c.images, c.height, c.width, out});
     c.set_attrs(step);
-    step.attr("y_offset", static_cast<int64_t>(wide.before));
     const std::vector<double> expected = c.expect(read, w, bias, slope, z);
     Vector y(expected.size());
     for (const int threads : {1, 3}) {
-      step.make(isa, threads, true).run(wide.values.data(), wide.values.size() - 1);
+      Vector got(expected.size());
+      step.make(isa, threads, true).run(got.data(), got.size());
+      if (threads == 1) y = got;
       for (size_t i = 0; i < y.size(); ++i) {
-        const float got = wide.values[i / out * wide.all + wide.before + i % out];
-        if (threads == 1) y[i] = got;
-        PALM_CHECK(is_close(got, expected[i], 2e-5), "%s: %s, %s: y[%zu] is %g, expected %g",
-                   isa_name, c.text().c_str(), gated ? "gated" : "interleaved", i,
-                   static_cast<double>(got), expected[i]);
+        PALM_CHECK(got[i] == y[i] && is_close(got[i], expected[i], 2e-5),
+                   "%s: %s, %s: y[%zu] is %g, expected %g", isa_name, c.text().c_str(),
+                   gated ? "gated" : "two images", i, static_cast<double>(got[i]), expected[i]);
       }
-      PALM_CHECK(wide.is(y), "%s: %s: %d threads", isa_name, c.text().c_str(), threads);
+      // Both images have to have the same distance from a pixel to the next.
+      if (!gated) continue;
+      PALM_CHECK(step.in_wider_pixels(random).make(isa, threads).writes(y), "%s: %s: wider pixels",
+                 isa_name, c.text().c_str());
     }
   }
 }

@@ -16,7 +16,7 @@ struct Unstrided {
       : stride(s.stride_x),
         taps((s.kernel_height + stride - 1) / stride),
         channels(s.channels * stride * stride),
-        pixel(stride == 1 ? s.channels : whole_vectors(channels)),
+        pixel(stride == 1 ? s.x_pixel : whole_vectors(channels)),
         height(stride == 1 ? s.height : s.out_height + taps - 1),
         width(stride == 1 ? s.width : s.out_width + taps - 1) {}
 
@@ -101,7 +101,7 @@ class WinogradConv : public Conv {
     w.height = x_.height, w.width = x_.width, w.channels = x_.channels;
     w.out_height = s.out_height, w.out_width = s.out_width, w.out_channels = s.out_channels;
     w.x = b.in(kX), w.x_stride = x_.pixel, w.zeros = zeros;
-    w.y = b.out() + s.y_offset, w.y_stride = s.y_channels;
+    w.y = b.out(), w.y_stride = s.y_pixel;
     if (x_.stride == 1) {
       w.top = static_cast<ptrdiff_t>(s.top), w.left = static_cast<ptrdiff_t>(s.left);
     } else {
@@ -322,7 +322,7 @@ bool suits_winograd(const ConvShape& s, size_t tile) {
            s.kernel_height == 3;
   }
   // Those that read pictures.
-  return tile == 4 && s.stride_x == 2 && s.channels >= 2 && s.channels <= 4 &&
+  return tile == 4 && s.stride_x == 2 && s.x_pixel == s.channels && s.channels >= 2 && s.channels <= 4 &&
          s.kernel_height >= 5 && s.kernel_height <= 8;
 }
 

@@ -22,19 +22,23 @@ class DepthwiseConv : public Bf16Conv {
   void run(const Buffers& b) const override {
     const ConvShape& s = shape_;
     EitherIn x = this->x(b);
+    size_t x_pixel = s.x_pixel;
     if (!x.is_narrow || s.group_out > 1) {
       Bf16* const copy = reinterpret_cast<Bf16*>(b.scratch);
       b.pool->parallel(pixels(), grain_of(s.out_channels * kWorkOfTouching),
                        [&](size_t begin, size_t end, int) {
                          Bf16* const to = copy + begin * s.out_channels;
-                         const EitherIn from = x + begin * s.channels;
                          const size_t count = (end - begin) * s.channels;
-                         if (s.group_out == 1) return load(from, count, to);
-                         for (size_t i = 0; i < count; ++i) load(from + i, 1, to + i * s.group_out);
+                         if (s.group_out == 1 && x_pixel == s.channels)
+                           return load(x + begin * x_pixel, count, to);
+                         for (size_t i = 0; i < count; ++i) {
+                           const size_t pixel = begin + i / s.channels, c = i % s.channels;
+                           load(x + (pixel * x_pixel + c), 1, to + i * s.group_out);
+                         }
                          for (size_t i = 0; i < count * s.group_out; ++i)
                            to[i] = to[i / s.group_out * s.group_out];
                        });
-      x = {copy, true};
+      x = {copy, true}, x_pixel = s.out_channels;
     }
     const DepthwiseBf16 d{s.height,
                           s.width,
@@ -50,8 +54,10 @@ class DepthwiseConv : public Bf16Conv {
                           static_cast<ptrdiff_t>(s.top),
                           static_cast<ptrdiff_t>(s.left),
                           x.narrow(),
+                          x_pixel,
                           weights_.data(),
                           y(b),
+                          s.y_pixel,
                           epilogue(b)};
     constexpr size_t kTileRows = 4;
     const size_t work = s.out_width * s.out_channels * s.taps();

@@ -112,23 +112,19 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
   const Vector bias = random.floats(out), slope = random.floats(out);
   const Vector z = numbers(random, count / out * c.residual_channels);
   const Narrow narrow_x = narrow_all(x), narrow_z = narrow_all(z);
-  OneStep step("conv"), part("conv");
-  WideOutput wide(random, count / out, out);
+  OneStep step("conv");
   const std::vector<size_t> x_shape{c.images, c.height, c.width, c.in()};
   const std::vector<size_t> z_shape{c.images, oh, ow, c.residual_channels};
-  for (OneStep* each : {&step, &part}) {
-    c.narrow_x ? each->input(kNarrow, x_shape, narrow_x) : each->input(x_shape, x);
-    each->input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
-    c.bias ? each->input({out}, bias, true) : each->no_input();
-    c.is("prelu") ? each->input({out}, slope, true) : each->no_input();
-    if (c.residual_channels)
-      c.narrow_z ? each->input(kNarrow, z_shape, narrow_z) : each->input(z_shape, z);
-    each->output(c.narrow_y ? kNarrow : DType::kFloat32,
-                 {c.images, oh, ow, each == &part ? wide.all : out});
-    c.set_attrs(*each);
-    each->attr("precision", std::string(name_of(kNarrow)));
-  }
-  part.attr("y_offset", static_cast<int64_t>(wide.before));
+  c.narrow_x ? step.input(kNarrow, x_shape, narrow_x) : step.input(x_shape, x);
+  step.input({out, c.kernel_height, c.kernel_width, c.group_in}, w, true);
+  c.bias ? step.input({out}, bias, true) : step.no_input();
+  c.is("prelu") ? step.input({out}, slope, true) : step.no_input();
+  if (c.residual_channels)
+    c.narrow_z ? step.input(kNarrow, z_shape, narrow_z) : step.input(z_shape, z);
+  step.output(c.narrow_y ? kNarrow : DType::kFloat32, {c.images, oh, ow, out});
+  c.set_attrs(step);
+  step.attr("precision", std::string(name_of(kNarrow)));
+  OneStep wide = step.in_wider_pixels(random);
   const std::vector<double> expected = c.expect(x, w, bias, slope, z);
   const std::vector<double> winograd = winograd_bounds(c, x, w);
   for (const ConvCandidate& each : conv_algorithms(step.node(isa))) {
@@ -156,13 +152,10 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
       PALM_CHECK(same(static_cast<double>(y[i]), static_cast<double>(y3[i])),
                  "%s: %s: 3 threads give another result", isa_name, algorithm.c_str());
     }
-    if (algorithm == "depthwise") continue;
-    std::vector<Bf16> halves = narrow_all(wide.values);
-    part.attr("algorithm", algorithm).make(isa, 3);
-    part.run({c.narrow_y ? static_cast<void*>(halves.data()) : wide.values.data()});
-    if (c.narrow_y) wide.values = widen_all(halves);
-    PALM_CHECK(wide.is(y), "%s: %s, algorithm %s: channels from %zu on of %zu are not the same",
-               isa_name, c.text().c_str(), algorithm.c_str(), wide.before, wide.all);
+    wide.attr("algorithm", algorithm).make(isa, 3);
+    PALM_CHECK(c.narrow_y ? wide.writes(y.halves) : wide.writes(y.floats),
+               "%s: %s, algorithm %s: channels of wider pixels are not the same", isa_name,
+               c.text().c_str(), algorithm.c_str());
   }
 }
 

@@ -36,7 +36,7 @@ class WinogradConv : public Bf16Conv {
     w.out_height = s.out_height, w.out_width = s.out_width, w.out_channels = s.out_channels;
     w.top = static_cast<ptrdiff_t>(s.top), w.left = static_cast<ptrdiff_t>(s.left);
     w.tiles_across = tiles_across_, w.tiles_down = tiles_down_;
-    w.x = x(b), w.y = y(b), w.y_stride = s.y_channels;
+    w.x = x(b), w.x_stride = s.x_pixel, w.y = y(b), w.y_stride = s.y_pixel;
     w.patch_stride = plane(most * s.channels), w.product_stride = plane(most * s.out_channels);
     w.epilogue = epilogue(b);
     const auto own = [&](int thread) {

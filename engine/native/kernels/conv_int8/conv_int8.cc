@@ -57,8 +57,6 @@ const int8_t* ConvInt8::weights(const Node& node) {
 ConvInt8::ConvInt8(const Node& node, const ConvShape& shape, int32_t offset) : shape_(shape) {
   const size_t channels = shape.out_channels, depth = shape.taps() * shape.group_channels;
   node.in(kInt8X, DType::kUint8);
-  if (shape.y_channels != channels)
-    fail(Fault::kModel, "%zu channels into %s", channels, node.any_out().text().c_str());
   is_float_ = node.any_out().dtype == DType::kFloat32;
   node.out(0, is_float_ ? DType::kFloat32 : DType::kUint8);
   if (depth > kMostProducts) fail(Fault::kUnsupported, "sums of %zu products", depth);
@@ -121,7 +119,8 @@ void ConvInt8::add_residual(const Node& node) {
       z.shape[3] > y.shape[3]) {
     fail(Fault::kModel, "residual %s for %s", z.text().c_str(), y.text().c_str());
   }
-  e.residual_stride = e.residual_channels = z.shape[3];
+  e.residual_stride = z.pixel();
+  e.residual_channels = z.shape[3];
 }
 
 EpilogueInt8 ConvInt8::epilogue(const Buffers& b) const {
@@ -130,7 +129,7 @@ EpilogueInt8 ConvInt8::epilogue(const Buffers& b) const {
   return e;
 }
 
-PALM_OPERANDS(conv_int8, "image weights scale bias residual slope", "y")
+PALM_OPERANDS(conv_int8, "image/pixels weights scale bias residual/pixels slope", "y/pixels")
 StepPtr make_conv_int8(const Node& node) {
   const ConvShape shape(node);
   if (suits_depthwise_int8(shape)) return make_depthwise_conv_int8(node, shape);

@@ -25,8 +25,8 @@ class DepthwiseConv : public ConvInt8 {
     const EpilogueInt8 e = epilogue(b);
     const auto row_of = [&](size_t row, const uint8_t* const* segments) {
       const size_t pixel = row * s.out_width;
-      kernel_.run({window(), s.out_width, segments, weights_.data(), y(b) + pixel * s.out_channels,
-                   e.from_pixel(pixel)});
+      kernel_.run({window(), s.out_width, segments, weights_.data(), y(b) + pixel * s.y_pixel,
+                   s.y_pixel, e.from_pixel(pixel)});
     };
     b.pool->parallel(s.images * s.out_height, grain_of(s.out_width * s.channels * s.taps() / 2 + 1),
                      [&](size_t begin, size_t end, int thread) {

@@ -44,17 +44,17 @@ class GemmConv : public ConvInt8 {
     const ConvShape& s = shape_;
     uint8_t* const patches = reinterpret_cast<uint8_t*>(b.scratch);
     if (is_matrix_) {
-      multiply_all(b, x(b), s.pixels - copied_);
+      multiply_all(b, x(b), s.x_pixel, s.pixels - copied_);
       if (!copied_) return;
       const size_t first = s.pixels - copied_;
-      std::memcpy(patches, x(b) + first * lda_, copied_ * lda_);
-      return multiply(b, epilogue(b), patches, first, s.pixels);
+      gather(x(b), patches, first, s.pixels);
+      return multiply(b, epilogue(b), patches, lda_, first, s.pixels);
     }
     if (s.pixels <= block_) {
       b.pool->parallel(s.pixels, grain_of(lda_), [&](size_t begin, size_t end, int) {
         gather(x(b), patches + begin * lda_, begin, end);
       });
-      return multiply_all(b, patches, s.pixels);
+      return multiply_all(b, patches, lda_, s.pixels);
     }
     // Each part reads all weights, so none is small.
     Grain grain = grain_of(work(), tile_rows());
@@ -65,7 +65,7 @@ class GemmConv : public ConvInt8 {
       for (size_t i = begin; i < end; i += block_) {
         const size_t last = std::min(end, i + block_);
         gather(x(b), own, i, last);
-        multiply(b, e, own, i, last);
+        multiply(b, e, own, lda_, i, last);
       }
     });
   }
@@ -79,29 +79,29 @@ class GemmConv : public ConvInt8 {
   size_t work() const { return depth_ * shape_.out_channels / 4 + 1; }
 
   // The first `pixels`, shared out.
-  void multiply_all(const Buffers& b, const uint8_t* a, size_t pixels) const {
+  void multiply_all(const Buffers& b, const uint8_t* a, size_t lda, size_t pixels) const {
     const EpilogueInt8 e = epilogue(b);
     const ConvShape& s = shape_;
     if (s.groups == 1) {
       return run_gemm(kernel_,
-                      {pixels, s.out_channels, depth_, 1, &a, lda_, weights_.data(), y(b),
-                       s.out_channels, 0, panels_, e},
+                      {pixels, s.out_channels, depth_, 1, &a, lda, weights_.data(), y(b), s.y_pixel,
+                       0, panels_, e},
                       *b.pool);
     }
     b.pool->parallel(pixels, grain_of(work(), tile_rows()), [&](size_t begin, size_t end, int) {
-      multiply(b, e, a + begin * lda_, begin, end);
+      multiply(b, e, a + begin * lda, lda, begin, end);
     });
   }
 
   // Pixels [begin, end) from their patches, `a` being the first's.
-  void multiply(const Buffers& b, const EpilogueInt8& e, const uint8_t* a, size_t begin,
-                size_t end) const {
+  void multiply(const Buffers& b, const EpilogueInt8& e, const uint8_t* a, size_t lda,
+                size_t begin, size_t end) const {
     const ConvShape& s = shape_;
     for (size_t g = 0; g < s.groups; ++g) {
       const uint8_t* const group_a = a + g * depth_;
-      kernel_.run({end - begin, s.group_out, depth_, 1, &group_a, lda_,
+      kernel_.run({end - begin, s.group_out, depth_, 1, &group_a, lda,
                    weights_.data() + g * group_bytes_,
-                   y(b) + (begin * s.out_channels + g * s.group_out), s.out_channels, 0, panels_,
+                   y(b) + (begin * s.y_pixel + g * s.group_out), s.y_pixel, 0, panels_,
                    e.from_channel(g * s.group_out).from_pixel(begin)});
     }
   }
@@ -112,7 +112,7 @@ class GemmConv : public ConvInt8 {
     for (size_t i = begin; i < end; ++i) {
       const size_t ox = i % s.out_width, oy = i / s.out_width % s.out_height;
       const uint8_t* const image =
-          x + i / s.out_width / s.out_height * s.height * s.width * s.channels;
+          x + i / s.out_width / s.out_height * s.height * s.width * s.x_pixel;
       for (size_t g = 0; g < s.groups; ++g) {
         for (size_t ky = 0; ky < s.kernel_height; ++ky) {
           // Wraps round to a large number above and to the left of the image.
@@ -120,7 +120,7 @@ class GemmConv : public ConvInt8 {
           for (size_t kx = 0; kx < s.kernel_width; ++kx, to += s.group_channels) {
             const size_t ix = ox * s.stride_x + kx * s.dilation_x - s.left;
             if (iy < s.height && ix < s.width) {
-              std::memcpy(to, image + (iy * s.width + ix) * s.channels + g * s.group_channels,
+              std::memcpy(to, image + (iy * s.width + ix) * s.x_pixel + g * s.group_channels,
                           s.group_channels);
             } else {
               std::memset(to, x_zero_, s.group_channels);

@@ -30,8 +30,8 @@ class RowConv : public ConvInt8 {
     const auto row_of = [&](size_t row, const uint8_t* const* segments) {
       const size_t pixel = row * s.out_width;
       kernel_.run({s.out_width, s.out_channels, depth_, s.kernel_height, segments,
-                   s.stride_x * s.channels, weights_.data(), y(b) + pixel * s.out_channels,
-                   s.out_channels, 0, panels_, e.from_pixel(pixel)});
+                   s.stride_x * s.channels, weights_.data(), y(b) + pixel * s.y_pixel,
+                   s.y_pixel, 0, panels_, e.from_pixel(pixel)});
     };
     b.pool->parallel(s.images * s.out_height, grain_of(work),
                      [&](size_t begin, size_t end, int thread) {

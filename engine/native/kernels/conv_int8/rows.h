@@ -17,7 +17,7 @@ class Rows {
         reach_((shape.out_width - 1) * shape.stride_x +
                (shape.kernel_width - 1) * shape.dilation_x + 1),
         zero_(zero) {
-    if (shape.left || reach_ > shape.width || slack)
+    if (shape.left || reach_ > shape.width || slack || shape.x_pixel != shape.channels)
       kept_rows_ = (shape.kernel_height - 1) * shape.dilation_y + 1;
     line_ = round_up(checked_product(reach_, shape.channels) + slack);
   }
@@ -37,18 +37,20 @@ class Rows {
     const uint8_t** const segments =
         reinterpret_cast<const uint8_t**>(scratch + (kept_rows_ + 1) * line_);
     std::memset(lines, zero_, (kept_rows_ + 1) * line_);
-    const size_t row_bytes = s.width * s.channels;
+    const size_t row_bytes = s.width * s.x_pixel;
     const size_t loads = std::min(s.left, reach_), loads_end = std::min(reach_, s.left + s.width);
-    const size_t loaded_bytes = (loads_end - loads) * s.channels;
+    const size_t pixels = loads_end - loads;
     size_t loaded = 0;  // padded rows before this one are in `lines`, or no more needed
     for (size_t row = begin; row < end; ++row) {
       const size_t first = row % s.out_height * s.stride_y;
       const uint8_t* const image = x + row / s.out_height * s.height * row_bytes;
       if (row == begin || first == 0) loaded = first;
       for (loaded = std::max(loaded, first); loaded < first + kept_rows_; ++loaded) {
-        if (loaded - s.top >= s.height || loaded_bytes == 0) continue;
-        std::memcpy(lines + loaded % kept_rows_ * line_ + loads * s.channels,
-                    image + (loaded - s.top) * row_bytes, loaded_bytes);
+        if (loaded - s.top >= s.height || pixels == 0) continue;
+        uint8_t* const to = lines + loaded % kept_rows_ * line_ + loads * s.channels;
+        const uint8_t* const from = image + (loaded - s.top) * row_bytes;
+        const size_t runs = s.x_pixel == s.channels ? 1 : pixels, bytes = pixels / runs * s.channels;
+        for (size_t i = 0; i < runs; ++i) std::memcpy(to + i * bytes, from + i * s.x_pixel, bytes);
       }
       for (size_t ky = 0; ky < s.kernel_height; ++ky) {
         const size_t at = first + ky * s.dilation_y;

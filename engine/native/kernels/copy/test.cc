@@ -13,6 +13,8 @@ struct View {
   int64_t offset = 0, count = 1;  // of the array that it looks into
 };
 
+std::vector<size_t> sizes_of(const Ints& shape) { return {shape.begin(), shape.end()}; }
+
 // Dims in a random order, with gaps, and some of them backwards.
 View make_view(const Ints& shape, Random& random) {
   View v;
@@ -51,12 +53,9 @@ void check(Random& random, const Ints& shape, int threads) {
   }
   OneStep("copy")
       .input({x.size()}, x)
+      .seen_as(sizes_of(shape), from.strides, from.offset)
       .output({y.size()})
-      .attr("shape", shape)
-      .attr("x_strides", from.strides)
-      .attr("x_offset", from.offset)
-      .attr("y_strides", to.strides)
-      .attr("y_offset", to.offset)
+      .seen_as(sizes_of(shape), to.strides, to.offset)
       .make(kScalar, threads)
       .run(y.data(), y.size());
   PALM_CHECK(y == expected, "a view of %zu dims, %lld elements differs", shape.size(),
@@ -69,12 +68,12 @@ void check_transpose(Random& random, int64_t channels, int64_t pixels) {
   const Vector x = random.floats(count);
   for (bool to_planes : {false, true}) {
     Vector y(count + 1, 77.f);
+    const auto shape = sizes_of(to_planes ? Ints{channels, pixels} : Ints{pixels, channels});
     OneStep("copy")
         .input({count}, x)
+        .seen_as(shape, to_planes ? Ints{1, channels} : Ints{1, pixels}, 0)
         .output({count})
-        .attr("shape", to_planes ? Ints{channels, pixels} : Ints{pixels, channels})
-        .attr("x_strides", to_planes ? Ints{1, channels} : Ints{1, pixels})
-        .attr("y_strides", to_planes ? Ints{pixels, 1} : Ints{channels, 1})
+        .seen_as(shape, to_planes ? Ints{pixels, 1} : Ints{channels, 1}, 0)
         .make(kScalar, 2)
         .run(y.data(), count);
     for (int64_t i = 0; i < channels * pixels; ++i) {

@@ -17,8 +17,10 @@ struct Depthwise {
   size_t dilation_y, dilation_x;
   ptrdiff_t top, left;
   const float* x;
+  size_t x_pixel;        // floats from a pixel to the next
   const float* weights;  // packed
   float* y;
+  size_t y_pixel;  // likewise
   Epilogue epilogue;
 };
 

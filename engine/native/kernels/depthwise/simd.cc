@@ -56,14 +56,14 @@ template <class P, int kRows>
 PALM_INLINE void finish(const Depthwise& d, const Place& at, typename P::V (&sum)[kRows][kColumns],
                         size_t c, size_t n) {
   using V = typename P::V;
-  const size_t channels = d.channels, line = d.out_width * channels;
+  const size_t pixel = d.y_pixel, line = d.out_width * pixel;
   const size_t rows = at.rows, columns = at.columns;
   const V low = V::set(d.epilogue.low), high = V::set(d.epilogue.high);
-  float* row = d.y + (at.row * d.out_width + at.column) * channels + c;
+  float* row = d.y + (at.row * d.out_width + at.column) * pixel + c;
   PALM_UNROLL for (size_t y = 0; y < kRows; ++y, row += line) {
     if (y >= rows) break;
     float* p = row;
-    PALM_UNROLL for (size_t x = 0; x < kColumns; ++x, p += channels) {
+    PALM_UNROLL for (size_t x = 0; x < kColumns; ++x, p += pixel) {
       if (x < columns) P::store(min(high, max(low, sum[y][x])), p, n);
     }
   }
@@ -74,7 +74,7 @@ void end_rows(const Depthwise& d, size_t out, size_t pixels, size_t begin, size_
   const Epilogue& e = d.epilogue;
   const F32 zero = F32::set(0.f);
   for (size_t i = out; i < out + pixels; ++i) {
-    float* const y = d.y + i * d.channels;
+    float* const y = d.y + i * d.y_pixel;
     for (size_t c = begin; c < end; c += F32::lanes) {
       const size_t n = end - c < F32::lanes ? end - c : F32::lanes;
       F32 v = F32::load(y + c, n);
@@ -109,12 +109,12 @@ PALM_INLINE void strip(const Depthwise& d, const Place& at, size_t c, size_t n) 
       w += d.kernel_width * F32::lanes;
       continue;
     }
-    const float* const row = at.image + iy * d.width * d.channels + c;
+    const float* const row = at.image + iy * d.width * d.x_pixel + c;
     for (size_t kx = 0; kx < d.kernel_width; ++kx, w += F32::lanes) {
       const V weight = V::load(w);
       size_t ix = static_cast<size_t>(at.x) + kx * d.dilation_x;
       PALM_UNROLL for (int i = 0; i < kColumns; ++i, ix += d.stride_x)
-        if (ix < d.width) sum[0][i] = fma(P::load(row + ix * d.channels, n), weight, sum[0][i]);
+        if (ix < d.width) sum[0][i] = fma(P::load(row + ix * d.x_pixel, n), weight, sum[0][i]);
     }
   }
   finish<P>(d, at, sum, c, n);
@@ -126,7 +126,7 @@ template <class P, int kKernel, int kStride, bool kEdge>
 PALM_INLINE void block(const Depthwise& d, const Place& at, size_t c, size_t n) {
   using V = typename P::V;
   constexpr int kInColumns = (kColumns - 1) * kStride + kKernel;
-  const size_t pixel = d.channels * sizeof(float), line = d.width * pixel;
+  const size_t pixel = d.x_pixel * sizeof(float), line = d.width * pixel;
   const size_t height = d.height, width = d.width, rows = at.rows;
   // As integers: at an edge the first row or column may lie outside of the image.
   const size_t x0 = static_cast<size_t>(at.x);
@@ -240,7 +240,7 @@ void PALM_FN(depthwise_f32)(const Depthwise& all, size_t begin, size_t end, size
       const size_t image = row / d.out_height, oy = row % d.out_height;
       const size_t left = d.out_height - oy < end - row ? d.out_height - oy : end - row;
       Place at{};
-      at.image = d.x + image * d.height * d.width * d.channels;
+      at.image = d.x + image * d.height * d.width * d.x_pixel;
       at.row = row;
       at.y = static_cast<ptrdiff_t>(oy * d.stride_y) - d.top;
       at.rows = left < tile.rows ? left : tile.rows;
@@ -250,8 +250,8 @@ void PALM_FN(depthwise_f32)(const Depthwise& all, size_t begin, size_t end, size
       const size_t out = row * d.out_width, pixels = at.rows * d.out_width;
       if (!plain) end_rows(all, out, pixels, at.begin, at.end);
       if (e.post) {
-        e.post(e.post_data, pixels, at.end - at.begin, d.y + out * d.channels + at.begin,
-               d.channels);
+        e.post(e.post_data, pixels, at.end - at.begin, d.y + out * d.y_pixel + at.begin,
+               d.y_pixel);
       }
       row += at.rows;
     }

@@ -52,7 +52,7 @@ __attribute__((noinline)) void finish(const DepthwiseBf16& d, F32* sum, size_t o
   if (e.plain.post)
     e.plain.post(e.plain.post_data, pixels, n, reinterpret_cast<float*>(sum), F32::lanes);
   for (size_t i = 0; i < pixels; ++i) {
-    const EitherOut y = d.y + ((out + i) * d.channels + c);
+    const EitherOut y = d.y + ((out + i) * d.y_pixel + c);
     if (y.is_narrow) store(sum[i], y.narrow(), n);
     else sum[i].store(y.floats(), n);
   }
@@ -69,7 +69,7 @@ void pixel(const DepthwiseBf16& d, const Place& at, size_t c, size_t n) {
     for (size_t kx = 0; kx < d.kernel_width; ++kx) {
       const size_t ix = static_cast<size_t>(at.x) + kx * d.dilation_x;
       if (iy >= d.height || ix >= d.width) continue;
-      const F32 in = load(at.image + (iy * d.width + ix) * d.channels + c, n, &sum);
+      const F32 in = load(at.image + (iy * d.width + ix) * d.x_pixel + c, n, &sum);
       sum = fma(in, taps.at(ky, kx), sum);
     }
   }
@@ -81,7 +81,7 @@ template <class Taps, int kKernel, int kStride, int kRows>
 void block(const DepthwiseBf16& d, const Place& at, size_t c, size_t n) {
   constexpr int kInRows = (kRows - 1) * kStride + kKernel;
   constexpr int kInColumns = (static_cast<int>(kColumns) - 1) * kStride + kKernel;
-  const size_t channels = d.channels, row_numbers = d.width * channels;
+  const size_t row_numbers = d.width * d.x_pixel;
   const Taps taps(d, c);
   F32 sum[kRows][kColumns];
   const F32 start = first(d, c, n);
@@ -100,7 +100,7 @@ void block(const DepthwiseBf16& d, const Place& at, size_t c, size_t n) {
   PALM_UNROLL for (int ix = 0; ix < kInColumns; ++ix) {
     const size_t column = static_cast<size_t>(at.x) + static_cast<size_t>(ix);
     if (column >= d.width) continue;
-    taps.template add<kKernel, kStride, kRows>({rows, masks, column * channels}, ix, sum);
+    taps.template add<kKernel, kStride, kRows>({rows, masks, column * d.x_pixel}, ix, sum);
   }
   const EpilogueBf16& e = d.epilogue;
   const size_t out = at.row * d.out_width + at.column;
@@ -127,11 +127,11 @@ void block(const DepthwiseBf16& d, const Place& at, size_t c, size_t n) {
         sum[y][x] = min(high, max(low, sum[y][x]));
     }
   }
-  Bf16* row = d.y.narrow() + out * channels + c;
-  PALM_UNROLL for (size_t y = 0; y < kRows; ++y, row += d.out_width * channels) {
+  Bf16* row = d.y.narrow() + out * d.y_pixel + c;
+  PALM_UNROLL for (size_t y = 0; y < kRows; ++y, row += d.out_width * d.y_pixel) {
     if (y >= at.rows) break;
     Bf16* to = row;
-    PALM_UNROLL for (size_t x = 0; x < kColumns; ++x, to += channels) { store(sum[y][x], to); }
+    PALM_UNROLL for (size_t x = 0; x < kColumns; ++x, to += d.y_pixel) { store(sum[y][x], to); }
   }
 }
 
@@ -177,7 +177,7 @@ void run_blocks(const DepthwiseBf16& d, size_t begin, size_t end) {
     for (size_t row = begin; row < end;) {
       const size_t image = row / d.out_height, last = (image + 1) * d.out_height;
       const size_t left = (last < end ? last : end) - row;
-      Place at{d.x + image * d.height * d.width * d.channels, row, block.rows, 0, 0, 0};
+      Place at{d.x + image * d.height * d.width * d.x_pixel, row, block.rows, 0, 0, 0};
       if (left < at.rows) at.rows = left;
       at.y = static_cast<ptrdiff_t>(row % d.out_height * d.stride_y) - d.top;
       for (size_t column = 0; column < d.out_width; column += block.columns) {

@@ -13,8 +13,10 @@ struct DepthwiseBf16 {
   size_t dilation_y, dilation_x;
   ptrdiff_t top, left;
   const Bf16* x;
+  size_t x_pixel;       // numbers from a pixel to the next
   const char* weights;  // packed
   EitherOut y;
+  size_t y_pixel;  // likewise
   EpilogueBf16 epilogue;
 };
 

@@ -22,6 +22,7 @@ struct DepthwiseInt8 {
   const uint8_t* const* rows;
   const char* weights;  // packed
   OutInt8 y;
+  size_t y_pixel;  // numbers from a pixel to the next
   EpilogueInt8 epilogue;
 
   static constexpr size_t kMostTaps = 64;

@@ -67,7 +67,7 @@ __attribute__((noinline)) void finish_pixel(const DepthwiseInt8& d, size_t x, si
   const EpilogueInt8& e = d.epilogue;
   finish(e, sums, 0, 1, count, first,
          e.residual ? e.residual + x * e.residual_stride + first : nullptr,
-         d.y + (x * d.window.channels + first), 0);
+         d.y + (x * d.y_pixel + first), 0);
 }
 
 // The sums of one pixel to bytes; `count` of them are channels.
@@ -78,7 +78,7 @@ PALM_INLINE void end_pixel(const DepthwiseInt8& d, const Packed<N>& packed, Byte
   using C = Channels<N>;
   if constexpr (C::kHasBytes) {
     if (d.epilogue.is_plain && !d.epilogue.residual) {
-      uint8_t* const y = d.y.bytes() + x * d.window.channels + first;
+      uint8_t* const y = d.y.bytes() + x * d.y_pixel + first;
       if (count == N) return C::store_bytes(range, sums, packed.scale(), y);
       uint8_t bytes[N];
       C::store_bytes(range, sums, packed.scale(), bytes);

@@ -1,5 +1,5 @@
-// y[o][i][j] = x_j[o][first + i], j counting the inputs; each element is a run of `inner` numbers
-// of any type. Of channels that lie last this is the join of the inputs with its channels shuffled.
+// y[o][i][j] = x_j[o][i], j counting the inputs; each element is a run of `inner` numbers of any
+// type. Of channels that lie last this is the join of the inputs with its channels shuffled.
 #include <cstring>
 
 #include "base/step.h"
@@ -7,46 +7,31 @@
 namespace palm {
 namespace {
 
-// `count` elements from `n` arrays by turns.
-template <class T>
-void by_turns(size_t n, const void* const* x, size_t first, size_t count, T* __restrict y) {
-  if (n == 2) {
-    const T* __restrict const a = static_cast<const T*>(x[0]) + first;
-    const T* __restrict const b = static_cast<const T*>(x[1]) + first;
-    for (size_t i = 0; i < count; ++i) y[2 * i] = a[i], y[2 * i + 1] = b[i];
-    return;
-  }
-  for (size_t j = 0; j < n; ++j) {
-    const T* const from = static_cast<const T*>(x[j]) + first;
-    for (size_t i = 0; i < count; ++i) y[i * n + j] = from[i];
-  }
-}
-
 class Interleave : public Step {
  public:
   explicit Interleave(const Node& node)
-      : outer_(node.attrs.size("outer")),
-        axis_(node.attrs.size("axis", 1)),
-        inner_(node.attrs.size("inner", 1)),
-        first_(node.attrs.size("first")),
-        n_(node.inputs.size()) {
+      : inner_(node.attrs.size("inner", 1)), n_(node.inputs.size()) {
     const Tensor& y = node.any_out();
     item_ = size_of(y.dtype);
-    const size_t count = checked_product(checked_product(outer_, axis_), inner_);
+    const Tensor& first = node.any_in(0);
+    row_ = first.shape.empty() ? 1 : first.shape.back();
+    outer_ = row_ ? first.count / row_ : 0;
+    y_pixel_ = y.is_dense() ? row_ * n_ : y.pixel();
+    const bool fits_y = y.is_dense() || y.shape.back() == row_ * n_;
+    if (row_ % inner_ || !fits_y || y.count != checked_product(first.count, n_)) {
+      fail(Fault::kModel, "%zu of %s, runs of %zu, into %s", n_, first.text().c_str(), inner_,
+           y.text().c_str());
+    }
     for (size_t j = 0; j < n_; ++j) {
       const Tensor& x = node.any_in(j);
-      if (x.dtype != y.dtype || x.count != count)
-        fail(Fault::kModel, "%s into %s", x.text().c_str(), y.text().c_str());
+      if (x.dtype != y.dtype || x.shape != first.shape)
+        fail(Fault::kModel, "%s and %s", x.text().c_str(), first.text().c_str());
+      x_pixels_.push_back(x.pixel());
     }
-    const size_t whole = checked_product(checked_product(outer_, inner_), n_ ? n_ : 1);
-    kept_ = whole ? y.count / whole : 0;
-    if (!n_ || y.count != checked_product(whole, kept_) || first_ > axis_ || kept_ > axis_ - first_)
-      fail(Fault::kModel, "%zu of %zu elements into %s", first_, axis_, y.text().c_str());
   }
 
   void run(const Buffers& b) const override {
-    const size_t floats = kept_ * n_ * inner_;
-    b.pool->parallel(outer_, grain_of(floats * kWorkOfTouching),
+    b.pool->parallel(outer_, grain_of(row_ * n_ * kWorkOfTouching),
                      [&](size_t begin, size_t end, int) {
                        for (size_t o = begin; o < end; ++o) {
                          if (inner_ > 1) runs(b, o);
@@ -60,28 +45,44 @@ class Interleave : public Step {
 
  private:
   template <class T>
+  const T* x(const Buffers& b, size_t j, size_t o) const {
+    return static_cast<const T*>(b.inputs[j]) + o * x_pixels_[j];
+  }
+
+  // Elements by turns.
+  template <class T>
   void row(const Buffers& b, size_t o) const {
-    by_turns(n_, b.inputs, o * axis_ + first_, kept_,
-             static_cast<T*>(b.outputs[0]) + o * kept_ * n_);
+    T* __restrict const y = static_cast<T*>(b.outputs[0]) + o * y_pixel_;
+    if (n_ == 2) {
+      const T* __restrict const one = x<T>(b, 0, o);
+      const T* __restrict const other = x<T>(b, 1, o);
+      for (size_t i = 0; i < row_; ++i) y[2 * i] = one[i], y[2 * i + 1] = other[i];
+      return;
+    }
+    for (size_t j = 0; j < n_; ++j) {
+      const T* const from = x<T>(b, j, o);
+      for (size_t i = 0; i < row_; ++i) y[i * n_ + j] = from[i];
+    }
   }
 
   void runs(const Buffers& b, size_t o) const {
     const size_t bytes = inner_ * item_;
-    char* to = static_cast<char*>(b.outputs[0]) + o * kept_ * n_ * bytes;
-    for (size_t i = 0; i < kept_; ++i) {
+    char* to = static_cast<char*>(b.outputs[0]) + o * y_pixel_ * item_;
+    for (size_t i = 0; i < row_ / inner_; ++i) {
       for (size_t j = 0; j < n_; ++j, to += bytes) {
-        const char* const x = static_cast<const char*>(b.inputs[j]);
-        std::memcpy(to, x + (o * axis_ + first_ + i) * bytes, bytes);
+        const char* const from = static_cast<const char*>(b.inputs[j]);
+        std::memcpy(to, from + (o * x_pixels_[j] + i * inner_) * item_, bytes);
       }
     }
   }
 
-  size_t outer_, axis_, inner_, first_, n_, item_, kept_ = 0;
+  size_t inner_, n_, item_, row_, outer_, y_pixel_;
+  std::vector<size_t> x_pixels_;
 };
 
 }  // namespace
 
-PALM_OPERANDS(interleave, "part*", "y")
+PALM_OPERANDS(interleave, "part*/pixels", "y/pixels")
 StepPtr make_interleave(const Node& node) { return std::make_unique<Interleave>(node); }
 
 }  // namespace palm

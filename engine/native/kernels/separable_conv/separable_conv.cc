@@ -14,7 +14,7 @@ namespace {
 
 // The attributes strides, dilations, pads, depthwise_activation and depthwise_activation_params are
 // the depthwise convolution's; activation, activation_params and, for which see ConvShape in
-// kernels/conv/conv.h, outputs_last and y_offset are the other one's.
+// kernels/conv/conv.h, outputs_last are the other one's.
 enum Input {
   kX,
   kDepthwiseWeights,
@@ -41,9 +41,9 @@ class SeparableConv : public Step {
       : window_(node, kernel_shape(node)[1], kernel_shape(node)[2]),
         channels_(image(node.in(kX)).shape[3]),
         outputs_last_(node.attrs.integer("outputs_last", 0) != 0),
-        out_channels_(image(node.in(kWeights)).shape[outputs_last_ ? 3 : 0]),
-        y_channels_(image(node.out()).shape[3]),
-        y_offset_(first_channel(node, out_channels_)),
+        out_channels_(image(node.out()).shape[3]),
+        x_pixel_(node.in(kX).pixel()),
+        y_pixel_(node.out().pixel()),
         between_(node, kDepthwiseSlope, channels_, "depthwise_activation",
                  "depthwise_activation_params"),
         activation_(node, kSlope, out_channels_),
@@ -65,7 +65,7 @@ class SeparableConv : public Step {
 
   // The residual is read where y is about to be written; x also for other rows of y.
   bool in_place(size_t i) const override {
-    return i == kResidual && residual_channels_ == y_channels_;
+    return i == kResidual && residual_channels_ == out_channels_;
   }
 
   size_t scratch_bytes(int threads) const override {
@@ -108,7 +108,7 @@ class SeparableConv : public Step {
            node.in(kWeights).text().c_str(), node.out().text().c_str());
     }
     residual_channels_ = residual_channels(node, kResidual, out_channels_);
-    if (residual_channels_) node.in(kResidual);  // of float32
+    if (residual_channels_) residual_pixel_ = node.in(kResidual).pixel();
   }
 
   void pack(const Node& node) {
@@ -132,12 +132,13 @@ class SeparableConv : public Step {
     Epilogue e = activation_.epilogue(bias_.empty() ? nullptr : bias_.data());
     if (residual_channels_) {
       e.residual = b.in(kResidual);
-      e.residual_stride = e.residual_channels = residual_channels_;
+      e.residual_stride = residual_pixel_;
+      e.residual_channels = residual_channels_;
     }
     while (begin < end) {
       const size_t row = begin % out_height_;
       const size_t rows = std::min({block_rows_, end - begin, out_height_ - row});
-      const float* const x = b.in(kX) + begin / out_height_ * height_ * width_ * channels_;
+      const float* const x = b.in(kX) + begin / out_height_ * height_ * width_ * x_pixel_;
       // As if the block were all of an image, whose first windows begin where its own do.
       const Depthwise d{height_,
                         width_,
@@ -154,8 +155,10 @@ class SeparableConv : public Step {
                             static_cast<ptrdiff_t>(row * window_.stride_y),
                         static_cast<ptrdiff_t>(window_.left),
                         x,
+                        x_pixel_,
                         taps_.floats(),
                         between,
+                        channels_,
                         between_.epilogue(between_bias_.empty() ? nullptr : between_bias_.data())};
       depthwise_.run(d, 0, rows, 0, channels_);
       const size_t pixel = begin * out_width_;
@@ -166,8 +169,8 @@ class SeparableConv : public Step {
                 &between,
                 channels_,
                 weights_.floats(),
-                b.out() + (pixel * y_channels_ + y_offset_),
-                y_channels_,
+                b.out() + pixel * y_pixel_,
+                y_pixel_,
                 0,
                 panels_,
                 e.from_pixel(pixel)};
@@ -184,19 +187,22 @@ class SeparableConv : public Step {
   Window window_;
   size_t channels_;
   bool outputs_last_;
-  size_t out_channels_, y_channels_, y_offset_;
+  size_t out_channels_, x_pixel_, y_pixel_;
   Activation between_, activation_;
   DepthwiseKernel depthwise_;
   GemmKernel gemm_;
   size_t images_ = 0, height_ = 0, width_ = 0, out_height_ = 0, out_width_ = 0;
-  size_t residual_channels_ = 0, panels_ = 0, block_rows_ = 0;
+  size_t residual_channels_ = 0, residual_pixel_ = 0, panels_ = 0, block_rows_ = 0;
   std::vector<float> between_bias_, bias_;
   Arena taps_, weights_;
 };
 
 }  // namespace
 
-PALM_OPERANDS(separable_conv, "image depthwise_weights depthwise_bias depthwise_slope weights bias slope residual", "y")
+PALM_OPERANDS(separable_conv,
+              "image/pixels depthwise_weights depthwise_bias depthwise_slope weights bias slope "
+              "residual/pixels",
+              "y/pixels")
 StepPtr make_separable_conv(const Node& node) { return std::make_unique<SeparableConv>(node); }
 
 }  // namespace palm

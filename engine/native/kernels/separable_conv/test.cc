@@ -82,13 +82,13 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random) {
     is_prelu(c.between) ? step.input({c.channels}, slope_between, true) : step.no_input();
     set_window(step, c);
   };
-  const auto pointwise = [&](OneStep& step, bool outputs_last, size_t y_channels) {
+  const auto pointwise = [&](OneStep& step, bool outputs_last) {
     if (outputs_last) step.input({1, 1, c.channels, c.out}, across, true);
     else step.input({c.out, 1, 1, c.channels}, w, true);
     c.bias ? step.input({c.out}, bias, true) : step.no_input();
     is_prelu(c.activation) ? step.input({c.out}, slope, true) : step.no_input();
     if (c.residual_channels) step.input(pixels_of(c.residual_channels), z);
-    step.output(pixels_of(y_channels));
+    step.output(pixels_of(c.out));
     set_activation(step, "", c.activation);
     if (outputs_last) step.attr("outputs_last", int64_t{1});
   };
@@ -101,7 +101,7 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random) {
   first.attr("algorithm", std::string(c.channels > 1 ? "depthwise" : "gemm"));
   first.make(isa, 1).run(between.data(), between.size());
   second.input(pixels_of(c.channels), between);
-  pointwise(second, false, c.out);
+  pointwise(second, false);
   second.attr("algorithm", std::string("gemm")).make(isa, 1).run(expected.data(), count);
 
   for (const bool outputs_last : {false, true}) {
@@ -109,7 +109,7 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random) {
     OneStep both("separable_conv");
     depthwise(both);
     set_activation(both, "depthwise_", c.between);
-    pointwise(both, outputs_last, c.out);
+    pointwise(both, outputs_last);
     for (const int threads : {1, 2, 3, 8}) {
       Vector y(count + 1, kUntouched);
       both.make(isa, threads, true).run(y.data(), count);
@@ -118,15 +118,8 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random) {
       PALM_CHECK(y == expected, "%s: %s, %d threads%s: not what the two steps give", isa_name,
                  c.text().c_str(), threads, outputs_last ? ", weights as they lie" : "");
     }
-    OneStep part("separable_conv");
-    WideOutput wide(random, c.pixels(), c.out);
-    depthwise(part);
-    set_activation(part, "depthwise_", c.between);
-    pointwise(part, outputs_last, wide.all);
-    part.attr("y_offset", static_cast<int64_t>(wide.before)).make(isa, 3, true);
-    part.run(wide.values.data(), wide.values.size() - 1);
-    PALM_CHECK(wide.is(expected), "%s: %s: channels from %zu on of %zu are not the same", isa_name,
-               c.text().c_str(), wide.before, wide.all);
+    PALM_CHECK(both.in_wider_pixels(random).make(isa, 3, true).writes(expected),
+               "%s: %s: channels of wider pixels are not the same", isa_name, c.text().c_str());
   }
 }
 

@@ -47,7 +47,7 @@ F32 load_first(const Bf16* p, size_t n) { return load(p, n, static_cast<F32*>(nu
 template <class Number>
 void gather_tile(const WinogradBf16& w, const Number* x, size_t index, size_t tile) {
   const Place at = place_of(w, tile);
-  const Number* const image = x + at.image * w.height * w.width * w.channels;
+  const Number* const image = x + at.image * w.height * w.width * w.x_stride;
   // Wrap round to large numbers above and to the left of the image.
   const size_t y0 = at.y * kTile - static_cast<size_t>(w.top);
   const size_t x0 = at.x * kTile - static_cast<size_t>(w.left);
@@ -60,7 +60,7 @@ void gather_tile(const WinogradBf16& w, const Number* x, size_t index, size_t ti
       PALM_UNROLL for (int i = 0; i < kPatch; ++i) {
         const size_t row = y0 + static_cast<size_t>(i);
         const bool inside = row < w.height && column < w.width;
-        d[i] = inside ? load_first(image + (row * w.width + column) * w.channels + c, n)
+        d[i] = inside ? load_first(image + (row * w.width + column) * w.x_stride + c, n)
                       : F32::set(0.f);
       }
       to_basis(d);

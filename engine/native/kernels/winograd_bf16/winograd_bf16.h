@@ -18,8 +18,9 @@ struct WinogradBf16 {
   ptrdiff_t top, left;
   size_t tiles_across, tiles_down;  // of one image
   EitherIn x;
+  size_t x_stride;  // numbers from a pixel to the next
   EitherOut y;
-  size_t y_stride;  // numbers from a pixel to the next
+  size_t y_stride;  // likewise
   Bf16* patches;    // product p of tile t: patches + p * patch_stride + t * channels
   float* products;  // the same with out_channels
   size_t patch_stride, product_stride;
