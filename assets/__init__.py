@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def path(name: str) -> Path:
-    """Where the asset lies on disk.
+    """Return the path of an asset on disk.
 
     name: its path under assets/, with forward slashes.
     Raises FileNotFoundError if there is no such asset.
@@ -18,7 +18,7 @@ def path(name: str) -> Path:
 
 
 def read(name: str) -> bytes:
-    """The bytes of an asset.
+    """Return the bytes of an asset.
 
     name: its path under assets/, with forward slashes.
     Raises FileNotFoundError if there is no such asset.

@@ -1,4 +1,4 @@
-"""A kit over every picture of a folder: JSON Lines, one object a picture; what fails is listed.
+"""Run a kit on every picture of a folder: JSON Lines, one object a picture; failures are listed.
 
     python demos/batch_folder.py --source photos/ --kit mesh -o found.jsonl
 

@@ -2,7 +2,7 @@
 
     python demos/face_blur.py --source clip.mp4 -o blurred.mp4
 
-A face that is not found is not blurred: look at the result before you give it away.
+A face that is not found is not blurred: check the result before you share it.
 """
 
 import cv2
@@ -11,7 +11,7 @@ import numpy as np
 from palmkit import kits
 from palmkit.kits import live
 
-ROOM = 0.25  # Of the box, on every side.
+ROOM = 0.25  # Margin on every side, as a share of the box.
 
 
 def main() -> None:

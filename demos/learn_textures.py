@@ -1,9 +1,9 @@
-"""Teach a network textures on this machine: a new last layer on what the one for people sees.
+"""Teach a network textures on this machine: a new last layer on the features of another network.
 
     python demos/learn_textures.py
     python demos/learn_textures.py --source oak.jpg pine.jpg beech.jpg -o woods.palm
 
-The left half of each picture is learned from, the right half is for the test.
+The left half of each picture is for training, the right half for the test.
 """
 
 from pathlib import Path

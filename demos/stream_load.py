@@ -1,9 +1,9 @@
-"""Frames that come faster than they can be looked at: none waits in a queue, old ones give way.
+"""Frames that arrive faster than they can be processed: none queues, new ones replace old ones.
 
     python demos/stream_load.py --source 0
     python demos/stream_load.py --rate 500 --frames 1000
 
-Frames are left with `submit`, which returns at once; a thread takes the newest one.
+`submit` takes a frame and returns at once; a thread works on the newest one.
 """
 
 import threading

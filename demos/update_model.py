@@ -25,7 +25,7 @@ class Quiet(SimpleHTTPRequestHandler):
 
 
 def publish(folder: Path) -> tuple[str, bytes]:
-    """A repository with a release for all, served; its URL and its root of trust."""
+    """Serve a repository with a release for all; return its URL and its root of trust."""
     repository = Repository.create(folder)
     repository.publish(MODEL, "99.0.0", [shipped_model(MODEL)])
     repository.promote(MODEL, "99.0.0")
@@ -52,7 +52,7 @@ def main() -> None:
                     print(f"frame {number}: {dict(kit.releases)}")
                 if number == 0:
                     delivery.refresh(MODEL)
-                    time.sleep(1.5)  # Kits look once a second for what has come.
+                    time.sleep(1.5)  # Kits look for new releases once a second.
 
 
 if __name__ == "__main__":

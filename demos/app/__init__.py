@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-# All else is imported within `main`, where Ctrl-C ends it silently.
+# Everything else is imported within `main`, where Ctrl-C ends it silently.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -16,7 +16,7 @@ NEEDED = 'palmkit-demo needs the extra [demos]: pip install "palmkit[demos]"'
 
 
 def parser() -> argparse.ArgumentParser:
-    """The command line."""
+    """Return the parser of the command line."""
     import argparse
 
     from palmkit.kits.live import frame_count
@@ -38,15 +38,15 @@ def parser() -> argparse.ArgumentParser:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the application; returns the exit status.
+    """Run the application, and return the exit status.
 
-    arguments: None: those of this process, which does nothing else then.
+    arguments: None: those of this process, which then does nothing else.
     """
     given = sys.argv[1:] if arguments is None else arguments
     try:
         from palmkit.kits.cli.process import ended
     except BaseException as error:
-        # Until Python 3.12 enum, which signal imports, makes another error of it.
+        # Before Python 3.12, enum, which signal imports, turns it into another error.
         if isinstance(error.__cause__ or error, KeyboardInterrupt):
             return 130
         raise

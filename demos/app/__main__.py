@@ -1,4 +1,4 @@
-"""So that `python -m palmkit.demos.app` works."""
+"""Makes `python -m palmkit.demos.app` work."""
 
 import sys
 

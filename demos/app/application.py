@@ -1,4 +1,4 @@
-"""The application round the window."""
+"""The application around the window."""
 
 from __future__ import annotations
 
@@ -14,7 +14,10 @@ from palmkit.demos.app.window import Window
 
 
 def make(options: argparse.Namespace, settings: QSettings | None = None) -> tuple[Theme, Window]:
-    """The window of a running QApplication, ready to be shown; settings: None: the user's own."""
+    """Return the window of a running QApplication, ready to be shown.
+
+    settings: None: the user's own.
+    """
     application = QApplication.instance()
     assert isinstance(application, QApplication)
     kept = QSettings("PalmKit", "demo") if settings is None else settings
@@ -25,14 +28,14 @@ def make(options: argparse.Namespace, settings: QSettings | None = None) -> tupl
 
 
 def run(options: argparse.Namespace) -> int:
-    """Show the window until it is closed; returns the exit status."""
+    """Show the window until it is closed, and return the exit status."""
     application = QApplication(sys.argv[:1])
     application.setApplicationName("palmkit-demo")
     application.setApplicationDisplayName("PalmKit")
     _theme, window = make(options)
     window.finished.connect(window.close)
 
-    # Python sees Ctrl+C only between two of its own steps.
+    # Python handles Ctrl+C only between two of its own instructions.
     def interrupt(number: int, frame: object) -> None:
         window.close()
 

@@ -1,4 +1,4 @@
-"""Work beside the window: one thread, and what it comes to is told in the window's."""
+"""Background work: one thread, whose results arrive in the window's thread."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from typing import TypeVar
 from PySide6.QtCore import QObject, Signal, Slot
 
 Result = TypeVar("Result")
-# How long `close` waits for the job that runs; one that hangs in a network is left behind.
+# How long `close` waits for the running job; one that hangs in a network is abandoned.
 LEAVE_S = 1.5
 
 
@@ -20,7 +20,10 @@ class Background(QObject):
     _over = Signal(object)
 
     def __init__(self, name: str, parent: QObject | None = None) -> None:
-        """name: of the thread."""
+        """Start the thread.
+
+        name: the thread's name.
+        """
         super().__init__(parent)
         self._jobs: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._is_closed = False
@@ -32,7 +35,7 @@ class Background(QObject):
 
     @property
     def is_busy(self) -> bool:
-        """Whether a job waits, runs, or was not told of yet."""
+        """Return whether a job waits, runs, or has not been reported yet."""
         return self._waiting > 0
 
     def run(
@@ -41,7 +44,7 @@ class Background(QObject):
         done: Callable[[Result], None],
         failed: Callable[[Exception], None],
     ) -> None:
-        """Do a job, then tell one of the two of its result or error; neither after `close`."""
+        """Do a job, then call `done` or `failed` with its outcome; neither after `close`."""
         if self._is_closed:
             return
         self._waiting += 1
@@ -50,7 +53,7 @@ class Background(QObject):
             try:
                 result = job()
             except Exception as error:
-                # Python takes the name away at the end of the clause.
+                # Python deletes the name at the end of the clause.
                 raised = error
                 self._send(lambda: self._end(lambda: failed(raised)))
             else:
@@ -59,11 +62,11 @@ class Background(QObject):
         self._jobs.put(work)
 
     def report(self, call: Callable[[], None]) -> None:
-        """Of a job that runs: have something called in the window's thread."""
+        """Have something called in the window's thread, from a running job."""
         self._send(call)
 
     def close(self) -> None:
-        """Drop what waits; wait a moment for the job that runs."""
+        """Drop waiting jobs; wait a moment for the running one."""
         self._is_closed = True
         self._jobs.put(None)
         self._thread.join(LEAVE_S)
@@ -76,7 +79,7 @@ class Background(QObject):
     def _send(self, call: Callable[[], None]) -> None:
         try:
             self._over.emit(call)
-        except RuntimeError:  # Qt has taken the window down already.
+        except RuntimeError:  # Qt has already destroyed the window.
             self._is_closed = True
 
     def _end(self, tell: Callable[[], None]) -> None:

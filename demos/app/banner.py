@@ -1,4 +1,4 @@
-"""Messages that do not interrupt: above the page, until they are closed or old."""
+"""Messages that do not interrupt: above the page, until they are closed or expire."""
 
 from __future__ import annotations
 
@@ -25,10 +25,10 @@ EDGE, TOP, WIDEST = 16, 66, 640
 
 
 class Banner(QFrame):
-    """The newest message. Infos go by themselves, warnings and errors when they are closed."""
+    """The newest message. Infos expire, warnings and errors stay until they are closed."""
 
     def __init__(self, theme: Theme) -> None:
-        """Show nothing yet."""
+        """Start without a message."""
         super().__init__()
         self.setObjectName("banner")
         self._theme = theme
@@ -61,7 +61,10 @@ class Banner(QFrame):
         self.hide()
 
     def say(self, level: str, text: str, action: tuple[str, Callable[[], None]] | None) -> None:
-        """Show a message; action: a button's text and what it does."""
+        """Show a message.
+
+        action: a button's text and what it does.
+        """
         if self.isVisible() and (level, text) == (self._level, self._said):
             return
         self._level, self._said = level, text
@@ -83,12 +86,12 @@ class Banner(QFrame):
             self._timer.stop()
 
     def close_message(self) -> None:
-        """It has been read."""
+        """Hide the message."""
         self._timer.stop()
         self.hide()
 
     def float_over(self, host: QWidget) -> None:
-        """Lie over the top of a widget, so that nothing moves when a message comes."""
+        """Float over the top of a widget, so that nothing moves when a message appears."""
         if self._host is not None:
             self._host.removeEventFilter(self)
         self.setParent(host.window())
@@ -97,7 +100,7 @@ class Banner(QFrame):
         self._settle()
 
     def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Stay in place when the host changes its size."""
+        """Stay in place when the host is resized."""
         if watched is self._host and event.type() in (QEvent.Type.Resize, QEvent.Type.Move):
             self._settle()
         return False

@@ -1,4 +1,4 @@
-"""Which models the kits run, and where they come from."""
+"""The models that the kits run, and their sources."""
 
 from __future__ import annotations
 
@@ -16,16 +16,17 @@ from palmkit.delivery.embedded import shipped
 class Catalogue(QObject):
     """The models of the session: those shipped, until a repository is connected.
 
-    changed: kits are to be made anew. generation: counts that. client: of the repository connected,
-    or None. url, channel: its address, and what of it is followed. looks: for try-on that were
-    delivered and are here, by name their versions; looks_changed: others than before.
+    changed: emitted when kits must be made anew. generation: counts these changes. client: of the
+    connected repository, or None. url, channel: its address, and the channel that is followed.
+    looks: delivered try-on looks on this device, versions by name; looks_changed: emitted when they
+    change.
     """
 
     changed = Signal()
     looks_changed = Signal()
 
     def __init__(self) -> None:
-        """Use what came with PalmKit."""
+        """Start with the models that came with PalmKit."""
         super().__init__()
         self.generation = 0
         self.client: Client | None = None
@@ -34,11 +35,11 @@ class Catalogue(QObject):
         self.looks: Mapping[str, str] = {}
 
     def connect_to(self, url: str, root: Path, channel: str) -> None:
-        """Have kits follow a channel of a repository from now on; nothing is asked yet.
+        """Have kits follow a channel of a repository from now on; no server is asked yet.
 
         root: the file of its trusted root metadata, as the server's owner gives it to apps. Models
         are kept in a folder for each root, beside those of the user's other apps.
-        Raises OSError if the root cannot be read, ValueError for what cannot be.
+        Raises OSError if the root cannot be read, ValueError for invalid arguments.
         """
         content = root.read_bytes()
         folder = default_folder() / "demo" / hashlib.sha256(content).hexdigest()[:16]
@@ -53,7 +54,7 @@ class Catalogue(QObject):
             self._change()
 
     def show_looks(self, looks: Mapping[str, str]) -> None:
-        """These are here from now on."""
+        """Set the delivered looks."""
         if looks != self.looks:
             self.looks = dict(looks)
             self.looks_changed.emit()
@@ -64,11 +65,14 @@ class Catalogue(QObject):
         self.changed.emit()
 
     def source(self, model: str) -> str | None:
-        """What kits take as their `model`; None: the one shipped."""
+        """Return what kits take as their `model`; None: the one shipped."""
         return None if self.client is None else f"{model}@{self.channel}"
 
     def version(self, model: str, releases: Mapping[str, str]) -> str:
-        """Which version runs and where it is from; releases: of the kits, by model and channel."""
+        """Return which version runs and where it is from.
+
+        releases: releases of the kits, by model and channel.
+        """
         own = shipped().get(model)
         for name, version in releases.items():
             if name.partition("@")[0] == model and (own is None or version != own.version):

@@ -1,4 +1,4 @@
-"""The controls of the panels: each with its label, its tooltip and what screen readers say."""
+"""The controls of the panels, each with a label, a tooltip and a text for screen readers."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ SWATCH = 30
 
 
 def label(text: str, role: str = "", wraps: bool = False) -> QLabel:
-    """A text; role: "title", "section", "hint", "value", "big" or "pill"."""
+    """Return a label.
+
+    role: "title", "section", "hint", "value", "big" or "pill".
+    """
     made = QLabel(text)
     made.setTextFormat(Qt.TextFormat.PlainText)
     made.setWordWrap(wraps)
@@ -38,16 +41,16 @@ def label(text: str, role: str = "", wraps: bool = False) -> QLabel:
 
 
 def head(column: QVBoxLayout, title: str, hint: str) -> None:
-    """Put a title, and what it is for, at the end of a column."""
+    """Add a title, and a hint on its use, at the end of a column."""
     column.addWidget(label(title, "title"))
     column.addWidget(label(hint, "hint", wraps=True))
 
 
 class Drawing(QLabel):
-    """What we draw ourselves: screen readers know it as a picture with a name."""
+    """A widget that draws itself, which screen readers know as a picture with a name."""
 
     def __init__(self) -> None:
-        """Draw nothing yet."""
+        """Start empty."""
         super().__init__()
         nothing = QPixmap(1, 1)
         nothing.fill(Qt.GlobalColor.transparent)
@@ -55,10 +58,13 @@ class Drawing(QLabel):
 
 
 class Line(QLabel):
-    """A text of one line, which ends in dots where there is no room for it."""
+    """A text of one line, elided where there is no room for it."""
 
     def __init__(self, name: str, says: str = "", tip: str = "") -> None:
-        """name: of the object. says: what it is, which screen readers say before the text."""
+        """Set up the line.
+
+        name: the object's name. says: what screen readers say before the text.
+        """
         super().__init__()
         self._says, self._tip = says, tip
         self.setObjectName(name)
@@ -69,14 +75,14 @@ class Line(QLabel):
     def say(self, text: str) -> None:
         """Show a text from now on."""
         name = f"{self._says}: {text or 'nothing'}"
-        # Whoever listens is told of each change, so only of changes.
+        # Screen readers announce each call, so it is made for changes only.
         if name != self.accessibleName():
             self.setText(text)
             self.setAccessibleName(name)
             self.setToolTip(self._tip or text)
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw as much as there is room for."""
+        """Draw as much as fits."""
         painter = QPainter(self)
         place = self.contentsRect()
         dots = Qt.TextElideMode.ElideRight
@@ -86,10 +92,10 @@ class Line(QLabel):
 
 
 class Panel(QWidget):
-    """Controls below one another, which scroll where there is no room."""
+    """Controls in a column, which scrolls where there is no room."""
 
     def __init__(self, title: str, hint: str) -> None:
-        """title, hint: at its top."""
+        """Set up the panel with a title and a hint at its top."""
         super().__init__()
         inner = QWidget()
         self.column = QVBoxLayout(inner)
@@ -108,17 +114,17 @@ class Panel(QWidget):
         outer.addWidget(area)
 
     def add(self, widget: QWidget) -> None:
-        """Put a control below the others."""
+        """Add a control below the others."""
         self.column.insertWidget(self.column.count() - 1, widget)
 
     def section(self, text: str) -> None:
-        """Put a heading below the others."""
+        """Add a heading below the others."""
         self.column.insertSpacing(self.column.count() - 1, 6)
         self.add(label(text, "section"))
 
 
 class Slider(QWidget):
-    """A number chosen on a line."""
+    """A number chosen on a slider."""
 
     def __init__(
         self,
@@ -131,7 +137,10 @@ class Slider(QWidget):
         show: Callable[[float], str] | None = None,
         tip: str = "",
     ) -> None:
-        """act: called with each change. show: writes the number; percents where left out."""
+        """Set up the slider.
+
+        act: called with each change. show: formats the number; by default as percents.
+        """
         super().__init__()
         self._act = act
         self._show = show or percent
@@ -141,7 +150,7 @@ class Slider(QWidget):
         name = label(text)
         self._value = label("", "value")
         self._line = QSlider(Qt.Orientation.Horizontal)
-        # Numbers grow to the right also where words run to the left.
+        # Numbers grow to the right also in right-to-left layouts.
         self._line.setLayoutDirection(Qt.LayoutDirection.LeftToRight)
         self._line.setRange(round(low / self._step), round(high / self._step))
         tenth = (self._line.maximum() - self._line.minimum()) // (10 * self._stride)
@@ -167,11 +176,11 @@ class Slider(QWidget):
 
     @property
     def value(self) -> float:
-        """The number."""
+        """Return the number."""
         return self._line.value() * self._step
 
     def set_value(self, value: float) -> None:
-        """Move it, without a call of `act`."""
+        """Set the number without calling `act`."""
         self._line.blockSignals(True)
         self._line.setValue(round(value / self._step))
         self._line.blockSignals(False)
@@ -194,7 +203,10 @@ class Slider(QWidget):
 
 
 def check(text: str, is_on: bool, act: Callable[[bool], None], tip: str = "") -> QCheckBox:
-    """A box to tick; act: called with each change."""
+    """Return a check box.
+
+    act: called with each change.
+    """
     made = QCheckBox(text)
     made.setChecked(is_on)
     made.setToolTip(tip)
@@ -204,15 +216,15 @@ def check(text: str, is_on: bool, act: Callable[[bool], None], tip: str = "") ->
 
 
 def percent(share: float) -> str:
-    """A share in words."""
+    """Return a share as text."""
     return f"{100 * share:.0f} %"
 
 
 class Box(QComboBox):
-    """A box of choices that shows that it opens."""
+    """A combo box with a visible arrow."""
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw the box, and a sign on it."""
+        """Draw the box, and the arrow on it."""
         super().paintEvent(event)
         colour = self.palette().text().color().name()
         is_mirrored = self.layoutDirection() == Qt.LayoutDirection.RightToLeft
@@ -225,7 +237,10 @@ class Box(QComboBox):
 def choice(
     text: str, options: Mapping[str, str], chosen: str, act: Callable[[str], None], tip: str = ""
 ) -> tuple[QWidget, QComboBox]:
-    """One of some options, by value their texts; act: called with the value chosen."""
+    """Return a combo box with the texts of some values.
+
+    act: called with the chosen value.
+    """
     box = Box()
     for value, words in options.items():
         box.addItem(words, value)
@@ -252,10 +267,13 @@ def choice(
 
 
 class Swatch(QAbstractButton):
-    """A round button of a colour; no colour: "none"."""
+    """A round button of a colour; no colour means "none"."""
 
     def __init__(self, name: str, colour: str | None, finish: str = "") -> None:
-        """name: in words, of the shade."""
+        """Set up the button.
+
+        name: the shade's name in words.
+        """
         super().__init__()
         words = name if not finish else f"{name}, {finish}"
         self.colour = colour
@@ -267,7 +285,7 @@ class Swatch(QAbstractButton):
         self.setCursor(Qt.CursorShape.PointingHandCursor)
 
     def sizeHint(self) -> QSize:
-        """Large enough to hit."""
+        """Return a size large enough to hit."""
         return QSize(SWATCH + 6, SWATCH + 6)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -306,7 +324,7 @@ class Swatch(QAbstractButton):
         self.update()
 
     def leaveEvent(self, event: object) -> None:
-        """As before."""
+        """Restore the normal look."""
         self.update()
 
 
@@ -321,9 +339,10 @@ class Swatches(QWidget):
         none: bool = True,
         columns: int = 7,
     ) -> None:
-        """shades: by name the colour and the finish. text: what is chosen, for screen readers.
+        """Set up the shades.
 
-        act: called with the name chosen, "" for none. none: whether none is a choice.
+        shades: colour and finish by name. text: what is chosen, for screen readers. act: called
+        with the chosen name, "" for none. none: whether none is a choice.
         """
         super().__init__()
         self.setAccessibleName(text)
@@ -336,7 +355,7 @@ class Swatches(QWidget):
             colour, finish = shades[name] if name else (None, "")
             swatch = Swatch(spoken(name) if name else f"no {text}", colour, finish)
             swatch.setObjectName(f"swatch_{name or 'none'}")
-            # Only for its role: the group has the last word.
+            # Set for its role only, as the group decides what is chosen.
             swatch.setAutoExclusive(True)
             self._group.addButton(swatch, index)
             grid.addWidget(swatch, index // columns, index % columns)
@@ -349,7 +368,7 @@ class Swatches(QWidget):
         self._act(self._names[index])
 
     def select(self, name: str | None) -> None:
-        """Mark a shade as chosen, without saying so; None: a colour that is none of them."""
+        """Mark a shade as chosen without calling `act`; None: a colour that is none of them."""
         if name is not None and name in self._names:
             self._group.button(self._names.index(name)).setChecked(True)
             return
@@ -360,7 +379,7 @@ class Swatches(QWidget):
 
 
 def row(widgets: Sequence[QWidget]) -> QWidget:
-    """Widgets beside one another, of the same width."""
+    """Return widgets side by side, of equal width."""
     whole = QWidget()
     line = QHBoxLayout(whole)
     line.setContentsMargins(0, 0, 0, 0)
@@ -371,5 +390,5 @@ def row(widgets: Sequence[QWidget]) -> QWidget:
 
 
 def spoken(name: str) -> str:
-    """The name of a shade or look in words."""
+    """Return the name of a shade or look in words."""
     return name.replace("_", " ")

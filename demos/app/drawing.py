@@ -27,7 +27,7 @@ from palmkit.kits.image import Image
 
 WIDTH, HEIGHT = 640, 480
 GESTURES = ("open_palm", "two", "one", "thumb_up", "thumb_down", "fist")
-# A gesture is held so long, after it took so long to be made.
+# How long a gesture is held, and how long it takes to form.
 HOLD_S, MAKE_S = 2.2, 0.5
 PALM = 62.0
 SKIN, SHADE, DARK_SKIN = QColor(226, 176, 146), QColor(205, 150, 121), QColor(150, 98, 76)
@@ -36,7 +36,7 @@ SHIRT, SHIRT_DARK = QColor(46, 92, 142), QColor(33, 68, 108)
 
 
 def draw(time_s: float) -> Image:
-    """The figure at a time: uint8[480, 640, 3]."""
+    """Return the figure at a time, uint8[480, 640, 3]."""
     canvas = room().copy()
     painter = QPainter(canvas)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -56,7 +56,7 @@ def draw(time_s: float) -> Image:
 
 
 def pose_at(time_s: float) -> Pose:
-    """How the hand is held at a time."""
+    """Return how the hand is held at a time."""
     number, passed_s = divmod(time_s, HOLD_S + MAKE_S)
     before = POSES[GESTURES[int(number) % len(GESTURES)]][0]
     after = POSES[GESTURES[(int(number) + 1) % len(GESTURES)]][0]
@@ -72,7 +72,7 @@ def pose_at(time_s: float) -> Pose:
 
 @lru_cache(maxsize=1)
 def room() -> QImage:
-    """What is behind the figure."""
+    """Return the background of the figure."""
     canvas = QImage(WIDTH, HEIGHT, QImage.Format.Format_RGB888)
     painter = QPainter(canvas)
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -127,7 +127,10 @@ def _body(painter: QPainter) -> None:
 
 
 def _head(painter: QPainter, is_blinking: bool, smile: float, turn: float) -> None:
-    """The head round its middle; turn: pixels by which the features move aside."""
+    """Draw the head.
+
+    turn: pixels by which the features move aside.
+    """
     skin = QRadialGradient(QPointF(-22, -34), 150)
     skin.setColorAt(0, QColor(240, 196, 168))
     skin.setColorAt(0.6, SKIN)
@@ -254,7 +257,7 @@ def _limb(
     far: float,
     share: float,
 ) -> None:
-    """A rounded cone from a circle of one radius to one of another."""
+    """Draw a rounded cone from a circle of one radius to one of another."""
     painter.setBrush(_skin(share))
     a, b = QPointF(*start), QPointF(*end)
     painter.drawEllipse(a, near, near)
@@ -274,7 +277,7 @@ def _skin(share: float) -> QColor:
 
 
 def _pixels(canvas: QImage) -> Image:
-    """uint8[h, w, 3], softened as a lens would."""
+    """Return uint8[h, w, 3], softened as by a lens."""
     import cv2
 
     stride = canvas.bytesPerLine()

@@ -1,4 +1,4 @@
-"""The editor of an effect of try-on: shades, opacity, finish and what else it has."""
+"""The editor of a try-on effect: shades, opacity, finish and its other options."""
 
 from __future__ import annotations
 
@@ -16,12 +16,15 @@ WORDS = {"width": "Width", "wing": "Wing", "smoothing": "Smoothing", "tint": "Ti
 
 
 class Editor(QWidget):
-    """Edits one effect; None: it is not worn."""
+    """Edits one effect; None means that it is not worn."""
 
     def __init__(
         self, kind: type[Effect], words: str, act: Callable[[Effect | None], None]
     ) -> None:
-        """words: what the effect is called. act: called with each change."""
+        """Set up the editor.
+
+        words: the effect's name. act: called with each change.
+        """
         super().__init__()
         self._kind, self._act = kind, act
         self._worn: Effect | None = None
@@ -56,7 +59,7 @@ class Editor(QWidget):
         self.show_effect(None)
 
     def show_effect(self, worn: Effect | None) -> None:
-        """Show what is worn, without a call of `act`."""
+        """Show what is worn without calling `act`."""
         self._worn = worn
         self._swatches.select("" if worn is None else self._shade_of(worn))
         for name, slider in self._sliders.items():
@@ -72,7 +75,7 @@ class Editor(QWidget):
         self._off.setEnabled(worn is not None)
 
     def _shade_of(self, worn: Effect) -> str | None:
-        """The shade whose colour, and of glasses whose shape, it has."""
+        """Return the shade whose colour, and for glasses whose shape, it has."""
 
         def looks(effect: Effect) -> tuple[object, ...]:
             return effect.colour, getattr(effect, "style", ""), getattr(effect, "lens", "")

@@ -10,7 +10,7 @@ from PySide6.QtSvg import QSvgRenderer
 
 SIZES = (16, 20, 24, 32, 40, 48, 64, 96)
 
-# What an SVG path element draws; "fill:" fills instead.
+# SVG paths, which are stroked; those with "fill:" are filled.
 STROKES: dict[str, tuple[str, ...]] = {
     "face": (
         "M4 8V6a2 2 0 0 1 2-2h2M16 4h2a2 2 0 0 1 2 2v2M20 16v2a2 2 0 0 1-2 2h-2"
@@ -78,12 +78,14 @@ STROKES: dict[str, tuple[str, ...]] = {
 }
 
 
-# Qt keeps pictures of every icon that was shown, also of those that are gone, up to some megabytes.
+# Qt caches pictures of every icon that was shown, up to some megabytes, even of deleted ones.
 @lru_cache(maxsize=128)
 def icon(name: str, colour: str, chosen: str | None = None) -> QIcon:
-    """An icon in a colour, "#rrggbb"; chosen: its colour where it is selected or checked.
+    """Return an icon in a colour, "#rrggbb".
 
-    The same one for the same arguments: a copy of it before it is changed.
+    chosen: its colour where it is selected or checked.
+
+    Equal arguments give the same object, to be copied before it is changed.
     """
     made = QIcon()
     for size in SIZES:
@@ -96,7 +98,7 @@ def icon(name: str, colour: str, chosen: str | None = None) -> QIcon:
 
 
 def _pixmap(name: str, colour: str, size: int) -> QPixmap:
-    """An icon as so many pixels each way."""
+    """Return an icon of `size` x `size` pixels."""
     canvas = QPixmap(QSize(size, size))
     canvas.fill(Qt.GlobalColor.transparent)
     painter = QPainter(canvas)
@@ -106,7 +108,7 @@ def _pixmap(name: str, colour: str, size: int) -> QPixmap:
 
 
 def paint(painter: QPainter, name: str, colour: str, place: QRectF) -> None:
-    """Draw an icon where it is wanted."""
+    """Draw an icon in a rectangle."""
     painter.setRenderHint(QPainter.RenderHint.Antialiasing)
     _renderer(name, QColor(colour).name()).render(painter, place)
 

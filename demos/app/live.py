@@ -40,16 +40,17 @@ from palmkit.kits.image import SUFFIXES as PICTURE_SUFFIXES
 from palmkit.kits.image import Image
 from palmkit.kits.video import SUFFIXES as VIDEO_SUFFIXES
 
-# The frame rate is of the frames of so long.
+# The time over which the frame rate is measured.
 RATE_S = 1.0
-# How long a source may take until its first frame before that is said.
+# How long a source may take until its first frame before a message appears.
 PATIENCE_MS = 5000
 
 
 class Live(QWidget):
-    """What the pages that work on frames share.
+    """The live picture and tools, shared by the pages that work on frames.
 
-    shown: a frame (Shown). source_changed: its title. rate_changed: frames shown in a second.
+    shown: emitted with a frame (Shown). source_changed: emitted with its title. rate_changed:
+    emitted with the frames shown in a second.
     """
 
     shown = Signal(object)
@@ -57,7 +58,7 @@ class Live(QWidget):
     rate_changed = Signal(float)
 
     def __init__(self, context: Context, theme: Theme) -> None:
-        """Nothing is read yet."""
+        """Build the widgets; nothing is read yet."""
         super().__init__()
         self._context = context
         self._theme = theme
@@ -140,7 +141,7 @@ class Live(QWidget):
         made.setAccessibleDescription(tip)
         made.setProperty("sign", sign)
         made.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
-        # A shortcut would keep Space from the buttons that have the focus.
+        # A shortcut would take Space away from buttons with the focus.
         if key != "Space":
             shortcut = QShortcut(QKeySequence(key), self)
             shortcut.activated.connect(made.showMenu if name == "source" else made.click)
@@ -148,7 +149,7 @@ class Live(QWidget):
 
     @property
     def controls(self) -> tuple[QWidget, ...]:
-        """What Tab goes through, in this order."""
+        """Return the controls in their tab order."""
         return (
             self.source_button,
             self.pause_button,
@@ -159,9 +160,9 @@ class Live(QWidget):
         )
 
     def start(self, wanted: str | None) -> None:
-        """Read the source that is named, or the first camera, or the sample.
+        """Read the named source, or the first camera, or the sample.
 
-        wanted: as for read_source; None: not said.
+        wanted: as for read_source; None: the default.
         """
         if wanted is None:
             found = cameras()
@@ -175,7 +176,10 @@ class Live(QWidget):
             self._replace(None, error)
 
     def open(self, source: Source, by_user: bool = True) -> None:
-        """Read another source. by_user: it stays when another page has another sample."""
+        """Read another source.
+
+        by_user: whether it stays when a page prefers another sample.
+        """
         self._source, self._is_chosen = source, by_user
         self._last = None
         self.pause_button.setChecked(False)
@@ -190,7 +194,7 @@ class Live(QWidget):
         self._page = page
         self.summary.say("")
         if self._last is not None:
-            # Until the page's first picture comes.
+            # Shown until the page's first picture arrives.
             self.view.show_pictures(self._last.shot.image, None)
             self._last = None
         self.compare_button.setEnabled(page is not None and page.has_before)
@@ -210,12 +214,12 @@ class Live(QWidget):
 
     @property
     def last(self) -> Shown | None:
-        """The newest that is shown."""
+        """Return the newest frame that is shown."""
         return self._last
 
     @property
     def source(self) -> Source:
-        """What is read."""
+        """Return the source being read."""
         return self._source
 
     def _sample(self) -> Sample:
@@ -233,7 +237,7 @@ class Live(QWidget):
         )
 
     def _replace(self, source: Source | None, error: SourceError) -> None:
-        """The source has no frames (any more): say so, and show the sample."""
+        """Report that the source has no frames (any more), and show the sample."""
         if source is not None and source != self._source:
             return
         self._patience.stop()
@@ -278,7 +282,7 @@ class Live(QWidget):
         self._dress()
 
     def _hold(self, is_on: bool) -> None:
-        """Something else needs the machine."""
+        """Pause while something else needs the machine."""
         self.worker.pause(is_on or self.pause_button.isChecked())
 
     def _compare(self, is_on: bool) -> None:
@@ -290,7 +294,7 @@ class Live(QWidget):
             self.saving.save_picture(self, picture)
 
     def shown_picture(self) -> Image | None:
-        """What is seen now, in the size of the frame."""
+        """Return what is seen now, in the size of the frame."""
         if self._last is None:
             return None
         outcome, split = self._last.outcome, self.view.split

@@ -1,4 +1,4 @@
-"""What every page is, and what those are that work on frames."""
+"""The interfaces of all pages, and of pages that work on frames."""
 
 from __future__ import annotations
 
@@ -26,9 +26,10 @@ AnyKit = TypeVar("AnyKit", bound=Kit[Any])
 class Context(QObject):
     """What pages share.
 
-    said: level, text and action of a message. refresh: settings changed, work on the held frame
-    again. pause_live: True while something needs the whole machine. check_wanted: ask the
-    repository for what is new. page_wanted: show the page of this name.
+    said: emitted with level, text and action of a message. refresh: emitted when settings changed,
+    to work on the held frame again. pause_live: emitted with True while something needs the whole
+    machine. check_wanted: emitted to check the repository for updates. page_wanted: emitted with
+    the name of a page to show.
     """
 
     said = Signal(str, str, object)
@@ -40,22 +41,28 @@ class Context(QObject):
     def __init__(
         self, options: argparse.Namespace, settings: QSettings, catalogue: Catalogue
     ) -> None:
-        """options: of the command line."""
+        """Set up the context.
+
+        options: of the command line.
+        """
         super().__init__()
         self.options = options
         self.settings = settings
         self.catalogue = catalogue
 
     def say(self, text: str, level: Level = "info", action: Action | None = None) -> None:
-        """Show a message that does not interrupt; action: a button's text, and what it does."""
+        """Show a message that does not interrupt.
+
+        action: a button's text, and what it does.
+        """
         self.said.emit(level, text, action)
 
 
 class Page(QWidget):
     """A page of the window.
 
-    name: on the command line and in the settings. icon: of palmkit.demos.app.icons. hint: one
-    sentence on what it is for.
+    name: its name on the command line and in the settings. icon: a name of palmkit.demos.app.icons.
+    hint: one sentence on its use.
     """
 
     name: ClassVar[str]
@@ -64,34 +71,34 @@ class Page(QWidget):
     hint: ClassVar[str]
 
     def __init__(self, context: Context) -> None:
-        """Build what is seen; models are opened later, and not in this thread."""
+        """Build the widgets; models are opened later, and in another thread."""
         super().__init__()
         self.context = context
         self.setObjectName(f"page_{self.name}")
 
     def entered(self) -> None:
-        """It is seen from now on."""
+        """Handle that the page is shown."""
 
     def left(self) -> None:
-        """Another is seen from now on."""
+        """Handle that another page is shown."""
 
     def shutdown(self) -> None:
-        """The window closes: end what runs, within two seconds."""
+        """End what runs within two seconds, as the window closes."""
 
     def drop(self, path: Path) -> bool:
-        """Take a file that was dropped on the window; False if it is none for this page."""
+        """Take a file that was dropped on the window; return False if it is not for this page."""
         del path
         return False
 
 
 @dataclass(frozen=True, eq=False)
 class Outcome:
-    """What a page made of a frame.
+    """A page's result for a frame.
 
-    picture: to be shown, uint8[h, w, 3]. before: the frame itself, of the same size.
-    stages_ms: by stage the time it took. summary: what was found, in some words.
-    models: that were used, if they are not the page's. releases: what Kit.releases says of the
-    kits. found: for the page itself.
+    picture: the picture to show, uint8[h, w, 3]. before: the frame itself, of the same size.
+    stages_ms: the time of each stage. summary: what was found, in a few words. models: the models
+    used, if they are not the page's. releases: Kit.releases of the kits. found: for the page
+    itself.
     """
 
     picture: Image
@@ -106,8 +113,8 @@ class Outcome:
 class LivePage(Page):
     """A page that works on frames; the widget itself is the panel with its settings.
 
-    models: names of the models that it uses. sample: which sample shows it best. has_before:
-    whether a comparison with the frame before makes sense.
+    models: names of the models that it uses. sample: the sample that shows it best. has_before:
+    whether a comparison with the original frame makes sense.
     """
 
     models: ClassVar[tuple[str, ...]]
@@ -126,33 +133,33 @@ class LivePage(Page):
         """Work on a frame; called in the worker's thread, one call at a time.
 
         Settings are read once from an immutable object that the window's thread replaces.
-        Raises PalmError if it cannot.
+        Raises PalmError on failure.
         """
         raise NotImplementedError
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """Show what else there is to see; called in the window's thread with the newest."""
+        """Show further results; called in the window's thread with the newest."""
 
     def forget(self) -> None:
-        """Other frames follow than before; called in the worker's thread."""
+        """Forget earlier frames, as others follow; called in the worker's thread."""
 
     def release(self) -> None:
-        """Give back the kits; called in the worker's thread. They may be needed again later."""
+        """Close the kits; called in the worker's thread. They may be needed again later."""
 
 
 class Kept(Generic[AnyKit]):
-    """A kit made where it is first needed, and anew when what it is made of changes.
+    """A kit made on first use, and again when what it is made of changes.
 
     It belongs to the worker's thread.
     """
 
     def __init__(self) -> None:
-        """Nothing is made yet."""
+        """Start without a kit."""
         self._kit: AnyKit | None = None
         self._key: Hashable = None
 
     def get(self, watch: Stopwatch, key: Hashable, make: Callable[[], AnyKit]) -> AnyKit:
-        """The kit for this key; raises what `make` does, and then tries again at the next call."""
+        """Return the kit for this key; if `make` fails, raise its error and try again next time."""
         if self._kit is None or key != self._key:
             self.close()
             with watch.stage("open models"):
@@ -160,12 +167,12 @@ class Kept(Generic[AnyKit]):
         return self._kit
 
     def reset(self) -> None:
-        """The next frame is the first of another video."""
+        """Treat the next frame as the first of another video."""
         if self._kit is not None:
             self._kit.reset()
 
     def close(self) -> None:
-        """Give it back."""
+        """Close the kit."""
         kit, self._kit = self._kit, None
         if kit is not None:
             kit.close()

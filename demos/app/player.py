@@ -1,4 +1,4 @@
-"""A small player that gestures control: slides drawn by us, a volume, and what is done when."""
+"""A small player controlled by gestures: drawn slides, a volume, and the timing of commands."""
 
 from __future__ import annotations
 
@@ -28,7 +28,10 @@ STEP = 0.1
 
 @dataclass(frozen=True)
 class Command:
-    """What a gesture does. repeats: again and again while it is held."""
+    """What a gesture does.
+
+    repeats: whether it repeats while the gesture is held.
+    """
 
     words: str
     act: str
@@ -46,10 +49,10 @@ COMMANDS: dict[str, Command] = {
 
 
 class Holding:
-    """Counts how long a gesture is held, and says when it counts."""
+    """Measures how long a gesture is held, and says when it counts."""
 
     def __init__(self) -> None:
-        """No gesture is held."""
+        """Start without a gesture."""
         self.gesture = ""
         self.share = 0.0
         self._since_ms = 0.0
@@ -57,9 +60,9 @@ class Holding:
         self._seen_ms = 0.0
 
     def update(self, gesture: str, at_ms: float, hold_ms: float) -> str:
-        """What is to be done now, or "".
+        """Return the command to run now, or "".
 
-        gesture: seen now, "" for none. at_ms: now. Gaps under 250 ms do not count.
+        gesture: seen now, "" for none. at_ms: the current time. Gaps under 250 ms do not count.
         """
         if at_ms < self._seen_ms:
             self._since_ms = self._seen_ms = at_ms
@@ -83,7 +86,7 @@ class Holding:
 
 
 class Player(Drawing):
-    """Shows slides, and a volume."""
+    """Shows slides and a volume."""
 
     def __init__(self) -> None:
         """Play from the first slide."""
@@ -100,7 +103,7 @@ class Player(Drawing):
         self._describe()
 
     def sizeHint(self) -> QSize:
-        """A slide and a line below it."""
+        """Return room for a slide and a line below it."""
         return QSize(264, 192)
 
     def run(self, is_on: bool) -> None:
@@ -111,7 +114,7 @@ class Player(Drawing):
             self._timer.stop()
 
     def do(self, act: str) -> None:
-        """Do what a gesture means, one of Command.act."""
+        """Run a command, one of Command.act."""
         if act == "play":
             self.is_playing = not self.is_playing
             self.run(True)
@@ -185,7 +188,7 @@ class Player(Drawing):
         )
 
 
-# Of each slide the sky's colours, the sun's, and those of three rows of hills.
+# For each slide the colours of the sky, the sun, and three rows of hills.
 _SKIES = (
     ("#2b3a67", "#f2a65a", "#ffe0a3", ("#6d4c6e", "#4b3558", "#2a2140")),
     ("#4aa3df", "#cdeaf7", "#ffffff", ("#2f7fb5", "#1f6496", "#134a75")),
@@ -196,7 +199,7 @@ _SKIES = (
 
 
 def draw_slide(painter: QPainter, place: QRectF, number: int) -> None:
-    """A landscape."""
+    """Draw a landscape."""
     top, bottom, sun, hills = _SKIES[number]
     sky = QLinearGradient(place.topLeft(), place.bottomLeft())
     sky.setColorAt(0, QColor(top))

@@ -1,4 +1,4 @@
-"""Settings of pages that outlive the session, and are never needed."""
+"""Optional settings of pages that outlive the session."""
 
 from __future__ import annotations
 
@@ -16,14 +16,14 @@ AnySettings = TypeVar("AnySettings", bound="DataclassInstance")
 
 
 class Remembered(Generic[AnySettings]):
-    """A frozen dataclass of numbers and texts; any thread may read `now`, which changes whole."""
+    """A frozen dataclass of settings; any thread may read `now`, which is replaced whole."""
 
     def __init__(
         self, kept: QSettings, name: str, default: AnySettings, changed: Callable[[], None]
     ) -> None:
-        """name: under which it is kept. What is kept of another type is as in the default.
+        """Read the stored values; those of another type take the default.
 
-        changed: called after each change.
+        name: the key of the settings. changed: called after each change.
         """
         self._kept, self._name, self._changed = kept, f"page/{name}", changed
         self.now = _restored(kept.value(self._name, "{}"), default)

@@ -1,4 +1,4 @@
-"""The built-in samples: a photograph of a development package, or a drawing of ours, moving."""
+"""The built-in samples: a photograph of a development package, or our drawing, moving."""
 
 from __future__ import annotations
 
@@ -18,9 +18,9 @@ PERIOD_S = 12.0
 
 
 def sample_frames(kind: str) -> Iterator[tuple[Image, float]]:
-    """The frames of a sample and their timestamp_ms, without end.
+    """Yield the frames of a sample and their timestamp_ms, without end.
 
-    kind: "portrait": the photograph, where it is, else as "drawing": our own figure.
+    kind: "portrait": the photograph if available, else as "drawing": our own figure.
     """
     from palmkit.demos.app.drawing import draw
 
@@ -33,15 +33,15 @@ def sample_frames(kind: str) -> Iterator[tuple[Image, float]]:
 
 @lru_cache(maxsize=1)
 def _photograph() -> Image | None:
-    """NASA's portrait of Eileen Collins, public domain, if scikit-image is installed."""
+    """Return NASA's portrait of Eileen Collins, public domain, if scikit-image is installed."""
     try:
         return live.sample("face")
-    except Exception:  # Of a development package nothing is promised.
+    except Exception:  # A development package makes no promises.
         return None
 
 
 def _view(photograph: Image, time_s: float) -> Image:
-    """A part of the picture that moves and grows slowly, as a hand-held camera would."""
+    """Return a part of the picture that moves and grows slowly, as with a hand-held camera."""
     import cv2
 
     turn = 2 * math.pi * time_s / PERIOD_S

@@ -1,4 +1,4 @@
-"""Pictures and clips are written in a thread of their own, whole or not at all."""
+"""Writing pictures and clips in a thread of their own, whole or not at all."""
 
 from __future__ import annotations
 
@@ -18,19 +18,22 @@ from palmkit.kits import write_image
 from palmkit.kits.image import Image
 from palmkit.kits.video import VideoWriter
 
-# Frames that wait for the disk; more are left out of a clip.
+# The most frames that wait for the disk; more are left out of a clip.
 WAITING = 30
 FRAMES_PER_S = 30.0
 
 
 class Saving(QObject):
-    """Writes what is shown. recording: whether a clip is under way."""
+    """Writes what is shown.
+
+    recording: emitted with whether a clip is being recorded.
+    """
 
     recording = Signal(bool)
     _done = Signal(str, str)
 
     def __init__(self, context: Context) -> None:
-        """Nothing is under way."""
+        """Start idle."""
         super().__init__()
         self._context = context
         self._clip: _Clip | None = None
@@ -39,11 +42,11 @@ class Saving(QObject):
 
     @property
     def is_recording(self) -> bool:
-        """Whether a clip is under way."""
+        """Return whether a clip is being recorded."""
         return self._clip is not None
 
     def save_picture(self, parent: QWidget, picture: Image) -> None:
-        """Ask where, and write a picture."""
+        """Ask for a path, and write a picture."""
         start = str(self._folder() / f"palmkit {time.strftime('%Y-%m-%d %H-%M-%S')}.png")
         name, _ = QFileDialog.getSaveFileName(
             parent, "Save the picture", start, "Pictures (*.png *.jpg *.webp)"
@@ -68,7 +71,7 @@ class Saving(QObject):
         self._run(work)
 
     def toggle_clip(self, parent: QWidget, shown: Image | None) -> None:
-        """Ask where and begin a clip with what is shown, or end the one under way."""
+        """Ask for a path and begin a clip, or end the current one."""
         if self._clip is not None:
             self.end_clip()
             return
@@ -82,7 +85,10 @@ class Saving(QObject):
             self.recording.emit(False)
 
     def begin_clip(self, path: Path, shown: Image | None = None) -> None:
-        """Write what is shown from now on; shown: already."""
+        """Record what is shown from now on.
+
+        shown: the first frame.
+        """
         if not path.suffix:
             path = path.with_suffix(".mp4")
         self._keep_folder(path)
@@ -93,25 +99,25 @@ class Saving(QObject):
         self.recording.emit(True)
 
     def end_clip(self) -> None:
-        """Finish the clip under way; the file is there when that is said."""
+        """Finish the current clip; a message tells when the file is complete."""
         clip, self._clip = self._clip, None
         if clip is not None:
             clip.end()
         self.recording.emit(False)
 
     def add(self, picture: Image) -> None:
-        """A frame that is shown."""
+        """Add a shown frame."""
         if self._clip is not None:
             self._clip.add(picture)
 
     def stop(self) -> None:
-        """Finish what is under way, and wait for it."""
+        """Finish the current clip, and wait for it."""
         self.end_clip()
         for thread in self._threads:
             thread.join(10)
 
     def tell(self, text: str, level: Level) -> None:
-        """Say how it went; from any thread."""
+        """Report the result; from any thread."""
         self._done.emit(text, level)
 
     def _say(self, text: str, level: Level) -> None:
@@ -163,7 +169,7 @@ class _Clip:
                 self._saving.tell("nothing was shown meanwhile: no clip was saved", "warning")
 
     def _write(self) -> int:
-        """Write frames at a steady rate, each until the next one; how many were written."""
+        """Write frames at a steady rate, repeating each until the next; return how many."""
         count, began = 0, 0.0
         held: Image | None = None
         with VideoWriter(self.path, FRAMES_PER_S) as writer:
@@ -185,7 +191,7 @@ class _Clip:
 
 
 def fitted(picture: Image, other: Image) -> Image:
-    """A picture in the size of another one, its proportions kept, black round it."""
+    """Return a picture in the size of another, proportions kept, with black borders."""
     if picture.shape == other.shape:
         return picture
     import cv2

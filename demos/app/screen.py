@@ -1,4 +1,4 @@
-"""Whether Qt can open a window here: where it cannot, it would end the process."""
+"""Checks whether Qt can open a window here: if not, Qt would end the process."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import os
 import sys
 from pathlib import Path
 
-# What Qt's wheels expect of Linux.
+# Libraries that Qt's wheels expect on Linux.
 LIBRARIES = (
     "libegl1 libgl1 libfontconfig1 libdbus-1-3 libglib2.0-0 libxkbcommon-x11-0 libxcb-cursor0 "
     "libxcb-icccm4 libxcb-keysyms1 libxcb-shape0"
 )
 INSTALL = f"on Debian and Ubuntu: apt-get install {LIBRARIES}"
 _VARIABLES = {"xcb": "DISPLAY", "wayland": "WAYLAND_DISPLAY"}
-# Of the library of each: its file, and what connects, tells of an error, and disconnects.
+# For each platform: its library, and the functions to connect, test for an error and disconnect.
 _SERVERS = {
     "xcb": ("libxcb.so.1", "xcb_connect", "xcb_connection_has_error", "xcb_disconnect"),
     "wayland": ("libwayland-client.so.0", "wl_display_connect", "", "wl_display_disconnect"),
@@ -22,14 +22,14 @@ _SERVERS = {
 
 
 def has_screen() -> bool:
-    """Whether there may be a screen at all."""
+    """Return whether there may be a screen at all."""
     if not sys.platform.startswith("linux"):
         return True
     return any(os.environ.get(name) for name in ("QT_QPA_PLATFORM", *_VARIABLES.values()))
 
 
 def problem() -> str:
-    """Why no window can be opened, in a line; "" if one can."""
+    """Return why no window can be opened, in a line; "" if one can."""
     if not sys.platform.startswith("linux"):
         return ""
     told = os.environ.get("QT_QPA_PLATFORM", "")
@@ -37,7 +37,7 @@ def problem() -> str:
     platforms = platforms or [
         name for name, variable in _VARIABLES.items() if os.environ.get(variable)
     ]
-    # Qt takes the first one that works.
+    # Qt uses the first one that works.
     problems = [_problem_of(name) for name in platforms]
     return "" if "" in problems else problems[0] if problems else "no screen is here"
 
@@ -61,7 +61,7 @@ def _problem_of(platform: str) -> str:
 
 
 def _answers(platform: str) -> bool:
-    """Whether the server of a platform takes a connection."""
+    """Return whether the server of a platform accepts a connection."""
     library, connect, is_failed, disconnect = _SERVERS[platform]
     server = ctypes.CDLL(library)
     opening = server[connect]

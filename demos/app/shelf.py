@@ -1,4 +1,4 @@
-"""The looks that can be worn: those that come with PalmKit, those from files, those delivered."""
+"""The looks on offer: those that come with PalmKit, those from files, those delivered."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ KEPT = "page/try_on_files"
 
 
 class Shelf(QWidget):
-    """A button for each look, and which of them is worn."""
+    """A button for each look, with a mark on the current one."""
 
     def __init__(
         self,
@@ -29,7 +29,11 @@ class Shelf(QWidget):
         open_file: Callable[[Path], None],
         follow: Callable[[str], None],
     ) -> None:
-        """wear: a preset, "" for nothing. open_file: again. follow: what is delivered, by name."""
+        """Set up the buttons.
+
+        wear: called with a preset, "" for nothing. open_file: called with a file to open again.
+        follow: called with the name of a delivered look.
+        """
         super().__init__()
         self._settings = settings
         self._open_file, self._follow = open_file, follow
@@ -56,21 +60,21 @@ class Shelf(QWidget):
         self._from_server.hide()
 
     def add_file(self, path: Path, look: Look) -> None:
-        """The look in a file is worn: it has a button from now on, the newest first."""
+        """Add a button for the look in a file that is now worn, the newest first."""
         self._read[path] = look
         if path not in self._files:
             self._files = [path, *self._files][:MOST_FILES]
             self._keep()
 
     def forget_file(self, path: Path) -> None:
-        """A file holds no look any more."""
+        """Remove the button of a file that holds no look any more."""
         self._read.pop(path, None)
         if path in self._files:
             self._files.remove(path)
             self._keep()
 
     def show_delivered(self, versions: Mapping[str, str]) -> None:
-        """The looks of a repository that are on this device, by name their versions."""
+        """Show the looks of a repository that are on this device, versions by name."""
         if versions == self._delivered:
             return
         self._delivered = dict(versions)
@@ -84,10 +88,13 @@ class Shelf(QWidget):
         self.show_worn(self._worn, self._followed)
 
     def show_worn(self, look: Look, followed: str) -> None:
-        """Mark what is worn; followed: the name of the look that is delivered, or ""."""
+        """Mark the current look.
+
+        followed: the name of the delivered look, or "".
+        """
         self._worn, self._followed = look, followed
         is_own = not followed
-        # None may be down, which a group that is exclusive does not allow.
+        # No button may be down, which an exclusive group does not allow.
         self._all.setExclusive(False)
         self._own.check(name for name, each in self._presets.items() if is_own and each == look)
         self._from_files.check(
@@ -114,7 +121,7 @@ class Shelf(QWidget):
 
 
 class _Group(QWidget):
-    """Some of the buttons, below a title."""
+    """A group of buttons below a title."""
 
     def __init__(self, title: str, buttons: QButtonGroup) -> None:
         super().__init__()
@@ -155,7 +162,7 @@ class _Group(QWidget):
         for button in self._buttons.values():
             self._grid.removeWidget(button)
             self._all.removeButton(button)
-            # The one that was clicked may be what this is called by.
+            # This may be called by the button that was clicked.
             button.setParent(None)
             button.deleteLater()
         self._buttons.clear()
@@ -167,7 +174,7 @@ class _Group(QWidget):
 
 
 def _texts(kept: object) -> list[str]:
-    """What a list of texts was kept as; none if it is damaged."""
+    """Return a stored list of texts; an empty one if it is damaged."""
     try:
         found: object = json.loads(str(kept)) if kept else []
     except ValueError:

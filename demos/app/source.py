@@ -1,4 +1,4 @@
-"""Where frames come from: cameras, videos, pictures, and samples that are always there."""
+"""Sources of frames: cameras, videos, pictures, and samples that are always available."""
 
 from __future__ import annotations
 
@@ -22,16 +22,22 @@ from palmkit.kits.video import VideoReader
 Problem: TypeAlias = Literal["missing", "in use", "unplugged", "unreadable"]
 SampleKind: TypeAlias = Literal["portrait", "drawing"]
 
-# A camera that breaks off may only have hiccuped: it is opened again so often.
+# A camera may fail briefly: it is reopened up to this many times.
 REOPENINGS = 2
 MOST_CAMERAS = 8
 
 
 class SourceError(ImageError):
-    """A source that gives no frames (any more); problem: in a word, for what is offered next."""
+    """Raised when a source gives no frames (any more).
+
+    problem: the kind of problem, which decides what is offered next.
+    """
 
     def __init__(self, problem: Problem, text: str) -> None:
-        """text: one line for the user."""
+        """Make the error.
+
+        text: one line for the user.
+        """
         super().__init__(text)
         self.problem: Problem = problem
 
@@ -40,8 +46,8 @@ class SourceError(ImageError):
 class Shot:
     """A frame of a source.
 
-    image: uint8[h, w, 3] RGB, upright. timestamp_ms: since the source was opened, never less than
-    before. is_still: a picture, which stands for itself.
+    image: uint8[h, w, 3] RGB, upright. timestamp_ms: since the source was opened, never decreasing.
+    is_still: whether it is a picture on its own.
     """
 
     image: Image
@@ -58,19 +64,19 @@ class Camera:
 
     @property
     def title(self) -> str:
-        """What the user reads."""
+        """Return the title for the user."""
         return f"Camera {self.number}"
 
 
 @dataclass(frozen=True)
 class Video:
-    """A video file, over and over."""
+    """A video file, played in a loop."""
 
     path: Path
 
     @property
     def title(self) -> str:
-        """What the user reads."""
+        """Return the title for the user."""
         return self.path.name
 
 
@@ -82,19 +88,19 @@ class Picture:
 
     @property
     def title(self) -> str:
-        """What the user reads."""
+        """Return the title for the user."""
         return self.path.name
 
 
 @dataclass(frozen=True)
 class Sample:
-    """What comes with the application: "portrait" is a photograph where there is one."""
+    """A sample that comes with the application; "portrait" is a photograph if available."""
 
     kind: SampleKind = "portrait"
 
     @property
     def title(self) -> str:
-        """What the user reads."""
+        """Return the title for the user."""
         return "Sample" if self.kind == "portrait" else "Drawn sample"
 
 
@@ -102,7 +108,7 @@ Source: TypeAlias = "Camera | Video | Picture | Sample"
 
 
 def read_source(text: str) -> Source:
-    """The source that a text names: "sample", "drawing", the number of a camera, or a path.
+    """Return the source of a text: "sample", "drawing", the number of a camera, or a path.
 
     Raises SourceError if it is none of them.
     """
@@ -114,9 +120,9 @@ def read_source(text: str) -> Source:
 
 
 def file_source(path: Path) -> Picture | Video:
-    """The source that a file is, by its suffix.
+    """Return the source of a file, by its suffix.
 
-    Raises SourceError if there is no such file, or it is neither.
+    Raises SourceError if there is no such file, or it is neither picture nor video.
     """
     if not os.path.isfile(path):
         raise SourceError("missing", f"no such file: {path}")
@@ -128,14 +134,14 @@ def file_source(path: Path) -> Picture | Video:
 
 
 def cameras() -> list[int]:
-    """The numbers of the cameras that seem to be there; where it cannot be known, the first."""
+    """Return the numbers of the available cameras; if that is unknown, the first."""
     if not sys.platform.startswith("linux"):
         return [0]
     return [number for number in range(MOST_CAMERAS) if _device(number).exists()]
 
 
 def frames(source: Source, is_over: Callable[[], bool]) -> Iterator[Shot]:
-    """The frames of a source at its own pace, until `is_over`; a picture has one.
+    """Yield the frames of a source at its own pace, until `is_over`; a picture has one.
 
     Raises SourceError when there are none, or no more.
     """
@@ -176,7 +182,7 @@ def _video(source: Video, is_over: Callable[[], bool]) -> Iterator[Shot]:
 def _paced(
     timed: Iterator[tuple[Image, float]], is_over: Callable[[], bool], start_ms: float = 0.0
 ) -> Iterator[Shot]:
-    """Each frame when its time has come; one that is far too late moves all that follow."""
+    """Yield each frame when its time has come; a very late one shifts all that follow."""
     began = time.perf_counter() - start_ms / 1e3
     for image, at_ms in timed:
         late = time.perf_counter() - began - at_ms / 1e3

@@ -1,4 +1,4 @@
-"""The status bar: how fast it goes, what takes the time, which models run, what is shown."""
+"""The status bar: frame rate, stage times, running models, and the source."""
 
 from __future__ import annotations
 
@@ -9,16 +9,16 @@ from palmkit.demos.app.controls import Line, spoken
 from palmkit.demos.app.page import LivePage, Page
 from palmkit.demos.app.worker import Shown
 
-# Of each new frame in the times that are shown, and how many frames pass before they are.
+# The weight of each new frame in the shown times, and how many frames pass before they show.
 SHARE, EVERY = 0.15, 8
 MODELS = "Models in use, and where they are from"
 
 
 class Status(QStatusBar):
-    """Numbers for those who want to know; they change a few times a second only."""
+    """Numbers for interested users; they change only a few times a second."""
 
     def __init__(self, catalogue: Catalogue) -> None:
-        """Say nothing yet."""
+        """Start empty."""
         super().__init__()
         self._catalogue = catalogue
         self._page: Page | None = None
@@ -39,12 +39,12 @@ class Status(QStatusBar):
         catalogue.changed.connect(self._show_models)
 
     def text(self, name: str) -> str:
-        """What a field says, by its object name."""
+        """Return a field's text, by its object name."""
         fields = (self._rate, self._times, self._models, self._source)
         return next(each.text() for each in fields if each.objectName() == name)
 
     def show_page(self, page: Page) -> None:
-        """Another page is shown."""
+        """Show the fields of another page."""
         self._page, self._stages, self._releases, self._used, self._count = page, {}, {}, (), 0
         for each in (self._rate, self._times, self._models):
             each.say("")
@@ -52,19 +52,20 @@ class Status(QStatusBar):
         self._source.setVisible(isinstance(page, LivePage))
 
     def show_source(self, title: str) -> None:
-        """What the frames are from."""
+        """Show the source of the frames."""
         self._source.say(title)
 
     def show_rate(self, frames_per_s: float) -> None:
-        """How many are shown; 0: none."""
+        """Show the frame rate; 0: none."""
         is_live = isinstance(self._page, LivePage) and frames_per_s > 0
         self._rate.say(f"{frames_per_s:.0f} fps" if is_live else "")
 
     def show_outcome(self, shown: Shown) -> None:
-        """What a frame cost, and by which models."""
+        """Show a frame's time, and its models."""
         if shown.page is not self._page:
             return
-        # At the first frame models are opened: it counts for no other. A still picture is one.
+        # The first frame opens models, so its time does not count for others; a still picture is
+        # one frame.
         is_alone = self._count < 2 or shown.shot.is_still
         means = {} if is_alone else self._stages
         self._stages = {}

@@ -1,4 +1,4 @@
-"""Colours, dark and light, and the style made of them; the system's choice unless told."""
+"""The colour themes, dark and light, and their styles; by default the system's choice."""
 
 from __future__ import annotations
 
@@ -17,10 +17,9 @@ CHOICES: tuple[Choice, ...] = get_args(Choice)
 class Colours:
     """The colours of a theme, "#rrggbb".
 
-    window: behind all. surface: of panels. raised: of fields and buttons. line: between them.
-    text, soft: of words, and of those that matter less; faint: of what cannot be used.
-    accent, on_accent: of what is chosen, and of words on it. stage: behind pictures.
-    good, warning, error: of messages.
+    window: the background. surface: panels. raised: fields and buttons. line: separators. text,
+    soft: text, and less important text; faint: disabled text. accent, on_accent: selections, and
+    text on them. stage: behind pictures. good, warning, error: messages.
     """
 
     window: str
@@ -77,12 +76,15 @@ LIGHT = Colours(
 
 
 class Theme(QObject):
-    """The theme in use. changed: the colours are others now."""
+    """The current theme.
+
+    changed: emitted when the colours change.
+    """
 
     changed = Signal()
 
     def __init__(self, application: QApplication, settings: QSettings) -> None:
-        """Dress the application."""
+        """Apply the theme to the application."""
         super().__init__()
         self._application = application
         self._settings = settings
@@ -98,11 +100,14 @@ class Theme(QObject):
 
     @property
     def choice(self) -> Choice:
-        """What the user chose."""
+        """Return the user's choice."""
         return self._choice
 
     def choose(self, choice: Choice, keep: bool = True) -> None:
-        """Use a theme from now on. keep: at the next start, too."""
+        """Use a theme from now on.
+
+        keep: at the next start, too.
+        """
         self._choice = choice
         if keep:
             self._settings.setValue("theme", choice)
@@ -110,7 +115,7 @@ class Theme(QObject):
         self._apply()
 
     def _ask_for_frames(self) -> None:
-        """Have what the system draws, such as title bars, look alike where it can."""
+        """Have the system draw title bars and the like in the same style where it can."""
         hints = QGuiApplication.styleHints()
         if self._choice == "system":
             hints.unsetColorScheme()
@@ -134,7 +139,7 @@ class Theme(QObject):
 
 
 def palette(colours: Colours) -> QPalette:
-    """The colours for what has no style of its own."""
+    """Return the colours for widgets without a style."""
     made = QPalette()
     roles = QPalette.ColorRole
     for role, name in (
@@ -165,7 +170,7 @@ def palette(colours: Colours) -> QPalette:
 
 
 def style_sheet(colours: Colours) -> str:
-    """The style of the widgets."""
+    """Return the style of the widgets."""
     values = dict(vars(colours))
     text = _STYLE
     for name in sorted(values, key=len, reverse=True):

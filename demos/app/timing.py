@@ -26,14 +26,14 @@ from palmkit.engine.bench.measurement import Times
 from palmkit.kits.image import Image
 
 WARM_UP, LEAST_RUNS, MOST_RUNS = 3, 5, 1000
-# Of a clip that the kits look at over and over.
+# The number of frames of a clip that the kits run on in a loop.
 FRAMES = 30
 
 Run = Callable[[], object]
 
 
 def model_jobs(threads: int) -> dict[str, Callable[[], Run]]:
-    """Of every shipped model what makes it ready to run once."""
+    """Return for every shipped model a function that prepares one run."""
 
     def ready(path: str) -> Run:
         model = engine.load(path, threads=threads)
@@ -44,7 +44,7 @@ def model_jobs(threads: int) -> dict[str, Callable[[], Run]]:
 
 
 def kit_jobs(threads: int) -> dict[str, Callable[[], Run]]:
-    """Of every kit what makes it ready for one frame of a clip of 640x480, or for one page."""
+    """Return for every kit a function that prepares one frame of 640x480, or one page."""
 
     def ready(make: Callable[[], Any], method: str) -> Run:
         look = getattr(make(), method)
@@ -82,7 +82,7 @@ def kit_jobs(threads: int) -> dict[str, Callable[[], Run]]:
 
 
 def timed(run: Run, seconds: float) -> Times:
-    """Run for about so long, at least LEAST_RUNS times."""
+    """Run for about `seconds`, at least LEAST_RUNS times."""
     for _ in range(WARM_UP):
         run()
     passed: list[float] = []
@@ -95,12 +95,12 @@ def timed(run: Run, seconds: float) -> Times:
 
 
 def tell(**facts: Any) -> None:
-    """Print a line that is seen at once."""
+    """Print a line and flush it."""
     print(json.dumps(facts), flush=True)
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """Time what is asked for."""
+    """Time the selected jobs."""
     parser = argparse.ArgumentParser(prog="python -m palmkit.demos.app.timing")
     parser.add_argument("--seconds", type=float, default=1.0)
     parser.add_argument("--threads", type=int, default=1)
@@ -121,7 +121,7 @@ def main(arguments: list[str] | None = None) -> int:
         tell(started=name)
         try:
             tell(name=name, kind=kind, **asdict(timed(ready(), options.seconds)))
-        except Exception as error:  # One that cannot run must not end the others.
+        except Exception as error:  # A job that cannot run must not end the others.
             tell(name=name, kind=kind, error=f"{error}" or type(error).__name__)
     return 0
 

@@ -1,4 +1,4 @@
-"""Asks a repository for newer models and looks, one after another, and says what came of each."""
+"""Checks a repository for newer models and looks, one after another, with the result of each."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ Outcome: TypeAlias = Literal["new", "same", "absent", "failed"]
 
 @dataclass(frozen=True)
 class Standing:
-    """How a model or look stands on this device.
+    """The state of a model or look on this device.
 
-    version: that runs, or is to run from the next frame on; "": none. source: "shipped", or the
-    channel. state: as in palmkit.delivery's README. refused: releases that failed here, and their
-    codes.
+    version: the one that runs, or will run from the next frame on; "": none. source: "shipped", or
+    the channel. state: as in palmkit.delivery's README. refused: releases that failed here, and
+    their codes.
     """
 
     model: str
@@ -33,7 +33,7 @@ class Standing:
 
 @dataclass(frozen=True)
 class Checked:
-    """What came of asking for a model: "absent" if the repository has none of that name.
+    """The result of a check of a model: "absent" if the repository has none of that name.
 
     error, code: of DeliveryError, where it failed.
     """
@@ -45,13 +45,13 @@ class Checked:
 
 
 def standing(client: Client, model: str) -> Standing:
-    """How a model stands; nothing is asked."""
+    """Return a model's state without asking a server."""
     said: dict[str, Any] = client.status(model)["models"][0]
-    # A candidate on trial is what runs; one that is not there yet is not.
+    # A candidate on trial is what runs; one that has not arrived yet is not.
     on_trial = said["candidate"] if said["state"] == "TRIAL" else None
     delivered = on_trial or said["active"]
     if not said["embedded"] and said["state"] == "STAGED":
-        # A look that nobody has worn yet is taken at once by who does.
+        # A look that nobody has worn yet is taken at its first use.
         delivered = said["candidate"]
     return Standing(
         model,
@@ -63,7 +63,7 @@ def standing(client: Client, model: str) -> Standing:
 
 
 def delivered_looks(client: Client, channel: str) -> list[str]:
-    """The names of what was delivered for a channel and did not come with PalmKit."""
+    """Return the names of files delivered for a channel that did not come with PalmKit."""
     found: list[dict[str, Any]] = client.status()["models"]
     models = shipped()
     return [
@@ -74,9 +74,9 @@ def delivered_looks(client: Client, channel: str) -> list[str]:
 
 
 def offered_looks(client: Client, channel: str) -> list[str]:
-    """The names of the looks that a repository offers, or that are here; the repository is asked.
+    """Return the names of looks that a repository offers, or that are here.
 
-    Raises DeliveryError if it cannot be.
+    Raises DeliveryError if the repository cannot be asked.
     """
     offered = {name for name, each in client.offered().items() if is_data_file(each.main)}
     return sorted(offered.union(delivered_looks(client, channel)).difference(shipped()))
@@ -89,11 +89,11 @@ def check(
     on_checked: Callable[[Checked], None] | None = None,
     is_over: Callable[[], bool] = lambda: False,
 ) -> list[Checked]:
-    """Ask for each model and fetch what is new; where that fails, what is here goes on.
+    """Check each model and fetch updates; where that fails, the local version stays.
 
-    A server that cannot be reached is not asked for the rest. on_progress: told the file's name,
-    the bytes received and its size. on_checked: told of each as it is known. is_over: asked
-    between models, ends it.
+    A server that cannot be reached is not asked for the rest. on_progress: called with the file's
+    name, the bytes received and its size. on_checked: called with each result. is_over: called
+    between models, True ends the check.
     """
     found: list[Checked] = []
     for model in models:
@@ -118,19 +118,19 @@ def check(
 
 
 def _newest(client: Client, model: str) -> object:
-    """What runs, what waits to, and what was refused."""
+    """Return running, waiting and refused releases."""
     said: dict[str, Any] = client.status(model)["models"][0]
     return said["active"], said["candidate"], said["quarantine"]
 
 
 def told(before: Sequence[Standing], after: Sequence[Standing]) -> list[tuple[str, bool]]:
-    """What changed between two moments, in words, and whether it is bad news."""
+    """Return the changes between two moments in words, and whether each is bad news."""
     known = {each.model: each for each in before}
     found: list[tuple[str, bool]] = []
     for now in after:
         then = known.get(now.model)
         if then is None:
-            # Of what came with PalmKit all is known; this was delivered just now.
+            # Files that came with PalmKit are known; this one was delivered just now.
             then = Standing(now.model, "", "", "") if before else now
         new = [each for each in now.refused if each not in then.refused]
         for release, code in new:

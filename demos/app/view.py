@@ -1,4 +1,4 @@
-"""The live picture: fitted, crisp, with the frame before on one side of a handle."""
+"""The live picture: fitted, crisp, with the original frame on one side of a handle."""
 
 from __future__ import annotations
 
@@ -27,12 +27,15 @@ ROUND: Final = 12.0
 
 
 class View(Drawing):
-    """Shows the newest picture. moved: the handle's place, 0..1 of the width."""
+    """Shows the newest picture.
+
+    moved: emitted with the handle's place, 0..1 of the width.
+    """
 
     moved = Signal(float)
 
     def __init__(self, theme: Theme) -> None:
-        """Show nothing yet."""
+        """Start empty."""
         super().__init__()
         self.setObjectName("view")
         self.setAccessibleName("Live picture")
@@ -51,17 +54,17 @@ class View(Drawing):
         theme.changed.connect(self.update)
 
     def sizeHint(self) -> QSize:
-        """Large enough for a camera's picture."""
+        """Return a size large enough for a camera's picture."""
         return QSize(800, 600)
 
     def show_pictures(self, picture: Image | None, before: Image | None) -> None:
-        """Show a picture, uint8[h, w, 3], and what it was before for the comparison; None: none."""
+        """Show a picture, uint8[h, w, 3], and the original for the comparison; None: nothing."""
         self._picture = as_qimage(picture)
         self._before = as_qimage(before)
         self.update()
 
     def compare(self, is_on: bool) -> None:
-        """Show the frame before on the left of the handle."""
+        """Show the original frame on the left of the handle."""
         self._split = self._position if is_on else None
         self._describe()
         self.setCursor(Qt.CursorShape.SplitHCursor if is_on else Qt.CursorShape.ArrowCursor)
@@ -69,11 +72,11 @@ class View(Drawing):
 
     @property
     def split(self) -> float | None:
-        """Where the handle is, 0..1 of the width; None: nothing is compared."""
+        """Return the handle's place, 0..1 of the width; None without a comparison."""
         return self._split
 
     def place(self) -> QRectF:
-        """Where the picture lies; empty where there is none, or no room."""
+        """Return the picture's rectangle; empty without a picture, or without room."""
         if self._picture is None or self._picture.isNull() or self.width() < 2 or self.height() < 2:
             return QRectF()
         size = self._picture.size().scaled(self.size(), Qt.AspectRatioMode.KeepAspectRatio)
@@ -82,7 +85,7 @@ class View(Drawing):
         return QRectF(left, top, size.width(), size.height())
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw it."""
+        """Draw the picture."""
         painter = QPainter(self)
         colours = self._theme.colours
         painter.fillRect(self.rect(), QColor(colours.stage))
@@ -130,7 +133,7 @@ class View(Drawing):
         painter.drawText(box, Qt.AlignmentFlag.AlignCenter, text)
 
     def mousePressEvent(self, event: QMouseEvent) -> None:
-        """Take the handle to where the mouse is."""
+        """Move the handle to the mouse."""
         if self._split is not None and event.button() == Qt.MouseButton.LeftButton:
             self._is_dragged = True
             self._move_to(event.position().x())
@@ -141,11 +144,11 @@ class View(Drawing):
             self._move_to(event.position().x())
 
     def mouseReleaseEvent(self, event: QMouseEvent) -> None:
-        """Leave it there."""
+        """Release the handle."""
         self._is_dragged = False
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Move the handle by the arrows."""
+        """Move the handle by the arrow keys."""
         steps = {Qt.Key.Key_Left: -STEP, Qt.Key.Key_Right: STEP}
         step = steps.get(Qt.Key(event.key()))
         if self._split is None or step is None:
@@ -165,7 +168,7 @@ class View(Drawing):
             self.set_split((x - place.left()) / place.width())
 
     def set_split(self, position: float) -> None:
-        """Put the handle somewhere, 0..1 of the width."""
+        """Set the handle's place, 0..1 of the width."""
         self._position = self._split = min(max(position, 0.0), 1.0)
         self._describe()
         self.moved.emit(self._split)
@@ -173,7 +176,7 @@ class View(Drawing):
 
 
 def as_qimage(image: Image | None) -> QImage | None:
-    """A picture as Qt's own; it keeps the pixels alive by a copy."""
+    """Return a copy of a picture as a QImage."""
     if image is None or image.size == 0:
         return None
     pixels = np.ascontiguousarray(image)

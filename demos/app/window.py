@@ -1,4 +1,4 @@
-"""The window: navigation, what is shown, and what the status bar says."""
+"""The window: navigation, pages, and the status bar."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ SIDEBAR, PANEL = 196, 304
 
 class _Navigation(QListWidget):
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Leave Space to the page: rows are chosen by the arrows."""
+        """Leave Space to the page: rows are chosen by the arrow keys."""
         if event.key() == Qt.Key.Key_Space:
             event.ignore()
         else:
@@ -49,17 +49,23 @@ class _Navigation(QListWidget):
 
 
 def _without_arguments(act: Callable[[], None]) -> Callable[[], None]:
-    """For signals that say more than is wanted."""
+    """Wrap a slot for signals that carry more arguments than it takes."""
     return lambda: act()
 
 
 class Window(QMainWindow):
-    """Everything. finished: as many frames were shown as were asked for."""
+    """The main window.
+
+    finished: emitted when as many frames were shown as were asked for.
+    """
 
     finished = Signal()
 
     def __init__(self, options: argparse.Namespace, settings: QSettings, theme: Theme) -> None:
-        """options: of the command line; nothing is read and no model is opened yet."""
+        """Build the window; nothing is read and no model is opened yet.
+
+        options: of the command line.
+        """
         super().__init__()
         self.setWindowTitle("PalmKit")
         self.setObjectName("window")
@@ -89,20 +95,20 @@ class Window(QMainWindow):
             self.resize(1180, 760)
 
     def start(self) -> None:
-        """Begin to read the source, and show the page that is wanted."""
+        """Begin to read the source, and show the wanted page."""
         settings, options = self.context.settings, self.context.options
         self.select(options.page or str(settings.value("page", "face")))
         self.live.start(options.source)
         self.live.view.setFocus()
 
     def select(self, name: str) -> None:
-        """Show a page; one that is not known is the first."""
+        """Show a page; an unknown name shows the first."""
         index = list(self.pages).index(name) if name in self.pages else 0
         self.navigation.setCurrentRow(index)
 
     @property
     def current(self) -> Page | None:
-        """The page that is shown."""
+        """Return the page that is shown."""
         return self._current
 
     def _build(self) -> None:
@@ -152,9 +158,9 @@ class Window(QMainWindow):
         self.banner.float_over(self.live)
 
     def _order_tabs(self) -> None:
-        """From the pages over the tools to the settings, the appearance last."""
+        """Set the tab order from the pages over the tools to the settings, the appearance last."""
         inside = [each for page in self.pages.values() for each in page.findChildren(QWidget)]
-        # What opens as a window of its own has an order of its own.
+        # Windows of their own have a tab order of their own.
         controls = [
             each
             for each in inside
@@ -235,7 +241,7 @@ class Window(QMainWindow):
             self.finished.emit()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Space, where nothing that has the focus takes it, holds the frame."""
+        """Hold the frame on Space, if the focused widget does not take it."""
         is_space = event.key() == Qt.Key.Key_Space and not event.isAutoRepeat()
         if is_space and isinstance(self._current, LivePage):
             self.live.pause_button.toggle()
@@ -245,12 +251,12 @@ class Window(QMainWindow):
             super().keyPressEvent(event)
 
     def dragEnterEvent(self, event: QDragEnterEvent) -> None:
-        """Files may be dropped."""
+        """Accept files."""
         if any(url.isLocalFile() for url in event.mimeData().urls()):
             event.acceptProposedAction()
 
     def dropEvent(self, event: QDropEvent) -> None:
-        """The page takes a file, or it is shown."""
+        """Give a dropped file to the page, or show it."""
         for url in event.mimeData().urls():
             if url.isLocalFile():
                 event.acceptProposedAction()
@@ -258,7 +264,7 @@ class Window(QMainWindow):
                 return
 
     def take_file(self, path: Path) -> None:
-        """Give a file to the page shown, to another page, or show it as a source."""
+        """Give a file to the current page, to another page, or show it as a source."""
         first = [] if self._current is None else [self._current]
         for page in (*first, *self.pages.values()):
             if page.drop(path):
@@ -274,7 +280,7 @@ class Window(QMainWindow):
         self.live.open(source)
 
     def closeEvent(self, event: QCloseEvent) -> None:
-        """End the threads, and remember how it was."""
+        """End the threads, and store the window's state."""
         self.context.settings.setValue("geometry", self.saveGeometry())
         for page in self.pages.values():
             page.shutdown()

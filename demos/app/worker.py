@@ -1,4 +1,4 @@
-"""Frames are read and worked on in threads of their own; the newest goes to the window."""
+"""Threads that read frames and work on them; the newest result goes to the window."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from palmkit.demos.app.page import LivePage, Outcome
 from palmkit.demos.app.source import Camera, Shot, Source, SourceError, frames
 from palmkit.kits.stream import Stream
 
-# A reader that hangs in a driver is left behind after this.
+# A reader that hangs in a driver is abandoned after this time.
 LEAVE_S = 2.0
 
 
 @dataclass(frozen=True)
 class Shown:
-    """What a page made of a frame, and what that cost.
+    """A page's result for a frame, and its cost.
 
-    page: that made it. shot: the frame. spent_ms: from taking the frame to the outcome.
+    page: the page that made it. shot: the frame. spent_ms: from taking the frame to the outcome.
     """
 
     page: LivePage
@@ -32,11 +32,11 @@ class Shown:
 
 
 class Worker(QObject):
-    """Two threads: one reads the source, one works; a frame that is not taken gives way.
+    """Two threads: one reads the source, one works; a newer frame replaces a waiting one.
 
-    ready: something can be taken; it comes once until then. failed: a page could not work on a
-    frame (the message). broken: the source gives no more frames (the source and a SourceError).
-    opened: its first frame is there (the source).
+    ready: emitted once when a result can be taken. failed: emitted with a message when a page could
+    not work on a frame. broken: emitted with the source and a SourceError when it gives no more
+    frames. opened: emitted with the source at its first frame.
     """
 
     ready = Signal()
@@ -45,7 +45,7 @@ class Worker(QObject):
     opened = Signal(object)
 
     def __init__(self) -> None:
-        """Start the thread that works; there is no source yet."""
+        """Start the working thread, without a source."""
         super().__init__()
         self._lock = threading.Lock()
         self._page: LivePage | None = None
@@ -58,7 +58,7 @@ class Worker(QObject):
         self._stream: Stream[Shot] = Stream(self._work, self._report)
 
     def open(self, source: Source) -> None:
-        """Read another source from now on; nothing is waited for here."""
+        """Read another source from now on, without waiting for it."""
         before = self._reader
         if before is not None:
             before.over.set()
@@ -71,7 +71,7 @@ class Worker(QObject):
         reader.start()
 
     def close_source(self) -> None:
-        """Read no more; what hangs in a driver is left behind."""
+        """Stop reading; a reader that hangs in a driver is abandoned."""
         reader, self._reader = self._reader, None
         if reader is not None:
             reader.over.set()
@@ -91,12 +91,12 @@ class Worker(QObject):
 
     @property
     def is_paused(self) -> bool:
-        """Whether the frame is held."""
+        """Return whether the frame is held."""
         return self._is_paused
 
     @property
     def dropped(self) -> int:
-        """How many frames gave way to newer ones."""
+        """Return how many frames were replaced by newer ones."""
         return self._stream.dropped
 
     def refresh(self) -> None:
@@ -107,13 +107,13 @@ class Worker(QObject):
             self._stream.put(last)
 
     def take(self) -> Shown | None:
-        """The newest that was not taken yet."""
+        """Return the newest result that was not taken yet."""
         with self._lock:
             shown, self._shown, self._is_told = self._shown, None, False
         return shown
 
     def stop(self) -> None:
-        """End both threads; the frame under way is finished."""
+        """End both threads; the current frame is finished."""
         self.close_source()
         self._stream.close()
         with self._lock:
@@ -123,7 +123,7 @@ class Worker(QObject):
         self._do_jobs()
 
     def receive(self, reader: _Reader, shot: Shot, is_first: bool) -> None:
-        """A frame of a reader, in its thread."""
+        """Take a frame of a reader, in its thread."""
         with self._lock:
             if reader is not self._reader or (self._is_paused and not is_first):
                 return
@@ -133,7 +133,7 @@ class Worker(QObject):
         self._stream.put(shot)
 
     def lose(self, reader: _Reader, error: SourceError) -> None:
-        """The reader has no more frames, in its thread."""
+        """Handle the end of a reader's frames, in its thread."""
         if reader is self._reader:
             self.broken.emit(reader.source, error)
 
@@ -146,7 +146,7 @@ class Worker(QObject):
         start = time.perf_counter()
         try:
             outcome = page.look(shot)
-        except Exception as error:  # Of one page or file: the window says so and goes on.
+        except Exception as error:  # An error of one page or file: it is reported.
             self.failed.emit(str(error) or type(error).__name__)
             outcome = Outcome(shot.image, shot.image, {})
         spent_ms = (time.perf_counter() - start) * 1e3
@@ -167,7 +167,7 @@ class Worker(QObject):
 
 
 def is_same_camera(one: Source, other: Source) -> bool:
-    """Whether both are one camera, mirrored or not."""
+    """Return whether both are one camera, mirrored or not."""
     if not isinstance(one, Camera) or not isinstance(other, Camera):
         return False
     return one.number == other.number
@@ -184,7 +184,7 @@ class _Reader(threading.Thread):
     def run(self) -> None:
         before, self._before = self._before, None
         if before is not None and is_same_camera(before.source, self.source):
-            # It can be opened once it was let go of.
+            # The camera can be opened once the other reader has released it.
             before.join(LEAVE_S)
         is_first = True
         try:
@@ -195,5 +195,5 @@ class _Reader(threading.Thread):
                 is_first = False
         except SourceError as error:
             self._worker.lose(self, error)
-        except Exception as error:  # A driver or codec may raise anything: the window goes on.
+        except Exception as error:  # A driver or codec may raise any error: the window goes on.
             self._worker.lose(self, SourceError("unreadable", str(error) or type(error).__name__))

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def page_types() -> tuple[type[Page], ...]:
-    """The pages in the order of the navigation."""
+    """Return the pages in the order of the navigation."""
     from palmkit.demos.app.pages.benchmark import BenchmarkPage
     from palmkit.demos.app.pages.face import FacePage
     from palmkit.demos.app.pages.feed import FeedPage

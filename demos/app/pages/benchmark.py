@@ -1,4 +1,4 @@
-"""The benchmark page: how long models and kits take on this machine."""
+"""The benchmark page: the times of models and kits on this machine."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class Bars(QStyledItemDelegate):
         option: QStyleOptionViewItem,
         index: QModelIndex | QPersistentModelIndex,
     ) -> None:
-        """Draw it in its cell."""
+        """Draw the bar in its cell."""
         share = index.data(Qt.ItemDataRole.UserRole)
         if share is None:
             return
@@ -65,7 +65,7 @@ class Bars(QStyledItemDelegate):
 
 
 class BenchmarkPage(Page):
-    """A table that fills while a process beside the window times one job after another."""
+    """A table that fills while a separate process times one job after another."""
 
     name: ClassVar[str] = "benchmark"
     title: ClassVar[str] = "Benchmark"
@@ -73,7 +73,7 @@ class BenchmarkPage(Page):
     hint: ClassVar[str] = "How long the shipped models and the kits take on this machine."
 
     def __init__(self, context: Context) -> None:
-        """Nothing runs yet."""
+        """Build the page; nothing runs yet."""
         super().__init__(context)
         self.rows: list[Row] = []
         self._process: QProcess | None = None
@@ -138,11 +138,11 @@ class BenchmarkPage(Page):
 
     @property
     def is_running(self) -> bool:
-        """Whether jobs are being timed."""
+        """Return whether jobs are being timed."""
         return self._process is not None
 
     def start(self, seconds: float = _SECONDS, only: Sequence[str] | None = None) -> None:
-        """Time all jobs, or those of some names, each for about so long."""
+        """Time all jobs, or those of some names, each for about `seconds`."""
         if self._process is not None:
             return
         self.rows, self._rest, self._is_cancelled = [], b"", False
@@ -165,7 +165,7 @@ class BenchmarkPage(Page):
         process.start(sys.executable, arguments)
 
     def cancel(self) -> None:
-        """End the process; what was timed stays."""
+        """End the process; finished times stay."""
         if self._process is not None:
             self._is_cancelled = True
             self._process.kill()
@@ -186,7 +186,7 @@ class BenchmarkPage(Page):
         for line in lines:
             try:
                 facts = json.loads(line)
-            except ValueError:  # Of a library that prints.
+            except ValueError:  # A line printed by a library.
                 continue
             self._take(facts)
 
@@ -223,7 +223,7 @@ class BenchmarkPage(Page):
             self.context.say(f"benchmark: {reason}", "error", ("Try again", self.start))
 
     def _settle(self, said: str) -> None:
-        """Nothing runs from now on."""
+        """Show that nothing runs any more."""
         process, self._process = self._process, None
         if process is not None:
             process.deleteLater()
@@ -271,7 +271,7 @@ class BenchmarkPage(Page):
             self.save(Path(chosen))
 
     def save(self, path: Path) -> None:
-        """Write the rows: JSON by its suffix, else as a table."""
+        """Write the rows: as JSON if the suffix says so, else as a table."""
         facts = {"machine": processor(), "rows": self.rows}
         text = json.dumps(facts, indent=1) if path.suffix == ".json" else markdown(self.rows)
         try:
@@ -284,7 +284,7 @@ class BenchmarkPage(Page):
 
 
 def texts(row: Row) -> tuple[str, ...]:
-    """The first columns of a row, in words."""
+    """Return the first columns of a row, in words."""
     if "error" in row:
         return row["name"], row["kind"], "failed", "", "", ""
     times = (f"{row[name]:.2f}" for name in ("median_ms", "p95_ms", "min_ms"))
@@ -292,7 +292,7 @@ def texts(row: Row) -> tuple[str, ...]:
 
 
 def markdown(rows: Sequence[Row]) -> str:
-    """A table of all rows, and the machine."""
+    """Return a table of all rows, and the machine."""
     names = COLUMNS[:-1]
     lines = [processor(), "", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(texts(row))} |" for row in rows)])

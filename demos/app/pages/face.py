@@ -1,4 +1,4 @@
-"""Faces: boxes, meshes, pose and what they do."""
+"""The face page: boxes, meshes, pose and expressions."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ SHOWN = {"mesh": "Mesh and pose", "contours": "Contours only", "boxes": "Boxes a
 
 @dataclass(frozen=True)
 class Settings:
-    """What is looked for and drawn."""
+    """What to find and draw."""
 
     shows: str = "mesh"
     max_faces: int = 4
@@ -154,7 +154,7 @@ class FacePage(LivePage):
         )
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """Say how the largest face is held, and what it does."""
+        """Show the pose and expression of the largest face."""
         found = outcome.found
         if not isinstance(found, Faces) or not len(found) or found.pose is None:
             for value in self._angles:
@@ -171,11 +171,11 @@ class FacePage(LivePage):
         self._does.setText(", ".join(done).capitalize())
 
     def forget(self) -> None:
-        """Another video follows."""
+        """Reset the kits for another video."""
         self._detector.reset()
         self._mesh.reset()
 
     def release(self) -> None:
-        """Give back the kits."""
+        """Close the kits."""
         self._detector.close()
         self._mesh.close()

@@ -1,4 +1,4 @@
-"""The feed: a shop's goods, re-ordered at once by what the visitor does, and why."""
+"""The feed page: a shop's goods, re-ordered at once by what the visitor does, with reasons."""
 
 from __future__ import annotations
 
@@ -39,26 +39,26 @@ _LISTED = 30
 
 
 class Reasons(Drawing):
-    """Bars of what a score owes to what: to the right for, to the left against."""
+    """Bars of the contributions to a score: to the right for, to the left against."""
 
     _LINE = 34
 
     def __init__(self) -> None:
-        """Nothing to say yet."""
+        """Start empty."""
         super().__init__()
         self._parts: list[tuple[str, float]] = []
         self.setMinimumHeight(4 * self._LINE)
         self.tell([])
 
     def tell(self, parts: list[tuple[str, float]]) -> None:
-        """Words and log-odds, strongest first."""
+        """Show words and log-odds, strongest first."""
         self._parts = parts
         spoken = "; ".join(f"{words}: {value:+.2f}" for words, value in parts)
         self.setAccessibleName(f"why: {spoken or 'nothing is known yet'}")
         self.update()
 
     def sizeHint(self) -> QSize:
-        """Room for four."""
+        """Return room for four bars."""
         return QSize(_PANEL_WIDTH - 24, 4 * self._LINE)
 
     def paintEvent(self, event: QPaintEvent) -> None:
@@ -95,7 +95,7 @@ class FeedPage(Page):
     )
 
     def __init__(self, context: Context) -> None:
-        """Build what is seen; the model is opened when the page is first entered."""
+        """Build the page; the model is opened when the page is first shown."""
         super().__init__(context)
         self._background = Background("palmkit demo feed", self)
         self._visit: Visit | None = None
@@ -185,12 +185,12 @@ class FeedPage(Page):
 
     @property
     def is_busy(self) -> bool:
-        """Whether an order is still to come."""
+        """Return whether an order is still to come."""
         return self._background.is_busy
 
     @property
     def shown(self) -> Shown | None:
-        """The order that is shown."""
+        """Return the order that is shown."""
         return self._shown
 
     def entered(self) -> None:
@@ -199,16 +199,16 @@ class FeedPage(Page):
             self._open()
 
     def left(self) -> None:
-        """The visitor looks elsewhere."""
+        """End the look at a good."""
         self.grid.end_look()
 
     def shutdown(self) -> None:
-        """End the thread, and give the model back."""
+        """End the thread, and close the model."""
         self._background.close()
         self._visit = None
 
     def _open(self) -> None:
-        """Make a visit with the models there are now; goes on with the one before if that fails."""
+        """Start a visit with the current models; keep the one before if that fails."""
         catalogue = self.context.catalogue
         if self._is_opening or catalogue.generation == self._generation:
             return
@@ -234,7 +234,7 @@ class FeedPage(Page):
         self._open()
 
     def _do(self, kind: str, good: Good, seconds: float) -> None:
-        """Note what was done, and re-rank."""
+        """Record an action, and re-rank."""
         new = (each for each in self.grid.seen() if each.id not in self._exposed)
         seen = [each for each in new if each != good]
         self._exposed.update(each.id for each in seen)
@@ -249,7 +249,7 @@ class FeedPage(Page):
         self._rerank(note)
 
     def _rerank(self, first: Callable[[Visit], None] | None = None) -> None:
-        """Do something with the visit, then show the order that follows."""
+        """Apply something to the visit, then show the order that follows."""
         visit = self._visit
         if visit is None:
             return
@@ -289,7 +289,7 @@ class FeedPage(Page):
         self._tell_reasons()
 
     def _tell_reasons(self) -> None:
-        """Of the good pointed at."""
+        """Show the reasons of the good pointed at."""
         shown, parts = self._shown, dict[str, float]()
         self._reasons.setVisible(self._explain.isChecked())
         if shown is not None and shown.why is not None:
@@ -324,7 +324,7 @@ class FeedPage(Page):
         self._rerank(Visit.turn_page)
 
     def _forget(self) -> None:
-        # What is looked at now is forgotten, too.
+        # The look in progress is forgotten, too.
         self.grid.end_look()
         self._rerank(Visit.reset)
         self._start_over()
@@ -365,7 +365,7 @@ class FeedPage(Page):
 
 
 def told_learned(found: Learned) -> str:
-    """What came of learning, in words."""
+    """Return the result of learning in words."""
     if found.loss is None or found.ndcg10 is None:
         pages = found.pages + found.held_back
         if pages < LEAST_PAGES:

@@ -1,4 +1,4 @@
-"""Pictures of the goods: drawn, so that nobody's photographs are needed."""
+"""Drawn pictures of the goods, so that no photographs are needed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palmkit.demos.app.pages.feed_goods import COLOURS, Good
 
 @dataclass(frozen=True)
 class Brush:
-    """What a drawing is made with, in a square of 100 units.
+    """The means of a drawing, in a square of 100 units.
 
     vary: three numbers from 0 to 1, the good's own.
     """
@@ -25,12 +25,12 @@ class Brush:
 
     @property
     def dark(self) -> QColor:
-        """The colour in shade."""
+        """Return the colour in shade."""
         return self.base.darker(150)
 
     @property
     def light(self) -> QColor:
-        """The colour in light."""
+        """Return the colour in light."""
         return self.base.lighter(135)
 
     def fill(self, path: QPainterPath, colour: QColor | None = None) -> None:
@@ -52,7 +52,7 @@ class Brush:
 
 
 def _path(*points: tuple[float, ...], closed: bool = True) -> QPainterPath:
-    """Through points: two numbers a line, four a curve by a control point, six by two."""
+    """Return a path through points: two numbers a line, four a quadratic curve, six a cubic one."""
     path = QPainterPath(QPointF(*points[0]))
     for point in points[1:]:
         ends = [QPointF(x, y) for x, y in zip(point[::2], point[1::2], strict=True)]
@@ -199,7 +199,7 @@ DRAWINGS: dict[str, Callable[[Brush], None]] = {
 
 
 def draw_good(good: Good, side: int, ratio: float = 1.0) -> QPixmap:
-    """The picture of a good on a soft ground.
+    """Return the picture of a good on a soft ground.
 
     side: in points, each of which has `ratio` pixels of the screen.
     """

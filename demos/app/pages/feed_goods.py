@@ -1,4 +1,4 @@
-"""The goods of the feed, made up from seeds."""
+"""The goods of the feed, generated from seeds."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ COLOURS = {
 }
 MAKERS = ("Arvo", "Belna", "Corrin", "Dasto", "Elmi", "Fenno")
 _WORDS = ("Alba", "Brio", "Cala", "Duna", "Eco", "Faro", "Gala", "Iris", "Luma", "Moro", "Nido")
-# The goods come in no order of a shop's: with one shelf for all, only what was done decides.
+# Goods have no order of the shop: with one shelf for all, only the visitor's actions decide.
 SCHEMA = Schema(
     categories=("category", "maker", "colour"),
     numbers=("stars",),
@@ -37,9 +37,9 @@ SCHEMA = Schema(
 
 @dataclass(frozen=True)
 class Good:
-    """Something on offer.
+    """An item on offer.
 
-    price: euros. stars: 1 to 5. look: float[8], near for what looks alike. seed: of its shape.
+    price: euros. stars: 1 to 5. look: float[8], close for similar looks. seed: of its shape.
     """
 
     id: str
@@ -54,11 +54,11 @@ class Good:
 
     @property
     def title(self) -> str:
-        """Such as "green chair"."""
+        """Return a title such as "green chair"."""
         return f"{self.colour} {self.category}"
 
     def row(self) -> dict[str, Any]:
-        """As the re-ranker takes it, by SCHEMA."""
+        """Return the good as the re-ranker takes it, by SCHEMA."""
         return {
             "id": self.id,
             "category": self.category,
@@ -72,9 +72,9 @@ class Good:
 
 
 def make_goods(count: int, seed: int) -> list[Good]:
-    """So many goods, the same for the same seed; each kind about as often."""
+    """Return goods, the same for the same seed; each kind about equally often."""
     random = np.random.default_rng(seed)
-    # The directions of kinds and colours are the shop's, whatever page is made.
+    # The directions of kinds and colours are the shop's, the same on every page.
     shop = np.random.default_rng(7)
     kinds = {name: shop.standard_normal(8) for name in PRICES}
     colours = {name: 0.8 * shop.standard_normal(8) for name in COLOURS}

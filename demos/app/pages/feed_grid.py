@@ -1,4 +1,4 @@
-"""The grid of goods: cards to be clicked or reached by keys, which glide to their new places."""
+"""The grid of goods: cards for clicks and keys, which glide to their new places."""
 
 from __future__ import annotations
 
@@ -41,16 +41,16 @@ if TYPE_CHECKING:
 CARD = QSize(140, 214)
 GAP = 12
 GLIDE_MS = 420
-# Looking at something for less says nothing.
+# A shorter look says nothing.
 LEAST_DWELL_S = 1.2
 MOST_DWELL_S = 60.0
 
 
 class Card(QAbstractButton):
-    """One good.
+    """The card of one good.
 
-    done: what was done (as for Visit.did), with which Good, for how many seconds. pointed_at: its
-    id, by the pointer or a key. stepped: the focus is to go so many columns and rows on.
+    done: emitted with an action (as for Visit.did), its Good and seconds. pointed_at: emitted with
+    its id, by the pointer or a key. stepped: emitted with columns and rows to move the focus by.
     """
 
     done = Signal(str, object, float)
@@ -58,7 +58,7 @@ class Card(QAbstractButton):
     stepped = Signal(str, int, int)
 
     def __init__(self, good: Good, parent: QWidget) -> None:
-        """A card without a place yet."""
+        """Make a card without a place yet."""
         super().__init__(parent)
         self.good = good
         self.place = 0
@@ -74,7 +74,7 @@ class Card(QAbstractButton):
         self.clicked.connect(lambda: self.done.emit("click", good, 0.0))
 
     def put(self, place: int, count: int, reason: str) -> None:
-        """Its place from 1 of so many, and why."""
+        """Set its place from 1 to `count`, and the reason."""
         self._before, self.place = self.place or None, place
         self._reason = reason
         good = self.good
@@ -87,7 +87,7 @@ class Card(QAbstractButton):
         self.update()
 
     def end_look(self) -> None:
-        """The visitor looks elsewhere."""
+        """End the look at this card."""
         since, self._since = self._since, None
         if since is not None:
             seconds = time.monotonic() - since
@@ -100,27 +100,27 @@ class Card(QAbstractButton):
         self.pointed_at.emit(self.good.id)
 
     def enterEvent(self, event: QEnterEvent) -> None:
-        """The pointer comes."""
+        """Handle the pointer entering."""
         super().enterEvent(event)
         self._begin_look()
 
     def leaveEvent(self, event: QEvent) -> None:
-        """The pointer goes."""
+        """Handle the pointer leaving."""
         super().leaveEvent(event)
         self.end_look()
 
     def focusInEvent(self, event: QFocusEvent) -> None:
-        """Reached by a key."""
+        """Handle the focus arriving."""
         super().focusInEvent(event)
         self._begin_look()
 
     def focusOutEvent(self, event: QFocusEvent) -> None:
-        """Left by a key."""
+        """Handle the focus leaving."""
         super().focusOutEvent(event)
         self.end_look()
 
     def keyPressEvent(self, event: QKeyEvent) -> None:
-        """Arrows go to neighbours; Enter opens, L likes, Delete or X says no."""
+        """Handle keys: arrows move to neighbours; Enter opens, L likes, Delete or X skips."""
         steps = {
             Qt.Key.Key_Left: (-1, 0), Qt.Key.Key_Right: (1, 0),
             Qt.Key.Key_Up: (0, -1), Qt.Key.Key_Down: (0, 1),
@@ -138,11 +138,11 @@ class Card(QAbstractButton):
             super().keyPressEvent(event)
 
     def sizeHint(self) -> QSize:
-        """That of all cards."""
+        """Return the size of all cards."""
         return CARD
 
     def paintEvent(self, event: QPaintEvent) -> None:
-        """Picture, name, price, stars, why, and how far it has come."""
+        """Draw picture, name, price, stars, reason, and change of place."""
         good, colours = self.good, self.palette()
         painter = QPainter(self)
         painter.setRenderHint(QPainter.RenderHint.Antialiasing)
@@ -192,7 +192,7 @@ class Card(QAbstractButton):
 
 
 class Grid(QScrollArea):
-    """All cards in their order. done, pointed_at: of its cards.
+    """All cards in their order, with their signals done and pointed_at.
 
     followed_by: the control that Tab reaches after the last card.
     """
@@ -201,7 +201,7 @@ class Grid(QScrollArea):
     pointed_at = Signal(str)
 
     def __init__(self, parent: QWidget | None = None) -> None:
-        """An empty grid."""
+        """Make an empty grid."""
         super().__init__(parent)
         self.setWidgetResizable(False)
         self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
@@ -218,22 +218,22 @@ class Grid(QScrollArea):
 
     @property
     def order(self) -> list[str]:
-        """The ids as they stand."""
+        """Return the ids in their order."""
         return list(self._order)
 
     def card(self, id: str) -> Card | None:
-        """That of a good, if it is here."""
+        """Return the card of a good, if it is here."""
         return self._cards.get(id)
 
     def seen(self) -> list[Good]:
-        """The goods that are in sight."""
+        """Return the goods in sight."""
         window = self.viewport().rect()
         inside = window.translated(-self._inside.pos())
         cards = [self._cards[id] for id in self._order]
         return [card.good for card in cards if inside.contains(card.geometry().center())]
 
     def show_goods(self, shown: Shown) -> None:
-        """Take an order: cards that stay glide, others appear and go."""
+        """Show an order: cards that stay glide, others appear and disappear."""
         ids = [good.id for good in shown.goods]
         gone = [self._cards.pop(id) for id in set(self._cards) - set(ids)]
         for good in shown.goods:
@@ -252,13 +252,14 @@ class Grid(QScrollArea):
         self._lay_out(animated=not is_new)
         if is_new:
             self.verticalScrollBar().setValue(0)
-        # The last of all: one that was looked at says so, and then the others must be in order.
+        # Done last: a card that was looked at emits a signal, and the others must be in order by
+        # then.
         for card in gone:
             card.hide()
             card.deleteLater()
 
     def _order_tabs(self) -> None:
-        """From what comes before the goods through all of them to what comes after."""
+        """Set the tab order: what precedes the goods, all of them, what follows."""
         if self.followed_by is None:
             return
         before = self.followed_by.previousInFocusChain()
@@ -291,7 +292,7 @@ class Grid(QScrollArea):
         left = max(GAP, (room - self._columns * step.width() + GAP) // 2)
         rows = -(-len(self._order) // self._columns)
         self._inside.resize(max(room, step.width() + GAP), rows * step.height() + GAP)
-        # Zero where the desktop asks for no motion.
+        # Zero if the desktop asks for no motion.
         moves = self.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration, None, self)
         glide = QParallelAnimationGroup(self)
         for place, id in enumerate(self._order):
@@ -313,7 +314,7 @@ class Grid(QScrollArea):
             glide.deleteLater()
 
     def finish(self) -> None:
-        """End the gliding: every card is at its place."""
+        """Finish gliding: put every card at its place."""
         glide, self._glide = self._glide, None
         if glide is not None:
             glide.setCurrentTime(GLIDE_MS)
@@ -321,11 +322,11 @@ class Grid(QScrollArea):
             glide.deleteLater()
 
     def end_look(self) -> None:
-        """The visitor looks elsewhere."""
+        """End the look at any card."""
         for card in self._cards.values():
             card.end_look()
 
     def resizeEvent(self, event: QResizeEvent) -> None:
-        """As many columns as there is room for."""
+        """Use as many columns as fit."""
         super().resizeEvent(event)
         self._lay_out(animated=False)

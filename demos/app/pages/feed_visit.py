@@ -1,4 +1,4 @@
-"""A visit to the feed: the goods on offer, what was done with them, and the order they get."""
+"""A visit to the feed: the goods on offer, the visitor's actions, and the resulting order."""
 
 from __future__ import annotations
 
@@ -16,9 +16,9 @@ from palmkit.kits.ranking.constraints import Constraints
 from palmkit.kits.ranking.learning import Learned
 
 GOODS = 60
-# Events that the shipped model looks back on.
+# The number of events that the shipped model uses.
 REMEMBERED = 100
-# What the groups of features mean to somebody who looks at goods.
+# The groups of features in a visitor's words.
 REASONS = {
     "sequence": "what you did, one thing after another",
     "touches": "how often you looked at it",
@@ -34,7 +34,10 @@ _NEAR_PRICE = 1.25
 
 @dataclass(frozen=True)
 class Deed:
-    """Something that was done. goods: one, or those that were seen. seconds: of a dwell."""
+    """An action.
+
+    goods: one, or those that were seen. seconds: of a dwell.
+    """
 
     kind: str
     goods: tuple[Good, ...]
@@ -42,7 +45,7 @@ class Deed:
 
     @property
     def words(self) -> str:
-        """For people."""
+        """Return the action in words."""
         first = self.goods[0].title
         if self.kind == "exposure":
             return f"saw {len(self.goods)} more"
@@ -57,10 +60,11 @@ class Deed:
 class Shown:
     """The goods in their order.
 
-    why: of each, what its score owes to groups of features, strongest first; None if not asked for.
-    common: of each, what it has in common with what was chosen. deeds: the latest, oldest first.
-    milliseconds: that re-ranking took. cold: nothing is known of the visitor yet. events: that the
-    session remembers. version: of a delivered model, by its name.
+    why: for each, the contributions of groups of features to its score, strongest first; None if
+    not asked for. common: for each, what it has in common with chosen ones. deeds: the latest
+    actions, oldest first. milliseconds: time of the re-ranking. cold: whether nothing is known of
+    the visitor yet. events: number that the session remembers. version: of a delivered model, by
+    its name.
     """
 
     goods: list[Good]
@@ -75,15 +79,15 @@ class Shown:
 
 
 class Visit:
-    """One visitor; called by one thread at a time."""
+    """One visitor's visit; called by one thread at a time."""
 
     def __init__(
         self, model: ModelSource | None = None, now: Callable[[], float] = time.time
     ) -> None:
         """Open the model.
 
-        model: as Reranker takes it. now: the time in seconds.
-        Raises as Reranker does.
+        model: as Reranker takes it. now: returns the time in seconds.
+        Raises what Reranker raises.
         """
         self.reranker = kits.Reranker(model, SCHEMA)
         self._now = now
@@ -100,12 +104,12 @@ class Visit:
         self.goods = make_goods(GOODS, self.number)
 
     def turn_page(self) -> None:
-        """Other goods are on offer from now on; what was done counts for them, too."""
+        """Offer other goods from now on; earlier actions count for them, too."""
         self.number += 1
         self.goods = make_goods(GOODS, self.number)
 
     def did(self, kind: str, goods: Sequence[Good], seconds: float = 0.0) -> None:
-        """Observe what was done with goods, of this page or one before; none: nothing was.
+        """Observe an action with goods of this page or an earlier one; ignore empty goods.
 
         kind: "click", "dwell" (for so many seconds), "like", "skip" or "exposure".
         """
@@ -120,9 +124,9 @@ class Visit:
         self._deeds.append(Deed(kind, tuple(goods), seconds))
 
     def show(self, why: bool, keep: tuple[str, int] | None = None) -> Shown:
-        """The goods in the order for this visitor.
+        """Return the goods in the order for this visitor.
 
-        keep: a good, and the place, from 1, at which it is to stay.
+        keep: a good, and the place, from 1, where it is to stay.
         """
         self._follow_model()
         rows = [good.row() for good in self.goods]
@@ -145,7 +149,7 @@ class Visit:
         )
 
     def _follow_model(self) -> None:
-        """Go on with a model delivered meanwhile, unless something was learned for this one."""
+        """Switch to a model delivered meanwhile, unless something was learned for this one."""
         if dict(self.reranker.releases) != self._release and not self.is_learned:
             self._session = self.reranker.session(learns=True)
             self._release = dict(self.reranker.releases)
@@ -153,19 +157,19 @@ class Visit:
                 self._session.observe(self._rows)
 
     def learn(self) -> Learned:
-        """As Session.learn, with time enough for a machine that has other work."""
+        """Do what Session.learn does, with time enough for a machine that has other work."""
         learned = self._session.learn(LEARN_S)
         self.is_learned |= learned.kept
         return learned
 
     def undo(self) -> bool:
-        """As Session.undo."""
+        """Do what Session.undo does."""
         undone = self._session.undo()
         self.is_learned &= not undone
         return undone
 
     def _in_common(self, good: Good) -> str:
-        """What a good has in common with the last ones that were chosen, in words; else ""."""
+        """Return what a good shares with the last chosen ones, in words; else ""."""
         chosen = [d.goods[0] for d in self._deeds if d.kind in ("click", "like", "dwell")]
         for other in reversed(chosen[-5:]):
             if other.id == good.id:
@@ -188,6 +192,6 @@ class Visit:
 
 
 def told_why(parts: dict[str, float], most: int = 4) -> list[tuple[str, float]]:
-    """The strongest contributions to a score, named for people."""
+    """Return the strongest contributions to a score, named for people."""
     found = [(REASONS[name], value) for name, value in parts.items() if name in REASONS]
     return [(name, value) for name, value in found if abs(value) >= 0.01][:most]

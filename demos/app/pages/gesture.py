@@ -1,4 +1,4 @@
-"""Gestures: a player controlled by hands."""
+"""The gesture page: a player controlled by hands."""
 
 from __future__ import annotations
 
@@ -32,7 +32,10 @@ class Settings:
 
 @dataclass(frozen=True)
 class Seen:
-    """What a frame showed. gesture: of the largest hand, "" for none. at_ms: of the frame."""
+    """The gesture in a frame.
+
+    gesture: of the largest hand, "" for none. at_ms: time of the frame.
+    """
 
     hands: Hands
     gesture: str
@@ -40,7 +43,7 @@ class Seen:
 
 
 class GesturePage(LivePage):
-    """Reads gestures, and lets them do something."""
+    """Reads gestures, and lets them control the player."""
 
     name: ClassVar[str] = "gesture"
     title: ClassVar[str] = "Gestures"
@@ -111,7 +114,7 @@ class GesturePage(LivePage):
         self.player.run(True)
 
     def left(self) -> None:
-        """Hold the slides."""
+        """Stop the slides."""
         self.player.run(False)
 
     def look(self, shot: Shot) -> Outcome:
@@ -144,7 +147,7 @@ class GesturePage(LivePage):
         return Outcome(picture, shot.image, watch.stages_ms, summary, kit.releases, seen)
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """Do what the gesture held means."""
+        """Do what the held gesture means."""
         seen = outcome.found
         if not isinstance(seen, Seen):
             return
@@ -156,16 +159,16 @@ class GesturePage(LivePage):
             self._did.setText(f"{COMMANDS[seen.gesture].words}: {self.player.toolTip().lower()}")
 
     def forget(self) -> None:
-        """Another video follows."""
+        """Reset the kit for another video."""
         self._recognizer.reset()
 
     def release(self) -> None:
-        """Give back the kit."""
+        """Close the kit."""
         self._recognizer.close()
 
 
 class _Ring(QWidget):
-    """Fills while a gesture is held."""
+    """A ring that fills while a gesture is held."""
 
     def __init__(self) -> None:
         super().__init__()

@@ -1,4 +1,4 @@
-"""Portraits: another background behind people, as in a video call."""
+"""The portrait page: another background behind people, as in a video call."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ COLOURS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What is behind the people."""
+    """The background behind people."""
 
     shows: str = "blur"
     blur: float = 18.0
@@ -53,7 +53,7 @@ class Settings:
 
 
 class PortraitPage(LivePage):
-    """Puts people in front of something else."""
+    """Puts people in front of another background."""
 
     name: ClassVar[str] = "portrait"
     title: ClassVar[str] = "Portrait"
@@ -151,7 +151,7 @@ class PortraitPage(LivePage):
         self._show("picture")
 
     def drop(self, path: Path) -> bool:
-        """A picture is a background while one is asked for."""
+        """Use a dropped picture as background while a picture is chosen."""
         is_wanted = self.isVisible() and self._settings.now.shows == "picture"
         if not is_wanted or path.suffix.lower() not in PICTURE_SUFFIXES:
             return False
@@ -159,7 +159,7 @@ class PortraitPage(LivePage):
         return True
 
     def look(self, shot: Shot) -> Outcome:
-        """Find the people, and draw what is wanted."""
+        """Find the people, and draw the result."""
         settings, watch = self._settings.now, Stopwatch()
         mode: Mode = "image" if shot.is_still else "video"
         kit = self._segmenter(watch, settings, mode)
@@ -200,12 +200,12 @@ class PortraitPage(LivePage):
         )
 
     def _behind(self, settings: Settings, image: Image) -> Backdrop:
-        """The background wanted, read once."""
+        """Return the chosen background, read once."""
         wanted: tuple[object, ...]
         if settings.shows == "picture" and settings.picture:
             wanted = ("picture", settings.picture)
         elif settings.shows == "blur":
-            # The slider's pixels are those of a picture 640 pixels wide.
+            # The slider counts pixels of a picture 640 pixels wide.
             wanted = ("blur", settings.blur * max(image.shape[:2]) / 640)
         else:
             wanted = ("colour", settings.colour)
@@ -214,11 +214,11 @@ class PortraitPage(LivePage):
         return self._backdrop[1]
 
     def forget(self) -> None:
-        """Another video follows."""
+        """Reset the kits for another video."""
         self._person.reset()
         self._hair.reset()
 
     def release(self) -> None:
-        """Give back the kits."""
+        """Close the kits."""
         self._person.close()
         self._hair.close()

@@ -1,4 +1,4 @@
-"""Try-on: a mirror with make-up, hair dye and glasses."""
+"""The try-on page: a mirror with make-up, hair dye and glasses."""
 
 from __future__ import annotations
 
@@ -46,7 +46,10 @@ FILES = "Looks (*.json)"
 
 @dataclass(frozen=True)
 class Worn:
-    """What is worn now. followed: the name of the look that is delivered, "" for one's own."""
+    """The current look.
+
+    followed: the name of a delivered look that is followed, "" for one's own.
+    """
 
     look: Look
     followed: str = ""
@@ -61,7 +64,7 @@ class TryOnPage(LivePage):
     hint: ClassVar[str] = "Make-up, hair colours and glasses, worn in the mirror."
     models: ClassVar[tuple[str, ...]] = ("face_detector", "face_mesh")
 
-    # The name of a look that was delivered and cannot be worn.
+    # Emitted with the name of a delivered look that cannot be worn.
     lost = Signal(str)
 
     def __init__(self, context: Context) -> None:
@@ -113,7 +116,7 @@ class TryOnPage(LivePage):
 
     @property
     def worn(self) -> Look:
-        """What is worn now."""
+        """Return the current look."""
         return self._now.look
 
     def _tabs(self) -> QWidget:
@@ -149,11 +152,11 @@ class TryOnPage(LivePage):
         self._stack.setFixedHeight(editor.sizeHint().height())
 
     def use(self, name: str) -> None:
-        """Wear a look of the palette, or nothing: ""."""
+        """Wear a look of the palette, or nothing for ""."""
         self.show_look(Look.load(name) if name else Look())
 
     def follow(self, name: str) -> None:
-        """Wear a look that is delivered, and each newer one as it comes."""
+        """Wear a delivered look, and each newer version as it arrives."""
         try:
             look = Look.load(self._delivered_name(name))
         except PalmError as error:
@@ -172,7 +175,7 @@ class TryOnPage(LivePage):
             self.show_look(self.worn)
 
     def _go_on_without(self, followed: str) -> None:
-        """A look that is delivered cannot be worn: what was worn stays, as one's own."""
+        """Keep the current look as one's own if a delivered one cannot be worn."""
         if self._now.followed == followed:
             self.show_look(self.worn)
 
@@ -181,7 +184,10 @@ class TryOnPage(LivePage):
         self.show_look(replace(self.worn, **changes))
 
     def show_look(self, look: Look, followed: str = "") -> None:
-        """Wear a look from now on; followed: the name under which newer ones are delivered."""
+        """Wear a look from now on.
+
+        followed: the name under which newer versions are delivered.
+        """
         self._now = Worn(look, followed)
         self.context.settings.setValue("page/try_on", json.dumps(look.to_dict()))
         for name, editor in self._editors.items():
@@ -195,7 +201,7 @@ class TryOnPage(LivePage):
         self.context.refresh.emit()
 
     def _kept_look(self) -> Look:
-        """What was worn the last time; a look to begin with where nothing is known of it."""
+        """Return the look of the last session, or a default."""
         kept = self.context.settings.value("page/try_on")
         try:
             return Look.from_dict(json.loads(str(kept))) if kept else Look.load("natural")
@@ -214,7 +220,7 @@ class TryOnPage(LivePage):
             self.save_look(Path(name))
 
     def save_look(self, path: Path) -> None:
-        """Write what is worn as JSON."""
+        """Write the current look as JSON."""
         path = path if path.suffix else path.with_suffix(".json")
         try:
             self.worn.save(path)
@@ -229,7 +235,7 @@ class TryOnPage(LivePage):
             self.load_look(Path(name))
 
     def load_look(self, path: Path) -> None:
-        """Wear the look in a file; a file that holds none changes nothing."""
+        """Wear the look in a file; a file without one changes nothing."""
         try:
             look = Look.read(path)
         except PalmError as error:
@@ -242,14 +248,14 @@ class TryOnPage(LivePage):
         self.context.say(f"wearing {path.name}")
 
     def drop(self, path: Path) -> bool:
-        """A JSON file is a look, but for a server's root."""
+        """Take a JSON file as a look, unless it is a server's root."""
         if path.suffix.lower() != ".json" or path.name == "root.json":
             return False
         self.load_look(path)
         return True
 
     def look(self, shot: Shot) -> Outcome:
-        """Put the look on every face."""
+        """Apply the look to every face."""
         now, watch, catalogue = self._now, Stopwatch(), self.context.catalogue
         mode: Mode = "image" if shot.is_still else "video"
         behind_hair, followed = self._behind_hair, now.followed
@@ -289,16 +295,16 @@ class TryOnPage(LivePage):
         return Outcome(found.after, shot.image, stages_ms, summary, kit.releases, seen, models)
 
     def show_outcome(self, outcome: Outcome) -> None:
-        """Show the look that was delivered meanwhile."""
+        """Show a look that was delivered meanwhile."""
         seen = outcome.found
         is_followed = isinstance(seen, Worn) and seen.followed and seen != self._now
         if is_followed and seen.followed == self._now.followed:
             self.show_look(seen.look, seen.followed)
 
     def forget(self) -> None:
-        """Another video follows."""
+        """Reset the kit for another video."""
         self._kit.reset()
 
     def release(self) -> None:
-        """Give back the kit."""
+        """Close the kit."""
         self._kit.close()

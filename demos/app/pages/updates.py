@@ -1,4 +1,4 @@
-"""The models page: which run, where they are from, and asking a repository for newer ones."""
+"""The models page: running versions, their sources, and checks for updates."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ _STATES = {
 
 
 class UpdatesPage(Page):
-    """The models in a table, and the repository they are asked of."""
+    """The models in a table, and the repository to check."""
 
     name: ClassVar[str] = "updates"
     title: ClassVar[str] = "Models"
@@ -68,7 +68,7 @@ class UpdatesPage(Page):
     )
 
     def __init__(self, context: Context) -> None:
-        """Nothing is asked before the user says so."""
+        """Build the page; no server is asked before the user says so."""
         super().__init__(context)
         self._background = Background("palmkit demo models", self)
         self._is_over = False
@@ -161,7 +161,7 @@ class UpdatesPage(Page):
         return button
 
     def _begin(self, context: Context) -> None:
-        """Connect to what the command line names."""
+        """Connect to the repository that the command line names."""
         url, root = (getattr(context.options, each, None) for each in ("repository", "root"))
         if url:
             self._url.setText(url)
@@ -176,7 +176,7 @@ class UpdatesPage(Page):
 
     @property
     def is_busy(self) -> bool:
-        """Whether something is asked, or looked up, or waits to be."""
+        """Return whether a check or lookup runs or waits."""
         return self._background.is_busy
 
     @property
@@ -191,7 +191,7 @@ class UpdatesPage(Page):
         return True
 
     def shutdown(self) -> None:
-        """Ask no more; a file on its way is left, and fetched from there the next time."""
+        """Stop checking; an unfinished download is resumed the next time."""
         self._is_over = True
         self._watch.stop()
         self._again.stop()
@@ -229,7 +229,7 @@ class UpdatesPage(Page):
         self._look()
 
     def _settle(self) -> None:
-        """Enable what can be done."""
+        """Enable the actions that are possible."""
         is_connected = self.context.catalogue.client is not None
         self._connect.setText("&Disconnect" if is_connected else "&Connect")
         self._connect.setEnabled(True)
@@ -249,7 +249,7 @@ class UpdatesPage(Page):
             self._again.stop()
 
     def _check_for_others(self) -> None:
-        """Another page asks."""
+        """Check because another page asks."""
         if self.context.catalogue.client is None:
             self.context.say(
                 "newer looks and models come from a server: connect to one first",
@@ -260,7 +260,7 @@ class UpdatesPage(Page):
             self.check()
 
     def check(self) -> None:
-        """Ask for all models and looks now, beside the window."""
+        """Check all models and looks now, in the background."""
         client = self.context.catalogue.client
         if client is None:
             return
@@ -321,7 +321,7 @@ class UpdatesPage(Page):
         self.context.say(f"The update failed, all goes on with what is here: {error}", "error")
 
     def _look(self) -> None:
-        """See how the models stand; in the background, it reads a disk."""
+        """Look up the models' state in the background, as it reads a disk."""
         client = self.context.catalogue.client
         if client is None or self._background.is_busy:
             return
