@@ -1,4 +1,4 @@
-"""What the kits are worth by age, light and pose, as far as the data says these.
+"""The quality of the kits by age, light and pose, as far as the data states these.
 
 `python -m palmkit.models.conditions DATA WORK TEACHERS` prints a table for each kit's model card,
 of the dev pictures and the held-out training ones together, which no network was trained on: WORK
@@ -36,48 +36,48 @@ PARTS = ("dev", "validation")
 AGES = (0, 11, 21, 41, 61, 81)
 TURNS = (0, 20, 40, 70, 100)
 DARK, BRIGHT = 85, 150
-# By group: rows of numbers, one for each column.
+# Rows of numbers by group, a number for each column.
 Table = dict[str, list[list[float]]]
 
 
 def between(value: float, steps: Sequence[int], unit: str) -> str:
-    """The group that a value lies in."""
+    """Return the group of a value."""
     low = max(step for step in steps if step <= value)
     return f"{unit} {low} to {steps[steps.index(low) + 1] - 1}"
 
 
 def light(values: Array | Picture) -> str:
-    """Of the pixels of an area: float or uint8[..., 3]."""
+    """Return the light group of the pixels of an area, float or uint8[..., 3]."""
     mean = float(np.mean(values))
     return f"light {'dark' if mean < DARK else 'middle' if mean < BRIGHT else 'bright'}"
 
 
 def inside(picture: Picture, box: Iterable[float]) -> Picture:
-    """The pixels in a box of corners."""
+    """Return the pixels in a box of corners."""
     left, top, right, bottom = (max(round(value), 0) for value in box)
     return picture[top : max(bottom, top + 1), left : max(right, left + 1)]
 
 
 def known_faces(data: Path) -> dict[str, dict[str, Any]]:
-    """The rows of aaf, by file."""
+    """Return the rows of aaf, by file."""
     rows = map(json.loads, (data / "faces/index.jsonl").read_text().splitlines())
     return {"faces/" + row["file"]: row for row in rows if row["set"] == "aaf"}
 
 
 def told_turn(file: str) -> int | None:
-    """Degrees that the person of a picture of fasseg_multipose was told to look aside by."""
+    """Return the degrees that a person of fasseg_multipose was told to look aside by."""
     found = re.search(r"fasseg_multipose/.*[+-]\d+([+-]\d+)\.", file)
     return abs(int(found[1])) if found else None
 
 
 def turn_of(points: Array) -> float:
-    """Degrees by which a mesh is turned aside, from the depths of both halves."""
+    """Return the degrees by which a mesh is turned aside, from the depths of both halves."""
     across = points[[263, 454]].mean(axis=0) - points[[33, 234]].mean(axis=0)
     return float(np.degrees(np.arctan2(abs(across[2]), np.hypot(across[0], across[1]))))
 
 
 def detection(data: Path, entries: Sequence[Mapping[str, Any]]) -> Table:
-    """Share of faces found; error of the five points over the eyes' distance."""
+    """Return the share of faces found, and the error of five points over the eyes' distance."""
     detector, known, table = FaceDetector(), known_faces(data), Table()
     for entry in entries:
         row, turn = known.get(entry["file"]), told_turn(entry["file"])
@@ -104,7 +104,7 @@ def detection(data: Path, entries: Sequence[Mapping[str, Any]]) -> Table:
 
 
 def mesh(data: Path, work: Path, teacher: Path) -> Table:
-    """Errors of kit and teacher, to aaf's 49 points and of the kit to the teacher's mean mesh."""
+    """Return errors of kit and teacher to aaf's 49 points, and of the kit to the teacher's mesh."""
     kit, network, known, table = FaceMesh(), meshes.teacher(teacher), known_faces(data), Table()
     entries = read_labels(work / "labels.jsonl")
     faces = read_meshes(work / "meshes.npz", entries)
@@ -134,7 +134,7 @@ def mesh(data: Path, work: Path, teacher: Path) -> Table:
 
 
 def segmentation(data: Path, work: Path, task: str) -> Table:
-    """IoU and boundary F of the kit's masks."""
+    """Return IoU and boundary F of the kit's masks."""
     kit = PortraitSegmenter() if task == "portrait" else HairSegmenter(max_faces=1)
     table = Table()
     for part in PARTS:
@@ -162,7 +162,7 @@ def add(table: Table, groups: Sequence[str], numbers: list[float]) -> None:
 
 
 def lines(table: Table, columns: Sequence[str]) -> Iterator[str]:
-    """Markdown; of each group how many, and the means of what is known."""
+    """Yield Markdown lines: for each group its count, and the means of known numbers."""
     yield "| | number | " + " | ".join(columns) + " |"
     yield "|---" * (len(columns) + 2) + "|"
     for group in sorted(table, key=order):
@@ -174,14 +174,14 @@ def lines(table: Table, columns: Sequence[str]) -> Iterator[str]:
 
 
 def order(group: str) -> tuple[str, float]:
-    """By kind, then from little to much."""
+    """Return a sort key: by kind, then ascending."""
     kind, _, rest = group.partition(" ")
     number = re.search(r"\d+", rest)
     return kind, float(number[0]) if number else ("dark", "middle", "bright", "").index(rest)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="the kits by age, light and pose")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("work", type=Path, help="folder of the recipes' labels")

@@ -22,9 +22,9 @@ from palmkit.engine.ir import Array
 from palmkit.kits.crop import Crop, sample
 
 MODELS = Path(__file__).parent
-# How much likelihoods matter beside points: most of them are near 0 or 1 and stay there.
+# The weight of likelihoods beside points: most of them are near 0 or 1 and stay there.
 SURE = 0.02
-# The side of what mask networks see.
+# The side of the mask networks' input.
 SIDES = {"portrait": 256, "hair": 256, "person_finder": 128}
 SETTINGS: Mapping[str, Settings] = {
     "min-max alone": Settings("min_max", equalised=False, corrected=False),
@@ -39,9 +39,11 @@ SETTINGS: Mapping[str, Settings] = {
 
 
 class Task(NamedTuple):
-    """samples: to calibrate with; measure: the numbers of a model file on the dev pictures.
+    """A task to measure.
 
-    matters: how much the outputs do, as Agreement has it.
+    samples: to calibrate with; measure: returns the numbers of a model file on the dev pictures.
+
+    matters: the weights of the outputs, as in Agreement.
     """
 
     samples: Sequence[Mapping[str, Array]]
@@ -50,7 +52,7 @@ class Task(NamedTuple):
 
 
 def _some(rows: Iterable[Any], count: int) -> list[Any]:
-    """So many of them, the same in every run."""
+    """Return `count` of the rows, the same in every run."""
     found = list(rows)
     return random.Random(0).sample(found, min(count, len(found)))
 
@@ -58,7 +60,7 @@ def _some(rows: Iterable[Any], count: int) -> list[Any]:
 def masks(
     name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
 ) -> Task:
-    """portrait, hair and person_finder."""
+    """Return the task of portrait, hair and person_finder."""
     from palmkit.models.segmentation import evaluate
     from palmkit.models.segmentation.labels import read_rgba, read_rows
     from palmkit.models.segmentation.teachers import stretched
@@ -82,7 +84,7 @@ def masks(
 def mesh(
     name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
 ) -> Task:
-    """face_mesh."""
+    """Return the task of face_mesh."""
     from palmkit.models.face_detector.dataset import read_labels
     from palmkit.models.face_detector.labels import read_picture
     from palmkit.models.face_mesh import evaluate
@@ -108,7 +110,7 @@ def mesh(
 def hands(
     name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
 ) -> Task:
-    """hand_landmarks."""
+    """Return the task of hand_landmarks."""
     from palmkit.kits.hands.crop import crop_from_landmarks
     from palmkit.models.face_detector.labels import read_picture
     from palmkit.models.hand_detector.dataset import landmark_rows, read_labels
@@ -135,7 +137,7 @@ def hands(
 def detections(
     name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
 ) -> Task:
-    """face_detector and hand_detector."""
+    """Return the task of face_detector and hand_detector."""
     from palmkit.models.face_detector import evaluate as faces
     from palmkit.models.face_detector.dataset import read_labels
     from palmkit.models.face_detector.labels import read_picture
@@ -184,7 +186,7 @@ TASKS: Mapping[str, Callable[[str, Path, Path, int, int, str], Task]] = {
 
 
 def rows_of(name: str, source: Path, task: Task, others: Sequence[Path]) -> list[str]:
-    """Lines of Markdown: the float model of a file, each way, and other files."""
+    """Return lines of Markdown: a file's float model, each method, and other files."""
     from palmkit.engine import load, save
 
     graph = load(source).graph
@@ -201,7 +203,7 @@ def rows_of(name: str, source: Path, task: Task, others: Sequence[Path]) -> list
     add("float", source)
     with tempfile.TemporaryDirectory() as folder:
         for number, (title, settings) in enumerate(SETTINGS.items()):
-            # A name of its own: kits keep models by their paths.
+            # A new name each time, as kits cache models by their paths.
             path = Path(folder) / f"int8-{number}.palm"
             save(quantize(graph, task.samples, settings=settings), path, shapes=[])
             add(title, path)
@@ -211,7 +213,7 @@ def rows_of(name: str, source: Path, task: Task, others: Sequence[Path]) -> list
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="measure post-training quantization")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("work", type=Path, help="folder of the recipes' labels")

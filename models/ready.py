@@ -1,7 +1,7 @@
-"""Put plans into the shipped models, for what kits ask of them first; their numbers stay.
+"""Adds plans to the shipped models, for the sizes that kits use first; weights stay.
 
 `python -m palmkit.models.ready [NAME...]` rewrites models/NAME/NAME.palm and its entry in
-models/index.toml. Sizes that are not among the plans are planned when they come.
+models/index.toml. Other sizes are planned when they first come.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ Shapes = Mapping[str, Sequence[int]]
 
 
 def shapes_of(name: str, graph: Graph) -> list[Shapes] | None:
-    """What a model is to have plans for; None for its own shapes, if all are known."""
+    """Return the shapes to plan a model for; None for its own shapes, if all are known."""
     found: list[Shapes] = []
     for entry in KITS.values():
         for sizes in entry.load_kit().first_dims().get(name, ()):
@@ -34,13 +34,13 @@ def _bound(shape: Sequence[int | str], sizes: Mapping[str, int]) -> tuple[int, .
 
 
 def make_ready(name: str, path: Path) -> None:
-    """Write the model of this name once more, with plans."""
+    """Rewrite the model of this name with plans."""
     graph = convert(path)
     save(graph, path, weights="smallest", shapes=shapes_of(name, graph))
 
 
 def entered(index: str, name: str, content: bytes) -> str:
-    """models/index.toml with a model's new size and digest."""
+    """Return models/index.toml with a model's new size and digest."""
     head, mark, table = index.partition(f"[{name}]\n")
     if not mark:
         raise ValueError(f"models/index.toml has no {name}")
@@ -50,7 +50,7 @@ def entered(index: str, name: str, content: bytes) -> str:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     names = sorted(path.stem for path in MODELS.glob("*/*.palm"))
     parser = argparse.ArgumentParser(description="plans for the shipped models")
     parser.add_argument("names", nargs="*", metavar="NAME", help=f"of {', '.join(names)}; all")

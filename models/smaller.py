@@ -1,10 +1,10 @@
-"""Ship the models in fewer bytes: weights rounded as far as the task's metric allows.
+"""Ships the models in fewer bytes: weights rounded as far as the task's metric allows.
 
 `python -m palmkit.models.smaller DATA WORK OUT` writes OUT/NAME.palm for each shipped model and
-prints what it is worth. Weights are rounded by `palmkit.engine.compress.rounding` on training
-pictures; how far is decided on the validation part, where no metric may lose more than 1 % of its
-float value, or --most-lost; the table is of the dev part. Computation stays in float32. DATA and
-WORK as `palmkit.models.quantization` has them. `palmkit.models.ready` comes behind it.
+prints its metrics. Weights are rounded by `palmkit.engine.compress.rounding` on training pictures;
+how far is decided on the validation part, where no metric may lose more than 1 % of its float
+value, or --most-lost; the table is of the dev part. Computation stays in float32. DATA and WORK as
+for `palmkit.models.quantization`. Run `palmkit.models.ready` afterwards.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from palmkit.engine.compress.rounding import layer_steps, rounded
 from palmkit.engine.ir import Array, Graph
 from palmkit.models.quantization import MODELS, TASKS, Task
 
-# How wide the steps are, from few bytes to many.
+# The widths of the steps, from few bytes to many.
 WIDTHS = (2.0, 1.85, 1.7, 1.4, 1.2, 1.0, 0.85, 0.7, 0.6, 0.5, 0.42, 0.35, 0.25, 0.18)
 MOST_LOST = 0.01
 # Samples: all, for what the layers see, for how much each matters, and for rounding in turn.
@@ -30,11 +30,11 @@ EVERYTHING = 10**9
 
 
 def quiet(share: float, what: str) -> None:
-    """Progress that is not shown."""
+    """Report no progress."""
 
 
 def share_lost(was: Mapping[str, float], now: Mapping[str, float]) -> float:
-    """The most that any number got worse, in shares of itself; names with error: less is better."""
+    """Return the largest relative loss of any number; for names with "error" less is better."""
     return max(
         (now[name] - value if "error" in name else value - now[name]) / max(abs(value), 1e-9)
         for name, value in was.items()
@@ -44,7 +44,7 @@ def share_lost(was: Mapping[str, float], now: Mapping[str, float]) -> float:
 def steps_of(
     graph: Graph, layers: Sequence[Layer], task: Task
 ) -> tuple[dict[str, float], dict[str, Array]]:
-    """Each layer's step at width 1, and what the layers see, as `moments` has it."""
+    """Return each layer's step at width 1, and the `moments` of the layers' inputs."""
     seen = moments(graph, layers, task.samples[:SEEN])
     steps = layer_steps(graph, layers, task.samples[:PROBED], seen, quiet, task.matters)
     return steps, seen
@@ -58,9 +58,9 @@ def make_smaller(
     widths: Sequence[float] = WIDTHS,
     in_turn: bool = False,
 ) -> float:
-    """Write the smallest file that loses no more than is allowed; returns its width.
+    """Write the smallest file that loses no more than is allowed; return its width.
 
-    in_turn: layers make good what the rounding of others does, which takes minutes a width.
+    in_turn: whether layers compensate the rounding of others, which takes minutes a width.
     Raises ValueError if even the finest steps lose more.
     """
     from palmkit.engine import load, save
@@ -76,7 +76,7 @@ def make_smaller(
         else:
             small = rounded(graph, layers, wide, seen)
         small = in_half(small, without=steps)
-        # A name of its own: kits keep models by their paths.
+        # A new name each time, as kits cache models by their paths.
         tried = out / f"{source.stem}-{width:g}.palm"
         save(small, tried, weights="smallest", shapes=())
         lost = share_lost(was, task.measure(tried))
@@ -89,7 +89,7 @@ def make_smaller(
 
 
 def in_half(graph: Graph, without: Iterable[str]) -> Graph:
-    """The graph with its float32 constants, biases above all, as float16 has them."""
+    """Return the graph with float32 constants, mainly biases, rounded to float16."""
     half = {
         name: value.astype(np.float16).astype(np.float32)
         for name, value in graph.constants.items()
@@ -99,13 +99,13 @@ def in_half(graph: Graph, without: Iterable[str]) -> Graph:
 
 
 def row(name: str, path: Path, task: Task) -> str:
-    """A line of a Markdown table."""
+    """Return a line of a Markdown table."""
     found = ", ".join(f"{key} {value:.4f}" for key, value in task.measure(path).items())
     return f"| {name} | {path.stat().st_size / 1000:.0f} | {found} |"
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="shipped models in fewer bytes")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("work", type=Path, help="folder of the recipes' labels")

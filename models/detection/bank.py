@@ -16,12 +16,13 @@ SMALLEST_ALONE = 40
 
 
 class Shape(NamedTuple):
-    """What the objects are like.
+    """Properties of the objects.
 
-    mirrored: which point each one is in the mirror image. spread_deg: standard deviation of the
-    turns; one picture in ten turns three times more. turned_anyhow: share of the pictures that
-    turn by any angle. hull: an object's box is the box round its points, else that of an ellipse.
-    largest: of an object, in sides of its picture's part of the composition.
+    mirrored: the point that each one is in the mirror image. spread_deg: standard deviation of
+    rotations; one picture in ten rotates three times more. turned_anyhow: share of the pictures
+    that rotate by any angle. hull: whether an object's box is the box round its points, else that
+    of an ellipse. largest: largest size of an object, in sides of its picture's part of the
+    composition.
     """
 
     mirrored: tuple[int, ...]
@@ -45,7 +46,7 @@ class Example(NamedTuple):
 
 
 class Bank(Pixels):
-    """All of them."""
+    """All training pictures."""
 
     def __init__(self, examples: Sequence[Example], shape: Shape, device: torch.device) -> None:
         """Copy the pictures to `device`."""
@@ -82,5 +83,5 @@ class Bank(Pixels):
 
 
 def _longest(objects: NDArray[np.float32]) -> float:
-    """The longer side of the first object's box."""
+    """Return the longer side of the first object's box."""
     return float((objects[0, 2:4] - objects[0, :2]).max()) if len(objects) else 0.0

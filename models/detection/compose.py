@@ -46,10 +46,10 @@ class Placement(NamedTuple):
 
 
 def transform(scale: Tensor, spread: float, anyhow: float = 0.0) -> Tensor:
-    """float32[..., 2, 2]: scale with rotation, mirroring and a little stretch.
+    """Return float32[..., 2, 2]: scale with rotation, mirroring and a little stretch.
 
-    spread: standard deviation of the rotation in degrees; one in ten turns three times more.
-    anyhow: share that turns by any angle.
+    spread: standard deviation of the rotation in degrees; one in ten rotates three times more.
+    anyhow: share that rotates by any angle.
     """
     shape, device = scale.shape, scale.device
     wild = torch.where(torch.rand(shape, device=device) < 0.1, 3.0, 1.0)
@@ -65,12 +65,12 @@ def transform(scale: Tensor, spread: float, anyhow: float = 0.0) -> Tensor:
 
 
 def hulls(points: Tensor) -> Tensor:
-    """Boxes round points: float32[..., k, 2] to float32[..., 4]."""
+    """Return the boxes round points: float32[..., k, 2] to float32[..., 4]."""
     return torch.cat([points.amin(dim=-2), points.amax(dim=-2)], dim=-1)
 
 
 def place_boxes(boxes: Tensor, place: Placement) -> Tensor:
-    """Boxes round the turned ellipses: float32[..., f, 4] with placements float32[...]."""
+    """Return boxes round the rotated ellipses: float32[..., f, 4] with placements float32[...]."""
     centres = place_points((boxes[..., :2] + boxes[..., 2:]) / 2, place)
     halves = (boxes[..., 2:] - boxes[..., :2]) / 2
     spans = torch.einsum("...ij,...fj->...fi", place.matrix**2, halves**2).sqrt()
@@ -78,13 +78,13 @@ def place_boxes(boxes: Tensor, place: Placement) -> Tensor:
 
 
 def place_points(points: Tensor, place: Placement) -> Tensor:
-    """float32[..., f, 2] points of the source in the composition."""
+    """Return points float32[..., f, 2] of the source in the composition."""
     moved = points - place.origin[..., None, :]
     return torch.einsum("...ij,...fj->...fi", place.matrix, moved) + place.target[..., None, :]
 
 
 def area(boxes: Tensor) -> Tensor:
-    """float32[..., 4] to float32[...], never negative."""
+    """Return the areas of boxes, float32[..., 4] to float32[...], never negative."""
     return (boxes[..., 2:] - boxes[..., :2]).clamp(min=0).prod(dim=-1)
 
 
@@ -92,17 +92,20 @@ class Composer:
     """Draws batches from a bank."""
 
     def __init__(self, bank: Bank, fast: bool) -> None:
-        """fast: compile the drawing."""
+        """Draw from a bank.
+
+        fast: compile the drawing.
+        """
         self.bank = bank
         self.render = torch.compile(render, dynamic=False) if fast else render
         self.disturb = torch.compile(disturb, dynamic=False) if fast else disturb
 
     def source(self, place: Placement) -> tuple[Source, Tensor]:
-        """Level and inverse affine that draw a placement, and that level's size ratio."""
+        """Return the level and inverse affine that draw a placement, and the level's size ratio."""
         return self.bank.source(place.rows, place.matrix, place.origin, place.target)
 
     def compose(self, count: int, size: int) -> Batch:
-        """A batch of `count` square compositions."""
+        """Return a batch of `count` square compositions."""
         bank, device = self.bank, self.bank.device
         slots = GRID * GRID
         grid = torch.multinomial(
@@ -168,7 +171,7 @@ class Composer:
         )
 
     def place_cells(self, cells: Tensor, grid: Tensor, size: int) -> Placement:
-        """A picture for each cell: round one of its objects, or anywhere, at a random scale."""
+        """Place a picture in each cell: round an object, or anywhere, at a random scale."""
         bank, device = self.bank, self.bank.device
         count, slots = cells.shape[:2]
         rows = drawn_rows(bank.all_weights, count, slots)
@@ -256,7 +259,7 @@ class Composer:
     def place_pastes(
         self, count: int, size: int
     ) -> tuple[Placement, Tensor, Tensor, Tensor, Tensor, Tensor]:
-        """Elliptic pieces: two in three hold an object, the others none.
+        """Place elliptic pieces: two in three hold an object, the others none.
 
         Returns placements, ellipses, boxes, points, which pieces hold an object, and which points
         are known. Unused pieces have empty boxes far outside.
@@ -302,7 +305,7 @@ class Composer:
         return place, ellipses, boxes, points, used & with_object, known
 
     def place_fill(self, count: int, size: int) -> tuple[Placement, Tensor]:
-        """What shows where no picture lies: a empty picture, black or a colour."""
+        """Return what shows where no picture lies: an empty picture, black or a colour."""
         bank, device = self.bank, self.bank.device
         rows = drawn_rows(bank.clean_weights, count, 1)
         whole = bank.sizes[rows, 0]

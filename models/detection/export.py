@@ -24,11 +24,11 @@ LICENCE = "Apache-2.0"
 
 @dataclass(frozen=True)
 class Detector:
-    """What one detector's model file says, and how it is written.
+    """The contents of a detector's model file, and how it is written.
 
-    kit, name: of the kit and of the model. keypoints: their names, in order; about_keypoints: more
-    of them. side: of the example picture. threshold: default of min_score. weights, shapes: as in
-    palmkit.engine.save. measured: of what evaluate.py wrote, what the file says.
+    kit, name: names of the kit and of the model. keypoints: their names, in order; about_keypoints:
+    more about them. side: side of the example picture. threshold: default of min_score. weights,
+    shapes: as in palmkit.engine.save. measured: the results of evaluate.py that go into the file.
     """
 
     kit: str
@@ -54,7 +54,7 @@ class Detector:
         training.export_onnx(ExportedNetwork(network), image, names, out, axes)
 
     def describe(self, threshold: float, metrics: Mapping[str, object]) -> dict[str, str]:
-        """The model file's metadata."""
+        """Return the model file's metadata."""
         return {
             "kit": self.kit,
             "name": self.name,
@@ -69,7 +69,7 @@ class Detector:
         }
 
     def main(self, arguments: Iterable[str] | None = None) -> None:
-        """Command line: write OUT/<name>.onnx and OUT/<name>.palm of a checkpoint."""
+        """Run the command line: write OUT/<name>.onnx and OUT/<name>.palm of a checkpoint."""
         parser = argparse.ArgumentParser(description=f"export the {self.name.replace('_', ' ')}")
         parser.add_argument("checkpoint", type=Path)
         parser.add_argument("out", type=Path, help="folder that takes the files")

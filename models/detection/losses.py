@@ -1,4 +1,4 @@
-"""Which cells answer for which object, and what their predictions cost."""
+"""Assignment of cells to objects, and the losses of their predictions."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def flatten(levels: Sequence[Level]) -> Flat:
 
 
 def iou_and_spread(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
-    """IoU of box pairs, and EIoU's penalty of centre and sides (Zhang et al., 2021)."""
+    """Return IoU of box pairs, and EIoU's penalty of centre and sides (Zhang et al., 2021)."""
     corner = torch.maximum(first[..., :2], second[..., :2])
     far = torch.minimum(first[..., 2:], second[..., 2:])
     overlap = (far - corner).clamp(min=0).prod(dim=-1)
@@ -60,7 +60,10 @@ def iou_and_spread(first: Tensor, second: Tensor) -> tuple[Tensor, Tensor]:
 
 
 class Assignment(NamedTuple):
-    """For every object MOST_CELLS cells: int64[n, m, k] indexes, and bool[n, m, k] which hold."""
+    """MOST_CELLS cells for every object.
+
+    Indices int64[n, m, k], and bool[n, m, k], which of them are valid.
+    """
 
     cells: Tensor
     chosen: Tensor
@@ -68,7 +71,7 @@ class Assignment(NamedTuple):
 
 @torch.no_grad()
 def assign(flat: Flat, batch: Batch, size: int) -> Assignment:
-    """SimOTA (Ge et al., YOLOX, 2021) among the 27 cells round an object's middle."""
+    """Assign cells by SimOTA (Ge et al., YOLOX, 2021) among the 27 round an object's centre."""
     boxes = batch.objects[..., :4]
     middle = (boxes[..., :2] + boxes[..., 2:]) / 2
     side = (boxes[..., 2:] - boxes[..., :2]).amax(dim=-1)
@@ -121,7 +124,7 @@ def assign(flat: Flat, batch: Batch, size: int) -> Assignment:
 
 
 def decode_boxes(distances: Tensor, centres: Tensor, strides: Tensor) -> Tensor:
-    """Distances in strides to boxes in pixels."""
+    """Convert distances in strides to boxes in pixels."""
     spans = distances * strides[..., None]
     return torch.cat([centres - spans[..., :2], centres + spans[..., 2:]], dim=-1)
 
@@ -129,9 +132,9 @@ def decode_boxes(distances: Tensor, centres: Tensor, strides: Tensor) -> Tensor:
 def detection_loss(
     levels: Sequence[Level], batch: Batch, taught: Tensor | None
 ) -> tuple[Tensor, Tensor]:
-    """The weighted sum, and float32[4]: score, box and point losses, mean IoU.
+    """Return the weighted sum, and float32[4]: score, box and point losses, mean IoU.
 
-    taught: float32[n, cells] scores of a teacher, which stand in where labels are doubtful.
+    taught: float32[n, cells] scores of a teacher, used where labels are doubtful.
     """
     flat = flatten(levels)
     size = batch.images.shape[-1]

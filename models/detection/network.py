@@ -34,7 +34,7 @@ class Level(NamedTuple):
 
 
 class DetectorNetwork(nn.Module):
-    """RGB 0..1 to the three levels' predictions."""
+    """A network from RGB 0..1 to the three levels' predictions."""
 
     def __init__(
         self,
@@ -45,7 +45,11 @@ class DetectorNetwork(nn.Module):
         kernels: Sequence[int] = (3, 3, 5, 5),
         neck: int = 64,
     ) -> None:
-        """Key points an object; channels, shortcut blocks, depthwise kernels of strides 4 to 32."""
+        """Build the network.
+
+        points: key points an object; channels, blocks, kernels: channels, shortcut blocks and
+        depthwise kernels of strides 4 to 32.
+        """
         super().__init__()
         self.stem = convolve(3, stem, 3, 2)
         stages: list[nn.Module] = []
@@ -72,7 +76,7 @@ class DetectorNetwork(nn.Module):
                 predictor.bias[1:5] = 0.7
 
     def forward(self, x: Tensor) -> tuple[Level, Level, Level]:
-        """float32[n, 3, height, width], sides multiples of 32."""
+        """Predict from float32[n, 3, height, width], sides multiples of 32."""
         x = functional.relu(self.stem(x))
         maps: list[Tensor] = []
         for stage in self.stages:
@@ -106,7 +110,7 @@ class ExportedNetwork(nn.Module):
             first.weight /= 255
 
     def forward(self, image: Tensor) -> tuple[Tensor, ...]:
-        """float32[1, height, width, 3] to score, box and points of each stride."""
+        """Map float32[1, height, width, 3] to score, box and points of each stride."""
         outputs: list[Tensor] = []
         for level in self.network(image.permute(0, 3, 1, 2)):
             maps = (level.logits.sigmoid(), level.distances, level.points)

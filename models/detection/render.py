@@ -1,4 +1,4 @@
-"""Draw compositions from the bank's pixels."""
+"""Drawing compositions from the bank's pixels."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GRID, PASTES = 4, 6
 
 
 def pick(source: Source, slot: Tensor) -> Source:
-    """The slot of each pixel: int64[n, h, w] into n rows of slots."""
+    """Select the slot of each pixel: int64[n, h, w] into n rows of slots."""
     flat = slot.flatten(1)
     shape = slot.shape
     affine = torch.stack(

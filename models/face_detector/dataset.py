@@ -49,7 +49,7 @@ SET_WEIGHTS = {
 
 
 def assign_parts(entries: list[dict[str, Any]]) -> list[str]:
-    """train, validation or dev for each label entry.
+    """Return train, validation or dev for each label entry.
 
     Pictures of one set whose hashes differ in at most 40 of 256 bits share a part.
     """
@@ -69,7 +69,7 @@ def assign_parts(entries: list[dict[str, Any]]) -> list[str]:
 
 
 def read_labels(path: Path) -> list[dict[str, Any]]:
-    """All entries of labels.jsonl, each with its `part`."""
+    """Return all entries of labels.jsonl, each with its `part`."""
     entries = [json.loads(line) for line in path.read_text().splitlines()]
     for entry, part in zip(entries, assign_parts(entries), strict=True):
         entry["part"] = part
@@ -93,7 +93,7 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all", quality: int =
 
 
 def examples(packed: Packed) -> list[Example]:
-    """The pack as the bank takes it, every set drawn as often as SET_WEIGHTS says."""
+    """Return the pack as the bank takes it, every set drawn as often as SET_WEIGHTS says."""
     counts = Counter(entry["set"] for entry in packed.entries)
     return [
         Example(

@@ -58,7 +58,7 @@ class Sample(NamedTuple):
 
 
 def kit_detector(path: Path, size: int) -> Contender:
-    """Our network as the kit runs it."""
+    """Return our network as the kit runs it."""
     from palmkit.engine import load
     from palmkit.kits import FaceDetector
 
@@ -74,7 +74,7 @@ def kit_detector(path: Path, size: int) -> Contender:
 
 
 def at_size(detect: Detector, size: int) -> Detector:
-    """The detector on the picture resized as the kit does it."""
+    """Return the detector on pictures resized as by the kit."""
 
     def resized(picture: Picture) -> Detections:
         height, width = picture.shape[:2]
@@ -87,7 +87,7 @@ def at_size(detect: Detector, size: int) -> Detector:
 
 
 def contenders(folder: Path, size: int) -> dict[str, Contender]:
-    """Everybody at one input size; the BlazeFaces ignore it."""
+    """Return all detectors at one input size, which the BlazeFaces ignore."""
     yunet = teachers.yunet(folder / "yunet_n_dynamic.onnx", 1.0, LOWEST_SCORE)
     short = teachers.blazeface(folder / "face_detection_short_range.tflite", LOWEST_SCORE)
     full = teachers.blazeface(folder / "face_detection_full_range_sparse.tflite", LOWEST_SCORE)
@@ -109,7 +109,7 @@ class Verdicts(NamedTuple):
 
 
 def judge(samples: Sequence[Sample]) -> Verdicts:
-    """Match detections with faces; a right one takes the face's size."""
+    """Match detections with faces; a correct one takes the face's size."""
     scores: list[float] = []
     right: list[float] = []
     sizes: list[float] = []
@@ -134,7 +134,7 @@ def judge(samples: Sequence[Sample]) -> Verdicts:
 
 
 def covered(box: Array, regions: Array) -> float:
-    """The largest share of the box that one region covers."""
+    """Return the largest share of the box that one region covers."""
     corner = np.maximum(box[:2], regions[:, :2])
     far = np.minimum(box[2:], regions[:, 2:])
     overlap = np.clip(far - corner, 0, None).prod(axis=1)
@@ -144,7 +144,7 @@ def covered(box: Array, regions: Array) -> float:
 def average_precision(
     verdicts: Verdicts, threshold: float = 0.0, low: float = 0.0, high: float = float("inf")
 ) -> float:
-    """Area under the interpolated curve for faces of a size; NaN where there are none."""
+    """Return the area under the interpolated curve for faces of a size; NaN without any."""
     faces = int(((verdicts.faces >= low) & (verdicts.faces < high)).sum())
     counted = (verdicts.sizes >= low) & (verdicts.sizes < high) & (verdicts.scores >= threshold)
     if faces == 0:
@@ -157,7 +157,7 @@ def average_precision(
 
 
 def recall_at_one_false(verdicts: Verdicts, pictures: int) -> float:
-    """Recall at the score where there is one false detection a picture."""
+    """Return the recall at the score with one false detection a picture."""
     order = np.argsort(-verdicts.scores, kind="stable")
     right = verdicts.right[order]
     allowed = np.cumsum(1 - right) <= pictures
@@ -165,7 +165,7 @@ def recall_at_one_false(verdicts: Verdicts, pictures: int) -> float:
 
 
 def point_error(samples: Sequence[Sample]) -> float:
-    """Mean distance of the given points over the distance of the true eyes, matched faces."""
+    """Return the mean distance of points over the true eyes' distance, for matched faces."""
     errors: list[float] = []
     for faces, _, found in samples:
         overlaps = iou(faces[:, :4], found.boxes)
@@ -178,7 +178,7 @@ def point_error(samples: Sequence[Sample]) -> float:
 
 
 def multiply_adds(path: Path, size: int) -> int:
-    """Multiplications of all convolutions for one square input of a network file."""
+    """Return the multiplications of all convolutions for one square input of a network file."""
     from palmkit.engine import load, optimise
     from palmkit.engine.ir import Type
     from palmkit.engine.ops import infer_types
@@ -201,7 +201,7 @@ def multiply_adds(path: Path, size: int) -> int:
 def measure(
     data: Path, entries: Sequence[Mapping[str, Any]], contender: Contender
 ) -> dict[str, float]:
-    """All numbers of one detector."""
+    """Return all numbers of one detector."""
     by_set: dict[str, list[Sample]] = {name: [] for name in LABELLED}
     best: dict[str, list[float]] = {"ordinary": [], "hard": []}
     for entry in tqdm(entries, mininterval=5, leave=False):
@@ -233,7 +233,7 @@ def measure(
 
 
 def table(results: Mapping[str, Mapping[str, float]]) -> str:
-    """Markdown: a row a number, a column a detector."""
+    """Return Markdown with a row a number and a column a detector."""
     names = list(results)
     lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for key in results[names[0]]:
@@ -243,7 +243,7 @@ def table(results: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="measure the face detector")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="labels.jsonl")

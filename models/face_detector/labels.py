@@ -56,19 +56,19 @@ LARGEST_SHARE = {"ardamavi": 0.25, "rps_green": 0.25, "fingercount": 0.4, "leb":
 
 
 class Label(NamedTuple):
-    """What is known of one picture: float32[n, 14] faces and float32[m, 4] ignored boxes."""
+    """Labels of one picture: float32[n, 14] faces and float32[m, 4] ignored boxes."""
 
     faces: Array
     ignored: Array
 
 
 def read_rows(data: Path) -> Iterator[dict[str, Any]]:
-    """Every picture row of the indexes; the large sets of bare hands are thinned."""
+    """Yield every picture row of the indexes; the large sets of bare hands are thinned."""
     return labels.read_rows(data, INDEXES, LARGEST_SHARE)
 
 
 def read_picture(data: Path, file: str) -> Picture:
-    """uint8[h, w, 3]; a cut-out lies on a street or a room chosen by its name."""
+    """Return uint8[h, w, 3]; a cut-out lies on a street or a room chosen by its name."""
     with Image.open(data / file) as image:
         if image.mode != "RGBA":
             return np.asarray(image.convert("RGB"))
@@ -81,7 +81,7 @@ def read_picture(data: Path, file: str) -> Picture:
 
 
 def five_points(points: Array) -> Array:
-    """Five points of the 49 that aaf gives: float32[49, 2] to float32[5, 2]."""
+    """Return five points of the 49 that aaf gives: float32[49, 2] to float32[5, 2]."""
     return np.stack(
         [points[25:31].mean(axis=0), points[19:25].mean(axis=0), points[13], points[37], points[31]]
     )
@@ -103,7 +103,7 @@ class Committee:
         self.mesh = teachers.face_mesh(folder / "face_landmark.tflite")
 
     def find(self, picture: Picture) -> tuple[Detections, Array]:
-        """YuNet's faces over scales and mirroring, and float32[n, 4] boxes of the others.
+        """Return YuNet's faces over scales and mirroring, and float32[n, 4] boxes of the others.
 
         A face's score is the mean over the picture and its mirror image of the best over the
         scales; boxes and points are means weighted by score.
@@ -172,7 +172,7 @@ class Committee:
         return Label(faces, np.concatenate([found.boxes[doubtful & ~sure], alone]))
 
     def refine(self, picture: Picture, found: Detections) -> tuple[Array, Array]:
-        """Points by the mesh where it agrees, YuNet's elsewhere, and the mesh's presence."""
+        """Return points by the mesh where it agrees, else YuNet's, and the mesh's presence."""
         points, presence = found.points.copy(), np.zeros(len(found.scores), np.float32)
         for row, (box, given) in enumerate(zip(found.boxes, found.points, strict=True)):
             size = float((box[2:] - box[:2]).max())
@@ -186,7 +186,7 @@ class Committee:
 
 
 def mirror(found: Detections, width: int) -> Detections:
-    """Detections of the mirrored picture in the picture itself."""
+    """Convert detections of the mirrored picture to the picture itself."""
     boxes = found.boxes[:, [2, 1, 0, 3]].copy()
     boxes[:, [0, 2]] = width - boxes[:, [0, 2]]
     points = found.points[:, [1, 0, 2, 4, 3]].copy()
@@ -195,7 +195,7 @@ def mirror(found: Detections, width: int) -> Detections:
 
 
 def difference_hash(picture: Picture) -> int:
-    """256 bits that stay nearly the same when a picture is resized or compressed again."""
+    """Return 256 bits that hardly change when a picture is resized or compressed again."""
     small = np.asarray(Image.fromarray(picture).convert("L").resize((17, 16)), np.int16)
     bits = (small[:, 1:] > small[:, :-1]).reshape(-1)
     return int("".join("01"[int(bit)] for bit in bits), 2)
@@ -213,7 +213,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
 
 
 def describe(row: Mapping[str, Any], committee: Committee, picture: Picture) -> dict[str, Any]:
-    """The line of labels.jsonl of one picture."""
+    """Return one picture's line of labels.jsonl."""
     label = committee.label(picture, row)
     return {
         "file": row["file"],
@@ -227,7 +227,7 @@ def describe(row: Mapping[str, Any], committee: Committee, picture: Picture) -> 
 
 
 def nullable(values: Array) -> list[list[float | None]]:
-    """Rounded rows for JSON; NaN becomes null."""
+    """Return rounded rows for JSON; NaN becomes null."""
     return [
         [None if np.isnan(value) else round(float(value), 1) for value in row] for row in values
     ]

@@ -17,7 +17,7 @@ from palmkit.models.face_detector.labels import read_picture
 
 
 def mark(data: Path, pack: Path, model: Path, score: float = 0.3) -> int:
-    """Set `hard` from this score on; returns how many pictures are hard now."""
+    """Set `hard` from this score on; return how many pictures are hard now."""
     from palmkit.kits import FaceDetector
 
     labels = pack / "labels.json"
@@ -32,7 +32,7 @@ def mark(data: Path, pack: Path, model: Path, score: float = 0.3) -> int:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="mark hard negatives")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("pack", type=Path, help="folder written by dataset.py")

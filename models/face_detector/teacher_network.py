@@ -14,7 +14,7 @@ class YuNet(nn.Module):
     """The convolutional part: score and neck features of each stride."""
 
     def __init__(self, path: Path) -> None:
-        """Take the weights and the order of the nodes from the file."""
+        """Read the weights and the order of the nodes from the file."""
         super().__init__()
         import onnx
         from onnx import numpy_helper
@@ -48,11 +48,11 @@ class YuNet(nn.Module):
 
     @staticmethod
     def key(name: str) -> str:
-        """A buffer's name for an initialiser's."""
+        """Return the buffer name of an initialiser."""
         return "w_" + name.replace(".", "_")
 
     def forward(self, images: Tensor) -> tuple[list[Tensor], list[Tensor]]:
-        """float32[n, 3, h, w], RGB 0..1, to scores [n, h, w] and features [n, 64, h, w]."""
+        """Map float32[n, 3, h, w], RGB 0..1, to scores [n, h, w] and features [n, 64, h, w]."""
         values: dict[str, Tensor] = {self.input: images.flip(1) * 255}
         for kind, inputs, output, given in self.steps:
             x = values[inputs[0]]

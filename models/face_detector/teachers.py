@@ -36,11 +36,11 @@ class Detections(NamedTuple):
     points: Array
 
     def select(self, rows: npt.NDArray[np.intp] | npt.NDArray[np.bool_]) -> Detections:
-        """The given rows, in the given order."""
+        """Return the given rows, in the given order."""
         return Detections(self.boxes[rows], self.scores[rows], self.points[rows])
 
     def above(self, score: float) -> Detections:
-        """The detections of at least this score."""
+        """Return the detections of at least this score."""
         return self.select(self.scores >= score)
 
 
@@ -48,14 +48,14 @@ Detector = Callable[[Picture], Detections]
 
 
 def no_detections() -> Detections:
-    """Nothing found."""
+    """Return empty detections."""
     return Detections(
         np.zeros((0, 4), np.float32), np.zeros(0, np.float32), np.zeros((0, 5, 2), np.float32)
     )
 
 
 def open_network(path: Path) -> Network:
-    """One network file as a function of its single input."""
+    """Return one network file as a function of its single input."""
     from palmkit.engine import load
 
     model = load(path)
@@ -64,12 +64,12 @@ def open_network(path: Path) -> Network:
 
 
 def suppress(found: Detections, max_iou: float = 0.45) -> Detections:
-    """Greedy non-maximum suppression, best first."""
+    """Apply greedy non-maximum suppression, best first."""
     return found.select(nms(found.boxes, found.scores, max_iou))
 
 
 def resize(picture: Picture, width: int, height: int) -> Picture:
-    """Bilinear with antialiasing."""
+    """Resize bilinearly with antialiasing."""
     if picture.shape[:2] == (height, width):
         return picture
     return np.asarray(Image.fromarray(picture).resize((width, height), Image.Resampling.BILINEAR))
@@ -90,13 +90,13 @@ def letterbox(picture: Picture, size: int) -> tuple[Picture, float, tuple[float,
 
 
 def pad_to_multiple(picture: Picture, multiple: int = 32) -> Picture:
-    """Black at the right and the bottom until both sides are multiples."""
+    """Pad with black at the right and the bottom until both sides are multiples."""
     height, width = picture.shape[:2]
     return np.pad(picture, ((0, -height % multiple), (0, -width % multiple), (0, 0)))
 
 
 def decode_yunet(outputs: Mapping[str, Array], height: int, width: int) -> Detections:
-    """All cells of one picture; YuNet gives the right eye and mouth corner first."""
+    """Decode all cells of one picture; YuNet gives the right eye and mouth corner first."""
     parts: list[Detections] = []
     for stride in (8, 16, 32):
         rows, columns = height // stride, width // stride
@@ -113,7 +113,7 @@ def decode_yunet(outputs: Mapping[str, Array], height: int, width: int) -> Detec
 
 
 def yunet(path: Path, scale: float = 1.0, min_score: float = 0.05) -> Detector:
-    """YuNet at a multiple of the picture's own size; BGR 0..255."""
+    """Return YuNet at a multiple of the picture's own size; BGR 0..255."""
     network = open_network(path)
 
     def detect(picture: Picture) -> Detections:
@@ -138,7 +138,7 @@ def cell_centres(cells: int, count: int) -> Array:
 
 
 def blazeface(path: Path, min_score: float = 0.05) -> Detector:
-    """MediaPipe's short-range (128) or full-range (192) detector, as its graphs run it.
+    """Return MediaPipe's short-range (128) or full-range (192) detector, as its graphs run it.
 
     Its fourth key point is the middle of the mouth: mouth corners are NaN.
     """
@@ -173,14 +173,14 @@ def blazeface(path: Path, min_score: float = 0.05) -> Detector:
 
 
 def suppress_weighted(found: Detections, max_iou: float = 0.3) -> Detections:
-    """MediaPipe's suppression: a cluster becomes its mean, weighted by score."""
+    """Suppress as MediaPipe: a cluster becomes its mean, weighted by score."""
     values = np.concatenate([found.boxes, found.points.reshape(-1, 10)], axis=1)
     kept, means = weighted_nms(found.boxes, found.scores, values, max_iou, 0)
     return Detections(means[:, :4], found.scores[kept], means[:, 4:].reshape(-1, 5, 2))
 
 
 def ultraface(path: Path, min_score: float = 0.3) -> Detector:
-    """Ultra-Light RFB-320 on the picture stretched to 320x240; no key points."""
+    """Return Ultra-Light RFB-320 on the picture stretched to 320x240; no key points."""
     network = open_network(path)
 
     def detect(picture: Picture) -> Detections:
@@ -202,10 +202,10 @@ MESH_NOSE, MESH_MOUTH_LEFT, MESH_MOUTH_RIGHT = (4,), (291,), (61,)
 
 @functools.cache
 def face_mesh(path: Path) -> Callable[[Picture, Array], tuple[Array, float]]:
-    """MediaPipe's face mesh, refining five points of one face.
+    """Return MediaPipe's face mesh, which refines five points of one face.
 
-    The function takes the picture and float32[5, 2] points of which the eyes and the mouth
-    place the crop, and returns float32[5, 2] and the presence, 0..1.
+    The function takes the picture and float32[5, 2] points of which the eyes and the mouth place
+    the crop, and returns float32[5, 2] and the presence, 0..1.
     """
     network = open_network(path)
     groups = (MESH_LEFT_EYE, MESH_RIGHT_EYE, MESH_NOSE, MESH_MOUTH_LEFT, MESH_MOUTH_RIGHT)

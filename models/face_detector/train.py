@@ -30,7 +30,7 @@ FACE = Shape(mirrored=(1, 0, 2, 4, 3))
 
 @dataclass(frozen=True)
 class Recipe(loop.Recipe):
-    """What decides the weights."""
+    """Hyperparameters of the training."""
 
     size: int = 320
     large_every: int = 6
@@ -39,15 +39,15 @@ class Recipe(loop.Recipe):
 
 
 class Hints(nn.Module):
-    """Maps our neck's features to YuNet's: what it learnt from far more pictures."""
+    """Maps our neck's features to YuNet's, which was trained on far more pictures."""
 
     def __init__(self) -> None:
-        """One linear map a stride."""
+        """Make one linear map a stride."""
         super().__init__()
         self.maps = nn.ModuleList(nn.Conv2d(64, 64, 1) for _ in STRIDES)
 
     def forward(self, ours: list[Tensor], theirs: list[Tensor]) -> Tensor:
-        """Mean squared difference in units of the teacher's own spread a channel."""
+        """Return the mean squared difference in units of the teacher's spread a channel."""
         losses: list[Tensor] = []
         for project, student, teacher in zip(self.maps, ours, theirs, strict=True):
             teacher = teacher.float()
@@ -58,13 +58,16 @@ class Hints(nn.Module):
 
 
 class Trainer(loop.Trainer):
-    """The face network beside YuNet."""
+    """Trains the face network beside YuNet."""
 
     parts: ClassVar = ("score", "box", "points", "iou", "hint")
     recipe: Recipe
 
     def __init__(self, recipe: Recipe, composer: Composer, teacher: YuNet | None) -> None:
-        """teacher: None: labels alone."""
+        """Set up the training.
+
+        teacher: None: labels alone.
+        """
         device = composer.bank.device
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, DetectorNetwork(POINTS), device, beside=Hints())
@@ -73,7 +76,7 @@ class Trainer(loop.Trainer):
         self.judge = torch.compile(self.forward, dynamic=False) if self.fast else self.forward
 
     def forward(self, batch: Batch, hint: Tensor, with_hint: bool) -> tuple[Tensor, Tensor]:
-        """Loss, and what it is made of."""
+        """Return the loss, and its parts."""
         taught: Tensor | None = None
         theirs: list[Tensor] = []
         kind = batch.images.device.type
@@ -92,7 +95,7 @@ class Trainer(loop.Trainer):
         return total, torch.cat([parts, difference.detach()[None]])
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """The loss of compositions; every so many steps of fewer and larger ones."""
+        """Return the loss of compositions, periodically of fewer and larger ones."""
         recipe = self.recipe
         large = recipe.large_every > 0 and self.step % recipe.large_every == recipe.large_every - 1
         count, size = (
@@ -106,13 +109,16 @@ class Trainer(loop.Trainer):
 
 
 def trainer(pack: Path, recipe: Recipe, teacher: Path | None, device: torch.device) -> Trainer:
-    """What trains on a pack; teacher: YuNet's ONNX file."""
+    """Return a trainer on a pack.
+
+    teacher: YuNet's ONNX file.
+    """
     composer = Composer(Bank(examples(read_pack(pack)), FACE, device), fast=device.type == "cuda")
     return Trainer(recipe, composer, YuNet(teacher) if teacher else None)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     options, recipe, device = loop.read_options("train the face detector", Recipe, arguments)
     loop.train(trainer(options.pack, recipe, options.teacher, device), options.out, options.minutes)
 

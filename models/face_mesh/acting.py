@@ -1,14 +1,14 @@
-"""How well actions are told, on clips made from photos: the face is warped by its mesh.
+"""How well actions are recognised, on clips made from photos: the face is warped by its mesh.
 
 `python -m palmkit.models.face_mesh.acting DATA TEACHER` takes frontal faces of development photos
 (data/faces, aaf and interfaces) and makes clips of them: one and a half seconds at rest, then two
 in which the face blinks, opens its mouth, raises its brows, shakes its head or nods. The teacher's
-mesh says where to warp; the kit that looks at the clips has its own. Printed is in how many clips
-of each kind each action is told. Training pictures are made by the same warps (see dataset), of
+mesh says where to warp; the kit that sees the clips has its own. It prints in how many clips of
+each kind each action is recognised. Training pictures are made by the same warps (see dataset), of
 other faces.
 
-The clips are no films: skin stretches, an open mouth is a dark hole, and a turned head is the front
-of one. They show whether the chain works, not how well it does on people.
+The clips are no films: skin stretches, an open mouth is a dark hole, and a turned head is only its
+front. They show whether the pipeline works, not how well it does on people.
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ DARK = (45, 18, 18)
 
 
 def blink(mesh: Values, part: float) -> Values:
-    """The upper lids come down to the lower ones."""
+    """Move the upper lids down to the lower ones."""
     out = mesh.copy()
     for upper, lower, above in zip(UPPER_LIDS, LOWER_LIDS, ABOVE_LIDS, strict=True):
         way = mesh[list(lower)] - mesh[list(upper)]
@@ -58,13 +58,13 @@ def blink(mesh: Values, part: float) -> Values:
 
 
 def open_mouth(mesh: Values, part: float) -> Values:
-    """Lower lip, chin and what is between them go down by most of the mouth's width."""
+    """Move lower lip, chin and what is between them down by most of the mouth's width."""
     right, left, middle = mesh[61], mesh[291], mesh[13]
     width = float(np.linalg.norm(left - right))
     down = (mesh[152] - mesh[10]) / np.linalg.norm(mesh[152] - mesh[10])
     below = (mesh - middle) @ down / width
     aside = np.abs((mesh - (right + left) / 2) @ (left - right)) / width**2
-    # Up to the corners at the lips, further aside at the chin.
+    # Width: to the corners at the lips, wider at the chin.
     reach = 0.5 + 0.6 * np.clip(below, 0, 0.8)
     amount = np.sqrt(np.clip(1 - (aside / reach) ** 2, 0, 1))
     amount[(below <= 0.005) & ~np.isin(np.arange(len(mesh)), LOWER_INNER_LIP)] = 0
@@ -72,7 +72,7 @@ def open_mouth(mesh: Values, part: float) -> Values:
 
 
 def raise_brows(mesh: Values, part: float) -> Values:
-    """The brows go up by a tenth of the eyes' distance, the skin round them follows."""
+    """Move the brows up by a tenth of the eyes' distance, with the skin round them."""
     up = (mesh[10] - mesh[152]) / np.linalg.norm(mesh[10] - mesh[152])
     size = float(np.linalg.norm(mesh[263] - mesh[33]))
     brows = mesh[[*topology.LEFT_BROW, *topology.RIGHT_BROW]]
@@ -84,7 +84,7 @@ def raise_brows(mesh: Values, part: float) -> Values:
 
 
 def turn(yaw: float, pitch: float) -> Act:
-    """The head turns by so many degrees, about a point behind the face."""
+    """Turn the head by so many degrees, about a point behind the face."""
 
     def act(mesh: Values, part: float) -> Values:
         size = float(np.linalg.norm(mesh[263] - mesh[33]))
@@ -106,7 +106,7 @@ ACTS: dict[str, Act] = {
 
 
 def some_act(mesh: Values, random: np.random.Generator) -> Values:
-    """The mesh of a face that blinks, opens its mouth or raises its brows more or less."""
+    """Return the mesh of a face that blinks, opens its mouth or raises its brows to some degree."""
     shut = float(np.linalg.norm(mesh[13] - mesh[14]) / np.linalg.norm(mesh[78] - mesh[308])) < 0.1
     kinds = ("blink", "mouth", "mouth", "both", "all") if shut else ("blink", "both", "brows")
     kind = kinds[random.integers(len(kinds))]
@@ -121,7 +121,7 @@ def some_act(mesh: Values, random: np.random.Generator) -> Values:
 
 
 def timing(name: str) -> Values:
-    """How far the act has gone in each frame: 0 at rest, 1 at most."""
+    """Return how far the act has gone in each frame: 0 at rest, 1 at most."""
     times_s = np.arange(round((REST_S + ACT_S) * FRAMES_PER_S)) / FRAMES_PER_S - REST_S
     if name == "eye_blink":
         return np.clip(1.5 - np.abs(times_s - 0.5) / 0.1, 0, 1)
@@ -131,13 +131,13 @@ def timing(name: str) -> Values:
 
 
 def _ring(mesh: Values) -> Values:
-    """Points round the face that stay where they are."""
+    """Return points round the face that stay where they are."""
     oval = mesh[list(topology.FACE_OVAL)]
     return np.asarray(oval.mean(axis=0) + 1.45 * (oval - oval.mean(axis=0)))
 
 
 def warp(image: Image, mesh: Values, moved: Values) -> Image:
-    """The picture with each triangle of the mesh where it has moved."""
+    """Return the picture with each triangle of the mesh moved."""
     import cv2
 
     ring = _ring(mesh)
@@ -161,7 +161,7 @@ def warp(image: Image, mesh: Values, moved: Values) -> Image:
     depth = after[triangles, 2].mean(axis=1)
     height, width = image.shape[:2]
     map_y, map_x = np.mgrid[:height, :width].astype(np.float32)
-    # The nearest last.
+    # Sorted so that the nearest triangle is drawn last.
     for corners in triangles[np.argsort(-depth)]:
         target = after[corners, :2].astype(np.float32)
         low = np.clip(np.floor(target.min(axis=0)), 0, [width, height]).astype(int)
@@ -184,7 +184,7 @@ def warp(image: Image, mesh: Values, moved: Values) -> Image:
 
 
 def faces(data: Path, teacher: Teacher, count: int, split: str) -> Iterator[tuple[Image, Values]]:
-    """Square pictures of frontal faces at rest, and their meshes."""
+    """Yield square pictures of frontal faces at rest, and their meshes."""
     detector = FaceDetector()
     rows = [json.loads(line) for line in (data / "faces" / "index.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["split"] == split and row["set"] in ("aaf", "interfaces")]
@@ -218,7 +218,7 @@ def main() -> None:
 
 
 def measure(data: Path, teacher: Path, count: int, split: str, **options: Any) -> None:
-    """Print how often each action is told."""
+    """Print how often each action is recognised."""
     random = np.random.default_rng(0)
     told = np.zeros((len(ACTIONS), len(ACTIONS)), int)
     seen = 0

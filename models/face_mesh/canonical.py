@@ -29,14 +29,17 @@ Values = npt.NDArray[np.float64]
 SETS = ("aaf", "interfaces", "figaro", "fasseg_frontal", "fasseg_multipose")
 EYE_CORNERS = [33, 133, 362, 263]
 OUTER_CORNERS = [33, 263]
-# Of grown-ups, on average.
+# The average of adults.
 OUTER_CORNERS_CM = 9.0
 FRONTAL_DEGREES = 12.0
 ROUNDS = 10
 
 
 def meshes(data: Path, teacher: Teacher) -> Iterator[Values]:
-    """The teacher's meshes of training faces: x to the subject's left, y up, z to the camera."""
+    """Yield the teacher's meshes of training faces.
+
+    Their axes: x to the subject's left, y up, z to the camera.
+    """
     detector = FaceDetector()
     for group in ("faces", "hair"):
         for line in (data / group / "index.jsonl").read_text().splitlines():
@@ -53,14 +56,14 @@ def meshes(data: Path, teacher: Teacher) -> Iterator[Values]:
 
 
 def frontal(faces: Values) -> Values:
-    """Those whose eyes are about equally far from the camera."""
+    """Return the faces whose eyes are about equally far from the camera."""
     across = faces[:, OUTER_CORNERS[1]] - faces[:, OUTER_CORNERS[0]]
     yaw = np.degrees(np.arctan2(across[:, 2], across[:, 0]))
     return np.asarray(faces[np.abs(yaw) < FRONTAL_DEGREES])
 
 
 def laid_on(faces: Values, face: Values) -> Values:
-    """Each face scaled, turned and moved to lie best on one."""
+    """Return each face scaled, rotated and moved to fit one best."""
     weights = np.ones(topology.POINTS)
     fits = [fit_similarity(each, face, weights) for each in faces]
     return np.stack(
@@ -69,7 +72,7 @@ def laid_on(faces: Values, face: Values) -> Values:
 
 
 def mean_face(faces: Values) -> Values:
-    """The symmetric median of faces, pitch 0 as of the median of them."""
+    """Return the symmetric median of faces, with their median pitch set to 0."""
     mirrored = faces[:, topology.MIRROR] * np.array([-1, 1, 1])
     both = np.concatenate([faces, mirrored])
     mean = faces[0]
@@ -80,7 +83,7 @@ def mean_face(faces: Values) -> Values:
         mean = mean / np.sqrt((mean**2).sum(axis=1).mean())
     weights = np.ones(topology.POINTS)
     turns = np.stack([fit_similarity(mean, each, weights)[1] for each in both])
-    # The median nod, taken out: a rotation about x.
+    # Removes the median pitch, a rotation about x.
     nod = float(np.median(np.arctan2(turns[:, 2, 1], turns[:, 2, 2])))
     cos, sin = np.cos(nod), np.sin(nod)
     mean = mean @ np.array([[1, 0, 0], [0, cos, -sin], [0, sin, cos]]).T

@@ -54,9 +54,12 @@ MASK_OUTLINE_LOW = (197, 217, 50, 123, 147, 192, 136, 176, 152, 400, 365, 416, 3
 
 
 class Batch(NamedTuple):
-    """images: float32[n, 3, s, s] 0..1; points: float32[n, 478, 3] in 0..1 of the crop;
-    visibility: float32[n, 478]; scale: float32[n], the side of the teacher's crop in ours;
-    is_face: float32[n], 0 or 1; trust: float32[n, 478], weights of the points."""
+    """A batch of crops with labels.
+
+    images: float32[n, 3, s, s] 0..1; points: float32[n, 478, 3] in 0..1 of the crop; visibility:
+    float32[n, 478]; scale: float32[n], the side of the teacher's crop in ours; is_face: float32[n],
+    0 or 1; trust: float32[n, 478], weights of the points.
+    """
 
     images: Tensor
     points: Tensor
@@ -67,10 +70,10 @@ class Batch(NamedTuple):
 
 
 def displacement(points: Tensor, origins: Tensor, size: int) -> Tensor:
-    """How far from each pixel its colour lies, float32[n, size, size, 2] in 0..1 of the crop.
+    """Return the displacement of each pixel's colour, float32[n, size, size, 2] in 0..1.
 
-    points: float32[n, 478, 2] where the points are to be, origins: where they are. A mean of the
-    points' own ways, weighted by a Gaussian of their distance; nothing far from all.
+    points: float32[n, 478, 2], targets of the points, origins: their sources. It is the mean of the
+    points' displacements, weighted by a Gaussian of their distance; zero far from all.
     """
     step = (torch.arange(FIELD, device=points.device) + 0.5) / FIELD
     near = torch.exp(-(((step[:, None, None, None] - points) / FIELD_WIDTH) ** 2) / 2)
@@ -83,10 +86,9 @@ def displacement(points: Tensor, origins: Tensor, size: int) -> Tensor:
 
 
 def follow(field: Tensor, points: Tensor, origins: Tensor) -> Tensor:
-    """Where the field really takes the points, float32[n, 478, 2]: it is smoother than they are.
+    """Return where the field takes the points, float32[n, 478, 2]: it is smoother than they are.
 
-    field: float32[n, s, s, 2]. points: where they were to be, origins: where they were,
-    float32[n, 478, 3].
+    field: float32[n, s, s, 2]. points: their targets, origins: their sources, float32[n, 478, 3].
     """
     flat = field.permute(0, 3, 1, 2)
     found, origin = points[..., :2], origins[..., :2]
@@ -98,7 +100,7 @@ def follow(field: Tensor, points: Tensor, origins: Tensor) -> Tensor:
 
 
 def render(pixels: Tensor, source: Source, field: Tensor | None, size: int) -> Tensor:
-    """Pictures by an affine map, and a field before it: float32[n, 3, size, size] 0..1."""
+    """Draw pictures by an affine map, and a field before it: float32[n, 3, size, size] 0..1."""
     count = len(source.offset)
     place = torch.arange(size, device=pixels.device) + 0.5
     x = place[None, None, :].expand(count, size, size)
@@ -113,7 +115,10 @@ def render(pixels: Tensor, source: Source, field: Tensor | None, size: int) -> T
 
 
 def inside_outline(corners: Tensor, size: int) -> Tensor:
-    """Which pixels lie in each polygon, float32[n, size, size]; corners: float32[n, k, 2]."""
+    """Return which pixels lie in each polygon, float32[n, size, size].
+
+    corners: float32[n, k, 2].
+    """
     place = (torch.arange(size, device=corners.device) + 0.5) / size
     x, y = place[None, None, :, None], place[None, :, None, None]
     ax, ay = corners[:, None, None].unbind(-1)
@@ -163,7 +168,10 @@ class Composer:
     """Draws batches of square crops."""
 
     def __init__(self, bank: Bank, size: int, fast: bool = False) -> None:
-        """size: of the crops, in pixels. fast: compile the drawing."""
+        """Draw from a bank.
+
+        size: side of the crops, in pixels. fast: compile the drawing.
+        """
         self.bank, self.size, self.device = bank, size, bank.device
         self.render = torch.compile(render, dynamic=False) if fast else render
         self.disturb = torch.compile(disturb, dynamic=False) if fast else disturb
@@ -173,23 +181,23 @@ class Composer:
         self.centre = torch.tensor([0.5, 0.5, 0.0], device=self.device)
 
     def rarely(self, count: int, share: float) -> Tensor:
-        """float32[count] of 0 and 1."""
+        """Return float32[count] of 0 and 1, with this share of ones."""
         return (torch.rand(count, device=self.device) < share).float()
 
     def normal(self, count: int, spread: float) -> Tensor:
-        """float32[count], never more than two and a half times the spread."""
+        """Return float32[count] normal numbers, at most two and a half times the spread."""
         return (torch.randn(count, device=self.device) * spread).clamp(-2.5 * spread, 2.5 * spread)
 
     def between(self, low: float, high: float, count: int) -> Tensor:
-        """float32[count], evenly."""
+        """Return float32[count], uniform between the bounds."""
         return uniform(low, high, count, device=self.device)
 
     def every(self, count: int, step: int, start: int) -> Tensor:
-        """The slots of a batch that one kind of change is for."""
+        """Return the slots of a batch that get one kind of change."""
         return torch.arange(start, max(count, start + 1), step, device=self.device) % count
 
     def bend(self, rows: Tensor) -> Tensor:
-        """Other poses and shapes of faces `rows`: float32[n, 478, 3] in the teacher's crop."""
+        """Return other poses and shapes of faces `rows`: float32[n, 478, 3] in teacher's crops."""
         count = len(rows)
         points = self.bank.points[rows]
         shape = self.rarely(count, 0.5) * self.between(0, 0.45, count)
@@ -209,7 +217,7 @@ class Composer:
         return torch.stack([x, y, z], dim=-1) + self.centre
 
     def placement(self, count: int, far: Tensor, ease: float) -> tuple[Tensor, Tensor, Tensor]:
-        """float32[n, 2, 2] and float32[n, 2] that put a teacher's crop in ours; and the scale.
+        """Return float32[n, 2, 2] and float32[n, 2] from a teacher's crop to ours, and the scale.
 
         far: float32[n], 1 where the face must be missed. ease: as in compose.
         """
@@ -232,7 +240,7 @@ class Composer:
         return rotation @ form.reshape(-1, 2, 2), shift + 0.5, scale
 
     def draw(self, rows: Tensor, matrix: Tensor, target: Tensor, field: Tensor | None) -> Tensor:
-        """Pictures by an affine map from 0..1 of the picture to pixels: float32[n, 3, s, s].
+        """Draw pictures by an affine map from 0..1 of the picture to pixels: float32[n, 3, s, s].
 
         field: float32[n, s, s, 2] of displacement.
         """
@@ -241,7 +249,7 @@ class Composer:
         return self.render(self.bank.pixels.pixels, source, field, self.size)
 
     def others(self, weights: Tensor, count: int, least: float, most: float) -> Tensor:
-        """Random pieces of pictures, float32[n, 3, s, s]; the long side spans so many crops."""
+        """Return random pieces of pictures, float32[n, 3, s, s], which span so many crops."""
         rows = drawn_rows(weights, count)
         scale = self.between(math.log(least), math.log(most), count).exp() * self.size
         turn = self.between(-math.pi, math.pi, count) * self.rarely(count, 0.5)
@@ -254,7 +262,7 @@ class Composer:
         return self.draw(rows, rotation * shape[:, None, :], target, None)
 
     def blob(self, count: int) -> Tensor:
-        """Soft-edged random shapes, float32[n, s, s] 0..1."""
+        """Return soft-edged random shapes, float32[n, s, s] 0..1."""
         place = (torch.arange(self.size, device=self.device) + 0.5) / self.size
         centre = uniform(0.1, 0.9, count, 2, device=self.device)
         x = place[None, None, :] - centre[:, 0, None, None]
@@ -270,7 +278,7 @@ class Composer:
         return ((1 - inside) * soft + 0.5).clamp(0, 1)
 
     def cover(self, images: Tensor, points: Tensor) -> tuple[Tensor, Tensor]:
-        """Lay hands, pictures, plain shapes and masks over some; also their opacity.
+        """Cover some faces with hands, pictures, plain shapes and masks; return the opacity, too.
 
         Returns float32[n, 3, s, s] and float32[n, s, s].
         """
@@ -309,7 +317,7 @@ class Composer:
         return torch.lerp(images, covers, opacity[:, None]), opacity
 
     def soften(self, images: Tensor) -> Tensor:
-        """Fewer pixels, or a blur, for part of the batch."""
+        """Reduce or blur part of the batch."""
         done: list[Tensor] = []
         side = (self.size, self.size)
         for some in torch.split(images, max(len(images) // 8, 1)):
@@ -333,7 +341,7 @@ class Composer:
 
     @torch.no_grad()
     def compose(self, count: int, ease: float = 0.0) -> Batch:
-        """A batch of `count`; about one in nine shows no face.
+        """Return a batch of `count`; about one in nine shows no face.
 
         ease: 0..1, at 1 more pictures stay nearly as they are.
         """

@@ -34,7 +34,7 @@ FIRST, MIDDLE, LAST = 10.0, 235.0, 460.0
 
 
 def cut_outs(data: Path, labels: Path, meshes: Path) -> list[Picture]:
-    """Upright faces of different held-out photos, uint8[SIDE, SIDE, 3], the same in every run."""
+    """Return upright faces of held-out photos, uint8[SIDE, SIDE, 3], the same in every run."""
     # These need the extra [train], what makes clips of faces does not.
     from palmkit.models.face_detector.dataset import read_labels
     from palmkit.models.face_mesh.dataset import read_meshes
@@ -49,7 +49,7 @@ def cut_outs(data: Path, labels: Path, meshes: Path) -> list[Picture]:
 
 
 def clip(behind: Picture, front: Picture, speeds: tuple[float, float]) -> Iterator[Picture]:
-    """uint8[HEIGHT, WIDTH, 3], until one of the faces has crossed the picture."""
+    """Yield uint8[HEIGHT, WIDTH, 3] until one of the faces has crossed the picture."""
     y, x = np.mgrid[-1 : 1 : SIDE * 1j, -1 : 1 : SIDE * 1j]
     oval: NDArray[np.bool_] = (x / 0.84) ** 2 + (y / 0.92) ** 2 < 1
     for index in range(int((LAST - FIRST) / max(speeds))):
@@ -62,7 +62,7 @@ def clip(behind: Picture, front: Picture, speeds: tuple[float, float]) -> Iterat
 
 
 def keeps_ids(frames: Iterable[Picture], kit: Kit) -> bool | None:
-    """Whether the ids of a clip are right at its end; None: not both faces are found at first."""
+    """Return whether a clip's ids are right at its end; None if not both faces are found first."""
     places: list[dict[int, float]] = []
     for index, frame in enumerate(frames):
         found = kit(frame, index * 1e3 / 30)
@@ -77,7 +77,7 @@ def keeps_ids(frames: Iterable[Picture], kit: Kit) -> bool | None:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="measure ids of faces that cross")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="labels.jsonl of the face detector")

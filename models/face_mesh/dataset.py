@@ -42,7 +42,7 @@ NEGATIVES = {
     "ardamavi": 0.2,
     "figaro": 0.6,
 }
-# Of this share of the files the faces are packed again with another expression.
+# The share of files whose faces are packed again with another expression.
 PLAYED = 0.5
 HANDS = {"rps_green": 0.35}
 
@@ -60,7 +60,7 @@ class Faces(NamedTuple):
     part: npt.NDArray[np.str_]
 
     def select(self, rows: npt.NDArray[np.bool_]) -> Faces:
-        """The chosen rows."""
+        """Return the chosen rows."""
         return Faces(
             self.entry[rows],
             self.crop[rows],
@@ -74,25 +74,25 @@ class Faces(NamedTuple):
 
 
 def read_meshes(path: Path, entries: list[dict[str, Any]]) -> Faces:
-    """All labelled faces; the parts are those of the pictures they are in."""
+    """Return all labelled faces; the parts are those of the pictures they are in."""
     with np.load(path) as stored:
         parts = np.asarray([entries[number]["part"] for number in stored["entry"]])
         return Faces(**{name: stored[name] for name in stored.files}, part=parts)
 
 
 def is_sure(faces: Faces) -> npt.NDArray[np.bool_]:
-    """Rows whose labels are worth learning: bool[n].
+    """Return which rows have reliable labels, bool[n].
 
-    Under a mask the teacher guesses: only where it always guesses the same.
+    Under a mask the teacher guesses: such a face counts only if it always guesses the same.
     """
     most = np.where(faces.masked, MOST_SPREAD_MASKED, MOST_SPREAD)
     return np.asarray((faces.presence > LEAST_PRESENCE) & (faces.spread < most))
 
 
 def play(faces: Faces, yaws: Array, files: list[str]) -> list[tuple[int, Array]]:
-    """Other expressions of some faces, as photos hold few: row and float32[478, 3].
+    """Return other expressions of some faces, as photos hold few: row and float32[478, 3].
 
-    Of unmasked, sure and not too small ones up to 35 degrees; mouths that are open stay so.
+    Only unmasked, sure faces that are not too small, up to 35 degrees; open mouths stay open.
     """
     random = np.random.default_rng(5)
     played: list[tuple[int, Array]] = []
@@ -117,21 +117,21 @@ def play(faces: Faces, yaws: Array, files: list[str]) -> list[tuple[int, Array]]
 
 
 def in_pixels(points: Array, size: int) -> npt.NDArray[np.float64]:
-    """Points of the teacher's crop in a packed picture, float64[478, 3]."""
+    """Return points of the teacher's crop in a packed picture, float64[478, 3]."""
     out = np.asarray(points, np.float64) / MARGIN * size
     out[:, :2] += (0.5 - 0.5 / MARGIN) * size
     return out
 
 
 def face_picture(data: Path, entry: Mapping[str, Any], crop: Crop) -> Picture:
-    """The packed picture of a face, no larger than it is in the original."""
+    """Return the packed picture of a face, no larger than it is in the original."""
     wide = crop.moved(0, 0, MARGIN)
     size = int(np.clip(round(wide.side), 48, LARGEST))
     return sample(read_picture(data, entry["file"]), wide, size)
 
 
 def other_picture(data: Path, entry: Mapping[str, Any]) -> Picture:
-    """A picture without a face, shrunk."""
+    """Return a picture without a face, shrunk."""
     image = Image.fromarray(read_picture(data, entry["file"]))
     image.thumbnail((LARGEST_OTHER, LARGEST_OTHER), Image.Resampling.BOX)
     return np.asarray(image)

@@ -49,7 +49,7 @@ from palmkit.models.face_mesh.teacher import SIZE, Array, Picture, Teacher
 
 MODEL = Path(__file__).with_name("face_mesh.palm")
 PROFILE_DEGREES = 30
-# Unmasked faces on whose views the teacher disagrees with itself more are no reference.
+# Unmasked faces on which the teacher's views differ more are no reference.
 MOST_SPREAD = 0.1
 NEGATIVES = ("clothing", "grocery", "backgrounds", "obb", "leb", "ardamavi")
 REGIONS: dict[str, tuple[int, ...]] = {
@@ -65,7 +65,10 @@ AAF_POINTS = [index for index in range(17, 68) if index not in (60, 64)]
 
 
 class Look(NamedTuple):
-    """points: float32[478, 3] in 0..1 of the crop; presence: 0..1; visibility: float32[478]."""
+    """The result of a network.
+
+    points: float32[478, 3] in 0..1 of the crop; presence: 0..1; visibility: float32[478].
+    """
 
     points: Array
     presence: float
@@ -79,11 +82,11 @@ class Contender(NamedTuple):
     size: int
 
     def at(self, picture: Picture, crop: Crop) -> Look:
-        """What it sees in a crop."""
+        """Return what it sees in a crop."""
         return self.look(sample(picture, crop, self.size))
 
     def mirrored(self, picture: Picture, crop: Crop) -> Array:
-        """The points that it sees in a crop's mirror image, as they lie in the crop."""
+        """Return the points seen in a crop's mirror image, in the crop's coordinates."""
         mirrored = sample(picture, crop, self.size)[:, ::-1]
         points = self.look(np.ascontiguousarray(mirrored)).points[MIRROR]
         points[:, 0] = 1 - points[:, 0]
@@ -102,7 +105,7 @@ class Case(NamedTuple):
 
 
 def student(path: Path) -> Contender:
-    """Our network."""
+    """Return our network."""
     from palmkit.engine import load
 
     model = load(path)
@@ -118,7 +121,7 @@ def student(path: Path) -> Contender:
 
 
 def teacher(path: Path) -> Contender:
-    """The attention mesh; it says nothing about visibility."""
+    """Return the attention mesh, which does not predict visibility."""
     network = Teacher(path)
 
     def look(picture: Picture) -> Look:
@@ -131,7 +134,7 @@ def teacher(path: Path) -> Contender:
 def find_cases(
     data: Path, entries: Sequence[Mapping[str, Any]], faces: Faces, part: str
 ) -> tuple[list[Case], int]:
-    """The faces of one part that the detector finds, and how many it misses."""
+    """Return the faces of one part that the detector finds, and how many it misses."""
     from palmkit.kits import FaceDetector
 
     known: dict[str, Array] = {}
@@ -166,20 +169,23 @@ def find_cases(
 
 
 def distance_of_eyes(points: Array) -> float:
-    """Between the middles of the eyes' corners, in space: float32[478, 3]."""
+    """Return the distance in space between the middles of the eyes' corners.
+
+    points: float32[478, 3].
+    """
     middles = [points[list(eye)].mean(axis=0) for eye in (RIGHT_EYE_CORNERS, LEFT_EYE_CORNERS)]
     return float(np.linalg.norm(middles[0] - middles[1]))
 
 
 def known_error(points: Array, known: Array) -> float:
-    """Mean distance to the 49 points of aaf, over that of the eyes' middles among these."""
+    """Return the mean distance to the 49 points of aaf, over that of the eyes' middles."""
     apart = points_68(points)[AAF_POINTS, :2] - known
     eyes = known[19:25].mean(axis=0) - known[25:31].mean(axis=0)
     return float(np.linalg.norm(apart, axis=1).mean() / np.linalg.norm(eyes))
 
 
 def measure(data: Path, cases: Sequence[Case], contender: Contender) -> dict[str, float]:
-    """All errors of one network, in shares of the distance of the eyes."""
+    """Return all errors of one network, as shares of the distance of the eyes."""
     values: dict[str, list[float]] = {}
 
     def note(name: str, value: float) -> None:
@@ -231,7 +237,7 @@ def measure(data: Path, cases: Sequence[Case], contender: Contender) -> dict[str
 
 
 def absent_share(data: Path, files: Sequence[str], contender: Contender) -> float:
-    """Share of crops of pictures without a face that are called absent."""
+    """Return the share of crops without a face that are called absent."""
     right: list[bool] = []
     for file in files:
         picture = read_picture(data, file)
@@ -245,7 +251,7 @@ def absent_share(data: Path, files: Sequence[str], contender: Contender) -> floa
 
 
 def milliseconds(contenders: Mapping[str, Contender]) -> dict[str, float]:
-    """The least of many runs of each network, in turns, one thread, in milliseconds."""
+    """Return each network's fastest run in milliseconds; in turns, on one thread."""
     best = dict.fromkeys(contenders, np.inf)
     pictures = {
         name: np.full((each.size, each.size, 3), 99, np.uint8) for name, each in contenders.items()
@@ -259,7 +265,7 @@ def milliseconds(contenders: Mapping[str, Contender]) -> dict[str, float]:
 
 
 def table(results: Mapping[str, Mapping[str, float]]) -> str:
-    """Markdown: a row a number, a column a network."""
+    """Return Markdown with a row a number and a column a network."""
     names = list(results)
     lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for key in results[names[0]]:
@@ -269,7 +275,7 @@ def table(results: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="measure the face mesh")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="labels.jsonl of the face detector")

@@ -25,7 +25,7 @@ OUTPUTS = ("points", "visibility", "presence")
 
 
 def describe(size: int, metrics: Mapping[str, object]) -> dict[str, str]:
-    """The model file's metadata."""
+    """Return the model file's metadata."""
     return {
         "kit": "face",
         "name": "face_mesh",
@@ -55,7 +55,7 @@ def export(checkpoint: Path, out: Path, metrics: Mapping[str, object]) -> None:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="export the face mesh")
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("out", type=Path, help="folder that takes the files")

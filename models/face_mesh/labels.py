@@ -42,7 +42,7 @@ LARGEST_SHARE = {"linto": 0.15, "subhi": 0.35, "anton": 0.3}
 
 
 class Label(NamedTuple):
-    """One face; the fields of meshes.npz but entry and masked."""
+    """One face, with the fields of meshes.npz except entry and masked."""
 
     crop: Crop
     first: Crop
@@ -52,7 +52,7 @@ class Label(NamedTuple):
 
 
 def eye_distance(points: Array) -> Array:
-    """Distance of the middles of the eyes' corners, float32[...] of float32[..., 478, 2 or 3]."""
+    """Return the distance of the eyes' middles, float32[...] of float32[..., 478, 2 or 3]."""
     middles = [
         points[..., list(eye), :2].mean(axis=-2) for eye in (RIGHT_EYE_CORNERS, LEFT_EYE_CORNERS)
     ]
@@ -60,7 +60,7 @@ def eye_distance(points: Array) -> Array:
 
 
 def look(teacher: Teacher, picture: Picture, crop: Crop, mirrored: bool) -> Mesh:
-    """The teacher's mesh of one view, in 0..1 of the crop as it lies in the picture."""
+    """Return the teacher's mesh of one view, in 0..1 of the crop in the picture."""
     seen = sample(picture, crop, SIZE)
     mesh = teacher(np.ascontiguousarray(seen[:, ::-1]) if mirrored else seen)
     if not mirrored:
@@ -97,13 +97,13 @@ def label(
 
 
 def yaw_of(points: Array) -> float:
-    """Degrees by which a mesh is turned about the vertical, from the depths of both halves."""
+    """Return a mesh's rotation about the vertical in degrees, from the depths of both halves."""
     across = points[[263, 454]].mean(axis=0) - points[[33, 234]].mean(axis=0)
     return float(np.degrees(np.arctan2(across[2], across[0])))
 
 
 def read_masks(data: Path) -> dict[str, tuple[Array, list[bool]]]:
-    """By file: boxes float32[n, 4] of x1 y1 x2 y2, and which of them wear a mask."""
+    """Return by file boxes float32[n, 4] of x1 y1 x2 y2, and which of them wear a mask."""
     masks: dict[str, tuple[Array, list[bool]]] = {}
     for line in (data / "faces/index.jsonl").read_text().splitlines():
         row = json.loads(line)
@@ -118,7 +118,7 @@ def read_masks(data: Path) -> dict[str, tuple[Array, list[bool]]]:
 def large_faces(
     entries: Iterable[Mapping[str, Any]],
 ) -> Iterator[tuple[int, Mapping[str, Any], Array]]:
-    """Line, entry and float32[14] of every face that is large enough and has points."""
+    """Yield line, entry and float32[14] of every face that is large enough and has points."""
     for number, entry in enumerate(entries):
         if share_of(entry["file"]) >= LARGEST_SHARE.get(entry["set"], 1.0):
             continue
@@ -172,7 +172,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
 
 
 def crops_of(crops: list[Crop]) -> Array:
-    """float32[n, 4] of x, y, side, angle."""
+    """Return float32[n, 4] of x, y, side, angle."""
     return np.asarray([(crop.x, crop.y, crop.side, crop.angle) for crop in crops], np.float32)
 
 

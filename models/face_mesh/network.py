@@ -19,8 +19,11 @@ SIZE = 160
 
 
 class Prediction(NamedTuple):
-    """points: float32[n, 478, 3] in 0..1 of the crop; visibility: float32[n, 478] and presence:
-    float32[n], logits."""
+    """The network's outputs.
+
+    points: float32[n, 478, 3] in 0..1 of the crop; visibility: float32[n, 478] and presence:
+    float32[n], logits.
+    """
 
     points: Tensor
     visibility: Tensor
@@ -28,7 +31,7 @@ class Prediction(NamedTuple):
 
 
 class FaceMesh(nn.Module):
-    """RGB 0..1 to mesh, visibility and presence."""
+    """A network from RGB 0..1 to mesh, visibility and presence."""
 
     def __init__(
         self,
@@ -40,10 +43,10 @@ class FaceMesh(nn.Module):
         reduced: Sequence[int] = (4, 8, 24),
         code: int = 80,
     ) -> None:
-        """Channels, shortcut blocks and depthwise kernels of strides 4, 8, 16 and 32.
+        """Build the network; channels, blocks and kernels are of strides 4, 8, 16 and 32.
 
-        size: of the square input. reduced: channels kept of the maps of strides 8, 16 and 32,
-        which the code is made of.
+        size: of the square input. reduced: channels kept of the maps of strides 8, 16 and 32, of
+        which the code is made.
         """
         super().__init__()
         self.stem = convolve(3, stem, 3, 2)
@@ -78,7 +81,7 @@ class FaceMesh(nn.Module):
         bias.copy_(mean.reshape(-1))
 
     def forward(self, x: Tensor) -> Prediction:
-        """float32[n, 3, size, size]."""
+        """Predict from float32[n, 3, size, size]."""
         x = functional.relu(self.stem(x))
         maps: list[Tensor] = []
         for stage in self.stages:
@@ -104,6 +107,6 @@ class ExportedNetwork(nn.Module):
             first.weight /= 255
 
     def forward(self, image: Tensor) -> tuple[Tensor, Tensor, Tensor]:
-        """float32[1, size, size, 3] to float32[1, 478, 3], float32[1, 478] and float32[1, 1]."""
+        """Map float32[1, size, size, 3] to float32[1, 478, 3], float32[1, 478], float32[1, 1]."""
         points, visibility, presence = self.network(image.permute(0, 3, 1, 2))
         return points, visibility.sigmoid(), presence.sigmoid()[:, None]

@@ -28,32 +28,35 @@ from palmkit.models.training.quantized import (
     start,
 )
 
-# How near to pictures as they are the crops are drawn, 0..1.
+# How close the crops are to unmodified pictures, 0..1.
 EASE = 1.0
 
 
 class QuantizedMesh(nn.Module):
-    """RGB 0..1 to mesh, visibility and presence, by levels."""
+    """A network from RGB 0..1 to mesh, visibility and presence, computed by levels."""
 
     def __init__(self, levels: FakeQuantized) -> None:
-        """levels: of the shipped graph."""
+        """Wrap the levels of the shipped graph."""
         super().__init__()
         self.levels = levels
         graph = levels.graph
         self.wanted = ("points", logits_of(graph, "visibility"), logits_of(graph, "presence"))
 
     def forward(self, x: Tensor) -> Prediction:
-        """float32[n, 3, size, size]."""
+        """Predict from float32[n, 3, size, size]."""
         found = self.levels({"image": as_inputs(x)}, self.wanted)
         points, visibility, presence = (found[name] for name in self.wanted)
         return Prediction(points, visibility, presence.flatten())
 
 
 class QuantizedMeshTrainer(MeshTrainer):
-    """The recipe's batches and loss."""
+    """Trains with the recipe's batches and loss."""
 
     def __init__(self, recipe: QuantizedRecipe, bank: Bank, network: QuantizedMesh) -> None:
-        """network: with calibrated ranges."""
+        """Set up the training.
+
+        network: with calibrated ranges.
+        """
         torch.manual_seed(recipe.seed)
         Trainer.__init__(self, recipe, network, bank.device)
         # The levels are float32, exact; bfloat16 is not.
@@ -64,11 +67,11 @@ class QuantizedMeshTrainer(MeshTrainer):
 
     @property
     def progress(self) -> float:
-        """Share of the steps or of the time that is over, the larger, 0..1."""
+        """Return the finished share of the steps or of the time, whichever is larger, 0..1."""
         return min(max(self.step / self.recipe.steps, self.spent), 1.0)
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """One batch."""
+        """Return the loss of one batch."""
         with torch.no_grad():
             batch: Batch = self.composer.compose(self.recipe.batch, EASE)
             batch = taught(batch, self.teacher(batch.images))
@@ -76,14 +79,14 @@ class QuantizedMeshTrainer(MeshTrainer):
 
 
 def taught(batch: Batch, word: Prediction) -> Batch:
-    """A batch with the float network's word in place of the labels."""
+    """Return a batch with the float network's outputs in place of the labels."""
     return batch._replace(
         points=word.points, visibility=word.visibility.sigmoid(), trust=torch.ones_like(batch.trust)
     )
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     options, recipe, device = read_quantized_options("train the face mesh as int8", arguments)
     bank = Bank(options.pack, device)
     size = 160

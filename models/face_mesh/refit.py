@@ -35,7 +35,7 @@ USUAL_SPREAD, USUAL_ERROR = 0.015, 0.02
 
 
 def views(data: Path, entries: list[dict[str, str]], faces: Faces) -> Iterable[tuple[Array, Array]]:
-    """Crops uint8[s, s, 3] that are off as the kit's are, half mirrored, and their meshes."""
+    """Yield crops uint8[s, s, 3] that are off like the kit's, half mirrored, and their meshes."""
     random = np.random.default_rng(3)
     for number, place, points in zip(faces.entry, faces.crop.tolist(), faces.points, strict=True):
         picture = read_picture(data, entries[number]["file"])
@@ -53,7 +53,7 @@ def views(data: Path, entries: list[dict[str, str]], faces: Faces) -> Iterable[t
 
 @torch.no_grad()
 def look(network: FaceMesh, images: list[Array]) -> tuple[Array, Array]:
-    """Codes and points of a batch, the second half of which is disturbed."""
+    """Return codes and points of a batch, the second half of which is disturbed."""
     caught: list[Tensor] = []
 
     def catch(_: nn.Module, __: object, code: Tensor) -> None:
@@ -104,7 +104,7 @@ def refit(network: FaceMesh, data: Path, entries: list[dict[str, str]], faces: F
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="fit the face mesh's last layer anew")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="labels.jsonl of the face detector")

@@ -52,11 +52,11 @@ class Views(Sequence[Mapping[str, Array]]):
     """Pictures, uint8[n, size, size, 3], as samples of the network."""
 
     def __init__(self, pictures: Array) -> None:
-        """Hold them."""
+        """Hold the pictures."""
         self.pictures = pictures
 
     def __len__(self) -> int:
-        """How many."""
+        """Return how many there are."""
         return len(self.pictures)
 
     @overload
@@ -64,14 +64,14 @@ class Views(Sequence[Mapping[str, Array]]):
     @overload
     def __getitem__(self, index: slice) -> Views: ...
     def __getitem__(self, index: int | slice) -> Mapping[str, Array] | Views:
-        """One, or some of them."""
+        """Return one view, or some of them."""
         if isinstance(index, slice):
             return Views(self.pictures[index])
         return {"image": self.pictures[index][None].astype(np.float32)}
 
 
 def read_views(data: Path, work: Path) -> Views:
-    """All views of the training faces without masks, in a random order, the same each time."""
+    """Return all views of the training faces without masks, in a fixed random order."""
     entries = read_labels(work / "labels.jsonl")
     faces = read_meshes(work / "meshes.npz", entries)
     faces = faces.select((faces.part == "train") & is_sure(faces) & ~faces.masked)
@@ -98,7 +98,7 @@ def read_views(data: Path, work: Path) -> Views:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="round the face mesh's weights")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("work", type=Path, help="folder of labels.jsonl and meshes.npz")

@@ -32,14 +32,14 @@ Values = npt.NDArray[np.float64]
 Maker: TypeAlias = type[FaceMesh] | type[FaceDetector]
 
 FRAMES_PER_S = 30
-# Of a phone's or a web camera's picture indoors, in steps of 255.
+# Noise of a phone's or a web camera's picture indoors, in steps of 1/255.
 NOISE = 5.0
 SPEEDS = (0.25, 1.0, 4.0)
 WIDTH, HEIGHT = 640, 480
 
 
 def clip(picture: Image, shifts: Values, noise: float) -> Iterator[Image]:
-    """The picture moved by each of shifts[n, 2], in pixels, with noise."""
+    """Yield the picture moved by each of shifts[n, 2], in pixels, with noise."""
     import cv2
 
     random = np.random.default_rng(0)
@@ -53,7 +53,7 @@ def clip(picture: Image, shifts: Values, noise: float) -> Iterator[Image]:
 
 
 def points_of(make: Maker, picture: Image, shifts: Values, noise: float, **options: Any) -> Values:
-    """The first face's points in each frame: float64[n, 478, 3] or [n, 5, 2]."""
+    """Return the first face's points in each frame: float64[n, 478, 3] or [n, 5, 2]."""
     found: list[Values] = []
     with make("video", max_faces=1, **options) as kit:
         for index, frame in enumerate(clip(picture, shifts, noise)):
@@ -66,19 +66,19 @@ def points_of(make: Maker, picture: Image, shifts: Values, noise: float, **optio
 
 
 def eye_distance(points: Values) -> float:
-    """In pixels, on average."""
+    """Return the mean distance of the eyes in pixels."""
     left, right = (263, 33) if points.shape[1] > 5 else (0, 1)
     return float(np.linalg.norm(points[:, right, :2] - points[:, left, :2], axis=1).mean())
 
 
 def jitter(points: Values) -> float:
-    """RMS of x and y about each point's mean, in pixels."""
+    """Return the RMS of x and y about each point's mean, in pixels."""
     late = points[FRAMES_PER_S:, :, :2]
     return float(np.sqrt(((late - late.mean(axis=0)) ** 2).sum(axis=2).mean()))
 
 
 def blink() -> tuple[float, float]:
-    """The part of a blink's depth that smoothing leaves, and its delay in ms."""
+    """Return the share of a blink's depth that smoothing leaves, and its delay in ms."""
     face = topology.canonical_face() * np.array([10.0, -10.0, -10.0])
     shut = face.copy()
     lids = [[160, 159, 158], [144, 145, 153]]
@@ -108,7 +108,7 @@ def main() -> None:
 
 
 def measure(picture: Image, make: Maker = FaceMesh, **options: Any) -> None:
-    """Print all of it."""
+    """Print all measures."""
     still = np.zeros((4 * FRAMES_PER_S, 2))
     for smoothing in (False, True):
         points = points_of(make, picture, still, NOISE, smoothing=smoothing, **options)

@@ -32,14 +32,17 @@ SIZE = 192
 
 
 class Mesh(NamedTuple):
-    """points: float32[478, 3] in 0..1 of the crop, z in the same unit; presence: 0..1."""
+    """The teacher's mesh.
+
+    points: float32[478, 3] in 0..1 of the crop, z in the same unit; presence: 0..1.
+    """
 
     points: Array
     presence: float
 
 
 def assemble(outputs: Mapping[str, Array]) -> Mesh:
-    """The network's outputs put together."""
+    """Return the network's outputs as one mesh."""
     points = np.zeros((POINTS, 3), np.float32)
     points[:468] = outputs["output_mesh_identity"].reshape(468, 3)
     points[list(LIPS), :2] = outputs["output_lips"].reshape(-1, 2)
@@ -63,6 +66,6 @@ class Teacher:
         self.model = load(path)
 
     def __call__(self, picture: Picture) -> Mesh:
-        """uint8[192, 192, 3] to a mesh."""
+        """Map uint8[192, 192, 3] to a mesh."""
         tensor = np.asarray(picture, np.float32)[None] / np.float32(255)
         return assemble(self.model.run({"input_1": tensor}))

@@ -36,7 +36,7 @@ OPENINGS = ((159, 145), (158, 153), (160, 144), (386, 374), (385, 380), (387, 37
 
 @dataclass(frozen=True)
 class MeshRecipe(Recipe):
-    """What decides the weights."""
+    """Hyperparameters of the training."""
 
     steps: int = 60_000
     batch: int = 384
@@ -51,7 +51,7 @@ class MeshRecipe(Recipe):
 
 
 def importance(device: torch.device) -> Tensor:
-    """Weights of the points, float32[478], mean 1."""
+    """Return the weights of the points, float32[478], mean 1."""
     weight = torch.ones(POINTS)
     weight[[*LIPS, *RIGHT_EYE, *LEFT_EYE]] = 1.5
     weight[[*RIGHT_EYE[:EYE_CONTOUR], *LEFT_EYE[:EYE_CONTOUR], *RIGHT_IRIS, *LEFT_IRIS]] = 2.5
@@ -60,8 +60,11 @@ def importance(device: torch.device) -> Tensor:
 
 
 def mesh_loss(found: Prediction, batch: Batch, weight: Tensor) -> tuple[Tensor, Tensor]:
-    """The weighted sum, and its parts: flat distance over the eyes' (the metric), log-curved
-    distance, depth, openings, visibility and presence."""
+    """Return the weighted sum of the losses, and its parts.
+
+    They are: flat distance over the eyes' (the metric), log-curved distance, depth, openings,
+    visibility and presence.
+    """
     unit = EYE_DISTANCE * batch.scale[:, None]
     trusted = batch.trust * batch.is_face[:, None]
     weights = weight * trusted
@@ -88,7 +91,7 @@ def mesh_loss(found: Prediction, batch: Batch, weight: Tensor) -> tuple[Tensor, 
 
 
 class MeshTrainer(Trainer):
-    """Batches from the composer, the loss above."""
+    """Trains on batches of the composer with `mesh_loss`."""
 
     parts: ClassVar[tuple[str, ...]] = ("error", "points", "depth", "open", "seen", "presence")
 
@@ -106,17 +109,17 @@ class MeshTrainer(Trainer):
 
     @property
     def progress(self) -> float:
-        """Share of the steps or of the time that is over, the larger, 0..1."""
+        """Return the finished share of the steps or of the time, whichever is larger, 0..1."""
         passed = (time.monotonic() - self.started) / self.limit_s
         return min(max(self.step / self.recipe.steps, passed), 1.0)
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """One batch."""
+        """Return the loss of one batch."""
         ease = min(max((self.progress - self.ease_from) / max(1 - self.ease_from, 0.01), 0.0), 1.0)
         return self.judge(self.composer.compose(self.recipe.batch, ease))
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Loss, and what it is made of."""
+        """Return the loss, and its parts."""
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.fast):
             found = self.network(batch.images)
         found = Prediction(*(values.float() for values in found))
@@ -124,7 +127,7 @@ class MeshTrainer(Trainer):
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     options, recipe, device = read_options("train the face mesh", MeshRecipe, arguments)
     trainer = MeshTrainer(recipe, Bank(options.pack, device), options.minutes)
     train(trainer, options.out, options.minutes)

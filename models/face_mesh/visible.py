@@ -16,10 +16,10 @@ SHUT, OPEN = 0.06, 0.16
 
 
 def visible(points: Tensor, triangles: Tensor) -> Tensor:
-    """float32[n, 478], 1 for a point that is seen, 0 for one behind another part of the face.
+    """Return float32[n, 478], 1 for a visible point, 0 for one behind another part of the face.
 
-    points: float32[n, 478, 3] in units of the crop; smaller z is nearer. triangles: int64[m, 3]
-    of the face's surface. Irises hide with their eye and behind closed lids.
+    points: float32[n, 478, 3] in units of the crop; smaller z is nearer. triangles: int64[m, 3] of
+    the face's surface. Irises hide with their eye and behind closed lids.
     """
     face = points[:, :FACE_POINTS]
     corners = face[:, triangles]

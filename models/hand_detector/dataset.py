@@ -61,7 +61,7 @@ DETECTOR_WEIGHTS = {
 
 
 def read_labels(folder: Path) -> list[Entry]:
-    """All entries of labels*.jsonl, each with its `part`: train, validation or dev."""
+    """Return all entries of labels*.jsonl, each with its `part`: train, validation or dev."""
     entries = [
         json.loads(line)
         for path in sorted(folder.glob("labels*.jsonl"))
@@ -74,7 +74,7 @@ def read_labels(folder: Path) -> list[Entry]:
 
 
 def assign_parts(entries: Sequence[Entry]) -> list[str]:
-    """train, validation or dev of each entry.
+    """Return train, validation or dev for each entry.
 
     Pictures of one person or recording, or that look alike, share a part.
     """
@@ -106,7 +106,7 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all") -> None:
 
     terms: "open" keeps only sets whose terms seem to allow any use.
     """
-    # Who photographs cartons holds them, with hands that the teachers do not see.
+    # Photographers of cartons hold them, with hands that the teachers do not see.
     held = {row["file"] for row in read_rows(data) if "/Packages/" in row["src"]}
     entries = [
         entry
@@ -131,7 +131,7 @@ def pack(data: Path, labels: Path, out: Path, terms: str = "all") -> None:
 
 
 def shrink(picture: NDArray[np.uint8], entry: Entry, side: int) -> NDArray[np.uint8]:
-    """The picture with its longer side at most `side`; its labels follow, once."""
+    """Return the picture with its longer side at most `side`, and scale its labels once."""
     longest = max(picture.shape[:2])
     scale = min(side / longest, 1.0)
     if scale < 1:
@@ -146,13 +146,13 @@ def shrink(picture: NDArray[np.uint8], entry: Entry, side: int) -> NDArray[np.ui
 
 
 def landmark_rows(entry: Entry) -> NDArray[np.float32]:
-    """float32[n, 21, 3]: the hands of an entry, pixels."""
+    """Return the hands of an entry, float32[n, 21, 3], pixels."""
     hands = [hand["landmarks"] for hand in entry["hands"]]
     return np.asarray(hands, np.float32).reshape(-1, LANDMARKS, 3)
 
 
 def examples(packs: Iterable[Packed]) -> list[Example]:
-    """The packs as the detector's bank takes them, sets drawn by DETECTOR_WEIGHTS."""
+    """Return the packs as the detector's bank takes them, sets drawn by DETECTOR_WEIGHTS."""
     pairs = [pair for packed in packs for pair in zip(*packed, strict=True)]
     counts = Counter(entry["set"] for _, entry in pairs)
     made: list[Example] = []

@@ -51,7 +51,7 @@ class Contender(NamedTuple):
 
 
 def ours(path: Path, size: int) -> Contender:
-    """Our network on the picture letterboxed to a square of `size`."""
+    """Return our network on the picture letterboxed to a square of `size`."""
     from palmkit.engine import load
     from palmkit.kits.detection import decode, merge, network_input
     from palmkit.kits.image import letterbox
@@ -70,7 +70,7 @@ def ours(path: Path, size: int) -> Contender:
 
 
 def mediapipe(folder: Path) -> Contender:
-    """The palm detector; its boxes by the landmark network."""
+    """Return the palm detector, with boxes by the landmark network."""
     find, read = teachers.palm_detector(folder, LOWEST_SCORE), teachers.hand_reader(folder)
 
     def detect(picture: Picture) -> Detections:
@@ -88,7 +88,7 @@ def mediapipe(folder: Path) -> Contender:
 
 
 def turned(picture: Picture, entry: Entry, quarters: int) -> tuple[Picture, Array, Array]:
-    """The picture turned, with the boxes of its hands and its doubtful regions."""
+    """Return the rotated picture, with the boxes of its hands and its doubtful regions."""
     height, width = picture.shape[:2]
     truth = landmark_rows(entry)[..., :2]
     limits = np.asarray([width, height], np.float32)
@@ -107,7 +107,7 @@ def turned(picture: Picture, entry: Entry, quarters: int) -> tuple[Picture, Arra
 def measure(
     data: Path, entries: Sequence[Entry], contender: Contender, manual: dict[str, Array]
 ) -> dict[str, float]:
-    """All numbers of one detector."""
+    """Return all numbers of one detector."""
     samples: list[list[Sample]] = [[], [], [], []]
     clean: list[bool] = []
     met: list[bool] = []
@@ -145,7 +145,7 @@ def measure(
 
 
 def manual_boxes(data: Path) -> dict[str, Array]:
-    """The boxes that people drew: float32[n, 4] corners by file."""
+    """Return the boxes that people drew: float32[n, 4] corners by file."""
     boxes: dict[str, Array] = {}
     for row in read_rows(data):
         if row["set"] in MANUAL and row.get("boxes"):
@@ -155,7 +155,7 @@ def manual_boxes(data: Path) -> dict[str, Array]:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="measure the hand detector")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="folder of labels*.jsonl")

@@ -59,13 +59,13 @@ class Found(NamedTuple):
 
     @property
     def box(self) -> Array:
-        """float32[4]: corners of the box round the landmarks."""
+        """The corners of the box round the landmarks, float32[4]."""
         flat = self.landmarks[:, :2]
         return np.concatenate([flat.min(axis=0), flat.max(axis=0)])
 
 
 def read_rows(data: Path) -> Iterator[dict[str, Any]]:
-    """Every picture row that may be used, `file` made relative to `data`."""
+    """Yield every picture row that may be used, with `file` relative to `data`."""
     return labels.read_rows(data, INDEXES, SHARES)
 
 
@@ -79,7 +79,7 @@ class Committee:
         self.faces = FaceDetector(min_score=0.5)
 
     def average(self, picture: Picture, crop: Crop) -> Found:
-        """Mean landmarks over views of a hand, the crop following what is seen."""
+        """Return mean landmarks over views of a hand, the crop following what is seen."""
         first = self.read(picture, crop)
         base = teachers.followed_crop(first.landmarks)
         second = self.read(picture, base)
@@ -110,7 +110,7 @@ class Committee:
         return Found(mean, float(np.mean(presence)), float(np.mean(right)), spread)
 
     def find(self, picture: Picture, turns: Iterable[int], parts: Iterable[Array]) -> list[Found]:
-        """Hands in the picture turned by quarters, and in its parts (corners of boxes)."""
+        """Return hands in the picture turned by quarters, and in its parts (corners of boxes)."""
         crops: list[tuple[float, Crop]] = []
         for turn in turns:
             seen = np.ascontiguousarray(np.rot90(picture, turn))
@@ -123,7 +123,7 @@ class Committee:
     def turned_back(
         self, palms: Palms, corner: tuple[int, int], turn: int, shape: tuple[int, ...]
     ) -> list[tuple[float, Crop]]:
-        """Crops round palms found in a turned picture, in the picture itself, with scores."""
+        """Return crops round palms of a turned picture, in the picture itself, with scores."""
         height, width = shape[:2]
         crops: list[tuple[float, Crop]] = []
         for box, score, points in zip(*palms, strict=True):
@@ -139,7 +139,7 @@ class Committee:
         return crops
 
     def look(self, picture: Picture, crops: list[tuple[float, Crop]]) -> list[Found]:
-        """Landmarks of each hand once, best first."""
+        """Return the landmarks of each hand once, best first."""
         every: list[tuple[float, Found]] = []
         for score, crop in sorted(crops, key=lambda each: -each[0]):
             known = any(
@@ -158,7 +158,7 @@ class Committee:
         return kept
 
     def search(self, picture: Picture, box: Array) -> Found:
-        """The hand that fills a box, turned anyhow."""
+        """Return the hand that fills a box, at any rotation."""
         x, y = (box[:2] + box[2:]) / 2
         side = float((box[2:] - box[:2]).max()) * 1.4
         views = [Crop(float(x), float(y), side, step * np.pi / 4) for step in range(8)]
@@ -167,7 +167,7 @@ class Committee:
         return max(tried, key=lambda hand: hand.presence - 3 * hand.spread)
 
     def label(self, picture: Picture, row: Mapping[str, Any]) -> tuple[list[Found], list[Array]]:
-        """Hands and doubtful boxes of one picture."""
+        """Return hands and doubtful boxes of one picture."""
         border = 0
         if row["set"] in CROPS:
             border = max(picture.shape[:2]) // 3
@@ -193,13 +193,13 @@ class Committee:
         return moved, [box - border for box in doubt]
 
     def is_face(self, picture: Picture, hand: Found) -> bool:
-        """Whether our face detector says that the hand is a face."""
+        """Return whether our face detector takes the hand for a face."""
         boxes = self.faces.detect(picture).boxes
         corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
         return bool((iou(hand.box[None], corners) > 0.3).any())
 
     def parts(self, picture: Picture, row: Mapping[str, Any]) -> list[Array]:
-        """Overlapping tiles of pictures where hands are small."""
+        """Return overlapping tiles of pictures where hands are small."""
         if row["set"] not in ("ccp", "ccp_unlabelled", "hs290", "eden", "cutouts"):
             return []
         height, width = picture.shape[:2]
@@ -214,12 +214,12 @@ def _middle(hand: Found) -> tuple[float, float]:
 
 
 def overlap(circle: list[float], crop: Crop) -> bool:
-    """Whether the crop's middle lies near a hand's, by less than `circle`'s third number."""
+    """Return whether the crop's centre is within `circle`: x, y and radius."""
     return float(np.hypot(circle[0] - crop.x, circle[1] - crop.y)) < min(circle[2], crop.side / 5)
 
 
 def agree(box: Array, hand: Found) -> bool:
-    """Whether a hand is what a set's box holds: alike boxes, or one holds most of the other."""
+    """Return whether a hand matches a set's box: similar boxes, or one holds most of the other."""
     ours = hand.box
     corner, far = np.maximum(box[:2], ours[:2]), np.minimum(box[2:], ours[2:])
     shared = float(np.clip(far - corner, 0, None).prod())
@@ -228,17 +228,17 @@ def agree(box: Array, hand: Found) -> bool:
 
 
 def is_sure(hand: Found) -> bool:
-    """Whether the teachers agree with themselves about a hand."""
+    """Return whether the teachers' views of a hand agree."""
     return hand.presence > SURE and hand.spread < 0.16 and palm_size(hand.landmarks) > 8
 
 
 def is_very_sure(hand: Found) -> bool:
-    """What counts where nobody has looked for hands."""
+    """Return whether they agree enough for pictures where nobody has looked for hands."""
     return hand.presence > 0.9 and hand.spread < 0.08
 
 
 def merged(first: list[Found], more: list[Found]) -> list[Found]:
-    """The hands of both, each once, the better one where they overlap."""
+    """Return the hands of both, each once, the better one where they overlap."""
     ranked = sorted([*first, *more], key=lambda hand: 3 * hand.spread - hand.presence)
     kept: list[Found] = []
     for hand in ranked:
@@ -249,7 +249,7 @@ def merged(first: list[Found], more: list[Found]) -> list[Found]:
 
 
 def gestures(row: Mapping[str, Any], hands: list[Found]) -> list[str | None]:
-    """The gesture of each hand: by its box, or of the only or largest one."""
+    """Return the gesture of each hand: by its box, or that of the only or largest one."""
     if row["set"] not in HAND_SETS or not hands:
         return [None] * len(hands)
     natives = row.get("natives") or [row.get("native")]
@@ -270,14 +270,14 @@ def gestures(row: Mapping[str, Any], hands: list[Found]) -> list[str | None]:
     if len(known) == 1:
         sizes = [palm_size(hand.landmarks) for hand in hands]
         largest = int(np.argmax(sizes))
-        # Two hands of a like size: which one shows the gesture is not known.
+        # Two hands of similar size: which one shows the gesture is not known.
         if sum(size > 0.75 * sizes[largest] for size in sizes) == 1:
             result[largest] = known[0]
     return result
 
 
 def describe(row: Mapping[str, Any], committee: Committee, picture: Picture) -> dict[str, Any]:
-    """The line of labels.jsonl of one picture."""
+    """Return one picture's line of labels.jsonl."""
     hands, ignored = committee.label(picture, row)
     return {
         "file": row["file"],

@@ -32,14 +32,14 @@ PEOPLE = frozenset({"ccp", "ccp_unlabelled", "hs290", "cutouts", "eden", "interf
 
 
 def boxes_of(entry: Entry) -> np.ndarray[tuple[int, ...], np.dtype[np.float32]]:
-    """float32[n, 4]: corners round hands and doubtful places."""
+    """Return float32[n, 4]: corners round hands and doubtful places."""
     flat = landmark_rows(entry)[..., :2]
     hands = np.concatenate([flat.min(axis=1), flat.max(axis=1)], axis=1)
     return np.concatenate([hands, np.asarray(entry["ignored"], np.float32).reshape(-1, 4)])
 
 
 def is_clear(crop: Crop, boxes: np.ndarray[tuple[int, ...], np.dtype[np.float32]]) -> bool:
-    """Whether the middle part of a crop keeps away from all boxes."""
+    """Return whether the middle part of a crop keeps away from all boxes."""
     reach = crop.side / 3
     low = boxes[:, :2] < (crop.x + reach, crop.y + reach)
     high = boxes[:, 2:] > (crop.x - reach, crop.y - reach)
@@ -47,7 +47,7 @@ def is_clear(crop: Crop, boxes: np.ndarray[tuple[int, ...], np.dtype[np.float32]
 
 
 def guess(read: Reader, picture: Picture, entry: Entry) -> None:
-    """Name the gestures of hands that nobody named."""
+    """Name the gestures of unlabelled hands."""
     mirrored = np.ascontiguousarray(picture[:, ::-1])
     for hand, points in zip(entry["hands"], landmark_rows(entry), strict=True):
         if hand["gesture"] is None:
@@ -60,7 +60,7 @@ def guess(read: Reader, picture: Picture, entry: Entry) -> None:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="learn from the first weights of the hand models")
     parser.add_argument("pack", type=Path, help="folder written by dataset.py")
     parser.add_argument(

@@ -40,10 +40,10 @@ class Palms(NamedTuple):
 
 
 class Hand(NamedTuple):
-    """What the landmark network says of one crop.
+    """The landmark network's result for one crop.
 
-    landmarks: float32[21, 3], x, y in pixels of the picture, z in the same unit.
-    presence: 0..1. right: 0..1 that it is a right hand, the picture not being mirrored.
+    landmarks: float32[21, 3], x, y in pixels of the picture, z in the same unit. presence: 0..1.
+    right: probability of a right hand, the picture not being mirrored.
     """
 
     landmarks: Array
@@ -57,7 +57,7 @@ HandReader = Callable[[Picture, Crop], Hand]
 
 @functools.cache
 def palm_anchors() -> Array:
-    """float32[2016, 2]: x, y of the anchors' centres, 0..1."""
+    """Return x, y of the anchors' centres, 0..1: float32[2016, 2]."""
     parts: list[Array] = []
     for cells, each in ((24, 2), (12, 6)):
         y, x = np.mgrid[:cells, :cells].astype(np.float32)
@@ -68,7 +68,7 @@ def palm_anchors() -> Array:
 
 @functools.cache
 def palm_detector(folder: Path, min_score: float = 0.5) -> PalmDetector:
-    """MediaPipe's palm_detection_full."""
+    """Return MediaPipe's palm_detection_full."""
     from palmkit.engine import load
     from palmkit.models.face_detector.teachers import letterbox
 
@@ -93,7 +93,7 @@ def palm_detector(folder: Path, min_score: float = 0.5) -> PalmDetector:
 
 
 def palm_crop(box: Array, points: Array) -> Crop:
-    """MediaPipe's crop round a palm: turned from wrist to middle finger, 2.6 times the box."""
+    """Return MediaPipe's crop round a palm: upright from wrist to finger, 2.6 times the box."""
     along = points[2] - points[0]
     angle = math.atan2(float(along[0]), -float(along[1]))
     side = float((box[2:] - box[:2]).max())
@@ -102,7 +102,7 @@ def palm_crop(box: Array, points: Array) -> Crop:
 
 
 def followed_crop(landmarks: Array) -> Crop:
-    """MediaPipe's crop of the next frame: twice the box of the palm's landmarks."""
+    """Return MediaPipe's crop of the next frame: twice the box of the palm's landmarks."""
     base = 0.25 * (landmarks[5, :2] + landmarks[13, :2]) + 0.5 * landmarks[9, :2]
     along = base - landmarks[0, :2]
     angle = math.atan2(float(along[0]), -float(along[1]))
@@ -117,7 +117,7 @@ def followed_crop(landmarks: Array) -> Crop:
 
 @functools.cache
 def hand_reader(folder: Path) -> HandReader:
-    """MediaPipe's hand_landmark_lite."""
+    """Return MediaPipe's hand_landmark_lite."""
     from palmkit.engine import load
 
     model = load(folder / HAND_FILE)

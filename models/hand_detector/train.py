@@ -18,7 +18,7 @@ from palmkit.models.hand_detector.dataset import LANDMARKS, examples
 from palmkit.models.training import loop
 from palmkit.models.training.pack import read_pack
 
-# Wrist and base of the middle finger.
+# Indices of the wrist and the base of the middle finger.
 KEYPOINTS = (0, 9)
 HAND = Shape(
     mirrored=tuple(range(LANDMARKS)),
@@ -31,7 +31,7 @@ HAND = Shape(
 
 @dataclass(frozen=True)
 class Recipe(loop.Recipe):
-    """What decides the weights."""
+    """Hyperparameters of the training."""
 
     steps: int = 9_000
     batch: int = 256
@@ -42,13 +42,16 @@ class Recipe(loop.Recipe):
 
 
 class Trainer(loop.Trainer):
-    """The hand network."""
+    """Trains the hand network."""
 
     parts: ClassVar = ("score", "box", "points", "iou")
     recipe: Recipe
 
     def __init__(self, recipe: Recipe, composer: Composer) -> None:
-        """composer: of hands with all their landmarks."""
+        """Set up the training.
+
+        composer: of hands with all their landmarks.
+        """
         device = composer.bank.device
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, DetectorNetwork(len(KEYPOINTS)), device)
@@ -56,13 +59,13 @@ class Trainer(loop.Trainer):
         self.judge = torch.compile(self.forward, dynamic=False) if self.fast else self.forward
 
     def forward(self, batch: Batch) -> tuple[Tensor, Tensor]:
-        """Loss, and what it is made of."""
+        """Return the loss, and its parts."""
         with torch.autocast(batch.images.device.type, torch.bfloat16, enabled=self.fast):
             levels = self.network(batch.images)
         return detection_loss(levels, batch, None)
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """The loss of compositions; every so many steps of fewer and larger ones."""
+        """Return the loss of compositions, periodically of fewer and larger ones."""
         recipe = self.recipe
         large = recipe.large_every > 0 and self.step % recipe.large_every == recipe.large_every - 1
         count, size = recipe.batch, recipe.size
@@ -78,13 +81,13 @@ class Trainer(loop.Trainer):
 
 
 def trainer(pack: Path, recipe: Recipe, device: torch.device) -> Trainer:
-    """What trains on a pack."""
+    """Return a trainer on a pack."""
     bank = Bank(examples(read_pack(folder) for folder in sorted(pack.iterdir())), HAND, device)
     return Trainer(recipe, Composer(bank, fast=device.type == "cuda"))
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     options, recipe, device = loop.read_options("train the hand detector", Recipe, arguments)
     loop.train(trainer(options.pack, recipe, device), options.out, options.minutes)
 

@@ -1,4 +1,4 @@
-"""Endless crops of the training hands: turned, moved, mirrored, on other backgrounds, hidden."""
+"""Endless crops of the training hands: rotated, moved, mirrored, on other backgrounds, hidden."""
 
 from __future__ import annotations
 
@@ -42,13 +42,13 @@ class Batch(NamedTuple):
 
 
 def turn(angle: Tensor) -> Tensor:
-    """float32[n, 2, 2]: what turns pixels so that a direction at `angle` from up points up."""
+    """Return float32[n, 2, 2] that rotates pixels so that a direction at `angle` points up."""
     cos, sin = angle.cos(), angle.sin()
     return torch.stack([torch.stack([cos, sin], -1), torch.stack([-sin, cos], -1)], -2)
 
 
 def hand_mask(landmarks: Tensor, extra: Tensor) -> Tensor:
-    """Where the hand and its forearm are: float32[n, 48, 48], 0..1, generous at the edges.
+    """Return where the hand and its forearm are: float32[n, 48, 48], 0..1, with generous edges.
 
     landmarks: float32[n, 21, 2 or 3], 0..1 of the crop; extra: float32[n], growth in palm sizes.
     """
@@ -76,11 +76,11 @@ class Composer:
     """Draws batches from a bank."""
 
     def __init__(self, bank: HandBank) -> None:
-        """bank: of all hands."""
+        """Draw from a bank of all hands."""
         self.bank = bank
 
     def compose(self, count: int) -> Batch:
-        """A batch of `count` crops, most with a hand."""
+        """Return a batch of `count` crops, most with a hand."""
         bank, device = self.bank, self.bank.device
         empty = round(count * EMPTY_SHARE)
         with_hand = count - empty
@@ -127,7 +127,7 @@ class Composer:
         )
 
     def draw(self, rows: Tensor, matrix: Tensor, origin: Tensor, target: Tensor) -> Tensor:
-        """Crops by affine maps; past the border its pixels, the mirror image or black."""
+        """Draw crops by affine maps; past the border its pixels, the mirror image or black."""
         bank = self.bank
         source, _ = bank.source(rows, matrix, origin, target)
         mirrored = float(torch.rand(())) < 0.4
@@ -136,7 +136,7 @@ class Composer:
         return drawn * (inside | ~dark[:, None, None])[:, None]
 
     def behind(self, count: int) -> Tensor:
-        """Backgrounds: float32[count, 3, 192, 192], pieces of pictures without hands."""
+        """Return backgrounds: float32[count, 3, 192, 192], pieces of pictures without hands."""
         bank, device = self.bank, self.bank.device
         rows = drawn_rows(bank.empty, count)
         whole = bank.sizes[rows, 0]
@@ -147,7 +147,7 @@ class Composer:
         return self.draw(rows, matrix, origin, torch.full_like(origin, SIZE / 2))
 
     def replace(self, images: Tensor, landmarks: Tensor, green: Tensor) -> Tensor:
-        """Other backgrounds for some of the hands, and something before some."""
+        """Replace the background of some hands, and cover some."""
         count, device = len(images), images.device
         chance = torch.rand(count, device=device)
         extra = uniform(0.0, 0.15, count, device=device)
@@ -175,7 +175,7 @@ class Composer:
         return torch.lerp(behind, images, keep)
 
     def without_hand(self, count: int) -> tuple[Tensor, Tensor]:
-        """Crops of anything, and their presence: 0, NaN where a hand may be in sight."""
+        """Return crops of anything, and their presence: 0, or NaN where a hand may be in sight."""
         bank, device = self.bank, self.bank.device
         anywhere = torch.randint(len(bank.sizes), (count,), device=device)
         half = torch.rand(count, device=device) < 0.5
@@ -195,7 +195,7 @@ class Composer:
         return images, torch.where(seen, torch.nan, 0.0)
 
     def mistaken(self, count: int) -> Tensor:
-        """Crops of what looked like a hand and is none: float32[count, 3, 192, 192]."""
+        """Return crops that were mistaken for a hand: float32[count, 3, 192, 192]."""
         bank, device = self.bank, self.bank.device
         chosen = torch.randint(len(bank.wrong), (count,), device=device)
         crop = bank.wrong_crops[chosen]
@@ -208,7 +208,7 @@ class Composer:
         return self.draw(bank.wrong[chosen], turn(angle) * factors[..., None], crop[:, :2], target)
 
     def blur(self, images: Tensor) -> Tensor:
-        """Every fourth crop loses detail, as small hands and bad focus do."""
+        """Blur every fourth crop, as for small hands and bad focus."""
         part = len(images) // 8
         order = torch.randperm(len(images), device=images.device)
         for number, factor in enumerate((2, 3)):
@@ -221,7 +221,7 @@ class Composer:
 
 
 def finger_hearts(landmarks: Tensor) -> Tensor:
-    """Hands with curled fingers, float32[n, 21, 3] in crops, made to show a finger heart.
+    """Return hands float32[n, 21, 3] in crops, with a finger heart made of curled fingers.
 
     There are no photos of it: thumb and index finger are laid so that their ends cross above the
     knuckles, everything about it drawn at random; the other fingers stay curled.

@@ -29,14 +29,14 @@ SET_WEIGHTS = {
     "hagrid": 0.24,
 }
 OTHER_WEIGHT = 0.16
-# Hands of street photos and portraits were not sorted by anybody; nearly all show no gesture.
+# Hands of street photos and portraits were sorted by nobody; nearly all show no gesture.
 UNSORTED_TRUST = 0.25
-# What the first weights said, see hand_detector.mine.
+# Trust in labels of the first weights, see hand_detector.mine.
 GUESS_TRUST = 0.5
 
 
 def shape_of(entry: Entry, hand: Entry) -> tuple[int, float]:
-    """Index in SHAPES, -1 where unknown, and how far it is to be trusted, 0..1."""
+    """Return the index in SHAPES, -1 where unknown, and its trust, 0..1."""
     gesture, trust = hand["gesture"], 1.0
     if gesture is None and "guess" in hand:
         gesture, trust = hand["guess"], GUESS_TRUST
@@ -52,9 +52,9 @@ class HandBank(Pixels):
 
     Per hand: rows int64[n] of its picture; landmarks float32[n, 21, 3] pixels; centre float32[n,
     2], side and angle float32[n] of its crop; right, trust, sure float32[n]; shape int64[n]; green
-    bool[n]. Per picture: boxes float32[p, 6, 4] of hands and doubtful places. What looked like a
-    hand and is none: wrong int64[m] rows of pictures, wrong_crops float32[m, 4] of x, y, side and
-    angle.
+    bool[n]. Per picture: boxes float32[p, 6, 4] of hands and doubtful places. For crops that were
+    mistaken for a hand: wrong int64[m], rows of pictures, wrong_crops float32[m, 4] of x, y, side
+    and angle.
     """
 
     def __init__(self, packs: Sequence[Packed], device: torch.device) -> None:
@@ -120,7 +120,7 @@ class HandBank(Pixels):
 
 
 def hand_weights(sets: Sequence[str], shapes: Sequence[int]) -> np.ndarray[Any, np.dtype[Any]]:
-    """How often each hand is drawn: sets by SET_WEIGHTS, rare gestures of a set more often."""
+    """Return how often each hand is drawn: sets by SET_WEIGHTS, rare gestures more often."""
     by_pair = Counter(zip(sets, shapes, strict=True))
     raw = np.array([by_pair[pair] ** -0.5 for pair in zip(sets, shapes, strict=True)])
     by_shape = Counter(shapes)

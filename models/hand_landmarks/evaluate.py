@@ -38,10 +38,10 @@ LANDMARKS = MODELS / "hand_landmarks/hand_landmarks.palm"
 
 
 class Tally:
-    """What one pipeline said."""
+    """The results of one pipeline."""
 
     def __init__(self) -> None:
-        """Nothing yet."""
+        """Start empty."""
         self.pairs: list[tuple[str, str, str]] = []
         self.errors: dict[str, list[float]] = {"hand_sets": [], "people": []}
         self.groups: dict[str, list[bool]] = {}
@@ -50,7 +50,7 @@ class Tally:
         self.clean: list[bool] = []
 
     def add(self, entry: Entry, picture: Picture, found: list[Recognised]) -> None:
-        """Compare one picture."""
+        """Compare the results for one picture."""
         kind = "hand_sets" if entry["set"] in HAND_SETS else "people"
         if not entry["hands"] and not entry["ignored"] and entry["set"] not in HAND_SETS:
             self.clean.append(not found)
@@ -75,13 +75,13 @@ class Tally:
                     self.groups.setdefault(group, []).append(answer == hand["gesture"])
         alone = len(entry["hands"]) <= 1 or entry["set"] in CROPS
         if alone and entry["label"] and not any(hand["gesture"] for hand in entry["hands"]):
-            # The teachers did not find the hand: it counts all the same.
+            # A hand that the teachers did not find counts, too.
             largest = max(found, key=lambda hand: palm_size(hand.landmarks), default=None)
             answer = largest.gesture if largest else "none"
             self.pairs.append((entry["set"], entry["label"], answer))
 
     def numbers(self) -> dict[str, float]:
-        """All of them."""
+        """Return all numbers."""
         pairs = [(truth, answer) for _, truth, answer in self.pairs]
         errors = [*self.errors["hand_sets"], *self.errors["people"]]
         numbers = {
@@ -109,12 +109,12 @@ class Tally:
 
 
 def mean(values: Sequence[float]) -> float:
-    """NaN of none."""
+    """Return the mean; NaN without values."""
     return float(np.mean(values)) if values else float("nan")
 
 
 def groups_of(picture: Picture, landmarks: Array, right: float) -> list[str]:
-    """Light, size, turn and side of a hand: what the data says about conditions."""
+    """Return light, size, rotation and side of a hand, the conditions known from the data."""
     low = np.maximum(landmarks[:, :2].min(axis=0), 0).astype(int)
     high = np.ceil(landmarks[:, :2].max(axis=0)).astype(int)
     luma = picture[low[1] : high[1] + 1, low[0] : high[0] + 1].mean()
@@ -129,7 +129,7 @@ def groups_of(picture: Picture, landmarks: Array, right: float) -> list[str]:
 
 
 def f1(pairs: Sequence[tuple[str, str]], name: str) -> float:
-    """F1 of one class among pairs of truth and answer."""
+    """Return the F1 of one class among pairs of truth and answer."""
     hits = sum(truth == answer == name for truth, answer in pairs)
     said = sum(answer == name for _, answer in pairs)
     true = sum(truth == name for truth, _ in pairs)
@@ -137,12 +137,12 @@ def f1(pairs: Sequence[tuple[str, str]], name: str) -> float:
 
 
 def macro_f1(pairs: Sequence[tuple[str, str]]) -> float:
-    """Mean F1 of the classes that occur."""
+    """Return the mean F1 of the classes that occur."""
     return float(np.mean([f1(pairs, name) for name in sorted({truth for truth, _ in pairs})]))
 
 
 def confusion(pairs: Sequence[tuple[str, str, str]]) -> str:
-    """The commonest mistakes."""
+    """Return the commonest errors."""
     wrong = Counter((truth, answer) for _, truth, answer in pairs if truth != answer)
     return ", ".join(f"{truth} as {said} {n}" for (truth, said), n in wrong.most_common(12))
 
@@ -150,7 +150,7 @@ def confusion(pairs: Sequence[tuple[str, str, str]]) -> str:
 def measure(
     data: Path, entries: Sequence[Entry], pipelines: Mapping[str, Pipeline]
 ) -> dict[str, Tally]:
-    """Every pipeline on every picture."""
+    """Run every pipeline on every picture."""
     tallies = {name: Tally() for name in pipelines}
     for entry in tqdm(entries, mininterval=5, leave=False):
         picture = read_picture(data, entry["file"])
@@ -160,7 +160,7 @@ def measure(
 
 
 def table(results: Mapping[str, Mapping[str, float]]) -> str:
-    """Markdown: a row a number, a column a pipeline."""
+    """Return Markdown with a row a number and a column a pipeline."""
     names = list(results)
     lines = ["| | " + " | ".join(names) + " |", "|---" * (len(names) + 1) + "|"]
     for key in results[names[0]]:
@@ -170,7 +170,7 @@ def table(results: Mapping[str, Mapping[str, float]]) -> str:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="measure hand landmarks and gestures")
     parser.add_argument("data", type=Path, help="folder of the indexes")
     parser.add_argument("labels", type=Path, help="folder of labels*.jsonl")

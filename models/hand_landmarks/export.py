@@ -35,7 +35,7 @@ def export_onnx(checkpoint: Path, out: Path, share: float = LANDMARK_SHARE) -> N
 
 
 def describe(threshold: float, metrics: Mapping[str, object]) -> dict[str, str]:
-    """The model file's metadata."""
+    """Return the model file's metadata."""
     return {
         "kit": "gesture",
         "name": "hand_landmarks",
@@ -58,7 +58,7 @@ def describe(threshold: float, metrics: Mapping[str, object]) -> dict[str, str]:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="export the hand landmarks")
     parser.add_argument("checkpoint", type=Path)
     parser.add_argument("out", type=Path, help="folder that takes the files")

@@ -1,4 +1,4 @@
-"""The network: 21 landmarks as means of heat maps, and what the hand is and shows.
+"""The network: 21 landmarks as means of heat maps, and the hand's side, presence and gesture.
 
 Landmarks are expectations over a 24 x 24 grid (Sun et al., Integral Human Pose Regression, 2018),
 which move with the hand and so need fewer pictures than numbers from a dense layer.
@@ -17,7 +17,7 @@ from palmkit.models.training.blocks import Separable, convolve
 SIZE = 192
 CELLS = 24
 LANDMARKS = 21
-# What the network tells apart; the direction of the thumb follows from the crop's turn.
+# The classes of the network; the direction of the thumb follows from the crop's rotation.
 SHAPES = (
     "fist",
     "open_palm",
@@ -32,7 +32,7 @@ SHAPES = (
 )
 GESTURES = (*SHAPES[:7], "thumb_up", "thumb_down", "finger_heart", "other")
 THUMB, HEART, OTHER = SHAPES.index("thumb"), SHAPES.index("finger_heart"), SHAPES.index("other")
-# Half of the decision lies at 60 degrees from the vertical.
+# The decision is even at 60 degrees from the vertical.
 UP_SHARE, UP_STEEPNESS = 0.5, 12.0
 # The grid reaches over the crop's border, as a mean never reaches the last cells.
 REACH = 1.15
@@ -43,7 +43,7 @@ class Seen(NamedTuple):
 
     landmarks: [n, 21, 3], 0..1 of the crop, z in the same unit from the wrist. maps: [n, 21, 576]
     probabilities over the cells. right, presence: [n, 1] logits. by_picture: [n, 10] logits of
-    SHAPES by what is seen and where the landmarks lie; by_landmarks: by these alone.
+    SHAPES from the picture and the landmarks; by_landmarks: from the landmarks alone.
     """
 
     landmarks: Tensor
@@ -55,7 +55,7 @@ class Seen(NamedTuple):
 
 
 def normalised(landmarks: Tensor) -> Tensor:
-    """float32[n, 21, 3] about their mean, in units of their mean distance from it: [n, 63]."""
+    """Return float32[n, 21, 3] about their mean, in units of their mean distance, as [n, 63]."""
     moved = landmarks - landmarks.mean(dim=1, keepdim=True)
     flat = moved[..., :2]
     size = (flat * flat).sum(dim=2, keepdim=True).mean(dim=1, keepdim=True)
@@ -63,7 +63,7 @@ def normalised(landmarks: Tensor) -> Tensor:
 
 
 def perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
-    """Two hidden layers."""
+    """Return a perceptron with two hidden layers."""
     return nn.Sequential(
         nn.Linear(inputs, hidden),
         nn.ReLU(),
@@ -74,7 +74,7 @@ def perceptron(inputs: int, hidden: int, outputs: int) -> nn.Sequential:
 
 
 class HandNetwork(nn.Module):
-    """RGB 0..1 of a crop to what is seen."""
+    """A network from a crop, RGB 0..1, to the predictions."""
 
     def __init__(
         self,
@@ -84,7 +84,7 @@ class HandNetwork(nn.Module):
         neck: int = 64,
         dropout: float = 0.3,
     ) -> None:
-        """Channels and shortcut blocks of strides 4, 8, 16 and 32."""
+        """Build the network; channels and shortcut blocks are of strides 4, 8, 16 and 32."""
         super().__init__()
         self.stem = convolve(3, stem, 3, 2)
         stages: list[nn.Module] = []
@@ -112,10 +112,10 @@ class HandNetwork(nn.Module):
         self.register_buffer("grid", torch.stack([x.reshape(-1), y.reshape(-1)], dim=1))
 
     def forward(self, x: Tensor, drawn: Tensor | None = None) -> Seen:
-        """float32[n, 3, 192, 192].
+        """Predict from float32[n, 3, 192, 192].
 
-        drawn: float32[m, 63], normalised landmarks of hands without a picture: they go through
-        the classifiers with the first m crops' looks and become rows n to n + m.
+        drawn: float32[m, 63], normalised landmarks of hands without a picture: they go through the
+        classifiers with the first m crops' looks and become rows n to n + m.
         """
         x = functional.relu(self.stem(x))
         maps: list[Tensor] = []
@@ -155,10 +155,13 @@ class HandNetwork(nn.Module):
 
 
 class ExportedNetwork(nn.Module):
-    """The network as the kit runs it: RGB 0..255 NHWC and the picture's up in, answers out."""
+    """The network as the kit runs it: RGB 0..255 NHWC and the picture's up direction in."""
 
     def __init__(self, network: HandNetwork, share: float) -> None:
-        """share: of the landmarks' own classifier in the gesture, 0..1."""
+        """Wrap a trained network.
+
+        share: weight of the landmarks' own classifier in the gesture, 0..1.
+        """
         super().__init__()
         self.network = network
         self.share = share
@@ -168,7 +171,7 @@ class ExportedNetwork(nn.Module):
             first.weight /= 255
 
     def forward(self, image: Tensor, up: Tensor) -> tuple[Tensor, ...]:
-        """float32[1, 192, 192, 3] and float32[1, 2] to landmarks and probabilities."""
+        """Map float32[1, 192, 192, 3] and float32[1, 2] to landmarks and probabilities."""
         seen: Seen = self.network(image.permute(0, 3, 1, 2))
         logits = seen.by_picture * (1 - self.share) + seen.by_landmarks * self.share
         gesture = with_direction(logits.softmax(dim=1), seen.landmarks, up)
@@ -176,7 +179,7 @@ class ExportedNetwork(nn.Module):
 
 
 def with_direction(shapes: Tensor, landmarks: Tensor, up: Tensor) -> Tensor:
-    """Probabilities of SHAPES to those of GESTURES: a thumb that points up, down, or neither.
+    """Turn probabilities of SHAPES into those of GESTURES: a thumb up, down, or neither.
 
     up: float32[n, 2], the picture's upward direction in the crop.
     """

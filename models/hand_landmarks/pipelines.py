@@ -31,7 +31,7 @@ class Recognised(NamedTuple):
 
     @property
     def box(self) -> Array:
-        """float32[4]: corners of the box round the landmarks."""
+        """The corners of the box round the landmarks, float32[4]."""
         flat = self.landmarks[:, :2]
         return np.concatenate([flat.min(axis=0), flat.max(axis=0)])
 
@@ -43,7 +43,7 @@ Reader = Callable[[Picture, Crop], Recognised]
 def our_detector(
     path: Path, size: int, min_score: float
 ) -> Callable[[Picture], list[tuple[float, Crop]]]:
-    """Scores and crops of the hands that our detector finds, best first."""
+    """Return scores and crops of the hands that our detector finds, best first."""
     from palmkit.engine import load
     from palmkit.kits.detection import decode, merge, network_input
     from palmkit.kits.image import letterbox
@@ -65,7 +65,7 @@ def our_detector(
 
 
 def our_reader(path: Path) -> Reader:
-    """Our landmark network on one crop."""
+    """Return our landmark network on one crop."""
     from palmkit.engine import load
 
     model = load(path)
@@ -95,7 +95,7 @@ def ours(
     min_score: float | None = None,
     presence: float | None = None,
 ) -> Pipeline:
-    """The gesture kit with these networks; None: their own thresholds."""
+    """Return the gesture kit with these networks; None: their own thresholds."""
     from palmkit.kits import GestureRecognizer
 
     recognizer = GestureRecognizer(
@@ -123,7 +123,7 @@ def ours(
 
 
 def mediapipe(folder: Path) -> Pipeline:
-    """The teachers as MediaPipe runs them, and a rule that counts straight fingers."""
+    """Return the teachers as MediaPipe runs them, with a rule that counts straight fingers."""
     find, read = teachers.palm_detector(folder, 0.5), teachers.hand_reader(folder)
 
     def recognise(picture: Picture) -> list[Recognised]:
@@ -143,7 +143,7 @@ def mediapipe(folder: Path) -> Pipeline:
 
 
 def distinct(hands: list[Recognised]) -> list[Recognised]:
-    """Each hand once, best first."""
+    """Return each hand once, best first."""
     kept: list[Recognised] = []
     for hand in sorted(hands, key=lambda each: -each.presence * each.score):
         boxes = np.asarray([other.box for other in kept], np.float32).reshape(-1, 4)
@@ -153,7 +153,7 @@ def distinct(hands: list[Recognised]) -> list[Recognised]:
 
 
 def finger_rule(landmarks: Array) -> str:
-    """Which fingers are straight, by distances from the wrist, and what that is called."""
+    """Return the gesture of the straight fingers, judged by distances from the wrist."""
     flat = landmarks[:, :2]
     palm = palm_size(landmarks)
 

@@ -33,8 +33,11 @@ from palmkit.models.training.quantized import (
 
 
 class Word(NamedTuple):
-    """landmarks: float32[n, 21, 3]; logits: heat [n, 21, 576], right and presence [n, 1], shapes
-    [n, 10]."""
+    """A network's predictions.
+
+    landmarks: float32[n, 21, 3]; logits: heat [n, 21, 576], right and presence [n, 1], shapes [n,
+    10].
+    """
 
     landmarks: Tensor
     heat: Tensor
@@ -44,10 +47,10 @@ class Word(NamedTuple):
 
 
 class QuantizedHand(nn.Module):
-    """RGB 0..1 of a crop to what is seen, by levels."""
+    """A network from a crop, RGB 0..1, to the predictions, computed by levels."""
 
     def __init__(self, levels: FakeQuantized) -> None:
-        """levels: of the shipped graph."""
+        """Wrap the levels of the shipped graph."""
         super().__init__()
         self.levels = levels
         graph = levels.graph
@@ -56,15 +59,15 @@ class QuantizedHand(nn.Module):
         self.wanted = ("landmarks", heat, *sides, shapes)
 
     def forward(self, x: Tensor) -> Word:
-        """float32[n, 3, 192, 192]."""
+        """Predict from float32[n, 3, 192, 192]."""
         found = self.levels({"image": as_inputs(x)}, self.wanted)
         return Word(*(found[name] for name in self.wanted))
 
 
 def apart(seen: Word, said: Word) -> tuple[Tensor, Tensor]:
-    """The loss against the teacher's word, and its parts: landmarks, depth, shapes, presence.
+    """Return the loss against the teacher, and its parts: landmarks, depth, shapes, presence.
 
-    Where the teacher sees no hand, landmarks and the side count nothing.
+    Where the teacher sees no hand, landmarks and the side do not count.
     """
     sure = (said.presence.flatten() > 0).float()
     total = sure.sum().clamp(min=1)
@@ -91,13 +94,16 @@ def _entropy(seen: Tensor, said: Tensor) -> Tensor:
 
 
 class QuantizedHandTrainer(Trainer):
-    """The recipe's crops, the float network's word."""
+    """Trains on the recipe's crops and the float network's predictions."""
 
     network: QuantizedHand
     parts: ClassVar[tuple[str, ...]] = ("error", "depth", "shapes", "presence")
 
     def __init__(self, recipe: QuantizedRecipe, composer: Composer, network: QuantizedHand) -> None:
-        """network: with calibrated ranges."""
+        """Set up the training.
+
+        network: with calibrated ranges.
+        """
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, network, composer.bank.device)
         # The levels are float32, exact; bfloat16 is not.
@@ -106,7 +112,7 @@ class QuantizedHandTrainer(Trainer):
         self.teacher = QuantizedHand(network.levels.float_network())
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """One batch."""
+        """Return the loss of one batch."""
         with torch.no_grad():
             images = self.composer.compose(self.recipe.batch).images
             said = self.teacher(images)
@@ -114,7 +120,7 @@ class QuantizedHandTrainer(Trainer):
 
 
 def with_up(composer: Composer) -> list[dict[str, Array]]:
-    """Samples of crops; which way is up in the picture changes no layer."""
+    """Return samples of crops; the picture's up direction affects no layer."""
 
     def draw(count: int) -> Tensor:
         return composer.compose(count).images
@@ -126,7 +132,7 @@ def with_up(composer: Composer) -> list[dict[str, Array]]:
 def trainer(
     options: argparse.Namespace, recipe: QuantizedRecipe, device: torch.device
 ) -> QuantizedHandTrainer:
-    """What trains the float model of the options on."""
+    """Return a trainer for the float model of the options."""
     packs = [read_pack(folder) for folder in sorted(options.pack.iterdir())]
     composer = Composer(HandBank(packs, device))
     levels = rounding(options, with_up(composer), "min_max")
@@ -134,7 +140,7 @@ def trainer(
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     options, recipe, device = read_quantized_options("train the hand landmarks as int8", arguments)
     training = trainer(options, recipe, device)
     averaged = training.averaged

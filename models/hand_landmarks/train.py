@@ -23,7 +23,7 @@ HEARTS = 12
 
 @dataclass(frozen=True)
 class Recipe(loop.Recipe):
-    """What decides the weights; shape: weight of the gestures' losses."""
+    """Hyperparameters of the training; shape: weight of the gestures' losses."""
 
     steps: int = 16_000
     batch: int = 256
@@ -34,20 +34,20 @@ class Recipe(loop.Recipe):
 
 
 class Trainer(loop.Trainer):
-    """The landmark network."""
+    """Trains the landmark network."""
 
     parts: ClassVar = ("points", "depth", "right", "presence", "picture", "landmarks", "correct")
     recipe: Recipe
     network: HandNetwork
 
     def __init__(self, recipe: Recipe, composer: Composer) -> None:
-        """composer: of hands."""
+        """Set up the training with a composer of hands."""
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, HandNetwork(), composer.bank.device)
         self.composer = composer
 
     def hearts(self) -> Tensor:
-        """float32[HEARTS, 63]: finger hearts as the gestures' classifiers see landmarks."""
+        """Return float32[HEARTS, 63]: finger hearts as the gestures' classifiers see landmarks."""
         bank = self.composer.bank
         rows = drawn_rows(bank.curled, HEARTS)
         cos, sin = bank.angle[rows].cos(), bank.angle[rows].sin()
@@ -60,7 +60,7 @@ class Trainer(loop.Trainer):
         return normalised(finger_hearts(hands / bank.side[rows][:, None, None]))
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """The loss of one batch of crops."""
+        """Return the loss of one batch of crops."""
         with torch.no_grad():
             batch = self.composer.compose(self.recipe.batch)
             hearts = self.hearts()
@@ -69,7 +69,7 @@ class Trainer(loop.Trainer):
         return self.judge(seen, batch)
 
     def judge(self, seen: Seen, batch: Batch) -> tuple[Tensor, Tensor]:
-        """The weighted sum, and what it is made of."""
+        """Return the weighted sum of the losses, and its parts."""
         inside = ((batch.landmarks[..., :2] > -0.02) & (batch.landmarks[..., :2] < 1.02)).all(-1)
         weight = inside * batch.sure[:, None]
         total = weight.sum().clamp(min=1)
@@ -112,13 +112,13 @@ class Trainer(loop.Trainer):
 
 
 def trainer(pack: Path, recipe: Recipe, device: torch.device) -> Trainer:
-    """What trains on a pack."""
+    """Return a trainer on a pack."""
     packs = [read_pack(folder) for folder in sorted(pack.iterdir())]
     return Trainer(recipe, Composer(HandBank(packs, device)))
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     options, recipe, device = loop.read_options("train the hand landmarks", Recipe, arguments)
     loop.train(trainer(options.pack, recipe, device), options.out, options.minutes)
 

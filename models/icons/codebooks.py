@@ -1,4 +1,4 @@
-"""Weights that take few different values, learned while training goes on."""
+"""Weights with few distinct values, learned during training."""
 
 from __future__ import annotations
 
@@ -13,20 +13,23 @@ from torch.nn.utils import parametrize
 from palmkit.models.icons.network import SqueezeNet
 
 ROUNDS = 30
-# What a layer's codebook may have.
+# The numbers of bits that a layer's codebook may have.
 BITS = (2, 3, 4, 5, 6)
 
 
 class Codebook(nn.Module):
-    """Gives each weight that is not zero the nearest of a few values; zeros stay.
+    """Gives each nonzero weight the nearest of a few values; zeros stay.
 
-    The values follow the weights, which the gradient moves as if they were used as they are. With
+    The values follow the weights, which the gradient moves as if they were used unquantized. With
     `fixed` assignments only the values learn, each by the sum of its weights' gradients (Han et
     al., Deep Compression, 2015).
     """
 
     def __init__(self, weight: Tensor, bits: int, fixed: bool = False) -> None:
-        """bits: one value is left to zero; the first are spread evenly from least to greatest."""
+        """Start with evenly spread values.
+
+        bits: one value is reserved for zero; the first values lie between the minimum and maximum.
+        """
         super().__init__()
         self.mask: Tensor
         self.register_buffer("mask", (weight != 0).float())
@@ -45,7 +48,7 @@ class Codebook(nn.Module):
 
     @staticmethod
     def _moved(values: Tensor, there: Tensor) -> Tensor:
-        """One round of Lloyd's; a value that nothing is near stays."""
+        """Run one round of Lloyd's algorithm; a value without weights stays."""
         nearest = _nearest(values, there)
         count = torch.zeros_like(values).index_add_(0, nearest, torch.ones_like(there))
         total = torch.zeros_like(values).index_add_(0, nearest, there)
@@ -53,7 +56,7 @@ class Codebook(nn.Module):
         return torch.cummax(moved, 0).values
 
     def forward(self, weight: Tensor) -> Tensor:
-        """The weights as they are stored."""
+        """Return the weights as they are stored."""
         flat = torch.zeros_like(self.mask).flatten()
         if self.fixed:
             given = self.values.index_select(0, self.nearest)
@@ -67,32 +70,32 @@ class Codebook(nn.Module):
 
 
 def _laid_out(weight: Tensor) -> Tensor:
-    """In the order in which a GPU is fast."""
+    """Return the weight in the memory order that is fast on a GPU."""
     return weight.contiguous(memory_format=torch.channels_last)
 
 
 def _nearest(values: Tensor, there: Tensor) -> Tensor:
-    """The number of the nearest of ascending values."""
+    """Return the index of the nearest of ascending values."""
     return torch.bucketize(there, (values[1:] + values[:-1]) / 2)
 
 
 def add_codebooks(network: SqueezeNet, bits: Sequence[int], fixed: bool = False) -> None:
-    """Give every convolution its own, of so many bits."""
+    """Give every convolution a codebook of so many bits."""
     for conv, each in zip(network.convolutions(), bits, strict=True):
         codebook = Codebook(conv.weight, each, fixed)
         parametrize.register_parametrization(conv, "weight", codebook, unsafe=True)
 
 
 def remove_codebooks(network: SqueezeNet) -> None:
-    """Leave the weights as they are stored."""
+    """Replace the weights by their stored values."""
     for conv in network.convolutions():
         parametrize.remove_parametrizations(conv, "weight")
 
 
 def layer_bytes(weight: Tensor) -> float:
-    """What an ideal coder needs for a convolution's weights, its values by their frequencies.
+    """Return an ideal coder's bytes for a convolution's weights, by the values' frequencies.
 
-    Zeros are a value too, but where a whole row or column is zero.
+    Zeros are a value too, except where a whole row or column is zero.
     """
     rows = (weight != 0).flatten(1).any(1)
     columns = (weight != 0).any(0).flatten(1).any(1)
@@ -103,26 +106,25 @@ def layer_bytes(weight: Tensor) -> float:
 
 
 def bias_bytes(network: SqueezeNet) -> float:
-    """Two bytes for each that is not zero."""
+    """Return two bytes for each nonzero bias."""
     convolutions: list[Any] = network.convolutions()
     biases = [conv.bias for conv in convolutions if conv.bias is not None]
     return sum(2 * float((bias != 0).sum()) for bias in biases)
 
 
 def entropy_bytes(network: SqueezeNet) -> float:
-    """What an ideal coder needs for weights and biases."""
+    """Return an ideal coder's bytes for weights and biases."""
     weights = sum(layer_bytes(conv.weight.detach()) for conv in network.convolutions())
     return weights + bias_bytes(network)
 
 
 @torch.no_grad()
 def choose_bits(network: SqueezeNet, images: Tensor, most_bytes: float) -> list[int]:
-    """For each convolution the bits of its codebook: more where few bytes mend much.
+    """Return the bits of each convolution's codebook, more where few bytes help much.
 
-    A layer's harm is how far the network's word on the images moves when that layer alone takes
-    few values (Kullback and Leibler's divergence). From the fewest bits on, what mends most for its
-    bytes goes first, until the network has most_bytes (mixed precision by sensitivity, as in Dong
-    et al., HAWQ-V2, 2020).
+    A layer's harm is the Kullback-Leibler divergence of the network's outputs when that layer alone
+    is quantized. From the fewest bits on, the largest gain for its bytes is taken first, until the
+    network has most_bytes (mixed precision by sensitivity, as in Dong et al., HAWQ-V2, 2020).
     """
     network.eval()
     word = network(images).log_softmax(1)

@@ -1,8 +1,8 @@
-"""Draws pictures of icons, and whole sets of them in parallel.
+"""Drawing pictures of icons, and whole sets of them in parallel.
 
-An icon lies anywhere, turned, sheared and foreshortened, filled, outlined or hatched, on a ground
-with gradients and other drawings, half hidden by strokes, blurred and noisy; in a plain picture
-there is less of all that. Picture and class follow from the seed and the number alone.
+An icon lies anywhere, rotated, sheared and foreshortened, filled, outlined or hatched, on a ground
+with gradients and other drawings, half hidden by strokes, blurred and noisy; a plain picture has
+less of all that. Picture and class follow from the seed and the number alone.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ LOOKS = {
 
 
 def draw_picture(seed: int, number: int, look: Look = LOOKS["hard"]) -> tuple[Picture, int]:
-    """Picture uint8[size, size, 3] RGB, and its class, an index of CLASSES."""
+    """Return the picture uint8[size, size, 3] RGB, and its class, an index of CLASSES."""
     draw = np.random.default_rng([seed, number])
     kind = int(draw.integers(len(CLASSES)))
     picture = _ground(draw)
@@ -71,7 +71,7 @@ def draw_picture(seed: int, number: int, look: Look = LOOKS["hard"]) -> tuple[Pi
 def draw_set(
     seed: int, count: int, look: Look = LOOKS["hard"], start: int = 0, processes: int = 0
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Pictures uint8[count, size, size, 3] and classes int64[count].
+    """Return pictures uint8[count, size, size, 3] and classes int64[count].
 
     processes: 0 for one a core.
     """
@@ -85,9 +85,10 @@ def draw_set(
 
 
 def processes_of(workers: int) -> ProcessPoolExecutor:
-    """So many processes that draw.
+    """Return an executor with `workers` processes that draw.
 
-    They are no forks of this one, which would lack the threads that its libraries have started.
+    They are not forked from this one, as they would lack the threads that its libraries have
+    started.
     """
     methods = multiprocessing.get_all_start_methods()
     context = multiprocessing.get_context("forkserver" if "forkserver" in methods else "spawn")
@@ -98,7 +99,7 @@ def processes_of(workers: int) -> ProcessPoolExecutor:
 def draw_part(
     seed: int, look: Look, start: int, end: int
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """The pictures from start to end, in this process."""
+    """Return the pictures from start to end, drawn in this process."""
     cv2.setNumThreads(1)
     pictures = np.empty((end - start, look.size, look.size, 3), np.uint8)
     kinds = np.empty(end - start, np.int64)
@@ -112,7 +113,7 @@ def _colour(draw: np.random.Generator) -> NDArray[np.float64]:
 
 
 def _ground(draw: np.random.Generator) -> Picture:
-    """A gradient with a coarse texture."""
+    """Return a gradient with a coarse texture."""
     cells = int(draw.integers(2, 12))
     coarse = draw.standard_normal((cells, cells, 3), np.float32) * draw.uniform(2, 24)
     corners = np.stack([_colour(draw) for _ in range(4)]).reshape(2, 2, 3)
@@ -123,7 +124,7 @@ def _ground(draw: np.random.Generator) -> Picture:
 
 
 def _stroke(picture: Picture, draw: np.random.Generator) -> None:
-    """Something that is no icon: a line, an arc or a corner."""
+    """Draw something that is no icon: a line, an arc or a corner."""
     colour = _colour(draw).tolist()
     points = (draw.uniform(-10, SIZE + 10, (3, 2)) * (1 << SHIFT)).astype(np.int32)
     kind, thick = int(draw.integers(4)), int(draw.integers(1, 5))
@@ -141,7 +142,7 @@ def _stroke(picture: Picture, draw: np.random.Generator) -> None:
 
 
 def _placed(lines: list[Outline], look: Look, draw: np.random.Generator) -> list[NDArray[np.int32]]:
-    """The lines where they lie in the picture, in OpenCV's fixed point."""
+    """Return the lines in the picture's coordinates, in OpenCV's fixed point."""
     turn = draw.normal(0, 0.5)
     half = SIZE * draw.uniform(*look.icon)
     room = max(SIZE / 2 - 0.9 * half, 0.0)
@@ -183,7 +184,7 @@ def _icon(picture: Picture, kind: int, look: Look, draw: np.random.Generator) ->
 def _ink(
     picture: Picture, lines: list[NDArray[np.int32]], look: Look, draw: np.random.Generator
 ) -> list[float]:
-    """A colour that can be told from the ground, sometimes barely."""
+    """Return a colour that differs from the ground, sometimes barely."""
     x, y = np.clip(lines[0].mean(0).astype(int) >> SHIFT, 0, SIZE - 1).tolist()
     ground = picture[y, x].astype(float)
     least = draw.uniform(*look.contrast)
@@ -196,7 +197,7 @@ def _ink(
 
 
 def _photographed(picture: Picture, look: Look, draw: np.random.Generator) -> Picture:
-    """Blur, light and noise."""
+    """Add blur, light and noise."""
     blur = draw.uniform(-0.6, look.blur)
     if blur > 0.3:
         picture = np.asarray(cv2.GaussianBlur(picture, (0, 0), blur), np.uint8)

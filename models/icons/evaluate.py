@@ -1,8 +1,8 @@
-"""What each network is worth, measured on the files that ship: size, accuracy, and a report.
+"""The size and accuracy of each network's shipped file, and a report.
 
 `python -m palmkit.models.icons.evaluate FILES OUT` runs every .palm file in a folder of export.py
 with the engine on pictures that were drawn for nothing else, and writes OUT/metrics.json and
-OUT/report.html, which is the page of `palmkit compress` with Deep Compression's files and ours for
+OUT/report.html, which is the page of `palmkit compress` with Deep Compression's files and ours as
 steps.
 """
 
@@ -32,7 +32,7 @@ FLOAT, OURS = "float", "ours"
 
 @dataclass(frozen=True)
 class Measured:
-    """A file: its bytes, and which of the test pictures it names, bool[n]."""
+    """A file's bytes, and which of the test pictures it classifies correctly, bool[n]."""
 
     name: str
     size_bytes: int
@@ -40,19 +40,19 @@ class Measured:
 
     @property
     def accuracy(self) -> float:
-        """Percent."""
+        """The accuracy in percent."""
         return 100 * float(self.right.mean())
 
     def times_smaller(self, than: Measured) -> float:
-        """How often the file goes into another's."""
+        """Return how many times smaller the file is than another."""
         return than.size_bytes / self.size_bytes
 
     def points_lost(self, than: Measured) -> float:
-        """Percentage points of accuracy."""
+        """Return the lost percentage points of accuracy."""
         return than.accuracy - self.accuracy
 
     def points_error(self, than: Measured) -> float:
-        """The standard error of `points_lost`: both see the same pictures."""
+        """Return the standard error of `points_lost`, for the same pictures."""
         differences = than.right.astype(float) - self.right
         return 100 * float(differences.std()) / math.sqrt(len(differences))
 
@@ -68,7 +68,7 @@ def measure(path: Path, pictures: NDArray[np.uint8], kinds: NDArray[np.int64]) -
 
 
 def best(measured: Sequence[Measured], most_lost: float) -> Measured | None:
-    """The smallest of our files that loses no more points than that against the float one."""
+    """Return the smallest of our files that loses no more points than allowed, or None."""
     whole = next(each for each in measured if each.name == FLOAT)
     ours = [each for each in measured if each.name.startswith(OURS)]
     fit = [each for each in ours if each.points_lost(whole) <= most_lost]
@@ -76,7 +76,7 @@ def best(measured: Sequence[Measured], most_lost: float) -> Measured | None:
 
 
 def ordered(files: Path) -> list[Path]:
-    """The float file, Deep Compression's, then ours; each from the largest on."""
+    """Return the float file, Deep Compression's, then ours; each from the largest on."""
     groups = {FLOAT: 0, OURS: 2}
 
     def place(path: Path) -> tuple[int, int]:
@@ -86,7 +86,7 @@ def ordered(files: Path) -> list[Path]:
 
 
 def stage(path: Path, measured: Measured, pictures: NDArray[np.uint8]) -> Stage:
-    """A file as the report's step."""
+    """Return a file as a step of the report."""
     constants: dict[str, int] = {}
     for constant in encodings.constants_of(path.read_bytes()):
         constants[constant.name] = constants.get(constant.name, 0) + constant.size_bytes
@@ -105,7 +105,10 @@ def stage(path: Path, measured: Measured, pictures: NDArray[np.uint8]) -> Stage:
 
 
 def facts(measured: Sequence[Measured], look: str, told: str) -> dict[str, str]:
-    """The report's first table. told: how the networks were trained."""
+    """Return the report's first table.
+
+    told: how the networks were trained.
+    """
     whole = next(each for each in measured if each.name == FLOAT)
     count = len(whole.right)
     said = {"pictures": f"{count:,}, {look}, drawn for nothing else", "metric": "share named"}
@@ -118,7 +121,7 @@ def facts(measured: Sequence[Measured], look: str, told: str) -> dict[str, str]:
 
 
 def evaluate(files: Path, out: Path, count: int, look: str, told: str) -> list[Measured]:
-    """Measure every file and write what came of it."""
+    """Measure every file and write the results."""
     pictures, kinds = draw_set(TEST_SEED, count, LOOKS[look])
     measured: list[Measured] = []
     stages: list[Stage] = []
@@ -147,7 +150,7 @@ def evaluate(files: Path, out: Path, count: int, look: str, told: str) -> list[M
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="measure the networks of icons")
     parser.add_argument("files", type=Path, help="folder of .palm files")
     parser.add_argument("out", type=Path, help="folder that takes metrics.json and report.html")

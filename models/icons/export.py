@@ -1,9 +1,9 @@
-"""Trained weights to model files: each as small as it goes without a loss.
+"""From trained weights to model files as small as possible without a loss.
 
 `python -m palmkit.models.icons.export WEIGHTS OUT` takes a folder of squeeze.py's arrays and writes
-OUT/float.palm, weights as float32, and OUT/NAME.palm for each network that was compressed. In these
-the channels that only zeros look at are gone, biases are float16 and weights what the writer finds
-to be smallest.
+OUT/float.palm, weights as float32, and OUT/NAME.palm for each compressed network. In these the
+channels that only zeros read are removed, biases are float16 and weights in the writer's smallest
+storage.
 """
 
 from __future__ import annotations
@@ -28,7 +28,10 @@ LICENCE = "Apache-2.0"
 
 
 def describe(name: str, size: int) -> dict[str, str]:
-    """The model file's metadata; size: of the pictures."""
+    """Return the model file's metadata.
+
+    size: of the pictures.
+    """
     return {
         "name": name,
         "version": VERSION,
@@ -41,7 +44,7 @@ def describe(name: str, size: int) -> dict[str, str]:
 
 
 def networks(weights: Path) -> dict[str, dict[str, Array]]:
-    """The arrays of each network in an .npz file, by its name."""
+    """Return the arrays of each network in an .npz file, by its name."""
     found: dict[str, dict[str, Array]] = {}
     with np.load(weights) as arrays:
         for key in arrays.files:
@@ -51,7 +54,7 @@ def networks(weights: Path) -> dict[str, dict[str, Array]]:
 
 
 def as_graph(arrays: Mapping[str, Array], name: str, size: int, folder: Path) -> Graph:
-    """The network of folded weights for pictures of a size, by way of ONNX in a folder."""
+    """Return the network of folded weights for pictures of a size, by way of ONNX in a folder."""
     from palmkit.engine import convert
 
     network = restored(arrays)
@@ -63,7 +66,7 @@ def as_graph(arrays: Mapping[str, Array], name: str, size: int, folder: Path) ->
 
 
 def with_short_names(graph: Graph) -> Graph:
-    """The same graph with numbers for names, but for its inputs and outputs."""
+    """Return the graph with numbers for names, except for inputs and outputs."""
     kept = {"", *graph.inputs, *graph.outputs}
     names = {name: name for name in kept}
     for name in [*graph.constants, *(name for node in graph.nodes for name in node.outputs)]:
@@ -81,7 +84,7 @@ def with_short_names(graph: Graph) -> Graph:
 
 
 def compact(graph: Graph) -> Graph:
-    """Without what the file need not have; biases are rounded to float16."""
+    """Return the graph without what the file does not need; biases are rounded to float16."""
     graph = remove_unread(graph)
     constants = dict(graph.constants)
     for name, value in constants.items():
@@ -92,9 +95,9 @@ def compact(graph: Graph) -> Graph:
 
 
 def export(weights: Path, out: Path, look: str = "plain") -> dict[str, Path]:
-    """Write every network's file; returns them by name, the float one first.
+    """Write every network's file; return them by name, the float one first.
 
-    look: of the pictures that it was trained with, one of LOOKS.
+    look: the look of its training pictures, one of LOOKS.
     """
     from palmkit.engine import save
 
@@ -113,7 +116,7 @@ def export(weights: Path, out: Path, look: str = "plain") -> dict[str, Path]:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="export the networks of icons")
     parser.add_argument("weights", type=Path, help="folder of float.npz, baseline.npz, ours.npz")
     parser.add_argument("out", type=Path, help="folder that takes the files")

@@ -1,4 +1,4 @@
-"""Training by the clock: fits that share the time that is left, and go on after an interruption."""
+"""Training by the clock: fits that share the remaining time, and resume after interruptions."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ from palmkit.models.training.loop import Recorded
 
 Weights: TypeAlias = dict[str, NDArray[np.float32]]
 TRAIN_SEED, HELD_OUT_SEED = 1, 2
-# Steps between two prunings, two looks at the clock, two looks for new pictures.
+# Steps between two prunings, two checks of the clock, two checks for new pictures.
 RENEW_EVERY, SEEN_EVERY, TAKE_EVERY = 40, 10, 20
 SAVE_EVERY_S = 45.0
 BEGAN = time.monotonic()
@@ -35,7 +35,10 @@ BEGAN = time.monotonic()
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides the weights. rate: of the float network's first cycle; others follow it."""
+    """Hyperparameters of the training.
+
+    rate: of the float network's first cycle; others follow it.
+    """
 
     look: str = "plain"
     pictures: int = 131_072
@@ -46,7 +49,7 @@ class Recipe:
 
 
 class Paused(Exception):
-    """The time of this run is up; the next goes on from here."""
+    """Raised when the time of this run is up; the next one resumes."""
 
 
 class Fitter:
@@ -63,15 +66,15 @@ class Fitter:
     ) -> None:
         """Draw the pictures, or some of them if others are drawn while networks train.
 
-        out: folder of what is kept. minutes: for all that is left to do, drawing too; on a CPU
+        out: folder of stored results. minutes: for all remaining work, including drawing; on a CPU
         those that the process computed. pause: minutes after which to stop and be called again.
-        processes: that draw new pictures meanwhile.
+        processes: number of processes that draw new pictures meanwhile.
         """
         self.recipe, self.device, self.out = recipe, device, out
         self.fast = device.type == "cuda"
         self.half = self.fast or bool(torch.ops.mkldnn._is_mkldnn_bf16_supported())
         self.ends, self.pauses = 60 * minutes, 60 * pause
-        # Before the device is in use, whose state no other process can share.
+        # Started before the device is used, whose state no other process can share.
         look = LOOKS[recipe.look]
         self.painters = Painters(TRAIN_SEED, look, processes)
         self.done: dict[str, Any] = {"shares": 0.0, "drawn": 0}
@@ -90,7 +93,7 @@ class Fitter:
         torch.manual_seed(recipe.seed * 1_000_003 + drawn)
 
     def clock(self) -> float:
-        """Seconds since the beginning; of a CPU only what was spent here counts."""
+        """Return seconds since the beginning; on a CPU only this process's time counts."""
         return time.monotonic() - BEGAN if self.fast else time.process_time()
 
     def fit(
@@ -104,10 +107,10 @@ class Fitter:
         end: float = 0.0,
         decay: float = 0.01,
     ) -> None:
-        """Train for a share of the time; the rate ends at `end` times what it begins with.
+        """Train for a share of the time, with a rate that ends at `end` times its start.
 
-        What an earlier run has trained under that name is taken as it is. change: called now and
-        then with the progress, 0..1, to prune further.
+        A network that an earlier run has trained under that name is loaded instead. change: called
+        now and then with the progress, 0..1, to prune further.
         """
         if name in self.done["fits"]:
             _take(self.done["fits"][name], network, masks)
@@ -140,7 +143,7 @@ class Fitter:
 
         work = self._recorded(move)
         began = saved = self.clock()
-        # Of the time that is left, what is this fit's.
+        # This fit's share of the remaining time.
         rest = 1.0 - self.done["shares"] - share * before
         whole = max(self.ends - began, 1.0) * 0.985 * share / max(rest, 1e-6)
         step, total, progress = 0, 0.0, before
@@ -183,7 +186,7 @@ class Fitter:
         self.save()
 
     def remembered(self, name: str, choose: Callable[[], list[int]]) -> list[int]:
-        """A choice, made once for all runs."""
+        """Return a choice that is made once for all runs."""
         if name not in self.done["chosen"]:
             self.done["chosen"][name] = choose()
             self.save()
@@ -191,14 +194,14 @@ class Fitter:
         return chosen
 
     def save(self) -> None:
-        """Keep what is done."""
+        """Save what is done."""
         self.done["drawn"] = self.painters.next
         _write(self.done, self.out / "done.pt")
 
     def _partial(
         self, name: str, network: SqueezeNet, masks: Masks | None, optimiser: torch.optim.Optimizer
     ) -> float:
-        """Take up what was interrupted; how far it was."""
+        """Resume an interrupted fit; return its progress."""
         path = self.out / "partial.pt"
         if not path.exists():
             return 0.0
@@ -210,7 +213,7 @@ class Fitter:
         return float(kept["progress"])
 
     def _recorded(self, move: Callable[[], Tensor]) -> Recorded:
-        """The step, recorded once where that can be done."""
+        """Return the step, recorded once where that is possible."""
         work = Recorded(move, self.fast)
         try:
             work()
@@ -223,7 +226,7 @@ class Fitter:
     def _optimiser(
         self, network: SqueezeNet, rate: float, decay: float
     ) -> tuple[torch.optim.Optimizer, Tensor]:
-        """AdamW, and its rate where it is read on a GPU."""
+        """Return AdamW, and its rate as it is read on a GPU."""
         speed = torch.tensor(rate, device=self.device)
         trained = [p for p in network.parameters() if p.requires_grad]
         groups = [
@@ -236,14 +239,14 @@ class Fitter:
 
     @torch.no_grad()
     def _word(self, images: Tensor) -> Tensor:
-        """The float network's logits."""
+        """Return the float network's logits."""
         assert self.teacher is not None
         logits: Tensor = self.teacher(images)
         return logits.float()
 
     @torch.no_grad()
     def accuracy(self, network: SqueezeNet) -> float:
-        """Share of the held-out pictures that it names, in percent."""
+        """Return the percentage of held-out pictures that it classifies correctly."""
         network.eval()
         right = 0
         # Each size is met a few times only.
@@ -255,7 +258,7 @@ class Fitter:
         return 100 * right / self.held_out.count
 
     def note(self, group: str, name: str, network: SqueezeNet, **more: object) -> None:
-        """Measure a folded network and write it to out/group.npz with the others of the group."""
+        """Measure a folded network and write it to out/group.npz with the others of its group."""
         results: list[dict[str, object]] = self.done["results"]
         if any(result["name"] == name for result in results):
             return
@@ -285,7 +288,7 @@ class Fitter:
 
 
 def _state(network: SqueezeNet, masks: Masks | None) -> dict[str, Any]:
-    """A copy that `_take` takes."""
+    """Return a copy of the state, for `_take`."""
     arrays = {name: value.detach().cpu().clone() for name, value in network.state_dict().items()}
     kept = [] if masks is None else [mask.bool().cpu() for mask in masks.weights]
     return {"network": arrays, "masks": kept}
@@ -298,14 +301,14 @@ def _take(kept: dict[str, Any], network: SqueezeNet, masks: Masks | None) -> Non
 
 
 def _write(state: dict[str, Any], path: Path) -> None:
-    """So that a broken write leaves the old state."""
+    """Write a state so that an interrupted write leaves the old one."""
     partial = path.with_suffix(".partial")
     torch.save(state, partial)
     partial.replace(path)
 
 
 def _loss(logits: Tensor, kinds: Tensor, wanted: Tensor | None) -> Tensor:
-    """Cross entropy with the classes, and with the teacher's word where there is one."""
+    """Return the cross entropy with the classes, and with the teacher's outputs if given."""
     truth = functional.cross_entropy(logits, kinds)
     if wanted is None:
         return truth
@@ -318,5 +321,5 @@ def _loss(logits: Tensor, kinds: Tensor, wanted: Tensor | None) -> Tensor:
 
 
 def tell(line: str) -> None:
-    """To the log."""
+    """Write a line to the log."""
     print(f"{time.monotonic() - BEGAN:6.0f} s {line}", file=sys.stderr, flush=True)

@@ -1,5 +1,7 @@
-"""SqueezeNet 1.1 (Iandola et al., SqueezeNet: AlexNet-level accuracy with 50x fewer parameters,
-2016), with batch normalisation, for pictures of 64 or 96 pixels.
+"""The icon network.
+
+SqueezeNet 1.1 (Iandola et al., SqueezeNet: AlexNet-level accuracy with 50x fewer parameters, 2016),
+with batch normalisation, for pictures of 64 or 96 pixels.
 """
 
 from __future__ import annotations
@@ -14,7 +16,7 @@ from torch import Tensor, nn
 
 from palmkit.models.icons.shapes import CLASSES
 
-# What a colour of 0..255 is taken less, and divided by.
+# Subtracted from a colour of 0..255, and the divisor.
 MIDDLE, SPAN = 127.5, 64.0
 DROPOUT = 0.2
 # Width of each fire module's squeeze and of both its expansions; pools come before some of them.
@@ -25,42 +27,45 @@ POOLED = (0, 2, 4)
 
 
 class Layer(nn.Module):
-    """Convolution, batch normalisation, ReLU."""
+    """A convolution with batch normalisation and ReLU."""
 
     def __init__(self, inputs: int, outputs: int, kernel: int, stride: int = 1) -> None:
-        """kernel: padded so that the size stays, but for a stride of 2."""
+        """Build the layer.
+
+        kernel: padded so that the size stays, except for a stride of 2.
+        """
         super().__init__()
         pad = kernel // 2 if stride == 1 else 0
         self.convolution = nn.Conv2d(inputs, outputs, kernel, stride, pad, bias=False)
         self.norm: nn.Module = nn.BatchNorm2d(outputs)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float32[n, outputs, h, w]."""
+        """Return float32[n, outputs, h, w]."""
         y: Tensor = self.norm(self.convolution(x))
         return torch.relu(y)
 
 
 class Fire(nn.Module):
-    """A squeeze of 1x1, and expansions of 1x1 and 3x3 side by side."""
+    """A 1x1 squeeze, followed by parallel 1x1 and 3x3 expansions."""
 
     def __init__(self, inputs: int, narrow: int, wide: int) -> None:
-        """Twice `wide` outputs."""
+        """Build the module with twice `wide` outputs."""
         super().__init__()
         self.squeeze = Layer(inputs, narrow, 1)
         self.left = Layer(narrow, wide, 1)
         self.right = Layer(narrow, wide, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float32[n, 2 * wide, h, w]."""
+        """Return float32[n, 2 * wide, h, w]."""
         x = self.squeeze(x)
         return torch.cat([self.left(x), self.right(x)], 1)
 
 
 class SqueezeNet(nn.Module):
-    """From float32[n, 3, h, w], RGB 0..255, to logits float32[n, classes]."""
+    """A network from float32[n, 3, h, w], RGB 0..255, to logits float32[n, classes]."""
 
     def __init__(self, classes: int = len(CLASSES)) -> None:
-        """Random weights."""
+        """Start with random weights."""
         super().__init__()
         self.stem = Layer(3, 64, 3, 2)
         inputs = 64
@@ -75,7 +80,7 @@ class SqueezeNet(nn.Module):
         self.normalised = False
 
     def forward(self, image: Tensor) -> Tensor:
-        """Logits."""
+        """Return the logits."""
         if not self.normalised:
             image = (image - MIDDLE) / SPAN
         x = self.stem(image)
@@ -85,15 +90,15 @@ class SqueezeNet(nn.Module):
         return logits.mean((2, 3))
 
     def layers(self) -> list[Layer]:
-        """Every convolution with batch normalisation, in order."""
+        """Return every convolution with batch normalisation, in order."""
         return [module for module in self.modules() if isinstance(module, Layer)]
 
     def convolutions(self) -> list[nn.Conv2d]:
-        """Every convolution, in order; the classifier is the last."""
+        """Return every convolution, in order; the classifier is the last."""
         return [module for module in self.modules() if isinstance(module, nn.Conv2d)]
 
     def inputs_of(self) -> list[list[int]]:
-        """For each convolution the numbers of those whose outputs it reads, side by side."""
+        """Return for each convolution the numbers of those whose outputs it reads, concatenated."""
         reads: list[list[int]] = [[]]
         last = [0]
         for _ in self.fires:
@@ -105,7 +110,7 @@ class SqueezeNet(nn.Module):
 
 @torch.no_grad()
 def folded(network: SqueezeNet) -> SqueezeNet:
-    """The same network, to be used alone: normalisations are in the weights and biases."""
+    """Return the network for inference: normalisations are folded into weights and biases."""
     plain: SqueezeNet = copy.deepcopy(network).eval()
     for layer in plain.layers():
         norm = layer.norm
@@ -124,7 +129,7 @@ def folded(network: SqueezeNet) -> SqueezeNet:
 
 
 def restored(arrays: Mapping[str, npt.NDArray[np.float32]]) -> SqueezeNet:
-    """A folded network from its arrays, which may have fewer channels than all."""
+    """Return a folded network from its arrays, which may have fewer channels."""
     network: SqueezeNet = folded(SqueezeNet())
     for name, value in arrays.items():
         part, _, kind = name.rpartition(".")

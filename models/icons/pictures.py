@@ -1,4 +1,4 @@
-"""Sets of pictures where the network is, and processes that go on drawing new ones."""
+"""Sets of pictures on the network's device, and processes that keep drawing new ones."""
 
 from __future__ import annotations
 
@@ -14,15 +14,18 @@ from torch import Tensor
 from palmkit.models.icons.draw import Look, draw_part, processes_of
 
 Drawn: TypeAlias = tuple[NDArray[np.uint8], NDArray[np.int64]]
-# Pictures that a process draws at once, and how many times that are asked for ahead.
+# Pictures that a process draws at once, and how many such parts are queued.
 PART, AHEAD = 256, 3
 
 
 class Painters:
-    """Processes that draw picture after picture of one seed; none of them comes twice."""
+    """Processes that draw picture after picture of one seed, never the same twice."""
 
     def __init__(self, seed: int, look: Look, processes: int) -> None:
-        """processes: with none nothing is drawn. They start at once."""
+        """Start the processes.
+
+        processes: with none nothing is drawn.
+        """
         self.seed, self.look = seed, look
         self.next = 0
         self.wanted = AHEAD * processes
@@ -41,7 +44,7 @@ class Painters:
             self.next += PART
 
     def finished(self) -> list[Drawn]:
-        """What was drawn since the last call."""
+        """Return what was drawn since the last call."""
         drawn: list[Drawn] = []
         while self.waiting and self.waiting[0].done():
             drawn.append(self.waiting.popleft().result())
@@ -49,16 +52,19 @@ class Painters:
         return drawn
 
     def close(self) -> None:
-        """Leave off."""
+        """Stop drawing."""
         if self.pool is not None:
             self.pool.shutdown(cancel_futures=True)
 
 
 class Pictures:
-    """A set on the device; new pictures take the places of the oldest once it is full."""
+    """A set on the device; new pictures replace the oldest once it is full."""
 
     def __init__(self, drawn: Drawn, device: torch.device, room: int = 0) -> None:
-        """drawn: as draw_set's. room: for so many, if that is more."""
+        """Start with drawn pictures.
+
+        drawn: as draw_set returns them. room: capacity, if that is more.
+        """
         pictures, kinds = drawn
         most = max(room, len(kinds))
         self.pictures = torch.empty((most, *pictures.shape[1:]), dtype=torch.uint8, device=device)
@@ -68,7 +74,7 @@ class Pictures:
         self.add(drawn)
 
     def add(self, drawn: Drawn) -> None:
-        """Take pictures in."""
+        """Add pictures."""
         pictures, kinds = drawn
         room = len(self.kinds) - self.place
         for first, last in ((0, room), (room, len(kinds))):
@@ -83,14 +89,14 @@ class Pictures:
         self.filled.fill_(self.count)
 
     def batch(self, rows: slice) -> tuple[Tensor, Tensor]:
-        """Images float32[n, 3, h, w], 0..255, and classes."""
+        """Return images float32[n, 3, h, w], 0..255, and classes."""
         return self.pictures[rows].permute(0, 3, 1, 2).float(), self.kinds[rows]
 
     def varied(self, count: int) -> tuple[Tensor, Tensor]:
-        """A batch drawn at random, mirrored, inverted and with its colours in another order.
+        """Return a random batch, mirrored, inverted and with its colours permuted.
 
-        A picture is as likely as any of its variants (but for the mirrored one's light, which is
-        even anyway), so that they are new pictures of the same set.
+        A picture is as likely as any of its variants (except for the mirrored one's light, which is
+        even anyway), so that they are new pictures of the same distribution.
         """
         device = self.kinds.device
         rows = (torch.rand(count, device=device) * self.filled).long()
@@ -100,7 +106,7 @@ class Pictures:
         def chance() -> Tensor:
             return torch.rand(count, 1, 1, 1, device=device) < 0.5
 
-        # Bytes, and as they lie: channels last.
+        # Bytes in their memory order: channels last.
         images = torch.where(chance(), images.flip(2), images)
         images = torch.where(chance(), ~images, images)
         images = torch.where(chance(), images.roll(1, 3), images)

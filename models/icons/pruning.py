@@ -1,4 +1,4 @@
-"""Pruning while training: channels by what the loss would miss, weights by their magnitude."""
+"""Pruning while training: channels by their effect on the loss, weights by their magnitude."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from palmkit.models.icons.network import SqueezeNet
 
 
 def kept_share(begin: float, end: float, progress: float) -> float:
-    """What is still there at a progress of 0..1.
+    """Return the share that remains at a progress of 0..1.
 
     The cubic schedule of Zhu and Gupta (To prune, or not to prune, 2017).
     """
@@ -19,14 +19,14 @@ def kept_share(begin: float, end: float, progress: float) -> float:
 
 
 class Masks:
-    """Which channels and which weights of a network are still there; `apply` makes it so.
+    """Which channels and weights of a network remain; `apply` sets the others to zero.
 
-    A channel that is gone is zero, and so is what reads it; one that nothing reads, or that reads
-    nothing, goes too.
+    A pruned channel is zero, and so is what reads it; a channel that nothing reads, or that reads
+    nothing, is pruned too.
     """
 
     def __init__(self, network: SqueezeNet) -> None:
-        """All are there."""
+        """Start with all channels and weights."""
         self.network = network
         self.convolutions = network.convolutions()
         self.reads = network.inputs_of()
@@ -35,14 +35,14 @@ class Masks:
         self.worth = [torch.zeros_like(alive) for alive in self.alive[:-1]]
 
     def take(self, weights: Sequence[Tensor]) -> None:
-        """Of each convolution's weights those that are not zero here."""
+        """Keep those of each convolution's weights that are not zero here."""
         for mask, other in zip(self.weights, weights, strict=True):
             mask.copy_(other)
         self.settle()
 
     @torch.no_grad()
     def apply(self) -> None:
-        """Set to zero what is gone."""
+        """Set pruned weights to zero."""
         for conv, mask in zip(self.convolutions, self.weights, strict=True):
             conv.weight.mul_(mask)
         for layer, alive in zip(self.network.layers(), self.alive, strict=False):
@@ -56,7 +56,7 @@ class Masks:
 
     @torch.no_grad()
     def settle(self) -> None:
-        """Follow the channels that are gone to the weights that they make useless, and back."""
+        """Propagate pruned channels to the weights that they make useless, and back."""
         for _ in range(2):
             for at, sources in enumerate(self.reads):
                 mask, alive = self.weights[at], self.alive[at]
@@ -78,20 +78,20 @@ class Masks:
 
     @property
     def density(self) -> float:
-        """Share of the weights that are there."""
+        """Return the share of the weights that remain."""
         return float(sum(mask.sum() for mask in self.weights)) / self.size
 
     @property
     def size(self) -> int:
-        """All weights."""
+        """Return the number of all weights."""
         return sum(mask.numel() for mask in self.weights)
 
     @torch.no_grad()
     def watch(self) -> None:
-        """After a backward pass: what the loss would miss without each channel.
+        """Estimate, after a backward pass, how much the loss needs each channel.
 
         Molchanov et al., Importance Estimation for Neural Network Pruning, 2019: the square of the
-        first order's guess, at the gates that batch normalisation's gains and shifts are.
+        first-order estimate, at gates formed by the gains and shifts of batch normalisation.
         """
         for worth, layer in zip(self.worth, self.network.layers(), strict=True):
             norm = layer.norm
@@ -102,9 +102,9 @@ class Masks:
 
     @torch.no_grad()
     def keep_channels(self, share: float) -> None:
-        """Let the channels that matter least go until so many are left, at least 4 in each layer.
+        """Prune the channels that matter least to this share, keeping at least 4 in each layer.
 
-        A channel is judged by what it is worth for each weight that it costs.
+        A channel is judged by its worth for each weight that it costs.
         """
         scores: list[Tensor] = []
         for at, (worth, alive) in enumerate(zip(self.worth, self.alive, strict=False)):
@@ -123,10 +123,10 @@ class Masks:
 
     @torch.no_grad()
     def keep_weights(self, share: float) -> None:
-        """Let the weights that matter least go until the share is left.
+        """Prune the weights that matter least to this share.
 
         Layer-adaptive magnitudes (Lee et al., Layer-adaptive Sparsity for the Magnitude-based
-        Pruning, 2021): a weight's square, in proportion to all that are not smaller in its layer.
+        Pruning, 2021): a weight's square over the sum of those that are not smaller in its layer.
         """
         scores: list[Tensor] = []
         for conv, mask in zip(self.convolutions, self.weights, strict=True):
@@ -140,9 +140,9 @@ class Masks:
 
     @torch.no_grad()
     def keep_beyond(self, share: float) -> None:
-        """As Han et al. (Learning both Weights and Connections, 2015).
+        """Prune as Han et al. (Learning both Weights and Connections, 2015).
 
-        In each layer the weights beyond the same number of its standard deviations.
+        Each layer keeps the weights beyond the same number of its standard deviations.
         """
         scores = [
             conv.weight.abs() / conv.weight[mask > 0].std() * mask

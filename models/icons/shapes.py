@@ -19,7 +19,7 @@ Shape: TypeAlias = Callable[[np.random.Generator], list[Outline]]
 def _arc(
     x: float, y: float, rx: float, ry: float, start: float = 0.0, end: float = 2 * np.pi
 ) -> Outline:
-    """Points of an ellipse's arc from one angle to another."""
+    """Return points of an ellipse's arc from one angle to another."""
     angles = np.linspace(start, end, 32)
     return np.stack([x + rx * np.cos(angles), y + ry * np.sin(angles)], 1)
 
@@ -29,7 +29,7 @@ def _box(x1: float, y1: float, x2: float, y2: float) -> Outline:
 
 
 def _round(radii: Any, turn: float = -np.pi / 2) -> Outline:
-    """A line round the centre at the given distances."""
+    """Return a line round the centre at the given distances."""
     distances = np.asarray(radii, float)
     angles = turn + 2 * np.pi * np.arange(len(distances)) / len(distances)
     line: Outline = distances[:, None] * np.stack([np.cos(angles), np.sin(angles)], 1)
@@ -37,7 +37,7 @@ def _round(radii: Any, turn: float = -np.pi / 2) -> Outline:
 
 
 def _mirrored(right: list[tuple[float, float]]) -> Outline:
-    """A line of which only the right half is given, from the top down."""
+    """Return a line of which only the right half is given, from the top down."""
     half = np.array(right)
     return np.concatenate([half, half[::-1] * (-1, 1)])
 

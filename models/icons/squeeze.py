@@ -40,12 +40,12 @@ KEPT_CHANNELS = 0.6
 OURS = ((0.075, 52_000), (0.055, 40_500), (0.042, 32_500))
 BASELINE_DENSITIES = (0.33, 0.20, 0.10, 0.05)
 BASELINE_BITS = 6
-# Pictures that tell how sensitive a layer is.
+# Number of pictures that measure how sensitive a layer is.
 JUDGES = 2048
 
 
 def train_float(fitter: Fitter) -> SqueezeNet:
-    """Two cycles of the rate, the second lower: what it still gains tells if it is at rest."""
+    """Train two cycles of the rate, the second lower: its gain tells if training has converged."""
     network: SqueezeNet = SqueezeNet().to(fitter.device)
     for parameter in network.parameters():
         if parameter.dim() == 4:
@@ -61,7 +61,7 @@ def train_float(fitter: Fitter) -> SqueezeNet:
 def shared(
     fitter: Fitter, name: str, share: float, network: SqueezeNet, bits: list[int], fixed: bool
 ) -> SqueezeNet:
-    """A folded copy with codebooks, fine-tuned."""
+    """Return a folded copy with codebooks, fine-tuned."""
     small: SqueezeNet = folded(network)
     # What was pruned stays zero: codebooks hold it there.
     add_codebooks(small, bits, fixed)
@@ -72,7 +72,7 @@ def shared(
 
 
 def baseline(fitter: Fitter, network: SqueezeNet) -> None:
-    """Deep Compression: rounds of pruning and retraining; shared weights after each."""
+    """Run Deep Compression: rounds of pruning and retraining; shared weights after each."""
     network = copy.deepcopy(network)
     masks = Masks(network)
     bits = [BASELINE_BITS] * len(masks.weights)
@@ -87,7 +87,7 @@ def baseline(fitter: Fitter, network: SqueezeNet) -> None:
 
 
 def prune_channels(fitter: Fitter, network: SqueezeNet) -> Masks:
-    """A copy with fewer channels."""
+    """Return a copy with fewer channels."""
     network = copy.deepcopy(network)
     network.dropout.p = 0.0
     masks = Masks(network)
@@ -103,7 +103,7 @@ def prune_channels(fitter: Fitter, network: SqueezeNet) -> Masks:
 def ours(
     fitter: Fitter, masks: Masks, density: float, most_bytes: int, shares: tuple[float, ...]
 ) -> None:
-    """Fewer weights, and a copy of them that is finished: trained to rest, given few values."""
+    """Prune weights, and finish a copy: train it until it converges, and quantize it."""
     name = f"ours-{density:g}"
     network, begin = masks.network, masks.density
 
@@ -128,7 +128,7 @@ def ours(
 
 
 def squeeze(fitter: Fitter) -> None:
-    """All of it; our first network before the baseline."""
+    """Train and compress everything; our first network comes before the baseline."""
     network = train_float(fitter)
     fitter.teacher = folded(network)
     masks = prune_channels(fitter, network)
@@ -141,7 +141,7 @@ def squeeze(fitter: Fitter) -> None:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     on_gpu, cores = torch.cuda.is_available(), os.cpu_count() or 1
     parser = argparse.ArgumentParser(description="train and compress the network of icons")
     parser.add_argument("out", type=Path, help="folder that takes the weights")

@@ -1,1 +1,1 @@
-"""Where people are in a picture: its weights and its card; see palmkit.models.segmentation."""
+"""The finder of people in a picture: its weights and card; see palmkit.models.segmentation."""

@@ -1,4 +1,4 @@
-"""What a network has to be better than: simple rules, and gradient-boosted trees."""
+"""Baselines for the network: simple rules, and gradient-boosted trees."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ _Rows: TypeAlias = NDArray[np.int64]
 
 SERVER = "the server's order"
 TOUCHED = "last touched first, then the server's order"
-# LambdaMART (Burges, 2010) as LightGBM has it; strong for a few thousand pages.
+# Options of LightGBM's LambdaMART (Burges, 2010) that are strong for a few thousand pages.
 TREES = {
     "objective": "lambdarank",
     "metric": "ndcg",
@@ -37,9 +37,9 @@ ROUNDS_UNSTOPPED = 300
 
 
 def rules(layout: Layout) -> dict[str, Callable[[Example], _Scores]]:
-    """By name, what gives each item of a page a score; pages lie in the server's order.
+    """Return the rules by name, which score each item of a page in the server's order.
 
-    Without position the server's order is no rule that one may use.
+    Without position the server's order is not available as a rule.
     """
     names = [name for name, _ in layout.features]
 
@@ -110,7 +110,7 @@ class Trees:
         )
 
     def score(self, lists: Lists, rows: _Rows) -> list[_Scores]:
-        """The scores of each page's items."""
+        """Return the scores of each page's items."""
         counts = lists.counts[rows]
         tables = np.concatenate([_table(lists[int(row)]) for row in rows])
         found = np.asarray(self._booster.predict(tables), np.float32)

@@ -1,4 +1,4 @@
-"""Pages of different lengths side by side."""
+"""Batches of pages of different lengths."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palmkit.models.reranker.network import Batch
 
 
 def collate(inputs: Sequence[Inputs]) -> Batch:
-    """Pages as one batch; items and events that a page does not have are zeros."""
+    """Return pages as one batch; missing items and events are zeros."""
     count = max(len(each.items) for each in inputs)
     length = max(len(each.events) for each in inputs)
     first, size = inputs[0], len(inputs)
@@ -45,7 +45,7 @@ def collate(inputs: Sequence[Inputs]) -> Batch:
 
 
 def labels_of(examples: Sequence[Example], count: int) -> Tensor:
-    """float32[b, n]: what was chosen, shares that add up to one."""
+    """Return the chosen items as shares that add up to one, float32[b, n]."""
     found = np.zeros((len(examples), count), np.float32)
     for row, example in enumerate(examples):
         found[row, : len(example.labels)] = example.labels / max(example.labels.sum(), 1)
@@ -55,7 +55,7 @@ def labels_of(examples: Sequence[Example], count: int) -> Tensor:
 def batches(
     examples: Sequence[Example], rows: NDArray[np.int64], size: int, scaling: Scaling
 ) -> Iterator[tuple[Batch, Tensor]]:
-    """Batches of so many pages and their labels, pages with as many events together."""
+    """Yield batches of pages and their labels, grouping pages with similar numbers of events."""
     for start in range(0, len(rows), size):
         chosen = [examples[int(row)] for row in rows[start : start + size]]
         batch = collate([scaling.of_items(example.inputs) for example in chosen])
@@ -63,18 +63,18 @@ def batches(
 
 
 def listwise_loss(scores: Tensor, labels: Tensor, present: Tensor) -> Tensor:
-    """Cross entropy between what was chosen and the softmax over the page (ListNet, Cao 2007).
+    """Return the cross entropy of the choice and the softmax over the page (ListNet, Cao 2007).
 
-    scores: float32[b, members, n]; the mean over members. labels, present: float32[b, n].
+    scores: float32[b, members, n]; the mean over members is taken. labels, present: float32[b, n].
     """
     masked = scores + ((1 - present) * -1e4).unsqueeze(1)
     return -(labels.unsqueeze(1) * masked.log_softmax(dim=2)).sum(dim=2).mean()
 
 
 def pairwise_loss(scores: Tensor, labels: Tensor, present: Tensor) -> Tensor:
-    """The mean over pages of what each item left costs by being near what was chosen (RankNet).
+    """Return the mean over pages of the pairwise loss of items not chosen (RankNet).
 
-    Arguments as for listwise_loss; what was chosen counts by its mean score.
+    Arguments as for listwise_loss; the chosen items count by their mean score.
     """
     chosen = (scores * labels.unsqueeze(1)).sum(dim=2, keepdim=True)
     left = (present * (labels <= 0)).unsqueeze(1)

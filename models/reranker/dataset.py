@@ -1,4 +1,4 @@
-"""From a log to what the network learns from: two passes, one row at a time, lists on disk."""
+"""From a log to training examples: two passes, one row at a time, lists on disk."""
 
 from __future__ import annotations
 
@@ -20,16 +20,19 @@ from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.table import Columns
 
 Row = dict[str, Any]
-# A category's values beyond the most frequent so many count as unseen.
+# The most frequent values of a category that are kept; others count as unseen.
 WORDS = 5000
-# So does one that comes less often.
+# Values that occur less often count as unseen, too.
 RARE = 3
 _ARRAYS = ("items", "item_codes", "events", "event_codes", "links", "labels")
 _TYPES = {"item_codes": np.int32, "event_codes": np.int32, "links": np.float16}
 
 
 class Example(NamedTuple):
-    """A page as the network sees it; labels: float32[n]; start: of its session, in seconds."""
+    """A page as the network sees it.
+
+    labels: float32[n]; start: of its session, in seconds.
+    """
 
     inputs: Inputs
     labels: NDArray[np.float32]
@@ -37,7 +40,7 @@ class Example(NamedTuple):
 
 
 def learn_vocabulary(rows: Iterable[Row], schema: Schema) -> list[dict[str, int]]:
-    """Of each category and each context column, its values in a log: text to code.
+    """Return the values of each category and context column in a log: text to code.
 
     Codes begin with 1 and are used once, so that one table of embeddings serves all.
     """
@@ -62,7 +65,7 @@ def learn_vocabulary(rows: Iterable[Row], schema: Schema) -> list[dict[str, int]
 
 
 def encode(page: Page, layout: Layout, vocabulary: list[dict[str, int]]) -> Example:
-    """What the network sees of a page of a log, in the server's order, and what was chosen."""
+    """Return a page of a log as the network sees it, in the server's order, and the choices."""
     schema = layout.schema
     encoded = encode_page(page.items, schema, vocabulary)
     labels = np.array(page.labels, np.float32)
@@ -77,7 +80,7 @@ def encode(page: Page, layout: Layout, vocabulary: list[dict[str, int]]) -> Exam
 
 
 class Lists(Sequence[Example]):
-    """Examples on disk, mapped: as many as the disk holds."""
+    """Examples on disk, memory-mapped."""
 
     def __init__(self, folder: Path) -> None:
         """Open what write_lists wrote."""
@@ -105,11 +108,11 @@ class Lists(Sequence[Example]):
         self._ends = {name: sizes[name].cumsum() * self._widths[name] for name in _ARRAYS}
 
     def __len__(self) -> int:
-        """How many."""
+        """Return how many there are."""
         return len(self._shapes)
 
     def __getitem__(self, index: Any) -> Any:
-        """The example at an index."""
+        """Return the example at an index."""
         count, length = self._shapes[index].tolist()
 
         def part(name: str) -> NDArray[Any]:
@@ -131,7 +134,7 @@ class Lists(Sequence[Example]):
         )
 
     def __iter__(self) -> Iterator[Example]:
-        """The examples, one at a time."""
+        """Yield the examples, one at a time."""
         return (self[index] for index in range(len(self)))
 
 
@@ -186,14 +189,14 @@ def write_lists(
 
 @dataclass(frozen=True)
 class Scaling:
-    """What is taken from each column of Inputs.items, and what it is then divided by."""
+    """The mean to subtract from each column of Inputs.items, and the divisor."""
 
     shift: NDArray[np.float32]
     spread: NDArray[np.float32]
 
     @classmethod
     def of(cls, examples: Iterable[Example]) -> Scaling:
-        """Mean and standard deviation, in one pass."""
+        """Return mean and standard deviation, in one pass."""
         total, count = 0, 0
         mean: Any = 0.0
         square: Any = 0.0
@@ -208,6 +211,6 @@ class Scaling:
         return cls(mean.astype(np.float32), spread.astype(np.float32))
 
     def of_items(self, inputs: Inputs) -> Inputs:
-        """Scaled, at most 10 spreads from the mean."""
+        """Return scaled inputs, at most 10 spreads from the mean."""
         items = np.clip((inputs.items - self.shift) / self.spread, -10, 10)
         return replace(inputs, items=items)

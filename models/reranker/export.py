@@ -25,16 +25,16 @@ class ExportedNetwork(nn.Module):
     """The network with the scaling of its inputs."""
 
     def __init__(self, network: RerankNetwork, scaling: Scaling) -> None:
-        """In evaluation mode."""
+        """Wrap the network in evaluation mode."""
         super().__init__()
         self.network = network.eval()
         self.register_buffer("shift", torch.from_numpy(scaling.shift))
         self.register_buffer("factor", torch.from_numpy(1 / scaling.spread))
 
     def forward(self, items: Tensor, *others: Tensor) -> tuple[Tensor, Tensor]:
-        """The scores, and what the last layers make them of: what the kit learns from.
+        """Return the scores, and the inputs of the last layers, from which the kit learns.
 
-        The inputs without any column are left out.
+        Inputs without any column are left out.
         """
         shift, factor = self.shift, self.factor
         assert isinstance(shift, Tensor) and isinstance(factor, Tensor)
@@ -63,7 +63,7 @@ def export(
 ) -> None:
     """Write a .palm file that palmkit.kits.Reranker takes; weights in float32.
 
-    said: more of the file's metadata.
+    said: further metadata of the file.
     """
     sizes = network.sizes
     count, length = 3, 1 + layout.length

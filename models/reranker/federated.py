@@ -38,14 +38,14 @@ from palmkit.models.reranker.personal import Habitual
 from palmkit.models.reranker.simulator import SCHEMA, Catalogue
 
 PAGES, ROUNDS, CLIP = 12, 6, 0.5
-# What many devices say together needs no pull to the shipped weights.
+# The average of many devices needs no pull to the shipped weights.
 COUNTED = 10**9
 Arrays = list[NDArray[Any]]
 WAYS = ("average", "private")
 
 
 def pages_of(users: int, seed: int, head: Head, reranker: Reranker) -> list[list[Shown]]:
-    """What users saw and would click: of each so many pages, as a session remembers them."""
+    """Return for each user the pages seen and the would-be clicks, as a session stores them."""
     shop = Catalogue.drawn(np.random.default_rng(seed))
     found: list[list[Shown]] = []
     for number in range(users):
@@ -70,7 +70,7 @@ def pages_of(users: int, seed: int, head: Head, reranker: Reranker) -> list[list
 
 
 def gain(head: Head, weights: Weights, pages: Iterable[list[Shown]]) -> float:
-    """Mean NDCG@10 of users' pages."""
+    """Return the mean NDCG@10 of users' pages."""
     found: list[float] = []
     for user in pages:
         for page in user:
@@ -80,7 +80,7 @@ def gain(head: Head, weights: Weights, pages: Iterable[list[Shown]]) -> float:
 
 
 def fit(head: Head, shared: Weights, pages: list[Shown], seed: int) -> Weights:
-    """What a device hands over: the model's own layers after its pages, its taste left out."""
+    """Return what a device hands over: the model's own layers after its pages, not its taste."""
     weights = {name: value.copy() for name, value in shared.items()}
     learner = Learner(head, 20_000_000)
     learner.fit(weights, pages, seed, counted=COUNTED)
@@ -88,8 +88,9 @@ def fit(head: Head, shared: Weights, pages: list[Shown], seed: int) -> Weights:
 
 
 def strategy(way: str, noise: float, devices: int, start: Arrays) -> Any:
-    """Flower's; way: one of WAYS. noise: standard deviation of the sum's, over the clip.
+    """Return Flower's strategy.
 
+    way: one of WAYS. noise: standard deviation of the sum's noise, over the clip.
     Raises ImportError without flwr, ValueError for another way.
     """
     if way not in WAYS:
@@ -108,7 +109,7 @@ def strategy(way: str, noise: float, devices: int, start: Arrays) -> Any:
 
 
 def average(made: Any, number: int, shared: Arrays, handed: list[Arrays]) -> Arrays:
-    """One round of a strategy, called as Flower's server does."""
+    """Run one round of a strategy, called as by Flower's server."""
     common: Any = import_module("flwr.common")
     if hasattr(made, "current_round_params"):
         made.current_round_params = shared
@@ -127,7 +128,7 @@ def average(made: Any, number: int, shared: Arrays, handed: list[Arrays]) -> Arr
 
 
 def measure(devices: int, others: int, noise: float, seed: int = 7) -> dict[str, Any]:
-    """NDCG@10 on others' pages: as shipped, and after rounds of each way."""
+    """Return NDCG@10 on others' pages: as shipped, and after rounds of each way."""
     reranker = Reranker(None, SCHEMA)
     head = reranker.scorer.head(taste_width(SCHEMA))
     own = pages_of(devices, seed, head, reranker)
@@ -160,7 +161,7 @@ def measure(devices: int, others: int, noise: float, seed: int = 7) -> dict[str,
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="federated averaging of re-rankers")
     parser.add_argument("out", type=Path, help="the numbers, JSON")
     parser.add_argument("--devices", type=int, default=100)

@@ -1,4 +1,4 @@
-"""How good an order is: where the chosen items stand."""
+"""Measures of an order by the places of the chosen items."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ Labels = NDArray[np.float32]
 
 
 def order_of(scores: NDArray[Any]) -> NDArray[np.int64]:
-    """int64[n]: rows by falling score; equal scores keep their order."""
+    """Return rows by falling score, int64[n]; equal scores keep their order."""
     return np.argsort(-np.asarray(scores), kind="stable")
 
 
 def shuffled(
     scores: list[NDArray[Any]], labels: list[Labels], seed: int
 ) -> tuple[list[NDArray[Any]], list[Labels]]:
-    """The same pages in random order: equal scores then say nothing of the server's order."""
+    """Return the pages in random order, so that equal scores do not reveal the server's order."""
     random = np.random.default_rng(seed)
     orders = [random.permutation(len(each)) for each in labels]
     return (
@@ -28,13 +28,13 @@ def shuffled(
 
 
 def reciprocal_rank(scores: NDArray[Any], labels: Labels) -> float:
-    """1 / the place of the first chosen item; 0 if none was."""
+    """Return 1 / the place of the first chosen item; 0 if none was."""
     hits = np.flatnonzero(labels[order_of(scores)] > 0)
     return 1 / (1 + int(hits[0])) if len(hits) else 0.0
 
 
 def ndcg(scores: NDArray[Any], labels: Labels, places: int = 10) -> float:
-    """Normalised discounted cumulative gain of the first places; 0 if nothing was chosen."""
+    """Return the NDCG of the first places; 0 if nothing was chosen."""
     discounts = 1 / np.log2(np.arange(2, 2 + min(places, len(labels))))
     ideal = float(np.sort(labels)[::-1][: len(discounts)] @ discounts)
     found = float(labels[order_of(scores)][: len(discounts)] @ discounts)
@@ -42,7 +42,7 @@ def ndcg(scores: NDArray[Any], labels: Labels, places: int = 10) -> float:
 
 
 def measure(scores: list[NDArray[Any]], labels: list[Labels]) -> dict[str, float]:
-    """Means over lists: mrr, ndcg10 and hit1, the share with a chosen item first."""
+    """Return means over lists: mrr, ndcg10 and hit1, the share with a chosen item first."""
     ranks = [reciprocal_rank(s, each) for s, each in zip(scores, labels, strict=True)]
     gains = [ndcg(s, each) for s, each in zip(scores, labels, strict=True)]
     return {

@@ -1,8 +1,8 @@
-"""The network: each item looks at what the user did and at the page round it.
+"""The network: each item attends to what the user did and to the page round it.
 
 Attention from items to events is that of the Deep Interest Network (Zhou et al., 2018) and EdgeRec
-(Gong et al., arXiv 2005.08416), with what an item and an event have in common as a bias, so that
-no embedding of an item's id is needed. The page is seen through a few learned queries (Set
+(Gong et al., arXiv 2005.08416), with what an item and an event have in common as a bias, so that no
+embedding of an item's id is needed. The page is seen through a few learned queries (Set
 Transformer, Lee et al., 2019), in time linear in its length; PRM (Pei et al., 2019) takes its
 square.
 """
@@ -16,16 +16,16 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-# Added to the attention to what is not there.
+# Added to the attention scores of missing items and events.
 ABSENT = -1e4
 
 
 @dataclass(frozen=True)
 class Sizes:
-    """Of the network. features, codes, traits, categories, links: widths of Inputs.
+    """Sizes of the network.
 
-    words: rows of the embedding; width: channels; heads: of attention; seeds: queries of the page;
-    members: of the ensemble.
+    features, codes, traits, categories, links: widths of Inputs. words: rows of the embedding;
+    width: channels; heads: of attention; seeds: queries of the page; members: of the ensemble.
     """
 
     features: int
@@ -43,7 +43,7 @@ class Sizes:
 
 
 class Batch(NamedTuple):
-    """b pages of n items and m events, filled up with zeros.
+    """A batch of b pages with n items and m events, filled up with zeros.
 
     items: float32[b, n, features], scaled. item_codes: int64[b, n, codes]. events: float32[b, m,
     traits]; event_codes: int64[b, m, categories]; links: float32[b, links, n, m]. present:
@@ -60,14 +60,14 @@ class Batch(NamedTuple):
 
 
 class RerankNetwork(nn.Module):
-    """Scores float32[b, n]; what they are worth is their differences within a page.
+    """A network that gives scores float32[b, n], of which only differences within a page count.
 
-    The last layers are an ensemble that shares its weights but for signs and scales (TabM,
+    The last layers are an ensemble that shares its weights except for signs and scales (TabM,
     Gorishniy et al., 2024): on tables of this size it is worth about half of a real one.
     """
 
     def __init__(self, sizes: Sizes) -> None:
-        """Weights start from random numbers, the last layer from zero."""
+        """Start from random weights, the last layer from zero."""
         super().__init__()
         self.sizes = sizes
         width, heads = sizes.width, sizes.heads
@@ -79,7 +79,7 @@ class RerankNetwork(nn.Module):
         self.key = nn.Linear(width, width)
         self.value = nn.Linear(width, width)
         self.link = nn.Linear(sizes.links, heads, bias=False)
-        # An attention that starts at the events of the item itself is found much sooner.
+        # Attention that starts at the item's own events is learned much faster.
         with torch.no_grad():
             self.link.weight[:, 0] += torch.linspace(0, 4, heads)
         self.linked = nn.Linear(sizes.links * heads, width)
@@ -98,15 +98,15 @@ class RerankNetwork(nn.Module):
         self.dropout = nn.Dropout(sizes.dropout)
 
     def forward(self, batch: Batch) -> Tensor:
-        """The mean of the members; the mean of their log-shares of a page has the same order."""
+        """Return the members' mean, in the same order as the mean of log-shares of a page."""
         return self.each(batch).mean(dim=1)
 
     def each(self, batch: Batch) -> Tensor:
-        """float32[b, members, n]: what each member says."""
+        """Return each member's scores, float32[b, members, n]."""
         return self.members(self.merged(batch))
 
     def merged(self, batch: Batch) -> Tensor:
-        """float32[b, n, width]: all that is known of each item, before the last layers."""
+        """Return the features of each item before the last layers, float32[b, n, width]."""
         sizes = self.sizes
         width, heads = sizes.width, sizes.heads
         each = width // heads
@@ -128,7 +128,7 @@ class RerankNetwork(nn.Module):
         absent = ((1 - batch.happened) * ABSENT).reshape(b, 1, 1, m)
         share = (torch.matmul(query, key) * each**-0.5 + bias + absent).softmax(dim=3)
         done = torch.matmul(share, value).transpose(1, 2).reshape(b, n, width)
-        # How much of what was attended to is linked to the item, and how.
+        # How much of the attended events is linked to the item, and how.
         rows = share.permute(0, 2, 1, 3)
         common = torch.matmul(rows, batch.links.permute(0, 2, 3, 1)).reshape(b, n, -1)
         around = torch.cat([x, done, functional.relu(self.linked(common))], dim=2)
@@ -138,14 +138,14 @@ class RerankNetwork(nn.Module):
         return merged
 
     def members(self, merged: Tensor) -> Tensor:
-        """float32[b, members, n]: what each member makes of it."""
+        """Return each member's scores for these features, float32[b, members, n]."""
         z = self.dropout(functional.relu(merged.unsqueeze(1) * self.signs + self.shifts))
         z = z + self.dropout(functional.relu(self.hidden(z) * self.scales))
         scores: Tensor = (z * self.weights).sum(dim=3)
         return scores
 
     def _page(self, x: Tensor, present: Tensor) -> Tensor:
-        """float32[b, width]: the page as a whole."""
+        """Return a summary of the page, float32[b, width]."""
         b, n = present.shape
         absent = ((1 - present) * ABSENT).reshape(b, 1, n)
         share = torch.matmul(self.seeds, self.page_key(x).transpose(1, 2))

@@ -1,10 +1,10 @@
-"""What another policy would have earned, from the log of one that explored.
+"""Off-policy evaluation: what another policy would have earned, from an exploring one's log.
 
 A log has a row for each item shown: which item, at which place, what it earned and how likely the
 logging policy was to show it there. Inverse propensity scoring (IPS) weighs each row by how much
 likelier the policy under test is to show that item; its self-normalised form (SNIPS, Swaminathan
-and Joachims, 2015) divides by the weights' sum; the doubly robust estimate (DR, Dudik et al.,
-2011) adds to a model of what items earn what IPS says of its errors.
+and Joachims, 2015) divides by the weights' sum; the doubly robust estimate (DR, Dudik et al., 2011)
+adds IPS of the errors of a model to that model's rewards.
 """
 
 from __future__ import annotations
@@ -23,16 +23,16 @@ from palmkit.kits.ranking.table import Columns
 
 _Doubles = NDArray[np.float64]
 FOLDS, RESAMPLES = 5, 1000
-# An item's rate of reward counts as if so many more rows had had the overall rate.
+# An item's rate of reward counts as if this many more rows had the overall rate.
 PRIOR_ROWS = 200.0
 
 
 @dataclass(frozen=True, eq=False)
 class Feedback:
-    """n rows. items, places: int64[n], rows of `names` and of `positions`.
+    """The n rows of a log.
 
-    rewards, propensities: float64[n]. pages: int64[n], from 0; rows of one page are resampled
-    together.
+    items, places: int64[n], rows of `names` and of `positions`. rewards, propensities: float64[n].
+    pages: int64[n], from 0; rows of one page are resampled together.
     """
 
     names: tuple[str, ...]
@@ -44,10 +44,10 @@ class Feedback:
     pages: NDArray[np.int64]
 
     def rates(self, rows: NDArray[np.int64]) -> _Doubles:
-        """float64[places, items]: what an item earns at a place, from some of the rows.
+        """Return the reward of an item at a place, from some of the rows: float64[places, items].
 
-        The rate of the item times that of the place over the overall rate, each drawn to the
-        overall rate by PRIOR_ROWS.
+        It is the rate of the item times that of the place over the overall rate, each shrunk
+        towards the overall rate by PRIOR_ROWS.
         """
         rewards = self.rewards[rows]
         overall = float(rewards.mean()) if len(rows) else 0.0
@@ -61,7 +61,7 @@ class Feedback:
 
 
 class Choices(NamedTuple):
-    """A policy that differs from row to row: k of its choices, what is not named has no chance.
+    """A policy that differs from row to row, by k of its choices; others have probability 0.
 
     rows, items: int64[k], of Feedback; chances: float64[k].
     """
@@ -72,7 +72,7 @@ class Choices(NamedTuple):
 
 
 class Estimate(NamedTuple):
-    """Reward a row, and the middle 95 % of what resampled logs say."""
+    """A reward a row, and its 95 % interval over resampled logs."""
 
     value: float
     low: float
@@ -82,10 +82,10 @@ class Estimate(NamedTuple):
 def read_feedback(
     rows: Iterable[Row], schema: Schema, names: Iterable[str] = (), positions: Iterable[float] = ()
 ) -> Feedback:
-    """Feedback from the rows of a log: id, label, propensity and, if the schema has one, position.
+    """Return feedback from a log's id, label, propensity and, if the schema has one, position.
 
-    names, positions: that come first whether the log has them or not.
-    Raises TableError naming row and column for what is missing or a propensity outside 0 to 1.
+    names, positions: values that come first whether the log has them or not.
+    Raises TableError naming row and column for missing values or a propensity outside 0 to 1.
     """
     known = {name: at for at, name in enumerate(names)}
     places = {place: at for at, place in enumerate(positions)}
@@ -132,13 +132,13 @@ def read_feedback(
 
 
 def uniform(feedback: Feedback) -> _Doubles:
-    """float64[places, items]: any item, anywhere."""
+    """Return the uniform policy, any item anywhere: float64[places, items]."""
     shape = len(feedback.positions), len(feedback.names)
     return np.full(shape, 1 / len(feedback.names))
 
 
 def shares(feedback: Feedback) -> _Doubles:
-    """float64[places, items]: how often a log shows each item at each place."""
+    """Return how often a log shows each item at each place: float64[places, items]."""
     shape = len(feedback.positions), len(feedback.names)
     flat = feedback.places * shape[1] + feedback.items
     counts = np.bincount(flat, minlength=shape[0] * shape[1]).reshape(shape).astype(np.float64)
@@ -148,10 +148,10 @@ def shares(feedback: Feedback) -> _Doubles:
 def evaluate(
     feedback: Feedback, policy: _Doubles | Choices, clip: float = np.inf, seed: int = 0
 ) -> dict[str, Any]:
-    """What a policy would earn a row: IPS, SNIPS and DR, each with an interval.
+    """Return what a policy would earn a row: IPS, SNIPS and DR, each with an interval.
 
-    policy: how likely it is to show each item: float64[places, items], or Choices if it differs
-    from row to row. clip: weights are at most this, which is safer and biased.
+    policy: the probability that it shows each item: float64[places, items], or Choices if it
+    differs from row to row. clip: the largest weight, which makes estimates safer and biased.
     Also "logged", what the logging policy earned; "mean_weight", near 1 if the log could have shown
     all that the policy chooses; "effective_rows" (Kish) of the weights and the largest weight: few
     and large mean that the log says little of this policy.
@@ -161,7 +161,7 @@ def evaluate(
     expected, predicted = np.zeros(count), np.zeros(count)
     folds = np.random.default_rng(seed).permutation(feedback.pages.max() + 1) % FOLDS
     for fold in range(FOLDS):
-        # Rates from other pages than those they are used on.
+        # Cross-fitting: rates come from other pages than those they are used on.
         is_inside = (folds == fold)[feedback.pages]
         rates = feedback.rates(np.flatnonzero(~is_inside))
         inside = np.flatnonzero(is_inside)
@@ -175,7 +175,7 @@ def evaluate(
             expected[inside] = (policy * rates).sum(axis=1)[feedback.places[inside]]
     gains = weights * feedback.rewards
     robust = expected + weights * (feedback.rewards - predicted)
-    # Of each page: rewards, what IPS and DR make of them, weights and rows.
+    # For each page: rewards, their IPS and DR estimates, weights and rows.
     sums = np.stack(
         [
             np.bincount(feedback.pages, each)
@@ -205,7 +205,7 @@ def evaluate(
 
 
 def _chances(feedback: Feedback, policy: _Doubles | Choices) -> _Doubles:
-    """float64[n]: how likely a policy was to show what was shown."""
+    """Return the probability of a policy to show what was shown: float64[n]."""
     if not isinstance(policy, Choices):
         return np.asarray(policy[feedback.places, feedback.items])
     is_shown = feedback.items[policy.rows] == policy.items

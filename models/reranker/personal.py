@@ -1,13 +1,13 @@
-"""What learning on the device is worth: simulated users whose taste drifts.
+"""The gain of learning on the device, for simulated users whose taste drifts.
 
 A user comes for 16 visits of eight pages to the simulator's shop. Between visits the taste drifts
 (the latent direction turns by some 17 degrees, one brand in twelve is seen anew, the usual price
-moves by 0.15 in log), within a visit the intent drifts as ever. Of the kind "recipe" users are
+moves by 0.15 in log), within a visit the intent drifts as ever. Users of the kind "recipe" are
 those that the shipped model learned from, who mostly want what the visit is for; users of "habit"
 weigh their lasting taste four times as much and the intent a quarter. The user sees each page as
 the shipped model orders it, in a session that learns nothing. A second session observes the same
-and learns after each visit; both order each page before anything of it is known. Measured: NDCG@10
-of both orders, for what the user would click if every item were looked at.
+and learns after each visit; both order each page before anything of it is known. Measured is the
+NDCG@10 of both orders, for what the user would click if every item were looked at.
 
 `python -m palmkit.models.reranker.personal OUT.json --users 100 --kind habit`; with --trivago
 SESSIONS.csv.gz the sessions of trivago that have more than 12 lists, each list after the twelfth by
@@ -42,10 +42,10 @@ RESAMPLES = 2000
 
 
 class Habitual(Visit):
-    """A user of habit: what lasts counts for more than what the visit is for."""
+    """A user of habit, for whom lasting taste counts for more than the visit's intent."""
 
     def worth(self, items: NDArray[np.int64]) -> NDArray[np.float64]:
-        """float64[n], of each item to this visit now; see the simulator for the terms."""
+        """Return the current worth of each item to this visit, float64[n]; see the simulator."""
         shop = self.shop
         return np.asarray(
             INTENT * 2.2 * (shop.vectors[items] @ self.intent)
@@ -62,7 +62,7 @@ USERS = {"recipe": Visit, "habit": Habitual}
 
 
 def drift(user: Visit) -> None:
-    """What a user likes by the next visit."""
+    """Change a user's taste until the next visit."""
     random = user.random
     turned = user.taste + TURN * _direction(random, len(user.taste))
     user.taste = turned / np.linalg.norm(turned)
@@ -81,7 +81,7 @@ def _direction(random: np.random.Generator, size: int) -> NDArray[np.float64]:
 def follow(
     user: Visit, plain: Session, learning: Session, time_s: float
 ) -> tuple[list[tuple[float, float]], list[dict[str, Any]]]:
-    """NDCG@10 of each page of a user, without and with learning; what each learning came to."""
+    """Return NDCG@10 of each page, without and with learning; and each learning's result."""
     gains: list[tuple[float, float]] = []
     told: list[dict[str, Any]] = []
     for visit in range(VISITS):
@@ -123,9 +123,9 @@ def _look(
 def measure(
     users: int, seed: int, kind: str = "habit", time_s: float = 0.05, model: Path | None = None
 ) -> dict[str, Any]:
-    """NDCG@10 without and with learning, pages after the first learning that was possible.
+    """Return NDCG@10 without and with learning, over pages after the first learning.
 
-    The gain has the middle 95 % of what resampled users say.
+    The gain has its 95 % interval over resampled users.
     """
     reranker = Reranker(model, SCHEMA)
     shop = Catalogue.drawn(np.random.default_rng(seed))
@@ -161,7 +161,7 @@ def measure(
 
 
 def measure_sessions(path: Path, time_s: float = 0.05) -> dict[str, Any]:
-    """Lists of people, after the twelfth of a session, by the shipped model and one that learns."""
+    """Measure real lists, after the twelfth of a session, with and without learning."""
     from palmkit.kits.ranking.log import read_pages
     from palmkit.models.reranker.trivago import SCHEMA as LISTS
     from palmkit.models.reranker.trivago import rows
@@ -203,7 +203,7 @@ def _rank(order: NDArray[np.int64], labels: NDArray[np.float32]) -> float:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="what learning on the device is worth")
     parser.add_argument("out", type=Path, help="the numbers, JSON")
     parser.add_argument("--users", type=int, default=100)

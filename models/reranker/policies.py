@@ -1,9 +1,9 @@
-"""What a model would have shown where a log says what chance did: policies for offpolicy.py.
+"""The choices a model would have made in a log of random ones: policies for offpolicy.py.
 
-In a log of pages each place is a choice of its own among the items that those above left: the
-policy under test is asked for the next item after what was truly shown above, as the propensities
-that palmkit.kits.Ranking tells are. What is judged is one choice at a time and not a whole page of
-the policy's own; a user who looks at a page from the top sees mostly the first places.
+In a log of pages each place is a choice of its own among the remaining items: the policy under test
+is asked for the next item after what was truly shown above, as for the propensities that
+palmkit.kits.Ranking returns. One choice at a time is judged, not a whole page of the policy's own;
+a user who looks at a page from the top sees mostly the first places.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _Doubles = NDArray[np.float64]
 
 
 class _Gathered:
-    """Choices, a row after the other."""
+    """Choices, row after row."""
 
     def __init__(self) -> None:
         self._rows: list[NDArray[np.int64]] = []
@@ -52,16 +52,16 @@ def judged(
     temperature: float = 0.0,
     places: int | None = None,
 ) -> tuple[Feedback, _Doubles | Choices]:
-    """What a log says, and how likely a model was to choose each item of each of its rows.
+    """Return a log's feedback, and the model's probability of each item in each of its rows.
 
     Pages come as palmkit.kits.ranking.log says, in the order shown, each item with its propensity
     given those above it. The model gets them in the order of the schema's position, which is the
-    server's before chance came in, or of their ids if there is none. Rows without pages are each
-    a choice among all items of the log, which the model gets in the order of their ids; what is
-    known of an item is what the first row with it says.
-    reranker: the model; None: chance, each item that is left as likely.
-    temperature: 0: the best by the model, at place p of rows without pages the best but p - 1;
-    else with the softmax of scores / temperature. places: of a page, from the top; None: all.
+    server's before chance came in, or of their ids if there is none. Rows without pages are each a
+    choice among all items of the log, which the model gets in the order of their ids; an item's
+    features are those of its first row.
+    reranker: the model; None: chance, with equal probability for each remaining item. temperature:
+    0: the best by the model, at place p of rows without pages the best but p - 1; else the softmax
+    of scores / temperature. places: of a page, from the top; None: all.
     Raises TableError as offpolicy.read_feedback and palmkit.kits.Reranker do.
     """
     upcoming = iter(rows)
@@ -121,7 +121,7 @@ def _of_pages(
 
 
 def _scores(reranker: Reranker, page: Page, names: list[str], schema: Schema) -> _Doubles:
-    """float64[n]: the model's, of the items as they were shown."""
+    """Return the model's scores of the items as they were shown, float64[n]."""
     if schema.position is None:
         order = sorted(range(len(names)), key=names.__getitem__)
     else:
@@ -137,7 +137,7 @@ def _scores(reranker: Reranker, page: Page, names: list[str], schema: Schema) ->
 
 
 def _shares(scores: _Doubles | None, left: NDArray[np.int64], temperature: float) -> _Doubles:
-    """float64[left]: how likely each item that is left comes next."""
+    """Return the probability of each remaining item to come next, float64[left]."""
     if scores is None:
         return np.full(len(left), 1 / len(left))
     if not temperature:

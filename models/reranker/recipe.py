@@ -1,4 +1,4 @@
-"""From logs to a model and a report: what `palmkit rerank train` does."""
+"""From logs to a model and a report: the work of `palmkit rerank train`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ Report = Callable[[str, int, int | None], None]
 
 @dataclass(frozen=True)
 class Job:
-    """What to train from, and what to write; see `palmkit rerank train --help`."""
+    """A training to do; see `palmkit rerank train --help`."""
 
     logs: tuple[Path, ...]
     schema: Schema
@@ -50,7 +50,7 @@ class Job:
 
 
 def read_logs(logs: Sequence[Path]) -> Iterator[Row]:
-    """The rows of logs, one after the other."""
+    """Yield the rows of logs, one after the other."""
     for log in logs:
         yield from read_rows(log)
 
@@ -115,7 +115,7 @@ def run(job: Job, report: Report = lambda step, done, all: None) -> dict[str, di
 def baselines(
     lists: Lists, parts: Parts, layout: Layout, trees: bool, seed: int
 ) -> dict[str, list[NDArray[Any]]]:
-    """The scores of the trees, where LightGBM is installed, and of the rules."""
+    """Return the scores of the trees, where LightGBM is installed, and of the rules."""
     found: dict[str, list[NDArray[Any]]] = {}
     if trees:
         try:
@@ -131,7 +131,7 @@ def baselines(
 def tell(
     scores: list[NDArray[Any]], labels: list[NDArray[np.float32]], layout: Layout
 ) -> dict[str, float]:
-    """The measures; where the server's order is not to be seen, equal scores say nothing of it."""
+    """Return the measures; pages are shuffled where the server's order must not show."""
     if layout.with_position:
         return measure(scores, labels)
     return measure(*shuffled(scores, labels, 0))

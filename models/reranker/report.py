@@ -65,7 +65,7 @@ def _plots(
     by_events: Mapping[str, Sequence[tuple[str, float]]],
     progress: Progress,
 ) -> dict[str, str]:
-    """PNG in base64, by title."""
+    """Return PNGs in base64, by title."""
     try:
         from matplotlib.figure import Figure
     except ImportError:

@@ -1,4 +1,4 @@
-"""A simulated shopping feed: whom the shipped demonstration model learned from.
+"""A simulated shopping feed, from which the shipped demonstration model learned.
 
 Nothing here is measured on people. A user has a lasting taste (a direction in a latent space,
 brands that are liked or not, a usual price), and a visit has an intent (a category and a direction
@@ -11,9 +11,9 @@ The server orders a page by cos(taste, item) + taste of the brand + quality + no
 ten it shuffles, so that a place on the page says less of an item's worth. The user looks from the
 top, goes on with a probability of 0.93 an item, clicks with the logistic function of worth - 1,
 dwells for exp(2 + worth / 2 + noise) seconds, likes, puts into the cart and buys by worth; half the
-users look no further after a click. What was looked at and left is an exposure, or a skip if its
-worth is far below. The intent drifts to another one after a page with a probability of 0.12. Visits
-come with some columns left out: price 15 %, score 30 %, embedding 40 %, brand 15 %.
+users look no further after a click. An item that was looked at and left is an exposure, or a skip
+if its worth is far below. The intent drifts to another one after a page with a probability of 0.12.
+Visits come with some columns left out: price 15 %, score 30 %, embedding 40 %, brand 15 %.
 
 `python -m palmkit.models.reranker.simulator OUT.jsonl --visits 4000 --seed 1` writes a log;
 `--measure MODEL` lets a model order the pages that simulated users then look at.
@@ -65,7 +65,7 @@ class Catalogue:
 
     @classmethod
     def drawn(cls, random: np.random.Generator) -> Catalogue:
-        """At random."""
+        """Return a random shop."""
         category = random.integers(CATEGORIES, size=ITEMS)
         centres = random.standard_normal((CATEGORIES, LATENT))
         vectors = centres[category] + 0.8 * random.standard_normal((ITEMS, LATENT))
@@ -81,10 +81,10 @@ class Catalogue:
 
 
 class Visit:
-    """One user's visit: what is on offer, what the user makes of it."""
+    """One user's visit: the items on offer and the user's behaviour."""
 
     def __init__(self, shop: Catalogue, random: np.random.Generator, start: float) -> None:
-        """A new user with an intent."""
+        """Draw a new user with an intent."""
         self.shop, self.random, self.time = shop, random, start
         self.taste = _direction(random)
         self.brands = random.standard_normal(BRANDS) * (random.random(BRANDS) < 0.4)
@@ -93,13 +93,13 @@ class Visit:
         self.want()
 
     def want(self) -> None:
-        """Another intent."""
+        """Draw another intent."""
         self.aim = int(self.random.integers(ITEMS))
         near = self.shop.vectors[self.aim] + 0.3 * _direction(self.random)
         self.intent = near / np.linalg.norm(near)
 
     def worth(self, items: NDArray[np.int64]) -> _Array:
-        """float64[n], of each item to this visit now."""
+        """Return the current worth of each item to this visit, float64[n]."""
         shop = self.shop
         level = math.log(shop.price[self.aim]) + self.usual
         return np.asarray(
@@ -113,14 +113,14 @@ class Visit:
         )
 
     def page(self, explore: float = 0.0) -> tuple[NDArray[np.int64], list[Row]]:
-        """Items in the server's order, and as the device gets them.
+        """Return items in the server's order, and as the device gets them.
 
         explore: above 0, no page is shuffled, but each place goes with this probability to any item
-        left; rows then say the server's position and their propensity.
+        left; rows then contain the server's position and their propensity.
         """
         random, shop = self.random, self.shop
         count = int(random.integers(12, 51))
-        # Half of what is on offer is of the kind that the user looks for, as after a search.
+        # Half of the items on offer are of the category that the user looks for, as after a search.
         alike = np.flatnonzero(shop.category == shop.category[self.aim])
         some = random.choice(alike, min(len(alike), count // 3), replace=False)
         others = np.setdiff1d(random.choice(ITEMS, count, replace=False), some)
@@ -157,7 +157,7 @@ class Visit:
         return items, rows
 
     def look(self, items: NDArray[np.int64], names: list[str]) -> tuple[list[str], list[Row]]:
-        """What the user does with a page in this order: the ids clicked, and all other events."""
+        """Return the user's behaviour on a page in this order: ids clicked, and other events."""
         random = self.random
         clicked: list[str] = []
         events: list[Row] = []
@@ -196,7 +196,7 @@ def _direction(random: np.random.Generator) -> _Array:
 def _explored(
     order: NDArray[np.int64], rate: float, random: np.random.Generator
 ) -> tuple[NDArray[np.int64], list[Row]]:
-    """An order with any item left at some of its places; of each its position and propensity."""
+    """Return an order with random items at some places; for each its position and propensity."""
     left = list(enumerate(order.tolist(), 1))
     found: list[int] = []
     told: list[Row] = []
@@ -210,7 +210,7 @@ def _explored(
 
 
 def simulate(visits: int, seed: int, explore: float = 0.0) -> Iterator[Row]:
-    """A log for palmkit.kits.ranking.log: so many visits, one after the other.
+    """Yield a log for palmkit.kits.ranking.log: visits, one after the other.
 
     explore: see Visit.page.
     """
@@ -231,7 +231,7 @@ def simulate(visits: int, seed: int, explore: float = 0.0) -> Iterator[Row]:
 
 
 def measure(model: Path | None, visits: int, seed: int) -> dict[str, dict[str, float]]:
-    """Clicks and purchases a page after the first, for the server's order and a model's.
+    """Return clicks and purchases a page after the first, for the server's order and a model's.
 
     model: of palmkit.kits.Reranker; None: the shipped one. The same visits see both.
     """
@@ -256,7 +256,7 @@ def measure(model: Path | None, visits: int, seed: int) -> dict[str, dict[str, f
 def _visited(
     order: Callable[[list[Row], Any], list[int]], reranker: Any, visits: int, seed: int
 ) -> dict[str, float]:
-    """What users do if pages are shown in an order, a page after the first."""
+    """Return what users do if pages are shown in an order, a page after the first."""
     shop = Catalogue.drawn(np.random.default_rng(seed))
     clicks = buys = pages = 0
     for number in range(visits):
@@ -280,7 +280,7 @@ def _visited(
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="a simulated shopping feed")
     parser.add_argument("out", type=Path, help="the log, JSON Lines; the numbers with --measure")
     parser.add_argument("--visits", type=int, default=4000)

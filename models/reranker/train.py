@@ -1,4 +1,4 @@
-"""Trains the network on a log that dataset.py encoded: early stopping, averaged weights."""
+"""Training the network on a log that dataset.py encoded: early stopping, averaged weights."""
 
 from __future__ import annotations
 
@@ -23,10 +23,10 @@ _Rows = NDArray[np.int64]
 
 @dataclass(frozen=True)
 class Recipe:
-    """Numbers of the training.
+    """Hyperparameters of the training.
 
-    patience: stop after so many epochs without a better MRR on the held-out pages. averaging: of
-    the weights that are kept, from step to step. members: of the network's ensemble.
+    patience: stop after so many epochs without a better MRR on the held-out pages. averaging: decay
+    of the averaged weights from step to step. members: of the network's ensemble.
     """
 
     epochs: int = 12
@@ -44,14 +44,14 @@ class Recipe:
 
 @dataclass
 class Progress:
-    """Of each epoch: mean training loss, and the measures on the held-out pages."""
+    """For each epoch: mean training loss, and the measures on the held-out pages."""
 
     losses: list[float] = field(default_factory=list[float])
     held_out: list[dict[str, float]] = field(default_factory=list[dict[str, float]])
 
 
 class Parts(NamedTuple):
-    """Rows of Lists: to learn from, to stop by, to report on."""
+    """Rows of Lists: to train on, to stop by, to report on."""
 
     train: _Rows
     held_out: _Rows
@@ -67,7 +67,7 @@ class Trained(NamedTuple):
 
 
 def split(starts: NDArray[np.float64], held_out: float = 0.1, test: float = 0.1) -> Parts:
-    """By the time at which sessions began: the last ones to report on, those before to stop by."""
+    """Split by the start of sessions: the last to report on, those before to stop by."""
     order = np.argsort(starts, kind="stable")
     begin = int(len(order) * (1 - test))
     stop = int(begin * (1 - held_out))
@@ -77,7 +77,7 @@ def split(starts: NDArray[np.float64], held_out: float = 0.1, test: float = 0.1)
 def score(
     network: RerankNetwork, lists: Lists, rows: _Rows, scaling: Scaling
 ) -> list[NDArray[np.float32]]:
-    """The scores of each page's items."""
+    """Return the scores of each page's items."""
     network.eval()
     order = np.argsort(lists.lengths[rows], kind="stable")
     found: dict[int, NDArray[np.float32]] = {}
@@ -99,9 +99,9 @@ def train(
     recipe: Recipe,
     report: Callable[[int, int], None] = lambda step, steps: None,
 ) -> Trained:
-    """Train until the held-out pages get no better; without any, all epochs.
+    """Train until the held-out pages stop improving; without any, all epochs.
 
-    words: codes in the vocabulary. report: is told of each step.
+    words: codes in the vocabulary. report: called at each step.
     """
     random = np.random.default_rng(recipe.seed)
     torch.manual_seed(recipe.seed)
@@ -170,7 +170,7 @@ def _average(averaged: nn.Module, network: nn.Module, share: float) -> None:
 def _shuffled(
     rows: _Rows, lengths: NDArray[np.int64], size: int, random: np.random.Generator
 ) -> Sequence[_Rows]:
-    """Batches in random order, of pages with about as many events, so that little is filled up."""
+    """Return batches in random order, of pages with similar numbers of events, to limit padding."""
     mixed = random.permutation(rows)
     found: list[_Rows] = []
     for start in range(0, len(mixed), size * 16):

@@ -1,6 +1,6 @@
 """The lists of the ACM RecSys Challenge 2019 as a log; for measuring only, never for weights.
 
-Each click is predicted from rows of its session before it, from what users of other sessions did
+Each click is predicted from earlier rows of its session, from what users of other sessions did
 before this session began, and from prices, device, platform and filters.
 """
 
@@ -41,7 +41,7 @@ NUMBERS = (
     "clicks", "ctr", "touches", "shown", "usual", "cheaper", "together",
     "seen", "skipped", "moved", "changed", "fresh",
 )  # fmt: skip
-# What hangs on the places of other lists, or on those of this session.
+# Features that depend on the places of other lists, or on those of this session.
 OF_PLACES = ("ctr", "usual", "skipped", "moved")
 SCHEMA = Schema(
     price="price",
@@ -51,14 +51,14 @@ SCHEMA = Schema(
 )
 SORTS = ("Sort by Price", "Sort By Distance", "Sort By Rating", "Sort By Popularity", "Best Value",
          "Focus on Distance", "Focus on Rating")  # fmt: skip
-# A rate of clicks counts as if so many more clicks had been expected and had come.
+# A rate of clicks counts as if this many more clicks had been expected and had come.
 PRIOR_CLICKS = 1.0
-# Of those who touched an item, so many of the latest are asked what else they touched.
+# How many of the latest users of an item are checked for what else they touched.
 NEIGHBOURS = 50
 
 
 class _Past:
-    """What users did with each item, and how much it was: before a time, by other users."""
+    """What other users did with each item before a time, and how much."""
 
     def __init__(self) -> None:
         self._times: dict[str, list[float]] = defaultdict(list)
@@ -67,14 +67,14 @@ class _Past:
         self._users: dict[str, list[str]] = defaultdict(list)
 
     def add(self, user: str, item: str, time: float, amount: float = 1.0) -> None:
-        """Rows come in order of time."""
+        """Add a row; rows come in order of time."""
         self._times[item].append(time)
         self._users[item].append(user)
         self._sums[item].append(self._sums[item][-1] + amount)
         self._own[user, item].append((time, amount))
 
     def of(self, user: str, item: str, before: float) -> tuple[int, float]:
-        """How often others did before a time, and the sum of the amounts."""
+        """Return how often others did it before a time, and the sum of the amounts."""
         times = self._times.get(item)
         if times is None:
             return 0, 0.0
@@ -83,7 +83,7 @@ class _Past:
         return count - len(own), self._sums[item][count] - sum(own)
 
     def users(self, item: str, before: float) -> list[str]:
-        """Who did last before a time."""
+        """Return who did it last before a time."""
         count = bisect_left(self._times.get(item, []), before)
         return self._users.get(item, [])[max(0, count - NEIGHBOURS) : count]
 
@@ -124,7 +124,7 @@ class _Log:
                 self._touched[user].append((time, row["reference"]))
 
     def together(self, user: str, touched: list[str], before: float) -> Counter[str]:
-        """Of each item how many others touched it and one of these."""
+        """Return for each item how many others touched it and one of these."""
         others = {who for item in touched for who in self.touches.users(item, before)} - {user}
         return Counter(
             item
@@ -139,14 +139,14 @@ def _items(row: Row) -> list[tuple[str, float]]:
 
 
 def read(path: Path) -> list[Row]:
-    """The rows of the file, in order of time."""
+    """Return the rows of the file, in order of time."""
     return sorted(
         read_rows(path), key=lambda row: (int(row["timestamp"]), row["user_id"], int(row["step"]))
     )
 
 
 def rows(path: Path) -> Iterator[Row]:
-    """A log for palmkit.kits.ranking.log, with the split that the file names in each row."""
+    """Yield a log for palmkit.kits.ranking.log, with the file's split in each row."""
     raw = read(path)
     log = _Log(raw)
     following = _following(raw)
@@ -157,7 +157,7 @@ def rows(path: Path) -> Iterator[Row]:
         session = sessions[name]
         base: Row = {"session": " ".join(name), "time": time, "split": row.get("split")}
         item = None if kind in WITHOUT_ITEM else row["reference"]
-        # How long it was until the next row is known when that comes.
+        # The time until the next row is known when that row comes.
         after = following.get(at)
         stay = None if after is None else float(raw[after]["timestamp"]) - time
         if kind == CLICK:

@@ -35,9 +35,9 @@ RECIPE = Recipe(epochs=6, patience=6, learning_rate=1.5e-3, members=1)
 
 
 def divide(lists: Lists, named: list[str], which: str, whole: bool = False) -> Parts:
-    """Rows to learn from, the last tenth of them to stop by, and to test on; by beginning.
+    """Return rows to train on, the last tenth of them to stop by, and to test on; by start.
 
-    whole: none to stop by.
+    whole: whether there are none to stop by.
     """
     order = np.argsort(lists.starts, kind="stable")
     if which == "dev":
@@ -52,7 +52,7 @@ def divide(lists: Lists, named: list[str], which: str, whole: bool = False) -> P
 
 
 def layout_of(with_position: bool) -> Layout:
-    """Without position also without what places in other lists said."""
+    """Return the layout; without position also without features from places in other lists."""
     if with_position:
         return Layout(SCHEMA)
     numbers = tuple(name for name in SCHEMA.numbers if name not in OF_PLACES)
@@ -67,11 +67,11 @@ def measure_split(
     only: str | None,
     whole: bool = False,
 ) -> dict[str, list[dict[str, float]]]:
-    """Of each method its measures, one a seed; rules have one."""
+    """Return the measures of each method, one a seed; rules have one."""
     layout = layout_of(with_position)
     shown = [page for page in read_pages(raw, layout.schema) if any(page.labels)]
     named = [str(raw[page.number]["split"]) for page in shown]
-    # Words of what is tested on are not known.
+    # Words that occur only in test rows are not known.
     starts = sorted({page.start for page in shown})
     last = float("inf") if which == "dev" else starts[int(0.7 * len(starts))]
     known = [r for r in raw if (r["split"] == "train" if which == "dev" else r["time"] < last)]
@@ -99,7 +99,7 @@ def measure_split(
 
 
 def table(found: dict[str, dict[str, list[dict[str, float]]]]) -> str:
-    """Markdown: mean MRR and NDCG@10, with the standard deviation over seeds."""
+    """Return Markdown with mean MRR and NDCG@10 and their standard deviation over seeds."""
     lines = ["| | " + " | ".join(found) + " |", "|---" * (1 + len(found)) + "|"]
     names = dict.fromkeys(name for methods in found.values() for name in methods)
     for name in names:
@@ -117,7 +117,7 @@ def table(found: dict[str, dict[str, list[dict[str, float]]]]) -> str:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="network, trees and rules on trivago's lists")
     parser.add_argument("sessions", type=Path)
     parser.add_argument("out", type=Path, help="results, added to those that are there")

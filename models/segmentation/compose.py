@@ -39,7 +39,10 @@ HATTED, CLOTHED = 0.3, 0.4
 
 
 class Batch(NamedTuple):
-    """images: float32[n, 3, s, s], RGB 0..1; target and weight: float32[n, 1, s, s] 0..1."""
+    """A batch of compositions.
+
+    images: float32[n, 3, s, s], RGB 0..1; target and weight: float32[n, 1, s, s] 0..1.
+    """
 
     images: Tensor
     target: Tensor
@@ -47,7 +50,7 @@ class Batch(NamedTuple):
 
 
 class Frame(NamedTuple):
-    """Which part of a picture fills the square.
+    """The part of a picture that fills the square.
 
     centre: float32[n, 2] in the picture; span: float32[n, 2], pixels of it across the square.
     """
@@ -57,7 +60,7 @@ class Frame(NamedTuple):
 
 
 class Layer(NamedTuple):
-    """A drawn picture: float32[n, 3, s, s], target, weight, opacity of what may be cut out."""
+    """A drawn picture: float32[n, 3, s, s], its target, weight, and opacity of cut-outs."""
 
     image: Tensor
     target: Tensor
@@ -66,19 +69,19 @@ class Layer(NamedTuple):
 
 
 def draw(bank: Bank, source: Source, size: int) -> tuple[Tensor, Tensor, Tensor]:
-    """Pictures, their masks, and where they are: float32[n, 3, s, s] twice, bool[n, s, s]."""
+    """Return pictures, masks, and where they are: float32[n, 3, s, s] twice, bool[n, s, s]."""
     image, inside = bank.pictures.draw(source, size)
     masks, _ = bank.masks.draw(source, size)
     return image, masks, inside
 
 
 def scenery(bank: Bank, source: Source, size: int) -> Tensor:
-    """float32[n, 3, s, s]: pictures that go on past their edges, mirrored."""
+    """Return pictures that are mirrored past their edges, float32[n, 3, s, s]."""
     return bank.pictures.draw(source, size, mirrored=True)[0]
 
 
 def soften(image: Tensor) -> Tensor:
-    """One in five loses what a small picture would not have."""
+    """Blur one picture in five as much as a small one would be."""
     device, count = image.device, len(image)
     for factor, share in ((2, 0.15), (4, 0.05)):
         small = functional.avg_pool2d(image, factor)
@@ -91,7 +94,7 @@ def soften(image: Tensor) -> Tensor:
 
 
 def roughen(image: Tensor, ease: Tensor) -> Tensor:
-    """Softened, and disturbed in colour, light, noise and compression; ease as in compose."""
+    """Soften, and disturb in colour, light, noise and compression; ease as in compose."""
     count, device = len(image), image.device
     image = soften(image)
     strength = uniform(0.0, 1.0, count, 1, 1, 1, device=device) * (1 - 0.6 * ease)
@@ -99,7 +102,7 @@ def roughen(image: Tensor, ease: Tensor) -> Tensor:
 
 
 def patched(batch: Batch) -> Batch:
-    """With a part of the picture before in some, masks too (CutMix, Yun and others, ICCV 2019)."""
+    """Put a part of the previous picture into some, masks too (CutMix, Yun et al., ICCV 2019)."""
     count, size, device = len(batch.images), batch.images.shape[-1], batch.images.device
     position = torch.linspace(0, 1, size, device=device).expand(2, count, size)
     half = uniform(*PATCH, 2, count, 1, device=device) / 2
@@ -121,16 +124,20 @@ class Composer:
         close: float = CLOSE,
         crowded: float = CROWDED,
     ) -> None:
-        """task: "portrait" or "hair"; size: of the square.
+        """Draw from a bank.
 
-        close: share of the pictures seen as by a second look. crowded: with someone more in front.
+        task: "portrait" or "hair"; size: of the square. close: share of the pictures seen as by a
+        second look. crowded: share with someone more in front.
         """
         self.bank, self.task, self.size = bank, task, size
         self.close, self.crowded = close, crowded
         self.ease = torch.zeros((), device=bank.device)
 
     def compose(self, count: int, ease: Tensor) -> Batch:
-        """`count` compositions; ease: float32[], 0..1, how near to pictures as they come."""
+        """Return `count` compositions.
+
+        ease: float32[], 0..1, how close to unmodified pictures.
+        """
         self.ease = ease
         bank, device = self.bank, self.bank.device
         moved = round(MOVED * count)
@@ -171,7 +178,10 @@ class Composer:
         return Batch(image[order], target[order], weight[order])
 
     def framed(self, rows: Tensor, wide: bool) -> Frame:
-        """Which part of each picture is seen; wide: more than the picture too."""
+        """Return which part of each picture is seen.
+
+        wide: include views beyond the picture.
+        """
         if self.task == "hair":
             return self.hair_frame(rows)
         plain, close = self.frame(rows, wide), self.close_frame(rows)
@@ -183,7 +193,7 @@ class Composer:
         )
 
     def close_frame(self, rows: Tensor) -> Frame:
-        """The box of the mask, with a margin as far as the picture goes."""
+        """Return the box of the mask, with a margin as far as the picture goes."""
         device, box = self.bank.device, self.bank.boxes[rows]
         margin = uniform(*MARGIN, len(rows), 4, device=device) * box[:, 2:].repeat(1, 2)
         low = (box[:, :2] - margin[:, :2]).clamp(min=0)
@@ -192,7 +202,7 @@ class Composer:
         return Frame((low + high) / 2, high - low)
 
     def frame(self, rows: Tensor, wide: bool) -> Frame:
-        """Often nearly the whole picture, else part of it, now and then more than it."""
+        """Return often nearly the whole picture, else part of it, sometimes more than it."""
         device, count = self.bank.device, len(rows)
         whole = self.bank.pictures.sizes[rows, 0]
         near = uniform(0.85, 1.05, count, 2, device=device)
@@ -216,7 +226,7 @@ class Composer:
         return Frame(centre, span)
 
     def hair_frame(self, rows: Tensor) -> Frame:
-        """Mostly the square round the face that the kit cuts, not quite at its place."""
+        """Return mostly the square round the face that the kit cuts, slightly displaced."""
         device, count = self.bank.device, len(rows)
         face = self.bank.faces[rows]
         long = face[:, 2:].amax(dim=1, keepdim=True)
@@ -237,14 +247,14 @@ class Composer:
         )
 
     def beside(self, rows: Tensor) -> Frame:
-        """Someone who stands anywhere, often partly outside."""
+        """Place someone anywhere, often partly outside."""
         device, count = self.bank.device, len(rows)
         whole = self.bank.pictures.sizes[rows, 0]
         span = whole * uniform(-0.4, 1.0, count, 1, device=device).exp()
         return Frame(whole / 2 + span * uniform(-0.55, 0.55, count, 2, device=device), span)
 
     def matrix(self, frame: Frame) -> Tensor:
-        """float32[n, 2, 2]: picture to square with a little rotation, mirrored half of the time."""
+        """Return picture to square, float32[n, 2, 2], slightly rotated, mirrored half the time."""
         device, count = self.bank.device, len(frame.span)
         wild = torch.where(torch.rand(count, device=device) < 0.1, 4.0, 1.0)
         angle = torch.randn(count, device=device) * wild * ((5 - 3 * self.ease) * np.pi / 180)
@@ -260,13 +270,16 @@ class Composer:
     def layer(self, rows: Tensor, frame: Frame, matrix: Tensor | None = None) -> Layer:
         """Draw pictures with their masks; outside of them black, or mirrored scenery.
 
-        matrix: of the frame, where it is known already.
+        matrix: of the frame, if it is already known.
         """
         target = torch.full_like(frame.centre, self.size / 2)
         return self.placed(rows, self.matrix(frame) if matrix is None else matrix, frame, target)
 
     def placed(self, rows: Tensor, matrix: Tensor, frame: Frame, target: Tensor) -> Layer:
-        """As `layer`; target: float32[n, 2], where in the square the frame's centre is."""
+        """Draw as `layer`.
+
+        target: float32[n, 2], where in the square the frame's centre is.
+        """
         bank = self.bank
         source, _ = bank.pictures.source(rows, matrix, frame.centre, target)
         image, masks, inside = draw(bank, source, self.size)
@@ -276,7 +289,7 @@ class Composer:
         return Layer(image, masks[:, :1], weight, masks[:, 2:])
 
     def hatted(self, plain: Layer, rows: Tensor, frame: Frame, matrix: Tensor) -> Layer:
-        """The first of the pictures with hats of others on, in any colour.
+        """Put hats of other pictures on the first ones, in any colour.
 
         rows, frame, matrix: as the pictures were drawn.
         """
@@ -300,7 +313,7 @@ class Composer:
         return Layer(*(torch.cat(pair) for pair in zip(mixed, rest, strict=True)))
 
     def dyed(self, image: Tensor, alpha: Tensor) -> Tensor:
-        """Hats in another colour, or of other cloth with the same folds."""
+        """Give hats another colour, or another cloth with the same folds."""
         device, count = image.device, len(image)
         grey = image.mean(dim=1, keepdim=True)
         mean = (grey * alpha).sum(dim=(2, 3), keepdim=True) / alpha.sum(
@@ -316,7 +329,7 @@ class Composer:
         return torch.where(is_cloth, cloth, coloured).clamp(0, 1)
 
     def scene(self, rows: Tensor) -> Tensor:
-        """Pictures without people at any scale, mirrored past their edges; some plain colours."""
+        """Draw pictures without people at any scale, mirrored past their edges; some plain."""
         bank, device, count = self.bank, self.bank.device, len(rows)
         whole = bank.pictures.sizes[rows, 0]
         span = whole * uniform(-1.2, 0.3, count, 1, device=device).exp()
@@ -334,7 +347,7 @@ class Composer:
         return self.striped(torch.where(is_plain, plain, image))
 
     def striped(self, image: Tensor) -> Tensor:
-        """With waving striped cloth, as flags and awnings, in some of the pictures."""
+        """Add waving striped cloth, such as flags and awnings, to some of the pictures."""
         device, shape = image.device, (len(image), 1, 1, 1)
 
         def draw(low: float, high: float) -> Tensor:
@@ -357,7 +370,7 @@ class Composer:
         return torch.where(within & hangs, cloth.clamp(0, 1), image)
 
     def blank(self, count: int) -> Tensor:
-        """One colour, black in four of ten, and noise as of a camera with its lid on."""
+        """Draw one colour, black in four of ten, with noise as of a covered camera."""
         device, shape = self.bank.device, (count, 1, 1, 1)
         lit = torch.rand(shape, device=device) < 0.6
         colour = torch.rand(count, 3, 1, 1, device=device) * lit
@@ -366,7 +379,7 @@ class Composer:
         return (colour + noise).clamp(0, 1)
 
     def recolour(self, image: Tensor) -> Tensor:
-        """Someone cut out has the light of another place."""
+        """Give cut-out people the light of another place."""
         device, count = image.device, len(image)
         light = uniform(0.75, 1.25, count, 1, 1, 1, device=device)
         tint = 1 + 0.07 * torch.randn(count, 3, 1, 1, device=device)

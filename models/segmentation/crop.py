@@ -24,9 +24,10 @@ class Square(NamedTuple):
 
 
 def crop_round(face: Array, width: int, height: int, reach: float = REACH) -> Square:
-    """The square round a face's box, float32[4] of x, y, w, h, in a picture of this size.
+    """Return the square round a face's box, float32[4] of x, y, w, h, in a picture of this size.
 
-    No larger than the picture's longer side, and moved inside of the picture as far as it goes.
+    It is no larger than the picture's longer side, and moved inside of the picture as far as
+    possible.
     """
     long = float(max(face[2], face[3]))
     side = min(reach * long, max(width, height))
@@ -40,7 +41,7 @@ def crop_round(face: Array, width: int, height: int, reach: float = REACH) -> Sq
 
 
 def fitted(picture: Picture, square: Square, size: int, alpha: Array | None = None) -> Picture:
-    """uint8[size, size, 3]: the square of the picture, black outside of it.
+    """Return the square of the picture, black outside: uint8[size, size, 3].
 
     alpha: opacity of a cut-out, float32[h, w]; grey shows through.
     """
@@ -55,7 +56,7 @@ def fitted(picture: Picture, square: Square, size: int, alpha: Array | None = No
         ]
     )
     if scale < 0.7:
-        # Averages before it samples, so that nothing aliases.
+        # A blur before sampling avoids aliasing.
         blur = 0.5 * (1 / scale - 1)
         picture = np.asarray(cv2.GaussianBlur(picture, (0, 0), max(blur, 0.3)), np.uint8)
     return np.asarray(
@@ -64,7 +65,7 @@ def fitted(picture: Picture, square: Square, size: int, alpha: Array | None = No
 
 
 def put_back(mask: Array, square: Square, shape: tuple[int, ...]) -> Array:
-    """float32[h, w] of the picture's shape: the square's mask at its place, zero around it."""
+    """Return a mask of the picture's shape, float32[h, w]: the square's mask, zero around it."""
     scale = square.side / mask.shape[0]
     matrix = np.asarray(
         [

@@ -110,7 +110,7 @@ TAUGHT_CUT_SETS = {
 
 
 def read_labels(folder: Path) -> list[dict[str, Any]]:
-    """All label entries, each with its `part`, train or validation."""
+    """Return all label entries, each with its `part`, train or validation."""
     from palmkit.models.segmentation.labels import VALIDATION_SHARE
     from palmkit.models.training.labels import share_of
 
@@ -131,7 +131,7 @@ def read_labels(folder: Path) -> list[dict[str, Any]]:
 
 
 def read_unknown(data: Path, labels: Path, task: str) -> list[dict[str, Any]]:
-    """Entries of further training pictures, whose masks nobody knows."""
+    """Return entries of further training pictures without known masks."""
     from palmkit.models.segmentation.labels import INDEXES
     from palmkit.models.training.labels import read_rows
 
@@ -209,7 +209,7 @@ def pack(
 
 
 def box_of(mask: Bytes) -> tuple[int, int, int, int]:
-    """x, y, w, h of what is above a half in uint8[h, w]; zeros if nothing is."""
+    """Return x, y, w, h of what is above a half in uint8[h, w]; zeros if nothing is."""
     inside = mask > 127
     columns, rows = np.flatnonzero(inside.any(0)), np.flatnonzero(inside.any(1))
     if not len(rows):
@@ -219,7 +219,7 @@ def box_of(mask: Bytes) -> tuple[int, int, int, int]:
 
 
 def with_hat(label: Bytes, data: Path, entry: dict[str, Any]) -> Bytes:
-    """The label of someone with a hat: believed; or of the hat alone, which may be cut out."""
+    """Return the label of someone with a hat, trusted; or of the hat alone, as a cut-out."""
     from palmkit.kits import FaceDetector
     from palmkit.models.segmentation.labels import read_rgba
 

@@ -72,7 +72,7 @@ class Sample(NamedTuple):
 
 
 class Network:
-    """One of our files on a stretched picture."""
+    """One of our networks on a stretched picture."""
 
     def __init__(self, path: Path) -> None:
         """Open the file."""
@@ -82,18 +82,18 @@ class Network:
         self.size = int(self.model.inputs["image"].dims[1])
 
     def small(self, picture: Picture) -> Array:
-        """What the network says, 0..1, at its own size."""
+        """Return the network's output, 0..1, at its own size."""
         image = stretched(picture, self.size).astype(np.float32)[None]
         return np.asarray(self.model.run({"image": image})["mask"][0, ..., 0], np.float32)
 
     def once(self, picture: Picture) -> Array:
-        """float32[h, w] 0..1."""
+        """Return the mask of a picture, float32[h, w] 0..1."""
         height, width = picture.shape[:2]
         return np.asarray(cv2.resize(self.small(picture), (width, height)), np.float32)
 
 
 def read_samples(data: Path, labels: Path, task: str, part: str) -> Iterator[Sample]:
-    """Pictures of a part, "dev" or "validation", with true masks, and those without anybody."""
+    """Yield pictures of a part, "dev" or "validation", with true masks, and empty ones."""
     kind = KINDS[task]
     truths = PERSON_TRUTH if kind == "person" else HAIR_TRUTH
     held = {entry["file"] for entry in read_labels(labels) if entry["part"] == part}
@@ -124,7 +124,7 @@ def read_samples(data: Path, labels: Path, task: str, part: str) -> Iterator[Sam
 def set_on(
     picture: Picture, alpha: Array, data: Path, scenes: list[str], name: str
 ) -> tuple[Picture, Array]:
-    """A cut-out on a background chosen by its name, as high as it or a little higher."""
+    """Return a cut-out on a background chosen by its name, as high as it or a little higher."""
     behind, _ = read_rgba(data, scenes[int(share_of(name) * len(scenes))])
     height, width = alpha.shape
     side = max(int(1.15 * height), width)
@@ -139,14 +139,14 @@ def set_on(
 
 
 def overlap(mask: Array, sample: Sample) -> float:
-    """Intersection over union of what is above 0.5."""
+    """Return the intersection over union of what is above 0.5."""
     ours, true = (mask > 0.5) & sample.counted, (sample.truth > 0.5) & sample.counted
     either = (ours | true).sum()
     return float((ours & true).sum() / either) if either else 1.0
 
 
 def outline(mask: Flags) -> npt.NDArray[np.uint8]:
-    """Pixels that differ from the one to the right, below, or between, as DAVIS draws them."""
+    """Return pixels that differ from the one to the right, below, or diagonal, as in DAVIS."""
     below, right = np.roll(mask, -1, 0), np.roll(mask, -1, 1)
     corner = np.roll(below, -1, 1)
     below[-1], right[:, -1] = mask[-1], mask[:, -1]
@@ -156,7 +156,7 @@ def outline(mask: Flags) -> npt.NDArray[np.uint8]:
 
 
 def boundary(mask: Array, sample: Sample, tolerance: float) -> float:
-    """F-score of the outlines, matched within this share of the diagonal."""
+    """Return the F-score of the outlines, matched within this share of the diagonal."""
     true = outline((sample.truth > 0.5) & sample.counted)
     ours = outline((mask > 0.5) & sample.counted)
     if not true.any() or not ours.any():
@@ -169,7 +169,7 @@ def boundary(mask: Array, sample: Sample, tolerance: float) -> float:
 
 
 def flicker(masker: Masker, picture: Picture, seed: int) -> float:
-    """Change from frame to frame of a moved, zoomed, noisy still, over the mask's mean."""
+    """Return the change between frames of a moved, zoomed, noisy still, over the mask's mean."""
     random = np.random.default_rng(seed)
     height, width = picture.shape[:2]
     drift, zoom = random.uniform(-1.5, 1.5, 2), random.uniform(0.995, 1.005)
@@ -194,7 +194,7 @@ def flicker(masker: Masker, picture: Picture, seed: int) -> float:
 
 
 def measure(samples: list[Sample], masker: Masker) -> dict[str, dict[str, float]]:
-    """Each set's numbers, and the means over the sets with masks."""
+    """Return each set's numbers, and the means over the sets with masks."""
     rows: dict[str, list[list[float]]] = {}
     for sample in tqdm(samples, mininterval=5):
         mask = masker(sample.picture)
@@ -216,7 +216,7 @@ def measure(samples: list[Sample], masker: Masker) -> dict[str, dict[str, float]
 
 
 def sightings(samples: list[Sample], masker: Masker) -> dict[str, dict[str, float]]:
-    """In what share of the pictures with people, and of those without, somebody is seen."""
+    """Return the share of pictures, with people and without, in which somebody is seen."""
     seen: dict[str, list[bool]] = {"people": [], "nobody": []}
     for sample in samples:
         where = seen["nobody" if sample.set in EMPTY_SETS else "people"]
@@ -228,14 +228,17 @@ class CropRound:
     """Runs a network on the square round the largest face, else on the whole picture."""
 
     def __init__(self, masker: Masker, size: int) -> None:
-        """size: of the square that `masker` gets."""
+        """Wrap a network.
+
+        size: of the square that `masker` gets.
+        """
         from palmkit.kits import FaceDetector
 
         self.masker, self.size = masker, size
         self.detector = FaceDetector()
 
     def __call__(self, picture: Picture) -> Array:
-        """float32[h, w] 0..1, zero beside the square."""
+        """Return the mask, float32[h, w] 0..1, zero beside the square."""
         boxes = self.detector.detect(picture).boxes
         if not len(boxes):
             return self.masker(picture)
@@ -247,7 +250,7 @@ class CropRound:
 
 
 def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
-    """Everybody; "palmkit kit" is the kit on a picture, "one look" as on a frame of a video."""
+    """Return all masks; "palmkit kit" is the kit on a picture, "one look" as on a video frame."""
     from palmkit.kits import HairSegmenter, PortraitSegmenter
 
     ours = Network(model)
@@ -286,7 +289,7 @@ def show(metrics: Mapping[str, Mapping[str, Mapping[str, float]]]) -> None:
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="measure a mask network beside its teacher")
     parser.add_argument("task", choices=(*KINDS, FINDER))
     parser.add_argument("data", type=Path, help="folder of the indexes")

@@ -32,7 +32,7 @@ SIDES = {"person_finder": (128, 64)}
 
 
 def describe(task: str, metrics: Mapping[str, object]) -> dict[str, str]:
-    """The model file's metadata."""
+    """Return the model file's metadata."""
     side, found = SIDES.get(task, (SIZE, SIZE))
     return {
         "kit": KITS.get(task, task),
@@ -48,7 +48,7 @@ def describe(task: str, metrics: Mapping[str, object]) -> dict[str, str]:
 
 
 def export(task: str, checkpoint: Path, out: Path, metrics: Mapping[str, object]) -> Path:
-    """Write both files; returns the second."""
+    """Write both files; return the second."""
     from palmkit.engine import convert, save
 
     out.mkdir(parents=True, exist_ok=True)
@@ -66,7 +66,7 @@ def export(task: str, checkpoint: Path, out: Path, metrics: Mapping[str, object]
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     parser = argparse.ArgumentParser(description="export a mask network")
     parser.add_argument("task", choices=tuple(WIDTHS))
     parser.add_argument("checkpoint", type=Path)

@@ -1,8 +1,8 @@
-"""Train the network that says where in a picture the people are, for a kit that looks there.
+"""Trains the network that finds people in a picture, so that a kit can look closer there.
 
 `python -m palmkit.models.segmentation.finder PACK OUT --guide portrait.palm`: it sees the whole
-picture, smaller than the portrait network does, and draws a mask of half that side; the portrait
-network that ships teaches it. Goes on from OUT/checkpoint.pt where there is one.
+picture, smaller than the portrait network does, and draws a mask of half that side; the shipped
+portrait network teaches it. Resumes from OUT/checkpoint.pt where there is one.
 """
 
 from __future__ import annotations
@@ -32,10 +32,10 @@ MORE = 0.35
 
 
 class Shipped(nn.Module):
-    """A model file that says of pictures what the guide says."""
+    """A model file in the role of the guide."""
 
     def __init__(self, path: Path) -> None:
-        """path: of a mask network's .palm."""
+        """Read a mask network's .palm."""
         super().__init__()
         from palmkit.engine import load
 
@@ -45,25 +45,25 @@ class Shipped(nn.Module):
         self.wanted = logits_of(self.network.graph, "mask")
 
     def forward(self, x: Tensor) -> Maps:
-        """float32[n, 3, size, size], RGB 0..1."""
+        """Predict from float32[n, 3, size, size], RGB 0..1."""
         logits = self.network({"image": as_inputs(x)}, [self.wanted])[self.wanted]
         return Maps(logits, functional.avg_pool2d(logits, 8), [])
 
 
 class FinderTrainer(MaskTrainer):
-    """Learns the portrait network's word and the known masks, in pictures seen whole."""
+    """Trains on the portrait network's output and the known masks, in pictures seen whole."""
 
     half: ClassVar[bool] = False
 
     def __init__(
         self, recipe: MaskRecipe, bank: Bank, device: torch.device, guide: nn.Module
     ) -> None:
-        """guide: as MaskTrainer's."""
+        """Set up the training; `guide` as in MaskTrainer."""
         super().__init__(recipe, bank, device, guide, FINDER)
         self.composer = Composer(bank, recipe.task, SIZE, close=0.0, crowded=MORE)
 
     def drawn(self) -> Batch:
-        """Fresh compositions, some of them far away."""
+        """Return fresh compositions, some of them far away."""
         batch = super().drawn()
         count, device = len(batch.images), batch.images.device
         scene = self.composer.scene(drawn_rows(self.composer.bank.empty_weights, count))
@@ -82,7 +82,7 @@ class FinderTrainer(MaskTrainer):
         return Batch(*(torch.where(chosen, a, b) for a, b in zip(far, batch, strict=True)))
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """Loss of a fresh batch, at the size of the mask, and what it is made of."""
+        """Return the loss of a fresh batch, at the size of the mask, and its parts."""
         images, target, weight = self.compose()
         maps = self.look(images)
         size = maps.logits.shape[-2:]
@@ -93,7 +93,7 @@ class FinderTrainer(MaskTrainer):
         return mask_loss(maps.logits.float(), maps.coarse.float(), mean.clamp(0, 1), small[1])
 
     def seen(self, images: Tensor) -> Tensor:
-        """As the kit shrinks pictures."""
+        """Shrink pictures as the kit does."""
         size = (FINDER_SIZE, FINDER_SIZE)
         return functional.interpolate(
             super().seen(images), size, mode="bilinear", antialias=True, align_corners=False
@@ -101,7 +101,7 @@ class FinderTrainer(MaskTrainer):
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     options, recipe, device = read_options("train the finder", MaskRecipe, arguments)
     if not recipe.guide:
         raise SystemExit("--guide: expected the portrait network's file")

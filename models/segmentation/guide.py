@@ -28,13 +28,13 @@ class Block(nn.Module):
     """Two 3x3 convolutions beside a shortcut."""
 
     def __init__(self, channels: int) -> None:
-        """Channels in and out."""
+        """Build the block with as many channels in as out."""
         super().__init__()
         self.first = convolve(channels, channels, 3)
         self.second = convolve(channels, channels, 3)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float32[n, channels, h, w], the same shape out."""
+        """Map float32[n, channels, h, w] to the same shape."""
         y: Tensor = self.second(functional.relu(self.first(x)))
         if self.training:
             kept = torch.rand(len(x), 1, 1, 1, device=x.device) > DROPPED
@@ -43,10 +43,13 @@ class Block(nn.Module):
 
 
 class Guide(nn.Module):
-    """RGB 0..1 to one logit a pixel, with the published teacher inside, whose weights stay."""
+    """A network from RGB 0..1 to one logit a pixel, with the frozen published teacher inside."""
 
     def __init__(self, teacher: SelfieNetwork) -> None:
-        """teacher: what the guide looks at beside the picture."""
+        """Build the guide.
+
+        teacher: the network that it reads beside the picture.
+        """
         super().__init__()
         self.teacher = teacher
         self.stem = nn.Sequential(convolve(3, 32, 3, 2), nn.ReLU())
@@ -80,7 +83,7 @@ class Guide(nn.Module):
         self.mask = nn.ConvTranspose2d(inputs + 4, 1, 4, 2, 1)
 
     def forward(self, x: Tensor) -> Maps:
-        """float32[n, 3, 256, 256]."""
+        """Predict from float32[n, 3, 256, 256]."""
         with torch.no_grad():
             said, theirs = self.teacher(x)
         known = [level(each) for level, each in zip(self.level, theirs, strict=True)]
@@ -109,7 +112,7 @@ class Guide(nn.Module):
 
 
 def folded(guide: Guide) -> Guide:
-    """The guide for use alone: normalisation folded into the convolutions before it."""
+    """Return the guide for inference: normalisation folded into the convolutions before it."""
     guide.eval()
     for module in list(guide.modules()):
         if isinstance(module, nn.Sequential) and len(module) == 2:

@@ -36,7 +36,7 @@ class Hats(NamedTuple):
 
 @lru_cache(maxsize=1)
 def hats() -> Hats:
-    """The list, which was made by eye."""
+    """Return the list, which was made by eye."""
     found: dict[str, Any] = tomllib.loads(LIST.read_text())
     return Hats(*(frozenset(found[name]) for name in Hats._fields))
 
@@ -44,10 +44,10 @@ def hats() -> Hats:
 def hat_mask(
     picture: Picture, person: Array, hair: Array, face: Array, eyes: npt.NDArray[Any]
 ) -> Array:
-    """float32[h, w], 1 where a hat is: someone above the brows, neither hair nor forehead.
+    """Return where a hat is, float32[h, w]: person above the brows, neither hair nor forehead.
 
-    picture: uint8[h, w, 3]. person, hair: float32[h, w], 0..1. face: x, y, w, h. eyes:
-    float[2, 2], their middles.
+    picture: uint8[h, w, 3]. person, hair: float32[h, w], 0..1. face: x, y, w, h. eyes: float[2, 2],
+    their centres.
     """
     middle, along = eyes.mean(axis=0), eyes[1] - eyes[0]
     along = along / max(float(np.hypot(*along)), 1e-3) * (1 if along[0] > 0 else -1)

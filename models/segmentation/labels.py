@@ -56,19 +56,19 @@ NO_HAIR_SETS = frozenset({"eden", "subhi"})
 
 
 def read_rows(data: Path) -> Iterator[dict[str, Any]]:
-    """Every row of the indexes that is used, dev too; `file` and masks relative to `data`."""
+    """Yield every used row of the indexes, dev too; `file` and masks relative to `data`."""
     return labels.read_rows(data, INDEXES, SHARES, rest=0.0)
 
 
 def read_training_rows(data: Path) -> Iterator[dict[str, Any]]:
-    """Those that may be trained on."""
+    """Yield the rows that may be used for training."""
     return (row for row in read_rows(data) if row["split"] == "train")
 
 
 def read_rgba(data: Path, file: str) -> tuple[Picture, Array | None]:
-    """uint8[h, w, 3], at most LONG_SIDE long, and a cut-out's opacity, float32[h, w].
+    """Return uint8[h, w, 3], at most LONG_SIDE long, and a cut-out's opacity, float32[h, w].
 
-    What a cut-out hides gets the colours of its edge.
+    Hidden parts of a cut-out get the colours of its edge.
     """
     with Image.open(data / file) as content:
         image: Image.Image = content
@@ -96,7 +96,7 @@ def read_rgba(data: Path, file: str) -> tuple[Picture, Array | None]:
 
 
 def read_mask(data: Path, file: str, size: tuple[int, int]) -> Array:
-    """float32[h, w] 0..1 of the given (w, h)."""
+    """Return a mask of the given (w, h) as float32[h, w] 0..1."""
     with Image.open(data / file) as image:
         mask = image.convert("L")
         if mask.size != size:
@@ -105,13 +105,13 @@ def read_mask(data: Path, file: str, size: tuple[int, int]) -> Array:
 
 
 def trust(probability: Array) -> Array:
-    """How far a teacher's probability is trusted: not near the edges that it draws."""
+    """Return how far a teacher's probability is trusted: not near the edges that it draws."""
     sure = np.abs(2 * probability - 1)
     return np.where(sure > 0.9, 1.0, np.where(sure > 0.7, 0.5, 0.0)).astype(np.float32)
 
 
 def body_of(face: npt.NDArray[Any], shape: tuple[int, ...]) -> tuple[slice, slice]:
-    """Rows and columns where the body of a face, x y w h, may be."""
+    """Return rows and columns where the body of a face, x y w h, may be."""
     x, y, width, height = (float(value) for value in face)
     top, bottom = y - 0.6 * height, y + 6.5 * height
     left, right = x - 1.2 * width, x + 2.2 * width
@@ -122,7 +122,7 @@ def body_of(face: npt.NDArray[Any], shape: tuple[int, ...]) -> tuple[slice, slic
 
 
 def islands(truth: Array) -> npt.NDArray[np.bool_]:
-    """All but the largest piece of a mask: in fasseg, whose hair counts eyebrows, these."""
+    """Return all but the largest piece of a mask: in fasseg's hair, these are eyebrows."""
     _, found, stats, _ = cv2.connectedComponentsWithStats((truth > 0.5).astype(np.uint8))
     parts, areas = np.asarray(found, np.int64), np.asarray(stats)[:, cv2.CC_STAT_AREA]
     small = (parts != 0) & (areas[parts] < areas[1:].max(initial=0))
@@ -144,7 +144,7 @@ class Labeller:
     def label_person(
         self, row: Mapping[str, Any], picture: Picture, alpha: Array | None, faces: Array
     ) -> Array:
-        """float32[h, w, 3]: target, trust, what may be cut out."""
+        """Return target, trust and cut-out opacity: float32[h, w, 3]."""
         shape = picture.shape[:2]
         nothing = np.zeros(shape, np.float32)
         if row["set"] in EMPTY_SETS:
@@ -190,7 +190,7 @@ class Labeller:
         faces: Array,
         person: Array | None,
     ) -> Array | None:
-        """float32[h, w, 3] as label_person; None where nothing is known."""
+        """Return float32[h, w, 3] as label_person; None where nothing is known."""
         shape = picture.shape[:2]
         nothing = np.zeros(shape, np.float32)
         cut = nothing if person is None else person[..., 2]
@@ -236,7 +236,7 @@ def stored(label: Array, path: Path) -> None:
 
 
 def name_of(file: str) -> str:
-    """The label's file name for a picture."""
+    """Return the label's file name for a picture."""
     return file.replace("/", "-") + ".png"
 
 
@@ -252,7 +252,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
 
 
 def describe(row: Mapping[str, Any], labeller: Labeller, data: Path, out: Path) -> dict[str, Any]:
-    """The line of labels.jsonl of one picture; its masks are written to folders of `out`."""
+    """Return one picture's line of labels.jsonl; its masks are written to folders of `out`."""
     picture, alpha = read_rgba(data, row["file"])
     shown = picture if alpha is None else over_grey(picture, alpha)
     empty = row["set"] in EMPTY_SETS
@@ -274,7 +274,7 @@ def describe(row: Mapping[str, Any], labeller: Labeller, data: Path, out: Path) 
 
 
 def over_grey(picture: Picture, alpha: Array) -> Picture:
-    """A cut-out on plain grey."""
+    """Return a cut-out on plain grey."""
     share = alpha[..., None]
     return np.asarray(picture * share + 128 * (1 - share), np.float32).astype(np.uint8)
 

@@ -6,7 +6,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-# What a loss is made of, as logs show it.
+# Names of a loss's parts in logs.
 PARTS = ("pixels", "overlap", "coarse", "outline")
 EDGE_WEIGHT = 4.0
 OUTLINE_WEIGHT = 0.25
@@ -15,7 +15,7 @@ OUTLINE_REACH, OUTLINE_LEAST = 2, 20.0
 
 
 def edge_band(target: Tensor, reach: int) -> Tensor:
-    """float32, 1 within `reach` pixels of the target's edge, else 0."""
+    """Return float32, 1 within `reach` pixels of the target's edge, else 0."""
     size = 2 * reach + 1
     most = functional.max_pool2d(target, size, 1, reach)
     least = -functional.max_pool2d(-target, size, 1, reach)
@@ -23,9 +23,9 @@ def edge_band(target: Tensor, reach: int) -> Tensor:
 
 
 def outline_loss(probability: Tensor, target: Tensor, weight: Tensor) -> Tensor:
-    """float32[]: one minus the soft F-score of the outlines, each float32[n, 1, h, w].
+    """Return one minus the soft F-score of the outlines, float32[]; each is float32[n, 1, h, w].
 
-    As Bokhovkin and Burnaev have it (Boundary loss for remote sensing imagery, 2019).
+    After Bokhovkin and Burnaev (Boundary loss for remote sensing imagery, 2019).
     """
 
     def outline(mask: Tensor) -> Tensor:
@@ -47,7 +47,7 @@ def outline_loss(probability: Tensor, target: Tensor, weight: Tensor) -> Tensor:
 def mask_loss(
     logits: Tensor, coarse: Tensor, target: Tensor, weight: Tensor
 ) -> tuple[Tensor, Tensor]:
-    """Loss, and its parts: pixels, overlap, coarse, outline.
+    """Return the loss, and its parts: pixels, overlap, coarse, outline.
 
     logits, target, weight: float32[n, 1, h, w]; coarse: float32[n, 1, h / 8, w / 8]. The edge's
     pixels count more; the overlap is one minus the soft intersection over union of each picture.

@@ -20,15 +20,15 @@ FINDER_SIZE = 160
 
 
 class Context(nn.Module):
-    """Adds what the whole map says: pooled, mapped, the same at every place."""
+    """Adds global context: pooled, mapped, and equal at every place."""
 
     def __init__(self, channels: int) -> None:
-        """One pointwise map."""
+        """Make one pointwise map."""
         super().__init__()
         self.map = nn.Conv2d(channels, channels, 1)
 
     def forward(self, x: Tensor) -> Tensor:
-        """float32[n, channels, h, w], the same shape out."""
+        """Map float32[n, channels, h, w] to the same shape."""
         y: Tensor = self.map(x.mean(dim=(2, 3), keepdim=True))
         return functional.relu(x + y)
 
@@ -37,9 +37,9 @@ class Merge(nn.Module):
     """One step up: the coarser map, doubled, beside the encoder's map of this stride."""
 
     def __init__(self, above: int, beside: int, outputs: int, light: bool = False) -> None:
-        """Channels of the coarser map, of the encoder's map, of the result.
+        """Build the step: channels of the coarser map, of the encoder's map, of the result.
 
-        light: only a depthwise convolution follows, not a separable one.
+        light: whether only a depthwise convolution follows, not a separable one.
         """
         super().__init__()
         self.above = convolve(above, outputs, 1)
@@ -51,7 +51,7 @@ class Merge(nn.Module):
         )
 
     def forward(self, above: Tensor, beside: Tensor) -> Tensor:
-        """float32[n, outputs, h, w] of the encoder's size."""
+        """Return float32[n, outputs, h, w] of the encoder's size."""
         coarse = functional.interpolate(
             self.above(above), scale_factor=2.0, mode="bilinear", align_corners=False
         )
@@ -60,19 +60,19 @@ class Merge(nn.Module):
 
 
 def doubled(layer: nn.ConvTranspose2d, x: Tensor) -> Tensor:
-    """What a 2x2 transposed convolution of stride 2 to one channel gives, faster on a GPU."""
+    """Compute a 2x2 transposed convolution of stride 2 to one channel, faster on a GPU."""
     assert layer.bias is not None
     weight = layer.weight.flatten(1).t()[:, :, None, None]
     return functional.pixel_shuffle(functional.conv2d(x, weight, layer.bias.expand(4)), 2)
 
 
 class Widths(NamedTuple):
-    """How large a network is.
+    """Sizes of a network.
 
-    channels: at strides 2 to 32. blocks, kernels: at strides 4 to 32. decoder: channels at
-    strides 16 to 2, or to 4, which makes a mask of half the size. light: from this step of the
-    decoder on, depthwise convolutions alone. contexts: stages, from stride 4 on, after which a
-    place hears of the whole map; the last does.
+    channels: at strides 2 to 32. blocks, kernels: at strides 4 to 32. decoder: channels at strides
+    16 to 2, or to 4, which makes a mask of half the size. light: from this step of the decoder on,
+    depthwise convolutions alone. contexts: stages, from stride 4 on, that are followed by global
+    context; the last always is.
     """
 
     channels: tuple[int, ...]
@@ -90,11 +90,11 @@ WIDTHS = {"portrait": PORTRAIT, "hair": HAIR, "person_finder": FINDER}
 
 
 class Maps(NamedTuple):
-    """What the network says, NCHW.
+    """A network's outputs, NCHW.
 
     logits: float32[n, 1, h, w], or of half the size; coarse: float32[n, 1, h / 8, w / 8], logits
-    for training alone; features: the encoder's maps at strides 4, 8 and 16, the decoder's from
-    16 on.
+    for training alone; features: the encoder's maps at strides 4, 8 and 16, the decoder's from 16
+    on.
     """
 
     logits: Tensor
@@ -103,10 +103,10 @@ class Maps(NamedTuple):
 
 
 class MaskNetwork(nn.Module):
-    """RGB 0..1 to one logit a pixel."""
+    """A network from RGB 0..1 to one logit a pixel."""
 
     def __init__(self, widths: Widths = PORTRAIT) -> None:
-        """A network of this size."""
+        """Build a network of this size."""
         super().__init__()
         channels, decoder = widths.channels, widths.decoder
         self.stem = convolve(3, channels[0], 3, 2)
@@ -135,7 +135,7 @@ class MaskNetwork(nn.Module):
         self.mask = nn.ConvTranspose2d(above, 1, 2, 2)
 
     def forward(self, x: Tensor) -> Maps:
-        """float32[n, 3, h, w], sides multiples of 32."""
+        """Predict from float32[n, 3, h, w], sides multiples of 32."""
         x = functional.relu(self.stem(x))
         maps = [x]
         for stage, context in zip(self.stages, (*self.contexts, self.context), strict=True):
@@ -162,6 +162,6 @@ class ExportedNetwork(nn.Module):
             first.weight /= 255
 
     def forward(self, image: Tensor) -> Tensor:
-        """float32[1, h, w, 3] to float32[1, h, w, 1]."""
+        """Map float32[1, h, w, 3] to float32[1, h, w, 1]."""
         maps: Maps = self.network(image.permute(0, 3, 1, 2))
         return maps.logits.sigmoid().permute(0, 2, 3, 1)

@@ -35,22 +35,22 @@ EASE = 0.7
 
 
 class QuantizedMask(nn.Module):
-    """RGB 0..1 to one logit a pixel, by levels."""
+    """A network from RGB 0..1 to one logit a pixel, computed by levels."""
 
     def __init__(self, levels: FakeQuantized) -> None:
-        """levels: of the shipped graph."""
+        """Wrap the levels of the shipped graph."""
         super().__init__()
         self.levels = levels
         self.wanted = logits_of(levels.graph, "mask")
 
     def forward(self, x: Tensor) -> Tensor:
-        """float32[n, 3, size, size] to float32[n, 1, size, size]."""
+        """Map float32[n, 3, size, size] to float32[n, 1, size, size]."""
         found: Tensor = self.levels({"image": as_inputs(x)}, [self.wanted])[self.wanted]
         return found
 
 
 class QuantizedMaskTrainer(Trainer):
-    """The recipe's compositions and loss, with the float network's word."""
+    """Trains with the recipe's compositions and loss, and the float network's output."""
 
     network: QuantizedMask
     parts: ClassVar[tuple[str, ...]] = PARTS
@@ -58,7 +58,10 @@ class QuantizedMaskTrainer(Trainer):
     def __init__(
         self, recipe: QuantizedRecipe, task: str, bank: Bank, network: QuantizedMask
     ) -> None:
-        """network: with calibrated ranges."""
+        """Set up the training.
+
+        network: with calibrated ranges.
+        """
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, network, bank.device)
         self.composer = Composer(bank, task, SIZE)
@@ -66,13 +69,13 @@ class QuantizedMaskTrainer(Trainer):
         self.teacher = network.levels.float_network()
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """Loss of a fresh batch, and what it is made of."""
+        """Return the loss of a fresh batch, and its parts."""
         with torch.no_grad():
             batch = self.draw()
         return self.judge(*batch)
 
     def draw(self) -> Batch:
-        """Compositions as the network sees them, with what is to be said of them."""
+        """Return compositions as the network sees them, with their targets."""
         images, target, weight = self.composer.compose(self.recipe.batch, self.ease)
         images = roughen(images, self.ease)
         word = self.teacher({"image": as_inputs(images)}, [self.network.wanted])
@@ -80,13 +83,13 @@ class QuantizedMaskTrainer(Trainer):
         return Batch(images, target, weight.clamp(min=UNKNOWN_WEIGHT))
 
     def judge(self, images: Tensor, target: Tensor, weight: Tensor) -> tuple[Tensor, Tensor]:
-        """The loss of a batch, and what it is made of."""
+        """Return the loss of a batch, and its parts."""
         logits = self.network(images)
         return mask_loss(logits, functional.avg_pool2d(logits, 8), target, weight)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     options, recipe, device = read_quantized_options("train a mask network as int8", arguments)
     task = options.model.stem
     bank = Bank(options.pack, task, device)

@@ -65,10 +65,10 @@ def activated(x: Tensor, name: str) -> Tensor:
 
 
 class SelfieNetwork(nn.Module):
-    """What `write` wrote."""
+    """The network that `write` stored."""
 
     def __init__(self, path: Path) -> None:
-        """Take steps and weights from the file."""
+        """Read steps and weights from the file."""
         super().__init__()
         with np.load(path) as content:
             self.steps: list[dict[str, Any]] = json.loads(str(content["steps"]))
@@ -79,7 +79,7 @@ class SelfieNetwork(nn.Module):
         self.input: str = self.steps[0]["inputs"][0]
 
     def convolved(self, step: dict[str, Any], values: dict[str, Tensor]) -> Tensor:
-        """One convolution with what is fused to it."""
+        """Apply one convolution with the ops fused to it."""
         given, names = step["attrs"], step["inputs"]
         x = values[names[0]]
         weight, bias = (getattr(self, self.keys[name]) for name in names[1:3])
@@ -98,7 +98,10 @@ class SelfieNetwork(nn.Module):
         return activated(y, given.get("activation", ""))
 
     def forward(self, images: Tensor) -> tuple[Tensor, list[Tensor]]:
-        """float32[n, 3, 256, 256], RGB 0..1, to logits float32[n, 1, 256, 256] and FEATURES."""
+        """Map float32[n, 3, 256, 256], RGB 0..1, to logits and FEATURES.
+
+        The logits are float32[n, 1, 256, 256].
+        """
         values: dict[str, Tensor] = {self.input: images}
         last = images
         for step in self.steps:

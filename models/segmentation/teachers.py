@@ -13,7 +13,7 @@ Picture = npt.NDArray[np.uint8]
 
 
 def stretched(picture: Picture, size: int) -> Picture:
-    """uint8[size, size, 3], averaged where the picture is larger."""
+    """Return uint8[size, size, 3], averaged where the picture is larger."""
     smaller = picture.shape[0] > size or picture.shape[1] > size
     method = cv2.INTER_AREA if smaller else cv2.INTER_LINEAR
     return np.asarray(cv2.resize(picture, (size, size), interpolation=method), np.uint8)
@@ -30,19 +30,19 @@ class PersonTeacher:
         (self.name,) = self.model.inputs
 
     def once(self, picture: Picture) -> Array:
-        """float32[h, w] 0..1, as MediaPipe's graph runs it."""
+        """Return float32[h, w] 0..1, as MediaPipe's graph computes it."""
         image = stretched(picture, 256).astype(np.float32)[None] / 255
         (mask,) = self.model.run({self.name: image}).values()
         height, width = picture.shape[:2]
         return np.asarray(cv2.resize(mask[0, ..., 0], (width, height)), np.float32)
 
     def twice(self, picture: Picture) -> Array:
-        """The mean over the picture and its mirror image."""
+        """Return the mean over the picture and its mirror image."""
         mirrored = self.once(np.ascontiguousarray(picture[:, ::-1]))
         return np.asarray((self.once(picture) + mirrored[:, ::-1]) / 2, np.float32)
 
     def __call__(self, picture: Picture) -> Array:
-        """The mean over the whole picture and squares along its longer side."""
+        """Return the mean over the whole picture and squares along its longer side."""
         height, width = picture.shape[:2]
         side = min(height, width)
         total, weight = 2 * self.twice(picture), np.full((height, width), 2, np.float32)
@@ -68,7 +68,7 @@ class HairTeacher:
         (self.name,) = self.model.inputs
 
     def once(self, picture: Picture) -> Array:
-        """float32[h, w] 0..1, as MediaPipe's graph runs it on a first frame."""
+        """Return float32[h, w] 0..1, as MediaPipe's graph computes it on a first frame."""
         image = np.zeros((1, 512, 512, 4), np.float32)
         image[0, ..., :3] = stretched(picture, 512).astype(np.float32) / 255
         (logits,) = self.model.run({self.name: image}).values()
@@ -77,6 +77,6 @@ class HairTeacher:
         return np.asarray(cv2.resize(mask, (width, height)), np.float32)
 
     def __call__(self, picture: Picture) -> Array:
-        """The mean over the picture and its mirror image."""
+        """Return the mean over the picture and its mirror image."""
         mirrored = self.once(np.ascontiguousarray(picture[:, ::-1]))
         return np.asarray((self.once(picture) + mirrored[:, ::-1]) / 2, np.float32)

@@ -34,9 +34,9 @@ AnyMaps = TypeVar("AnyMaps", bound=Tensor | nn.Module)
 
 @dataclass(frozen=True)
 class MaskRecipe(Recipe):
-    """What decides the weights of a mask network.
+    """Hyperparameters of a mask network's training.
 
-    pool: how many batches of compositions wait with the guide's word. reuse: steps for each batch
+    pool: how many batches of compositions wait with the guide's output. reuse: steps for each batch
     that is renewed. stage: "guide" or "mask". guide, start: files.
     """
 
@@ -54,13 +54,13 @@ class MaskRecipe(Recipe):
 
 
 def laid_out(what: AnyMaps) -> AnyMaps:
-    """The tensor, or the module with its weights, with channels last, as a GPU is fast with."""
+    """Return the tensor, or the module with its weights, with channels last, fast on a GPU."""
     laid: AnyMaps = cast(Any, what).to(memory_format=torch.channels_last)
     return laid
 
 
 class Composing(Trainer):
-    """Trains on a bank's compositions, which come nearer to pictures as they are."""
+    """Trains on a bank's compositions, which become more like unmodified pictures over time."""
 
     captured: ClassVar[bool] = True
 
@@ -71,33 +71,36 @@ class Composing(Trainer):
         bank: Bank,
         device: torch.device,
     ) -> None:
-        """As Trainer's; bank: of the recipe's task."""
+        """Set up the training as in Trainer.
+
+        bank: of the recipe's task.
+        """
         super().__init__(recipe, laid_out(network), device)
         self.batch = recipe.batch
         self.composer = Composer(bank, recipe.task, SIZE)
         self.ease = torch.zeros((), device=device)
 
     def prepare(self) -> None:
-        """How near to pictures as they are."""
+        """Set how close compositions are to unmodified pictures."""
         self.ease.fill_(max(0.0, self.progress - EASE_FROM) / (1 - EASE_FROM))
 
     def drawn(self) -> Batch:
-        """Fresh compositions."""
+        """Return fresh compositions."""
         return self.composer.compose(self.batch, self.ease)
 
     @torch.no_grad()
     def compose(self) -> Batch:
-        """The batch of a step."""
+        """Return the batch of a step."""
         return self.drawn()
 
     def loss(self) -> tuple[Tensor, Tensor]:
-        """Loss of a fresh batch, and what it is made of."""
+        """Return the loss of a fresh batch, and its parts."""
         images, target, weight = self.compose()
         maps = self.look(images)
         return mask_loss(maps.logits.float(), maps.coarse.float(), target, weight)
 
     def look(self, images: Tensor) -> Maps:
-        """What the network says of the images once they are roughened."""
+        """Return the network's output for the images once they are roughened."""
         with torch.no_grad():
             images = laid_out(self.seen(images))
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.fast):
@@ -105,27 +108,30 @@ class Composing(Trainer):
         return maps
 
     def seen(self, images: Tensor) -> Tensor:
-        """What the network sees of them: a little worse, as pictures of many cameras are."""
+        """Return the images as the network sees them: slightly degraded, as by many cameras."""
         return roughen(images, self.ease)
 
 
 class GuideTrainer(Composing):
-    """The guide, on the masks that are known."""
+    """Trains the guide on the known masks."""
 
     parts: ClassVar[tuple[str, ...]] = PARTS
 
     def __init__(
         self, recipe: MaskRecipe, bank: Bank, device: torch.device, teacher: SelfieNetwork
     ) -> None:
-        """teacher: what the guide looks at."""
+        """Set up the training.
+
+        teacher: the network that the guide reads.
+        """
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, Guide(teacher.to(device).eval()), bank, device)
 
 
 class MaskTrainer(Composing):
-    """The network that ships; beside a guide, where there is one.
+    """Trains the network that ships, beside a guide if there is one.
 
-    What the guide says of a composition serves for several steps, mixed with others, and mirrored
+    The guide's output for a composition serves for several steps, mixed with others, and mirrored
     and roughened anew in each.
     """
 
@@ -141,7 +147,10 @@ class MaskTrainer(Composing):
         guide: nn.Module | None = None,
         widths: Widths | None = None,
     ) -> None:
-        """guide: gives Maps of pictures. widths: of the network; None: the task's."""
+        """Set up the training.
+
+        guide: gives Maps of pictures. widths: of the network; None: the task's.
+        """
         torch.manual_seed(recipe.seed)
         super().__init__(recipe, MaskNetwork(widths or WIDTHS[recipe.task]), bank, device)
         self.reuse = recipe.reuse
@@ -156,7 +165,7 @@ class MaskTrainer(Composing):
             self.filled = False
 
     def advance(self) -> Tensor:
-        """One step, and new compositions in the pool now and then."""
+        """Do one step, and renew compositions in the pool now and then."""
         if self.guide is not None:
             for _ in range(self.renewals()):
                 self.renewed()
@@ -164,14 +173,14 @@ class MaskTrainer(Composing):
         return super().advance()
 
     def renewals(self) -> int:
-        """How many parts of the pool are renewed before the next step."""
+        """Return how many parts of the pool are renewed before the next step."""
         if not self.filled:
             return len(self.pool) // self.batch
         return int(self.step % self.reuse == 0)
 
     @torch.no_grad()
     def renew(self) -> Tensor:
-        """Put compositions into the pool, with what the truth and the guide say together."""
+        """Add compositions to the pool, with targets from the truth and the guide."""
         assert self.guide is not None
         images, target, weight = patched(self.drawn())
         seen = laid_out(images.to(self.kind))
@@ -187,7 +196,7 @@ class MaskTrainer(Composing):
 
     @torch.no_grad()
     def compose(self) -> Batch:
-        """Fresh compositions, or some of the pool."""
+        """Return fresh compositions, or some of the pool."""
         if self.guide is None:
             return self.drawn()
         rows = torch.randint(len(self.pool), (self.batch,), device=self.device)
@@ -198,7 +207,7 @@ class MaskTrainer(Composing):
 
 
 def main(arguments: Iterable[str] | None = None) -> None:
-    """Command line."""
+    """Run the command line."""
     options, recipe, device = read_options("train a mask network", MaskRecipe, arguments)
     bank = Bank(options.pack, recipe.task, device)
     if recipe.stage == "guide":
@@ -211,7 +220,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
 
 
 def read_guide(teacher: Path | None, path: str) -> Guide | None:
-    """The guide of a checkpoint."""
+    """Return the guide of a checkpoint."""
     if not path or teacher is None:
         return None
     guide = Guide(SelfieNetwork(teacher))
@@ -220,7 +229,7 @@ def read_guide(teacher: Path | None, path: str) -> Guide | None:
 
 
 def adopt(trainer: Trainer, state: Mapping[str, Any]) -> None:
-    """Begin with the averaged weights of a smaller network; what it has not does nothing."""
+    """Start with the averaged weights of a smaller network; additional parts start neutral."""
     weights = trainer.network.state_dict()
     for name, value in weights.items():
         if name in state["averaged"]:

@@ -1,1 +1,1 @@
-"""What the recipes share: the loop that trains, and pictures on the device."""
+"""Shared parts of the recipes: the training loop, and pictures on the device."""

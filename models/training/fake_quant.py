@@ -52,7 +52,7 @@ class _Whole(torch.autograd.Function):
 
 
 def whole(x: Tensor) -> Tensor:
-    """The nearest whole number, ties to even; its gradient is 1."""
+    """Return the nearest integer, ties to even, with a gradient of 1."""
     return _Whole.apply(x)  # type: ignore[no-any-return,no-untyped-call]
 
 
@@ -64,7 +64,7 @@ class Stepped(NamedTuple):
     zero: Tensor
 
     def real(self) -> Tensor:
-        """As dequantize_linear has it."""
+        """Return the numbers, as dequantize_linear computes them."""
         return (self.levels - self.zero) * self.scale
 
 
@@ -80,8 +80,8 @@ class FakeQuantized(nn.Module):
     """A prepared float graph, its chosen values rounded to levels.
 
     Parameters are the weights and biases of all layers, each over its own size, and, as logarithms,
-    how far each range is from where it began. Evaluating (`eval()`) adds up in float64, which is
-    exact; training in float32, exact while sums stay below 2^24.
+    the ratio of each range to its start. Evaluation (`eval()`) sums in float64, which is exact;
+    training in float32, exact while sums stay below 2^24.
     """
 
     ends: Tensor
@@ -94,8 +94,11 @@ class FakeQuantized(nn.Module):
         ranges: Mapping[str, Range],
         weight_bits: int = BITS,
     ) -> None:
-        """graph: as `prepare` gives it; ranges: of the values of the placement; weight_bits: as
-        `quantize` has it."""
+        """Wrap a graph.
+
+        graph: as `prepare` returns it; ranges: of the values of the placement; weight_bits: as for
+        `quantize`.
+        """
         super().__init__()
         self.graph, self.placement, self.weight_bits = graph, placement, weight_bits
         self.names = list(dict.fromkeys(_trained(graph)))
@@ -123,10 +126,10 @@ class FakeQuantized(nn.Module):
         self._orders: dict[tuple[str, ...], list[Node]] = {}
 
     def forward(self, inputs: Mapping[str, Tensor], wanted: Sequence[str]) -> dict[str, Tensor]:
-        """Values of the graph by name, float32 for any number of samples.
+        """Return values of the graph by name, float32 for any number of samples.
 
-        inputs: by name, as the graph's with as many samples as there are.
-        wanted: names of any values of the graph.
+        inputs: by name, as the graph's with as many samples as there are. wanted: names of any
+        values of the graph.
         """
         steps = self.steps()
         values: dict[str, Tensor | Stepped] = dict(self._weights())
@@ -148,23 +151,23 @@ class FakeQuantized(nn.Module):
             yield name, value * size
 
     def float_network(self) -> FakeQuantized:
-        """The float network as it is now, frozen: it can teach."""
+        """Return the current float network, frozen, as a teacher."""
         return self._frozen(self.plain())
 
     def _frozen(self, graph: Graph) -> FakeQuantized:
-        """A float graph on this network's device."""
+        """Return a frozen network of a float graph on this network's device."""
         network: FakeQuantized = FakeQuantized(graph, NOTHING, {}).to(self.stretch.device)
         frozen: FakeQuantized = network.requires_grad_(False)
         return frozen
 
     def ranges(self) -> dict[str, Range]:
-        """As they are now; float32 numbers."""
+        """Return the current ranges as float32 numbers."""
         with torch.no_grad():
             ends: list[list[float]] = self._ends().cpu().tolist()
         return {owner: (pair[0], pair[1]) for owner, pair in zip(self.owners, ends, strict=True)}
 
     def plain(self) -> Graph:
-        """The float graph with the weights as they are now."""
+        """Return the float graph with the current weights."""
         constants: dict[str, Array] = dict(self.graph.constants)
         for name, value in self._weights():
             constants[name] = value.detach().cpu().numpy().copy()
@@ -172,7 +175,7 @@ class FakeQuantized(nn.Module):
         return replace(self.graph, constants=constants)
 
     def quantized(self) -> Graph:
-        """The graph of integer layers that computes what this does."""
+        """Return the graph of integer layers that computes the same."""
         ranges = self.ranges()
         return write(self.plain(), self.placement, ranges, weight_bits=self.weight_bits)
 
@@ -180,7 +183,7 @@ class FakeQuantized(nn.Module):
         return self.ends * (self.stretch * self.free).exp()[:, None]
 
     def steps(self) -> dict[str, tuple[Tensor, Tensor]]:
-        """Scale and zero point of each owner."""
+        """Return scale and zero point of each owner."""
         ends = self._ends()
         scale = ((ends[:, 1].double() - ends[:, 0].double()) / 255).float()
         zero = whole(-ends[:, 0] / scale).clamp(0, 255)
@@ -197,7 +200,7 @@ class FakeQuantized(nn.Module):
         return value if owner is None else _nearest(value, *steps[owner])
 
     def _order(self, wanted: tuple[str, ...]) -> list[Node]:
-        """The nodes that some values need."""
+        """Return the nodes that some values need."""
         if wanted not in self._orders:
             needed = set(wanted)
             order: list[Node] = []
@@ -279,7 +282,7 @@ def calibrated(
     method: str = "kl",
     weight_bits: int = BITS,
 ) -> FakeQuantized:
-    """A float graph with the ranges of `quantize`; arguments and errors as there."""
+    """Return a float graph with the ranges of `quantize`; arguments and errors as there."""
     from palmkit.engine.compress.equalise import equalise
     from palmkit.engine.compress.observe import checked_samples, observe
     from palmkit.engine.compress.placement import place
@@ -297,7 +300,7 @@ def calibrated(
 def weight_levels(
     weights: Tensor, bias: Tensor | None, input_scale: Tensor, weight_bits: int = BITS
 ) -> tuple[Tensor, Tensor]:
-    """float64[m, ...] whole numbers and float32[m] scales, as compress.weights has them.
+    """Return float64[m, ...] integers and float32[m] scales, as compress.weights does.
 
     The scales follow the largest weights and have no gradient of their own.
     """
@@ -315,13 +318,13 @@ def weight_levels(
 
 
 def _size(value: Tensor) -> float:
-    """The power of two next to the root mean square."""
+    """Return the power of two next to the root mean square."""
     mean = float(value.double().square().mean())
     return 2.0 ** round(np.log2(mean) / 2) if mean > 0 else 1.0
 
 
 def _trained(graph: Graph) -> Iterable[str]:
-    """Weights and biases of layers."""
+    """Yield the weights and biases of layers."""
     for node in graph.nodes:
         if is_layer(node.op):
             for name in node.inputs[1:3]:
@@ -331,7 +334,7 @@ def _trained(graph: Graph) -> Iterable[str]:
 
 
 def _targets(graph: Graph, placement: Placement) -> dict[str, Target | None]:
-    """Where each integer node's result is rounded; None: it stays float."""
+    """Return where each integer node's result is rounded; None: it stays float."""
     readers = consumers(graph)
     found: dict[str, Target | None] = {}
     for node in graph.nodes:
@@ -367,7 +370,7 @@ def _clamp(graph: Graph, node: Node) -> tuple[float, float]:
 
 
 def _stepped(value: Tensor | Stepped) -> Stepped:
-    """A value that is in levels; a constant is put into some."""
+    """Return a value in levels; a constant is converted to levels."""
     if isinstance(value, Stepped):
         return value
     levels = Levels.over(float(value.min()), float(value.max()))
@@ -386,12 +389,12 @@ def _floats(node: Node, values: Mapping[str, Tensor | Stepped]) -> dict[str, Ten
 
 
 def _nearest(value: Tensor, scale: Tensor, zero: Tensor) -> Stepped:
-    """As quantize_linear has it."""
+    """Round as quantize_linear does."""
     return Stepped((whole(value / scale) + zero).clamp(0, 255), scale, zero)
 
 
 def _bounds(target: Target, scale: Tensor, zero: Tensor) -> tuple[Tensor, Tensor]:
-    """The levels that the target's bounds have."""
+    """Return the levels of the target's bounds."""
     with torch.no_grad():
         least, most = (
             torch.full_like(zero, 0.0 if end < 0 else 255.0)
@@ -403,19 +406,19 @@ def _bounds(target: Target, scale: Tensor, zero: Tensor) -> tuple[Tensor, Tensor
 
 
 def _clamped(v: Tensor, least: Tensor, most: Tensor, zero: Tensor) -> Tensor:
-    """As the integer ops round: within the bounds, to the nearest, then the zero point."""
+    """Round as the integer ops do: within the bounds, to the nearest, then the zero point."""
     return whole(torch.minimum(torch.maximum(v, least - zero), most - zero)) + zero
 
 
 def _product(node: Node, x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-    """w: outputs first."""
+    """Multiply by w, outputs first."""
     if node.op in ("gemm", "matmul"):
         return functional.linear(x, w, b)
     return convolve(x, w, b, node)
 
 
 def _moved(node: Node, x: Stepped, constants: Mapping[str, Array]) -> list[Tensor]:
-    """Levels in other places; a linear resize is between them."""
+    """Move levels to other places; a linear resize interpolates them."""
     if node.op == "resize" and node.attrs.get("mode", "nearest") == "linear":
         # Doublings weigh by powers of two, so float64 has the means exactly.
         y = run_float(node, {node.inputs[0]: (x.levels - x.zero).double()}, constants)[0]
@@ -436,7 +439,7 @@ def _in_steps(
     values: Mapping[str, Tensor | Stepped],
     constants: Mapping[str, Array],
 ) -> Tensor:
-    """What a node computes, over the scale of its result."""
+    """Return what a node computes, over the scale of its result."""
     x = data[0]
     if node.op == "add":
         a, b = ((each.levels - each.zero) * (each.scale / scale) for each in data)

@@ -21,9 +21,9 @@ Rule = Callable[[Node, list[Tensor], Constants], Tensor]
 
 
 def run_float(node: Node, inputs: Mapping[str, Tensor], constants: Constants) -> list[Tensor]:
-    """The outputs of a node.
+    """Return the outputs of a node.
 
-    inputs: of the names that it reads the tensors; constants: the graph's, for shapes and the like.
+    inputs: tensors by the names that it reads; constants: the graph's, for shapes and the like.
     Raises UnsupportedError for an op without a rule.
     """
     if node.op == "split":
@@ -38,19 +38,19 @@ def run_float(node: Node, inputs: Mapping[str, Tensor], constants: Constants) ->
 
 
 def ints(node: Node, place: int, constants: Constants) -> list[int]:
-    """An input that holds whole numbers, () if it is left out."""
+    """Return an input that holds integers, () if it is left out."""
     name = node.inputs[place] if place < len(node.inputs) else ""
     return [int(each) for each in constants[name].reshape(-1)] if name else []
 
 
 def padding(node: Node, rank: int) -> tuple[int, ...]:
-    """Begins and ends as functional.pad wants them."""
+    """Return begins and ends as functional.pad takes them."""
     pads: Any = node.attrs.get("pads") or (0,) * (2 * rank)
     return tuple(each for axis in reversed(range(rank)) for each in (pads[axis], pads[axis + rank]))
 
 
 def convolve(x: Tensor, w: Tensor, b: Tensor | None, node: Node) -> Tensor:
-    """A conv node, its padding zeros; w: float32[m, c, h, w]."""
+    """Compute a conv node with zero padding; w: float32[m, c, h, w]."""
     attrs: Any = node.attrs
     around = padding(node, 2)
     stride, dilation = attrs.get("strides") or (1, 1), attrs.get("dilations") or (1, 1)
@@ -62,7 +62,7 @@ def convolve(x: Tensor, w: Tensor, b: Tensor | None, node: Node) -> Tensor:
 
 
 def activate(y: Tensor, node: Node) -> Tensor:
-    """The clamp of a fused_conv."""
+    """Apply the clamp of a fused_conv."""
     if node.attrs.get("activation", "") != "clip":
         return y
     params: Any = node.attrs["activation_params"]
@@ -129,7 +129,7 @@ def _picked(x: Tensor, axis: int, places: tuple[int, ...]) -> Tensor:
 
 @lru_cache(maxsize=256)
 def _on_device(places: tuple[int, ...], device: torch.device) -> Tensor:
-    """Copied once: a step that is recorded on a GPU may not copy from the host."""
+    """Copy to the device once: a step that is recorded on a GPU may not copy from the host."""
     return torch.tensor(places, dtype=torch.int64, device=device)
 
 
@@ -148,7 +148,7 @@ def _clip(node: Node, x: list[Tensor], constants: Constants) -> Tensor:
 
 
 def _resize(node: Node, x: list[Tensor], constants: Constants) -> Tensor:
-    """Whole doublings by the nearest pixel, or linearly between pixels' middles."""
+    """Resize by whole factors of two to the nearest pixel, or linearly between pixel centres."""
     attrs = node.attrs
     scales = constants[node.inputs[2]].reshape(-1).tolist()[2:]
     kind = (attrs.get("mode", "nearest"), attrs.get("coordinate_transformation_mode", "half_pixel"))

@@ -1,4 +1,4 @@
-"""Labels of training pictures: which rows of the indexes, and one line of JSON for each."""
+"""Labels of training pictures: choosing rows of the indexes, and a line of JSON for each."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Row = dict[str, Any]
 
 
 def share_of(name: str) -> float:
-    """A fixed number in 0..1 for a name, evenly spread."""
+    """Return a fixed number in 0..1 for a name, uniformly distributed."""
     return int(hashlib.sha256(name.encode()).hexdigest()[:8], 16) / 2**32
 
 
@@ -42,10 +42,10 @@ def write_labels(
     make: Callable[[argparse.Namespace], Callable[[Row], Row]],
     arguments: Iterable[str] | None,
 ) -> None:
-    """The command DATA TEACHERS OUT [--share i/n], which writes OUT/labels.jsonl.
+    """Run the command DATA TEACHERS OUT [--share i/n], which writes OUT/labels.jsonl.
 
-    Pictures that are already in the file are skipped, so an interrupted run goes on.
-    read: the rows of DATA. make: by the options, what makes the line of a row.
+    Pictures that are already in the file are skipped, so an interrupted run resumes.
+    read: returns the rows of DATA. make: returns by the options a function that makes a row's line.
     """
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("data", type=Path, help="folder of the indexes")

@@ -1,7 +1,7 @@
-"""The loop that trains: a step from its seed, a running average of the weights, a checkpoint.
+"""The training loop: seeded steps, a running average of the weights, a checkpoint.
 
-Every step's random numbers follow from the seed and the step alone, so an interrupted run ends
-with the weights of an unbroken one (on a CPU to the bit; a GPU adds in no fixed order).
+Every step's random numbers follow from the seed and the step alone, so an interrupted run ends with
+the weights of an unbroken one (on a CPU exactly; a GPU adds in no fixed order).
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ AnyRecipe = TypeVar("AnyRecipe", bound="Recipe")
 
 @dataclass(frozen=True)
 class Recipe:
-    """What decides the weights; a recipe adds its own fields and defaults."""
+    """Hyperparameters of a training; a recipe adds its own fields and defaults."""
 
     steps: int = 30_000
     batch: int = 256
@@ -45,13 +45,16 @@ class Recorded:
     """
 
     def __init__(self, work: Callable[[], Tensor], record: bool) -> None:
-        """work: what is done; record: else it is simply called each time."""
+        """Wrap work.
+
+        record: whether to record it; otherwise it is simply called each time.
+        """
         self.work, self.record = work, record
         self.graph: torch.cuda.CUDAGraph | None = None
         self.result = torch.empty(0)
 
     def __call__(self) -> Tensor:
-        """What the work returns; the first time it is done three times."""
+        """Return the work's result; the first call does it three times."""
         if not self.record:
             return self.work()
         if self.graph is not None:
@@ -120,15 +123,15 @@ class Trainer(ABC):
 
     @property
     def progress(self) -> float:
-        """Share of the steps done, or of the minutes given if that is more: 0..1."""
+        """Return the finished share of the steps or of the minutes, whichever is larger, 0..1."""
         return min(max(self.step / self.recipe.steps, self.spent), 1.0)
 
     @abstractmethod
     def loss(self) -> tuple[Tensor, Tensor]:
-        """Draw this step's batch; its loss, and what it is made of, float32[len(parts)]."""
+        """Draw this step's batch; return its loss, and its parts, float32[len(parts)]."""
 
     def state(self) -> dict[str, Any]:
-        """Everything that goes on from here."""
+        """Return everything needed to resume from here."""
         return {
             "recipe": asdict(self.recipe),
             "step": self.step,
@@ -139,7 +142,7 @@ class Trainer(ABC):
         }
 
     def restore(self, state: Mapping[str, Any]) -> None:
-        """Take up a saved state."""
+        """Restore a saved state."""
         self.step = state["step"]
         self.network.load_state_dict(state["network"])
         self.averaged.load_state_dict(state["averaged"])
@@ -147,7 +150,7 @@ class Trainer(ABC):
         self.optimiser.load_state_dict(state["optimiser"])
 
     def advance(self) -> Tensor:
-        """One step; float32[len(parts)] parts of the loss."""
+        """Do one step; return the parts of the loss, float32[len(parts)]."""
         recipe = self.recipe
         torch.manual_seed(recipe.seed * 1_000_003 + self.step)
         rate = recipe.learning_rate * (0.5 + 0.5 * math.cos(math.pi * self.progress))
@@ -165,10 +168,10 @@ class Trainer(ABC):
         return parts
 
     def prepare(self) -> None:  # noqa: B027
-        """Set the tensors that depend on `progress`, where there are any."""
+        """Set the tensors that depend on `progress`, if any."""
 
     def move(self) -> Tensor:
-        """Move the weights once; float32[len(parts)] parts of the loss."""
+        """Move the weights once; return the parts of the loss, float32[len(parts)]."""
         loss, parts = self.loss()
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()  # type: ignore[no-untyped-call]
@@ -178,7 +181,7 @@ class Trainer(ABC):
 
     @torch.no_grad()
     def average(self, keep: float) -> None:
-        """Move the running average of weights and statistics."""
+        """Update the running average of weights and statistics."""
         ours, theirs = self.averaged.state_dict(), self.network.state_dict()
         for name, mean in ours.items():
             if mean.is_floating_point():
@@ -186,11 +189,11 @@ class Trainer(ABC):
 
 
 def train(trainer: Trainer, out: Path, minutes: float = math.inf) -> Path:
-    """Train until the recipe's last step or the time is up; returns the checkpoint.
+    """Train until the recipe's last step or the time is up; return the checkpoint.
 
     The learning rate ends with whichever comes first.
 
-    Goes on from out/checkpoint.pt where there is one.
+    Resumes from out/checkpoint.pt where there is one.
     """
     out.mkdir(parents=True, exist_ok=True)
     checkpoint = out / "checkpoint.pt"
@@ -215,7 +218,7 @@ def train(trainer: Trainer, out: Path, minutes: float = math.inf) -> Path:
 
 
 def save(trainer: Trainer, path: Path) -> None:
-    """Write the state so that a broken write leaves the old one."""
+    """Write the state; an interrupted write leaves the old one."""
     partial = path.with_suffix(".partial")
     torch.save(trainer.state(), partial)
     partial.replace(path)
@@ -224,7 +227,7 @@ def save(trainer: Trainer, path: Path) -> None:
 def read_options(
     description: str, recipe: type[AnyRecipe], arguments: Iterable[str] | None
 ) -> tuple[argparse.Namespace, AnyRecipe, torch.device]:
-    """The command line of a recipe's train: PACK OUT, --device, --minutes, a flag a field.
+    """Parse the command line of a recipe: PACK OUT, --device, --minutes, a flag a field.
 
     Returns the options, the recipe they ask for and the device, set up for speed.
     """

@@ -1,4 +1,4 @@
-"""Training with weights on a grid, so that a float network keeps its worth in fewer bytes.
+"""Training with weights on a grid, so that a float network keeps its quality in fewer bytes.
 
 `palmkit.engine.compress.rounding` puts weights on grids without training. Here they stay on the
 same grids and move from point to point: rounding passes gradients straight through (Bengio et al.
@@ -22,19 +22,22 @@ from palmkit.engine.compress.rounding import MOST_LEVEL, grids, layer_steps, rou
 from palmkit.engine.ir import Array, Graph
 from palmkit.models.training.fake_quant import NOTHING, FakeQuantized, whole
 
-# Samples that say how much each layer's rounding does.
+# The number of samples that measure the effect of each layer's rounding.
 PROBED = 12
 
 
 class OnGrid(FakeQuantized):
-    """A float graph, some of its weights multiples of given units; biases and the rest are free."""
+    """A float graph with some weights on multiples of given units; the rest is free."""
 
     def __init__(self, graph: Graph, started: Graph, grids: Mapping[str, Array]) -> None:
-        """graph: the float one, which teaches; started: its weights on the grids, where training
-        begins; grids: of the weights' names, arrays that broadcast to them."""
+        """Wrap a graph.
+
+        graph: the float one, which teaches; started: the graph with weights on the grids, where
+        training begins; grids: by the weights' names, arrays that broadcast to them.
+        """
         constants = dict(graph.constants)
         for name, unit in grids.items():
-            # In the cells where rounding put them, on the side that they come from.
+            # Weights start in the cells where rounding put them, on the side of their float values.
             level = started.constants[name] / unit
             off = np.clip(constants[name] / unit - level, -0.4, 0.4)
             constants[name] = ((level + off) * unit).astype(np.float32)
@@ -53,13 +56,13 @@ class OnGrid(FakeQuantized):
             yield name, value
 
     def float_network(self) -> FakeQuantized:
-        """The network before any rounding, frozen: it can teach."""
+        """Return the network before any rounding, frozen, as a teacher."""
         return self._frozen(self.original)
 
     def quantized(self) -> Graph:
-        """The graph as trained: float32, to be saved with weights="smallest".
+        """Return the trained graph: float32, to be saved with weights="smallest".
 
-        What is on no grid, as biases, is rounded to float16.
+        Constants on no grid, such as biases, are rounded to float16.
         """
         graph = self.plain()
         constants = dict(graph.constants)
@@ -67,13 +70,13 @@ class OnGrid(FakeQuantized):
             value = constants[name]
             if not is_on_grid:
                 value = value.astype(np.float16).astype(np.float32)
-            # -0.0 is no zero to who stores it.
+            # Storage does not count -0.0 as a zero.
             constants[name] = value + 0
         return graph.with_nodes(graph.nodes, constants)
 
 
 def on_grid(graph: Graph, samples: Sequence[Mapping[str, Array]], width: float) -> OnGrid:
-    """The graph with each layer's steps `width` times those that `layer_steps` advises."""
+    """Return the graph with each layer's steps `width` times those of `layer_steps`."""
     from palmkit.engine.passes import optimise
 
     plain = optimise(graph)

@@ -20,7 +20,10 @@ LEVELS = 5
 
 
 class Source(NamedTuple):
-    """Per slot: int32 first pixel, float32 width and height, float32[..., 6] inverse affine."""
+    """Sources of slots.
+
+    Per slot: int32 first pixel, float32 width and height, float32[..., 6] inverse affine.
+    """
 
     offset: Tensor
     width: Tensor
@@ -58,12 +61,12 @@ class Pixels:
     def source(
         self, rows: Tensor, matrix: Tensor, origin: Tensor, target: Tensor
     ) -> tuple[Source, Tensor]:
-        """What draws pictures `rows`[...] by out = matrix @ (source - origin) + target.
+        """Return what draws pictures `rows`[...] by out = matrix @ (source - origin) + target.
 
-        Returns level and inverse affine, and that level's size ratio, float32[..., 2]. The level
-        is the one that fits the scale, now and then a sharper or softer one.
+        Returns level and inverse affine, and that level's size ratio, float32[..., 2]. The level is
+        the one that fits the scale, sometimes a sharper or softer one.
         """
-        # By hand: what torch.linalg does waits for the device.
+        # Written out, as torch.linalg waits for the device.
         (a, b), (c, d) = (row.unbind(-1) for row in matrix.unbind(-2))
         determinant = a * d - b * c
         wanted = -0.5 * torch.log2(determinant.abs().clamp(min=1e-6))
@@ -82,10 +85,11 @@ class Pixels:
     def draw(
         self, source: Source, size: int, mirrored: bool = False, black: bool = True
     ) -> tuple[Tensor, Tensor]:
-        """Square crops by Source[n]: float32[n, 3, size, size] 0..1, bool[n, size, size] inside.
+        """Draw square crops by Source[n].
 
-        mirrored: go on past a picture's edge with its mirror image; else black, or with the
+        mirrored: continue past a picture's edge with its mirror image; else with black, or with the
         border's pixels where `black` is false.
+        Returns float32[n, 3, size, size] 0..1 and bool[n, size, size], which pixels are inside.
         """
         position = torch.arange(size, device=self.device) + 0.5
         count = len(source.offset)
@@ -108,7 +112,7 @@ class Pixels:
 def half_sizes(
     picture: np.ndarray[Any, np.dtype[np.uint8]],
 ) -> list[np.ndarray[Any, np.dtype[np.int32]]]:
-    """The picture and its halves as int32[h, w] words."""
+    """Return the picture and its halves as int32[h, w] words."""
     image = Image.fromarray(picture)
     levels: list[np.ndarray[Any, np.dtype[np.int32]]] = []
     for level in range(LEVELS):
@@ -120,25 +124,25 @@ def half_sizes(
 
 
 def cumulative(weights: np.ndarray[Any, np.dtype[np.float64]], device: torch.device) -> Tensor:
-    """Running sum that ends at one; all rows alike where every weight is zero."""
+    """Return a running sum that ends at one; uniform where every weight is zero."""
     if weights.sum() == 0:
         weights = np.ones_like(weights)
     return torch.from_numpy(np.cumsum(weights / weights.sum())).to(device, torch.float32)
 
 
 def drawn_rows(weights: Tensor, *shape: int) -> Tensor:
-    """int64[shape] rows by cumulative weights."""
+    """Return int64[shape] rows drawn by cumulative weights."""
     rows = torch.searchsorted(weights, torch.rand(*shape, device=weights.device))
     return rows.clamp(max=len(weights) - 1)
 
 
 def uniform(low: float, high: float, *shape: int, device: torch.device) -> Tensor:
-    """float32[shape], evenly between the bounds."""
+    """Return float32[shape], uniform between the bounds."""
     return torch.rand(*shape, device=device) * (high - low) + low
 
 
 def fetch(pixels: Tensor, source: Source, x: Tensor, y: Tensor, mirrored: bool) -> Tensor:
-    """Bilinear RGB 0..1 at float32[n, h, w] source positions; float32[n, 3, h, w]."""
+    """Return bilinear RGB 0..1 at float32[n, h, w] source positions; float32[n, 3, h, w]."""
     if mirrored:
         x = source.width - (x.abs() % (2 * source.width) - source.width).abs()
         y = source.height - (y.abs() % (2 * source.height) - source.height).abs()
@@ -160,7 +164,7 @@ def fetch(pixels: Tensor, source: Source, x: Tensor, y: Tensor, mirrored: bool) 
 
 
 def source_positions(affine: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    """Composition positions to source positions by float32[..., 6]."""
+    """Convert composition positions to source positions by float32[..., 6]."""
     return (
         affine[..., 0] * x + affine[..., 1] * y + affine[..., 2],
         affine[..., 3] * x + affine[..., 4] * y + affine[..., 5],
@@ -182,12 +186,12 @@ COLOURS: tuple[tuple[float, ...], ...] = tuple(
 
 @lru_cache
 def constant(values: tuple[Any, ...], device: torch.device) -> Tensor:
-    """float32, copied to the device once: a step that is recorded cannot copy."""
+    """Return float32, copied to the device once: a recorded step cannot copy."""
     return torch.tensor(values, device=device, dtype=torch.float32)
 
 
 def compress(images: Tensor, strength: Tensor) -> Tensor:
-    """Loss as of JPEG: 8x8 cosine blocks of float32[n, 3, h, w] rounded to `strength` steps.
+    """Imitate JPEG: 8x8 cosine blocks of float32[n, 3, h, w] rounded to `strength` steps.
 
     strength: float32[n], the factor of the standard luminance table; 0 leaves the picture.
     """
@@ -210,7 +214,7 @@ def compress(images: Tensor, strength: Tensor) -> Tensor:
 
 
 def disturb(images: Tensor, chance: Mapping[str, Tensor]) -> Tensor:
-    """Colour, light, noise, and compression of the first half of the batch.
+    """Disturb colour, light and noise, and compress the first half of the batch.
 
     Each entry of `chance` is float32[n] or float32[n, 3].
     """
@@ -228,7 +232,7 @@ def disturb(images: Tensor, chance: Mapping[str, Tensor]) -> Tensor:
 
 
 def disturbances(count: int, device: torch.device) -> dict[str, Tensor]:
-    """How strongly each of `count` pictures is disturbed, for `disturb`."""
+    """Return how strongly each of `count` pictures is disturbed, for `disturb`."""
 
     def rarely(share: float, strong: Tensor, weak: Tensor) -> Tensor:
         often = torch.rand(count, device=device) < share

@@ -1,8 +1,8 @@
-"""What the recipes' quantization-aware trainings share: the start, the step and the file.
+"""Shared parts of the recipes' quantization-aware trainings: the start, the step and the file.
 
-A trained float model is calibrated, then trained on with the recipe's own batches and loss, in
-the arithmetic of the integer ops (fake_quant), at a small rate. With `--grid` it stays float, its
-weights rounded (on_grid).
+A trained float model is calibrated, then trained further with the recipe's own batches and loss, in
+the arithmetic of the integer ops (fake_quant), at a small rate. With `--grid` it stays float, with
+rounded weights (on_grid).
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CALIBRATION_PICTURES = 100
 
 @dataclass(frozen=True)
 class QuantizedRecipe(Recipe):
-    """What decides the weights."""
+    """Hyperparameters of the training."""
 
     steps: int = 3_000
     batch: int = 128
@@ -39,7 +39,7 @@ class QuantizedRecipe(Recipe):
 
 
 def logits_of(graph: Graph, output: str) -> str:
-    """The value that a sigmoid turns into an output, whatever moves it behind."""
+    """Return the value that a sigmoid turns into an output, whatever moves it afterwards."""
     written = producers(graph)
     node = written[output]
     while node.op != "sigmoid":
@@ -48,12 +48,12 @@ def logits_of(graph: Graph, output: str) -> str:
 
 
 def as_inputs(images: Tensor) -> Tensor:
-    """float32[n, 3, h, w] 0..1 as the shipped graphs take pictures: float32[n, h, w, 3] 0..255."""
+    """Convert float32[n, 3, h, w] 0..1 to the graphs' inputs: float32[n, h, w, 3] 0..255."""
     return images.permute(0, 2, 3, 1) * 255
 
 
 def calibration(draw: Callable[[int], Tensor], name: str = "image") -> list[dict[str, Array]]:
-    """Samples for a graph of one picture, drawn as the training's: float32[n, 3, h, w] 0..1."""
+    """Return samples for a graph of one picture, drawn as in training: float32[n, 3, h, w]."""
     pictures = as_inputs(draw(CALIBRATION_PICTURES)).round().cpu().numpy()
     return [{name: picture[None]} for picture in pictures]
 
@@ -61,7 +61,7 @@ def calibration(draw: Callable[[int], Tensor], name: str = "image") -> list[dict
 def read_quantized_options(
     description: str, arguments: Iterable[str] | None
 ) -> tuple[argparse.Namespace, QuantizedRecipe, torch.device]:
-    """The command line PACK MODEL OUT, --device, --minutes and the recipe's fields."""
+    """Parse the command line PACK MODEL OUT, --device, --minutes and the recipe's fields."""
     parser = argparse.ArgumentParser(description=description)
     parser.add_argument("pack", type=Path, help="folder written by dataset.py")
     parser.add_argument("model", type=Path, help="the float model")
@@ -86,14 +86,17 @@ def read_quantized_options(
 
 
 def start(options: argparse.Namespace, draw: Callable[[int], Tensor]) -> FakeQuantized:
-    """The float model of the options, with ranges or a grid by the crops that `draw` gives."""
+    """Return the float model of the options, with ranges or a grid by the crops of `draw`."""
     return rounding(options, calibration(draw))
 
 
 def rounding(
     options: argparse.Namespace, samples: Sequence[Mapping[str, Array]], method: str = "kl"
 ) -> FakeQuantized:
-    """The float model of the options, to be trained as int8 or on a grid; method: of ranges."""
+    """Return the float model of the options, to be trained as int8 or on a grid.
+
+    method: of ranges.
+    """
     from palmkit.engine import load
 
     graph = load(options.model).graph
@@ -103,9 +106,9 @@ def rounding(
 
 
 def finish(trainer: Trainer, network: FakeQuantized, options: argparse.Namespace) -> Path:
-    """Train and write the rounded model under the float model's name; returns its path.
+    """Train and write the rounded model under the float model's name; return its path.
 
-    network: the one in the trainer's averaged weights.
+    network: the one with the trainer's averaged weights.
     """
     from palmkit.engine import save
 
