@@ -1,4 +1,4 @@
-"""Every kit over folders or Parquet of many rows, in one process or by Ray Data.
+"""Running any kit over folders or Parquet of many rows, in one process or by Ray Data.
 
 from palmkit.kits import batch
 
@@ -36,7 +36,7 @@ Rows = list[dict[str, Any]]
 
 @dataclass(frozen=True)
 class Failure:
-    """A row that came to nothing: its number from 0, what names it, and why."""
+    """A row that failed: its number from 0, its name, and the reason."""
 
     row: int
     name: str
@@ -53,7 +53,9 @@ class Worker:
     """
 
     def __init__(self, kit: str, options: Mapping[str, Any] | None = None) -> None:
-        """kit: one of KITS. options: of its class, such as model or max_faces.
+        """Make the kit.
+
+        kit: one of KITS. options: of its class, such as model or max_faces.
 
         Raises ValueError for another kit, and what the kit's class raises.
         """
@@ -67,7 +69,7 @@ class Worker:
             self._given, self._picture = _picture, entry.load_result().picture_name
 
     def __call__(self, batch: Any) -> Any:
-        """The rows of a batch, in its order."""
+        """Return the results of a batch's rows, in its order."""
         is_dict = isinstance(batch, Mapping)
         given: dict[str, Any] = {**batch} if is_dict else batch.to_pydict()
         columns = {name: _listed(values) for name, values in given.items()}
@@ -78,18 +80,18 @@ class Worker:
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The names of what comes out."""
+        """The names of the output columns."""
         return ("name", "result", "error", *((self._picture,) if self._picture else ()))
 
     @property
     def schema(self) -> Any:
-        """The pyarrow.Schema of what comes out."""
+        """The pyarrow.Schema of the output."""
         arrow = _extra("pyarrow")
         types = {self._picture: arrow.binary()}
         return arrow.schema([(name, types.get(name, arrow.string())) for name in self.columns])
 
     def rows(self, rows: Rows) -> Rows:
-        """The same of dicts."""
+        """Return the results of rows given as dicts."""
         return [self._row(row) for row in rows]
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
@@ -135,7 +137,7 @@ def run(
         raise FileNotFoundError(errno.ENOENT, "the folder does not exist", os.fspath(out))
     given = Path(source)
     files = _parquet_files(given)
-    # Made here, too: what is wrong with the options is told at once.
+    # Made here, too, so that wrong options raise their errors at once.
     worker = Worker(kit, options)
     takes_pages = table.KITS[kit].takes == "page"
     needed = ("items",) if takes_pages else ("path", "picture")
@@ -214,7 +216,7 @@ def _by_ray(
 
 
 def _batches(source: Path, files: list[Path], rows: int) -> Iterator[Any]:
-    """Tables of so many rows."""
+    """Yield tables of `rows` rows."""
     if not files:
         paths = _pictures(source)
         for start in range(0, len(paths), rows):
@@ -227,7 +229,7 @@ def _parquet_files(source: Path) -> list[Path]:
     if source.is_dir():
         return sorted(source.glob("*.parquet"))
     if source.suffix == ".parquet":
-        # A file that is not there is told of by its name.
+        # The error for a missing file names it.
         source.stat()
         return [source]
     raise TableError(f"{source}: expected a folder or a name that ends with .parquet")
@@ -250,7 +252,7 @@ def _extra(name: str) -> Any:
 
 
 def _page(row: dict[str, Any]) -> tuple[Any, ...]:
-    """The items, history and context of a row."""
+    """Return the items, history and context of a row."""
     items, history = (_table(row.get(name), name) for name in ("items", "history"))
     return items, history, _value(row.get("context"), "context")
 
@@ -273,7 +275,7 @@ def _png(result: PictureResult) -> bytes:
 
 
 def _value(value: Any, name: str) -> Any:
-    """A cell, which may be JSON."""
+    """Return a cell, which may be JSON."""
     if isinstance(value, str | bytes):
         try:
             value = json.loads(value)

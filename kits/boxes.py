@@ -12,26 +12,26 @@ Boxes: TypeAlias = NDArray[np.floating[Any]]
 
 
 def areas(boxes: Boxes) -> Floats:
-    """Areas[n]; an empty or inside-out box has none."""
+    """Return the areas[n]; an empty or inside-out box has area 0."""
     sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 0)
     return np.asarray(sides[:, 0] * sides[:, 1], np.float32)
 
 
 def box_round(points: Floats) -> Floats:
-    """The box round points[..., n, 2 or more], at least one: corners, float32[..., 4]."""
-    # The least of a row is found several times as fast as that of a column.
+    """Return the box round points[..., n, 2 or more], at least one: corners, float32[..., 4]."""
+    # The minimum of a row is found several times as fast as that of a column.
     axes = np.ascontiguousarray(points[..., :2].swapaxes(-1, -2))
     return np.concatenate([axes.min(axis=-1), axes.max(axis=-1)], axis=-1)
 
 
 def clipped(boxes: Boxes, width: int, height: int) -> Floats:
-    """What of boxes[n, 4] lies in a picture of this size; one beside it has no area."""
+    """Return boxes[n, 4] clipped to a picture of this size; one beside it has no area."""
     sides = np.array([width, height, width, height], np.float32)
     return np.asarray(np.minimum(np.maximum(boxes, 0), sides), np.float32)
 
 
 def iou(a: Boxes, b: Boxes) -> Floats:
-    """Intersection over union of every box of a[n, 4] with every one of b[m, 4]: float32[n, m]."""
+    """Return the IoU of every box of a[n, 4] with every one of b[m, 4]: float32[n, m]."""
     low = np.maximum(a[:, None, :2], b[None, :, :2])
     high = np.minimum(a[:, None, 2:], b[None, :, 2:])
     sides = np.maximum(high - low, 0)
@@ -42,7 +42,7 @@ def iou(a: Boxes, b: Boxes) -> Floats:
 
 
 def distance_iou(a: Boxes, b: Boxes) -> Floats:
-    """IoU less the squared centre distance over that of the common hull's diagonal: [n, m].
+    """Return IoU minus squared centre distance over the squared diagonal of the hull: [n, m].
 
     -1 (far apart) to 1 (the same). Zheng et al., Distance-IoU Loss, arXiv 1911.08287.
     """
@@ -55,17 +55,17 @@ def distance_iou(a: Boxes, b: Boxes) -> Floats:
 
 
 def nms(boxes: Boxes, scores: Boxes, max_iou: float) -> NDArray[np.int64]:
-    """Indices of the boxes that no better one overlaps by more than `max_iou`, best first."""
+    """Return indices of boxes that no better one overlaps by more than `max_iou`, best first."""
     return weighted_nms(boxes, scores, np.zeros((len(boxes), 0), np.float32), max_iou, 1)[0]
 
 
 def weighted_nms(
     boxes: Boxes, scores: Boxes, values: Boxes, max_iou: float, blend_iou: float
 ) -> tuple[NDArray[np.int64], Floats]:
-    """Like nms, and the mean of values[n, m] of each box and those it puts out, by score.
+    """Do nms, and average values[n, m] of each box and those it suppresses, by score.
 
     blend_iou: only those that overlap it by more than this count; with 0 it is the blending of
-    BlazeFace (Bazarevsky et al., arXiv 1907.05047). Steadier than the best one alone.
+    BlazeFace (Bazarevsky et al., arXiv 1907.05047). The mean is steadier than the best box alone.
     Returns the indices of the boxes kept, best first, and float32[kept, m].
     """
     left = np.argsort(-scores, kind="stable")

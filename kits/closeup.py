@@ -34,8 +34,8 @@ ASTRAY = (0.08, 0.14, 0.17)
 class Sight(ABC):
     """One thing as seen in a crop.
 
-    presence: 0..1. crop: where to look for it in the next frame.
-    place: corners, float32[4], of where it must be, if what was seen cannot be relied on.
+    presence: 0..1. crop: where to look for it in the next frame. place: corners, float32[4], of
+    where it must be, if what was seen is not reliable.
     """
 
     presence: float
@@ -45,7 +45,7 @@ class Sight(ABC):
     @property
     @abstractmethod
     def box(self) -> Floats:
-        """Corners of what it covers, float32[4]."""
+        """Return the corners of what it covers, float32[4]."""
 
 
 AnySight = TypeVar("AnySight", bound=Sight)
@@ -53,13 +53,13 @@ AnySight = TypeVar("AnySight", bound=Sight)
 
 @dataclass
 class Track(Generic[AnySight]):
-    """One thing of a video, as seen last."""
+    """One thing of a video, as last seen."""
 
     sight: AnySight
     seen_s: float
 
     def take(self, sight: AnySight, time_s: float) -> None:
-        """What is seen of it in this frame; times rise from call to call."""
+        """Take what is seen of it in this frame; times rise from call to call."""
         self.sight, self.seen_s = sight, time_s
 
 
@@ -67,7 +67,7 @@ AnyTrack = TypeVar("AnyTrack", bound=Track[Any])
 
 
 class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
-    """A kit of this kind; the subclass sets the options and says what is looked for, and how."""
+    """A kit of this kind; the subclass sets the options and defines what to look for, and how."""
 
     # Two sights whose boxes overlap by more are of one thing.
     same_iou: ClassVar[float]
@@ -80,22 +80,22 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
 
     @abstractmethod
     def _candidates(self, image: Image, roi: Part | None) -> Iterable[tuple[Floats, Crop]]:
-        """Where the detector finds things, best first: corners, float32[4], and a crop."""
+        """Yield where the detector finds things, best first: corners, float32[4], and a crop."""
 
     @abstractmethod
     def _infer(self, image: Image, crop: Crop, mirrored: bool = False) -> AnySight | None:
-        """What is seen in a crop; None: nothing, see _may_be.
+        """Return what is seen in a crop; None: nothing, see _may_be.
 
-        mirrored: the network gets the crop's mirror image; what it says is mirrored back.
+        mirrored: the network gets the crop's mirror image; its result is mirrored back.
         """
 
     @abstractmethod
     def _mean(self, one: AnySight, other: AnySight) -> AnySight:
-        """What two sights of one thing say together, in the first one's crop."""
+        """Return the mean of two sights of one thing, in the first one's crop."""
 
     @abstractmethod
     def _new_track(self, sight: AnySight, time_s: float) -> AnyTrack:
-        """Something seen first."""
+        """Return the track of something first seen."""
 
     @abstractmethod
     def _result(
@@ -105,14 +105,14 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         ids: NDArray[np.int64] | None,
         tracks: list[AnyTrack] | None,
     ) -> Result:
-        """Pixels become what the user gets; ids and tracks in a video only, taken already."""
+        """Turn pixels into the user's result; ids and tracks, already updated, in a video only."""
 
     def _is_wanted(self, image: Image, sight: AnySight) -> bool:
-        """Whether something new is to be kept."""
+        """Return whether to keep something new."""
         return True
 
     def _may_be(self, presence: float) -> bool:
-        """Whether it is certain enough to go on following; something new takes more."""
+        """Return whether it is certain enough to follow; something new needs more."""
         return presence >= self._min_presence * KEEP_PRESENCE
 
     def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Result:
@@ -127,7 +127,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         self._time_s = 0.0
 
     def _search(self, image: Image, roi: Part | None, known: list[AnySight]) -> list[AnySight]:
-        """What there is in a picture, best first, things known left out."""
+        """Return what is in a picture, best first, without known things."""
         found: list[AnySight] = []
         for corners, crop in self._candidates(image, roi):
             if self._max_count is not None and len(known) + len(found) >= self._max_count:
@@ -142,11 +142,11 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         return found
 
     def _infer_new(self, image: Image, crop: Crop) -> AnySight | None:
-        """What is seen where the detector found something."""
+        """Return what is seen where the detector found something."""
         sight = self._infer_well(image, crop)
         if sight is None or self._mode != "image" or not self._second_pass:
             return sight
-        # In a mirror, and in the crop that the first pass gives, the network errs otherwise.
+        # In a mirror image, and in the crop of the first pass, the network makes other errors.
         again = self._infer(image, sight.crop, mirrored=True)
         # What lies elsewhere is another thing, as where one hides another.
         if again is None or self._is_new(again.box, [sight]):
@@ -154,7 +154,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         return self._mean(sight, again)
 
     def _infer_well(self, image: Image, crop: Crop) -> AnySight | None:
-        """What is seen in a crop or, if that is off the thing, in one placed better."""
+        """Return what is seen in a crop or, if that is off the thing, in a better one."""
         sight = self._infer(image, crop)
         if sight is not None and is_off(crop, sight.crop, ASTRAY):
             sight = self._infer(image, sight.crop)
@@ -163,7 +163,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
     def _follow(
         self, image: Image, track: AnyTrack, known: list[AnyTrack], time_s: float
     ) -> AnySight | None:
-        """Something known from the last frame; None if it is lost."""
+        """Return something known from the last frame; None if it is lost."""
         return self._infer_well(image, track.sight.crop)
 
     def _track(self, image: Image, roi: Part | None, time_s: float) -> Result:
@@ -200,7 +200,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         return self._result(image, found, ids, tracks)
 
     def _is_new(self, box: Floats, known: list[AnySight]) -> bool:
-        """No sight is of the thing in this box."""
+        """Return whether no sight is of the thing in this box."""
         if not known:
             return True
         overlaps = iou(box[None], np.stack([sight.box for sight in known]))
@@ -209,7 +209,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
     def _shown(
         self, image: Image, corners: Floats, scores: Floats, ids: NDArray[np.int64] | None
     ) -> tuple[Floats, NDArray[np.int64]]:
-        """What the user gets of corners, float32[n, 4], in any place.
+        """Return the user's boxes for corners, float32[n, 4], in any place.
 
         Returns x, y, w, h inside the picture, float32[n, 4], and the rows to show, best first.
         """
@@ -224,17 +224,17 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
 
 
 def mean(one: Floats, other: Floats) -> Floats:
-    """Of two arrays of one shape."""
+    """Return the mean of two arrays of one shape."""
     return np.asarray((one + other) / 2, np.float32)
 
 
 def settled(crop: Crop, following: Crop) -> Crop:
-    """The crop for the next frame: the same one while what it shows hardly moves."""
+    """Return the crop for the next frame: the same one while what it shows hardly moves."""
     return following if is_off(crop, following, STILL) else crop
 
 
 def is_off(crop: Crop, other: Crop, limits: tuple[float, float, float]) -> bool:
-    """Whether one crop differs from another in place, size or angle by more than the limits."""
+    """Return whether a crop differs from another in place, size or angle by more than limits."""
     shift = math.hypot(other.x - crop.x, other.y - crop.y) / crop.side
     scale = abs(math.log(other.side / crop.side))
     turn = abs(math.remainder(other.angle - crop.angle, 2 * math.pi))
@@ -242,6 +242,6 @@ def is_off(crop: Crop, other: Crop, limits: tuple[float, float, float]) -> bool:
 
 
 def _is_inside(box: Floats, part: Part) -> bool:
-    """Whether the middle of a box lies in x, y, w, h."""
+    """Return whether the centre of a box lies in x, y, w, h."""
     x, y = (float(value) for value in (box[:2] + box[2:]) / 2)
     return part[0] <= x <= part[0] + part[2] and part[1] <= y <= part[1] + part[3]

@@ -1,6 +1,7 @@
-"""What a kit makes of a compressed model, against what it makes of the float one.
+"""The metric for compressing a kit's model: how well results agree with the float model's.
 
-Pictures need no truth: the float model's results are it. Scores are 1 where nothing differs.
+Pictures need no labels: the float model's results are the reference. Scores are 1 where nothing
+differs.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from palmkit.kits.table import Entry, Judged, judged
 
 Run = Callable[[Any], Callable[[Image], Any]]
 Agree = Callable[[Any, Any], float]
-# How alike box a of one result and box b of another are in something, 1 at most.
+# The similarity of box a of one result and box b of another in one respect, 1 at most.
 Part = Callable[[Any, int, Any, int], float]
 Samples = list[dict[str, NDArray[Any]]]
 # Inputs of the model that one picture may give: a kit may see many parts of it.
@@ -33,7 +34,8 @@ _SAME = 0.3
 class Job:
     """One model of a kit.
 
-    kit: from a model to what takes a picture; agree: how alike two results are, 0 to 1.
+    kit: makes a function from pictures to results of a model; agree: similarity of two results, 0
+    to 1.
     """
 
     title: str
@@ -42,7 +44,7 @@ class Job:
 
 
 class KitAgreement:
-    """A metric: how alike the results on some pictures are to those of the float model."""
+    """A metric: the similarity of the results on some pictures to those of the float model."""
 
     def __init__(self, job: Job, graph: Graph, pictures: Sequence[Image]) -> None:
         """Run the kit on the pictures with the float model.
@@ -66,17 +68,17 @@ class KitAgreement:
             )
 
     def __call__(self, graph: Graph) -> float:
-        """The mean over the pictures."""
+        """Return the mean over the pictures."""
         run = self._job.kit(Model(graph))
         pairs = zip(self._expected, self._pictures, strict=True)
         return float(np.mean([self._job.agree(was, run(picture)) for was, picture in pairs]))
 
 
 def _of_one_size(samples: Samples) -> Samples:
-    """Inputs padded to the largest, as the steps that train want them alike.
+    """Return inputs padded to the largest, as training steps need equal sizes.
 
-    With zeros behind, which is how the kits' detectors fill up a picture; what has one size
-    everywhere stays as it is.
+    They are padded with zeros at the end, as the kits' detectors fill up a picture; inputs of one
+    size stay as they are.
     """
     if not samples:
         return samples
@@ -90,7 +92,7 @@ def _of_one_size(samples: Samples) -> Samples:
 
 
 class _Recorder:
-    """A model that keeps what it was given."""
+    """A model that records its inputs."""
 
     def __init__(self, model: Model) -> None:
         self._model = model
@@ -109,12 +111,12 @@ class _Recorder:
 
 
 def _overlap(was: Any, a: int, found: Any, b: int) -> float:
-    """Intersection over union of the boxes."""
+    """Return the intersection over union of the boxes."""
     return float(_ious(was.boxes[a : a + 1], found.boxes[b : b + 1])[0, 0])
 
 
 def _points(name: str) -> Part:
-    """1 less the mean distance of the points, z and all, over the box's size."""
+    """Compare by 1 minus the mean distance of the points, including z, over the box's size."""
 
     def alike(was: Any, a: int, found: Any, b: int) -> float:
         size = float(np.sqrt(was.boxes[a][2] * was.boxes[a][3]))
@@ -125,7 +127,7 @@ def _points(name: str) -> Part:
 
 
 def _shares(name: str) -> Part:
-    """1 less the mean difference of numbers from 0 to 1."""
+    """Compare by 1 minus the mean difference of numbers from 0 to 1."""
 
     def alike(was: Any, a: int, found: Any, b: int) -> float:
         difference: NDArray[np.float32] = getattr(was, name)[a] - getattr(found, name)[b]
@@ -135,7 +137,7 @@ def _shares(name: str) -> Part:
 
 
 def _label(name: str) -> Part:
-    """1 where both are called the same."""
+    """Compare by 1 where both have the same label."""
 
     def alike(was: Any, a: int, found: Any, b: int) -> float:
         return float(getattr(was, name)[a] == getattr(found, name)[b])
@@ -144,9 +146,9 @@ def _label(name: str) -> Part:
 
 
 def _agree_in(*parts: Part) -> Agree:
-    """Of boxes that are the same, how alike their least like part is; the mean over all boxes.
+    """Return the mean over all boxes of the least similar part, for matching boxes.
 
-    All that a model gives has to be among the parts: compression takes away what nobody measures.
+    All outputs of a model must be among the parts: compression removes what nobody measures.
     """
 
     def agree(was: Any, found: Any) -> float:
@@ -161,7 +163,7 @@ def _agree_in(*parts: Part) -> Agree:
 
 
 def _masks_agree(was: Any, found: Any) -> float:
-    """Intersection over union of what each pixel is."""
+    """Return the intersection over union of what each pixel is."""
     a = was.mask
     b = np.zeros_like(a) if found is None else found.mask
     union = float(np.maximum(a, b).sum())
@@ -169,13 +171,13 @@ def _masks_agree(was: Any, found: Any) -> float:
 
 
 def _ious(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
-    """Of boxes of x, y, w, h: float32[n, m]."""
+    """Return the IoUs of boxes of x, y, w, h: float32[n, m]."""
     a, b = (np.hstack([each[:, :2], each[:, :2] + each[:, 2:]]) for each in (boxes, others))
     return iou(a, b)
 
 
 def _pairs(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> list[tuple[int, int, float]]:
-    """Each box with the one of the others that it overlaps most, none twice."""
+    """Pair each box with the one of the others that it overlaps most, none twice."""
     ious = _ious(boxes, others)
     found: list[tuple[int, int, float]] = []
     while ious.size and ious.max() > 0:
@@ -195,7 +197,7 @@ _MEASURES: Mapping[str, Callable[[str], Part]] = {
 
 
 def _agreement(alike: Sequence[str]) -> Agree:
-    """How alike results are, by parts as palmkit.kits.table has them."""
+    """Return the similarity of results by parts as named in palmkit.kits.table."""
     named = [each.partition(":") for each in alike]
     if [measure for measure, _, _ in named] == ["areas"]:
         return _masks_agree

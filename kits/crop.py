@@ -1,7 +1,7 @@
-"""Turned squares of a picture: what the landmark networks see.
+"""Rotated squares of a picture, the inputs of the landmark networks.
 
-A crop's own coordinates run from 0 to 1 from its top left corner, x to the right and y down as
-what it shows stands upright. Pixels are areas: pixel 0 of a picture covers 0 to 1.
+A crop's own coordinates run from 0 to 1 from its top left corner, x to the right and y down when
+its content stands upright. Pixels are areas: pixel 0 of a picture covers 0 to 1.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from palmkit.kits.image import Image
 
 @dataclass(frozen=True)
 class Crop:
-    """A turned square of a picture.
+    """A rotated square of a picture.
 
-    x, y: its centre, in pixels of the picture. side: in pixels, above 0.
-    angle: by which what it shows is turned clockwise in the picture, in radians.
+    x, y: its centre, in pixels of the picture. side: in pixels, above 0. angle: clockwise rotation
+    of its content in the picture, in radians.
     """
 
     x: float
@@ -30,14 +30,14 @@ class Crop:
     angle: float = 0.0
 
     def matrix(self, size: float = 1.0) -> NDArray[np.float64]:
-        """float64[2, 3], from (x, y, 1) in the picture's pixels to the crop drawn `size` wide."""
+        """Return float64[2, 3], from (x, y, 1) of the picture to the crop drawn `size` wide."""
         scale = size / self.side
         cos, sin = math.cos(self.angle) * scale, math.sin(self.angle) * scale
         start = (size / 2 - cos * self.x - sin * self.y, size / 2 + sin * self.x - cos * self.y)
         return np.array([[cos, sin, start[0]], [-sin, cos, start[1]]])
 
     def inverse(self, size: float = 1.0) -> NDArray[np.float64]:
-        """float64[2, 3], from (x, y, 1) in the crop drawn `size` wide to the picture's pixels."""
+        """Return float64[2, 3], from (x, y, 1) of the crop drawn `size` wide to the picture."""
         scale = self.side / size
         cos, sin = math.cos(self.angle) * scale, math.sin(self.angle) * scale
         half = size / 2
@@ -50,15 +50,15 @@ class Crop:
         return -math.sin(self.angle), -math.cos(self.angle)
 
     def to_picture(self, points: NDArray[Any]) -> NDArray[np.float32]:
-        """Points[..., 2 or 3] of the crop in the picture, in pixels; z is scaled alike."""
+        """Map points[..., 2 or 3] of the crop to the picture, in pixels; z is scaled equally."""
         return _mapped(points, self.inverse(), self.side)
 
     def to_crop(self, points: NDArray[Any]) -> NDArray[np.float32]:
-        """Points[..., 2 or 3] of the picture, in pixels, in the crop; z is scaled alike."""
+        """Map points[..., 2 or 3] of the picture, in pixels, to the crop; z is scaled equally."""
         return _mapped(points, self.matrix(), 1 / self.side)
 
     def moved(self, x: float, y: float, scale: float = 1.0, turn: float = 0.0) -> Crop:
-        """This crop moved by parts of its side along its own axes, then scaled and turned.
+        """Return this crop moved by shares of its side along its axes, then scaled and rotated.
 
         turn: in radians, clockwise.
         """

@@ -1,4 +1,4 @@
-"""What kits run: from a file, or delivered and changed for a newer release between frames."""
+"""The models of kits: from a file, or delivered and replaced by newer releases between frames."""
 
 from __future__ import annotations
 
@@ -27,18 +27,21 @@ if TYPE_CHECKING:
 
 Content = TypeVar("Content")
 NAME = re.compile(r"[a-z][a-z0-9_]*@[a-z][a-z0-9_-]*", re.ASCII)
-# So many good runs prove a release that is on trial.
+# The number of good runs that prove a release on trial.
 PROVING_RUNS = 20
-# How often it is asked whether there is a newer release on this device.
+# How often newer releases on this device are looked for.
 POLL_EVERY_S = 1.0
 _counted: set[tuple[str, str, str]] = set()
 
 
 class Unfit(Exception):
-    """A release on trial failed while a frame was worked on: the frame is run anew."""
+    """Raised when a release on trial fails in a frame, which is then run anew."""
 
     def __init__(self, current: ref[Delivered[Any]], release: Release, code: Code) -> None:
-        """code: why, one of palmkit.delivery.codes."""
+        """Make the error.
+
+        code: why, one of palmkit.delivery.codes.
+        """
         super().__init__(f"{release.model} {release.version}: {code}")
         self.current, self.release = current, release
         self.code: Code = code
@@ -48,23 +51,23 @@ class Turns:
     """The frames of a kit, and the changes of its models between them."""
 
     def __init__(self, models: Sequence[Delivered[Any]]) -> None:
-        """Nothing is settled yet."""
+        """Start with unsettled models."""
         self._models = models
         # The thread of each frame that is looked at.
         self._inside: list[int] = []
         renewed_in_children(self, Turns._renew)
 
     def _renew(self) -> None:
-        """No frame is under way, and in a forked child none of another thread's ever ends."""
+        """Start without frames under way; frames of other threads never end in a forked child."""
         self._changed = threading.Condition()
         me = threading.get_ident()
         self._inside = [me] * self._inside.count(me)
 
     def run(self, at_frame: Callable[[], Result], adopt: Callable[[], None]) -> Result:
-        """The result of a frame, all of it by the same models.
+        """Return the result of a frame, all of it by the same models.
 
-        If one that is on trial fails at it, the one before takes its place, for this frame too.
-        adopt: as for settle.
+        If a model on trial fails, the one before replaces it, for this frame too. adopt: as for
+        settle.
         """
         while True:
             self._enter(adopt)
@@ -98,10 +101,10 @@ class Turns:
             self._changed.notify_all()
 
     def settle(self, adopt: Callable[[], None]) -> None:
-        """Have the kit take what it has of its models; those that are none for it are given back.
+        """Have the kit adopt its models; those that do not fit it are rejected.
 
         adopt: does so; called while no frame is under way.
-        Raises ModelError if what came with PalmKit is no model for the kit either.
+        Raises ModelError if the model that came with PalmKit does not fit the kit either.
         """
         while True:
             try:
@@ -113,7 +116,7 @@ class Turns:
                     model.take()
 
     def _reject(self, error: Unfit | ModelError, also_proved: bool = False) -> bool:
-        """Have others take the place of those at fault; False if none are."""
+        """Replace the models at fault; return False if none are."""
         if isinstance(error, Unfit):
             current = error.current()
             reason = error.__cause__ or error
@@ -127,12 +130,12 @@ class Turns:
 
 
 def is_delivered_name(source: object) -> bool:
-    """Whether it asks for what is delivered, as "face_detector@stable" does; a file goes first."""
+    """Return whether it names a delivered model, such as "face_detector@stable", and no file."""
     return isinstance(source, str) and bool(NAME.fullmatch(source)) and not os.path.exists(source)
 
 
 class Delivered(ABC, Generic[Content]):
-    """What a kit runs and may be delivered: the one to use now.
+    """Something that a kit runs and that may be delivered: the current one.
 
     `content` changes in `take` alone, which its kit calls between two frames.
     """
@@ -142,25 +145,25 @@ class Delivered(ABC, Generic[Content]):
     _client: Client
 
     def __init__(self) -> None:
-        """Nothing is opened yet."""
+        """Start without content."""
         renewed_in_children(self, Delivered[Any]._renew)
         self._next: tuple[Content, Release] | None = None
         self._before: tuple[Content, Release] | None = None
         self.release: Release | None = None
 
     def _renew(self) -> None:
-        """A forked child holds no lock of another thread."""
+        """Make new locks in a forked child."""
         self._lock = threading.Lock()
 
     @abstractmethod
     def _read(self, release: Release) -> Content:
-        """What is in a release's file, made ready for a trial if it is on one."""
+        """Return the content of a release's file, ready for a trial if it is on one."""
 
     def follow(self, name: str, watched: bool = True) -> None:
-        """Open what is here of a name and channel, and from now on what is newer.
+        """Open the local release of a name and channel, and follow newer ones.
 
-        watched: False: only what is here now.
-        Raises DeliveryError if nothing is here of such a name.
+        watched: False: only the local one.
+        Raises DeliveryError if nothing of such a name is here.
         """
         from palmkit.delivery.app import client
 
@@ -176,16 +179,16 @@ class Delivered(ABC, Generic[Content]):
 
     @property
     def version(self) -> str:
-        """Of the release in use; of other models nothing is known."""
+        """The version of the release in use; unknown for other models."""
         return "" if self.release is None else self.release.version
 
     @property
     def is_waiting(self) -> bool:
-        """Whether there is another one to take."""
+        """Whether another one waits to be taken."""
         return self._next is not None
 
     def take(self) -> None:
-        """Use the other one from now on, if there is one."""
+        """Use the waiting one from now on, if there is one."""
         with self._lock:
             if self._next is None:
                 return
@@ -209,7 +212,7 @@ class Delivered(ABC, Generic[Content]):
                 self._next = opened
 
     def reject(self, release: Release, code: Code, error: BaseException) -> bool:
-        """A release failed: another one waits to be taken; False if there is none."""
+        """Report that a release failed; return whether another one waits to be taken."""
         if release.digest is None:
             return False
         if self.release is None or not _same(self.release, release):
@@ -223,18 +226,18 @@ class Delivered(ABC, Generic[Content]):
         return True
 
     def _ask(self, mode: Mode = "local_update_in_background") -> Release:
-        """The release to run."""
+        """Return the release to run."""
         return self._client.get(self.name, mode)
 
     def _shipped(self) -> Release:
-        """The one that came with PalmKit."""
+        """Return the release that came with PalmKit."""
         return self._client.embedded(self.name)
 
     def _open(self, release: Release, refused: Release | None = None) -> tuple[Content, Release]:
-        """What is in a release, or in the one before it where it cannot be loaded."""
+        """Return the content of a release, or of the one before if it cannot be loaded."""
         while True:
             if refused is not None and _same(release, refused):
-                # Not even that it failed could be noted down.
+                # Not even the failure could be recorded.
                 release = self._shipped()
             try:
                 return self._read(release), release
@@ -245,7 +248,7 @@ class Delivered(ABC, Generic[Content]):
                 refused, release = release, self._ask("local")
 
     def _note(self, release: Release) -> None:
-        """What is new of the release in use, such as that its trial is over."""
+        """Note changes of the release in use, such as the end of its trial."""
         with self._lock:
             if self.release is not None and _same(self.release, release):
                 self.release = release
@@ -253,9 +256,9 @@ class Delivered(ABC, Generic[Content]):
                     self._before = None
 
     def proved(self, release: Release) -> None:
-        """A release on trial ran well often enough."""
+        """Mark a release on trial as proved, after enough good runs."""
         self._note(replace(release, on_trial=False))
-        # Noted down by a thread of its own: no frame waits for a disk.
+        # Recorded in a thread of its own, so that no frame waits for a disk.
         threading.Thread(target=self._client.mark_ok, args=(release,)).start()
 
 
@@ -297,7 +300,7 @@ class Current(Delivered[Runnable]):
 def _reported(
     model: Runnable, name: str, version: str | None, arm: str, started: float
 ) -> Runnable:
-    """The model, its runs timed and its opening counted where reports are on.
+    """Return the model with timed runs and its opening counted, where reports are on.
 
     version: None for the one shipped. started: when opening it began.
     """
@@ -321,23 +324,26 @@ class Guarded:
     """A model on trial: its first runs are checked."""
 
     def __init__(self, model: Runnable, current: Delivered[Any], release: Release) -> None:
-        """release: that the model is of."""
-        # No ring of references: a kit that is dropped takes its models with it at once.
+        """Wrap a model.
+
+        release: the release of the model.
+        """
+        # A reference cycle would keep the models of a dropped kit alive.
         self._model, self._current, self._release = model, ref(current), release
         self._left = PROVING_RUNS
         renewed_in_children(self, Guarded._renew)
 
     def _renew(self) -> None:
-        """A forked child holds no lock of another thread."""
+        """Make new locks in a forked child."""
         self._lock = threading.Lock()
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What the model file says of the model."""
+        """The metadata of the model file."""
         return self._model.metadata
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Run once; raises Unfit if it fails, or gives numbers that are none."""
+        """Run once; raise Unfit if it fails, or gives NaN or infinities."""
         if self._left <= 0:
             return self._model.run(inputs)
         from palmkit.delivery.golden import all_finite
@@ -356,7 +362,7 @@ class Guarded:
         return outputs
 
     def __getattr__(self, name: str) -> Any:
-        """What else the model has."""
+        """Return other attributes of the model."""
         return getattr(self._model, name)
 
 
@@ -373,7 +379,7 @@ class _Watch:
         atexit.register(self.end)
 
     def _renew(self) -> None:
-        """A forked child has no thread, until another model is to be watched there."""
+        """Start without a thread in a forked child, until another model is watched there."""
         self._lock = threading.Lock()
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
@@ -389,7 +395,7 @@ class _Watch:
                 self._thread.start()
 
     def end(self) -> None:
-        """No model may be half loaded when the process ends."""
+        """End the thread, so that no model is half loaded when the process ends."""
         self._ending.set()
         if self._thread is not None and self._thread.is_alive():
             self._thread.join(timeout=5)

@@ -1,12 +1,15 @@
-"""A detector's network, of faces or hands: what goes in, and what its outputs mean.
+"""A detector's network, of faces or hands: its inputs and the meaning of its outputs.
 
-Input `image`: float32[1, height, width, 3], RGB, 0..255, sides multiples of 32.
-Outputs for each stride s of 8, 16, 32, one cell for each s x s pixels:
+Input `image`: float32[1, height, width, 3], RGB, 0..255, sides multiples of 32. Outputs for each
+stride s of 8, 16, 32, one cell for each s x s pixels:
+
 score_s: float32[1, height / s, width / s, 1], 0..1;
+
 box_s: float32[1, height / s, width / s, 4], distances from the cell's centre to the left, top,
 right and bottom side, in strides;
+
 points_s: float32[1, height / s, width / s, 2 k], x, y from the cell's centre of the k keypoints, in
-strides: of a face left_eye, right_eye, nose, mouth_left, mouth_right; of a hand the wrist and the
+strides: for a face left_eye, right_eye, nose, mouth_left, mouth_right; for a hand the wrist and the
 base of the middle finger.
 """
 
@@ -33,7 +36,7 @@ BLEND_IOU = 0.8
 
 @dataclass(frozen=True, eq=False)
 class Candidates:
-    """Faces or hands, maybe the same one many times, in pixels.
+    """Detected faces or hands, possibly the same one many times, in pixels.
 
     boxes: float32[n, 4], corners; scores: float32[n]; keypoints: float32[n, k, 2].
     """
@@ -43,16 +46,16 @@ class Candidates:
     keypoints: Floats
 
     def __len__(self) -> int:
-        """How many."""
+        """Return how many there are."""
         return len(self.scores)
 
     def take(self, rows: NDArray[Any]) -> Candidates:
-        """The detections at these indices, or where this mask is true."""
+        """Return the detections at these indices, or where this mask is true."""
         return Candidates(self.boxes[rows], self.scores[rows], self.keypoints[rows])
 
     @staticmethod
     def joined(parts: list[Candidates]) -> Candidates:
-        """All of them, in order; at least one part."""
+        """Return all detections of at least one part, in order."""
         if len(parts) == 1:
             return parts[0]
         return Candidates(
@@ -63,16 +66,16 @@ class Candidates:
 
 
 def network_input(canvas: Image) -> dict[str, Floats]:
-    """The network's input from uint8[height, width, 3], RGB, sides multiples of 32."""
+    """Return the network's input for uint8[height, width, 3], RGB, sides multiples of 32."""
     return {"image": canvas[None].astype(np.float32)}
 
 
 def decode(outputs: Mapping[str, NDArray[Any]], min_score: float, keypoints: int = 5) -> Candidates:
-    """The cells that score at least `min_score`, in pixels of the network's input.
+    """Return the cells that score at least `min_score`, in pixels of the network's input.
 
-    keypoints: how many an object has; points_s has twice as many channels.
-    Cells with values that are not finite, or a box without area, are left out.
-    Raises ModelError if an output is missing or has another shape than this file's head says.
+    keypoints: how many an object has; points_s has twice as many channels. Cells with values that
+    are not finite, or a box without area, are left out.
+    Raises ModelError if an output is missing or has another shape than the module describes.
     """
     cells = [_decode_stride(outputs, stride, min_score, keypoints) for stride in STRIDES]
     scores, values = (np.concatenate(each) for each in zip(*cells, strict=True))
@@ -85,7 +88,7 @@ def decode(outputs: Mapping[str, NDArray[Any]], min_score: float, keypoints: int
 def _decode_stride(
     outputs: Mapping[str, NDArray[Any]], stride: int, min_score: float, count: int
 ) -> tuple[Floats, Floats]:
-    """Scores[n] of the cells, and corners and points[n, 4 + 2 * count] in pixels."""
+    """Return scores[n], and corners and points[n, 4 + 2 * count] of the cells, in pixels."""
     scores = _cells(outputs, f"score_{stride}", 1)[:, :, 0]
     boxes = _cells(outputs, f"box_{stride}", 4)
     points = _cells(outputs, f"points_{stride}", 2 * count)
@@ -111,7 +114,7 @@ def _cells(outputs: Mapping[str, NDArray[Any]], name: str, channels: int) -> Flo
 
 
 def merge(found: Candidates) -> Candidates:
-    """One row a thing, best first: the mean, by score, of the candidates that hardly differ."""
+    """Return one row a thing, best first: the mean, by score, of nearly equal candidates."""
     count = found.keypoints.shape[1]
     values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 2 * count)], axis=1)
     kept, means = weighted_nms(found.boxes, found.scores, values, MAX_IOU, BLEND_IOU)

@@ -14,9 +14,9 @@ from palmkit.kits.image import Image, Part, Placement, clip_part, letterbox
 from palmkit.kits.kit import Runnable
 
 TILE_OVERLAP = 0.25
-# Of the longer side to the shorter one, of most pictures and videos.
+# Ratios of the longer side to the shorter one, in most pictures and videos.
 RATIOS = (1, 4 / 3, 3 / 2, 16 / 9)
-# Of parts seen at once, so that few shapes are planned.
+# Numbers of parts seen at once, few so that few shapes are planned.
 ROW = 4
 
 
@@ -24,9 +24,10 @@ class Detector:
     """Finds things in pictures; any thread may call it."""
 
     def __init__(self, model: Runnable, keypoints: int, max_enlarged: float) -> None:
-        """model: with the contract of palmkit.kits.detection, of things with so many keypoints.
+        """Wrap a model.
 
-        max_enlarged: small pictures are enlarged at most so much.
+        model: with the contract of palmkit.kits.detection, of things with so many keypoints.
+        max_enlarged: the largest enlargement of small pictures.
         """
         self.model = model
         self._keypoints = keypoints
@@ -40,9 +41,9 @@ class Detector:
         min_score: float,
         tile: int | None = None,
     ) -> Candidates:
-        """Infer the whole picture, and its tiles if asked; one row a thing, best first.
+        """Search the whole picture, and tiles if asked; return one row a thing, best first.
 
-        size: longest side of what the network sees; tile: side of the tiles; all in pixels.
+        size: longest side of the network's input; tile: side of the tiles; all in pixels.
         Raises ImageError if `roi` lies outside the picture.
         """
         left, top, right, bottom = clip_part(image, roi)
@@ -57,9 +58,9 @@ class Detector:
         return merge(Candidates.joined(found))
 
     def infer_whole(self, image: Image, area: Part, size: int, min_score: float) -> Candidates:
-        """All candidates in an area of the picture, in pixels of the picture.
+        """Return all candidates in an area of the picture, in pixels of the picture.
 
-        size: longest side of what the network sees.
+        size: longest side of the network's input.
         """
         width, height = area[2:]
         scale = min(size / max(width, height), self._max_enlarged)
@@ -69,10 +70,10 @@ class Detector:
     def infer_parts(
         self, image: Image, area: Part, parts: Sequence[Part], side: int, min_score: float
     ) -> Candidates:
-        """All candidates in parts of an area of the picture, at least one part, in its pixels.
+        """Return all candidates in at least one part of an area, in pixels of the picture.
 
-        The network sees them at once, each in a square of `side` pixels, in rows of ROW squares.
-        What a part cuts is left out.
+        The network sees the parts at once, each in a square of `side` pixels, in rows of ROW
+        squares. Candidates cut by a part's side are left out.
         """
         sheet = np.zeros(sheet_shape(len(parts), side), np.uint8)
         corners = [(index % ROW * side, index // ROW * side) for index in range(len(parts))]
@@ -102,9 +103,9 @@ class Detector:
         min_score: float,
         max_scale: float,
     ) -> Candidates:
-        """All candidates in a part of the picture, in pixels of the picture.
+        """Return all candidates in a part of the picture, in pixels of the picture.
 
-        shape: height and width of what the network sees; max_scale: enlarged at most so much.
+        shape: height and width of the network's input; max_scale: the largest enlargement.
         """
         canvas, placement = letterbox(image, *shape, part=part, max_scale=max_scale)
         found = decode(self.model.run(network_input(canvas)), min_score, self._keypoints)
@@ -112,13 +113,13 @@ class Detector:
 
 
 def _placed(found: Candidates, placement: Placement, corner: Floats) -> Candidates:
-    """What lies where a part is placed, in a square from this corner, in pixels of the picture."""
+    """Map candidates of a placed part, in a square from this corner, to the picture's pixels."""
     boxes = placement.to_picture(found.boxes.reshape(-1, 2, 2) - corner).reshape(-1, 4)
     return Candidates(boxes, found.scores, placement.to_picture(found.keypoints - corner))
 
 
 def picture_dims(longest: Iterable[int]) -> list[Mapping[str, int]]:
-    """What networks see of upright and lying pictures whose longer side becomes one of these."""
+    """Return input sizes of portrait and landscape pictures with these longer sides."""
     sides: dict[tuple[int, int], None] = {}
     for side in longest:
         for ratio in RATIOS:
@@ -128,12 +129,12 @@ def picture_dims(longest: Iterable[int]) -> list[Mapping[str, int]]:
 
 
 def sheet_shape(count: int, side: int) -> tuple[int, int, int]:
-    """Height, width and channels of so many squares of one side, in rows of ROW."""
+    """Return height, width and channels of `count` squares of one side, in rows of ROW."""
     return math.ceil(count / ROW) * side, min(count, ROW) * side, 3
 
 
 def is_cut(found: Candidates, part: Part, area: Part) -> NDArray[np.bool_]:
-    """Which boxes reach a side of the part that is not a side of the area: only partly seen."""
+    """Return which boxes reach a side of the part that is not a side of the area."""
     inner = np.array(part[:2]) + 0.01 * np.array(part[2:])
     outer = np.array(part[:2]) + 0.99 * np.array(part[2:])
     has_more_before = np.array(part[:2]) > np.array(area[:2])
@@ -144,12 +145,12 @@ def is_cut(found: Candidates, part: Part, area: Part) -> NDArray[np.bool_]:
 
 
 def _padded(side: float) -> int:
-    """The next multiple of SIDE_MULTIPLE, so that few shapes are planned."""
+    """Return the next multiple of SIDE_MULTIPLE, so that few shapes are planned."""
     return max(math.ceil(round(side) / SIDE_MULTIPLE), 1) * SIDE_MULTIPLE
 
 
 def _tiles(area: tuple[int, int, int, int], side: int) -> list[Part]:
-    """Squares of one size that cover x, y, w, h, each overlapping the next."""
+    """Return squares of one size that cover x, y, w, h, each overlapping the next."""
 
     def starts(low: int, length: int) -> list[int]:
         if length <= side:

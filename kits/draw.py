@@ -1,4 +1,4 @@
-"""Results on pictures: a new uint8[h, w, 3] RGB, lines and text in proportion to its size."""
+"""Drawing results on pictures: a new uint8[h, w, 3] RGB, lines and text scaled to its size."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Colour: TypeAlias = tuple[int, int, int]
 ACCENT: Colour = (38, 198, 218)
 LIGHT: Colour = (255, 255, 255)
 DARK: Colour = (16, 24, 32)
-# To the subject's left, up, forward.
+# Axis colours: to the subject's left, up, forward.
 AXES: tuple[Colour, Colour, Colour] = ((239, 83, 80), (102, 187, 106), (66, 165, 245))
 SIDES: dict[str, Colour] = {"left": (255, 179, 71), "right": ACCENT}
 _BONES = np.array(PALM_BONES + FINGER_BONES)
@@ -200,7 +200,7 @@ def mask(image: Image, result: Mask, *, colour: Colour = ACCENT, outline: bool =
 
 
 def colour_of(id: int | None) -> Colour:
-    """A colour for each id; neighbouring ids differ much."""
+    """Return a colour for each id; neighbouring ids differ much."""
     if id is None:
         return ACCENT
     red, green, blue = colorsys.hsv_to_rgb((0.52 + id * 0.618034) % 1, 0.72, 0.98)
@@ -216,7 +216,7 @@ def _check(image: Image, result: Faces | Hands | Mask) -> None:
 
 
 def _box(canvas: Image, box: NDArray[np.float32], colour: Colour, line: float) -> None:
-    """A thin rectangle with strong corners, on a dark edge that keeps it visible anywhere."""
+    """Draw a thin rectangle with strong corners, on a dark edge that keeps it visible anywhere."""
     import cv2
 
     low, high = _fixed(box[:2]), _fixed(box[:2] + box[2:])
@@ -241,13 +241,13 @@ def _dot(canvas: Image, point: NDArray[np.float32], radius: float, colour: Colou
 
 
 def _fixed(point: NDArray[np.float32]) -> tuple[int, int]:
-    """A point for OpenCV; far outside points are pulled in, where 32 bits hold them."""
+    """Return a point for OpenCV; far outside points are pulled in, where 32 bits hold them."""
     x, y = np.clip(point, -1e5, 1e5) * 2**SHIFT
     return round(float(x)), round(float(y))
 
 
 def _fixed_all(points: NDArray[np.float32]) -> NDArray[np.int32]:
-    """The x, y of points[..., 2 or more] for OpenCV, likewise."""
+    """Return the x, y of points[..., 2 or more] for OpenCV, likewise."""
     fixed = np.round(np.clip(points[..., :2], -1e5, 1e5) * 2**SHIFT)
     return np.asarray(fixed, np.int32)
 
@@ -256,7 +256,7 @@ Plate: TypeAlias = tuple[NDArray[np.float32], str, Colour]
 
 
 def _plates(canvas: Image, plates: list[Plate], line: float) -> Image:
-    """Words above boxes of x, y, w, h, on a ground of their colour."""
+    """Draw words above boxes of x, y, w, h, on a ground of their colour."""
     import PIL.Image
     import PIL.ImageDraw
     import PIL.ImageFont

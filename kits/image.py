@@ -1,4 +1,4 @@
-"""Pictures: from what the user has to uint8[h, w, 3], and from there to a network's input."""
+"""Reading pictures as uint8[h, w, 3], and fitting them to a network's input."""
 
 from __future__ import annotations
 
@@ -142,7 +142,7 @@ def _from_file(source: Source, max_pixels: int) -> Image:
     if _SCHEME.match(str(name)):
         raise ImageError(f"input image: is a URL, download it first: {name[:200]}")
     try:
-        # A pipe or a device would be waited for, or read for ever.
+        # Reading a pipe or a device may block, or never end.
         if not stat.S_ISREG(os.stat(name).st_mode):
             kind = "a folder" if os.path.isdir(name) else "not a regular file"
             raise ImageError(f"expected a picture file, this is {kind}: {name}")
@@ -177,7 +177,7 @@ def _decode(file: BinaryIO, name: str, max_pixels: int) -> Image:
 
 
 def _from_picture(picture: PIL.Image.Image, name: str, max_pixels: int) -> Image:
-    """A PIL picture, decoded only now, as RGB and upright."""
+    """Return a PIL picture, decoded only now, as RGB and upright."""
     if picture.width * picture.height > max_pixels:
         size = f"{picture.width}x{picture.height}"
         raise ImageError(f"{size} is more than {max_pixels} pixels (max_pixels): {name}")
@@ -193,7 +193,7 @@ def _from_picture(picture: PIL.Image.Image, name: str, max_pixels: int) -> Image
 
 
 def _damaged(error: Exception, name: str) -> ImageError:
-    """Damaged files make Pillow's readers raise nearly anything."""
+    """Return the error for a damaged file, at which Pillow's readers raise nearly anything."""
     reason = " ".join((str(error) or type(error).__name__).split()).lower().rstrip(".")
     return ImageError(f"the picture is damaged, {reason}: {name}")
 
@@ -219,12 +219,12 @@ def _rgb(picture: PIL.Image.Image) -> Image:
 def _orientation(picture: PIL.Image.Image) -> int:
     try:
         return int(picture.getexif().get(_EXIF_ORIENTATION, 1))
-    except Exception:  # The pixels are fine: a damaged EXIF block is as good as none.
+    except Exception:  # The pixels are fine: a damaged EXIF block is ignored.
         return 1
 
 
 def _upright(image: Image, orientation: int) -> Image:
-    """Undo an EXIF orientation (1 to 8, CIPA DC-008, 4.6.5.1.6); others mean nothing."""
+    """Undo an EXIF orientation (1 to 8, CIPA DC-008, 4.6.5.1.6); ignore other numbers."""
     if orientation in (5, 6, 7, 8):
         image = image.transpose(1, 0, 2)
     if orientation in (2, 3, 6, 7):
@@ -279,7 +279,7 @@ def _check_picture(image: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class Placement:
-    """Where a picture lies on a network's input.
+    """The place of a picture on a network's input.
 
     matrix: float64[2, 3], from a point (x, y, 1) of the picture to one of the input, in pixels.
     """
@@ -344,7 +344,7 @@ def letterbox(
 
 
 def clip_part(image: Image, part: Part | None) -> tuple[int, int, int, int]:
-    """Left, top, right and bottom of the pixels that a part (x, y, w, h) touches.
+    """Return left, top, right and bottom of the pixels that a part (x, y, w, h) touches.
 
     Raises ImageError if there is none.
     """

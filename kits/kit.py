@@ -1,4 +1,4 @@
-"""What the kits share: models loaded once, options that are checked, three modes."""
+"""Shared parts of the kits: models loaded once, options that are checked, three modes."""
 
 from __future__ import annotations
 
@@ -52,15 +52,15 @@ Backends: TypeAlias = "str | tuple[str, ...]"
 
 
 class Runnable(Protocol):
-    """What a kit needs of a model; palmkit.engine.Model is one. `run` must be thread-safe."""
+    """The interface of a kit's model; palmkit.engine.Model is one. `run` must be thread-safe."""
 
     @property
     def metadata(self) -> Mapping[str, str]:
-        """What the model file says of the model."""
+        """The metadata of the model file."""
         ...
 
     def run(self, inputs: Mapping[str, NDArray[Any]]) -> Mapping[str, NDArray[Any]]:
-        """Run once."""
+        """Run the model once."""
         ...
 
 
@@ -102,7 +102,7 @@ _models = _Models()
 
 
 def shipped_model(name: str) -> Path:
-    """Where the model that came with PalmKit lies."""
+    """Return the path of the model that came with PalmKit."""
     # importlib.resources would import tempfile and zipfile, and those much else.
     package = import_module("palmkit.models")
     return Path(str(package.__file__)).with_name(name) / f"{name}.palm"
@@ -111,10 +111,10 @@ def shipped_model(name: str) -> Path:
 def open_model(
     source: ModelSource, threads: int, precision: Precision, backend: Backends = "cpu"
 ) -> Runnable:
-    """The model at a path, one copy for all kits that use it in the same way.
+    """Return the model at a path, one copy for all kits that use it in the same way.
 
-    Raises ValueError for an option that cannot be; ModelError, UnsupportedError or BackendError
-    as palmkit.engine.load does.
+    Raises ValueError for an invalid option; ModelError, UnsupportedError or BackendError as
+    palmkit.engine.load does.
     """
     one_of("precision", precision, get_args(Precision))
     whole("threads", threads, 1)
@@ -124,9 +124,9 @@ def open_model(
 
 
 def threshold(model: Runnable) -> float:
-    """The score, 0..1, from which on a model's finds count, as its file says; 0.5 if it does not.
+    """Return the score, 0..1, from which a model's finds count, by its file; 0.5 without one.
 
-    Raises ModelError if what it says is no such number.
+    Raises ModelError if the file has an invalid number.
     """
     text = model.metadata.get("threshold", "0.5")
     try:
@@ -137,7 +137,7 @@ def threshold(model: Runnable) -> float:
 
 
 def input_side(model: Runnable, name: str = "image") -> int:
-    """The side S of an input float32[1, S, S, 3].
+    """Return the side S of an input float32[1, S, S, 3].
 
     Raises ModelError if the model has no such input.
     """
@@ -153,7 +153,7 @@ def input_side(model: Runnable, name: str = "image") -> int:
 def output(
     outputs: Mapping[str, NDArray[Any]], name: str, shape: tuple[int, ...]
 ) -> NDArray[np.float32]:
-    """The output of this name and shape.
+    """Return the output of this name and shape.
 
     Raises ModelError if it is missing or has another shape.
     """
@@ -172,19 +172,19 @@ class Open:
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
-        """The plans that its shipped models are to have in their files, by model.
+        """Return the plans that its shipped models should have in their files, by model.
 
-        Each is a size for every open dim of the inputs, as the kit asks for it most; a model whose
-        dims are all known needs none.
+        Each is a size for every open dim of the inputs, as the kit uses it most; a model whose dims
+        are all known needs none.
         """
         return {}
 
     def close(self) -> None:
-        """End it; it may be called twice."""
+        """Close it; it may be called twice."""
         self._closed = True
 
     def __enter__(self: AnyOpen) -> AnyOpen:
-        """Itself."""
+        """Return the object itself."""
         self._check_open()
         return self
 
@@ -219,7 +219,7 @@ class Kit(Open, ABC, Generic[Result]):
     """
 
     def __init__(self, options: Modes[Result]) -> None:
-        """Make what all kits have; what the subclass makes follows, and then `_start`."""
+        """Set up what all kits have; the subclass continues, and ends with `_start`."""
         self._mode: Mode = options.mode
         self._on_result, self._on_error = options.on_result, options.on_error
         self._clock = Clock()
@@ -231,10 +231,10 @@ class Kit(Open, ABC, Generic[Result]):
 
     @finished
     def _start(self, *models: Delivered[Any]) -> None:
-        """Be ready for the first picture: the last line of a kit's `__init__`.
+        """Prepare for the first picture: the last line of a kit's `__init__`.
 
-        models: those that the kit uses, or what else of it may be delivered.
-        Raises ModelError if they are no models for this kit.
+        models: those that the kit uses, or other parts of it that may be delivered.
+        Raises ModelError if they do not fit this kit.
         """
         self._models = models
         self._forget()
@@ -252,13 +252,13 @@ class Kit(Open, ABC, Generic[Result]):
             self._stream = Stream(Kit[Any]._deliver, self._on_error)
 
     def _renew(self) -> None:
-        """A forked child may be at a frame when no other thread is there to end one."""
+        """Reset the frames under way in a forked child, where no other thread can end one."""
         self._lock = threading.Lock()
 
     def _adopt(self) -> None:  # noqa: B027
-        """Take from the models what the kit has of them; some of them may be others than before.
+        """Take from the models what the kit needs; some may have changed.
 
-        Raises ModelError if they are no models for this kit.
+        Raises ModelError if they do not fit this kit.
         """
 
     @property
@@ -268,15 +268,15 @@ class Kit(Open, ABC, Generic[Result]):
 
     @abstractmethod
     def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Result:
-        """Find what there is in a picture.
+        """Return what is found in a picture.
 
-        time_s: None in image mode, where it may be called by many threads at a time; else
-        strictly increasing, one call at a time.
+        time_s: None in image mode, where it may be called by many threads at a time; else strictly
+        increasing, one call at a time.
         """
 
     @abstractmethod
     def _forget(self) -> None:
-        """Drop what was remembered of earlier frames."""
+        """Forget earlier frames."""
 
     @finished
     def _call(
@@ -288,7 +288,7 @@ class Kit(Open, ABC, Generic[Result]):
         rotation: Rotation,
         flip: Flip | None,
     ) -> Result:
-        """What a kit's public method does in image and video mode."""
+        """Do the work of a kit's public method in image and video mode."""
         if self._stream is not None:
             raise RuntimeError(f"{self.name}: mode is 'stream', use submit")
         self._check_open()
@@ -329,12 +329,12 @@ class Kit(Open, ABC, Generic[Result]):
         rotation: Rotation = 0,
         flip: Flip | None = None,
     ) -> None:
-        """Leave a frame to be worked on, and return at once; its result comes to on_result.
+        """Submit a frame and return at once; its result goes to on_result.
 
-        While a frame is worked on one more may wait, and gives way to a newer one: see dropped.
+        While a frame is worked on one more may wait, and is replaced by a newer one: see dropped.
         The frame is copied. The arguments are those of read_image and of the kit's own method.
-        Raises ImageError if it is not a picture, RuntimeError outside stream mode or if the kit
-        is closed, and, without on_error, what went wrong with an earlier frame.
+        Raises ImageError if it is not a picture, RuntimeError outside stream mode or if the kit is
+        closed, and, without on_error, the error of an earlier frame.
         """
         if self._stream is None:
             raise RuntimeError(f"{self.name}: submit needs mode 'stream', mode is {self._mode!r}")
@@ -353,7 +353,7 @@ class Kit(Open, ABC, Generic[Result]):
 
     @property
     def dropped(self) -> int:
-        """How many frames submitted gave way to a newer one."""
+        """How many submitted frames were replaced by a newer one."""
         return 0 if self._stream is None else self._stream.dropped
 
     def reset(self) -> None:

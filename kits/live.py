@@ -1,4 +1,4 @@
-"""What a small program needs round a kit: frames from anywhere, and somewhere to show them.
+"""Helpers for small programs round a kit: frames from anywhere, and somewhere to show them.
 
 from palmkit import kits
 from palmkit.kits import live
@@ -46,21 +46,21 @@ VIEW = 0.86
 
 
 class Window(Protocol):
-    """Somewhere to show frames."""
+    """A window that shows frames."""
 
     def show(self, picture: Image) -> bool:
-        """Show a frame; False when the user has closed the window."""
+        """Show a frame; return False when the user has closed the window."""
         ...
 
     def close(self) -> None:
-        """Close it; it may be closed already."""
+        """Close the window; it may be closed already."""
         ...
 
 
 def parser(description: str | None, source: str = "face") -> argparse.ArgumentParser:
-    """A command line with --source, --frames, -o and --headless, for `start`.
+    """Return a command line with --source, --frames, -o and --headless, for `start`.
 
-    source: what is looked at unless another is given.
+    source: the default source.
     """
     made = plain_parser(description)
     made.add_argument(
@@ -84,14 +84,14 @@ def parser(description: str | None, source: str = "face") -> argparse.ArgumentPa
 
 
 def plain_parser(description: str | None) -> argparse.ArgumentParser:
-    """A command line that says of the program what its docstring does."""
+    """Return a command line that describes the program by its docstring."""
     return argparse.ArgumentParser(
         description=description, formatter_class=argparse.RawDescriptionHelpFormatter
     )
 
 
 def writable(path: str) -> Path:
-    """A path whose folder is made; as an argument's type.
+    """Return a path whose folder is made; as an argument's type.
 
     Raises argparse.ArgumentTypeError if the folder cannot be made.
     """
@@ -103,7 +103,7 @@ def writable(path: str) -> Path:
 
 
 def start(options: argparse.Namespace) -> Live:
-    """Frames as the options of `parser` say.
+    """Return the frames that the options of `parser` ask for.
 
     Raises ImageError if the source cannot be opened, OSError if the output's folder cannot be made.
     """
@@ -115,7 +115,7 @@ def start(options: argparse.Namespace) -> Live:
 
 
 def run(main: Callable[[], None]) -> None:
-    """Run a program: what a user can mend ends it with one line on standard error, and code 1.
+    """Run a program: errors that a user can fix end it with one line on standard error, code 1.
 
     Its streams, Ctrl-C and exit codes are those of the palmkit command.
     """
@@ -132,7 +132,7 @@ def run(main: Callable[[], None]) -> None:
 
 
 def sample(name: str) -> Image:
-    """A picture to try things on: uint8[h, w, 3].
+    """Return a picture to try things on: uint8[h, w, 3].
 
     name: "hands", two drawn hands; from scikit-image (extra `demos`) "face", NASA's portrait of
     Eileen Collins, and the textures "brick", "grass" and "gravel".
@@ -149,10 +149,10 @@ def sample(name: str) -> Image:
 
 
 class Live:
-    """The frames of a source and what becomes of them: a context manager.
+    """The frames of a source, and where they are shown and written: a context manager.
 
-    Iterating gives each frame, uint8[h, w, 3] RGB, and its timestamp_ms, until the source ends,
-    there were as many as wanted, or the user closes the window.
+    Iterating gives each frame, uint8[h, w, 3] RGB, and its timestamp_ms, until the source ends, the
+    wanted number of frames is reached, or the user closes the window.
     """
 
     def __init__(
@@ -197,7 +197,7 @@ class Live:
             self._files = files.pop_all()
 
     def __iter__(self) -> Iterator[tuple[Image, float]]:
-        """Frame by frame; what is not a camera is shown at its own pace."""
+        """Yield frame by frame; sources other than cameras play at their own pace."""
         start_s, first_ms = time.perf_counter(), None
         for number, (frame, timestamp_ms) in enumerate(self._frames, 1):
             first_ms = timestamp_ms if first_ms is None else first_ms
@@ -210,7 +210,7 @@ class Live:
                 break
 
     def show(self, picture: Image) -> None:
-        """Show and write what became of the frame: uint8[h, w, 3]."""
+        """Show and write the result of the frame: uint8[h, w, 3]."""
         self._took.add((time.perf_counter() - self._began_s) * 1e3)
         self._shown = picture
         if self._window is not None:
@@ -219,11 +219,11 @@ class Live:
             self._writer.write(picture)
 
     def close(self) -> None:
-        """Finish the file and say how long the frames took."""
+        """Finish the file and report how long the frames took."""
         self.__exit__(None, None, None)
 
     def __enter__(self) -> Live:
-        """Itself."""
+        """Return the object itself."""
         return self
 
     def __exit__(
@@ -246,7 +246,7 @@ class Live:
 
 
 def open_window(title: str) -> Window | None:
-    """A window by Qt (PySide6, extra `demos`) or OpenCV; None where there is no screen or neither.
+    """Return a window by Qt (PySide6, extra `demos`) or OpenCV; None without a screen or both.
 
     q, Escape or closing it ends the frames.
     """
@@ -307,7 +307,7 @@ class _CvWindow:
 
 
 def _gliding(picture: Image) -> Iterator[tuple[Image, float]]:
-    """Parts of a picture, as if a camera moved a little, for ever."""
+    """Yield parts of a picture without end, as if a camera moved a little."""
     height, width = (int(side * VIEW) // 2 * 2 for side in picture.shape[:2])
     room = np.array(picture.shape[:2]) - (height, width)
     for index in count():
@@ -322,15 +322,15 @@ def _still(picture: Image) -> Iterator[tuple[Image, float]]:
 
 
 def camera_number(text: str) -> int | None:
-    """The number of a camera that a text is, of at most ten digits; None if it is none."""
+    """Return the camera number in a text of at most ten digits; None if it is none."""
     is_number = text.isascii() and text.isdigit() and len(text) <= 10
     return int(text) if is_number else None
 
 
 def frame_count(text: str) -> int:
-    """The number of frames, at least 1, that an argument of a command line says.
+    """Parse a number of frames, at least 1, of a command line.
 
-    Raises argparse.ArgumentTypeError if it says none.
+    Raises argparse.ArgumentTypeError for anything else.
     """
     with suppress(ValueError):
         if (number := int(text)) >= 1:

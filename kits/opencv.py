@@ -1,11 +1,11 @@
-"""OpenCV's threads, which no fork may find at work.
+"""Ending OpenCV's threads before forks.
 
-They go to sleep some time after the work that they had a share in, and hold locks meanwhile: a
-child that is forked then hangs at its first call that is shared out. So they end before a fork, and
-are there again in both processes when they are needed.
+The threads go to sleep some time after their last work, and hold locks meanwhile: a child that is
+forked then hangs at its first parallel call. So they end before a fork, and start again in both
+processes when they are needed.
 
-Nor may it find a thread of Python's that is just ending: OpenCV frees what it kept for the thread
-behind the last line of Python, and holds a lock of its own meanwhile.
+A fork must not happen while a Python thread is just ending, either: OpenCV frees the thread's data
+after its last line of Python, and holds a lock of its own meanwhile.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _count = 0
 
 
 def leave() -> None:
-    """Say as the last thing in a thread that used OpenCV that it ends: a fork waits for that."""
+    """Announce the end of a thread that used OpenCV, as its last call: a fork waits for it."""
     _leaving.append(threading.get_native_id())
     del _leaving[:-_MOST_LEAVING]
 

@@ -52,7 +52,10 @@ KEPT_KITS = 32
 
 
 class Check:
-    """What values an option may have. parse, metavar: of the text that its flag takes."""
+    """A check of an option's values.
+
+    parse, metavar: of the text that its flag takes.
+    """
 
     parse: Callable[[str], Any] = str
     metavar = "VALUE"
@@ -63,17 +66,17 @@ class Check:
 
 
 class Whole(Check):
-    """Whole numbers, at least `least`."""
+    """Integers of at least `least`."""
 
     parse = int
     metavar = "N"
 
     def __init__(self, least: int) -> None:
-        """least: the smallest of them."""
+        """Set the smallest integer."""
         self._least = least
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ValueError if it is none of them."""
+        """Raise ValueError for another value."""
         whole(name, value, self._least)
 
 
@@ -84,34 +87,34 @@ class Between(Check):
     metavar = "X"
 
     def __init__(self, least: float, most: float) -> None:
-        """least, most: the ends, which belong to them."""
+        """Set the ends, which are included."""
         self._least, self._most = least, most
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ValueError if it is none of them."""
+        """Raise ValueError for another value."""
         between(name, value, self._least, self._most)
 
 
 class OneOf(Check):
-    """Some words."""
+    """One of some words."""
 
     def __init__(self, *known: str) -> None:
-        """known: the words."""
+        """Set the words."""
         self.choices = known
 
     def check(self, name: str, value: Any) -> None:
-        """Raise ValueError if it is none of them."""
+        """Raise ValueError for another value."""
         one_of(name, value, self.choices or ())
 
 
 class Backends(Check):
-    """A backend of the engine, or a tuple of some."""
+    """A backend of the engine, or a tuple of several."""
 
     metavar = "NAME"
 
     @staticmethod
     def parse(text: str) -> str | tuple[str, ...]:
-        """A name, or several with commas between them."""
+        """Parse a name, or several with commas between them."""
         names = tuple(text.split(","))
         return names if len(names) > 1 else text
 
@@ -124,7 +127,7 @@ class Backends(Check):
 
 
 class About(NamedTuple):
-    """What is known of an option besides its type and default; see `option`."""
+    """An option's description besides its type and default; see `option`."""
 
     text: str
     check: Check
@@ -144,12 +147,12 @@ def option(
     metavar: str = "",
     was: str = "",
 ) -> Value:
-    """A field of an options dataclass.
+    """Define a field of an options dataclass.
 
-    text: what it does, for help() and --help. check: of its values; None, where that is the
-    default, always stands. group: of its flag. flag: its name, without dashes, if not the field's;
-    of a switch that is on by default the flag turns it off, and is called no-... if it has no name.
-    was: its former name.
+    text: what it does, for help() and --help. check: of its values; a default of None is always
+    valid. group: of its flag. flag: its name, without dashes, if not the field's; for a switch that
+    is on by default the flag turns it off, and is called no-... if it has no name. was: its former
+    name.
     """
     about = About(text, check or Check(), group, flag, metavar, was)
     made: Any = field(default=default, metadata={"about": about})
@@ -157,13 +160,13 @@ def option(
 
 
 def same_option(kind: type[Any], name: str) -> Any:
-    """The option of this name of another dataclass, for one where it has another place."""
+    """Return the option of this name of another dataclass, to give it another position."""
     known = kind.__dataclass_fields__[name]
     return field(default=known.default, metadata=known.metadata)
 
 
 class Option(NamedTuple):
-    """An option of a dataclass: its name and default, and what `option` was told."""
+    """An option of a dataclass: its name and default, and the description from `option`."""
 
     name: str
     default: Any
@@ -174,7 +177,7 @@ _options: dict[type[Any], tuple[Option, ...]] = {}
 
 
 def options_of(kind: type[Any]) -> tuple[Option, ...]:
-    """The options among the fields of a dataclass."""
+    """Return the options among the fields of a dataclass."""
     if kind not in _options:
         _options[kind] = tuple(
             Option(each.name, each.default, each.metadata["about"])
@@ -210,7 +213,7 @@ class Options:
     )
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an option that cannot be."""
+        """Raise ValueError for an invalid option."""
         for name, default, about in options_of(type(self)):
             value = getattr(self, name)
             if value is not None or default is not None:
@@ -220,22 +223,22 @@ class Options:
         return tuple((each.name, getattr(self, each.name)) for each in fields(self))
 
     def __repr__(self) -> str:
-        """Write it as the call that makes it."""
+        """Return the call that makes it."""
         told = ", ".join(f"{name}={value!r}" for name, value in self._fields())
         return f"{type(self).__qualname__}({told})"
 
     def __eq__(self, other: object) -> bool:
-        """Whether it is of the same class, and all fields are equal."""
+        """Return whether it is of the same class, and all fields are equal."""
         if type(other) is not type(self):
             return NotImplemented
         return self._fields() == other._fields()
 
     def __hash__(self) -> int:
-        """Of all fields; TypeError if one cannot be hashed."""
+        """Return a hash of all fields; raise TypeError if one cannot be hashed."""
         return hash(self._fields())
 
     def running(self) -> dict[str, Any]:
-        """How models run: for another kit, or another model."""
+        """Return how models run, as options for another kit or model."""
         return {name: getattr(self, name) for name in ("threads", "precision", "backend")}
 
 
@@ -262,7 +265,7 @@ class Modes(Options, Generic[Result]):
     )
 
     def __post_init__(self) -> None:
-        """Raise ValueError for an option that cannot be."""
+        """Raise ValueError for an invalid option."""
         super().__post_init__()
         if (self.mode == "stream") != (self.on_result is not None):
             raise ValueError(
@@ -282,7 +285,7 @@ class Picture(Options):
     flip: Flip | None = None
 
     def reading(self) -> dict[str, Any]:
-        """What a kit's method takes besides the picture."""
+        """Return what a kit's method takes besides the picture."""
         names = ("roi", "format", "rotation", "flip")
         return {name: getattr(self, name) for name in names}
 
@@ -290,10 +293,10 @@ class Picture(Options):
 def made_of(
     options: Callable[Arguments, Made],
 ) -> Callable[[Callable[[Kit, Made], None]], Callable[Concatenate[Kit, Arguments], None]]:
-    """For an `__init__` that takes a dataclass: it takes the dataclass's fields instead.
+    """Decorate an `__init__` that takes a dataclass so that it takes the dataclass's fields.
 
-    The dataclass is of this class alone: wrong arguments are told of in the class's name.
-    Former names of options are taken, too, with a DeprecationWarning.
+    The dataclass is of this class alone: errors for wrong arguments name the class. Former names of
+    options are accepted, too, with a DeprecationWarning.
     """
 
     def decorated(init: Callable[[Kit, Made], None]) -> Callable[Concatenate[Kit, Arguments], None]:
@@ -317,9 +320,9 @@ def made_of(
 def called_with(
     options: Callable[Arguments, Made],
 ) -> Callable[[Callable[[Made], Result]], Callable[Arguments, Result]]:
-    """For a function that takes a dataclass of its own: it takes the dataclass's fields instead.
+    """Decorate a function that takes a dataclass so that it takes the dataclass's fields.
 
-    Former names of options are taken, too, with a DeprecationWarning.
+    Former names of options are accepted, too, with a DeprecationWarning.
     """
 
     def decorated(call: Callable[[Made], Result]) -> Callable[Arguments, Result]:
@@ -340,7 +343,7 @@ def called_with(
 
 
 def _by_any_name(options: Callable[Arguments, Made], where: str) -> Callable[Arguments, Made]:
-    """The dataclass, which also takes the former names of its options."""
+    """Return the dataclass, also accepting the former names of its options."""
     changed = {each.about.was: each.name for each in options_of(_class(options)) if each.about.was}
     if not changed:
         return options
@@ -360,7 +363,7 @@ def _class(options: Callable[..., Any]) -> type[Any]:
 
 
 def _describe(made: Callable[..., Any], options: Callable[..., Any]) -> None:
-    """Have its docstring go on with a line for each option."""
+    """Extend its docstring by a line for each option."""
     lines = [f"{each.name}: {each.about.text}." for each in options_of(_class(options))]
     made.__doc__ = "\n\n".join([inspect.cleandoc(made.__doc__ or ""), "\n".join(lines)])
 
@@ -381,11 +384,11 @@ def kept(
     also: Hashable = None,
     **instead: Any,
 ) -> Given:
-    """A kit with the options of this kind that are given; any thread may call it.
+    """Return a kit with the given options of this kind; any thread may call it.
 
     It is that of an earlier call, or made now. also: what else a kit of these options depends on.
-    instead: options that are not as given. Options that cannot be compared, such as a schema with a
-    dict in it, make a new kit each time.
+    instead: options that replace given ones. Options that cannot be compared, such as a schema with
+    a dict in it, make a new kit each time.
     """
     names = tuple(each.name for each in options_of(kind))
     values = tuple(instead.get(name, getattr(given, name)) for name in names)

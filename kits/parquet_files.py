@@ -13,7 +13,7 @@ from palmkit.engine.reading import check_readable
 
 
 def column_names(path: str | os.PathLike[str]) -> list[str]:
-    """The names of the columns.
+    """Return the names of the columns.
 
     Raises OSError if there is no such file, TableError if it is damaged or of another kind,
     ImportError without pyarrow.
@@ -24,14 +24,14 @@ def column_names(path: str | os.PathLike[str]) -> list[str]:
 
 
 def batches(path: str | os.PathLike[str], rows: int) -> Iterator[Any]:
-    """The rows as pyarrow.RecordBatch, at most so many at a time; raises what column_names does."""
+    """Yield the rows as pyarrow.RecordBatch of at most `rows`; raises what column_names does."""
     with _opened(path) as file:
         yield from file.iter_batches(batch_size=rows)
 
 
 @contextmanager
 def _opened(path: str | os.PathLike[str]) -> Generator[Any]:
-    # Arrow would wait for a pipe without heeding Ctrl-C.
+    # Arrow would wait for a pipe and ignore Ctrl-C.
     check_readable(path)
     try:
         arrow: Any = import_module("pyarrow")

@@ -1,4 +1,4 @@
-"""How long the stages of a frame take, and how long frames do."""
+"""Times of the stages of a frame, and of frames."""
 
 from __future__ import annotations
 
@@ -11,16 +11,19 @@ from itertools import accumulate
 
 
 class Stopwatch:
-    """Times the stages of a frame. stages_ms: by stage what it took, in their order."""
+    """Times the stages of a frame.
+
+    stages_ms: the time of each stage, in their order.
+    """
 
     def __init__(self) -> None:
-        """Start; no stage is timed yet."""
+        """Start without any stage."""
         self.stages_ms: dict[str, float] = {}
         self._start = time.perf_counter()
 
     @contextmanager
     def stage(self, name: str) -> Generator[None]:
-        """Time what happens inside; more of the same name adds up."""
+        """Time a with block; blocks of the same name add up."""
         start = time.perf_counter()
         try:
             yield
@@ -29,23 +32,23 @@ class Stopwatch:
             self.stages_ms[name] = self.stages_ms.get(name, 0.0) + passed_ms
 
     def rest(self, name: str) -> None:
-        """Make one more stage of what passed since the start outside of all others."""
+        """Add a stage for the time since the start outside of all others."""
         passed_ms = (time.perf_counter() - self._start) * 1e3
         self.stages_ms[name] = passed_ms - sum(self.stages_ms.values())
 
 
 class Times:
-    """How long any number of frames took, to a tenth of a millisecond.
+    """Times of any number of frames, to a tenth of a millisecond.
 
     It holds a count for each tenth, so that it hardly grows while frames go on.
     """
 
     def __init__(self) -> None:
-        """No frames yet."""
+        """Start without frames."""
         self._tenths: Counter[int] = Counter()
 
     def __len__(self) -> int:
-        """How many frames."""
+        """Return how many frames there are."""
         return self._tenths.total()
 
     def add(self, passed_ms: float) -> None:
@@ -53,7 +56,7 @@ class Times:
         self._tenths[round(passed_ms * 10)] += 1
 
     def median_ms(self) -> float:
-        """The median of all frames, of which there is one at least."""
+        """Return the median of all frames, of which there is at least one."""
         tenths, count = sorted(self._tenths), len(self)
         below = list(accumulate(self._tenths[each] for each in tenths))
         middles = (tenths[bisect_right(below, place)] for place in ((count - 1) // 2, count // 2))

@@ -46,7 +46,7 @@ class Stream(Generic[Frame]):
         done_at_the_end(self, Stream[Any].tell)
 
     def _renew(self) -> None:
-        """There is no thread yet, nor in a forked child."""
+        """Start without a thread, also in a forked child."""
         self._lock = threading.Lock()
         if self._box is not None:
             self._box.leave()
@@ -61,11 +61,11 @@ class Stream(Generic[Frame]):
 
     @property
     def dropped(self) -> int:
-        """How many frames gave way to a newer one."""
+        """How many frames were replaced by a newer one."""
         return self._dropped
 
     def put(self, frame: Frame) -> None:
-        """Leave a frame to be worked on; returns at once. After close it is left alone."""
+        """Submit a frame and return at once; after close it is ignored."""
         self._raise_error()
         with self._lock:
             if not self._closed:
@@ -91,7 +91,7 @@ class Stream(Generic[Frame]):
 
     @finished
     def do(self, frame: Frame) -> None:
-        """Work on a frame; for the thread."""
+        """Work on a frame; called by the thread."""
         try:
             self._work(frame)
         except BaseException as error:  # It reaches the user, in another thread.
@@ -109,7 +109,7 @@ class Stream(Generic[Frame]):
                 self._error = error
 
     def tell(self) -> None:
-        """Hand an error to threading.excepthook that neither put nor close raised."""
+        """Pass an error that neither put nor close raised to threading.excepthook."""
         error, self._error = self._error, None
         if error is not None:
             thread = None if self._box is None else self._box.thread
@@ -117,14 +117,14 @@ class Stream(Generic[Frame]):
             threading.excepthook(threading.ExceptHookArgs(told))
 
     def __del__(self) -> None:
-        """End the thread; no lock may be waited for here."""
+        """End the thread without waiting for a lock."""
         if self._box is not None:
             self._box.close()
         self.tell()
 
 
 class _Box(Generic[Frame]):
-    """What a stream and its thread share. It holds the stream only while a frame is to be done."""
+    """Shared state of a stream and its thread; holds the stream only while a frame waits."""
 
     def __init__(self) -> None:
         # The one queue that a thread may put to when its memory is collected within get or put.
@@ -134,7 +134,7 @@ class _Box(Generic[Frame]):
         self.thread = threading.Thread(target=self._loop, name="palmkit stream", daemon=True)
 
     def put(self, stream: Stream[Frame], frame: Frame) -> int:
-        """Returns how many gave way. One caller at a time."""
+        """Submit a frame; return how many were replaced. One caller at a time."""
         try:
             self._waiting.pop()
             dropped = 1
@@ -145,12 +145,12 @@ class _Box(Generic[Frame]):
         return dropped
 
     def close(self) -> None:
-        """No frame comes any more."""
+        """Accept no more frames."""
         self._closed = True
         self._told.put(None)
 
     def leave(self) -> None:
-        """In a forked child the frames are the parent's; what forked may have been the thread."""
+        """Drop the parent's frames in a forked child; the thread itself may have forked."""
         self._waiting.clear()
         self.close()
 

@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 
 
 class Judged(NamedTuple):
-    """A model of a kit by whose results the kit can judge how well the model was compressed.
+    """A model of a kit whose compression the kit can judge by its results.
 
-    job: its name. option: of the kit, that takes the model. title: what it is; what is compared.
-    alike: parts of the results, "measure:field" of palmkit.kits.compression. options: more of them.
+    job: its name. option: the kit's option that takes the model. title: what it is, and what is
+    compared. alike: parts of the results, "measure:field" of palmkit.kits.compression. options:
+    further options of the kit.
     """
 
     job: str
@@ -76,22 +77,22 @@ class Entry(NamedTuple):
     takes: str = "picture"
 
     def homes(self) -> dict[str, str]:
-        """Its public names and their modules."""
+        """Return its public names and their modules."""
         own = {self.kit: self.module, self.function: self.module}
         return own | dict.fromkeys(self.results, self.results_module)
 
     def load_kit(self) -> Any:
-        """The kit's class."""
+        """Return the kit's class."""
         return getattr(import_module(self.module), self.kit)
 
     def load_options(self) -> type[Options]:
-        """The dataclass of its options."""
+        """Return the dataclass of its options."""
         module, _, name = (self.options or f"{self.module}:{self.kit}Options").partition(":")
         found: type[Options] = getattr(import_module(module), name)
         return found
 
     def load_result(self) -> type[PictureResult]:
-        """The class of what it returns, of a kit that takes pictures."""
+        """Return the class of its result, for a kit that takes pictures."""
         found: type[PictureResult] = getattr(import_module(self.results_module), self.results[0])
         return found
 
@@ -215,15 +216,15 @@ KITS: Mapping[str, Entry] = {
 
 
 def homes() -> dict[str, str]:
-    """The public names of all kits and their modules."""
+    """Return the public names of all kits and their modules."""
     return {name: home for entry in KITS.values() for name, home in entry.homes().items()}
 
 
 def of_pictures() -> tuple[str, ...]:
-    """The names of the kits that take pictures."""
+    """Return the names of the kits that take pictures."""
     return tuple(name for name, entry in KITS.items() if entry.takes == "picture")
 
 
 def judged() -> dict[str, tuple[Entry, Judged]]:
-    """The models whose compression can be judged, by their jobs."""
+    """Return the models whose compression can be judged, by their jobs."""
     return {each.job: (entry, each) for entry in KITS.values() for each in entry.judged}

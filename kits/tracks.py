@@ -1,4 +1,4 @@
-"""From one frame to the next: whose box is whose, and steady values.
+"""Tracking from one frame to the next: which box belongs to which thing, and steady values.
 
 Times are in seconds and strictly increasing; Clock makes them so from any timestamps.
 """
@@ -35,7 +35,7 @@ MIN_PLACES, MAX_PLACES = 3, 128
 
 
 class Clock:
-    """Time that only goes forward, from timestamps that may be missing, repeat or jump back."""
+    """A time that only goes forward, from timestamps that may be missing, repeat or jump back."""
 
     def __init__(self) -> None:
         """Start at 0."""
@@ -44,10 +44,10 @@ class Clock:
         self._step_s = FRAME_S
 
     def tick(self, timestamp_ms: float | None) -> float:
-        """The time of the next frame, in seconds.
+        """Return the time of the next frame, in seconds.
 
-        timestamp_ms: in any unit origin; None: one step after the last frame. One that does not
-        come after the last one counts as one step, as long as the last real one.
+        timestamp_ms: with any origin; None: one step after the last frame. One that does not come
+        after the last one counts as one step, as long as the last real one.
         Raises ValueError if it is not a finite number.
         """
         step_s = 0.0
@@ -86,7 +86,7 @@ class OneEuroFilter:
         self._last: tuple[Values, Values, float] | None = None
 
     def filter(self, values: Boxes, time_s: float, size: float = 1.0) -> Floats:
-        """The values[...] at `time_s`, smoothed.
+        """Return the values[...] at `time_s`, smoothed.
 
         size: of the object, in the values' unit.
         """
@@ -104,7 +104,7 @@ class OneEuroFilter:
 
 
 def _weight(cutoff_hz: Values | float, step_s: float) -> Values:
-    """How much of a new value a first-order low pass takes in."""
+    """Return the weight of a new value in a first-order low pass."""
     turn = np.asarray(cutoff_hz, np.float64) * (2 * math.pi * step_s)
     return np.asarray(turn / (turn + 1))
 
@@ -123,32 +123,32 @@ class _Track:
     behind_s: float = 0.0
 
     def lost_s(self, time_s: float) -> float:
-        """For how long it should have been seen, and was not."""
+        """Return for how long it should have been seen, and was not."""
         return time_s - self.seen_s - self.behind_s
 
     def predicted(self, time_s: float) -> Values:
-        """The box at `time_s`, moved on at its last speed.
+        """Return the box at `time_s`, moved on at its last speed.
 
-        Ever less so after half a second in which it should have been seen.
+        The movement fades after half a second in which it should have been seen.
         """
         box, speed = self._whole()
         move = speed * (self.behind_s + 0.5 * (1 - math.exp(-self.lost_s(time_s) / 0.5)))
         return box + np.tile(move, 2)
 
     def go_on(self, time_s: float) -> None:
-        """Something is seen of it, but not where it is: it moves as it did."""
+        """Move on as before, as something is seen of it, but not where it is."""
         _, speed = self._whole()
         self.box, self.speed = self.predicted(time_s), speed
         self.seen_s, self.behind_s = time_s, 0.0
 
     def _is_steady(self) -> bool:
-        """Whether it has kept its size of late, so that nothing is passing before it."""
+        """Return whether its size was steady of late, so that nothing passes in front of it."""
         late = [box for time_s, box in self.places if time_s > self.placed_s - MISLEADING_S]
         areas = (np.array(late)[:, 2:] - np.array(late)[:, :2]).prod(axis=1)
         return len(late) > MIN_PLACES and float(areas.min()) >= STEADY**2 * float(areas.max())
 
     def _whole(self) -> tuple[Values, Values]:
-        """The box when last seen, and its speed; of what is partly hidden as it must have been."""
+        """Return the last box and speed; for a partly hidden thing, as they must have been."""
         before = [each for each in self.places if each[0] <= self.placed_s - MISLEADING_S]
         if len(before) < MIN_PLACES or self._is_steady():
             return self.box, self.speed
@@ -192,18 +192,18 @@ class Tracker:
         self._time_s = 0.0
 
     def predict(self, time_s: float) -> Floats:
-        """Where the tracks seen in the last frame will be: corners, float32[n, 4]."""
+        """Return where the tracks seen in the last frame will be: corners, float32[n, 4]."""
         self._forget(time_s)
         boxes = [t.predicted(time_s) for t in self._tracks if t.seen_s == self._time_s]
         return np.array(boxes, np.float32).reshape(-1, 4)
 
     @property
     def waiting(self) -> bool:
-        """Some track was not seen in the last frame and has not ended yet."""
+        """Whether some track was not seen in the last frame and has not ended yet."""
         return any(track.seen_s < self._time_s for track in self._tracks)
 
     def update(self, boxes: Boxes, sure: NDArray[np.bool_], time_s: float) -> NDArray[np.int64]:
-        """Take in the boxes of a frame.
+        """Update with the boxes of a frame.
 
         boxes: corners, [n, 4]; sure: bool[n], the box may start a track if it fits none. One that
         is not sure and fits badly may be the visible part of a thing: it does not move its track.
@@ -231,7 +231,7 @@ class Tracker:
         return ids
 
     def smooth(self, ids: NDArray[np.int64], values: Boxes, sizes: Boxes) -> Floats:
-        """Steady values[n, ...] of the things with these ids, once a frame after update.
+        """Return steady values[n, ...] of the things with these ids, once a frame after update.
 
         sizes: [n], how large each is, in the values' unit.
         """
@@ -250,7 +250,7 @@ class Tracker:
         ]
 
     def _wait(self, seen: Boxes, time_s: float) -> None:
-        """Tell which of the tracks not seen are behind what is seen: corners, [n, 4]."""
+        """Record which of the unseen tracks are behind what is seen: corners, [n, 4]."""
         for track in self._tracks:
             if track.seen_s < time_s and len(seen):
                 box = track.predicted(time_s)[None]
@@ -284,6 +284,6 @@ class Tracker:
 
 
 def _sizes(boxes: Boxes) -> Values:
-    """The geometric mean of each box's sides, at least a pixel."""
+    """Return the geometric mean of each box's sides, at least a pixel."""
     sides = np.maximum(boxes[:, 2:] - boxes[:, :2], 1).astype(np.float64)
     return np.asarray(np.sqrt(sides.prod(axis=1)), np.float64)

@@ -42,7 +42,7 @@ class VideoReader:
     """
 
     def __init__(self, source: str | os.PathLike[str] | int) -> None:
-        """Open it.
+        """Open the source.
 
         source: a path, or the number of a camera.
         Raises ImageError if it cannot be opened.
@@ -74,20 +74,20 @@ class VideoReader:
 
     @property
     def frames_per_s(self) -> float:
-        """As the file says, else 30."""
+        """The frame rate of the file, else 30."""
         rate = self._capture.get(self._cv2.CAP_PROP_FPS)
         return rate if np.isfinite(rate) and 1 <= rate <= 1000 else FRAMES_PER_S
 
     @property
     def frames(self) -> int | None:
-        """How many the file says it has; None if it does not say, and for a camera."""
+        """The number of frames that the file states; None if it does not, and for a camera."""
         count = int(self._capture.get(self._cv2.CAP_PROP_FRAME_COUNT))
         return count if self._is_file and 0 < count < 1 << 40 else None
 
     def __iter__(self) -> Iterator[tuple[Image, float]]:
-        """Each frame, uint8[h, w, 3] RGB, upright, and its timestamp_ms.
+        """Yield each frame, uint8[h, w, 3] RGB, upright, and its timestamp_ms.
 
-        Raises ImageError if there is none, or the file ends long before it says.
+        Raises ImageError if there is none, or the file ends long before its stated end.
         """
         count = 0
         while True:
@@ -112,12 +112,12 @@ class VideoReader:
         return cast(Image, self._cv2.cvtColor(frame, self._cv2.COLOR_BGR2RGB)), timestamp_ms
 
     def close(self) -> None:
-        """Let go of the file or camera."""
+        """Release the file or camera."""
         self._capture.release()
         self._files.close()
 
     def __enter__(self) -> VideoReader:
-        """The reader itself."""
+        """Return the reader itself."""
         return self
 
     def __exit__(
@@ -191,7 +191,7 @@ class VideoWriter:
             raise ImageError(f"video cannot be written, {reason}: {self._path}") from error
 
     def __enter__(self) -> VideoWriter:
-        """The writer itself."""
+        """Return the writer itself."""
         return self
 
     def __exit__(
@@ -217,7 +217,7 @@ class VideoWriter:
             raise problem
 
     def _is_whole(self) -> bool:
-        """Read back how many frames there are: OpenCV says nothing of a disk that is full."""
+        """Read back how many frames there are, as OpenCV reports no full disk."""
         try:
             with VideoReader(self._part) as written:
                 return (written.frames or 0) >= self._count * COUNT_TRUST - 2
@@ -227,7 +227,7 @@ class VideoWriter:
 
 @contextmanager
 def _named(path: str | os.PathLike[str]) -> Generator[str]:
-    """A name of the file that OpenCV takes: at one that is not UTF-8 it ends the process."""
+    """Yield a name of the file that OpenCV takes: one that is not UTF-8 ends the process."""
     name = os.fspath(path)
     try:
         name.encode()

@@ -1,4 +1,4 @@
-"""What every contender at a job has in common."""
+"""The common base of all contenders at a job."""
 
 from __future__ import annotations
 
@@ -17,14 +17,14 @@ class Contender(Engine):
     forms: ClassVar[tuple[str, ...]] = ("frame",)
 
     def limit(self, threads: int) -> None:
-        """Keep this process on so many cores: some libraries cannot be told how many."""
+        """Keep this process on `threads` cores, as some libraries cannot be told how many."""
         if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:threads])
 
     def found(self, count: int) -> list[tuple[str, Array]]:
-        """How many things were found, as an engine's output."""
+        """Return how many things were found, as an engine's output."""
         return [("found", np.array([count], np.float32))]
 
     def open(self, job: Job) -> Run:
-        """Make it ready."""
+        """Make the contender ready."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What the kits are timed on, and who is timed."""
+"""The jobs that kits are timed on, and the contenders."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ _PEERS = {
 
 
 def kit_jobs(name: str, entry: Entry) -> dict[str, Job]:
-    """A kit on pictures, on pictures in one pass if it has two, and on videos."""
+    """Return a kit's jobs: pictures, pictures in one pass if it has two, and videos."""
     known = {each.name for each in options_of(entry.load_options())}
     found = {name: "pictures", f"{name}_once": "pictures, one pass", f"{name}_video": "video"}
     if "second_pass" not in known:
@@ -58,7 +58,7 @@ JOBS: Mapping[str, Job] = {
 
 
 def frame(picture: Image) -> Image:
-    """The picture in the middle of a black frame of 640x480, as large as fits.
+    """Return the picture in the middle of a black frame of 640x480, as large as fits.
 
     picture: uint8[h, w, 3] RGB.
     """

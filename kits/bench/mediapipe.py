@@ -24,7 +24,7 @@ class _Solution(Contender):
     things: ClassVar[str]
 
     def missing(self) -> str:
-        """Also where the package has no solutions any more."""
+        """Return the missing package, also if it has no solutions any more."""
         return super().missing() or (
             "" if find_spec("mediapipe.python.solutions") else "mediapipe.python.solutions"
         )
@@ -48,7 +48,7 @@ class _Solution(Contender):
         return run
 
     def count(self, things: Any) -> int:
-        """How many; None stands for none."""
+        """Return how many things there are; None stands for none."""
         return 0 if things is None else len(things)
 
 
@@ -69,7 +69,7 @@ class FaceMesh(_Solution):
 
 
 class FaceMeshVideo(FaceMesh):
-    """The same, tracked from frame to frame."""
+    """The mesh, tracked from frame to frame."""
 
     options: ClassVar = {"static_image_mode": False, "refine_landmarks": True}
 
@@ -82,7 +82,7 @@ class Portrait(_Solution):
     things = "segmentation_mask"
 
     def count(self, things: Any) -> int:
-        """One mask."""
+        """Return 1, as there is one mask."""
         return int(things is not None)
 
 
@@ -95,6 +95,6 @@ class Hands(_Solution):
 
 
 class HandsVideo(Hands):
-    """The same, tracked from frame to frame."""
+    """Landmarks, tracked from frame to frame."""
 
     options: ClassVar = {"static_image_mode": False}

@@ -41,7 +41,7 @@ class _Kit(Contender):
 
 
 def _count(result: Any) -> int:
-    """How many things a result holds; a mask is one."""
+    """Return how many things a result holds; a mask is one."""
     if isinstance(result, TriedOn):
         return len(result.faces)
     return len(result) if hasattr(result, "__len__") else 1

@@ -1,4 +1,4 @@
-"""How long re-ranking takes: a page of 50 items after 100 events, in one thread."""
+"""The time of re-ranking: a page of 50 items after 100 events, in one thread."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Times(NamedTuple):
 
 
 def page(items: int, random: np.random.Generator) -> list[dict[str, Any]]:
-    """Items of a shop."""
+    """Return the items of a shop."""
     return [
         {
             "id": f"item {row}",
@@ -63,7 +63,7 @@ def time_rerank(
     kit = Reranker(model, SCHEMA)
     session = kit.session()
     session.observe(history)
-    # What the network alone takes: the same shapes again.
+    # The time of the network alone, on the same shapes.
     inputs, length = session.inputs(shown)
     jobs: tuple[Callable[[], object], ...] = (
         lambda: session.rerank(shown),

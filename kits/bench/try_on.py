@@ -64,7 +64,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def framed(picture: Image) -> Image:
-    """The picture in the middle of 1280x720, as large as goes."""
+    """Return the picture in the middle of 1280x720, as large as fits."""
     scale = min(WIDTH / picture.shape[1], HEIGHT / picture.shape[0])
     height, width = round(picture.shape[0] * scale), round(picture.shape[1] * scale)
     frame = np.full((HEIGHT, WIDTH, 3), 128, np.uint8)
@@ -74,20 +74,20 @@ def framed(picture: Image) -> Image:
 
 
 def swaying(picture: Image, frames: int) -> list[Image]:
-    """The picture moved by up to 12 pixels to and fro."""
+    """Return the picture moved by up to 12 pixels to and fro."""
     shifts = np.rint(12 * np.sin(np.arange(frames) / 5)).astype(int)
     return [np.roll(picture, int(shift), axis=1) for shift in shifts]
 
 
 def noisy(picture: Image, frames: int) -> list[Image]:
-    """The picture with noise of a standard deviation of 3 levels, another in each frame."""
+    """Return the picture with noise of a standard deviation of 3 levels, new in each frame."""
     random = np.random.default_rng(3)
     noise = (random.normal(0, NOISE, picture.shape) for _ in range(frames))
     return [np.clip(np.rint(picture + each), 0, 255).astype(np.uint8) for each in noise]
 
 
 def times(clip: list[Image], threads: int) -> list[tuple[str, float, float]]:
-    """Milliseconds a frame: the mesh, then each effect with it, then the looks."""
+    """Return milliseconds a frame: the mesh, then each effect with it, then the looks."""
     with FaceMesh("video", threads=threads) as mesh:
         found = [("mesh alone", *_each(clip, mesh.detect))]
     looks = {name: Look.of(**wanted) for name, wanted in LOOKS.items()}
@@ -99,7 +99,7 @@ def times(clip: list[Image], threads: int) -> list[tuple[str, float, float]]:
 
 
 def stages(clip: list[Image], threads: int, look: Look) -> dict[str, float]:
-    """Milliseconds a frame by stage, the median of each."""
+    """Return the median milliseconds a frame, by stage."""
     with TryOn("video", look=look, threads=threads) as kit:
         found = [kit.wear(frame, row * 1e3 / 30).stages_ms for row, frame in enumerate(clip)]
     settled = found[SETTLED:]
@@ -127,14 +127,14 @@ class Unrest(NamedTuple):
 
 
 def unrest(clip: list[Image]) -> list[tuple[str, Unrest]]:
-    """For each effect, and then the looks."""
+    """Return the unrest of each effect, and then of the looks."""
     looks = {name: Look.of(**wanted) for name, wanted in LOOKS.items()}
     looks |= {name: Look.load(name) for name in ("evening", "party")}
     return [(name, unrest_of(look, clip)) for name, look in looks.items()]
 
 
 def unrest_of(look: Look, clip: list[Image], settled: int = SETTLED) -> Unrest:
-    """How restless a look is on a clip; the first frames do not count."""
+    """Return how restless a look is on a clip; the first frames do not count."""
     with TryOn("video", look=look) as kit:
         worn = [kit.wear(frame, row * 1e3 / 30).after for row, frame in enumerate(clip)]
     before, after = clip[settled:], worn[settled:]
@@ -152,7 +152,7 @@ def unrest_of(look: Look, clip: list[Image], settled: int = SETTLED) -> Unrest:
 
 
 def _middle(before: Image, after: Image) -> Floats:
-    """The middle of what changed, weighted by how much."""
+    """Return the middle of what changed, weighted by how much."""
     change = np.abs(after.astype(np.float32) - before).sum(axis=2)
     total = max(float(change.sum()), 1.0)
     rows, columns = (np.arange(side, dtype=np.float64) for side in change.shape)

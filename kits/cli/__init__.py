@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sys
 
-# All else is imported within `main`, where Ctrl-C ends it silently.
+# Everything else is imported within `main`, where Ctrl-C ends it silently.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         from palmkit.kits.cli.process import ended
     except BaseException as error:
-        # Until Python 3.12 enum, which signal imports, makes another error of it.
+        # Before Python 3.12, enum, which signal imports, turns it into another error.
         if isinstance(error.__cause__ or error, KeyboardInterrupt):
             return 130
         raise
@@ -93,7 +93,7 @@ def _run(arguments: Sequence[str]) -> int:
 
 
 def _joined(arguments: Sequence[str]) -> list[str]:
-    """Commands of two words, such as "rerank train", as one argument."""
+    """Return commands of two words, such as "rerank train", as one argument."""
     two = "_".join(arguments[:2])
     if two in COMMANDS and len(arguments) > 1:
         return [" ".join(arguments[:2]), *arguments[2:]]
@@ -101,7 +101,7 @@ def _joined(arguments: Sequence[str]) -> list[str]:
 
 
 def parser() -> argparse.ArgumentParser:
-    """The whole command line: every kit and every command."""
+    """Return the whole command line: every kit and every command."""
     import argparse
     import importlib
 

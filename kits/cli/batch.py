@@ -22,7 +22,7 @@ EXAMPLES = """\
   palmkit batch tryon photos/ -o worn.parquet --option look=evening
   palmkit batch hair photos.parquet -o hair.parquet --workers 8      column path or picture
 """
-# So many failures are told, then how many more there are.
+# How many failures are listed before only their number is.
 TOLD = 20
 
 
@@ -55,7 +55,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def add_batch(parser: argparse.ArgumentParser) -> None:
-    """The options of every batch."""
+    """Add the options of every batch."""
     parser.add_argument(
         "-o", "--output", required=True, metavar="OUT", help="the .parquet to write"
     )

@@ -59,7 +59,7 @@ EXAMPLES = """\
   palmkit bench detector.onnx --against openvino --precision low
   palmkit bench --kits face,mesh,portrait portrait.jpg
 """
-# More is taken for a slip of the hand.
+# Larger numbers are taken for a typing error.
 MOST_RUNS = 10**6
 MOST_S = 86_400
 
@@ -183,7 +183,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _read(options: argparse.Namespace) -> list[tuple[str, Graph]]:
-    """All models first: a file that cannot be read ends it before anything is timed."""
+    """Read all models first, so that one that cannot be read ends it before anything is timed."""
     return [(path, model_files.read(options, path)) for path in options.models]
 
 
@@ -260,7 +260,7 @@ def _print_alone(
 
 
 def _node_lines(found: Alone) -> list[str]:
-    """A line a node, in running order."""
+    """Return a line a node, in running order."""
     rows = [("node", "op", "kernel", "ms", "share", "GFLOP/s")]
     for node in found.nodes:
         rate = f"{2e-6 * node.macs / node.ms:.1f}" if node.macs and node.ms else "-"
@@ -355,7 +355,7 @@ def _write_report(
 
 
 def _kits(options: argparse.Namespace) -> int:
-    """The jobs on every picture."""
+    """Time the jobs on every picture."""
     from palmkit.engine.bench import table
     from palmkit.engine.bench.comparison import Schedule, steps
     from palmkit.kits.bench.jobs import JOBS, time_job
@@ -401,7 +401,7 @@ def _kits(options: argparse.Namespace) -> int:
 
 @contextmanager
 def _printing() -> Generator[None, None, None]:
-    """The progress bar makes room for a line."""
+    """Clear the progress bar while a line is printed."""
     from tqdm import tqdm
 
     with tqdm.external_write_mode(file=sys.stdout):

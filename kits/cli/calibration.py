@@ -1,4 +1,4 @@
-"""Inputs for a model from a folder of the user's: pictures, or arrays."""
+"""Inputs for a model from a folder of pictures or arrays."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _Sample = dict[str, NDArray[Any]]
 
 @dataclass(frozen=True)
 class Files:
-    """Pictures or .npz files of a folder, the same ones each time."""
+    """Pictures or .npz files of a folder, always the same ones for one seed."""
 
     folder: Path
     paths: Sequence[Path]
@@ -36,9 +36,9 @@ class Files:
 
 
 def find(folder: Path, most: int, seed: int = 0) -> Files:
-    """At most that many files, chosen by chance; arrays if there are any, else pictures.
+    """Choose at most `most` files at random: arrays if there are any, else pictures.
 
-    Raises CompressionError if the folder is none or has neither.
+    Raises CompressionError if the folder does not exist or has neither.
     """
     if not folder.is_dir():
         raise CompressionError(f"data: not a folder: {folder}")
@@ -53,7 +53,7 @@ def find(folder: Path, most: int, seed: int = 0) -> Files:
 
 
 def pictures(files: Files, told: Callable[[], object]) -> list[Image]:
-    """The pictures; what is none is left out. CompressionError if none is left."""
+    """Return the pictures, without invalid ones; raise CompressionError if none is left."""
     found: list[Image] = []
     for path in files.paths:
         told()
@@ -69,7 +69,7 @@ def pictures(files: Files, told: Callable[[], object]) -> list[Image]:
 def samples(
     files: Files, graph: Graph, span: tuple[float, float], told: Callable[[], object]
 ) -> tuple[list[_Sample], list[str]]:
-    """An input for each file, and the class it is of: the first folder below the one given.
+    """Return an input for each file, and its class, the first folder below the one given.
 
     span: what 0 and 255 become in an input of floats.
     Raises CompressionError if the model takes something else than one picture.
@@ -91,15 +91,18 @@ def samples(
 
 
 class Accuracy:
-    """The share of samples whose greatest output is that of their class, in order of the names."""
+    """The share of samples whose largest output is that of their class, in order of the names."""
 
     def __init__(self, found: Sequence[tuple[_Sample, str]], names: Sequence[str]) -> None:
-        """found: samples, each with the name of its class; names: of all, in order."""
+        """Keep the samples.
+
+        found: samples, each with the name of its class; names: of all, in order.
+        """
         self._samples = [sample for sample, _ in found]
         self._classes = [names.index(label) for _, label in found]
 
     def __call__(self, graph: Graph) -> float:
-        """0 to 1."""
+        """Return the accuracy of a graph, 0 to 1."""
         model = Model(graph)
         right = 0
         for sample, wanted in zip(self._samples, self._classes, strict=True):
@@ -109,7 +112,7 @@ class Accuracy:
 
 
 def classes_of(graph: Graph) -> int | None:
-    """How many classes a model tells apart: the last dim of its one output [1, n]."""
+    """Return how many classes a model has: the last dim of its one output [1, n], or None."""
     if len(graph.outputs) != 1:
         return None
     (type,) = graph.outputs.values()

@@ -1,4 +1,4 @@
-"""palmkit check: does a model give the numbers of its source?"""
+"""palmkit check: whether a model gives the numbers of its source."""
 
 from __future__ import annotations
 
@@ -173,7 +173,7 @@ def _need_same_borders(file: Graph, plain: Graph) -> None:
 
 
 def _runs(options: argparse.Namespace, graph: Graph) -> list[dict[str, Array]]:
-    """The inputs of each run: given ones are the same in all of them."""
+    """Return the inputs of each run; given ones are the same in all of them."""
     files: dict[str, Array] = {}
     numbers: dict[str, float] = {}
     sizes: dict[str, int] = {}
@@ -196,7 +196,7 @@ def _runs(options: argparse.Namespace, graph: Graph) -> list[dict[str, Array]]:
         if name in files:
             return files[name]
         if name in numbers:
-            # What the type cannot hold wraps or is infinite, without a warning.
+            # Values out of the type's range wrap or become infinite, without a warning.
             with np.errstate(all="ignore"):
                 return np.full(types[name].dims, numbers[name]).astype(types[name].dtype)
         return _random(random, types[name], low, high)
@@ -206,7 +206,7 @@ def _runs(options: argparse.Namespace, graph: Graph) -> list[dict[str, Array]]:
 
 
 def _sized(name: str, type: Type, sizes: Mapping[str, int]) -> Type:
-    """The type with these sizes for its open dims; a first one is the batch, and 1."""
+    """Return the type with these sizes for its open dims; a first one is the batch, and 1."""
     from palmkit.engine import ShapeError
 
     dims = tuple(
@@ -222,7 +222,7 @@ def _sized(name: str, type: Type, sizes: Mapping[str, int]) -> Type:
 
 
 def _random(random: np.random.Generator, type: Type, low: float, high: float) -> Array:
-    """Uniform noise: floats in the range, bytes over all theirs, other integers 0 or 1."""
+    """Return uniform noise: floats in the range, any bytes, other integers 0 or 1."""
     from palmkit.engine.ir import numpy_dtype
 
     dtype = numpy_dtype(type.dtype)
@@ -235,7 +235,7 @@ def _random(random: np.random.Generator, type: Type, low: float, high: float) ->
 
 
 def _read(name: str, file: str, type: Type, limits: tuple[float, float]) -> Array:
-    """An input from an .npy file, or from a picture resized to its size and scaled to limits."""
+    """Return an input from an .npy file, or from a picture resized and scaled to limits."""
     from palmkit.engine import ModelError, ShapeError
     from palmkit.engine.array_files import read_array
     from palmkit.engine.ir import numpy_dtype
@@ -316,12 +316,12 @@ def _fault_lines(fault: Fault) -> list[str]:
 
 
 def _short(text: str, most: int = 70) -> str:
-    """The text, or its beginning and end; some formats have names of a thousand letters."""
+    """Return the text, or its beginning and end, as some formats have very long names."""
     return text if len(text) <= most else f"{text[: most // 2]}...{text[-most // 2 :]}"
 
 
 def _finite(value: Any) -> Any:
-    """What JSON can say: infinities and NaN as text."""
+    """Return a value for JSON, with infinities and NaN as text."""
     if isinstance(value, dict):
         entries = cast(dict[str, Any], value).items()
         return {key: _finite(each) for key, each in entries}

@@ -1,4 +1,4 @@
-"""What the commands share."""
+"""Shared parts of the commands."""
 
 from __future__ import annotations
 
@@ -20,14 +20,14 @@ LARGEST = float.fromhex("0x1.fffffep+127")
 
 
 class UsageError(Exception):
-    """The arguments do not go together: one line, and exit code 2."""
+    """Raised when the arguments do not go together: one line, and exit code 2."""
 
 
 class Parser(argparse.ArgumentParser):
-    """Shows what it is given as text; what has escapes of its own would not be."""
+    """A parser that shows its arguments as text, with escapes for what could steer a terminal."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        """Take the arguments of argparse's parser."""
+        """Make the parser with the arguments of argparse's."""
         super().__init__(*arguments, **options)
         # Python 3.14 colours help.
         vars(self)["color"] = False
@@ -47,7 +47,10 @@ class Commands(Protocol):
 def add_command(
     commands: Commands, name: str, run: Run, help: str, description: str, examples: str
 ) -> argparse.ArgumentParser:
-    """A sub-command whose --help ends with examples; `options.usage_error` ends it with code 2."""
+    """Add a sub-command whose --help ends with examples.
+
+    `options.usage_error` of its arguments ends it with code 2.
+    """
     parser = commands.add_parser(
         name,
         help=help,
@@ -60,7 +63,7 @@ def add_command(
 
 
 def seed(text: str) -> int:
-    """A seed of random numbers, 0 or more; as an argument's type."""
+    """Parse a seed of random numbers, 0 or more; as an argument's type."""
     with suppress(ValueError):
         if (number := int(text)) >= 0:
             return number
@@ -68,7 +71,7 @@ def seed(text: str) -> int:
 
 
 def finite(text: str) -> float:
-    """A number that float32 can hold; as an argument's type."""
+    """Parse a number that float32 can hold; as an argument's type."""
     with suppress(ValueError):
         if abs(number := float(text)) <= LARGEST:
             return number
@@ -76,7 +79,7 @@ def finite(text: str) -> float:
 
 
 def progress_bar(total: int | None, unit: str, quiet: bool = False) -> Any:
-    """A tqdm bar on standard error, on a terminal only and gone when closed."""
+    """Return a tqdm bar on standard error, on a terminal only and gone when closed."""
     from tqdm import tqdm
 
     return tqdm(
@@ -101,7 +104,7 @@ def check_writable(target: Path) -> None:
 
 
 def _is_special(target: Path) -> bool:
-    """Whether it exists and is not a file, such as /dev/stdout: it is not replaced."""
+    """Return whether it exists and is no file, such as /dev/stdout, and so is not replaced."""
     return target.exists() and not target.is_file()
 
 

@@ -288,14 +288,14 @@ def _compressed(options: argparse.Namespace, graph: Graph, bar: Any) -> Compress
 
 
 def _allowed(options: argparse.Namespace) -> float:
-    """A quick case that nobody set a limit for is done whatever it loses."""
+    """Return the allowed loss; without a given limit a quick case may lose anything."""
     if options.max_loss is not None:
         return float(options.max_loss)
     return 0.99 if options.fp16 or options.int8 or options.bits is not None else 0.01
 
 
 def _steps(options: argparse.Namespace) -> list[Step]:
-    """All, or what a quick case needs."""
+    """Return all steps, or those of a quick case."""
     from palmkit.engine.compress.steps import (
         Clustering,
         EntropyCoding,
@@ -316,7 +316,7 @@ def _steps(options: argparse.Namespace) -> list[Step]:
 def _data(
     options: argparse.Namespace, graph: Graph, told: Callable[[], object]
 ) -> tuple[list[dict[str, Any]], Evaluate | None]:
-    """The samples, and what the model is measured by."""
+    """Return the samples, and the metric of the model."""
     from palmkit.engine.compress.compress import split
     from palmkit.engine.errors import CompressionError, PalmError
     from palmkit.kits.cli import calibration
@@ -354,7 +354,7 @@ def _metric(options: argparse.Namespace) -> str:
 
 
 def _write(graph: Graph, target: Path, key: bytes | None) -> int:
-    """Write the file; its bytes."""
+    """Write the file and return its size in bytes."""
     from palmkit import engine
 
     target.parent.mkdir(parents=True, exist_ok=True)

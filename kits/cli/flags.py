@@ -20,14 +20,14 @@ def add(
     also: type[Options] | None = None,
     where: str = "",
 ) -> None:
-    """A flag for each option; of what is not given nothing is kept, see `chosen`.
+    """Add a flag for each option; options that are not given leave nothing, see `chosen`.
 
     leave_out: options that the command takes in its own way. also: more options, those of a kit
     that is used `where`, such as "with --mesh".
     """
     own = {each.name: each for each in options_of(kind)}
     more = own if also is None else {each.name: each for each in options_of(also)}
-    # How to run comes last, though all kits have it from their base.
+    # The options of running come last, though kits inherit them from their base.
     for name, option in sorted({**more, **own}.items(), key=lambda item: _is_last(item[1])):
         if name not in leave_out:
             other = more[name].default
@@ -36,7 +36,7 @@ def add(
 
 
 def add_former(parser: argparse.ArgumentParser, flag: str, name: str, takes: bool = True) -> None:
-    """A flag that has another name now, and is not shown any more.
+    """Add a former name of a flag, which is not shown any more.
 
     name: of its option. takes: whether a value follows it.
     """
@@ -47,13 +47,13 @@ def add_former(parser: argparse.ArgumentParser, flag: str, name: str, takes: boo
 
 
 def chosen(options: argparse.Namespace, kind: type[Options]) -> dict[str, Any]:
-    """The options that were given, for the kit's class."""
+    """Return the options that were given, for the kit's class."""
     given = vars(options)
     return {each.name: given[each.name] for each in options_of(kind) if each.name in given}
 
 
 def flag_of(option: Option) -> str:
-    """The name of its flag."""
+    """Return the name of an option's flag."""
     name = option.about.flag or option.name.replace("_", "-")
     is_on = option.default is True
     return f"--no-{name}" if is_on and not option.about.flag else f"--{name}"
@@ -73,7 +73,7 @@ def only_with(
 
 
 def read(kind: type[Options], words: Sequence[str]) -> dict[str, Any]:
-    """Options from words such as "max_faces=3".
+    """Parse options from words such as "max_faces=3".
 
     Raises UsageError for a word that is no option of the kind or no value of the option.
     """
@@ -130,7 +130,7 @@ def _is_last(option: Option) -> bool:
 
 
 def group(parser: argparse.ArgumentParser, title: str) -> Any:
-    """The group of flags of this title, which is made if there is none."""
+    """Return the group of flags of this title, making it if there is none."""
     for each in parser._action_groups:  # pyright: ignore[reportPrivateUsage]
         if each.title == title:
             return each
@@ -138,7 +138,7 @@ def group(parser: argparse.ArgumentParser, title: str) -> Any:
 
 
 class _Former(argparse.Action):
-    """Takes what a flag's new name takes, and warns."""
+    """Takes the values of a flag's new name, and warns."""
 
     def __call__(
         self,

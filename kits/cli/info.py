@@ -94,7 +94,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _open_batches(graph: Graph) -> dict[str, tuple[Dim, ...]]:
-    """Shapes with a batch of 1, if nothing but first dims is open; else none."""
+    """Return shapes with a batch of 1 if only first dims are open; else none."""
     shapes = {
         name: (1, *type.shape[1:])
         for name, type in graph.inputs.items()
@@ -155,7 +155,7 @@ def _print(facts: dict[str, Any]) -> None:
 
 
 def _short(count: int) -> str:
-    """The count with three or four digits and a unit of a thousand's power."""
+    """Return the count with three or four digits and a unit of a power of a thousand."""
     for unit, size in (("G", 10**9), ("M", 10**6), ("k", 10**3)):
         if count >= size:
             return f"{count / size:.4g} {unit}"

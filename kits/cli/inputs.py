@@ -1,4 +1,4 @@
-"""From the command line's paths to pictures and videos, and to where each result goes."""
+"""From the command line's paths to pictures, videos, and the paths of results."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from palmkit.kits import image, video
 from palmkit.kits.cli.command import UsageError
 
-# What write_image would write worse than it was read.
+# Formats that write_image would write with a loss.
 REWRITTEN = {".gif": ".png"}
 
 
@@ -18,7 +18,7 @@ REWRITTEN = {".gif": ".png"}
 class Input:
     """A file to work on.
 
-    name: what the user calls it; place: where it goes below an output folder.
+    name: its name for the user; place: its path below an output folder.
     """
 
     path: Path
@@ -28,10 +28,10 @@ class Input:
 
 
 def gather(paths: Sequence[str]) -> tuple[list[Input], list[str]]:
-    """Every picture and video among the files given and, recursively, in the folders given.
+    """Find every picture and video among the files and, recursively, in the folders given.
 
-    In a folder the suffix decides and hidden files are left out; a file given by name that has
-    no video's suffix is taken for a picture. Returns them, and what is wrong with some paths.
+    In a folder the suffix decides and hidden files are left out; a file given by name without a
+    video's suffix is taken for a picture. Returns the inputs, and the errors of some paths.
     """
     inputs: list[Input] = []
     errors: list[str] = []
@@ -67,14 +67,14 @@ def _is_video(path: Path) -> bool:
 
 
 def is_single_file(paths: Sequence[str]) -> bool:
-    """Just one file, and not a folder, was named."""
+    """Return whether just one file, and not a folder, was named."""
     return len(paths) == 1 and not Path(paths[0]).is_dir()
 
 
 def targets(
     inputs: Sequence[Input], output: str | None, single: bool, suffix: str | None = None
 ) -> list[Path | None]:
-    """Where each input's picture or video is written; None: nowhere.
+    """Return where each input's picture or video is written; None: nowhere.
 
     suffix: of the pictures in a folder; None: as they were read.
 

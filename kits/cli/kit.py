@@ -1,4 +1,4 @@
-"""The command of a kit that has none of its own: all of it follows from the kit's options."""
+"""The command of a kit without one of its own, derived from the kit's options."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def add(commands: Commands, name: str) -> None:
 
 
 def run(name: str, options: argparse.Namespace) -> int:
-    """Have the kit take every input."""
+    """Run the kit on every input."""
     entry = KITS[name]
     given = flags.chosen(options, entry.load_options())
     return pictures.run(options, pictures.Job(pictures.opener(entry, given, options.roi)))

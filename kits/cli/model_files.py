@@ -1,4 +1,4 @@
-"""What the commands about model files share: which file, and with which input shapes."""
+"""Shared parts of the commands about model files: the file, and input shapes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _DIM = re.compile(r"[0-9]{1,19}|\?|[A-Za-z_][A-Za-z0-9_.]*", re.ASCII)
 
 
 def add_shapes(parser: argparse.ArgumentParser) -> None:
-    """--input-shape, which may be given for every input."""
+    """Add --input-shape, which may be given for every input."""
     parser.add_argument(
         "--input-shape",
         dest="input_shapes",
@@ -35,7 +35,7 @@ def add_shapes(parser: argparse.ArgumentParser) -> None:
 
 
 def add_source_options(parser: argparse.ArgumentParser) -> None:
-    """What some formats need besides the file."""
+    """Add what some formats need besides the file."""
     group = parser.add_argument_group("other formats")
     group.add_argument(
         "--weights",
@@ -60,7 +60,10 @@ def _shape(text: str) -> tuple[str, tuple[str, ...]]:
 
 
 def _shapes(options: argparse.Namespace, graph: Graph) -> dict[str, tuple[Dim, ...]]:
-    """The shapes given, by input; UsageError if a name is missing, unknown or given twice."""
+    """Return the shapes given, by input.
+
+    Raises UsageError if a name is missing, unknown or given twice.
+    """
     shapes: dict[str, tuple[Dim, ...]] = {}
     for name, dims in options.input_shapes:
         if not name and len(graph.inputs) == 1:
@@ -79,7 +82,7 @@ def _shapes(options: argparse.Namespace, graph: Graph) -> dict[str, tuple[Dim, .
 
 
 def read(options: argparse.Namespace, path: str | None = None) -> Graph:
-    """The model of the arguments, with the input shapes that were given.
+    """Return the model of the arguments, with the input shapes that were given.
 
     Raises PalmError, OSError or ImportError if it cannot be read or cannot have these shapes.
     """
@@ -96,7 +99,7 @@ def read(options: argparse.Namespace, path: str | None = None) -> Graph:
 
 
 def shaped(options: argparse.Namespace, graph: Graph) -> Graph:
-    """The graph with the input shapes that were given; ShapeError if it cannot have them."""
+    """Return the graph with the given input shapes; raise ShapeError if it cannot have them."""
     from palmkit.engine.shapes import with_input_shapes
 
     shapes = _shapes(options, graph)

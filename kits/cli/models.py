@@ -1,4 +1,4 @@
-"""palmkit models: which models this machine has, and how they are kept up to date."""
+"""palmkit models: the models of this machine, and repositories of models."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import importlib
 
 from palmkit.kits.cli.command import Commands
 
-# Files of this folder with `add(commands)`, as palmkit.kits.cli has them.
+# Files of this folder with `add(commands)`, as in palmkit.kits.cli.
 PARTS = ("models_local", "models_publish", "models_rollout", "models_keys")
 DESCRIPTION = """\
 Models come with PalmKit, and newer releases of them from a repository that signs what it publishes.

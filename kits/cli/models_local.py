@@ -125,7 +125,7 @@ def _shown(options: argparse.Namespace, status: dict[str, Any], lines: Iterable[
 
 
 def _checked(client: Client, name: str) -> str:
-    """The name, which has to be one that a model can have."""
+    """Return the name if a model can be called so."""
     try:
         client.status(name)
     except ValueError as error:
@@ -134,7 +134,7 @@ def _checked(client: Client, name: str) -> str:
 
 
 def _known(client: Client, name: str) -> dict[str, Any]:
-    """The status of a model that is here.
+    """Return the status of a model that is here.
 
     Raises DeliveryError if nothing of it is.
     """
@@ -159,7 +159,7 @@ def _list(options: argparse.Namespace) -> int:
 
 
 def _all(client: Client) -> dict[str, Any]:
-    """The status of all that were asked for, and of all that came with PalmKit."""
+    """Return the status of all that were asked for, and of all that came with PalmKit."""
     from palmkit.delivery.embedded import shipped
 
     status = client.status()

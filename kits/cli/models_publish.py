@@ -1,4 +1,4 @@
-"""palmkit models create, publish, releases: what a repository holds."""
+"""palmkit models create, publish, releases: the contents of a repository."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""palmkit models promote, halt, recall, revoke ...: what runs where."""
+"""palmkit models promote, halt, recall, revoke ...: the rollout of releases."""
 
 from __future__ import annotations
 
@@ -98,7 +98,7 @@ def add(commands: Commands) -> None:
 
 
 def conditions(texts: list[str] | None) -> tuple[Condition, ...] | None:
-    """What --when says; None if it is not given. Raises UsageError."""
+    """Parse --when; return None if it is not given. Raises UsageError."""
     from palmkit.delivery.policy import Condition
 
     if texts is None:

@@ -1,4 +1,4 @@
-"""palmkit ops: which operators there are."""
+"""palmkit ops: the operators."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A kit that takes pictures, as a command: files in; pictures, videos, JSON or a summary out."""
+"""The command of a kit that takes pictures: files in; pictures, videos, JSON or a summary out."""
 
 from __future__ import annotations
 
@@ -36,12 +36,12 @@ def _to_dict(result: PictureResult, written: Path | None) -> dict[str, Any]:
 
 @dataclass(frozen=True)
 class Job(Generic[AnyResult]):
-    """What a command does with pictures.
+    """A command's work on pictures.
 
-    open: for "image" or "video", what makes a result of a frame and its timestamp_ms.
-    draw: the result on the frame.
-    to_dict: the JSON of a result, and of the file that it was drawn in, if any.
-    suffix: of the pictures that are written to a folder; None: as they were read.
+    open: for "image" or "video", opens a function from a frame and its timestamp_ms to a result.
+    draw: draws the result on the frame. to_dict: returns the JSON of a result, and of the file that
+    it was drawn in, if any. suffix: of the pictures that are written to a folder; None: as they
+    were read.
     """
 
     open: Callable[[Any], AbstractContextManager[Callable[[Image, float | None], AnyResult]]]
@@ -51,7 +51,7 @@ class Job(Generic[AnyResult]):
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The arguments that every such command has."""
+    """Add the arguments of every such command."""
     parser.add_argument("inputs", nargs="+", metavar="IMAGE", help="pictures, videos or folders")
     parser.add_argument(
         "-o", "--output", metavar="OUT", help="write the drawn result: a file, or a folder for many"
@@ -85,7 +85,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def opener(
     entry: Entry, given: Mapping[str, Any], roi: Part | None
 ) -> Callable[[Any], AbstractContextManager[Callable[[Image, float | None], Any]]]:
-    """For Job.open: a kit of the table with these options."""
+    """Return a function for Job.open: a kit of the table with these options."""
 
     @contextmanager
     def opened(mode: str) -> Generator[Callable[[Image, float | None], Any]]:
@@ -104,7 +104,7 @@ def _part(text: str) -> Part:
 
 
 def run(options: argparse.Namespace, job: Job[Any]) -> int:
-    """Do the job for every input; returns the exit code."""
+    """Do the job for every input; return the exit code."""
     inputs, errors = gather(options.inputs)
     single = is_single_file(options.inputs)
     outputs = targets(inputs, options.output, single, job.suffix)
@@ -132,7 +132,7 @@ class _Runner:
         self._passed_s: list[float] = []
 
     def run(self, inputs: list[Input], outputs: list[Path | None]) -> list[str]:
-        """What failed, one line each."""
+        """Return what failed, one line each."""
         errors: list[str] = []
         if any(not each.is_video for each in inputs):
             self._image_kit = self._open("image", self._kits)
@@ -150,7 +150,7 @@ class _Runner:
                 bar.update()
         if bar is not None:
             bar.close()
-        # Of one picture the time would be that of loading and planning.
+        # For one picture the time would be that of loading and planning.
         if len(self._passed_s) > 1 and not self._options.json:
             each_ms = median(self._passed_s) * 1e3
             self._print(f"{len(self._passed_s)} pictures, {each_ms:.1f} ms each")

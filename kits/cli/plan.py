@@ -1,4 +1,4 @@
-"""palmkit info --plan: what backend cpu does, step by step, and where in memory."""
+"""palmkit info --plan: the steps of backend cpu, and their places in memory."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PICTURES = (".svg", ".html")
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
-    """What only --plan has use for."""
+    """Add the options that only --plan uses."""
     group = parser.add_argument_group("with --plan")
     group.add_argument(
         "-o", "--output", metavar="PLAN.html", help="a picture of the memory: .html or .svg"
@@ -33,7 +33,7 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 
 def check_options(options: argparse.Namespace) -> None:
-    """UsageError for options of --plan without it, or a picture of no known kind."""
+    """Raise UsageError for options of --plan without it, or a picture of unknown kind."""
     if not options.plan and (options.output or options.tune):
         raise UsageError("-o and --tune: expected with --plan")
     if options.output and Path(options.output).suffix.lower() not in PICTURES:
@@ -132,7 +132,7 @@ def _shape(place: Place | None) -> str:
 
 
 def _where(step: StepSummary) -> str:
-    """The output's byte offset, with = where an input was there; or which output it is."""
+    """Return the output's byte offset, with = where it overwrites an input; or its name."""
     y = step.outputs[0]
     if y.place != "arena":
         return f"{y.place} {y.at}"
@@ -140,5 +140,5 @@ def _where(step: StepSummary) -> str:
 
 
 def _short(name: str) -> str:
-    """The end of a long name: paths differ there."""
+    """Return the end of a long name: paths differ there."""
     return name if len(name) <= 36 else f"..{name[-34:]}"

@@ -43,7 +43,10 @@ def add(commands: Commands) -> None:
 
 
 def add_mask_arguments(parser: argparse.ArgumentParser, kind: type[SegmenterOptions]) -> None:
-    """What this command and palmkit hair share; kind: the options of the kit."""
+    """Add the arguments shared with palmkit hair.
+
+    kind: the options of the kit.
+    """
     pictures.add_arguments(parser)
     written = parser.add_argument_group("what is written with -o (the mask, 8-bit gray)")
     written = written.add_mutually_exclusive_group()
@@ -100,7 +103,7 @@ def run_segmenter(options: argparse.Namespace, entry: Entry) -> int:
 
 
 def _background(text: str) -> Background:
-    """What the command line's word means."""
+    """Return the background that the command line's word means."""
     kind, _, sigma = text.partition("=")
     if kind != "blur" or not sigma:
         return text

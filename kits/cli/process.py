@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from contextlib import suppress
 
-# Only what costs nothing is imported here: each command waits for it.
+# Only cheap modules are imported here, as every command waits for them.
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType
@@ -20,16 +20,19 @@ NO_READER = 141
 
 
 class Unwritable(Exception):
-    """Standard output takes no more."""
+    """Raised when standard output takes no more."""
 
     def __init__(self, error: OSError) -> None:
-        """error: that writing raised."""
+        """Make the error.
+
+        error: the error of writing.
+        """
         super().__init__(f"standard output: {(error.strerror or str(error)).lower()}")
         self.has_no_reader = isinstance(error, BrokenPipeError)
 
 
 def shown(text: str, kept: str = "\n\t") -> str:
-    """The text, with escapes for what would steer a terminal or cannot be encoded.
+    """Return the text with escapes for what would steer a terminal or cannot be encoded.
 
     kept: characters that stay.
     """
@@ -47,7 +50,7 @@ def _escaped(character: str) -> str:
 
 
 class _Output:
-    """Standard output, of which names and the texts of model files make nothing but text."""
+    """Standard output that escapes control characters in names and in the texts of model files."""
 
     def __init__(self, stream: TextIO) -> None:
         self._stream = stream
@@ -69,10 +72,10 @@ class _Output:
 
 
 def ended(go: Callable[[], int], is_process: bool) -> int:
-    """Run a command; returns its exit code.
+    """Run a command and return its exit code.
 
-    is_process: it is all that this process does. Then Ctrl-C ends it silently also behind this,
-    and streams that were closed when it began are as /dev/null.
+    is_process: whether it is all that this process does. Then Ctrl-C also ends it silently
+    afterwards, and streams that were closed when it began are as /dev/null.
     """
     if is_process:
         _open_streams()
@@ -105,7 +108,7 @@ def ended(go: Callable[[], int], is_process: bool) -> int:
 
 
 def reason(error: BaseException) -> str:
-    """What went wrong, and with which file, without the number that systems give it."""
+    """Return what went wrong, and with which file, without the system's error number."""
     if isinstance(error, OSError) and error.strerror:
         where = "" if error.filename is None else f": {os.fsdecode(error.filename)}"
         return f"{error.strerror.lower()}{where}"
@@ -113,23 +116,23 @@ def reason(error: BaseException) -> str:
 
 
 def complain(message: object, by: str = "palmkit: ") -> None:
-    """One line on standard error, that begins with who says it."""
+    """Print one line on standard error, which begins with its sender."""
     if isinstance(message, BaseException):
         message = reason(message)
-    # Nobody can be told that nobody can be told.
+    # There is nowhere to report that nothing can be reported.
     with suppress(OSError):
         print(f"{by}{shown(' '.join(str(message).split()), '')}", file=sys.stderr)
 
 
 class _Interrupts:
-    """Ctrl-C, where it would raise KeyboardInterrupt: seen whatever becomes of that."""
+    """Records Ctrl-C that raises KeyboardInterrupt, whatever becomes of the exception."""
 
     def __init__(self, is_process: bool) -> None:
         self.came = False
         self._is_process = is_process
         self._is_ours = False
         if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
-            # Only the main thread may.
+            # Only the main thread may set handlers.
             with suppress(ValueError):
                 signal.signal(signal.SIGINT, self._come)
                 self._is_ours = True
@@ -145,7 +148,7 @@ class _Interrupts:
 
 
 def _open_streams() -> None:
-    """Give those that were closed a file, before another one gets their place."""
+    """Give closed streams a file before another file gets their descriptor."""
     for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
         if getattr(sys, name) is None:
             stream = open(os.devnull, mode, encoding="utf-8")  # noqa: SIM115
@@ -154,7 +157,7 @@ def _open_streams() -> None:
 
 
 def _leave_unwritten(stream: Any) -> None:
-    """Python flushes again as it ends, and would complain."""
+    """Drop unwritten output, as Python flushes again at its end and would complain."""
     with suppress(OSError, ValueError):
         null = os.open(os.devnull, os.O_WRONLY)
         os.dup2(null, stream.fileno())

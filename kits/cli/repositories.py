@@ -1,4 +1,4 @@
-"""What the commands that work on a repository share."""
+"""Shared parts of the commands that work on a repository."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ The passphrase of the keys is read from $PALMKIT_PASSPHRASE, or asked for on a t
 def add_part(
     commands: Commands, name: str, run: Run, help: str, examples: str, description: str = ""
 ) -> argparse.ArgumentParser:
-    """A sub-command that works on a repository, and may answer in JSON."""
+    """Add a sub-command that works on a repository, and may answer in JSON."""
     text = f"{help[0].upper()}{help[1:]}.\n{description}\n{_CODES}"
     parser = add_command(commands, name, _with_codes(run), help, text, examples)
     parser.add_argument(
@@ -58,7 +58,10 @@ def _with_codes(run: Run) -> Run:
 
 
 def passphrase(name: str) -> str:
-    """Of a key file: $PALMKIT_PASSPHRASE, else asked for, once for all. Raises RepositoryError."""
+    """Return a key file's passphrase: $PALMKIT_PASSPHRASE, else asked for once for all.
+
+    Raises RepositoryError.
+    """
     from palmkit.delivery.repository.keys import PASSPHRASE, from_environment
 
     if os.environ.get(PASSPHRASE) or not sys.stdin.isatty():
@@ -72,7 +75,7 @@ def _typed() -> str:
 
 
 def open_repository(options: argparse.Namespace) -> Repository:
-    """The repository of --repository. Raises RepositoryError."""
+    """Return the repository of --repository. Raises RepositoryError."""
     from palmkit.delivery.repository import Repository
 
     return Repository.open(options.repository, passphrase)
@@ -85,19 +88,19 @@ def answer(options: argparse.Namespace, facts: dict[str, Any], text: str) -> int
 
 
 def add_release(parser: argparse.ArgumentParser, optional: bool = False) -> None:
-    """MODEL and RELEASE."""
+    """Add MODEL and RELEASE."""
     parser.add_argument("model", metavar="MODEL", help="face_detector")
     parser.add_argument("release", metavar="RELEASE", nargs="?" if optional else None, help="1.1.0")
 
 
 def tell(options: argparse.Namespace, repository: Repository, policy: Policy) -> int:
-    """Print what now runs where."""
+    """Print which releases now run where."""
     facts = {**json.loads(policy.dump()), "pending": repository.pending()}
     return answer(options, facts, in_words(policy))
 
 
 def in_words(policy: Policy) -> str:
-    """What runs where, a line each."""
+    """Return which releases run where, a line each."""
     lines = [f"{policy.model}: epoch {policy.epoch}"]
     for channel, candidates in policy.channels.items():
         for each in candidates:

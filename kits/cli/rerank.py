@@ -130,7 +130,7 @@ def _read_page(file: Path) -> dict[str, Any]:
 def _pages(
     file: Path, reranker: Reranker, given: dict[str, Any], why: bool
 ) -> Iterator[tuple[int, Ranking]]:
-    """Of each page the number of its first row, and what came of it."""
+    """Yield for each page the number of its first row, and its ranking."""
     from palmkit.kits.ranking.kit import Reranker
     from palmkit.kits.ranking.log import read_pages, read_rows
 

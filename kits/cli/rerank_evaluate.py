@@ -69,7 +69,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Estimate."""
+    """Estimate the rewards."""
     import json
     import math
 
@@ -114,7 +114,7 @@ def run(options: argparse.Namespace) -> int:
 
 
 def _judged(options: argparse.Namespace, schema: Schema | None) -> Any:
-    """What the log says, and what chance or a model would have chosen."""
+    """Return the log's feedback, and the choices of chance or a model."""
     from palmkit.kits.ranking.kit import Reranker
     from palmkit.kits.ranking.log import read_rows
     from palmkit.kits.ranking.schema import Schema

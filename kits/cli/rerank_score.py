@@ -38,7 +38,7 @@ def add(commands: Commands) -> None:
 
 
 def run(options: argparse.Namespace) -> int:
-    """Score."""
+    """Score the pages."""
     from palmkit.kits.ranking.schema import Schema
 
     schema = Schema.load(options.schema) if options.schema else None

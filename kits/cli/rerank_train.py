@@ -66,12 +66,12 @@ def add(commands: Commands) -> None:
 
 
 def recipe(name: str) -> Any:
-    """A module of palmkit.models, which lies above the kits: only its commands reach up to it."""
+    """Return a module of palmkit.models, to which only these commands reach up."""
     return importlib.import_module(f"palmkit.models.reranker.{name}")
 
 
 def run(options: argparse.Namespace) -> int:
-    """Train."""
+    """Train the model."""
     import json
 
     from palmkit.kits.ranking.schema import Schema

@@ -145,7 +145,7 @@ def run(options: argparse.Namespace) -> int:
     logging.basicConfig(
         format="%(asctime)s %(levelname)s %(message)s", level=logging.INFO, handlers=[LimitedLog()]
     )
-    # They tell of each key that has not signed yet, and of each table.
+    # These loggers report each key that has not signed yet, and each table.
     for chatty in ("alembic", "tuf", "securesystemslib"):
         logging.getLogger(chatty).setLevel(logging.WARNING)
     if dsn := os.environ.get("SENTRY_DSN"):

@@ -58,7 +58,7 @@ def add(commands: Commands) -> None:
 
 
 class _Shades(argparse.Action):
-    """Prints what there is to wear, as --version does its own."""
+    """Prints shades and looks, as --version prints its text."""
 
     def __init__(self, option_strings: list[str], dest: str, help: str | None = None) -> None:
         super().__init__(option_strings, dest, nargs=0, default=argparse.SUPPRESS, help=help)
