@@ -371,7 +371,7 @@ class Search:
             op=node.op,
             name=node.name,
             node=str(replace(node, attrs={k: _short(v) for k, v in node.attrs.items()})),
-            nodes=tuple(f"{each.op} {each.name or first_output(each)}" for each in region),
+            nodes=tuple(f"{each.op} {each.label}" for each in region),
             value=value,
             type=str(Type.of(values[value])),
             error=error,

@@ -202,6 +202,11 @@ class Node:
             args.append(f"{key}={{{value}}}" if isinstance(value, Graph) else f"{key}={value!r}")
         return f"{', '.join(self.outputs)} = {self.op}({', '.join(args)})"
 
+    @property
+    def label(self) -> str:
+        """What messages and profiles call it: its name, else the first value that it writes."""
+        return self.name or next((name for name in self.outputs if name), self.op)
+
     @cached
     def bodies(self) -> tuple[Graph, ...]:
         """The graphs among the attributes."""
@@ -369,6 +374,8 @@ def _check_values(graph: Graph, depth: int) -> None:
                 raise ModelError(f"{node.op} {node.name}: value is written twice: {name}")
             if name:
                 written.add(name)
+        if not any(node.outputs):
+            raise ModelError(f"{node.op} {node.name}: writes no value")
         for body in node.bodies:
             _check_body(body, f"{node.op} {node.name}", depth)
     for name in graph.outputs:

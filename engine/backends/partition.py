@@ -93,7 +93,7 @@ class _NumpyPart:
         start = time.perf_counter()
         self.run(values)
         seconds = time.perf_counter() - start
-        return [StepTime(self.node.name or first_output(self.node), self.node.op, seconds)]
+        return [StepTime(self.node.label, self.node.op, seconds)]
 
 
 @dataclass(frozen=True)

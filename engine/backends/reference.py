@@ -43,7 +43,7 @@ class ReferenceProgram:
         start = time.perf_counter()
         for node in self._steps({**self.graph.constants, **inputs}):
             now = time.perf_counter()
-            times.append(StepTime(node.name or node.outputs[0], node.op, now - start))
+            times.append(StepTime(node.label, node.op, now - start))
             start = now
         return times
 
@@ -78,11 +78,7 @@ class Reference:
         """
         from palmkit.engine.steps.plan import last_uses
 
-        unknown = [
-            f"{node.name or node.outputs[0]} ({node.op})"
-            for node in graph.nodes
-            if not self.supports(node)
-        ]
+        unknown = [f"{node.label} ({node.op})" for node in graph.nodes if not self.supports(node)]
         if unknown:
             raise UnsupportedError(f"backend reference does not know: {', '.join(unknown)}")
         names = [(*node.inputs, *node.outputs) for node in graph.nodes]

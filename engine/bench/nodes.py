@@ -87,7 +87,7 @@ def _nodes(model: Model, inputs: Mapping[str, Array], runs: int) -> tuple[NodeTi
     types = infer_types(graph)
     written: dict[str, list[Node]] = {}
     for node in graph.nodes:
-        written.setdefault(node.name or node.outputs[0], []).append(node)
+        written.setdefault(node.label, []).append(node)
     steps: dict[str, list[tuple[str, float]]] = {}
     for step in model.profile(inputs, runs):
         steps.setdefault(step.node, []).append((step.op, step.seconds))

@@ -70,7 +70,7 @@ def describe(
     for node in graph.nodes:
         for name, body in node.attrs.items():
             if isinstance(body, Graph):
-                label = f"{name} of {node.op} {node.name or node.outputs[0]}"
+                label = f"{name} of {node.op} {node.label}"
                 sections += describe(body, label)
     return sections
 

@@ -107,9 +107,9 @@ def _check_ops(graph: Graph) -> None:
     lacking: dict[str, str] = {}
     for node in graph.nodes:
         if node.op not in operators():
-            lacking.setdefault(node.op, node.name or node.outputs[0])
+            lacking.setdefault(node.op, node.label)
         elif node.bodies:
-            lacking.setdefault(f"{node.op} (control flow)", node.name or node.outputs[0])
+            lacking.setdefault(f"{node.op} (control flow)", node.label)
     if lacking:
         raise UnsupportedError(
             "ONNX has no operator for, or PalmKit does not write: "
@@ -122,7 +122,7 @@ def _model(graph: Graph, opset: int) -> ModelProto:
 
     read = {name for node in graph.nodes for name in node.inputs} | set(graph.outputs)
     taken = set[str]()
-    names = [fresh_name(taken, node.name or node.outputs[0]) for node in graph.nodes]
+    names = [fresh_name(taken, node.label) for node in graph.nodes]
     made = helper.make_graph(
         [_node(node, name, opset) for node, name in zip(graph.nodes, names, strict=True)],
         "palmkit",

@@ -188,7 +188,7 @@ def infer_node(node: Node, inputs: Sequence[Type | None]) -> tuple[Type, ...]:
     for each in types:
         wrong = what_no_type_has(each)
         if wrong:
-            name = node.name or node.outputs[0]
+            name = node.label
             raise ShapeError(f"node {name}: {node.op} gives {each}: {wrong}")
     return types
 
@@ -239,11 +239,9 @@ def _errors_name(node: Node, inputs: Sequence[Type | None]) -> Generator[None]:
     try:
         yield
     except PalmError as error:
-        raise type(error)(f"node {node.name or node.outputs[0]}: {error}") from None
+        raise type(error)(f"node {node.label}: {error}") from None
     except MemoryError:
-        raise ModelError(
-            f"node {node.name or node.outputs[0]}: {node.op} needs more memory than there is"
-        ) from None
+        raise ModelError(f"node {node.label}: {node.op} needs more memory than there is") from None
     except (
         ArithmeticError,
         AttributeError,
@@ -254,8 +252,7 @@ def _errors_name(node: Node, inputs: Sequence[Type | None]) -> Generator[None]:
     ) as error:
         got = ", ".join(map(str, inputs))
         raise ModelError(
-            f"node {node.name or node.outputs[0]}: {node.op} does not take ({got}), "
-            f"{dict(node.attrs)}: {error}"
+            f"node {node.label}: {node.op} does not take ({got}), {dict(node.attrs)}: {error}"
         ) from None
 
 
@@ -368,7 +365,7 @@ def _numbers(value: "Attr | None") -> tuple[int, ...]:
 def _need_outputs(node: Node, count: int) -> None:
     if count < len(node.outputs):
         raise ModelError(
-            f"node {node.name or node.outputs[0]}: {node.op} gives {count} outputs, "
+            f"node {node.label}: {node.op} gives {count} outputs, "
             f"the model names {len(node.outputs)}"
         )
 

@@ -182,9 +182,7 @@ class Draft:
         except PalmError:
             raise
         except (TypeError, ValueError, LookupError, ArithmeticError) as error:
-            raise ModelError(
-                f"node {node.name or node.outputs[0]}: {node.op} is malformed: {error}"
-            ) from error
+            raise ModelError(f"node {node.label}: {node.op} is malformed: {error}") from error
         if change is None:
             self._append(node)
             return

@@ -166,7 +166,7 @@ class Lowering:
         reasons: dict[str, str] = {}
         untyped: set[str] = set()
         for node in self.graph.nodes:
-            self._node = f"{node.name or node.outputs[0]}"
+            self._node = node.label
             names = [name for name in (*node.inputs, *node.outputs) if name]
             try:
                 lower = self._rules.get(node.op)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import re
 from collections.abc import Iterator
-from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from palmkit.engine.converters.onnx.node import Foreign, Scope
@@ -61,21 +61,27 @@ def convert_model(model: ModelProto) -> Graph:
         if value.name not in scope.constants
     }
     _convert_nodes(model.graph, scope)
-    outputs = _outputs(model)
+    outputs = {value.name: read_type(value, f"output {value.name}") for value in model.graph.output}
     _write_aliases(outputs, scope)
     graph = Graph(inputs, outputs, tuple(scope.nodes), scope.constants, _metadata(model, opset))
     check(graph)
-    _check_outputs(graph)
-    return graph
+    return _with_known_outputs(graph)
 
 
-def _check_outputs(graph: Graph) -> None:
-    """Raise ModelError if an output's dtype is not the declared one; shapes are often wrong."""
+def _with_known_outputs(graph: Graph) -> Graph:
+    """Return the graph with the types that follow for outputs that are declared without a rank.
+
+    Raises ModelError if an output's dtype is not the declared one; shapes are often wrong.
+    """
     types = infer_types(graph)
+    outputs: dict[str, Type] = {}
     for name, declared in graph.outputs.items():
         found = types.get(name)
         if found is not None and declared.dtype not in (found.dtype, UNKNOWN.dtype):
             raise ModelError(f"output {name} is declared as {declared}, but it is {found}")
+        follows = found is not None and not declared.has_rank
+        outputs[name] = Type(found.dtype, found.shape) if found and follows else declared
+    return replace(graph, outputs=outputs)
 
 
 def _check_inputs(graph: GraphProto) -> None:
@@ -230,17 +236,6 @@ def _check_names(node: NodeProto) -> None:
     for name in names:
         if not isinstance(name, str):
             raise ModelError(f"a name in a node is not UTF-8 text: {name!r}")
-
-
-def _outputs(model: ModelProto) -> dict[str, Type]:
-    """Return the outputs as the file declares them, or as ONNX infers them if it gives no rank."""
-    declared = list(model.graph.output)
-    if not all(value.type.tensor_type.HasField("shape") for value in declared):
-        from onnx.shape_inference import InferenceError, infer_shapes
-
-        with suppress(InferenceError):
-            declared = list(infer_shapes(model).graph.output)
-    return {value.name: read_type(value, f"output {value.name}") for value in declared}
 
 
 def _metadata(model: ModelProto, opset: int) -> dict[str, str]:

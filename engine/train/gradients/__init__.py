@@ -91,7 +91,7 @@ def _go_back(tape: Backward, node: Node, gradients: dict[str, str]) -> None:
     if rule is None or flowing != [node.outputs[0]]:
         known = ", ".join(sorted(rules()))
         raise UnsupportedError(
-            f"node {node.name or node.outputs[0]}: no gradient of {node.op}'s output "
+            f"node {node.label}: no gradient of {node.op}'s output "
             f"{', '.join(flowing)}; ops that have one: {known}"
         )
     back: Sequence[str | None] = [None] * len(node.inputs)

@@ -47,10 +47,10 @@ def _div(tape: Backward, node: Node, dy: str) -> Back:
 def _pow(tape: Backward, node: Node, dy: str) -> Back:
     a, b = node.inputs
     if b in tape.wants:
-        raise UnsupportedError(f"node {node.name or node.outputs[0]}: no gradient of an exponent")
+        raise UnsupportedError(f"node {node.label}: no gradient of an exponent")
     exponent = tape.value(b)
     if exponent is None:
-        raise UnsupportedError(f"node {node.name or node.outputs[0]}: exponent is not constant")
+        raise UnsupportedError(f"node {node.label}: exponent is not constant")
     less = tape.constant(np.asarray(exponent - 1, tape.type(a).dtype))
     slope = tape.add(
         "mul", tape.add("pow", a, less), tape.constant(exponent.astype(tape.type(a).dtype))

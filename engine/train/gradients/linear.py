@@ -126,7 +126,7 @@ def _conv_transpose(tape: Backward, node: Node, dy: str) -> Back:
     _need_constant(tape, node, w)
     if node.text("auto_pad") != "NOTSET" or node.has("output_shape"):
         raise UnsupportedError(
-            f"node {node.name or node.outputs[0]}: no gradient of conv_transpose with auto_pad or "
+            f"node {node.label}: no gradient of conv_transpose with auto_pad or "
             "output_shape: resolve its pads first"
         )
     dx = None
@@ -146,17 +146,13 @@ def _conv_transpose(tape: Backward, node: Node, dy: str) -> Back:
 
 def _need_constant(tape: Backward, node: Node, w: str) -> None:
     if w in tape.wants:
-        raise UnsupportedError(
-            f"node {node.name or node.outputs[0]}: no gradient for the weights of {node.op}"
-        )
+        raise UnsupportedError(f"node {node.label}: no gradient for the weights of {node.op}")
 
 
 def _resize(tape: Backward, node: Node, dy: str) -> Back:
     """Multiply by the transposes: resizing is a matrix along each axis."""
     if node.text("coordinate_transformation_mode") == "tf_crop_and_resize":
-        raise UnsupportedError(
-            f"node {node.name or node.outputs[0]}: no gradient of crop and resize"
-        )
+        raise UnsupportedError(f"node {node.label}: no gradient of crop and resize")
     dims, rest = tape.dims(node.inputs[0]), node.inputs[1:]
     others = [tape.value(name) if name else None for name in rest]
     for axis, size in enumerate(dims):

@@ -17,7 +17,7 @@ def _axes(tape: Backward, node: Node) -> tuple[int, ...]:
     if len(node.inputs) > 1 and node.inputs[1]:
         axes = tape.value(node.inputs[1])
         if axes is None:
-            raise UnsupportedError(f"node {node.name or node.outputs[0]}: axes are not constant")
+            raise UnsupportedError(f"node {node.label}: axes are not constant")
         if axes.size:
             return tuple(int(axis) % rank for axis in axes.reshape(-1))
     return () if node.integer("noop_with_empty_axes") else tuple(range(rank))

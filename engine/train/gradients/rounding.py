@@ -40,7 +40,7 @@ def _levels(tape: Backward, node: Node) -> tuple[Array, Array]:
     given = [tape.value(name) for name in node.inputs[1:]]
     if any(value is None for value in given) or node.integer("block_size"):
         raise UnsupportedError(
-            f"node {node.name or node.outputs[0]}: no gradient of {node.op} but with constant "
+            f"node {node.label}: no gradient of {node.op} but with constant "
             "scales, one or one a channel"
         )
     found = [np.asarray(value, np.float64) for value in given]

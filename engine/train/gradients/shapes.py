@@ -17,9 +17,7 @@ Back = Sequence["str | None"]
 def _constant(tape: Backward, node: Node, place: int) -> Array:
     value = tape.value(node.inputs[place])
     if value is None:
-        raise UnsupportedError(
-            f"node {node.name or node.outputs[0]}: {node.inputs[place]} is not constant"
-        )
+        raise UnsupportedError(f"node {node.label}: {node.inputs[place]} is not constant")
     return value
 
 

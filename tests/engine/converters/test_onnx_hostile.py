@@ -342,3 +342,45 @@ def test_mutants_of_a_file_take_little_memory() -> None:
         assert peak() < MOST_MEMORY_BYTES
     finally:
         tracemalloc.stop()
+
+
+def undeclared(node: Any, opset: int = 18) -> Any:
+    """A model of one node of x whose output says nothing of its shape."""
+    x = onnx.helper.make_tensor_value_info("x", onnx.TensorProto.FLOAT, [3, 4])
+    outputs = [onnx.ValueInfoProto(name=name) for name in node.output] or [
+        onnx.ValueInfoProto(name="y")
+    ]
+    graph = onnx.helper.make_graph([node], "g", [x], outputs)
+    return onnx.helper.make_model(graph, opset_imports=[onnx.helper.make_opsetid("", opset)])
+
+
+def test_outputs_that_are_not_declared_have_the_types_that_follow() -> None:
+    model = undeclared(onnx.helper.make_node("Transpose", ["x"], ["y"]))
+    assert str(convert(model.SerializeToString()).outputs["y"]) == "float32[4, 3]"
+
+
+def test_shapes_that_follow_from_damage_take_no_memory() -> None:
+    """Split into 2 ** 53, of which ONNX's own inference would make as many types."""
+    node = onnx.helper.make_node("Split", ["x"], ["a", "b"], num_outputs=1 << 53)
+    tracemalloc.start()
+    try:
+        with pytest.raises(PalmError):
+            convert(undeclared(node).SerializeToString())
+        assert tracemalloc.get_traced_memory()[1] < MOST_MEMORY_BYTES
+    finally:
+        tracemalloc.stop()
+
+
+def test_outputs_that_are_inputs_end_no_process() -> None:
+    """ONNX's own inference crashes where an input that nothing declares has the output's name."""
+    model = undeclared(onnx.helper.make_node("EyeLike", ["x"], ["y"], k=1, dtype=1), 22)
+    model.graph.input[0].name = "y"
+    with pytest.raises(ModelError):
+        convert(model.SerializeToString())
+
+
+def test_a_node_that_writes_nothing_is_refused() -> None:
+    with pytest.raises(ModelError, match="writes no value|is written by nobody"):
+        convert(undeclared(onnx.helper.make_node("Relu", ["x"], [])).SerializeToString())
+    with pytest.raises(ModelError, match="Relu|relu"):
+        convert(undeclared(onnx.helper.make_node("Relu", ["x", "x"], [])).SerializeToString())

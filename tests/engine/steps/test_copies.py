@@ -164,3 +164,16 @@ def test_no_more_memory_is_live_for_it() -> None:
         unary(x=c, y=y, op='exp')
     """
     changed(before, after, view_copies)
+
+
+def test_parts_of_parts_of_an_input_are_read_there() -> None:
+    before = """
+        x = input(8, 6)
+        h = arena(4, 6)
+        q = arena(2, 6)
+        y = output(2, 6)
+        copy(x=part(x, [24], 24), y=part(h, [24]))
+        copy(x=part(h, [12], 12), y=part(q, [12]))
+        unary(x=q, y=y, op="exp")
+    """
+    changed(before, "unary(x=part(x, [2, 6], 36), y=y, op='exp')", view_copies)

@@ -97,9 +97,9 @@ class _Parts:
         """Whether all of a buffer is copied to a part of another that is as yet untouched."""
         if x.buffer.place != "arena" or not x.is_whole or y.pixel is None:
             return False
-        written = self._write.get(id(x.buffer), {i})
+        last = max(self._write.get(id(x.buffer), ()), default=i)
         between = self._between(x.buffer, i, y)
-        return max(written) < i and all(self._may_come_early(j, y.buffer) for j in between)
+        return last < i and all(self._may_come_early(j, y.buffer) for j in between)
 
     def _between(self, buffer: Buffer, end: int, part: View) -> list[int]:
         """Where `part` is touched since the buffer was first, before the step at `end`."""
@@ -121,7 +121,7 @@ class _Parts:
             return False
         if x.buffer.place == "constant" or self._write[id(y.buffer)] != {i}:
             return False
-        return max(self._write.get(id(x.buffer), {-1})) < i
+        return max(self._write.get(id(x.buffer), ()), default=-1) < i
 
     def _replace(self, i: int, gone: Buffer, part: View, is_small: _IsSmall | None) -> None:
         """All that touches a buffer touches a part of another instead, if kernels take that."""
