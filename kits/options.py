@@ -189,7 +189,7 @@ def options_of(kind: type[Any]) -> tuple[Option, ...]:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class Options:
-    """What every kit is told: its model, and how models run.
+    """The options of every kit: its model, and how models run.
 
     Dataclasses of options leave `repr` and `eq` to this one: each kit imports several of them.
     """

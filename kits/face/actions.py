@@ -1,4 +1,4 @@
-"""What a face does: MNNKit's five actions, from ratios of its mesh that do not change with pose.
+"""What a face does: MNNKit's five actions, from pose-invariant ratios of its mesh.
 
 Distances are taken in all three dimensions. The thresholds were chosen for the shipped model on
 training pictures, by eye for what the teacher's meshes show of them, and on clips made from them
@@ -23,7 +23,7 @@ _RIGHT = ((160, 159, 158), (144, 145, 153), (33, 133), (63, 105, 66))
 _LEFT = ((387, 386, 385), (373, 374, 380), (263, 362), (293, 334, 296))
 _INNER_LIPS = (13, 14, 78, 308)
 _MEASURED = (*(index for part in (*_RIGHT, *_LEFT) for index in part), *_INNER_LIPS)
-# The far eye is only guessed: from this yaw on the near one alone counts.
+# The far eye is only guessed: from this yaw on only the near one counts.
 NEAR_EYE_YAW = 30.0
 
 CLOSED_EYE = 0.10
@@ -46,11 +46,11 @@ MAX_FRAMES = 128
 
 @dataclass(frozen=True)
 class Ratios:
-    """Of one face.
+    """The ratios of one face.
 
-    eye: how far the eyes are open, over their width. mouth: how far the lips are apart, over the
-    mouth's width. brow: how high the brows are above the eyes, over the distance of the eyes'
-    outer corners. yaw, pitch: in degrees, as in pose.head_pose.
+    eye: opening of the eyes over their width. mouth: distance of the lips over the mouth's width.
+    brow: height of the brows above the eyes over the distance of the eyes' outer corners. yaw,
+    pitch: in degrees, as in pose.head_pose.
     """
 
     eye: float
@@ -60,7 +60,7 @@ class Ratios:
     pitch: float
 
     def actions(self) -> NDArray[np.bool_]:
-        """bool[5] for results.ACTIONS, from this one picture; head_yaw, head_pitch: turned away."""
+        """Return bool[5] for results.ACTIONS, from this one picture; head_*: turned away."""
         return np.array(
             [
                 self.eye < CLOSED_EYE,
@@ -76,7 +76,7 @@ def ratios(mesh: NDArray[Any], angles: NDArray[Any]) -> Ratios:
     """Measure a mesh float32[478, 3] whose head is turned by float32[3] of yaw, pitch, roll."""
     yaw = float(angles[0])
     left = min(max(0.5 + yaw / (2 * NEAR_EYE_YAW), 0), 1)
-    # Of so few points plain numbers are faster than arrays.
+    # For so few points plain numbers are faster than arrays.
     points = dict(zip(_MEASURED, mesh[list(_MEASURED)].tolist(), strict=True))
     across = max(math.dist(points[33], points[263]), 1e-9)
     eye = brow = 0.0
@@ -94,13 +94,13 @@ def ratios(mesh: NDArray[Any], angles: NDArray[Any]) -> Ratios:
 class ActionTracker:
     """The actions of one face in a video.
 
-    eye_blink: the eyes are closed, beside how far this face had them open. mouth_open: wide.
-    head_yaw: the head is shaken: it turned aside and back in the last 1.5 s. head_pitch: it
-    nods, likewise. brow_jump: the brows are higher than this face's usual.
+    eye_blink: the eyes are closed, relative to how far this face had them open. mouth_open: wide.
+    head_yaw: the head is shaken: it turned aside and back in the last 1.5 s. head_pitch: it nods,
+    likewise. brow_jump: the brows are higher than this face's usual.
     """
 
     def __init__(self) -> None:
-        """A face not seen yet."""
+        """Start with a face not seen yet."""
         self._state: dict[str, bool] = dict.fromkeys(ACTIONS, False)
         self._open_eye = 0.0
         self._brow: float | None = None
@@ -108,7 +108,7 @@ class ActionTracker:
         self._heads: deque[tuple[float, float, float]] = deque(maxlen=MAX_FRAMES)
 
     def update(self, seen: Ratios, time_s: float) -> NDArray[np.bool_]:
-        """bool[5] for results.ACTIONS; times rise from call to call."""
+        """Return bool[5] for results.ACTIONS; times rise from call to call."""
         if self._brow is None:
             self._start_s = self._last_s = time_s
         step_s, self._last_s = time_s - self._last_s, time_s
@@ -142,7 +142,7 @@ class ActionTracker:
 
 
 def swing(angles: NDArray[Any]) -> float:
-    """How far float[n] went there and back at most, up or down first; 0 for a single turn."""
+    """Return how far float[n] went there and back at most; 0 for a single turn."""
     there_up = angles - np.minimum.accumulate(angles)
     back_down = angles - np.minimum.accumulate(angles[::-1])[::-1]
     there_down = np.maximum.accumulate(angles) - angles

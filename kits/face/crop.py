@@ -1,7 +1,7 @@
-"""The square that the face mesh network sees: turned so that the eyes are level.
+"""The square that the face mesh network sees: rotated so that the eyes are level.
 
-A crop's own coordinates run from 0 to 1 from its top left corner, x to the right and y down as
-the face stands upright. Pixels are areas: pixel 0 of a picture covers 0 to 1.
+A crop's own coordinates run from 0 to 1 from its top left corner, x to the right and y down as the
+face stands upright. Pixels are areas: pixel 0 of a picture covers 0 to 1.
 """
 
 from __future__ import annotations
@@ -27,10 +27,10 @@ SIDE_WEIGHTS = (1.56, 0.50, 0.17)
 
 
 def crop_from_keypoints(keypoints: NDArray[Any], box: NDArray[Any] | Sequence[float]) -> Crop:
-    """The crop of a face that the detector found.
+    """Return the crop of a face that the detector found.
 
-    keypoints: float32[5, 2], left eye, right eye, nose, mouth left, mouth right, in pixels.
-    box: x, y, w, h in pixels.
+    keypoints: float32[5, 2], left eye, right eye, nose, mouth left, mouth right, in pixels. box: x,
+    y, w, h in pixels.
     The weights are least squares fits of what crop_from_mesh gives for the training pictures.
     """
     # Complex numbers turn by a product, and of so few plain numbers are faster than arrays.
@@ -53,7 +53,7 @@ def crop_from_keypoints(keypoints: NDArray[Any], box: NDArray[Any] | Sequence[fl
 
 
 def crop_from_mesh(points: NDArray[Any]) -> Crop:
-    """The crop round a mesh: MediaPipe's, but its box lies level with the eyes.
+    """Return the crop round a mesh: MediaPipe's, but its box lies level with the eyes.
 
     points: float32[468 or more, 2 or more], in pixels.
     """

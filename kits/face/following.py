@@ -1,4 +1,4 @@
-"""A face from frame to frame: where it goes, also while another face passes before it."""
+"""A face from frame to frame: its movement, also while another face passes in front of it."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Mesh(Sight):
 
     @property
     def box(self) -> Floats:
-        """Corners of what the mesh covers, float32[4]."""
+        """Return the corners of what the mesh covers, float32[4]."""
         return box_round(self.points[:FIRST_IRIS])
 
 
@@ -50,7 +50,7 @@ class Track(AnyTrack[Mesh]):
     )
 
     def take(self, sight: Mesh, time_s: float) -> None:
-        """The mesh of this frame; times rise from call to call."""
+        """Take the mesh of this frame; times rise from call to call."""
         super().take(sight, time_s)
         if sight.place is None:
             self._places.append((time_s, sight.box, sight.crop))
@@ -58,13 +58,13 @@ class Track(AnyTrack[Mesh]):
             self._places.popleft()
 
     def may_hide(self, other: Track) -> bool:
-        """Whether the two faces are so near that one may pass before the other."""
+        """Return whether the two faces are so near that one may pass in front of the other."""
         a, b = self.sight.box, other.sight.box
         reach = (a[2:] - a[:2] + b[2:] - b[:2]) / 2 * REACH
         return bool((np.abs(a[:2] + a[2:] - b[:2] - b[2:]) / 2 < reach).all())
 
     def expected(self, time_s: float) -> tuple[Floats, Crop] | None:
-        """Box and crop if the face went on as it did; None if it has not been seen for long."""
+        """Return box and crop if the face moved on as before; None if it was not seen for long."""
         places = [each for each in self._places if each[0] <= time_s - MISLEADING_S]
         if len(places) < MIN_PLACES:
             return None
@@ -81,6 +81,6 @@ class Track(AnyTrack[Mesh]):
 
 
 def is_shrunk(mesh: Mesh, box: Floats) -> bool:
-    """Whether a mesh covers clearly less than a box."""
+    """Return whether a mesh covers clearly less than a box."""
     sides, expected = mesh.box[2:] - mesh.box[:2], box[2:] - box[:2]
     return float(sides.prod()) < SHRUNK**2 * float(expected.prod())

@@ -38,7 +38,7 @@ KEEP_SCORE = 0.6
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FaceDetectorArguments(Modes[Faces], FaceOptions):
-    """What FaceDetector takes."""
+    """The arguments of FaceDetector."""
 
 
 class FaceDetector(Kit[Faces]):
@@ -63,7 +63,7 @@ class FaceDetector(Kit[Faces]):
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
-        """The detector's dims at the sizes of FaceSearch; Open.first_dims has the meaning."""
+        """Return the detector's dims at the sizes of FaceSearch, as Open.first_dims describes."""
         return {"face_detector": first_dims()}
 
     def _adopt(self) -> None:
@@ -132,7 +132,7 @@ class FaceDetector(Kit[Faces]):
         return self._finish(image, found, ids)
 
     def _follow(self, image: Image, known: Floats, min_score: float) -> Candidates | None:
-        """Look for each face only near where it should be; None if one is not there."""
+        """Look for each face only near its expected place; None if one is not there."""
         height, width = image.shape[:2]
         side = (FOLLOW_SIDE, FOLLOW_SIDE)
         found: list[Candidates] = []
@@ -149,7 +149,7 @@ class FaceDetector(Kit[Faces]):
         return merge(Candidates.joined(found))
 
     def _finish(self, image: Image, found: Candidates, ids: NDArray[np.int64] | None) -> Faces:
-        """Clip, filter and order; pixels become those that the user gets."""
+        """Clip, filter and order; convert to the user's pixels."""
         height, width = image.shape[:2]
         boxes = clipped(found.boxes, width, height)
         sides = _shorter_sides(boxes)
@@ -172,7 +172,7 @@ class FaceDetector(Kit[Faces]):
 
 
 def _surroundings(x: float, y: float, size: float) -> Part:
-    """The square to infer round a face; in steps, so that a still face is seen in the same one.
+    """Return the square to infer round a face; in steps, so that it is steady for a still face.
 
     Were it to move with each frame's box, its new pixel grid would make the next box jitter.
     """
@@ -183,7 +183,7 @@ def _surroundings(x: float, y: float, size: float) -> Part:
 
 
 def _is_inside(found: Candidates, part: Part) -> NDArray[np.bool_]:
-    """Which boxes have their centre in the part."""
+    """Return which boxes have their centre in the part."""
     centres = (found.boxes[:, :2] + found.boxes[:, 2:]) / 2
     low = np.array(part[:2])
     return np.asarray(((centres >= low) & (centres <= low + part[2:])).all(axis=1))
@@ -195,7 +195,7 @@ def _shorter_sides(boxes: Floats) -> Floats:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FaceDetectorCall(FaceOptions, Picture):
-    """What detect_faces takes."""
+    """The arguments of detect_faces."""
 
 
 @called_with(FaceDetectorCall)

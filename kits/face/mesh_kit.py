@@ -33,7 +33,7 @@ _KEYPOINTS = ((263, 362, 386, 374), (33, 133, 159, 145), (4,) * 4, (291,) * 4, (
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FaceMeshArguments(Modes[Faces], FaceMeshOptions):
-    """What FaceMesh takes."""
+    """The arguments of FaceMesh."""
 
 
 class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
@@ -109,7 +109,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         points = output(outputs, "points", (1, POINTS, 3))[0]
         visibility = output(outputs, "visibility", (1, POINTS))[0]
         presence = float(output(outputs, "presence", (1, 1))[0, 0])
-        # Not finite ones fail here too.
+        # NaN and infinities fail here, too.
         near = np.abs(points).max() <= FARTHEST and np.abs(visibility).max() <= 1
         if not (self._may_be(presence) and near):
             return None
@@ -133,14 +133,14 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         return Track(sight, time_s)
 
     def _follow(self, image: Image, track: Track, known: list[Track], time_s: float) -> Mesh | None:
-        """The mesh of a face known from the last frame; None if it is lost."""
+        """Return the mesh of a face known from the last frame; None if it is lost."""
         mesh = self._infer_well(image, track.sight.crop)
         if mesh is None or not any(each.may_hide(track) for each in known if each is not track):
             return mesh
         expected = track.expected(time_s)
         if expected is None or not is_shrunk(mesh, expected[0]):
             return mesh
-        # Of a face behind another one the mesh shrinks to what is left to see.
+        # The mesh of a face behind another one shrinks to its visible part.
         place, crop = expected
         again = self._infer(image, crop)
         if again is None or not is_shrunk(again, place):
@@ -154,7 +154,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         ids: NDArray[np.int64] | None,
         tracks: list[Track] | None,
     ) -> Faces:
-        """Pose and actions of each; actions are read from the meshes as found, not as steadied."""
+        """Return the faces; actions are read from the meshes as found, not as smoothed."""
         height, width = image.shape[:2]
         points = [mesh.points for mesh in found]
         if tracks is not None and self._options.smoothing:
@@ -195,7 +195,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class FaceMeshCall(FaceMeshOptions, Picture):
-    """What face_mesh takes."""
+    """The arguments of face_mesh."""
 
 
 @called_with(FaceMeshCall)

@@ -17,7 +17,7 @@ MESH = "mesh"
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FaceOptions(Options):
-    """What FaceDetector is told."""
+    """The options of FaceDetector."""
 
     max_faces: int | None = option(None, "keep so many, those of the best score (all)", Whole(1))
     min_score: float | None = option(
@@ -56,13 +56,13 @@ class FaceOptions(Options):
     )
 
     def least_side(self, height: int, width: int) -> float:
-        """Pixels of the shorter side of the smallest face wanted in a picture of this size."""
+        """Return the shorter side of the smallest wanted face in a picture of this size, pixels."""
         return self.min_face * min(height, width) if self.min_face < 1 else self.min_face
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class FaceMeshOptions(FaceOptions):
-    """What FaceMesh is told."""
+    """The options of FaceMesh."""
 
     detect_every: int = option(
         20,

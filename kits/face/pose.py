@@ -1,7 +1,7 @@
-"""How a head is turned, and where it is, from its mesh.
+"""The rotation and position of a head, from its mesh.
 
 The camera looks along z, x goes right and y down in the picture; its axis meets the picture's
-middle. The face is topology.canonical_face, turned, scaled and moved until it lies on the mesh.
+centre. The face is topology.canonical_face, rotated, scaled and moved until it lies on the mesh.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ RIGID = (
     *(111, 340, 116, 345, 123, 352, 50, 280, 101, 330, 36, 266, 118, 347, 127, 356, 234, 454),
     *(9, 8, 151, 10, 109, 338, 69, 299, 104, 333, 68, 298, 54, 284, 21, 251, 162, 389, 67, 297),
 )
-# A point so many centimetres off counts half.
+# A point this many centimetres off counts half.
 TOLERANCE_CM = 0.5
 ROUNDS = 2
 # From the face's axes (y up, z forward) to the camera's (y down, z away) of a frontal face.
@@ -35,11 +35,11 @@ _FACING = np.diag([1.0, -1.0, -1.0])
 
 @dataclass(frozen=True, eq=False)
 class Pose:
-    """Where a head is: a point p of the canonical face is at rotation @ p + translation.
+    """The pose of a head: a point p of the canonical face is at rotation @ p + translation.
 
     rotation: float64[3, 3], from the face's axes to the camera's (x right, y down, z away).
-    translation: float64[3], of the point between the eyes, in centimetres from the camera, if
-    the focal length is right and the head is as large as the canonical one.
+    translation: float64[3], of the point between the eyes, in centimetres from the camera, if the
+    focal length is right and the head is as large as the canonical one.
     """
 
     rotation: Values
@@ -47,7 +47,7 @@ class Pose:
 
     @property
     def angles(self) -> NDArray[np.float32]:
-        """float32[3] of yaw, pitch, roll in degrees, -180..180; see head_pose."""
+        """Return float32[3] of yaw, pitch, roll in degrees, -180..180; see head_pose."""
         turn = _FACING @ self.rotation
         yaw = math.atan2(turn[2, 0], math.hypot(turn[0, 0], turn[1, 0]))
         pitch = math.atan2(turn[2, 1], turn[2, 2])
@@ -56,7 +56,7 @@ class Pose:
 
 
 def rotation_of(yaw: float, pitch: float, roll: float) -> Values:
-    """The rotation of a Pose with these angles, in degrees."""
+    """Return the rotation of a Pose with these angles, in degrees."""
     y, x, z = math.radians(-yaw), math.radians(pitch), math.radians(roll)
     turned = np.array([[math.cos(y), 0, math.sin(y)], [0, 1, 0], [-math.sin(y), 0, math.cos(y)]])
     bent = np.array([[1, 0, 0], [0, math.cos(x), -math.sin(x)], [0, math.sin(x), math.cos(x)]])
@@ -123,7 +123,7 @@ def head_pose(
 
 
 def fit_similarity(source: Values, target: Values, weights: Values) -> tuple[float, Values, Values]:
-    """Scale, rotation[3, 3] and shift[3] that bring source[n, 3] nearest to target[n, 3].
+    """Return scale, rotation[3, 3] and shift[3] that fit source[n, 3] best to target[n, 3].
 
     Umeyama: Least-squares estimation of transformation parameters, PAMI 1991.
     """
@@ -133,7 +133,7 @@ def fit_similarity(source: Values, target: Values, weights: Values) -> tuple[flo
     from_middle, to_middle = share @ source, share @ target
     a, b = source - from_middle, target - to_middle
     weighted = a.T * share
-    # Of so small a matrix numpy's takes four times as long.
+    # For so small a matrix numpy's takes four times as long.
     sizes, u, v = cast(tuple[Values, Values, Values], cv2.SVDecomp((weighted @ b).T))
     signs = np.array([1, 1, -1 if cv2.determinant(u @ v) < 0 else 1])
     rotation = (u * signs) @ v

@@ -44,13 +44,13 @@ class FaceSearch:
     """Finds the faces of a picture; any thread may use it."""
 
     def __init__(self, model: Runnable, size: int | None, tile: int | None) -> None:
-        """model: with the contract of palmkit.kits.detection.
+        """Wrap a model with the contract of palmkit.kits.detection.
 
-        size: longest side of what it sees; None: as many pixels as it takes. tile: infer also
-        overlapping squares of this side; None: not.
+        size: longest side of its input; None: as many pixels as needed. tile: infer also
+        overlapping squares of this side; None: do not.
         """
         self.network = Detector(model, len(KEYPOINTS), MAX_ENLARGED)
-        # Who wants tiles is after small faces.
+        # Tiles are meant for small faces.
         self.size = SIZES[-1] if size is None else int(size)
         self._is_quick = size is None and tile is None
         self._tile = tile
@@ -64,10 +64,10 @@ class FaceSearch:
         enough: int | None = None,
         smallest: float = math.inf,
     ) -> Candidates:
-        """One row a face that scores at least `min_score`, best first, in pixels.
+        """Return one row a face that scores at least `min_score`, best first, in pixels.
 
-        enough: so many faces are all that are wanted; None: there may be any number.
-        smallest: the longer side of the smallest face known to be there, in pixels.
+        enough: the number of faces wanted; None: any number. smallest: the longer side of the
+        smallest face known to be there, in pixels.
         Raises ImageError if `roi` lies outside the picture.
         """
         left, top, right, bottom = clip_part(image, roi)
@@ -87,7 +87,7 @@ class FaceSearch:
     def _search(
         self, image: Image, area: Part, min_score: float, scale: float, enough: int | None
     ) -> Candidates:
-        """See the whole picture at this scale, then closer what may be a small face."""
+        """Infer the whole picture at this scale, then closer what may be a small face."""
         seen = self.network.infer_whole(image, area, SIZES[1], min_score * TINY_DOUBT)
         is_sure = seen.scores >= min_score
         in_doubt = _is_in_doubt(seen, scale, min_score)
@@ -113,7 +113,7 @@ class FaceSearch:
 
 
 def first_dims() -> list[Mapping[str, int]]:
-    """What the network sees of whole pictures, and of any number of places seen closer."""
+    """Return the network's input sizes for whole pictures, and for places seen closer."""
     sheets = (sheet_shape(count + 1, CLOSER_SIDE) for count in range(MOST_CLOSER))
     closer = {(height, width): None for height, width, _ in sheets}
     return [*picture_dims(SIZES), *({"height": h, "width": w} for h, w in closer)]
@@ -124,14 +124,14 @@ def _longer_sides(found: Candidates) -> Floats:
 
 
 def _is_in_doubt(found: Candidates, scale: float, min_score: float) -> NDArray[np.bool_]:
-    """Which, seen at this scale, are so small that a closer pass says more."""
+    """Return which faces, seen at this scale, are so small that a closer pass is needed."""
     sides = _longer_sides(found) * scale
     least = np.where(sides < TINY_FACE, TINY_DOUBT, DOUBT) * min_score
     return np.asarray((sides < QUICK_FACE) & (found.scores >= least))
 
 
 def _surroundings(boxes: Floats, area: Part) -> Iterator[Part]:
-    """Squares inside the area, each round the first box that those before do not show."""
+    """Yield squares inside the area, each round the first box not shown by earlier ones."""
     waiting = boxes.tolist()
     while waiting:
         x1, y1, x2, y2 = waiting[0]
@@ -145,13 +145,13 @@ def _surroundings(boxes: Floats, area: Part) -> Iterator[Part]:
 
 
 def _centred(middle: float, length: float, low: float, size: float) -> tuple[float, float]:
-    """Start and length of what lies round the middle, not beyond low and low + size."""
+    """Return start and length of a range round the middle, not beyond low and low + size."""
     length = min(length, size)
     return min(max(round(middle - length / 2), low), low + size - length), length
 
 
 def _shows(part: Part, size: float, box: Sequence[float], area: Part) -> bool:
-    """Whether a part shows a box with half its size round it, if not much smaller than `size`."""
+    """Return whether a part shows a box with half its size round it, not much below `size`."""
     own = max(box[2] - box[0], box[3] - box[1])
     return own >= size / 2 and all(
         max(box[axis] - own / 2, area[axis]) >= part[axis]

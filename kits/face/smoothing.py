@@ -1,4 +1,4 @@
-"""A steady mesh over time: the face's movement and its shape are smoothed apart."""
+"""A steady mesh over time: the face's movement and its shape are smoothed separately."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ _ACROSS = np.sign(_ROWS - MIRROR[_ROWS]).astype(np.float64)
 class MeshFilter:
     """Smooths the mesh of one face.
 
-    Where the face is, how large and how far turned in the picture is the mean of many points and
-    hardly jitters, so it is smoothed little and hardly lags. What is left, the shape in a frame
-    that moves with the face, is smoothed more. Both by one-euro filters (see tracks), in units of
-    the face's size: near and far faces are smoothed alike.
+    Position, size and rotation of the face in the picture are means of many points and hardly
+    jitter, so they are smoothed little and hardly lag. What is left, the shape in a frame that
+    moves with the face, is smoothed more. Both use one-euro filters (see tracks), in units of the
+    face's size: near and far faces are smoothed alike.
     """
 
     def __init__(self) -> None:
-        """A face not seen yet."""
+        """Start with a face not seen yet."""
         self._place = OneEuroFilter(min_cutoff_hz=2.0, beta=20.0, speed_cutoff_hz=2.0)
         self._turn = OneEuroFilter(min_cutoff_hz=1.5, beta=10.0, speed_cutoff_hz=2.0)
         self._shape = OneEuroFilter(min_cutoff_hz=1.0, beta=30.0, speed_cutoff_hz=3.0)
         self._angle = 0.0
 
     def filter(self, mesh: NDArray[Any], time_s: float) -> NDArray[np.float32]:
-        """The mesh float32[478, 3] at `time_s`, smoothed; times rise from call to call."""
+        """Return the mesh float32[478, 3] at `time_s`, smoothed; times rise from call to call."""
         rigid = np.asarray(mesh, np.float64)[_ROWS, :2]
         centre = rigid.mean(axis=0)
         # About half of the face's width.

@@ -1,4 +1,4 @@
-"""What the 478 points of a face mesh are.
+"""The meaning of the 478 points of a face mesh.
 
 The numbering is that of MediaPipe's face mesh (google-ai-edge/mediapipe, Apache-2.0): 468 points of
 the skin, then five of each iris: its centre, then four on its edge. Left and right are the
@@ -118,7 +118,7 @@ _OF_106: tuple[tuple[int, ...], ...] = (
 
 
 def points_68(mesh: NDArray[Any]) -> NDArray[np.float32]:
-    """float[..., 478, d] as float32[..., 68, d] in the order of iBUG 300-W."""
+    """Return float[..., 478, d] as float32[..., 68, d] in the order of iBUG 300-W."""
     return np.stack(
         [mesh[..., list(group), :].mean(axis=-2) for group in POINTS_68], axis=-2
     ).astype(np.float32)
@@ -134,7 +134,7 @@ def _asset() -> dict[str, NDArray[Any]]:
 
 
 def triangles() -> NDArray[np.uint16]:
-    """The skin between the points, without eyes and mouth: uint16[852, 3].
+    """Return the skin between the points, without eyes and mouth: uint16[852, 3].
 
     Seen from outside the corners run counter-clockwise.
     """
@@ -142,25 +142,28 @@ def triangles() -> NDArray[np.uint16]:
 
 
 def edges() -> NDArray[np.uint16]:
-    """The sides of the triangles, each once: uint16[1322, 2]."""
+    """Return the sides of the triangles, each once: uint16[1322, 2]."""
     sides = np.concatenate([triangles()[:, [0, 1]], triangles()[:, [1, 2]], triangles()[:, [2, 0]]])
     return np.unique(np.sort(sides, axis=1), axis=0)
 
 
 def canonical_face() -> NDArray[np.float32]:
-    """A face at rest, symmetric: float32[478, 3] of x, y, z in centimetres.
+    """Return a face at rest, symmetric: float32[478, 3] of x, y, z in centimetres.
 
-    x goes to the subject's left, y up and z forward, out of the face; 0 is between the eyes.
-    The mean of the faces of frontal training pictures, so that a typical look into the camera has
+    x goes to the subject's left, y up and z forward, out of the face; 0 is between the eyes. It is
+    the mean of the faces of frontal training pictures, so that a typical look into the camera has
     pitch 0; models/face_mesh/canonical.py computes it. The outer corners of its eyes are 9 cm
-    apart, as grown-ups' are on average.
+    apart, the average of adults.
     """
     return _asset()["canonical"]
 
 
 @lru_cache(maxsize=1)
 def weights_106() -> NDArray[np.float32]:
-    """How much each of our points counts in each of the 106: float32[106, 478]; rows sum to 1."""
+    """Return the weight of each of our points in each of the 106: float32[106, 478].
+
+    Rows sum to 1.
+    """
     weights = np.zeros((106, POINTS), np.float32)
     face = canonical_face()
     line = np.array(_JAW_RIGHT)
@@ -179,11 +182,11 @@ def weights_106() -> NDArray[np.float32]:
 
 
 def points_106(values: NDArray[Any]) -> NDArray[np.float32]:
-    """The 106 points that users of MNNKit know, from values[..., 478, k] or values[..., 478].
+    """Return MNNKit's 106 points from values[..., 478, k] or values[..., 478].
 
     0..32 jaw, 33..42 and 64..71 brows, 43..51 and 78..83 nose, 52..63 and 72..77 eyes, 84..103
-    lips, 104 and 105 pupils; what is on the left of the picture first. kits/face/README.md has
-    a picture.
+    lips, 104 and 105 pupils; those on the left of the picture first. kits/face/README.md has a
+    picture.
     """
     values = np.asarray(values, np.float32)
     if values.shape[-1] == POINTS:

@@ -1,6 +1,6 @@
-"""Which square of the picture the landmark network sees of a hand.
+"""The square of the picture that the landmark network sees of a hand.
 
-It is turned so that the direction from the wrist (landmark 0) to the base of the middle finger
+It is rotated so that the direction from the wrist (landmark 0) to the base of the middle finger
 (landmark 9) points up, holds the whole hand with room round it, and hardly changes in size when
 fingers open and close, so that a hand can be followed from one frame to the next.
 """
@@ -24,17 +24,17 @@ DIAGONAL_EXCESS = 0.25
 
 
 def palm_size(landmarks: NDArray[Any]) -> float:
-    """Length from the wrist to the base of the middle finger, as if the hand lay flat.
+    """Return the length from wrist to base of the middle finger, as if the hand lay flat.
 
-    landmarks: float[21, 2 or more]; in the unit of its x and y. The longest of several spans of
-    the palm, because one alone shortens when it points towards the camera.
+    landmarks: float[21, 2 or more]; the result has the unit of its x and y. It is the longest of
+    several spans of the palm, because one alone shortens when it points towards the camera.
     """
     flat = np.asarray(landmarks, np.float64)[:, :2]
     return max(float(np.hypot(*(flat[a] - flat[b]))) * share for a, b, share in PALM_SPANS)
 
 
 def crop_from_landmarks(landmarks: NDArray[Any]) -> Crop:
-    """The crop round a hand whose landmarks are known: float[21, 2 or more], pixels."""
+    """Return the crop round a hand with known landmarks: float[21, 2 or more], pixels."""
     flat = np.asarray(landmarks, np.float64)[:, :2]
     angle = _angle(flat[WRIST], flat[MIDDLE_BASE])
     cos, sin = math.cos(angle), math.sin(angle)
@@ -46,10 +46,10 @@ def crop_from_landmarks(landmarks: NDArray[Any]) -> Crop:
 
 
 def crop_from_keypoints(keypoints: NDArray[Any], box: NDArray[Any]) -> Crop:
-    """The crop round a hand that the detector found.
+    """Return the crop round a hand that the detector found.
 
-    keypoints: float[2, 2], wrist and base of the middle finger; box: float[4], x, y, w, h round
-    the whole hand; all in pixels.
+    keypoints: float[2, 2], wrist and base of the middle finger; box: float[4], x, y, w, h round the
+    whole hand; all in pixels.
     """
     points = np.asarray(keypoints, np.float64)
     left, top, width, height = (float(value) for value in box)
@@ -62,6 +62,6 @@ def crop_from_keypoints(keypoints: NDArray[Any], box: NDArray[Any]) -> Crop:
 
 
 def _angle(wrist: NDArray[np.float64], middle: NDArray[np.float64]) -> float:
-    """Radians by which the hand is turned clockwise from pointing up."""
+    """Return the hand's clockwise rotation from pointing up, in radians."""
     along = middle - wrist
     return math.atan2(float(along[0]), -float(along[1]))

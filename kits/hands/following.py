@@ -16,7 +16,7 @@ from palmkit.kits.tracks import OneEuroFilter
 
 # How long it takes until new answers outweigh old ones.
 GESTURE_S, SIDE_S = 0.06, 0.6
-# What is in doubt may not change what is shown: a new gesture must be that much likelier.
+# Doubt must not change what is shown: a new gesture must be this much likelier.
 MARGIN = 0.05
 
 
@@ -24,8 +24,8 @@ MARGIN = 0.05
 class HandSight(Sight):
     """A hand on a picture.
 
-    landmarks: float32[21, 3], in pixels; right: 0..1, that it is a right one; gestures:
-    float32[m], how likely each is.
+    landmarks: float32[21, 3], in pixels; right: probability of a right hand; gestures: float32[m],
+    probability of each.
     """
 
     landmarks: Floats
@@ -34,19 +34,22 @@ class HandSight(Sight):
 
     @property
     def box(self) -> Floats:
-        """Corners round the landmarks, float32[4]."""
+        """Return the corners round the landmarks, float32[4]."""
         return box_round(self.landmarks)
 
 
 class GestureFilter:
-    """What a hand shows, over time.
+    """The gesture of a hand over time.
 
-    Likelihoods are averaged, and a gesture counts once it has been the likeliest for `hold_s`;
+    Probabilities are averaged, and a gesture counts once it has been the likeliest for `hold_s`;
     until then the one before goes on. A hand that has shown none for so long shows `rest`.
     """
 
     def __init__(self, rest: int, hold_s: float) -> None:
-        """rest: index of the gesture that says nothing."""
+        """Start without a gesture.
+
+        rest: index of the gesture for no gesture.
+        """
         self.shown = rest
         self._hold_s = hold_s
         self._mean: NDArray[np.float64] | None = None
@@ -55,7 +58,7 @@ class GestureFilter:
         self._since_s = 0.0
 
     def update(self, gestures: Floats, time_s: float) -> tuple[int, float]:
-        """Index and likelihood of the gesture at `time_s`; times rise from call to call."""
+        """Return index and probability of the gesture at `time_s`; times rise from call to call."""
         if self._mean is None:
             self._mean = gestures.astype(np.float64)
         else:
@@ -85,7 +88,7 @@ class HandTrack(Track[HandSight]):
     _last_s: float = 0.0
 
     def take(self, sight: HandSight, time_s: float) -> None:
-        """What is seen of it in this frame."""
+        """Take what is seen of it in this frame."""
         if time_s > self._last_s and self._first_s is not None:
             moved = (sight.landmarks - self.sight.landmarks)[:, :2].mean(axis=0)
             self._speed += 0.5 * (moved / (time_s - self._last_s) - self._speed)
@@ -93,14 +96,14 @@ class HandTrack(Track[HandSight]):
         if self._first_s is None:
             self._first_s, self.right = time_s, sight.right
         else:
-            # The plain mean at first, then one that forgets.
+            # The plain mean at first, then an exponential one.
             step_s = time_s - self._last_s
             weight = step_s / min(max(time_s - self._first_s, 2 * step_s), SIDE_S)
             self.right += min(weight, 1.0) * (sight.right - self.right)
         self._last_s = time_s
 
     def expected_crop(self, time_s: float) -> Crop:
-        """Where to look for it at `time_s`; a hand that hardly moves is looked at as before."""
+        """Return the crop to look at at `time_s`; it is unchanged for a hand that hardly moves."""
         crop = self.sight.crop
         x, y = np.clip(self._speed * (time_s - self.seen_s) / crop.side, -0.5, 0.5)
         if math.hypot(x, y) < STILL[0]:
@@ -108,6 +111,6 @@ class HandTrack(Track[HandSight]):
         return replace(crop, x=crop.x + float(x) * crop.side, y=crop.y + float(y) * crop.side)
 
     def steady(self) -> Floats:
-        """The landmarks of this frame, smoothed; once a frame."""
+        """Return the landmarks of this frame, smoothed; call it once a frame."""
         landmarks = self.sight.landmarks
         return self._landmarks.filter(landmarks, self.seen_s, max(palm_size(landmarks), 1.0))

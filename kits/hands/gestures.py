@@ -57,12 +57,12 @@ class GestureSet:
 
     @property
     def hands(self) -> Mapping[str, Floats]:
-        """By gesture its examples: float32[n, 21, 3], upright right hands, in palm lengths."""
+        """The examples of each gesture: float32[n, 21, 3], upright right hands, in palm lengths."""
         return MappingProxyType(self._hands)
 
     @property
     def examples(self) -> int:
-        """How many there are of all gestures."""
+        """How many examples there are of all gestures."""
         return sum(map(len, self._hands.values()))
 
     def add(
@@ -141,7 +141,7 @@ class GestureSet:
         return result
 
     def classifier(self) -> GestureClassifier:
-        """What tells these gestures apart, and from those known; later changes do not count.
+        """Return a classifier of these and the known gestures; later changes do not count.
 
         Raises ValueError if there are none.
         """
@@ -156,7 +156,7 @@ def custom(
     *,
     recognizer: GestureRecognizer | None = None,
 ) -> GestureSet:
-    """A set of one new gesture, from a few pictures; see GestureSet.add."""
+    """Return a set of one new gesture, from a few pictures; see GestureSet.add."""
     gestures = GestureSet()
     gestures.add(name, examples, recognizer=recognizer)
     return gestures
@@ -170,7 +170,10 @@ class GestureClassifier:
     """
 
     def __init__(self, hands: Mapping[str, Floats]) -> None:
-        """hands: by gesture float32[n, 21, 3], as GestureSet.hands."""
+        """Make a classifier of examples.
+
+        hands: by gesture float32[n, 21, 3], as GestureSet.hands.
+        """
         self.names = tuple(hands)
         self._examples = [np.stack([embed(each, True) for each in rows]) for rows in hands.values()]
         self._weights = [_weights(rows) for rows in self._examples]
@@ -180,7 +183,7 @@ class GestureClassifier:
         ]
 
     def scores(self, landmarks: NDArray[Any], right: bool) -> Floats:
-        """How well a hand fits each gesture: float32[k], 0..1, above 0.5 within its reach.
+        """Return how well a hand fits each gesture: float32[k], 0..1, above 0.5 within reach.
 
         landmarks: float[21, 3] of a right or left hand in a picture, in pixels.
         """
@@ -193,7 +196,7 @@ class GestureClassifier:
         return scores
 
     def extend(self, known: Floats, landmarks: NDArray[Any], right: bool) -> Floats:
-        """Likelihoods of the gestures known, and after them of the own ones: float32[m + k].
+        """Append the own gestures' probabilities to those of known ones: float32[m + k].
 
         known: float32[m]. Only the best own one counts, as far as it fits.
         """
@@ -205,7 +208,7 @@ class GestureClassifier:
 
 
 def embed(landmarks: NDArray[Any], right: bool) -> Floats:
-    """A hand as float32[62]: how it is held, and last where up is.
+    """Return a hand as float32[62]: its pose, and at the end the up direction.
 
     landmarks: float[21, 3] in the picture, y down; the unit does not matter.
     """
@@ -224,7 +227,7 @@ def embed(landmarks: NDArray[Any], right: bool) -> Floats:
 
 
 def _upright(landmarks: NDArray[Any], right: bool) -> NDArray[np.float64]:
-    """A right hand with its wrist at 0, in palm lengths, turned as in the picture."""
+    """Return a right hand with its wrist at 0, in palm lengths, rotated as in the picture."""
     hand = np.asarray(landmarks, np.float64) - np.asarray(landmarks, np.float64)[WRIST]
     if not right:
         hand[:, 0] *= -1
@@ -275,7 +278,7 @@ def _read_hands(found: object) -> Floats:
 
 
 def _weights(examples: Floats) -> Floats:
-    """What counts of an embedding: up only if the examples agree on it."""
+    """Return the weights of an embedding: up counts only if the examples agree on it."""
     weights = np.ones(examples.shape[1], np.float32)
     if np.hypot(*examples[:, -2:].mean(axis=0)) < ONE_DIRECTION * UP_WEIGHT:
         weights[-2:] = 0
@@ -295,13 +298,13 @@ def _reach(examples: Floats, negatives: Floats) -> float:
 
 
 def _nearest(distances: NDArray[Any]) -> float:
-    """The mean of the two least: one example may be odd."""
+    """Return the mean of the two smallest distances, as one example may be odd."""
     return float(np.sort(distances)[:2].mean())
 
 
 @lru_cache(maxsize=1)
 def _negatives() -> Floats:
-    """Hands in the gestures known, from several sides: float32[n, 62]."""
+    """Return hands in the known gestures, from several sides: float32[n, 62]."""
     rows: list[Floats] = []
     for pose in (pose for poses in POSES.values() for pose in poses):
         for yaw in (-50, 0, 50, 130, 180, 230):

@@ -35,7 +35,7 @@ FARTHEST = 4.0
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GestureRecognizerArguments(Modes[Hands], GestureOptions):
-    """What GestureRecognizer takes."""
+    """The arguments of GestureRecognizer."""
 
 
 class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
@@ -70,7 +70,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
-        """The detector's dims at its default size; Open.first_dims has the meaning."""
+        """Return the detector's dims at its default size, as Open.first_dims describes."""
         return {"hand_detector": picture_dims((SIZE,))}
 
     def _adopt(self) -> None:
@@ -124,7 +124,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         right = float(output(outputs, "handedness", (1, 1))[0, 0])
         presence = float(output(outputs, "presence", (1, 1))[0, 0])
         gestures = output(outputs, "gesture", (1, len(GESTURES)))[0]
-        # Not finite ones fail here too.
+        # NaN and infinities fail here, too.
         near = np.abs(landmarks).max() <= FARTHEST and 0 <= right <= 1
         if not (self._may_be(presence) and near and np.abs(gestures).max() <= 1):
             return None
@@ -196,7 +196,7 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class GestureRecognizerCall(GestureOptions, Picture):
-    """What recognize_gestures takes."""
+    """The arguments of recognize_gestures."""
 
 
 @called_with(GestureRecognizerCall)

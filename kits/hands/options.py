@@ -19,7 +19,7 @@ SIZE = 224
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class GestureOptions(Options):
-    """What GestureRecognizer is told."""
+    """The options of GestureRecognizer."""
 
     max_hands: int | None = option(None, "keep so many, those of the best score (all)", Whole(1))
     min_score: float | None = option(

@@ -1,7 +1,7 @@
-"""The 21 landmarks of a hand: what they are, how bones join them, and hands made of angles.
+"""The 21 landmarks of a hand: their meaning, the bones between them, and hands made of angles.
 
-0 is the wrist; 1 to 4 the thumb, 5 to 8 the index finger, 9 to 12 the middle, 13 to 16 the ring
-and 17 to 20 the little finger, each from base to tip.
+0 is the wrist; 1 to 4 the thumb, 5 to 8 the index finger, 9 to 12 the middle, 13 to 16 the ring and
+17 to 20 the little finger, each from base to tip.
 """
 
 from __future__ import annotations
@@ -54,10 +54,9 @@ Limb = tuple[NDArray[np.float64], NDArray[np.float64], float, float, float]
 class Pose:
     """How a hand is held; angles in degrees.
 
-    thumb: how far from the fingers' direction it stands aside, how much it bends back across the
-    palm at each joint, how far it stands out of the palm. index, middle, ring, little: how much
-    they bend at base, middle and last joint.
-    up: where up is, clockwise from the direction of the straight fingers.
+    thumb: its angle to the fingers' direction, its bend across the palm at each joint, and its
+    angle out of the palm. index, middle, ring, little: their bend at base, middle and last joint.
+    up: the up direction, clockwise from the direction of the straight fingers.
     """
 
     thumb: Joints = ACROSS
@@ -68,9 +67,9 @@ class Pose:
     up: float = 0.0
 
     def landmarks(self, yaw: float = 0.0) -> Floats:
-        """float32[21, 3] of a right hand, in lengths of its palm, in a picture: y down.
+        """Return float32[21, 3] of a right hand, in lengths of its palm, in a picture: y down.
 
-        yaw: degrees by which it turns about its length; 0: the palm is seen, 180: the back.
+        yaw: degrees by which it rotates about its length; 0: the palm is seen, 180: the back.
         """
         points = np.zeros((LANDMARKS, 3))
         aside, bend, out = self.thumb
@@ -114,7 +113,7 @@ POSES: dict[str, tuple[Pose, ...]] = {
 
 
 def _direction(aside: float, forward: float) -> tuple[float, float, float]:
-    """A unit vector so far (degrees) from up towards the thumb's side and out of the palm."""
+    """Return a unit vector at these angles (degrees) from up to the thumb's side and forward."""
     a, f = math.radians(aside), math.radians(forward)
     return math.sin(a) * math.cos(f), -math.cos(a) * math.cos(f), -math.sin(f)
 
@@ -131,7 +130,7 @@ def _lay(
 
 
 def limbs(points: NDArray[np.float64], palm: float) -> Iterator[Limb]:
-    """What a drawing of a hand lays over its palm's hull, one rounded cone over the other.
+    """Yield what a drawing of a hand lays over its palm's hull, one rounded cone over another.
 
     points: float64[21, 3], pixels. palm: its length in pixels.
     """

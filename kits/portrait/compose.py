@@ -34,9 +34,10 @@ class Backdrop:
     """A background that can be put behind people, read and checked once."""
 
     def __init__(self, background: Background) -> None:
-        """Take "blur", a number (of pixels: the blur's standard deviation), "#rrggbb", a tuple of
-        red, green, blue in 0..255, or a picture, which is scaled to cover and cut at its middle.
+        """Read a background.
 
+        background: "blur", a number (of pixels: the blur's standard deviation), "#rrggbb", a tuple
+        of red, green, blue in 0..255, or a picture, which is scaled to cover and cut at its middle.
         Raises ImageError if a picture cannot be read, ValueError for anything else.
         """
         self._sigma: float | None = None
@@ -58,11 +59,11 @@ class Backdrop:
 
     @staticmethod
     def of(background: Background) -> Backdrop:
-        """The background itself if it is one already."""
+        """Return the background itself if it is one already."""
         return background if isinstance(background, Backdrop) else Backdrop(background)
 
     def rows(self, image: Image, alpha: Mask) -> Rows:
-        """What lies behind a person, by rows: float32 or uint8[rows, w, 3], or one colour."""
+        """Return the rows behind a person: float32 or uint8[rows, w, 3], or one colour."""
         height, width = alpha.shape
         if self._colour is not None:
             colour = self._colour
@@ -77,7 +78,7 @@ class Backdrop:
 
 
 def composite(image: Image, alpha: Mask, backdrop: Backdrop) -> Image:
-    """The person in front of another background.
+    """Return the person in front of another background.
 
     image: uint8[h, w, 3]; alpha: float32[h, w], 0..1.
     Returns uint8[h, w, 3].
@@ -94,7 +95,7 @@ def composite(image: Image, alpha: Mask, backdrop: Backdrop) -> Image:
 
 
 def cutout(image: Image, alpha: Mask) -> Image:
-    """The person alone: uint8[h, w, 4], red, green, blue and opacity, not premultiplied."""
+    """Return the person alone: uint8[h, w, 4], red, green, blue and opacity, not premultiplied."""
     result = np.empty((*alpha.shape, 4), np.uint8)
     result[..., :3] = foreground(image, alpha)
     for top in range(0, len(image), STRIPE):
@@ -104,7 +105,7 @@ def cutout(image: Image, alpha: Mask) -> Image:
 
 
 def foreground(image: Image, alpha: Mask) -> Image:
-    """The picture with, where it is mixed, the colours that are the person's own.
+    """Return the picture with the person's own colours where it is mixed.
 
     Blur fusion: Forte, Approximate Fast Foreground Colour Estimation, ICIP 2021,
     https://arxiv.org/abs/2107.05932, in a smaller picture; its last step is taken for each pixel.
@@ -138,7 +139,7 @@ def foreground(image: Image, alpha: Mask) -> Image:
 
 
 def _look_up(values: Mask, x: Mask, y: Mask) -> Mask:
-    """values[h, w, 3] at x[m] and y[m], bilinear: float32[m, 3]."""
+    """Return values[h, w, 3] at x[m] and y[m], bilinear: float32[m, 3]."""
     import cv2
 
     x, y = x[:, None], y[:, None]
@@ -147,7 +148,7 @@ def _look_up(values: Mask, x: Mask, y: Mask) -> Mask:
 
 
 def _fuse(small: Mask, ours: Mask, theirs: Mask, alpha: Mask, radius: int) -> tuple[Mask, Mask]:
-    """One step: each side's colours spread from where it is alone, then made to fit the picture."""
+    """Spread each side's colours from where it is alone, then fit them to the picture."""
     own, other = _spread(ours, alpha, radius), _spread(theirs, 1 - alpha, radius)
     left = small - alpha * own - (1 - alpha) * other
     both = np.clip(own + alpha * left, 0, 255), np.clip(other + (1 - alpha) * left, 0, 255)
@@ -155,7 +156,7 @@ def _fuse(small: Mask, ours: Mask, theirs: Mask, alpha: Mask, radius: int) -> tu
 
 
 def _spread(colours: Mask, weight: Mask, radius: float) -> Mask:
-    """The mean colour round each pixel, weighted; where nothing weighs, of all that there is."""
+    """Return the weighted mean colour round each pixel; without any weight, of everything."""
     import cv2
 
     # What lies further off than the radius counts a little, so that there is always something.
@@ -167,7 +168,7 @@ def _spread(colours: Mask, weight: Mask, radius: float) -> Mask:
 
 
 def read_colour(text: str) -> tuple[int, int, int]:
-    """Red, green and blue of "#rrggbb"; raises ValueError."""
+    """Return red, green and blue of "#rrggbb"; raise ValueError for other text."""
     if not _COLOUR.fullmatch(text):
         raise ValueError(f"background: expected a colour like #1e90ff, got {text!r}")
     return int(text[1:3], 16), int(text[3:5], 16), int(text[5:7], 16)
@@ -181,7 +182,7 @@ def _checked(colour: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def cover(picture: Image, height: int, width: int) -> Image:
-    """The middle of a picture, scaled so that it fills height x width."""
+    """Return the middle of a picture, scaled so that it fills height x width."""
     ratio = min(picture.shape[0] / height, picture.shape[1] / width)
     rows = min(max(round(height * ratio), 1), picture.shape[0])
     columns = min(max(round(width * ratio), 1), picture.shape[1])
@@ -190,7 +191,7 @@ def cover(picture: Image, height: int, width: int) -> Image:
 
 
 def _blurred(image: Image, alpha: Mask, sigma: float) -> Rows:
-    """The background blurred, without the person: else a glow of the person stays round it."""
+    """Blur the background without the person, of whom a glow would stay otherwise."""
     import cv2
 
     height, width = alpha.shape
@@ -225,7 +226,7 @@ def _blurred(image: Image, alpha: Mask, sigma: float) -> Rows:
 
 
 def _bilinear(values: Mask, x: NDArray[np.float64], y: NDArray[np.float64]) -> Mask:
-    """values[h, w, 3] at every y[n] and x[m], which rise: float32[n, m, 3]."""
+    """Return values[h, w, 3] at every y[n] and x[m], which rise: float32[n, m, 3]."""
     import cv2
 
     left, top = max(int(x[0]), 0), max(int(y[0]), 0)

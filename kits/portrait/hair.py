@@ -27,7 +27,7 @@ from palmkit.kits.results import Faces, Mask
 
 @dataclass(frozen=True, repr=False, eq=False)
 class HairSegmenterArguments(SegmenterArguments, HairOptions):
-    """What HairSegmenter takes."""
+    """The arguments of HairSegmenter."""
 
 
 class HairSegmenter(Segmenter):
@@ -58,7 +58,7 @@ class HairSegmenter(Segmenter):
 
     @property
     def releases(self) -> Mapping[str, str]:
-        """As Kit.releases: of the hair model and of the face detector."""
+        """The versions of the hair model and the face detector, as in Kit.releases."""
         return {**super().releases, **self._faces.releases}
 
     def _forget(self) -> None:
@@ -81,12 +81,11 @@ class HairSegmenter(Segmenter):
         time_s: float | None,
         fine: bool = True,
     ) -> refine.Mask:
-        """The hair round faces that are found already, for kits that find them anyway.
+        """Return the hair round faces that are already found, for kits that find them anyway.
 
-        fine: False for a mask that does not follow the picture's edges, which is quicker.
-
-        faces: with the boxes that FaceDetector gives. area: left, top, right, bottom. time_s: as
-        in Kit._run.
+        fine: False for a mask that does not follow the picture's edges, which is faster. faces:
+        with the boxes that FaceDetector gives. area: left, top, right, bottom. time_s: as in
+        Kit._run.
         Returns float32[h, w], 0 outside of the area.
         """
         left, top, right, bottom = area
@@ -113,7 +112,7 @@ class HairSegmenter(Segmenter):
         time_s: float | None,
         fine: bool,
     ) -> None:
-        """Raise the mask to what the network sees in a view, which may reach out of the picture."""
+        """Raise the mask to the network's result for a view, which may exceed the picture."""
         x, y, width, height = view
         left, top = max(round(x), area[0]), max(round(y), area[1])
         right, bottom = min(round(x + width), area[2]), min(round(y + height), area[3])
@@ -143,7 +142,7 @@ class HairSegmenter(Segmenter):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class HairSegmenterCall(HairOptions, SegmenterCall):
-    """What segment_hair takes."""
+    """The arguments of segment_hair."""
 
     background: Background | None = same_option(HairOptions, "background")
 

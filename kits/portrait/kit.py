@@ -23,11 +23,11 @@ from palmkit.kits.results import Mask
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SegmenterArguments(Modes[Mask], SegmenterOptions):
-    """What both segmenters take."""
+    """The arguments of both segmenters."""
 
 
 class Segmenter(Kit[Mask]):
-    """What the two kits share: they differ in which views of a picture their network gets."""
+    """Common base of both kits, which differ in the views of a picture that their network gets."""
 
     model_name: ClassVar[str]
 
@@ -78,14 +78,14 @@ class Segmenter(Kit[Mask]):
     def _mask(
         self, image: Image, area: tuple[int, int, int, int], time_s: float | None
     ) -> refine.Mask:
-        """The whole picture's mask, 0 outside left, top, right, bottom."""
+        """Return the whole picture's mask, 0 outside left, top, right, bottom."""
 
     def _infer(self, view: Image) -> refine.Mask:
-        """What the network says of uint8[side, side, 3]: float32[side, side], 0..1."""
+        """Return the network's result for uint8[side, side, 3]: float32[side, side], 0..1."""
         shape = (1, self._side, self._side, 1)
         found = output(self._model.run({"image": view[None].astype(np.float32)}), "mask", shape)
         mask: refine.Mask = found[0, :, :, 0]
-        # Whoever brings another model may bring one that leaves 0..1.
+        # A user's own model may leave 0..1.
         if not (mask.min() >= 0 and mask.max() <= 1):
             mask = np.clip(np.nan_to_num(mask), 0, 1)
         return mask
@@ -100,7 +100,7 @@ class Segmenter(Kit[Mask]):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PortraitSegmenterArguments(SegmenterArguments, PortraitOptions):
-    """What PortraitSegmenter takes."""
+    """The arguments of PortraitSegmenter."""
 
 
 class PortraitSegmenter(Segmenter):
@@ -166,9 +166,9 @@ class PortraitSegmenter(Segmenter):
     def _infer_closer(
         self, finder: Runnable, picture: Halves, whole: Box
     ) -> tuple[Box, Image, refine.Mask]:
-        """The part of a picture where people are, what the network sees of it, and what it says.
+        """Return the part with people, the network's input and its result.
 
-        Who is too small for the finder is looked for by the network itself.
+        People too small for the finder are searched by the network itself.
         """
         box = self._glance_at(finder, picture)
         view = picture.part(box or whole, self._side)
@@ -181,7 +181,7 @@ class PortraitSegmenter(Segmenter):
         return box, view, coarse
 
     def _glance_at(self, finder: Runnable, picture: Halves) -> Box | None:
-        """Which part of a picture to infer; None where the finder sees nobody."""
+        """Return the part of a picture to infer; None where the finder sees nobody."""
         glance = picture.glance(self._glance)[None].astype(np.float32)
         shape = (1, self._glance // 2, self._glance // 2, 1)
         found = output(finder.run({"image": glance}), "mask", shape)
@@ -190,12 +190,12 @@ class PortraitSegmenter(Segmenter):
 
 @dataclass(frozen=True, repr=False, eq=False)
 class SegmenterCall(SegmenterOptions, Picture):
-    """What the functions of both kits take."""
+    """The arguments of both kits' functions."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PortraitSegmenterCall(PortraitOptions, SegmenterCall):
-    """What segment_portrait takes."""
+    """The arguments of segment_portrait."""
 
     background: Background | None = same_option(SegmenterOptions, "background")
 
@@ -215,7 +215,7 @@ def segment_portrait(call: PortraitSegmenterCall) -> Mask:
 def segment_by(
     kit: Callable[..., Segmenter], kind: type[SegmenterOptions], call: SegmenterCall
 ) -> Mask:
-    """What a segmenter's function does: all backgrounds have one kit."""
+    """Do the work of a segmenter's function; all backgrounds share one kit."""
     segmenter = kept(kit, kind, call, background=None)
     backdrop = None if call.background is None else Backdrop.of(call.background)
     return replace(segmenter.segment(call.image, **call.reading()), backdrop=backdrop)

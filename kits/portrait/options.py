@@ -16,7 +16,7 @@ MASK = "how the mask is made"
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class SegmenterOptions(Options):
-    """What both kits are told."""
+    """The options of both kits."""
 
     background: Background | None = option(
         None, "what Mask.composite takes; each result then has a `picture` on it"
@@ -43,7 +43,7 @@ class SegmenterOptions(Options):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class PortraitOptions(SegmenterOptions):
-    """What PortraitSegmenter is told."""
+    """The options of PortraitSegmenter."""
 
     second_pass: bool = option(
         True,
@@ -63,7 +63,7 @@ class PortraitOptions(SegmenterOptions):
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class HairOptions(SegmenterOptions):
-    """What HairSegmenter is told."""
+    """The options of HairSegmenter."""
 
     max_faces: int | None = option(
         None, "see only what is round so many faces, those of the best score (all)", Whole(1)

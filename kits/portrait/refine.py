@@ -27,7 +27,7 @@ AnyPlane = TypeVar("AnyPlane", Mask, Plane)
 ALPHA_SIDE = 256
 # What is apart and smaller than this part of all that is person is none.
 SPECK = 0.05
-# Of a byte.
+# The number of values of a byte.
 LEVELS = 256
 # How far from the edge a pixel may be a mixture, in pixels of that mask; how much more certain the
 # others are than the network.
@@ -39,11 +39,11 @@ ALPHA_LEVELS = (0.04, 0.96)
 
 @dataclass(frozen=True)
 class Trust:
-    """How much colours may change what the network said.
+    """How much colours may change the network's result.
 
-    reach: of the neighbourhood whose colours count: a Gaussian's sigma in pixels of the small mask.
-    weight: how much a pixel's colour counts beside the network's word: the variance of that word
-    where it calls a pixel even, over the variance of one side's colours, in 0..1.
+    reach: size of the neighbourhood whose colours count: a Gaussian's sigma in pixels of the small
+    mask. weight: weight of a pixel's colour beside the network's result: the variance of that
+    result where it is even, over the variance of one side's colours, in 0..1.
     """
 
     reach: float
@@ -56,12 +56,10 @@ ALPHA_TRUST = Trust(3.0, 4.0)
 
 
 def refine(image: Image, coarse: Mask, small: Image | None = None, to: Mask | None = None) -> Mask:
-    """The mask at the size of the picture; by brightness alone, which is fast.
+    """Return the mask at the size of the picture, by brightness alone, which is fast.
 
-    image: uint8[h, w, 3].
-    coarse: float32[n, m] of 0..1, of the same view.
-    small: the picture as uint8[n, m, 3], if there is one.
-    to: float32[h, w] that takes the mask; None: a new one.
+    image: uint8[h, w, 3]. coarse: float32[n, m] of 0..1, of the same view. small: the picture as
+    uint8[n, m, 3], if there is one. to: float32[h, w] that takes the mask; None: a new one.
     Returns float32[h, w], 0..1.
     """
     if small is None:
@@ -70,7 +68,7 @@ def refine(image: Image, coarse: Mask, small: Image | None = None, to: Mask | No
 
 
 def opacity(image: Image, mask: Mask) -> Mask:
-    """How much of each pixel is the person's, for hair and other fine edges; by colour.
+    """Return how much of each pixel is the person's, by colour, for hair and other fine edges.
 
     image: uint8[h, w, 3]; mask: float32[h, w], 0..1.
     Returns float32[h, w], 0..1.
@@ -100,9 +98,9 @@ def opacity(image: Image, mask: Mask) -> Mask:
 
 
 def _settled(coarse: Mask) -> Mask:
-    """The mask made up its mind where it is not near its edge.
+    """Make the mask more certain where it is not near its edge.
 
-    There what the network is not sure of is no mixture of person and background.
+    Uncertain pixels there are no mixture of person and background.
     """
     import cv2
 
@@ -115,7 +113,7 @@ def _settled(coarse: Mask) -> Mask:
 
 
 def without_specks(coarse: Mask) -> Mask:
-    """The mask without what is apart from the rest and small: hardly ever another person."""
+    """Return the mask without small separate parts, which are hardly ever another person."""
     import cv2
 
     # Blocks of four by four hold all that matters: those with any person at all.
@@ -138,7 +136,7 @@ def without_specks(coarse: Mask) -> Mask:
     rows = slice(max(top - 4, 0), top + height + 4)
     columns = slice(max(left - 4, 0), left + width + 4)
     specks, inside = specks[rows, columns], inside[rows, columns]
-    # What surrounds a speck fades with it, and nobody else does.
+    # The surroundings of a speck fade with it, and other people stay.
     around = cv2.blur(cv2.dilate(specks, np.ones((5, 5), np.uint8)).astype(np.float32), (3, 3))
     around[inside > specks] = 0
     factor = np.float32(1) - np.float32(0.8) * around
@@ -151,7 +149,7 @@ def without_specks(coarse: Mask) -> Mask:
 
 
 def enlarge(coarse: Mask, image: Image, to: Mask | None = None) -> Mask:
-    """The mask at the size of the picture, bilinear; `to` takes it if it is given."""
+    """Return the mask at the size of the picture, bilinear; `to` takes it if it is given."""
     import cv2
 
     size = (image.shape[1], image.shape[0])
@@ -173,10 +171,10 @@ def _channels(image: Image) -> list[Plane]:
 def _judge(
     image: Image, planes: Planes, coarse: Mask, small: Image, trust: Trust, to: Mask | None = None
 ) -> Mask:
-    """What the small mask and the colours of the picture say together.
+    """Combine the small mask and the colours of the picture.
 
-    image: uint8[h, w, 3]; small: the same as uint8[n, m, 3]; planes: what of them is looked at.
-    to: float32[h, w] that takes the mask; None: a new one.
+    image: uint8[h, w, 3]; small: the same as uint8[n, m, 3]; planes: the planes of them to use. to:
+    float32[h, w] that takes the mask; None: a new one.
     Returns float32[h, w], 0..1.
     """
     # Neighbourhoods are smooth: half the resolution holds them.
@@ -187,7 +185,7 @@ def _judge(
 
 
 def _lines(planes: list[Plane], coarse: Mask, trust: Trust) -> tuple[list[Mask], Mask]:
-    """What each place becomes as a linear function of colour.
+    """Return each place's result as a linear function of colour.
 
     planes: uint8[n / 2, m / 2] each, rounded up; coarse: float32[n, m].
     Returns a slope for each plane, float32[n / 2, m / 2], and an offset, float32[n, m].
@@ -202,7 +200,7 @@ def _lines(planes: list[Plane], coarse: Mask, trust: Trust) -> tuple[list[Mask],
 
 
 def half(plane: AnyPlane) -> AnyPlane:
-    """A mask or a picture in half as many rows and columns, rounded up; by areas."""
+    """Return a mask or a picture in half as many rows and columns, rounded up; by areas."""
     import cv2
 
     size = ((plane.shape[1] + 1) // 2, (plane.shape[0] + 1) // 2)

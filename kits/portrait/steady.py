@@ -14,7 +14,7 @@ from palmkit.kits.portrait.refine import Mask, half
 
 Values = TypeVar("Values", bound=NDArray[Any])
 
-# Where nothing moves a mask takes so long to become what the network says.
+# Time constant with which a mask follows the network where nothing moves.
 SETTLE_S = 0.2
 # Mean difference of colours in 0..255, over a few pixels, that is noise; and that is motion.
 STILL, MOVED = 3.0, 9.0
@@ -37,15 +37,14 @@ class Steady:
     """
 
     def __init__(self) -> None:
-        """Begin with the next frame."""
+        """Start with the next frame."""
         self._last: _Frame | None = None
 
     def update(self, mask: Mask, small: Image, view: tuple[float, ...], time_s: float) -> Mask:
-        """The mask to use.
+        """Return the mask to use.
 
-        mask: float32[n, m], what the network says; small: uint8[n, m, 3], what it saw.
-        view: x, y, width, height in the frame that these show.
-        time_s: strictly increasing.
+        mask: float32[n, m], the network's result; small: uint8[n, m, 3], its input. view: x, y,
+        width, height in the frame that these show. time_s: strictly increasing.
         Returns float32[n, m].
         """
         import cv2
@@ -71,7 +70,7 @@ class Steady:
 
 
 def _weights(step_s: float) -> Mask:
-    """How much of the new mask is taken in, for each change of colour 0..255."""
+    """Return the weight of the new mask for each change of colour 0..255."""
     settled = -math.expm1(-step_s / SETTLE_S)
     moved = np.clip((np.arange(256) - STILL) / (MOVED - STILL), 0, 1)
     return np.asarray(settled + (1 - settled) * moved, np.float32)
@@ -80,7 +79,7 @@ def _weights(step_s: float) -> Mask:
 def _moved(
     values: Values, view: tuple[float, ...], here: tuple[float, ...], shape: tuple[int, ...]
 ) -> Values:
-    """What was seen in one view, as it lies in another; what was not seen is as at the border."""
+    """Return values of one view in another; unseen places are as at the border."""
     import cv2
 
     height, width = shape[:2]

@@ -1,4 +1,4 @@
-"""Which parts of a picture the networks see."""
+"""The parts of a picture that the networks see."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ Box: TypeAlias = tuple[int, int, int, int]
 
 
 class Halves:
-    """A picture, its half, the half of that ..., each made when it is first asked for."""
+    """A picture, its half, the half of that ..., each made on first use."""
 
     def __init__(self, image: Image) -> None:
-        """image: uint8[h, w, 3]."""
+        """Wrap a picture, uint8[h, w, 3]."""
         self._levels = [image]
 
     @property
@@ -42,7 +42,7 @@ class Halves:
         return width, height
 
     def part(self, box: Box, side: int) -> Image:
-        """A part of the picture as a square; the same as `shrink` of it."""
+        """Return a part of the picture as a square; the same as `shrink` of it."""
         image = self._levels[0]
         level = 0
         while min(box[2] - box[0], box[3] - box[1]) >= LEAST * side and not any(
@@ -55,7 +55,7 @@ class Halves:
         return shrink(image[top:bottom, left:right], side)
 
     def glance(self, side: int) -> Image:
-        """All of it as a square, quickly: at most two pixels a side become one by interpolation."""
+        """Return all of it as a square, quickly: at most two pixels a side are interpolated."""
         import cv2
 
         image = self._levels[0]
@@ -79,7 +79,7 @@ def _halved(box: Box) -> Box:
 
 
 def shrink(image: Image, side: int) -> Image:
-    """The whole picture as a square: halved exactly, which is fast, down to about the right size.
+    """Return the whole picture as a square, halved exactly, which is fast, down to about its size.
 
     Beyond that the network sees a picture that is blurred or rough by a third at most.
     """
@@ -99,7 +99,7 @@ def shrink(image: Image, side: int) -> Image:
 
 
 def box_of_people(coarse: Mask, width: int, height: int) -> tuple[int, int, int, int] | None:
-    """Left, top, right, bottom of the people and some room, in pixels of the picture."""
+    """Return left, top, right, bottom of the people with a margin, in the picture's pixels."""
     import cv2
 
     x, y, wide, high = cv2.boundingRect((coarse > INSIDE).view(np.uint8))
@@ -113,7 +113,7 @@ def box_of_people(coarse: Mask, width: int, height: int) -> tuple[int, int, int,
 
 
 def _stretch(start: int, length: int, places: int, pixels: int) -> tuple[int, int]:
-    """From where to where in a picture, with room, so that the part is halved exactly."""
+    """Return start and end in a picture, with a margin, so that the part is halved exactly."""
     room = ROOM * length
     step = STEP * places / pixels
     low = math.floor((start - room) / step) * STEP
@@ -122,10 +122,10 @@ def _stretch(start: int, length: int, places: int, pixels: int) -> tuple[int, in
 
 
 def square_round(box: NDArray[np.float32], width: int, height: int) -> Part:
-    """The square x, y, side, side that the hair network sees of a face.
+    """Return the square x, y, side, side that the hair network sees of a face.
 
     box: float32[4] of x, y, w, h. The square is no larger than the picture's longer side, and is
-    moved into the picture as far as it goes.
+    moved into the picture as far as possible.
     """
     x, y, wide, high = (float(value) for value in box)
     side = min(HAIR_REACH * max(wide, high), max(width, height))
@@ -137,6 +137,6 @@ def square_round(box: NDArray[np.float32], width: int, height: int) -> Part:
 
 
 def span(low: float, high: float, scale: float, side: int) -> slice:
-    """Whole pixels of the input, at least one."""
+    """Return whole pixels of the input, at least one."""
     start = min(max(round(low * scale), 0), side - 1)
     return slice(start, min(max(round(high * scale), start + 1), side))

@@ -1,4 +1,4 @@
-"""What an order respects besides the scores: pins, boosts, variety, freshness, exploration."""
+"""Constraints on an order besides the scores: pins, boosts, variety, freshness, exploration."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ class Boost:
 
 @dataclass(frozen=True)
 class Diversity:
-    """Unlike items near the top.
+    """Variety near the top.
 
-    method: "mmr" takes what is best less what it has in common with those above (Carbonell and
-    Goldstein, 1998), "dpp" the likeliest set of a determinantal point process, greedily (Chen et
-    al., 2018). strength: 0 (none) to 1 (nothing else counts). columns: categories or embeddings of
-    the schema that make items alike; none: all of them. places: from the top; below them the
-    order is that of the scores.
+    method: "mmr" takes the best minus its similarity to those above (Carbonell and Goldstein,
+    1998), "dpp" the likeliest set of a determinantal point process, greedily (Chen et al., 2018).
+    strength: 0 (none) to 1 (nothing else counts). columns: categories or embeddings of the schema
+    that make items similar; none: all of them. places: from the top; below them the order is that
+    of the scores.
     """
 
     method: Literal["mmr", "dpp"] = "mmr"
@@ -44,7 +44,7 @@ class Diversity:
     places: int = 50
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an option that cannot be."""
+        """Raise ValueError for an invalid option."""
         one_of("diversity method", self.method, ("mmr", "dpp"))
         between("diversity strength", self.strength, 0, 1)
         whole("diversity places", self.places, 1)
@@ -62,19 +62,19 @@ class Freshness:
     weight: float = 0.5
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a half-life that cannot be."""
+        """Raise ValueError for an invalid half-life."""
         if not self.half_life_s > 0:
             raise ValueError(f"half_life_s: expected more than 0, got {self.half_life_s!r}")
 
 
 @dataclass(frozen=True)
 class Exploration:
-    """Now and then another item than the best, so that a log tells what would have happened.
+    """Sometimes shows another item than the best, so that a log tells what would have happened.
 
-    method: "epsilon": a place goes with probability `rate` to any item that is left, each as
+    method: "epsilon": a place goes with probability `rate` to any remaining item, each equally
     likely; "thompson": to the best after noise of the standard deviation `rate` on each score, less
-    the more often the history has an item's exposure: rate / sqrt(1 + exposures).
-    places: from the top; below them the order is that of the scores. seed: makes it repeatable.
+    the more often the history has an item's exposure: rate / sqrt(1 + exposures). places: from the
+    top; below them the order is that of the scores. seed: makes it repeatable.
     """
 
     method: Literal["epsilon", "thompson"] = "epsilon"
@@ -83,7 +83,7 @@ class Exploration:
     seed: int | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for an option that cannot be."""
+        """Raise ValueError for an invalid option."""
         one_of("exploration method", self.method, ("epsilon", "thompson"))
         between("exploration rate", self.rate, 0, 1 if self.method == "epsilon" else math.inf)
         whole("exploration places", self.places, 1)
@@ -91,7 +91,7 @@ class Exploration:
 
 @dataclass(frozen=True)
 class Constraints:
-    """What an order has to respect besides the scores.
+    """Constraints on an order besides the scores.
 
     pinned: item id to place, from 1: it stands there whatever its score; an id that is not on the
     page is ignored, a place beyond its end is its end.
@@ -104,7 +104,7 @@ class Constraints:
     exploration: Exploration | None = None
 
     def __post_init__(self) -> None:
-        """Raises ValueError for a place that cannot be, or that two items are to have."""
+        """Raise ValueError for an invalid place, or one given to two items."""
         taken: dict[int, str] = {}
         for name, place in self.pinned.items():
             whole(f"pinned {name!r}", place, 1)
@@ -114,16 +114,19 @@ class Constraints:
 
 
 class Arranged(NamedTuple):
-    """order: int64[n], rows of the page, best first. propensities: float64[n] of each place."""
+    """An order: int64[n], rows of the page, best first.
+
+    propensities: float64[n] of each place.
+    """
 
     order: NDArray[np.int64]
     propensities: _Doubles | None
 
 
 def adjusted(scores: Floats, page: Page, constraints: Constraints, now: float) -> _Doubles:
-    """float64[n]: the scores with boosts and freshness.
+    """Return the scores with boosts and freshness, float64[n].
 
-    Raises TableError if a column that they name is not there.
+    Raises TableError if a column that they name is missing.
     """
     found = scores.astype(np.float64)
     for boost in constraints.boosts:
@@ -147,7 +150,7 @@ def arrange(
     exposures: _Doubles,
     random: np.random.Generator | None,
 ) -> Arranged:
-    """The order of a page.
+    """Return the order of a page.
 
     exposures: float64[n], how often the history has each. random: for exploration.
     """
@@ -198,10 +201,10 @@ def arrange(
 
 
 class _Variety:
-    """What each item that is left adds to those that stand above."""
+    """How much each remaining item adds to those above."""
 
     def __init__(self, diversity: Diversity, page: Page, schema: Schema, scores: _Doubles) -> None:
-        """Raises ValueError for a column that the schema does not have."""
+        """Start without items; raise ValueError for a column that the schema does not have."""
         self._mmr = diversity.method == "mmr"
         self._strength = diversity.strength
         spread = float(scores.max() - scores.min()) if len(scores) else 0.0
@@ -229,19 +232,19 @@ class _Variety:
         self._left = np.ones(count)
 
     def _alike(self, row: int) -> _Doubles:
-        """float64[n], 0..1: how alike each item is to one."""
+        """Return the similarity of each item to one, float64[n], 0..1."""
         parts = [(each == each[row]) & (each != 0) for each in self._categories]
         parts += [(1 + each @ each[row]) / 2 for each in self._vectors]
         found = np.sum(parts, axis=0, dtype=np.float64) / len(parts)
         return np.asarray(found, np.float64)
 
     def add(self, row: int) -> None:
-        """An item stands above from now on."""
+        """Add an item to those above."""
         alike = self._alike(row)
         if self._mmr:
             np.maximum(self._likest, alike, out=self._likest)
             return
-        # So far from rank one that no item is left without any volume.
+        # Far enough from rank one that every item keeps some volume.
         alike *= 0.95
         alike[row] = 1
         made = sum((each[row] * each for each in self._rows), start=np.zeros(len(alike)))
@@ -250,7 +253,7 @@ class _Variety:
         self._left = np.maximum(self._left - made * made, 1e-3)
 
     def gains(self, rows: NDArray[np.int64]) -> _Doubles:
-        """float64[rows]: what each would add."""
+        """Return what each row would add, float64[rows]."""
         worth = self._worth[rows]
         if self._mmr:
             return np.asarray((1 - self._strength) * worth - self._strength * self._likest[rows])
@@ -265,7 +268,7 @@ def _begins(schema: Schema) -> list[int]:
 def _explored(
     explore: Exploration, gains: _Doubles, exposures: _Doubles, random: np.random.Generator
 ) -> tuple[int, float]:
-    """The item for a place, and how likely that was."""
+    """Return the item for a place, and its probability."""
     count = len(gains)
     if explore.method == "epsilon":
         best = int(gains.argmax())
@@ -282,7 +285,7 @@ _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(64)
 
 
 def _chance_of_largest(at: int, means: _Doubles, spreads: _Doubles) -> float:
-    """That a normal variable is the largest of independent ones, by Gauss-Hermite quadrature."""
+    """Return the probability that a normal variable is the largest, by Gauss-Hermite quadrature."""
     others = np.arange(len(means)) != at
     reached = means[at] + spreads[at] * _NODES[:, None]
     below = _normal_share((reached - means[others]) / spreads[others]).prod(axis=1)
@@ -291,7 +294,7 @@ def _chance_of_largest(at: int, means: _Doubles, spreads: _Doubles) -> float:
 
 
 def _normal_share(values: _Doubles) -> _Doubles:
-    """The normal distribution's share below each value (Abramowitz and Stegun 7.1.26, 1.5e-7)."""
+    """Return the normal CDF of each value (Abramowitz and Stegun 7.1.26, 1.5e-7)."""
     x = np.abs(values) / math.sqrt(2)
     t = 1 / (1 + 0.3275911 * x)
     series = t * (

@@ -1,4 +1,4 @@
-"""What the user did, encoded: at most so many events, oldest first."""
+"""Encoded events of a user: at most a given number, oldest first."""
 
 from __future__ import annotations
 
@@ -37,11 +37,11 @@ class Events:
     vectors: Floats
 
     def __len__(self) -> int:
-        """How many."""
+        """Return how many there are."""
         return len(self.ids)
 
     def joined(self, more: Events, limit: int) -> Events:
-        """Both, by time; of these the last `limit`. Events of one time stay in order."""
+        """Return the last `limit` events of both by time; events of one time stay in order."""
         if not len(self):
             joined = more
         else:
@@ -57,14 +57,14 @@ class Events:
         return joined if len(joined) <= limit else joined.taken(slice(len(joined) - limit, None))
 
     def taken(self, rows: Any) -> Events:
-        """Those of some rows."""
+        """Return the events of some rows."""
         return Events(*(getattr(self, each.name)[rows] for each in fields(Events)))
 
 
 def encode_events(table: Table, schema: Schema, vocabulary: list[dict[str, int]]) -> Events:
-    """Events of a table: id, kind and time are needed in every row, the rest may be missing.
+    """Return the events of a table; id, kind and time are needed, the rest may be missing.
 
-    vocabulary: of each of the schema's categories, text to code.
+    vocabulary: for each of the schema's categories, text to code.
     Raises TableError naming row and column.
     """
     columns = Columns("history", table)
@@ -103,17 +103,17 @@ def encode_events(table: Table, schema: Schema, vocabulary: list[dict[str, int]]
 
 
 def codes(texts: list[str | None], words: dict[str, int]) -> Keys:
-    """int64[n]: the code of each text, 0 for what is missing or was never seen."""
+    """Return the code of each text, int64[n], 0 for missing and unknown ones."""
     return np.fromiter((words.get(each, 0) if each else 0 for each in texts), np.int64, len(texts))
 
 
 def stacked(columns: list[Keys], count: int) -> Keys:
-    """int64[count, columns]."""
+    """Return columns side by side, int64[count, columns]."""
     return np.stack(columns, axis=1) if columns else np.zeros((count, 0), np.int64)
 
 
 def read_vectors(columns: Columns, schema: Schema) -> Floats:
-    """float32[n, sum of the lengths]: the embeddings side by side, each of length 1 or 0."""
+    """Return embeddings side by side, each of length 1 or 0: float32[n, sum of lengths]."""
     found: list[Floats] = []
     for name, length in schema.embeddings.items():
         vectors = columns.vectors(name, length)
@@ -140,5 +140,5 @@ def _empty(measures: int, categories: int, width: int) -> Events:
 
 
 def no_events(schema: Schema) -> Events:
-    """None yet."""
+    """Return empty events."""
     return _empty(len(schema.measures), len(schema.categories), sum(schema.embeddings.values()))

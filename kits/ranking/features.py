@@ -1,4 +1,4 @@
-"""What the network sees of a page and a history: the same in training and in use."""
+"""The network's features of a page and a history: the same in training and in use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from palmkit.kits.ranking.table import Columns, Floats, Keys
 
 Scope: TypeAlias = Literal["any", "own"]
 
-# Half of what a touch counts for is gone after so many seconds.
+# The half-life of a touch's weight, in seconds.
 HALF_LIVES_S = (30.0, 600.0)
 # What an item and an event have in common.
 LINKS = ("id", "category", "embedding", "price", "step", "next")
@@ -44,12 +44,11 @@ class Inputs:
 
 @dataclass(frozen=True)
 class Layout:
-    """Which features there are, in which order.
+    """The features and their order.
 
     scope: "any": features by meaning only, so that a model serves any schema; "own": also one set
-    for each column of the schema it was trained on.
-    with_position: whether the server's order and score are seen.
-    length: how many events are seen, the latest.
+    for each column of the schema it was trained on. with_position: whether the server's order and
+    score are seen. length: how many events are seen, the latest.
     """
 
     schema: Schema
@@ -59,7 +58,7 @@ class Layout:
 
     @property
     def features(self) -> list[tuple[str, str]]:
-        """(name, group) of each column of Inputs.items; a group is what `why` speaks of."""
+        """(name, group) of each column of Inputs.items; `why` reports by group."""
         found: list[tuple[str, str]] = []
 
         def add(group: str, *names: str) -> None:
@@ -102,7 +101,7 @@ class Layout:
         return found + (list(self.schema.categories) if self.scope == "own" else [])
 
     def build(self, page: Page, events: Events, now: float, context: Keys) -> Inputs:
-        """What the network sees, before it is scaled.
+        """Return what the network sees, before scaling.
 
         now: the time, in seconds. context: int64[Schema.context], codes.
         """
@@ -113,7 +112,7 @@ class Layout:
 def context_codes(
     context: Mapping[str, Any] | None, schema: Schema, vocabulary: list[dict[str, int]]
 ) -> Keys:
-    """int64[Schema.context]: codes, 0 for what is missing or was never seen.
+    """Return codes, int64[Schema.context], 0 for missing and unknown values.
 
     vocabulary: of the schema's categories, then of its context.
     """
@@ -126,9 +125,9 @@ def context_codes(
 
 
 def time_of(context: Mapping[str, Any] | None, schema: Schema) -> float | None:
-    """The time that a context says, in seconds; None if it says none.
+    """Return the time in a context, in seconds; None if there is none.
 
-    Raises TableError if it is no dict or the time no number.
+    Raises TableError if it is no dict or the time is no number.
     """
     if context is None:
         return None
@@ -141,7 +140,7 @@ def time_of(context: Mapping[str, Any] | None, schema: Schema) -> float | None:
 
 
 class _Builder:
-    """One page and its history, and what several features need of them."""
+    """One page and its history, with what several features need of them."""
 
     def __init__(self, layout: Layout, page: Page, events: Events, now: float) -> None:
         self.layout, self.page, self.events = layout, page, events
@@ -155,12 +154,12 @@ class _Builder:
         self.passed = 1 - wanted
         same = page.ids[:, None] == events.ids
         self.same = same.astype(np.float32)
-        # Where on the page the item of an event is; count: nowhere.
+        # Row of an event's item on the page; `count` if it is not there.
         self.here = same.any(axis=0)
         self.place = np.where(self.here, same.argmax(axis=0), 0) if count else np.zeros(0, np.int64)
         touched = np.flatnonzero((wanted > 0) & (events.ids != 0))
         self.last = int(touched[-1]) if len(touched) else -1
-        # What an event does not say of its item, the page may.
+        # Facts that an event lacks about its item may be on the page.
         known = events.measures
         if length and count:
             here = np.where(self.here[:, None], page.measures[self.place], np.float32(np.nan))
@@ -252,7 +251,7 @@ class _Builder:
         return [*columns, np.clip(steps, -FAR, FAR), steps == 1, steps == -1, down, known]
 
     def _in_page(self, measure: int | None) -> list[NDArray[Any]]:
-        """How far from the page's mean, in spreads, and the rank, 0 least to 1."""
+        """Return the distance from the page's mean, in spreads, and the rank, 0 least to 1."""
         count = len(self.page)
         if measure is None:
             return [np.zeros((count, 2), np.float32)]
@@ -288,7 +287,7 @@ class _Builder:
         return [np.log1p(sums), last, (order > 0) / ranks], order
 
     def _categories(self) -> Floats:
-        """float32[n, columns, 3]: share of what was wanted, of what was passed, and the last."""
+        """Return shares of wanted and passed items, and the last: float32[n, columns, 3]."""
         events, page = self.events, self.page
         columns = page.categories.shape[1]
         found = np.zeros((len(page), max(columns, 1), 3), np.float32)
@@ -308,7 +307,7 @@ class _Builder:
         return found
 
     def _event_categories(self) -> Keys:
-        """The categories of the events' items; what an event does not say, the page may."""
+        """Return the categories of the events' items, filled in from the page."""
         known = self.events.categories
         missing = (known == 0) & self.here[:, None]
         if not missing.any() or not len(self.page):
@@ -388,7 +387,7 @@ class _Builder:
 
 
 def _ranks(values: Floats) -> Floats:
-    """float32[n]: 0 for the least to 1 for the largest; equal values share theirs."""
+    """Return ranks, float32[n]: 0 for the least to 1 for the largest; equal values share theirs."""
     ordered = np.sort(values)
     places = np.searchsorted(ordered, values) + np.searchsorted(ordered, values, "right") - 1
     return (places / (2 * max(len(values) - 1, 1))).astype(np.float32)

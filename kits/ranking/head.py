@@ -1,4 +1,4 @@
-"""The last layers of a re-ranker, with a layer of one user's taste: what learning moves."""
+"""The last layers of a re-ranker, with a layer of one user's taste: the trained part."""
 
 from __future__ import annotations
 
@@ -34,30 +34,31 @@ PULL = 4.0
 
 
 class Part(NamedTuple):
-    """Pages for the last layers: float32[b, n, ...].
+    """Inputs of the last layers for pages: float32[b, n, ...].
 
-    hidden: what the model knows of each item. own: what is its own, see Own.wide.
+    hidden: the model's features of each item. own: the item's own features, see Own.wide.
     """
 
     hidden: Floats
     own: Floats
 
     def filled(self, room: int) -> Part:
-        """With zeros behind, for so many items."""
+        """Return it padded with zeros to `room` items."""
         return Part(*(_filled(each, room) for each in self))
 
 
 class Head:
-    """From what a model knows of each item ("hidden") to scores; shared by sessions.
+    """The layers from a model's features of items ("hidden") to scores; shared by sessions.
 
-    To the model's own scores is added `own @ taste`: what this user makes of the item's categories
-    and measures, at first nothing.
+    To the model's own scores is added `own @ taste`: this user's taste of the item's categories and
+    measures, at first zero.
     """
 
     def __init__(self, model: Runnable, width: int) -> None:
-        """Take the layers from a model and make all ready, some 50 ms. width: columns of own.
+        """Take the layers from a model and prepare them, some 50 ms.
 
-        Raises UnsupportedError if the model does not tell "hidden" or its layers cannot be trained.
+        width: columns of own.
+        Raises UnsupportedError if the model has no output "hidden" or its layers cannot be trained.
         """
         graph = cast("Graph | None", getattr(model, "graph", None))
         if graph is None or not {"hidden", "scores"} <= set(graph.outputs):
@@ -72,7 +73,7 @@ class Head:
         self.channels = int(self.graph.inputs["hidden"].shape[-1])
         opened = {name: Type.of(self.graph.constants[name]) for name in names}
         constants = {n: v for n, v in self.graph.constants.items() if n not in opened}
-        # Weights as inputs: one plan serves all users.
+        # Weights are inputs, so that one plan serves all users.
         open_graph = replace(
             self.graph, inputs={**self.graph.inputs, **opened}, constants=constants
         )
@@ -85,11 +86,11 @@ class Head:
         self.score(self.shipped, self.room(1))
 
     def _renew(self) -> None:
-        """A forked child holds no lock of another thread."""
+        """Make new locks in a forked child."""
         self._lock = threading.Lock()
 
     def room(self, pages: int) -> Part:
-        """Zeros for so many pages of ITEMS items."""
+        """Return zeros for `pages` pages of ITEMS items."""
         around = (pages, ITEMS)
         return Part(
             np.zeros((*around, self.channels), np.float32),
@@ -98,31 +99,31 @@ class Head:
 
     @property
     def memory_bytes(self) -> int:
-        """Of the weights (now, before, new, momentum), and of a step."""
+        """Return the bytes of the weights (now, before, new, momentum), and of a step."""
         weights = sum(each.nbytes for each in self.shipped.values())
         batch = sum(each.nbytes for each in self.room(PAGES))
         return 4 * weights + batch + self._trainer.arena_bytes
 
     def score(self, weights: Weights, part: Part) -> Floats:
-        """float32[b, n]."""
+        """Return scores, float32[b, n]."""
         return cast(Floats, self._scorer.run({**weights, **self._arrays(part)})[self._scores])
 
     def liked(self, weights: Weights, own: Floats) -> Floats:
-        """float32[n] of float32[n, width]: what of the scores is taste."""
+        """Return the part of the scores that is taste, float32[n], for float32[n, width]."""
         return cast(Floats, (own @ weights[self.taste])[:, 0] * np.float32(PACE))
 
     @contextmanager
     def training(
         self, weights: Weights, pages: int
     ) -> Generator[Callable[[Part, Floats, Floats], None]]:
-        """A step on a batch, its relevance and its weight, which moves these weights in place.
+        """Yield a step on a batch with relevance and weight, which changes these weights in place.
 
         pages: how many there are in all: the more, the less the shipped weights count. One user at
         a time.
         """
         with self._lock:
             trainer, pull = self._trainer, PULL / pages * RATE
-            # The taste is what is stored of it times PACE.
+            # The taste is its stored value times PACE.
             pulls = {
                 name: np.float32(pull * (PACE * PACE if name == self.taste else 1))
                 for name in weights
@@ -146,7 +147,7 @@ def _optimiser() -> train.Optimiser:
 
 
 def _cut(graph: Graph, width: int) -> tuple[Graph, str, str]:
-    """What stands between hidden and scores, with the taste; the names of scores and taste."""
+    """Return the graph from hidden to scores, with the taste; and the names of scores and taste."""
     behind = {"hidden"}
     nodes: list[Node] = []
     for node in graph.nodes:
@@ -178,7 +179,7 @@ def _cut(graph: Graph, width: int) -> tuple[Graph, str, str]:
 
 
 def _filled(array: NDArray[Any], room: int) -> NDArray[Any]:
-    """[b, room, ...] with zeros behind."""
+    """Return [b, room, ...] with zeros at the end."""
     if array.shape[1] == room:
         return np.ascontiguousarray(array)
     found = np.zeros((array.shape[0], room, array.shape[2]), array.dtype)

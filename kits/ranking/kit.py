@@ -47,16 +47,16 @@ class Fitted:
 
     @property
     def schema(self) -> Schema:
-        """What the columns mean."""
+        """The meaning of the columns."""
         return self.layout.schema
 
     def reads_as(self, other: Fitted) -> bool:
-        """Whether what was encoded for one says the same to the other."""
+        """Return whether encodings for one mean the same to the other."""
         return (self.layout, self.vocabulary) == (other.layout, other.vocabulary)
 
     @property
     def item_words(self) -> list[dict[str, int]]:
-        """Of each category, text to code."""
+        """Codes by text, for each category."""
         return self.vocabulary[: len(self.schema.categories)]
 
     @cached
@@ -70,7 +70,7 @@ class Fitted:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RerankerArguments(RerankerOptions):
-    """What Reranker takes."""
+    """The arguments of Reranker."""
 
     model: ModelSource | None = same_option(RerankerOptions, "model")
     schema: Schema | None = same_option(RerankerOptions, "schema")
@@ -110,11 +110,11 @@ class Reranker(Open):
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
-        """The re-ranker's dims, a page at a time; Open.first_dims has the meaning."""
+        """Return the re-ranker's dims, a page at a time, as Open.first_dims describes."""
         return {"reranker": [{"pages": 1, "count": PLANNED_ITEMS}]}
 
     def _adopt(self) -> None:
-        """Take from the model what the kit has of it."""
+        """Take from the model what the kit needs."""
         # What the model was opened from, for another Reranker of it.
         delivered = self._current.is_delivered
         self.source: ModelSource = self._current.name if delivered else self._current.model
@@ -128,7 +128,7 @@ class Reranker(Open):
         self._fitted = None if layout is None else self._with(layout)
 
     def _in_turn(self, at_page: Callable[[], Ranking]) -> Ranking:
-        """The ranking of a page, all of it by one model."""
+        """Return the ranking of a page, all of it by one model."""
         self._check_open()
         return at_page() if self._turns is None else self._turns.run(at_page, self._adopt)
 
@@ -151,7 +151,7 @@ class Reranker(Open):
 
     @property
     def releases(self) -> Mapping[str, str]:
-        """The version of the delivered model that it uses now, by model and channel."""
+        """The version of the delivered model in use, by model and channel."""
         return {each.name: each.version for each in (self._current,) if each.is_delivered}
 
     @property
@@ -161,7 +161,7 @@ class Reranker(Open):
 
     @property
     def schema(self) -> Schema | None:
-        """What the columns mean; None: it is inferred of each page."""
+        """The meaning of the columns; None: it is inferred from each page."""
         return None if self._fitted is None else self._fitted.schema
 
     @finished
@@ -247,7 +247,10 @@ class Reranker(Open):
         random: np.random.Generator | None = None,
         learner: Learner | None = None,
     ) -> Ranking:
-        """learner: whose weights count, and who remembers the page."""
+        """Rank a page.
+
+        learner: its weights are used, and it remembers the page.
+        """
         layout = fitted.layout
         rules = constraints or self._constraints
         now = time_of(context, fitted.schema)
@@ -299,14 +302,14 @@ def _name(scorer: Scorer) -> str:
 
 
 def _server_scores(page: Page) -> Floats:
-    """float32[n]: falling with the server's place as clicks do, about as 1 / place."""
+    """Return scores that fall with the server's place as clicks do, about 1 / place: float32[n]."""
     places = np.empty(len(page), np.float32)
     places[np.argsort(page.positions, kind="stable")] = np.arange(1, len(page) + 1)
     return -np.log(places)
 
 
 def _exposures(page: Page, events: Events, schema: Schema) -> NDArray[np.float64]:
-    """float64[n]: how often the history has each item's exposure."""
+    """Return how often the history has each item's exposure, float64[n]."""
     if "exposure" not in schema.events:
         return np.zeros(len(page))
     seen = events.ids[events.kinds == schema.events.index("exposure")]
@@ -315,7 +318,7 @@ def _exposures(page: Page, events: Events, schema: Schema) -> NDArray[np.float64
 
 @dataclass(frozen=True, repr=False, eq=False)
 class RerankerCall(RerankerOptions):
-    """What rerank takes."""
+    """The arguments of rerank."""
 
     items: Table
     history: Table = ()

@@ -1,4 +1,4 @@
-"""What one user's learning came to, as a file: arrays, on request encrypted."""
+"""The file of one user's learning: arrays, on request encrypted."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _SLACK = 4
 
 
 def write(path: str | os.PathLike[str], learner: Learner, key: bytes | None) -> None:
-    """As Session.save."""
+    """Do what Session.save says."""
     arrays: dict[str, NDArray[np.generic]] = {"model": np.array(_digest(learner.head))}
     for name, value in (learner.weights or {}).items():
         arrays[f"weights/{name}"] = value
@@ -49,7 +49,7 @@ def write(path: str | os.PathLike[str], learner: Learner, key: bytes | None) -> 
 
 
 def read(path: str | os.PathLike[str], learner: Learner, key: bytes | None) -> None:
-    """As Session.load."""
+    """Do what Session.load says."""
     limit = _SLACK * learner.memory_bytes
     file = Path(path)
     check_readable(file)
@@ -147,7 +147,7 @@ def _whole(array: NDArray[np.generic]) -> NDArray[np.int64]:
 
 
 def _digest(head: Head) -> str:
-    """Of the layers as shipped, so that weights never meet another model."""
+    """Return a digest of the shipped layers, so that weights never meet another model."""
     found = hashlib.sha256(f"{head.channels} {head.width}".encode())
     for name, value in sorted(head.shipped.items()):
         found.update(name.encode())

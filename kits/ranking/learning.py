@@ -1,4 +1,4 @@
-"""Learning from one user's own events: pages that were shown, a guard, and a way back."""
+"""Learning from one user's own events: shown pages, a guard, and a way back."""
 
 from __future__ import annotations
 
@@ -21,19 +21,19 @@ from palmkit.kits.ranking.taste import Own
 LEAST_PAGES, HELD_BACK, MOST_HELD = 12, 4, 16
 # Parts of the way from the old weights to the new ones that are judged, too.
 SHARES = (0.5, 0.25)
-# Events are looked for on so many pages, the latest.
+# How many of the latest pages are searched for an event's item.
 LOOKED_BACK = 8
 EPOCHS = 12
 
 
 @dataclass(frozen=True)
 class Learned:
-    """What a call of Session.learn came to.
+    """The result of a call of Session.learn.
 
-    kept: whether the user's model is now another one; reason: why not.
-    pages, held_back: from how many pages it learned, and by how many it was judged.
-    loss, ndcg10: on these, before and after: cross entropy of what was chosen, NDCG@10.
-    steps; seconds: that the call took; memory_bytes: pages, weights and what a step needs.
+    kept: whether the user's model has changed; reason: why not. pages, held_back: numbers of pages
+    to learn from, and to judge by. loss, ndcg10: on the held-back pages, before and after: cross
+    entropy of the choice, NDCG@10. steps; seconds: that the call took; memory_bytes: pages, weights
+    and what a step needs.
     """
 
     kept: bool
@@ -47,7 +47,7 @@ class Learned:
     memory_bytes: int
 
     def to_dict(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """Return the result ready for JSON."""
         return asdict(self)
 
 
@@ -58,10 +58,10 @@ NOTHING_SHOWN = Learned(
 
 @dataclass(eq=False)
 class Shown:
-    """A page that was shown. ids: of the items, in this process.
+    """A page that was shown.
 
-    hidden: float32[n, channels], what the model knows of each item; own: what is its own.
-    wanted, seen: bool[n], what events said.
+    ids: of the items, in this process. hidden: float32[n, channels], the model's features of each
+    item; own: its own features. wanted, seen: bool[n], from events.
     """
 
     ids: Keys
@@ -72,22 +72,22 @@ class Shown:
 
     @property
     def counts(self) -> NDArray[np.bool_]:
-        """The items that say something: those looked at, if that is known, else all."""
+        """The items that count: those looked at, if that is known, else all."""
         return self.seen | self.wanted if self.seen.any() else np.ones_like(self.seen)
 
     @property
     def is_usable(self) -> bool:
-        """Something was chosen, and something else was not."""
+        """Whether something was chosen, and something else was not."""
         return bool(self.wanted.any() and (self.counts & ~self.wanted).any())
 
     @property
     def size_bytes(self) -> int:
-        """Of its arrays."""
+        """The size of its arrays."""
         own = self.own.codes.nbytes + self.own.measures.nbytes
         return self.ids.nbytes + self.hidden.nbytes + own + 2 * self.wanted.nbytes
 
     def settled(self) -> Shown:
-        """Once no more events come: only the items that say something."""
+        """Return only the items that count, once no more events come."""
         rows = np.flatnonzero(self.counts)
         return Shown(
             self.ids[rows], self.hidden[rows], self.own.taken(rows), self.wanted[rows],
@@ -95,13 +95,16 @@ class Shown:
         )  # fmt: skip
 
     def part(self) -> Part:
-        """For the last layers."""
+        """Return the inputs of the last layers."""
         return Part(self.hidden[None], self.own.wide[None])
 
 
 @dataclass(eq=False)
 class Learner:
-    """One user's pages and weights; weights: None: as the model was shipped. words: of own_of."""
+    """One user's pages and weights.
+
+    weights: None: as the model was shipped. words: as in own_of.
+    """
 
     head: Head
     memory_bytes: int
@@ -112,7 +115,7 @@ class Learner:
     _calls: int = 0
 
     def __post_init__(self) -> None:
-        """Raises ValueError if the memory is too little for the weights and one step."""
+        """Raise ValueError if the memory is too little for the weights and one step."""
         if self.memory_bytes < self.head.memory_bytes + (64 << 10):
             raise ValueError(
                 f"memory_bytes: expected at least {self.head.memory_bytes + (64 << 10)}, "
@@ -121,7 +124,7 @@ class Learner:
 
     @property
     def used_bytes(self) -> int:
-        """Of pages, weights and what a step needs."""
+        """The size of pages, weights and what a step needs."""
         return self.head.memory_bytes + sum(page.size_bytes for page in self.pages)
 
     def show(self, ids: Keys, hidden: Floats, own: Own) -> None:
@@ -141,7 +144,7 @@ class Learner:
             used -= self.pages.pop(0).size_bytes
 
     def note(self, events: Events) -> None:
-        """What was done with items of the pages shown last."""
+        """Record events on items of the pages shown last."""
         for key, wanted in zip(events.ids.tolist(), events.wanted.tolist(), strict=True):
             for page in reversed(self.pages[-LOOKED_BACK:] if key else []):
                 at = np.flatnonzero(page.ids == key)
@@ -150,7 +153,7 @@ class Learner:
                     break
 
     def last(self, own: Own) -> Last:
-        """What makes scores of float32[b, n, channels] for n items of which own is known."""
+        """Return a function from features float32[b, n, channels] of these items to scores."""
         weights = self.head.shipped if self.weights is None else self.weights
         wide = own.wide
 
@@ -163,7 +166,7 @@ class Learner:
         return score
 
     def liked(self, own: Own) -> Floats | None:
-        """float32[n]: what of the scores is this user's taste; None: nothing was learned."""
+        """Return the part of the scores that is taste, float32[n]; None: nothing was learned."""
         return None if self.weights is None else self.head.liked(self.weights, own.wide)
 
     def learn(self, time_s: float) -> Learned:
@@ -204,7 +207,7 @@ class Learner:
             return told("no time for a step")
         if not all(np.isfinite(value).all() for value in new.values()):
             return told("the weights grew without end", steps=steps)
-        # All of the way, or a part of it.
+        # The whole way to the new weights, or a part of it.
         ways = [new, *(_between(old, new, share) for share in SHARES)]
         judged = [self._judged(each, held) for each in ways]
         best = min(range(len(ways)), key=lambda at: judged[at][0])
@@ -217,14 +220,14 @@ class Learner:
         return told("", loss, ndcg10, steps)
 
     def undo(self) -> bool:
-        """Go back to before what was kept last; False if there is nothing to undo."""
+        """Undo the last kept change; return False if there is none."""
         if not self._before:
             return False
         self.weights = self._before.pop()
         return True
 
     def restore(self, pages: list[Shown], weights: Weights | None, words: dict[int, int]) -> None:
-        """Go on from another session's."""
+        """Continue from another session's state."""
         self.pages, self.weights = pages, weights
         self.words = words
         self._before = []
@@ -238,9 +241,10 @@ class Learner:
         until: float = math.inf,
         counted: int | None = None,
     ) -> int:
-        """Move weights by some pages, EPOCHS times or until perf_counter says so; the steps.
+        """Train weights on pages for EPOCHS or until perf_counter is `until`; return the steps.
 
-        counted: as how many pages they count against the shipped weights, if not by their number.
+        counted: the number of pages that they stand for against the shipped weights, if not their
+        own.
         """
         random = np.random.default_rng(seed)
         steps, longest = 0, 0.0
@@ -258,7 +262,7 @@ class Learner:
         return steps
 
     def _judged(self, weights: Weights, pages: Sequence[Shown]) -> tuple[float, float]:
-        """Mean cross entropy and NDCG@10 of pages."""
+        """Return mean cross entropy and NDCG@10 of pages."""
         losses: list[float] = []
         gains: list[float] = []
         for page in pages:
@@ -285,7 +289,7 @@ def _ndcg(scores: NDArray[Any], wanted: NDArray[np.bool_], places: int = 10) -> 
 
 
 def _batch(pages: Sequence[Shown], head: Head) -> tuple[Part, Floats, Floats]:
-    """Some pages as Head.training takes them; of long ones what was chosen, then the first."""
+    """Return pages as Head.training takes them; long ones keep chosen items, then the first."""
     part = head.room(PAGES)
     relevance = np.zeros((PAGES, ITEMS), np.float32)
     weight = np.zeros((PAGES, ITEMS), np.float32)

@@ -63,10 +63,10 @@ class _Session:
 
 
 def read_rows(path: str | os.PathLike[str]) -> Iterator[Row]:
-    """The rows of a log, one at a time; .gz is unpacked on the way.
+    """Yield the rows of a log, one at a time; .gz is decompressed on the way.
 
-    Numbers in CSV stay text, which a schema's columns take; an empty cell is a missing value.
-    Raises TableError naming the row for what cannot be read, OSError as open does, ImportError if
+    Numbers in CSV stay text, which a schema's columns accept; an empty cell is a missing value.
+    Raises TableError naming the row for invalid content, OSError as open does, ImportError if
     Parquet is read without pyarrow (extra `rerank`).
     """
     file = Path(path)
@@ -118,15 +118,15 @@ def _csv(text: TextIO, tabs: bool) -> Iterator[Row]:
 
 
 def head(path: str | os.PathLike[str], count: int = 10_000) -> list[Row]:
-    """The first rows of a log."""
+    """Return the first rows of a log."""
     return list(islice(read_rows(path), count))
 
 
 def read_pages(rows: Iterable[Row], schema: Schema) -> Iterator[Page]:
-    """The pages of a log, each with what its session did before it.
+    """Yield the pages of a log, each with what its session did before it.
 
-    Raises TableError naming the row for a page without items, without time or with a time that
-    lies before an earlier row of its session.
+    Raises TableError naming the row for a page without items, without time or with a time before an
+    earlier row of its session.
     """
     sessions: OrderedDict[str, _Session] = OrderedDict()
     flat: list[Row] = []
@@ -158,7 +158,7 @@ def _session(
         raise TableError(str(error).replace("row 0", f"row {number}", 1)) from None
     if time != time:
         raise TableError(f"log: row {number}, column {schema.time}: expected a time, got nothing")
-    # Rows without a session have nothing to do with one another.
+    # Rows without a session are independent.
     found = sessions.pop(name, None) if name else None
     if found is None:
         found = _Session(time)

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class RerankerOptions(Options):
-    """What Reranker is told; the model shipped was trained on a simulated shop, for any schema."""
+    """The options of Reranker; the shipped model was trained on a simulated shop."""
 
     schema: Schema | None = option(
         None,

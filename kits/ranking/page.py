@@ -1,4 +1,4 @@
-"""A page of items, encoded: in the server's order, with what the network sees."""
+"""An encoded page of items: in the server's order, with the network's features."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ class Page:
     columns: Columns
 
     def __len__(self) -> int:
-        """How many items."""
+        """Return how many items there are."""
         return len(self.names)
 
 
 def encode_page(table: Table, schema: Schema, vocabulary: list[dict[str, int]]) -> Page:
-    """The items of a table.
+    """Return the items of a table.
 
     A column of the schema that no row has is an error, a value that some rows lack is a missing
     value; only ids and, where the schema has them, positions are needed in every row.
@@ -56,7 +56,7 @@ def encode_page(table: Table, schema: Schema, vocabulary: list[dict[str, int]]) 
         positions = np.arange(1, count + 1, dtype=np.float32)
     else:
         positions = measures[:, 0]
-        # NaN is not, either.
+        # NaN fails this test, too.
         is_place = positions >= 0
         if not is_place.all():
             columns.refuse(schema.position, int(is_place.argmin()), "a place, 0 or more")
@@ -92,7 +92,7 @@ def _refuse_twice(names: list[str], schema: Schema) -> None:
 
 
 def completed(events: Events, page: Page) -> Events:
-    """What events do not say of their items, as the page showed it."""
+    """Return events with missing facts about their items filled in from the page."""
     same = page.ids == events.ids[:, None]
     here = same.any(axis=1)
     if not here.any():

@@ -1,4 +1,4 @@
-"""Which column of a log, a page or a history means what."""
+"""The meaning of the columns of a log, a page or a history."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ class Schema:
     events: tuple[str, ...] = EVENTS
 
     def __post_init__(self) -> None:
-        """Raises ValueError if a column has two meanings or a name is no text."""
+        """Raise ValueError if a column has two meanings or a name is no text."""
         names = [
             *(
                 name
@@ -156,7 +156,7 @@ class Schema:
 
     @classmethod
     def from_json(cls, text: str) -> Schema:
-        """The schema that to_json gave. Raises TableError if it is not one."""
+        """Return the schema of to_json's text. Raises TableError for another text."""
         try:
             found = json.loads(text)
         except (ValueError, RecursionError):
@@ -176,7 +176,7 @@ class Schema:
             raise TableError(f"{error}") from None
 
     def to_json(self) -> str:
-        """JSON of all fields."""
+        """Return all fields as JSON."""
         return json.dumps(asdict(self), indent=1)
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -186,7 +186,7 @@ class Schema:
 
 
 def _items_of(log: Table) -> Table:
-    """Of rows that hold a page each, the items; other rows as they are."""
+    """Return the items of rows that hold a page each; other rows as they are."""
     if not isinstance(log, Sequence) or isinstance(log, str | bytes):
         return log
     rows: list[Any] = []
@@ -205,7 +205,7 @@ def _items_of(log: Table) -> Table:
 
 
 def _guess(name: str, columns: Columns) -> tuple[str, int]:
-    """The role of a column by its values, and the length if it is an embedding."""
+    """Return the role of a column by its values, and the length of an embedding."""
     values = [value for value in columns.values(name) if value is not None]
     if not values:
         return "", 0

@@ -1,4 +1,4 @@
-"""The network on the engine: from what it sees to scores."""
+"""The network on the engine: from features to scores."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Last: TypeAlias = "Callable[[Floats], Floats]"
 
 @dataclass(frozen=True)
 class Description:
-    """What a model file's metadata says of a re-ranker.
+    """The re-ranker that a model file's metadata describes.
 
     vocabulary: of the schema's categories, then of its context: text to code.
     """
@@ -44,7 +44,10 @@ class Description:
 
     @classmethod
     def of(cls, model: Runnable) -> Description:
-        """Raises ModelError if the model is not a re-ranker."""
+        """Read the metadata of a model.
+
+        Raises ModelError if the model is not a re-ranker.
+        """
         said = model.metadata
         if said.get("kit") != "rerank":
             raise ModelError(f"expected a model of the rerank kit: {said.get('kit', '')!r}")
@@ -69,7 +72,7 @@ class Description:
         return cls(said.get("name", "reranker"), said.get("version", ""), layout, vocabulary)
 
     def metadata(self) -> dict[str, str]:
-        """As of reads it."""
+        """Return the metadata that `of` reads."""
         layout = self.layout
         facts: dict[str, Any] = {
             "schema": json.loads(layout.schema.to_json()),
@@ -86,7 +89,7 @@ class Description:
         }
 
     def fitted(self, schema: Schema | None) -> Layout | None:
-        """The layout for a schema; None: that of each page is to be inferred.
+        """Return the layout for a schema; None: it is inferred from each page.
 
         Raises ValueError if the model was trained on another schema.
         """
@@ -117,7 +120,7 @@ class Scorer:
     """Runs a model on pages; may be used by many threads at a time."""
 
     def __init__(self, model: Runnable) -> None:
-        """Raises ModelError if its inputs are not those of a re-ranker."""
+        """Wrap a model; raise ModelError if its inputs are not those of a re-ranker."""
         self._model = model
         self._heads: dict[int, Head] = {}
         renewed_in_children(self, Scorer._renew)
@@ -131,13 +134,14 @@ class Scorer:
                 raise ModelError(f"input {name}: expected float32[b, n, {width}], got {type}")
 
     def _renew(self) -> None:
-        """A forked child holds no lock of another thread."""
+        """Make new locks in a forked child."""
         self._lock = threading.Lock()
 
     def head(self, width: int) -> Head:
-        """The model's last layers for learning; width: columns of what is an item's own.
+        """Return the model's last layers for learning.
 
-        Raises UnsupportedError if the model does not show them.
+        width: columns of an item's own features.
+        Raises UnsupportedError if the model does not expose them.
         """
         from palmkit.kits.ranking.head import Head
 
@@ -147,11 +151,14 @@ class Scorer:
             return self._heads[width]
 
     def score(self, inputs: Inputs, length: int) -> Floats:
-        """float32[n], the score of each item. length: of events, see Layout."""
+        """Return the score of each item, float32[n].
+
+        length: number of events, see Layout.
+        """
         return cast(Floats, self._run(inputs, length, inputs.items[None])[0][0])
 
     def infer(self, inputs: Inputs, length: int) -> tuple[Floats, Floats]:
-        """float32[n] scores, and float32[n, channels], what the model knows of each item."""
+        """Return scores float32[n], and the model's features of each item, float32[n, channels]."""
         scores, hidden = self._run(inputs, length, inputs.items[None])
         if hidden is None or hidden.ndim != 3:
             raise ModelError("output hidden: expected float32[b, n, channels]")
@@ -188,7 +195,7 @@ class Scorer:
             links=inputs.links[:, :, :1],
         )
         without = scored(nothing, inputs.items[None])
-        # Only differences within a page mean something.
+        # Only differences within a page have a meaning.
         lost = scores[0] - np.concatenate([scores[1:], without])
         names = [*groups, "sequence"]
         if taste is not None:
@@ -201,7 +208,10 @@ class Scorer:
         return found
 
     def _run(self, inputs: Inputs, length: int, items: Floats) -> tuple[Floats, Floats | None]:
-        """float32[b, n] for float32[b, n, features] of the same page and history, and hidden."""
+        """Return scores for float32[b, n, features] of one page and history, and hidden.
+
+        The scores are float32[b, n].
+        """
         size, count = items.shape[:2]
         room = room_for(count)
         seen = len(inputs.events)
@@ -228,14 +238,14 @@ class Scorer:
 
 
 def room_for(count: int) -> int:
-    """Items that a page of so many is filled up to."""
+    """Return the size to which a page of `count` items is padded."""
     if count <= SIZES[-1]:
         return SIZES[bisect_left(SIZES, count)]
     return 1 << (count - 1).bit_length()
 
 
 def _filled(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
-    """Zeros of a shape with the array, for each of the batch, at their beginning."""
+    """Return zeros of a shape with the array at their beginning, for each of the batch."""
     if array.shape == shape:
         return array
     found = np.zeros(shape, array.dtype)
@@ -244,7 +254,7 @@ def _filled(array: NDArray[Any], shape: tuple[int, ...]) -> NDArray[Any]:
 
 
 def _first(size: int, room: int, count: int) -> Floats:
-    """float32[size, room]: ones for the first `count`."""
+    """Return float32[size, room]: ones for the first `count`."""
     found = np.zeros((size, room), np.float32)
     found[:, :count] = 1
     return found

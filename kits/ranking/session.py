@@ -1,4 +1,4 @@
-"""A user's visit: what was observed, and what was learned from it."""
+"""A user's visit: observed events, and what was learned from them."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Session:
         learns: bool,
         memory_bytes: int,
     ) -> None:
-        """As Reranker.session makes it."""
+        """Start a session with the arguments of Reranker.session."""
         self._reranker = reranker
         self._context = context
         self._seed = seed
@@ -54,7 +54,7 @@ class Session:
         self.reset()
 
     def _renew(self) -> None:
-        """A forked child holds no lock of another thread."""
+        """Make new locks in a forked child."""
         self._lock = threading.RLock()
 
     def reset(self) -> None:
@@ -81,9 +81,9 @@ class Session:
 
     @finished
     def inputs(self, items: Table, context: Context | None = None) -> tuple[Inputs, int]:
-        """What the network would see of a page now, and of how many events at most.
+        """Return the network's inputs for a page now, and the most events it would see.
 
-        What learning from a session needs; nothing changes. The page must have items.
+        It is for learning from a session, and changes nothing. The page must have items.
         """
         with self._lock:
             fitted = self._fit(items)
@@ -100,7 +100,7 @@ class Session:
         if self._fitted is None:
             self._fitted = self._reranker._fit(items)  # pyright: ignore[reportPrivateUsage]
             if self._given_back is not None and not self._fitted.reads_as(self._given_back):
-                # What was observed is known in the words of a model that is there no more.
+                # The observed events are encoded with the words of a model that is gone.
                 self._events = self._page = None
             self._given_back = None
             self._prepare(self._fitted)
@@ -110,7 +110,7 @@ class Session:
         return self._fitted
 
     def __len__(self) -> int:
-        """How many events are remembered."""
+        """Return how many events are remembered."""
         with self._lock:
             return (0 if self._events is None else len(self._events)) + len(self._waiting)
 
@@ -123,7 +123,7 @@ class Session:
         table: Table = [event] if _is_event(event) else event
         with self._lock:
             if self._fitted is None:
-                # A model for any schema, before the first page: the page will say what they mean.
+                # A model for any schema, before the first page: the page will tell their meaning.
                 encode_events(table, Schema(), [])
                 self._waiting.append(table)
                 return
@@ -242,7 +242,7 @@ class Session:
 
 
 def _is_event(event: Any) -> bool:
-    """One event, and not a dict of columns."""
+    """Return whether it is one event, and not a dict of columns."""
     if not isinstance(event, Mapping):
         return False
     found: dict[str, Any] = {**event}

@@ -1,4 +1,4 @@
-"""Tables as people have them, as columns: lists of dicts, dicts of arrays, pandas, Arrow."""
+"""Tables in any usual form as columns: lists of dicts, dicts of arrays, pandas, Arrow."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class Columns:
     """
 
     def __init__(self, what: str, table: Table) -> None:
-        """Raises TableError if it is no table, or if its columns differ in length."""
+        """Read a table; raise TableError if it is none, or if its columns differ in length."""
         self.what = what
         self._rows: Sequence[Mapping[str, Any]] | None = None
         self._read: Callable[[str], Sequence[Any]]
@@ -67,7 +67,7 @@ class Columns:
                 raise TableError(f"{what}: column {name}: expected {self.count} rows, got {count}")
 
     def __contains__(self, name: object) -> bool:
-        """Whether any row has the column."""
+        """Return whether any row has the column."""
         return name in self.names
 
     def require(self, name: str) -> None:
@@ -78,7 +78,7 @@ class Columns:
             )
 
     def values(self, name: str) -> Sequence[Any]:
-        """A column's values, None where missing; a column that is not there is missing all over."""
+        """Return a column's values, None where missing; a missing column is missing in each row."""
         if name not in self.names:
             return [None] * self.count
         if self._rows is not None:
@@ -86,7 +86,10 @@ class Columns:
         return self._read(name)
 
     def numbers(self, name: str) -> NDArray[np.float64]:
-        """float64[n], NaN where missing. Raises TableError for text and for infinity."""
+        """Return numbers, float64[n], NaN where missing.
+
+        Raises TableError for text and for infinity.
+        """
         values = self.values(name)
         try:
             found = np.asarray(values, np.float64)
@@ -100,7 +103,7 @@ class Columns:
         return found
 
     def measures(self, name: str) -> Floats:
-        """float32[n], as numbers; raises TableError also beyond LARGEST, up or down."""
+        """Return numbers, float32[n]; raise TableError also beyond LARGEST in magnitude."""
         found = self.numbers(name)
         wrong = np.abs(found) > LARGEST
         if wrong.any():
@@ -114,7 +117,10 @@ class Columns:
             raise TableError(f"{self._place(name, row)}: expected a number: {value!r}") from None
 
     def texts(self, name: str) -> list[str | None]:
-        """Categories or ids as text: 7, 7.0 and "7" are the same. Raises TableError for lists."""
+        """Return categories or ids as text: 7, 7.0 and "7" are equal.
+
+        Raises TableError for lists.
+        """
         values = self.values(name)
         return [v if type(v) is str else self._text(name, i, v) for i, v in enumerate(values)]
 
@@ -132,7 +138,7 @@ class Columns:
         raise TableError(f"{self._place(name, row)}: expected text or a number: {value!r}")
 
     def ids(self, name: str) -> list[str]:
-        """As texts. Raises TableError where one is missing."""
+        """Return ids as text. Raises TableError where one is missing."""
         self.require(name)
         texts = self.texts(name)
         if None in texts:
@@ -140,7 +146,10 @@ class Columns:
         return cast("list[str]", texts)
 
     def vectors(self, name: str, length: int) -> Floats:
-        """float32[n, length], zeros where missing. Raises TableError for another length."""
+        """Return vectors, float32[n, length], zeros where missing.
+
+        Raises TableError for another length.
+        """
         found = np.zeros((self.count, length), np.float32)
         for row, value in enumerate(self.values(name)):
             if value is None or (isinstance(value, float) and math.isnan(value)):
@@ -149,7 +158,7 @@ class Columns:
                 vector = np.asarray(value, np.float64)
             except (TypeError, ValueError, OverflowError):
                 vector = np.zeros(0)
-            # NaN is not within, either.
+            # NaN is not within the limits, either.
             if vector.shape != (length,) or not (np.abs(vector) <= LARGEST).all():
                 raise TableError(
                     f"{self._place(name, row)}: expected {length} finite numbers: {value!r:.60}"
@@ -167,7 +176,7 @@ class Columns:
 
 
 def has_rows(table: Table) -> bool:
-    """Whether a table has rows; what is no table is left to Columns."""
+    """Return whether a table has rows; Columns rejects what is no table."""
     if table is None:
         return False
     if isinstance(table, Mapping):
@@ -177,7 +186,7 @@ def has_rows(table: Table) -> bool:
 
 
 def keys(texts: Sequence[str | None]) -> Keys:
-    """int64[n] that are alike where the texts are, in this process; 0 for None."""
+    """Return int64[n] that are equal where the texts are, in this process; 0 for None."""
     return np.fromiter(
         (0 if text is None else hash(text) or 1 for text in texts), np.int64, len(texts)
     )
@@ -194,5 +203,5 @@ def _sequence(values: Any) -> Sequence[Any]:
 
 
 def _without_gaps(column: Any) -> list[Any]:
-    """A pandas column as Python values, None for its kinds of nothing."""
+    """Return a pandas column as Python values, with None for its missing values."""
     return cast("list[Any]", column.astype(object).where(column.notna(), None).tolist())

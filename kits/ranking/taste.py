@@ -1,4 +1,4 @@
-"""What is an item's own, whatever the user did: the inputs of the layer of one user's taste."""
+"""Features of an item itself, whatever the user did: inputs of the layer of one user's taste."""
 
 from __future__ import annotations
 
@@ -22,14 +22,17 @@ _FAR = 3.0
 
 @dataclass(frozen=True, eq=False)
 class Own:
-    """Of n items. codes: int16[n, categories], below WORDS; measures: float32[n, width]."""
+    """The features of n items themselves.
+
+    codes: int16[n, categories], below WORDS; measures: float32[n, width].
+    """
 
     codes: NDArray[np.int16]
     measures: Floats
 
     @property
     def wide(self) -> Floats:
-        """float32[n, WORDS + width]: a column for each code, and the measures."""
+        """Return float32[n, WORDS + width]: a column for each code, and the measures."""
         count = len(self.codes)
         found = np.zeros((count, WORDS + self.measures.shape[1]), np.float32)
         for column in self.codes.T:
@@ -39,12 +42,12 @@ class Own:
         return found
 
     def taken(self, rows: NDArray[np.int64]) -> Own:
-        """Some of the items."""
+        """Return the features of some items."""
         return Own(self.codes[rows], self.measures[rows])
 
 
 def taste_width(schema: Schema) -> int:
-    """Columns of Own.wide."""
+    """Return the number of columns of Own.wide."""
     return WORDS + _measures(schema)
 
 
@@ -53,9 +56,10 @@ def _measures(schema: Schema) -> int:
 
 
 def own_of(page: Page, schema: Schema, words: dict[int, int]) -> Own:
-    """The same in every process: embeddings, measures in spreads of the page, and their squares.
+    """Return embeddings, measures in spreads of the page, and their squares.
 
-    words: the hash of a value and its code; gets those that are new while there is room.
+    They are the same in every process. words: the hash of a value and its code; new values are
+    added while there is room.
     """
     count = len(page)
     codes = np.zeros((count, len(schema.categories)), np.int16)

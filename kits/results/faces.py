@@ -35,14 +35,14 @@ class Face:
 
     @property
     def points_106(self) -> NDArray[np.float32] | None:
-        """float32[106, 3]: the mesh as the 106 points that users of MNNKit know; or None.
+        """The mesh as MNNKit's 106 points, float32[106, 3], or None.
 
         See palmkit.kits.face.topology.points_106 for their order.
         """
         return _points_106(self.mesh)
 
     def to_dict(self) -> dict[str, Any]:
-        """The face as in the JSON of the command line; pixels to 1/100, scores to 1/10000."""
+        """Return the command line's JSON of a face; pixels to 1/100, scores to 1/10000."""
         return {
             "box": rounded(self.box, 2),
             "score": round(self.score, 4),
@@ -55,7 +55,7 @@ class Face:
         }
 
     def words(self) -> str:
-        """A line for people."""
+        """Return a line for people."""
         words = f"{self.score:.2f} {place(self.box)}"
         if self.pose is not None:
             yaw, pitch, roll = self.pose
@@ -95,11 +95,11 @@ class Faces(Things[Face]):
 
     @property
     def points_106(self) -> NDArray[np.float32] | None:
-        """float32[n, 106, 3]: the meshes as the 106 points that users of MNNKit know; or None."""
+        """The meshes as MNNKit's 106 points, float32[n, 106, 3], or None."""
         return _points_106(self.mesh)
 
     def __getitem__(self, index: int) -> Face:
-        """The face at `index`, best score first; negative indices count from the end."""
+        """Return the face at `index`, best score first; negative indices count from the end."""
         return Face(
             self.boxes[index],
             float(self.scores[index]),
@@ -112,16 +112,16 @@ class Faces(Things[Face]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the command line."""
+        """Return the JSON of the command line."""
         faces = [face.to_dict() for face in self]
         return {"width": self.width, "height": self.height, "faces": faces}
 
     def words(self) -> list[str]:
-        """How many faces there are, and a line for each."""
+        """Return how many faces there are, and a line for each."""
         return [counted(len(self), "face"), *(face.words() for face in self)]
 
     def drawn(self, image: Image) -> Image:
-        """The faces, with their meshes where these were asked for, on the picture."""
+        """Draw the faces, with their meshes where these were asked for, on the picture."""
         from palmkit.kits import draw
 
         # Checkers know this file by two names, and so its classes as two; below, too.

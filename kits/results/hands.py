@@ -42,7 +42,7 @@ class Hand:
     id: int | None = None
 
     def to_dict(self) -> dict[str, Any]:
-        """The hand as in the JSON of the command line; pixels to 1/100, scores to 1/10000."""
+        """Return the command line's JSON of a hand; pixels to 1/100, scores to 1/10000."""
         return {
             "box": rounded(self.box, 2),
             "score": round(self.score, 4),
@@ -54,7 +54,7 @@ class Hand:
         }
 
     def words(self) -> str:
-        """A line for people."""
+        """Return a line for people."""
         shows = f"{self.handedness} {self.gesture} {self.gesture_score:.2f}"
         return f"{shows} {place(self.box)}"
 
@@ -85,7 +85,7 @@ class Hands(Things[Hand]):
     ids: NDArray[np.int64] | None = None
 
     def __getitem__(self, index: int) -> Hand:
-        """The hand at `index`, best score first; negative indices count from the end."""
+        """Return the hand at `index`, best score first; negative indices count from the end."""
         return Hand(
             self.boxes[index],
             float(self.scores[index]),
@@ -97,16 +97,16 @@ class Hands(Things[Hand]):
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the command line."""
+        """Return the JSON of the command line."""
         hands = [hand.to_dict() for hand in self]
         return {"width": self.width, "height": self.height, "hands": hands}
 
     def words(self) -> list[str]:
-        """How many hands there are, and a line for each."""
+        """Return how many hands there are, and a line for each."""
         return [counted(len(self), "hand"), *(hand.words() for hand in self)]
 
     def drawn(self, image: Image) -> Image:
-        """The hands on the picture."""
+        """Draw the hands on the picture."""
         from palmkit.kits import draw
 
         this: Any = self

@@ -78,21 +78,21 @@ class Mask(PictureResult):
 
     @finished
     def cutout(self) -> Image:
-        """What it covers alone: uint8[h, w, 4], red, green, blue and opacity."""
+        """Return what it covers alone: uint8[h, w, 4], red, green, blue and opacity."""
         from palmkit.kits.portrait.compose import cutout
 
         return cutout(self.image, self.alpha)
 
     @finished
     def gray(self) -> Image:
-        """The mask as a picture: uint8[h, w], 255 where it is 1."""
+        """Return the mask as a picture: uint8[h, w], 255 where it is 1."""
         import cv2
 
         return cast(Image, cv2.convertScaleAbs(self.mask, alpha=255))
 
     @deprecated.path_argument("mask_path", "mask")
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the command line; "mask" is None: whoever writes it knows where."""
+        """Return the JSON of the command line; "mask" is None: the command adds the file."""
         return {
             "width": self.width,
             "height": self.height,
@@ -101,16 +101,16 @@ class Mask(PictureResult):
         }
 
     def words(self) -> list[str]:
-        """How much of the picture it covers."""
+        """Return how much of the picture it covers."""
         return [f"{100 * self.coverage:.0f} % of the pixels"]
 
     def drawn(self, image: Image) -> Image:
-        """The picture with the mask tinted."""
+        """Return the picture with the mask tinted."""
         from palmkit.kits import draw
 
         this: Any = self
         return draw.mask(image, this)
 
     def as_picture(self) -> Image:
-        """The mask, as `gray` gives it."""
+        """Return the mask, as `gray` does."""
         return self.gray()

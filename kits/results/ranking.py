@@ -33,11 +33,11 @@ class Ranking(Result):
     why: list[dict[str, float]] | None = None
 
     def __len__(self) -> int:
-        """How many items."""
+        """Return how many items there are."""
         return len(self.ids)
 
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the command line; scores and reasons to 1/10000."""
+        """Return the JSON of the command line; scores and reasons to 1/10000."""
         found: dict[str, Any] = {
             "order": self.ids,
             "scores": rounded(self.scores, 4),
@@ -51,7 +51,7 @@ class Ranking(Result):
         return found
 
     def words(self) -> list[str]:
-        """The ids in order, and, if asked for, what each item's score owes to what."""
+        """Return the ids in order, and, if asked for, the contributions to each item's score."""
         cold = " (the server's order: nothing is known of the user)" if self.cold else ""
         lines = [f"{' '.join(self.ids)}{cold}"]
         for name, reasons in zip(self.ids, self.why or (), strict=False):

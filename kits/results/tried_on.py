@@ -44,13 +44,13 @@ class TriedOn(PictureResult):
     image = deprecated.attribute("before")
 
     def before_after(self) -> Image:
-        """Both side by side: uint8[h, 2 w, 3]."""
+        """Return both side by side: uint8[h, 2 w, 3]."""
         return np.concatenate([self.before, self.after], axis=1)
 
     def split(self, position: float = 0.5) -> Image:
-        """One picture, before on the left, after on the right of a line: uint8[h, w, 3].
+        """Return one picture, before on the left, after on the right of a line: uint8[h, w, 3].
 
-        position: 0..1 of the width, of the line.
+        position: of the line, 0..1 of the width.
         Raises ValueError for a position outside.
         """
         between("position", position, 0, 1)
@@ -63,7 +63,7 @@ class TriedOn(PictureResult):
 
     @deprecated.path_argument("picture", "picture")
     def to_dict(self) -> dict[str, Any]:
-        """The JSON of the command line; "picture" is None: whoever writes it knows where."""
+        """Return the JSON of the command line; "picture" is None: the command adds the file."""
         faces = self.faces.to_dict()["faces"]
         return {
             "width": self.width,
@@ -74,13 +74,13 @@ class TriedOn(PictureResult):
         }
 
     def words(self) -> list[str]:
-        """How many faces wear it."""
+        """Return how many faces wear it."""
         return [f"{len(self.faces) or 'no'} face{'s' if len(self.faces) > 1 else ''}"]
 
     def drawn(self, image: Image) -> Image:
-        """The look worn."""
+        """Return the picture with the look."""
         return self.after
 
     def as_picture(self) -> Image:
-        """The look worn: uint8[h, w, 3]."""
+        """Return the picture with the look: uint8[h, w, 3]."""
         return self.after

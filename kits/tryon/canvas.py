@@ -16,11 +16,11 @@ from palmkit.kits.tryon.colour import Floats, mean_of, to_lab, to_rgb
 from palmkit.kits.tryon.regions import fixed, soften
 from palmkit.kits.tryon.things import find_things
 
-# Round the mesh, in centimetres.
+# Margin round the mesh, in centimetres.
 MARGIN_CM = 2.0
 # What is seen is hidden below the first of these, what is hidden is seen from the second on.
 HIDDEN, SEEN = 0.4, 0.6
-# What covers less of a pixel than this changes nothing.
+# Effects that cover less of a pixel than this change nothing.
 LEAST = 1 / 512
 # How fast what is remembered of a face's colours follows it, in seconds.
 MEMORY_S = 0.4
@@ -28,14 +28,14 @@ MEMORY_S = 0.4
 
 @dataclass
 class Memory:
-    """What is known of a face from earlier frames: colours that must not flicker."""
+    """Colours remembered from a face's earlier frames, which must not flicker."""
 
     seen_s: float | None = None
     hidden: NDArray[np.bool_] | None = None
     colours: dict[str, Floats] = field(default_factory=dict[str, Floats])
 
     def settle(self, name: str, colour: Floats, time_s: float | None) -> Floats:
-        """The colour, moved towards from the one remembered; in image mode as it is."""
+        """Return the colour, moved towards from the remembered one; unchanged in image mode."""
         if time_s is None:
             return colour
         before = self.colours.get(name)
@@ -46,7 +46,7 @@ class Memory:
         return colour
 
     def hide(self, visibility: Floats) -> NDArray[np.bool_]:
-        """Which of some things are hidden, 0..1 of each being seen; doubt changes nothing."""
+        """Return which things are hidden, by how far each is seen, 0..1; doubt changes nothing."""
         before = visibility < (HIDDEN + SEEN) / 2 if self.hidden is None else self.hidden
         self.hidden = np.where(before, visibility < SEEN, visibility < HIDDEN)
         return self.hidden
@@ -108,11 +108,11 @@ class Canvas:
 
     @property
     def is_empty(self) -> bool:
-        """Whether the face lies outside of the picture, or is smaller than anything drawn."""
+        """Whether the face lies outside of the picture, or is too small to draw on."""
         return self.left >= self.right or self.top >= self.bottom or self.per_cm < 0.5
 
     def lab(self, where: tuple[slice, slice]) -> Floats:
-        """float32[h, w, 3]: a part's pixels in CIELAB, which every effect changes in its turn."""
+        """Return a part's pixels in CIELAB, float32[h, w, 3], which effects change in turn."""
         return self._lab[where]
 
     @cached
@@ -121,7 +121,7 @@ class Canvas:
 
     @cached
     def uncovered(self) -> Floats:
-        """float32[h, w], 0..1: where no hand and no other thing is in front of the face."""
+        """Where no hand and no other thing is in front of the face, float32[h, w], 0..1."""
         seen = np.ones(self.shape, np.float32)
         triangles = topology.triangles().astype(np.intp)
         hidden = self.memory.hide(self.visibility[triangles].mean(axis=1))
@@ -132,7 +132,7 @@ class Canvas:
 
     @cached
     def things(self) -> Floats | None:
-        """float32[h, w], 0..1: where something of another colour than skin is in front of it."""
+        """Where something of another colour than skin is in front of it, float32[h, w], 0..1."""
 
         def settle(skin: Floats) -> Floats:
             return self.memory.settle("skin", skin, self.time_s)
@@ -144,7 +144,7 @@ class Canvas:
 
     @cached
     def free(self) -> Floats:
-        """float32[h, w], 0..1: as `uncovered`, and where neither hair nor any other thing is."""
+        """`uncovered` without hair and other things, float32[h, w], 0..1."""
         free = self.uncovered
         for front in (self.hair, self.things):
             if front is not None:
@@ -152,7 +152,7 @@ class Canvas:
         return free
 
     def _cover(self, free: Floats, triangles: NDArray[np.intp], hidden: NDArray[np.bool_]) -> None:
-        """What is hidden, and over it what is seen: the near half of a face in profile."""
+        """Draw hidden triangles, then seen ones over them: the near half of a face in profile."""
         import cv2
 
         corners = fixed(self.points)[triangles]
@@ -164,11 +164,11 @@ class Canvas:
             cv2.fillConvexPoly(free, triangle, 1.0, cv2.LINE_8, 4)
 
     def seen(self, points: tuple[int, ...]) -> float:
-        """How far these points are seen, 0..1."""
+        """Return how far these points are seen, 0..1."""
         return float(self.visibility[list(points)].mean())
 
     def part(self, points: Floats, margin_cm: float) -> tuple[slice, slice]:
-        """Rows and columns round some points, inside the canvas; they may be empty."""
+        """Return rows and columns round some points, inside the canvas; they may be empty."""
         height, width = self.shape
         margin = margin_cm * self.per_cm + 2
         low, high = points.min(axis=0) - margin, points.max(axis=0) + margin
@@ -176,18 +176,18 @@ class Canvas:
         return rows, slice(max(int(low[0]), 0), max(min(int(high[0]) + 1, width), 0))
 
     def base(self, name: str, lab: Floats, weight: Floats) -> Floats:
-        """The mean colour of a region, steady over time; of one that is hidden, as it was."""
+        """Return the mean colour of a region, steady over time; a hidden one keeps its colour."""
         if weight.sum() < LEAST:
             return self.memory.colours.get(name, np.zeros(3, np.float32))
         return self.memory.settle(name, mean_of(lab, weight), self.time_s)
 
     def mark(self, where: tuple[slice, slice], weight: Floats) -> None:
-        """Note what an effect covers."""
+        """Record what an effect covers."""
         part = self.coverage[where]
         np.maximum(part, weight, out=part)
 
     def write(self, picture: Image) -> None:
-        """Put what was changed into the picture; every other pixel stays as it was, to the bit."""
+        """Write changed pixels into the picture; all others stay exactly as they were."""
         import cv2
 
         touched = (self.coverage > LEAST).view(np.uint8)
@@ -198,7 +198,7 @@ class Canvas:
             cv2.copyTo(to_rgb(self._lab[where]), touched[where], part)
 
     def affine(self, points: tuple[int, ...]) -> NDArray[np.float64]:
-        """float64[2, 3]: from the canonical face's x and y, in centimetres, to the canvas."""
+        """Return float64[2, 3]: from the canonical face's x and y, centimetres, to the canvas."""
         rows = list(points)
         source = topology.canonical_face()[rows, :2].astype(np.float64)
         ones = np.ones((len(rows), 1))

@@ -1,4 +1,4 @@
-"""Colours that try-on works with: read from text, in CIELAB, laid on a part of a picture."""
+"""Colours of try-on: read from text, in CIELAB, laid on a part of a picture."""
 
 from __future__ import annotations
 
@@ -13,18 +13,18 @@ Finish: TypeAlias = Literal["matte", "satin", "gloss", "shimmer"]
 Shade: TypeAlias = "str | tuple[int, int, int]"
 
 _HEX = re.compile(r"#[0-9a-fA-F]{6}")
-# Of a region's tones lighter than its mean, how much is left.
+# The share left of tones lighter than a region's mean.
 _LIGHTS = {"matte": 0.55, "satin": 1.0, "gloss": 1.45, "shimmer": 1.1}
 # Making dark tones light spreads them, noise too; this power of the spread is given up.
 _CALM = 0.65
-# Of a region's differences of hue, how much is left.
+# The share left of a region's differences of hue.
 _MOTTLE = 0.5
 # A lightness that counts as black: below it nothing is divided.
 _BLACK = 4.0
 
 
 def read_shade(name: str, shade: Shade) -> tuple[int, int, int]:
-    """Red, green and blue, 0..255, of "#rrggbb" or of a tuple of them.
+    """Return red, green and blue, 0..255, of "#rrggbb" or of a tuple of them.
 
     name: of the option, for the message.
     Raises ValueError if it is no colour.
@@ -39,7 +39,7 @@ def read_shade(name: str, shade: Shade) -> tuple[int, int, int]:
 
 
 def to_lab(rgb: NDArray[np.uint8]) -> Floats:
-    """uint8[h, w, 3] sRGB as float32[h, w, 3] CIELAB (D65): L 0..100, a and b about -128..127."""
+    """Convert uint8[h, w, 3] sRGB to float32[h, w, 3] CIELAB (D65): L 0..100, a, b -128..127."""
     import cv2
 
     if not rgb.size:
@@ -50,7 +50,7 @@ def to_lab(rgb: NDArray[np.uint8]) -> Floats:
 
 
 def to_rgb(lab: Floats) -> NDArray[np.uint8]:
-    """The other way; colours that sRGB has not are clipped."""
+    """Convert CIELAB to sRGB, clipping colours that sRGB does not have."""
     import cv2
 
     rgb = cv2.cvtColor(lab, cv2.COLOR_Lab2RGB)
@@ -58,12 +58,12 @@ def to_rgb(lab: Floats) -> NDArray[np.uint8]:
 
 
 def lab_of(colour: tuple[int, int, int]) -> Floats:
-    """float32[3]: a colour in CIELAB."""
+    """Return a colour in CIELAB, float32[3]."""
     return np.asarray(to_lab(np.array([[colour]], np.uint8))[0, 0], np.float32)
 
 
 def mean_of(lab: Floats, weight: Floats) -> Floats:
-    """The weighted mean colour, float32[3]; of nothing, black."""
+    """Return the weighted mean colour, float32[3]; black without any weight."""
     total = float(weight.sum())
     if total <= 0:
         return np.zeros(3, np.float32)
@@ -83,7 +83,7 @@ def dye(lab: Floats, weight: Floats, colour: Floats, base: Floats, finish: Finis
 
     before = max(float(base[0]), _BLACK)
     after = max(float(colour[0]), _BLACK)
-    # Planes that lie whole in memory take half the time.
+    # Contiguous planes take half the time.
     planes = cast("list[Floats]", [*cv2.split(lab)])
     own = planes[0]
     light = np.maximum(own * np.float32(1 / before), np.float32(0.02))
@@ -98,7 +98,7 @@ def dye(lab: Floats, weight: Floats, colour: Floats, base: Floats, finish: Finis
     np.clip(keep, 0, 1, out=keep)
     keep *= keep
     np.subtract(1, keep, out=keep)
-    # At a soft edge what is lighter is the background, shining through: it is not made lighter yet.
+    # At a soft edge lighter pixels are the background shining through, which is not made lighter.
     most = weight * weight
     most *= most * np.float32(0.4 * after)
     most += np.float32(1.04 * after)

@@ -1,4 +1,4 @@
-"""What the effects have in common: options that are checked, and laying them on a face."""
+"""Common base of the effects: checked options, and laying them on a face."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Effect:
     finish: Finish = "satin"
 
     def __post_init__(self) -> None:
-        """Check the options."""
+        """Raise ValueError for an invalid option."""
         red, green, blue = read_shade(self.name, self.colour)
         object.__setattr__(self, "colour", f"#{red:02x}{green:02x}{blue:02x}")
         for each in fields(self):
@@ -44,9 +44,9 @@ class Effect:
 
     @classmethod
     def of(cls: type[AnyEffect], wanted: Any) -> AnyEffect:
-        """The effect itself, one of a colour, or of a mapping of its options, as in JSON.
+        """Return the effect itself, one of a colour, or of a mapping of its options, as in JSON.
 
-        Raises ValueError for what cannot be.
+        Raises ValueError for anything else.
         """
         if isinstance(wanted, cls):
             return wanted
@@ -63,13 +63,13 @@ class Effect:
 
     @property
     def lab(self) -> Floats:
-        """float32[3]: the colour in CIELAB."""
+        """The colour in CIELAB, float32[3]."""
         return lab_of(read_shade(self.name, self.colour))
 
     def aim(self, base: Floats) -> Floats:
-        """float32[3] CIELAB: what a region of this mean colour has on the whole at full opacity."""
+        """Return the mean CIELAB of a region of this mean colour at full opacity, float32[3]."""
         return self.lab
 
     @abstractmethod
     def lay(self, canvas: Canvas) -> None:
-        """Change the canvas."""
+        """Lay the effect on the canvas."""

@@ -1,4 +1,4 @@
-"""Glasses, drawn in space on the canonical face and seen as the head is turned."""
+"""Glasses, drawn in space on the canonical face and seen as the head is rotated."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Shape:
     rim: float = 0.3
 
     def outline(self) -> NDArray[np.float64]:
-        """float64[72, 2] of x (away from the nose) and y (up), in centimetres from its middle."""
+        """Return float64[72, 2] of x (away from the nose) and y (up), cm from its centre."""
         angle = np.arange(_CORNERS) * (2 * np.pi / _CORNERS)
         cos, sin = np.cos(angle), np.sin(angle)
         power = 2 / self.square
@@ -68,7 +68,7 @@ SHAPES = {
 
 @dataclass(frozen=True)
 class Glasses(Effect):
-    """Glasses of one's own drawing, turned with the head.
+    """Drawn glasses, which rotate with the head.
 
     style: "round", "square", "aviator", "cat_eye" or "rimless". colour, opacity and finish: of the
     frame. lens: its colour; tint: 0..1, how far it hides the eyes, more at its upper edge.
@@ -85,7 +85,7 @@ class Glasses(Effect):
     tint: float = 0.12
 
     def __post_init__(self) -> None:
-        """Check the options."""
+        """Raise ValueError for an invalid option."""
         super().__post_init__()
         one_of("glasses style", self.style, tuple(SHAPES))
         red, green, blue = read_shade("glasses lens", self.lens)
@@ -123,7 +123,7 @@ class Glasses(Effect):
         canvas.mark(where, np.maximum(np.maximum(frame, lens), shadow))
 
     def _shade(self, lab: Floats, frame: Floats, per_cm: float) -> Floats:
-        """The frame's shadow on the skin, a little below it; returns how dense it is."""
+        """Draw the frame's shadow on the skin, a little below it; return its density."""
         import cv2
 
         below = np.array([[1, 0, 0], [0, 1, 0.28 * per_cm]], np.float64)
@@ -134,7 +134,7 @@ class Glasses(Effect):
         return shadow
 
     def _tint(self, lab: Floats, lens: Floats, place: _Place) -> Floats:
-        """The lenses, darker above; returns how far they cover what is behind them."""
+        """Draw the lenses, darker above; return how far they cover what is behind them."""
         top, bottom = place(np.array([[0.0, 2.2, 1.75], [0.0, -2.6, 1.75]]))
         down = bottom - top
         y, x = np.mgrid[: lab.shape[0], : lab.shape[1]].astype(np.float32)
@@ -142,14 +142,14 @@ class Glasses(Effect):
         weight = lens * np.float32(self.tint) * (1.15 - 0.45 * np.clip(along, 0, 1))
         np.clip(weight, 0, 1, out=weight)
         colour = lab_of(read_shade("glasses lens", self.lens))
-        # Like a filter: dark stays dark, and light takes the lens's colour.
+        # It acts as a filter: dark stays dark, and light takes the lens's colour.
         lab[..., 0] += weight * (np.minimum(colour[0], lab[..., 0]) - lab[..., 0])
         for axis in (1, 2):
             lab[..., axis] += weight * (colour[axis] - lab[..., axis])
         return np.asarray(weight, np.float32)
 
     def _gleam(self, frame: Floats, per_cm: float) -> Floats:
-        """Light on the frame's upper side."""
+        """Return light on the frame's upper side."""
         inside = regions.soften(frame, 0.1 * per_cm)
         slope = np.zeros_like(frame)
         slope[1:] = inside[1:] - inside[:-1]
@@ -163,7 +163,7 @@ class Glasses(Effect):
         place: _Place,
         temples: dict[float, tuple[Space, Space]],
     ) -> Floats:
-        """Both arms; one turned away from the camera is hidden by the face."""
+        """Draw both arms; one turned away from the camera is hidden by the face."""
         shape = canvas.lab(where).shape
         found = np.zeros(shape[:2], np.float32)
         corner = np.array([where[1].start, where[0].start], np.float32)
@@ -178,7 +178,7 @@ class Glasses(Effect):
 
 
 class _Place:
-    """From the canonical face's centimetres to the canvas, or a part of it."""
+    """A map from the canonical face's centimetres to the canvas, or a part of it."""
 
     def __init__(self, canvas: Canvas) -> None:
         self._matrix = canvas.rotation * canvas.per_cm
@@ -186,21 +186,21 @@ class _Place:
         self._rotation = canvas.rotation
 
     def move(self, where: tuple[slice, slice]) -> None:
-        """From here on in pixels of this part."""
+        """Use pixels of this part from here on."""
         self._shift = self._shift - np.array([where[1].start, where[0].start])
 
     def __call__(self, points: Space) -> Floats:
-        """float64[n, 3] as float32[n, 2]."""
+        """Map float64[n, 3] to float32[n, 2]."""
         return np.asarray(points @ self._matrix[:2].T + self._shift, np.float32)
 
     def depth_of(self, direction: tuple[float, float, float]) -> float:
-        """How far a direction leads away from the camera, -1..1."""
+        """Return how far a direction leads away from the camera, -1..1."""
         return float(self._rotation[2] @ np.array(direction))
 
 
 @lru_cache(maxsize=16)
 def _rims(style: str, side: float) -> tuple[Space, Space]:
-    """The outer and the inner edge of a rim in space, float64[72, 3] each."""
+    """Return the outer and the inner edge of a rim in space, float64[72, 3] each."""
     shape = SHAPES[style]
     line = shape.outline()
     reach = np.hypot(*line.T)[:, None]
@@ -209,7 +209,7 @@ def _rims(style: str, side: float) -> tuple[Space, Space]:
 
 
 def _bent(line: NDArray[np.float64], side: float) -> Space:
-    """A flat line of a lens, where it is on the face: further back at the sides."""
+    """Place a flat line of a lens on the face, further back at the sides."""
     x = _MIDDLE[0] + line[:, 0]
     z = _MIDDLE[2] - _WRAP * x**2
     return np.stack([side * x, _MIDDLE[1] + line[:, 1], z], axis=1)
@@ -217,7 +217,7 @@ def _bent(line: NDArray[np.float64], side: float) -> Space:
 
 @lru_cache(maxsize=8)
 def _bridge(style: str) -> tuple[Space, Space]:
-    """Upper and lower edge of what is over the nose."""
+    """Return upper and lower edge of the part over the nose."""
     shape = SHAPES[style]
     inner = _MIDDLE[0] - shape.width / 2 + shape.rim * 0.3
     x = np.linspace(-inner, inner, 12)
@@ -232,12 +232,12 @@ def _bridge(style: str) -> tuple[Space, Space]:
 
 @lru_cache(maxsize=16)
 def _temple(style: str, side: float) -> tuple[Space, Space]:
-    """Upper and lower edge of an arm, from its hinge to the ear."""
+    """Return upper and lower edge of an arm, from its hinge to the ear."""
     shape = SHAPES[style]
     end = _bent(np.array([[shape.width / 2, _HINGE_HEIGHT]]), 1.0)[0]
     share = np.linspace(0, 1, 16)[:, None]
     line = end + (np.array(_EAR) - end) * share
-    # Outward at once, then straight back.
+    # It goes outward at once, then straight back.
     line[:, 0] = end[0] + (_EAR[0] - end[0]) * np.minimum(share[:, 0] * 4, 1)
     thick = np.array([0, max(shape.rim, 0.16) / 2, 0])
     line = line * np.array([side, 1, 1])

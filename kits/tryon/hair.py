@@ -30,14 +30,14 @@ class HairDye(Effect):
     opacity: float = 0.8
 
     def lay(self, canvas: Canvas) -> None:
-        """Nothing: hair is dyed in the whole picture."""
+        """Do nothing, as hair is dyed in the whole picture."""
 
     def weight(self, mask: Floats) -> Floats:
-        """How far the dye covers each pixel of a hair mask, 0..1."""
+        """Return how far the dye covers each pixel of a hair mask, 0..1."""
         return smoothstep(mask, _NONE, _ALL)
 
     def dye(self, picture: Image, mask: Floats, memory: Memory, time_s: float | None) -> None:
-        """Change the hair.
+        """Dye the hair.
 
         picture: uint8[h, w, 3], contiguous, changed in place. mask: float32[h, w], 0..1, of hair.
         """
@@ -49,6 +49,6 @@ class HairDye(Effect):
         weight = self.weight(mask.reshape(-1)[where])[None]
         lab = to_lab(pixels.take(where, axis=0)[None])
         base = memory.settle(self.name, mean_of(lab, weight), time_s)
-        # Hair is many tones: what is half as light as the mean stays so.
+        # Hair has many tones: those half as light as the mean stay so.
         dye(lab, weight * np.float32(self.opacity), self.lab, base, self.finish)
         pixels[where] = to_rgb(lab)[0]

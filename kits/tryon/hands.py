@@ -28,12 +28,12 @@ class HandsInFront:
     """Finds hands near faces: in a video it follows them."""
 
     def __init__(self, kit: GestureRecognizer) -> None:
-        """kit: finds the hands, in pictures or in a video."""
+        """Wrap a kit that finds the hands, in pictures or in a video."""
         self._kit = kit
 
     @property
     def releases(self) -> Mapping[str, str]:
-        """As Kit.releases."""
+        """The versions of its models, as in Kit.releases."""
         return self._kit.releases
 
     def reset(self) -> None:
@@ -43,9 +43,9 @@ class HandsInFront:
     def over(
         self, image: Image, faces: Faces, area: Part | None, time_s: float | None
     ) -> Floats | None:
-        """Where hands are before the faces: float32[h, w], 0..1; None if they are nowhere.
+        """Return where hands are in front of faces: float32[h, w], 0..1; None without any.
 
-        area: x, y, w, h in pixels, outside of which nothing is looked for.
+        area: x, y, w, h in pixels, outside of which nothing is searched.
         """
         assert faces.mesh is not None and faces.visibility is not None
         inside = clip_part(image, area)
@@ -71,7 +71,7 @@ class HandsInFront:
 
 
 def hand_mask(shape: tuple[int, ...], landmarks: NDArray[np.float32]) -> Floats:
-    """The palm and the fingers of 21 landmarks, as thick as fingers are: float32[h, w], 0..1."""
+    """Return palm and fingers of 21 landmarks, as thick as fingers: float32[h, w], 0..1."""
     import cv2
 
     palm = palm_size(landmarks)
@@ -87,7 +87,7 @@ def hand_mask(shape: tuple[int, ...], landmarks: NDArray[np.float32]) -> Floats:
 
 
 def _is_the_face(mask: Floats, mesh: Floats, visibility: Floats) -> bool:
-    """Whether what was taken for a hand is a face: much of it, and the mesh sees it all."""
+    """Return whether a supposed hand is a face: it covers much of it, and the mesh sees it all."""
     height, width = mask.shape
     columns = mesh[:, 0].astype(int).clip(0, width - 1)
     rows = mesh[:, 1].astype(int).clip(0, height - 1)

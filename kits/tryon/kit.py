@@ -35,7 +35,7 @@ _UNDER_HAIR = ("foundation", "blush", "eye_shadow", "eyeliner", "lipstick", "gla
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TryOnArguments(Modes[TriedOn], TryOnOptions):
-    """What TryOn takes."""
+    """The arguments of TryOn."""
 
 
 class TryOn(Kit[TriedOn]):
@@ -83,9 +83,9 @@ class TryOn(Kit[TriedOn]):
 
     @property
     def look(self) -> Look:
-        """What is worn; assign another one at any time, from any thread: the next frame has it.
+        """The current look; assign another one at any time, from any thread, for the next frame.
 
-        One that is assigned takes the place of what is delivered.
+        An assigned look replaces a delivered one.
         """
         worn = self._worn
         if worn is not None:
@@ -99,7 +99,7 @@ class TryOn(Kit[TriedOn]):
 
     @property
     def releases(self) -> Mapping[str, str]:
-        """As Kit.releases: of the look, and of the models."""
+        """The versions of the look and of the models, as in Kit.releases."""
         found = {**super().releases, **self._mesh.releases, **self._hair.releases}
         return found if self._hands is None else {**found, **self._hands.releases}
 
@@ -141,7 +141,7 @@ class TryOn(Kit[TriedOn]):
         look: Look,
         covered: Floats | None = None,
     ) -> TriedOn:
-        """As Kit._run, with another look than the kit's own.
+        """Do what Kit._run does, with another look than the kit's own.
 
         covered: float32[h, w], raised to how far the look covers each pixel, 0..1.
         """
@@ -186,14 +186,14 @@ class TryOn(Kit[TriedOn]):
         return TriedOn(width, height, picture, image, faces, look, watch.stages_ms)
 
     def _needs_hair(self, look: Look) -> bool:
-        """Whether anything worn depends on where hair is."""
+        """Return whether any effect depends on where hair is."""
         under = self._options.behind_hair and any(each.name in _UNDER_HAIR for each in look)
         return look.hair is not None or under
 
     def _hair_of(
         self, image: Image, roi: Part | None, faces: Faces, look: Look, time_s: float | None
     ) -> Floats:
-        """Where hair is."""
+        """Return where hair is."""
         boxes = faces.boxes.copy()
         boxes[:, :2] -= boxes[:, 2:] * ((BOX_RATIO - 1) / 2)
         boxes[:, 2:] *= BOX_RATIO
@@ -202,13 +202,13 @@ class TryOn(Kit[TriedOn]):
         return self._hair.around(image, replace(faces, boxes=boxes), area, time_s, fine)
 
     def _memory(self, face: int | None, time_s: float | None) -> Memory:
-        """What is remembered of a face; in image mode nothing."""
+        """Return what is remembered of a face; nothing in image mode."""
         if time_s is None:
             return Memory()
         return self._memories.setdefault(face, Memory())
 
     def _forget_the_gone(self, time_s: float | None) -> None:
-        """Drop what is remembered of faces whose ids have ended."""
+        """Forget faces whose ids have ended."""
         if time_s is not None:
             self._memories = {
                 face: memory
@@ -225,7 +225,7 @@ class TryOn(Kit[TriedOn]):
         time_s: float | None,
         watch: Stopwatch,
     ) -> Iterator[Canvas]:
-        """A canvas for every face that can be seen, those further away first."""
+        """Yield a canvas for every visible face, those further away first."""
         assert faces.mesh is not None and faces.visibility is not None
         behind_things = self._options.behind_things
         order = np.argsort(faces.boxes[:, 2] * faces.boxes[:, 3], kind="stable")
@@ -247,7 +247,7 @@ def _read(look: Look | str | os.PathLike[str]) -> Look:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class TryOnCall(TryOnOptions, Picture):
-    """What try_on takes."""
+    """The arguments of try_on."""
 
     look: Look | str | os.PathLike[str] | None = same_option(TryOnOptions, "look")
     _: KW_ONLY

@@ -1,4 +1,4 @@
-"""A look: the effects that are worn together, how it is kept in a file, and how it is delivered."""
+"""Looks: effects that are worn together, their files, and their delivery."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ class Look:
 
     @classmethod
     def of(cls, /, **effects: Any) -> Look:
-        """A look of what stands for effects, by their names; None: not worn."""
+        """Return a look of effects by their names; None: not worn."""
         found: dict[str, Any] = {}
         for name, wanted in effects.items():
             if name not in cls.KINDS:
@@ -71,20 +71,20 @@ class Look:
         return cls(**found)
 
     def __iter__(self) -> Iterator[Effect]:
-        """The effects worn, in the order in which they are laid on."""
+        """Yield the effects worn, in the order in which they are laid on."""
         return (worn for each in fields(self) if (worn := getattr(self, each.name)) is not None)
 
     def __bool__(self) -> bool:
-        """Whether anything is worn."""
+        """Return whether anything is worn."""
         return any(True for _ in self)
 
     def adding(self, /, **effects: Any) -> Look:
-        """The look with these effects in place of its own; for what stands for one see `of`."""
+        """Return the look with these effects in place of its own, given as for `of`."""
         own: dict[str, Any] = {each.name: each for each in self}
         return Look.of(**own | {name: each for name, each in effects.items() if each is not None})
 
     def to_dict(self) -> dict[str, Any]:
-        """What JSON holds of it: the options of each effect, by name."""
+        """Return the options of each effect by name, ready for JSON."""
         return {each.name: asdict(each) for each in self}
 
     def save(self, path: str | os.PathLike[str]) -> None:
@@ -113,9 +113,9 @@ class Look:
 
     @classmethod
     def read(cls, path: str | os.PathLike[str]) -> Look:
-        """The look in a JSON file.
+        """Return the look in a JSON file.
 
-        Raises TryOnError if there is none, or what is there is no look.
+        Raises TryOnError if there is none, or the file holds no look.
         """
         name = os.fspath(path)
         try:
@@ -141,7 +141,9 @@ class Look:
 
     @classmethod
     def from_dict(cls, options: Mapping[str, Any], name: str = "look") -> Look:
-        """The look of to_dict; name: where it is from, for the message.
+        """Return the look of to_dict's result.
+
+        name: its source, for the message.
 
         Raises TryOnError if it is none.
         """
@@ -158,13 +160,13 @@ class DeliveredLook(Delivered[Look]):
     """
 
     def __init__(self, name: str, watched: bool = True) -> None:
-        """name, watched: as for Delivered.follow. Raises DeliveryError, TryOnError."""
+        """Follow a look, as Delivered.follow does. Raises DeliveryError, TryOnError."""
         super().__init__()
         self._runs = 0
         self.follow(name, watched)
 
     def wear(self, at_frame: Callable[[Look], Result]) -> Result:
-        """What comes of a frame with the look.
+        """Return the result of a frame with the look.
 
         Raises Unfit if the look is on trial and the frame failed: for Turns.
         """
@@ -207,7 +209,7 @@ class DeliveredLook(Delivered[Look]):
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    """An object whose names stand once: which of two were meant nobody knows."""
+    """Return an object whose names are unique; with duplicates the meaning is ambiguous."""
     found = dict(pairs)
     if len(found) != len(pairs):
         names = [name for name, _ in pairs]

@@ -1,4 +1,4 @@
-"""Make-up: what changes the colour of a part of the face."""
+"""Make-up: effects that change the colour of a part of the face."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SHINE = 26.0
 _EYELID_REACH = 0.62
 # A face less than this much of its points seen has no region there.
 _LEAST_SEEN = 0.3
-# What is darker than this is as dark as this: nothing is compared with less.
+# Darker colours count as this dark, so that nothing is compared with less.
 _BLACK = 1.0
 
 
@@ -37,7 +37,7 @@ class Lipstick(Effect):
     opacity: float = 0.8
 
     def lay(self, canvas: Canvas) -> None:
-        """Change the lips."""
+        """Colour the lips."""
         outer = canvas.points[list(topology.LIPS_OUTER)]
         inner = canvas.points[list(topology.LIPS_INNER)]
         where = canvas.part(outer, 0.4)
@@ -60,7 +60,7 @@ class Lipstick(Effect):
     def _shine(
         self, canvas: Canvas, lab: Floats, base: Floats, weight: Floats, corner: Floats
     ) -> Floats | None:
-        """What gloss adds along the middle of the lower lip, broken by the lip's own texture."""
+        """Return what gloss adds along the middle of the lower lip, broken by the lip's texture."""
         if self.finish == "shimmer":
             return sparkle(canvas, topology.LIPS_OUTER, lab.shape[:2], corner) * self.opacity
         if self.finish != "gloss":
@@ -78,7 +78,7 @@ class Lipstick(Effect):
 
 
 def _like_lips(canvas: Canvas, lab: Floats, mask: Floats) -> Floats:
-    """0..1: how far pixels of the lips' region look like them, not like teeth or a dark mouth.
+    """Return how far pixels look like lips, not like teeth or a dark mouth, 0..1.
 
     Teeth are much lighter and hardly coloured; the inside of a mouth is much darker.
     """
@@ -102,7 +102,7 @@ class Blush(Effect):
     opacity: float = 0.4
 
     def lay(self, canvas: Canvas) -> None:
-        """Change the cheeks."""
+        """Colour the cheeks."""
         for cheek in (regions.RIGHT_CHEEK, regions.left(regions.RIGHT_CHEEK)):
             seen = float(regions.smoothstep(canvas.seen(cheek), _LEAST_SEEN, 0.7))
             if seen <= 0:
@@ -130,7 +130,7 @@ class EyeShadow(Effect):
     finish: Finish = "matte"
 
     def lay(self, canvas: Canvas) -> None:
-        """Change the upper lids."""
+        """Colour the upper lids."""
         for lid, above, eye in (
             (regions.RIGHT_LID, regions.RIGHT_ABOVE_LID, topology.RIGHT_EYE),
             (
@@ -188,12 +188,12 @@ class Eyeliner(Effect):
             mask = self._line(canvas, edge - corner, canvas.lab(where).shape)
             mask = regions.soften(mask, 0.015 * canvas.per_cm) * canvas.free[where]
             lab = canvas.lab(where)
-            # A line is laid over what is there: lashes, lid and all.
+            # A line covers lashes, lid and everything else.
             lab += (mask * np.float32(self.opacity))[..., None] * (self.lab - lab)
             canvas.mark(where, mask)
 
     def _line(self, canvas: Canvas, edge: Floats, shape: tuple[int, ...]) -> Floats:
-        """Thin at the inner corner, thickest towards the outer one, then the wing."""
+        """Return a line, thin at the inner corner, thicker towards the outer one, and the wing."""
         outer, inner = edge[0], edge[-1]
         along = (outer - inner) / max(float(np.hypot(*(outer - inner))), 1e-3)
         up = canvas.points[10] - canvas.points[152]
@@ -219,7 +219,7 @@ class Iris(Effect):
     opacity: float = 0.7
 
     def lay(self, canvas: Canvas) -> None:
-        """Change the irises."""
+        """Colour the irises."""
         for iris, right in ((topology.RIGHT_IRIS, True), (topology.LEFT_IRIS, False)):
             if canvas.seen(iris) < _LEAST_SEEN:
                 continue
@@ -252,7 +252,7 @@ class Iris(Effect):
             canvas.mark(where, weight)
 
     def aim(self, base: Floats) -> Floats:
-        """The dark edge of an iris and the upper lid's shadow come with the light that stays."""
+        """Return the aim, darkened by an iris's edge and the upper lid's shadow, which stay."""
         colour = self.lab
         colour[0] = base[0] + 0.6 * (colour[0] - base[0])
         return colour
@@ -273,7 +273,7 @@ class Foundation(Effect):
     smoothing: float = 0.5
 
     def lay(self, canvas: Canvas) -> None:
-        """Change the skin."""
+        """Even out the skin."""
         oval = canvas.points[list(topology.FACE_OVAL)]
         where = canvas.part(oval, 0.6)
         lab = canvas.lab(where)
@@ -295,12 +295,12 @@ class Foundation(Effect):
         canvas.mark(where, weight)
 
     def aim(self, base: Floats) -> Floats:
-        """The skin's own lightness, but for a fifth."""
+        """Return the skin's own lightness, moved by a fifth."""
         towards = np.array([0.2, 1, 1], np.float32)
         return np.asarray(base + (self.lab - base) * towards, np.float32)
 
     def _smooth(self, lab: Floats, weight: Floats, per_cm: float) -> None:
-        """Takes out what is larger than pores and smaller than features, where it is faint.
+        """Remove faint structures larger than pores and smaller than features.
 
         A guided filter (He, Sun, Tang: Guided Image Filtering, ECCV 2010) of the lightness.
         """
@@ -312,7 +312,7 @@ class Foundation(Effect):
 
 
 def _like_skin(lab: Floats, mask: Floats) -> Floats:
-    """0..1: how near a pixel's colour is to what most of the region has; beards are not."""
+    """Return the similarity of pixels to most of the region, 0..1; beards are not similar."""
     base = mean_of(lab, mask)
     total = max(float(mask.sum()), 1.0)
     away = np.zeros_like(mask)
@@ -326,7 +326,7 @@ def _like_skin(lab: Floats, mask: Floats) -> Floats:
 
 
 def _guided(values: Floats, radius: int, spread: float) -> Floats:
-    """`values` smoothed where they vary by less than `spread` (a variance)."""
+    """Return `values` smoothed where they vary by less than `spread` (a variance)."""
     import cv2
 
     size = (2 * radius + 1, 2 * radius + 1)
@@ -341,7 +341,7 @@ def _guided(values: Floats, radius: int, spread: float) -> Floats:
 
 
 def _wide(mask: Floats, sigma: float) -> Floats:
-    """A wide blur, worked out in fewer pixels."""
+    """Apply a wide blur, computed in fewer pixels."""
     import cv2
 
     step = int(sigma / 2.5)
@@ -363,7 +363,7 @@ def _colour(
     mask: Floats,
     points: tuple[int, ...],
 ) -> None:
-    """Powder: the skin keeps much of its light and takes the colour."""
+    """Colour as powder does: the skin keeps much of its light and takes the colour."""
     lab = canvas.lab(where)
     base = canvas.base(f"{effect.name} {points[0]}", lab, mask)
     dye(lab, mask * np.float32(effect.opacity), effect.lab, base, effect.finish)

@@ -17,7 +17,7 @@ FACES = "faces"
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
 class TryOnOptions(Options):
-    """What TryOn is told; `model` is the face mesh."""
+    """The options of TryOn; `model` is the face mesh."""
 
     look: Look | str | os.PathLike[str] | None = option(
         None,

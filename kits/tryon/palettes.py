@@ -1,4 +1,4 @@
-"""Shades with names, and looks with names, from assets/tryon."""
+"""Named shades and looks, from assets/tryon."""
 
 from __future__ import annotations
 
@@ -30,13 +30,16 @@ EFFECTS = tuple(_FILES)
 
 @lru_cache(maxsize=16)
 def shades(effect: str) -> Mapping[str, Mapping[str, Any]]:
-    """The options of an effect by the names of its shades; effect: "lipstick", "hair", ..."""
+    """Return the options of an effect by the names of its shades.
+
+    effect: "lipstick", "hair", ...
+    """
     return _read(_FILES[effect])
 
 
 @lru_cache(maxsize=1)
 def presets() -> Mapping[str, Mapping[str, Any]]:
-    """Whole looks by name, as palmkit.kits.tryon.look.Look.to_dict gives them."""
+    """Return whole looks by name, as palmkit.kits.tryon.look.Look.to_dict returns them."""
     return _read("looks")
 
 

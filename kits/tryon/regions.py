@@ -28,12 +28,12 @@ _FINER = 4
 
 
 def left(points: Sequence[int]) -> tuple[int, ...]:
-    """The same points of the other half of the face."""
+    """Return the same points of the other half of the face."""
     return tuple(int(topology.MIRROR[point]) for point in points)
 
 
 def curve(points: Floats, closed: bool) -> Floats:
-    """A smooth line through float32[n, 2], four times as many points: centripetal enough for faces.
+    """Return a smooth line through float32[n, 2], with four times as many points.
 
     A Catmull-Rom spline (Catmull and Rom, A Class of Local Interpolating Splines, 1974).
     """
@@ -42,7 +42,7 @@ def curve(points: Floats, closed: bool) -> Floats:
 
 @lru_cache(maxsize=64)
 def _spline(count: int, closed: bool) -> Floats:
-    """float32[m, n]: how far each point of a curve is each of the points that it goes through."""
+    """Return the weights of the given points in each point of a curve, float32[m, n]."""
     points = np.eye(count, dtype=np.float32)
     if closed:
         before, after, further = (np.roll(points, shift, axis=0) for shift in (1, -1, -2))
@@ -62,7 +62,7 @@ def _spline(count: int, closed: bool) -> Floats:
 
 
 def fixed(points: Floats, finer: int = 1) -> NDArray[np.int32]:
-    """Positions as OpenCV's fixed-point numbers; pixel centres are at whole numbers there.
+    """Return positions as OpenCV's fixed-point numbers, with pixel centres at integers.
 
     finer: of how many pixels of a side one is made.
     """
@@ -70,13 +70,13 @@ def fixed(points: Floats, finer: int = 1) -> NDArray[np.int32]:
 
 
 def fill(shape: tuple[int, ...], *loops: Floats) -> Floats:
-    """Closed lines filled, with edges as sharp as pixels are: float32[h, w], 0..1."""
+    """Fill closed lines, with antialiased edges: float32[h, w], 0..1."""
     finer = _finer(shape)
     return _paint(shape, finer, [fixed(loop, finer) for loop in loops])
 
 
 def band(shape: tuple[int, ...], line: Floats, other: Floats, closed: bool) -> Floats:
-    """What lies between two lines of as many points, also where it folds over itself, as `fill`."""
+    """Fill the area between two lines of as many points, also where it folds, as `fill`."""
     finer = _finer(shape)
     a, b = fixed(line, finer), fixed(other, finer)
     quads = np.stack([a, np.roll(a, -1, axis=0), np.roll(b, -1, axis=0), b], axis=1)
@@ -84,15 +84,15 @@ def band(shape: tuple[int, ...], line: Floats, other: Floats, closed: bool) -> F
 
 
 def _finer(shape: tuple[int, ...]) -> int:
-    """How much finer a region is drawn: the smaller it is, the more its edges count."""
+    """Return how much finer a region is drawn: the smaller it is, the more its edges count."""
     return next((finer for finer, most in _FINENESS if shape[0] * shape[1] <= most), 1)
 
 
 def _paint(shape: tuple[int, ...], finer: int, loops: list[NDArray[np.int32]]) -> Floats:
-    """What lies in any of the loops.
+    """Fill the union of the loops.
 
     OpenCV's edges are off by up to half a pixel where they are flat, and jump when they move by a
-    sixteenth; drawn finer, that is as much less.
+    sixteenth; drawing finer reduces both.
     """
     import cv2
 
@@ -118,12 +118,12 @@ def soften(mask: Floats, sigma: float) -> Floats:
 
 
 def eye(points: Floats, right: bool) -> Floats:
-    """The line round an open eye."""
+    """Return the line round an open eye."""
     return curve(points[list(topology.RIGHT_EYE if right else topology.LEFT_EYE)], True)
 
 
 def smoothstep(values: Floats | float, low: float, high: float) -> Floats:
-    """0 up to `low`, 1 from `high` on, smooth between; the other way round if low > high."""
+    """Return 0 up to `low`, 1 from `high` on, smooth between; reversed if low > high."""
     t = np.clip(
         (np.asarray(values, np.float32) - np.float32(low)) * np.float32(1 / (high - low)), 0, 1
     )

@@ -51,7 +51,7 @@ EFFECTS: dict[str, dict[str, Any]] = {
 }
 # Of a change, in levels of 0..255, that an eye may see.
 SEEN = 2
-# Pixels of a region's middle, below which it says nothing.
+# The least pixels of a region's middle for a result.
 LEAST = 20
 
 
@@ -94,7 +94,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 def _closeup(kit: TryOn, image: Image) -> Image | None:
-    """The square round the best face, three times as wide; None where there is none."""
+    """Return the square round the best face, three times as wide; None without a face."""
     found = kit.wear(image)
     if not len(found.faces):
         return None
@@ -106,7 +106,7 @@ def _closeup(kit: TryOn, image: Image) -> Image | None:
 
 
 def _worn(kit: TryOn, face: Image) -> Iterator[tuple[str, Image, dict[str, float]]]:
-    """Each effect's picture, and its numbers."""
+    """Yield each effect's picture, and its numbers."""
     for name, wanted in EFFECTS.items():
         look = Look.load(wanted["look"]) if "look" in wanted else Look.of(**wanted)
         picture = kit.dress(face, None, None, look).after
@@ -114,7 +114,7 @@ def _worn(kit: TryOn, face: Image) -> Iterator[tuple[str, Image, dict[str, float
 
 
 def measure(kit: TryOn, face: Image, look: Look) -> dict[str, float]:
-    """What a look does to a face, one effect at full opacity, as the module says.
+    """Return a look's effect on a face, with one effect at full opacity; see the module.
 
     Empty if nothing changed.
     """
@@ -144,7 +144,7 @@ def measure(kit: TryOn, face: Image, look: Look) -> dict[str, float]:
         share = effect.opacity * float(weight[strong].mean())
         goal = np.asarray(own + share * (effect.aim(own) - own), np.float32)
         off.append(ciede2000(mean_of(after, part), goal))
-        # Behind a lens everything is as it was; frames and lines cover.
+        # Behind a lens everything stays; frames and lines cover.
         is_seen = (weight > 0.02) & (weight < 0.5) if effect.name == "glasses" else strong
         kept |= is_seen & (effect.name != "eyeliner" or len(worn) == 1)
     if off:
@@ -154,7 +154,7 @@ def measure(kit: TryOn, face: Image, look: Look) -> dict[str, float]:
 
 
 def _agreement(before: Floats, after: Floats, where: NDArray[np.bool_]) -> float:
-    """The correlation of the gradients of lightness inside a region."""
+    """Return the correlation of the gradients of lightness inside a region."""
     inside = where[1:-1, 1:-1]
     pairs: list[NDArray[np.float64]] = []
     for values in (before, after):
@@ -166,7 +166,7 @@ def _agreement(before: Floats, after: Floats, where: NDArray[np.bool_]) -> float
 
 
 def ciede2000(one: Floats, other: Floats) -> float:
-    """The difference of two CIELAB colours that an eye sees.
+    """Return the perceptual difference of two CIELAB colours.
 
     CIEDE2000: Sharma, Wu, Dalal, The CIEDE2000 Color-Difference Formula, 2005.
     """

@@ -1,4 +1,4 @@
-"""What sparkles in make-up."""
+"""Sparkles in make-up."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ _GRAINS_PER_CM = 22
 
 @lru_cache(maxsize=1)
 def _grains() -> Floats:
-    """Sparkles on the canonical face, 24 cm wide and high; the same in every frame."""
+    """Return sparkles on the canonical face, 24 cm wide and high; the same in every frame."""
     side = 24 * _GRAINS_PER_CM
     noise = np.random.default_rng(7).standard_normal((side, side)).astype(np.float32)
     grains = regions.soften(noise, 0.6)
@@ -29,7 +29,7 @@ def _grains() -> Floats:
 def sparkle(
     canvas: Canvas, points: tuple[int, ...], shape: tuple[int, ...], corner: Floats
 ) -> Floats:
-    """Grains that lie still on the face: float32[h, w] of lightness, of a part at `corner`."""
+    """Return grains fixed to the face: float32[h, w] of lightness, of a part at `corner`."""
     import cv2
 
     at = canvas.affine(points)

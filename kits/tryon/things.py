@@ -1,4 +1,4 @@
-"""What is held or worn before a face, found by its colour: it is not the face's skin."""
+"""Things held or worn in front of a face, found by their colour, which is not the skin's."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from palmkit.kits.image import Image
 from palmkit.kits.tryon.colour import Floats, to_lab
 from palmkit.kits.tryon.regions import curve, fill, smoothstep, soften
 
-# Skin is looked at in so many pixels a centimetre.
+# The resolution in which skin is examined, pixels a centimetre.
 FINE = 5
 # Of lightness and of the other two: how near a colour is to the skin's that counts for its mean.
 _NEAR = (22.0, 10.0)
@@ -34,7 +34,7 @@ _GROWTH = 0.9
 
 
 class Skin(NamedTuple):
-    """A face's skin: its mean colour, how a and b go with lightness, and how far they spread."""
+    """A face's skin: its mean colour, how a and b follow lightness, and their spread."""
 
     mean: Floats
     slope: Floats
@@ -43,7 +43,7 @@ class Skin(NamedTuple):
 
 @lru_cache(maxsize=1)
 def _places() -> NDArray[np.intp]:
-    """Points of the mesh that lie on plain skin."""
+    """Return points of the mesh that lie on plain skin."""
     face = topology.canonical_face()[:468, :2].astype(np.float64)
     loops = (topology.RIGHT_EYE, topology.LEFT_EYE, topology.LIPS_OUTER, topology.FACE_OVAL)
     edges = [*loops, topology.RIGHT_BROW, topology.LEFT_BROW]
@@ -57,7 +57,7 @@ def _places() -> NDArray[np.intp]:
 
 
 def skin_of(lab: Floats, points: Floats, trust: Floats) -> Skin:
-    """The skin's colours at the mesh's plain places, whatever covers less than half of them.
+    """Return the skin's colours at plain places, robust against covers of less than half.
 
     lab: float32[h, w, 3]. points: float32[478, 2] in its pixels. trust: float32[478].
     """
@@ -89,10 +89,10 @@ def skin_of(lab: Floats, points: Floats, trust: Floats) -> Skin:
 
 
 def unlike(lab: Floats, skin: Skin, lips: Floats) -> tuple[Floats, Floats]:
-    """How far a pixel's colour is no skin's, in any light, nor that of its lips.
+    """Return how far a pixel's colour differs from skin in any light, and from its lips.
 
     lab: float32[h, w, 3]. lips: float32[h, w], 0..1, where they are.
-    Returns float32[h, w], 0..1, twice: what counts as no highlight on the skin, and all.
+    Returns float32[h, w], 0..1, twice: differences that are no highlight on the skin, and all.
     """
     light = lab[..., 0] - skin.mean[0]
     shape = lab.shape[:2]
@@ -124,12 +124,12 @@ def find_things(
     per_cm: float,
     settle: Callable[[Floats], Floats],
 ) -> Floats:
-    """float32[h, w], 0..1: where something that is no skin is before a face.
+    """Return where something that is no skin is in front of a face: float32[h, w], 0..1.
 
     picture: uint8[h, w, 3], the face's part. points: float32[478, 2] in its pixels. trust:
-    float32[478], how far each is seen. settle: makes what is known of the skin, float32[7], steady.
-    A place counts if its colour is no skin's, and if the skin round it is covered too: lips with
-    any colour on them, eyes and moles stay.
+    float32[478], how far each is seen. settle: steadies the skin's parameters, float32[7]. A place
+    counts if its colour is not the skin's, and if the skin round it is covered too: lips with any
+    colour on them, eyes and moles stay.
     """
     import cv2
 
