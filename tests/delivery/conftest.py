@@ -13,7 +13,7 @@ from tests.delivery.worlds import MODEL, World
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
-    """The folders of a repository, and of a device that runs its release 1.0.0."""
+    """Return the folders of a repository, and of a device that runs its release 1.0.0."""
     folder = tmp_path_factory.mktemp("made")
     make_repository(folder, MODEL, "1.0.0", "2.0.0").promote(MODEL, "1.0.0")
     world = World(folder / "world", folder / "repository")

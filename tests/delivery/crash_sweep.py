@@ -43,7 +43,7 @@ def client(job: dict[str, Any], folder: Path) -> Client:
 
 
 def update(device: Client) -> None:
-    """All of what happens to a release that is good."""
+    """Do everything that happens to a good release."""
     device.refresh(MODEL)
     device.mark_ok(device.get(MODEL, "local"))
     device.collect()
@@ -51,7 +51,7 @@ def update(device: Client) -> None:
 
 
 def fail(device: Client) -> None:
-    """All of what happens to one that is not."""
+    """Do everything that happens to a bad release."""
     device.refresh(MODEL)
     release = device.get(MODEL, "local")
     if release.version == "2.0.0":
@@ -64,7 +64,7 @@ SCENARIOS: dict[str, Callable[[Client], None]] = {"update": update, "fail": fail
 
 
 def runs(device: Client) -> str:
-    """The version of the release that runs, which it does."""
+    """Return the version of the running release, and check that it runs."""
     release = device.get(MODEL, "local")
     model = engine.load(release.path)
     outputs = model.run(
@@ -75,7 +75,7 @@ def runs(device: Client) -> str:
 
 
 def afterwards(job: dict[str, Any], folder: Path) -> None:
-    """What the next process finds, and that the update goes on."""
+    """Check what the next process finds, and that the update goes on."""
     device = client(job, folder)
     found = runs(device)
     assert found in ("1.0.0", "2.0.0"), f"runs {found}"
@@ -88,7 +88,7 @@ def afterwards(job: dict[str, Any], folder: Path) -> None:
 
 
 def in_a_child(action: Callable[[], None]) -> int:
-    """How a process ended that did it: its exit code, negative for a signal."""
+    """Return the exit code of a process that did the action, negative for a signal."""
     sys.stdout.flush()
     child = os.fork()
     if child == 0:

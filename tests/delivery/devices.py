@@ -1,4 +1,4 @@
-"""A device and a repository in memory: what is signed is believed, what is served may be faulty."""
+"""A device and a repository in memory: signatures are trusted, answers may be faulty."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ NOW = datetime(2026, 11, 21, 12, tzinfo=timezone.utc)
 
 
 def model_file(path: Path, factor: float, **metadata: str) -> Path:
-    """A model that multiplies float32[4] by a factor."""
+    """Write a model that multiplies float32[4] by a factor."""
     types = {"x": Type("float32", (4,))}, {"y": Type("float32", (4,))}
     nodes = (Node("mul", ("x", "factor"), ("y",)),)
     save(Graph(*types, nodes, {"factor": np.array([factor], np.float32)}, metadata), path)
@@ -37,7 +37,7 @@ def model_file(path: Path, factor: float, **metadata: str) -> Path:
 
 
 def golden_bytes(factor: float) -> bytes:
-    """Golden inputs of such a model."""
+    """Return golden inputs of such a model."""
     file = io.BytesIO()
     x = np.arange(4, dtype=np.float32)
     arrays: Any = {"in/one/x": x, "out/one/y": x * np.float32(factor)}
@@ -46,7 +46,7 @@ def golden_bytes(factor: float) -> bytes:
 
 
 class Answer:
-    """As palmkit.delivery.http.Response."""
+    """A stand-in for palmkit.delivery.http.Response."""
 
     def __init__(self, status: int, headers: Mapping[str, str], body: bytes) -> None:
         self.status, self.headers, self._body = status, headers, body
@@ -61,7 +61,7 @@ class Answer:
 
 @dataclass
 class Published:
-    """A repository: what Remote and Http have of it. fault: raised by whatever is asked."""
+    """A repository, a stand-in for Remote and Http; fault: the error that requests raise."""
 
     targets: dict[str, bytes] = field(default_factory=dict[str, bytes])
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
@@ -83,7 +83,7 @@ class Published:
         suffix: str = ".palm",
         **changes: Any,
     ) -> str:
-        """Sign a release; its digest."""
+        """Sign a release, and return its digest."""
         contents = {f"{model}-{release}{suffix}": content}
         if golden_content is not None:
             contents[f"{model}-{release}.npz"] = golden_content
@@ -166,7 +166,7 @@ class Time:
 
 
 def good(question: golden.Question) -> golden.Answer:
-    """Every release passes: for tests of what comes after."""
+    """Pass every release, for tests of later steps."""
     return golden.Answer(None)
 
 
@@ -185,7 +185,7 @@ class Devices:
         prove: Callable[[golden.Question], golden.Answer] = good,
         **options: Any,
     ) -> Client:
-        """A process of a device; call it again for the next process."""
+        """Return a process of a device; call it again for the next process."""
         folder = self.folder / name
         given: Any = {
             "baselines": {MODEL: self.baseline},
@@ -198,5 +198,5 @@ class Devices:
         return Client(folder, ["https://models.test"], b"{}", **given)
 
     def content(self, factor: float) -> bytes:
-        """The file of a model."""
+        """Return the file of a model."""
         return model_file(self.folder / f"{factor}.palm", factor).read_bytes()

@@ -34,7 +34,7 @@ def make(server: FaultServer, targets: int, models: int) -> TufRepository:
 
 
 def check(remote: Remote) -> float:
-    """One check, milliseconds."""
+    """Do one check, and return its milliseconds."""
     began = time.perf_counter()
     remote.refresh()
     for path in PATHS:
@@ -43,7 +43,7 @@ def check(remote: Remote) -> float:
 
 
 def measure(targets: int, models: int, runs: int) -> dict[str, tuple[float, int, int]]:
-    """The best of some runs by name: milliseconds, requests, bytes."""
+    """Return the best of some runs by name: milliseconds, requests, bytes."""
     with serving() as server, tempfile.TemporaryDirectory() as folder:
         repository, http = make(server, targets, models), Http()
         server.files.setdefault("/", b"")

@@ -65,7 +65,7 @@ class Device:
         return part.read_bytes() if part.exists() else b""
 
     def have(self, content: bytes, **notes: str) -> None:
-        """As if a fetch had ended here."""
+        """Store a part as if a fetch had ended here."""
         with self.store.lock():
             self.store.part(SHA256).write_bytes(content)
             self.store.note(SHA256, **notes)

@@ -15,7 +15,7 @@ QUICK = Options(golden=1)
 
 
 def write_model(path: Path, factor: float = 2.0, elements: int = 16) -> Path:
-    """A model whose output y is its input x times weights around `factor`."""
+    """Write a model whose output y is its input x times weights around `factor`."""
     type = Type("float32", (1, elements))
     weights = np.random.default_rng(0).normal(factor, 0.01, elements).astype(np.float32)
     nodes = (Node("mul", ("x", "w"), ("y",)),)
@@ -39,7 +39,7 @@ class SetClock:
 
 
 def make_repository(folder: Path, model: str = "doubler", *releases: str) -> Repository:
-    """A repository with releases of one model, each a little different, none promoted."""
+    """Make a repository with different releases of one model, none promoted."""
     repository = Repository.create(folder / "repository")
     for number, release in enumerate(releases or ("1.0.0",)):
         file = write_model(folder / release / "model.palm", 2.0 + number)

@@ -1,4 +1,4 @@
-"""A small server that speaks as much of S3 as a repository uses, over HTTP, in this process."""
+"""A small server of the part of S3 that a repository uses, over HTTP, in this process."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHEN = "2026-01-01T00:00:00.000Z"
 
 @dataclass
 class Bucket:
-    """What is stored, what came with it, and which requests are to fail."""
+    """Stored objects, received requests, and the requests that are to fail."""
 
     files: dict[str, bytes] = field(default_factory=dict[str, bytes])
     headers: dict[str, dict[str, str]] = field(default_factory=dict[str, dict[str, str]])
@@ -134,7 +134,7 @@ class Handler(BaseHTTPRequestHandler):
 
 @contextmanager
 def serve_bucket() -> Generator[Bucket]:
-    """A bucket behind HTTP; its `url` is what a repository takes."""
+    """Serve a bucket over HTTP; its `url` is what a repository takes."""
     bucket = Bucket()
     handler = type("BoundHandler", (Handler,), {"bucket": bucket})
     server = ThreadingHTTPServer(("127.0.0.1", 0), handler)

@@ -34,7 +34,7 @@ print(json.dumps([time.perf_counter() - started, kit.releases]))
 
 
 def times_s(folder: Path, model: str, runs: int) -> list[float]:
-    """From the start of the program to the first result, of so many processes."""
+    """Return the times from the program's start to the first result, of `runs` processes."""
     found: list[float] = []
     for _ in range(runs):
         done = subprocess.run(
@@ -51,7 +51,7 @@ def times_s(folder: Path, model: str, runs: int) -> list[float]:
 
 
 def prepared(folder: Path, url: str) -> Path:
-    """A device with release 1.1 of the face detector, whose server is at a URL."""
+    """Make a device with release 1.1 of the face detector, whose server is at a URL."""
     devices = Devices(folder)
     content = shipped_model("face_detector").read_bytes()
     devices.published.publish("1.1", content, "face_detector")

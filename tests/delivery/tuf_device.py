@@ -1,4 +1,4 @@
-"""A device that knows TUF and nothing else: what the metadata alone lets it believe."""
+"""A device that knows only TUF: what the metadata alone lets it believe."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Files(FetcherInterface):
 
 
 class Device:
-    """What a device has: TUF metadata, begun with one root."""
+    """A device's TUF metadata, started from one root."""
 
     def __init__(self, folder: Path, root: bytes) -> None:
         self.folder, self.root = folder, root

@@ -23,7 +23,7 @@ TOP = ("root", "timestamp", "snapshot", "targets")
 
 @cache
 def signer(name: str) -> CryptoSigner:
-    """A key by name: the same for all tests of a run, for making them takes time."""
+    """Return a key by name, the same for all tests of a run, as making keys takes time."""
     return CryptoSigner.generate_ed25519()
 
 
@@ -56,7 +56,7 @@ class TufRepository:
         return role
 
     def add(self, role: str, path: str, content: bytes) -> str:
-        """A target of a role; its sha256."""
+        """Add a target to a role, and return its sha256."""
         target = TargetFile.from_data(path, content, ["sha256"])
         self.roles[role].targets[path] = target
         sha256: str = target.hashes["sha256"]
@@ -65,7 +65,7 @@ class TufRepository:
         return sha256
 
     def publish(self, *names: str) -> None:
-        """Sign these roles and put them out as they are, in the order given."""
+        """Sign these roles and publish them unchanged, in the order given."""
         for name in names:
             role = self.roles[name]
             metadata = Metadata(role)
@@ -82,13 +82,13 @@ class TufRepository:
                 self.roles["snapshot"].meta[f"{name}.json"] = MetaFile(role.version)
 
     def bump(self, *names: str) -> None:
-        """A new version of these roles, and of snapshot and timestamp, published in order."""
+        """Publish a new version of these roles, and of snapshot and timestamp, in order."""
         for name in (*names, "snapshot", "timestamp"):
             self.roles[name].version += 1
             self.publish(name)
 
     def rotate(self, name: str) -> None:
-        """Another key for a top-level role, in a new root."""
+        """Replace the key of a top-level role, in a new root."""
         root: Root = self.roles["root"]
         old = self.keys[name]
         for key in old:

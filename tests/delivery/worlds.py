@@ -1,4 +1,4 @@
-"""A repository that signs, a server that may be hostile, and devices: all there is."""
+"""Complete worlds: a repository that signs, a server that may be hostile, and devices."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class World:
     """A repository with release 1.0.0 for all, its server, and devices."""
 
     def __init__(self, folder: Path, repository: Path, device: Path | None = None) -> None:
-        """repository: a folder that is copied. device: of one that runs its release 1.0.0."""
+        """Copy the folders; device: one that runs its release 1.0.0."""
         self.folder, self._device = folder, device
         self.repository = Repository.open(Path(shutil.copytree(repository, folder / "repository")))
         self.server = FaultServer()
@@ -37,7 +37,7 @@ class World:
         self.show()
 
     def show(self) -> None:
-        """Let the server have what was published."""
+        """Copy what was published to the server."""
         for file in self.repository.public.rglob("*"):
             if file.is_file():
                 path = f"/{file.relative_to(self.repository.public)}"
@@ -54,7 +54,7 @@ class World:
         return Client(folder, [self.server.url], root, **{**given, **options})
 
     def with_first_release(self) -> Client:
-        """A device that runs release 1.0.0."""
+        """Return a device that runs release 1.0.0."""
         if self._device is not None:
             shutil.copytree(self._device, self.folder / "device")
             return self.client()
@@ -65,7 +65,7 @@ class World:
 
 
 def runs(client: Client, mode: Mode = "local") -> str:
-    """The version of the release that runs, which it does."""
+    """Return the version of the running release, and check that it runs."""
     release = client.get(MODEL, mode)
     model = engine.load(release.path)
     outputs = model.run({name: np.ones(t.dims, np.float32) for name, t in model.inputs.items()})

@@ -31,7 +31,7 @@ HARMLESS = ("propagateSizeHints", "QFont", "fontconfig", "qt.accessibility", "ca
 
 @pytest.fixture(scope="session")
 def screen() -> Iterator[str]:
-    """The display of an X server that ends with the tests; if there can be none, why."""
+    """Yield the display of an X server that ends with the tests, or why there is none."""
     if shutil.which("Xvfb") is None:
         yield "Xvfb is not here: apt-get install xvfb"
         return
@@ -51,7 +51,7 @@ def screen() -> Iterator[str]:
 
 @pytest.fixture(scope="session")
 def application(screen: str) -> Iterator[QApplication]:
-    """Qt on that screen, or without one."""
+    """Yield Qt on that screen, or without one."""
     pytest.importorskip("PySide6.QtWidgets", reason="PySide6 is not here, or cannot be loaded")
     from PySide6.QtWidgets import QApplication
 
@@ -70,7 +70,7 @@ def application(screen: str) -> Iterator[QApplication]:
 
 
 def _problem(environment: dict[str, str]) -> str:
-    """Why Qt cannot be started so; it ends the process then, so it is tried in another one."""
+    """Return why Qt cannot start; tried in another process, which that would end."""
     program = "from PySide6.QtGui import QGuiApplication; QGuiApplication([])"
     done = subprocess.run(
         [sys.executable, "-c", program],
@@ -86,7 +86,7 @@ def _problem(environment: dict[str, str]) -> str:
 
 @pytest.fixture
 def real_screen(application: QApplication, screen: str) -> str:
-    """The display, for tests that are none without an X server."""
+    """Return the display, for tests that need an X server."""
     problem = str(application.property("problem"))
     if problem:
         pytest.skip(f"no X server: {problem}")
@@ -95,7 +95,7 @@ def real_screen(application: QApplication, screen: str) -> str:
 
 @pytest.fixture
 def complaints(application: QApplication) -> Iterator[list[str]]:
-    """What Qt and errors in slots said while a test ran; none may be left."""
+    """Yield messages of Qt and errors in slots during a test; none may be left."""
     from PySide6.QtCore import QMessageLogContext, QtMsgType, qInstallMessageHandler
 
     found: list[str] = []
@@ -120,7 +120,7 @@ def complaints(application: QApplication) -> Iterator[list[str]]:
 
 @pytest.fixture
 def settings(application: QApplication, tmp_path: Path) -> QSettings:
-    """The user's, empty."""
+    """Return empty user settings."""
     from PySide6.QtCore import QSettings
 
     return QSettings(str(tmp_path / "settings.ini"), QSettings.Format.IniFormat)
@@ -128,7 +128,7 @@ def settings(application: QApplication, tmp_path: Path) -> QSettings:
 
 @pytest.fixture
 def context(settings: QSettings) -> Context:
-    """What pages share, without a window round them."""
+    """Return the pages' context, without a window."""
     from palmkit.demos.app import parser
     from palmkit.demos.app.catalogue import Catalogue
     from palmkit.demos.app.page import Context
@@ -166,7 +166,7 @@ def open_window(
 
 @pytest.fixture(autouse=True)
 def own_folders(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    """Nothing of the user's is read or written."""
+    """Keep the tests away from the user's files."""
     monkeypatch.setenv("PALMKIT_DELIVERY_FOLDER", str(tmp_path / "delivered"))
 
 

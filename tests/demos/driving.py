@@ -1,4 +1,4 @@
-"""Clicks and keys for the tests of the demo application, and what it says."""
+"""Clicks and keys for the tests of the demo application, and its messages."""
 
 from __future__ import annotations
 
@@ -49,19 +49,19 @@ class Said:
 
 
 def find(parent: QObject, kind: type[Kind], name: str) -> Kind:
-    """The child of this name."""
+    """Return the child of this name."""
     found = parent.findChild(kind, name)
     assert found is not None, f"no {kind.__name__} is called {name}"
     return found
 
 
 def shows(window: Window, wait: Wait, page: str) -> None:
-    """Wait until a page has shown a picture; a still one comes once, maybe it is there."""
+    """Wait until a page has shown a picture; a still one comes once, and may already be there."""
     wait(lambda: getattr(window.live.last, "page", None) is window.pages[page], page)
 
 
 def goes_on(window: Window, wait: Wait, count: int = 3) -> None:
-    """Other frames are shown from now on."""
+    """Wait until new frames are shown."""
     seen: list[object] = []
     window.live.shown.connect(seen.append)
     wait(lambda: len(seen) >= count, "other frames", limit_s=60)
@@ -69,7 +69,7 @@ def goes_on(window: Window, wait: Wait, count: int = 3) -> None:
 
 
 def pause(wait: Wait, seconds: float) -> None:
-    """Let the window live so long."""
+    """Let the window run for so many seconds."""
     end = time.monotonic() + seconds
     wait(lambda: time.monotonic() > end)
 
@@ -90,7 +90,7 @@ def press(widget: QWidget, key: Qt.Key) -> None:
 
 
 def tab_order(first: QWidget) -> list[QWidget]:
-    """What Tab reaches from a control on, until it comes to one again."""
+    """Return the widgets that Tab reaches from a control on, until one repeats."""
     from PySide6.QtCore import Qt
     from PySide6.QtWidgets import QApplication
 

@@ -50,7 +50,7 @@ def _wear(window: Window, wait: Wait) -> None:
 
 
 def _look_again(window: Window, wait: Wait) -> None:
-    """The times are then those of a frame for which nothing is opened, and the window at rest."""
+    """Repeat the frame, so that times do not include opening and the window is at rest."""
     seen: list[object] = []
     window.live.shown.connect(seen.append)
     for count in range(2):
@@ -91,7 +91,7 @@ SCENES = (
 
 
 def source_of(scene: Scene, folder: Path) -> str:
-    """A still picture: a photograph of scikit-image's (NASA, public domain), or hands we drew."""
+    """Return a still picture: a photograph of scikit-image's (NASA, public domain), or hands."""
     if not scene.source:
         return "drawing"
     path = folder / f"{scene.source}.png"
@@ -108,7 +108,7 @@ def source_of(scene: Scene, folder: Path) -> str:
 
 
 def play(window: Window, scene: Scene, wait: Wait) -> Image:
-    """Do what a scene says in a window that shows its page; what is seen then."""
+    """Do what a scene says in a window that shows its page; return the resulting picture."""
     window.theme.choose("dark" if scene.theme == "dark" else "light", keep=False)
     if scene.source:
         wait(lambda: window.live.shown_picture() is not None, "the first frame", limit_s=60)
@@ -120,7 +120,7 @@ def play(window: Window, scene: Scene, wait: Wait) -> Image:
 
 
 def picture_of(widget: Any) -> Image:
-    """What a widget looks like, uint8[h, w, 3]."""
+    """Return a widget's picture, uint8[h, w, 3]."""
     from PySide6.QtGui import QImage
 
     image = widget.grab().toImage().convertToFormat(QImage.Format.Format_RGB888)
@@ -129,7 +129,7 @@ def picture_of(widget: Any) -> Image:
 
 
 def alike(one: Image, other: Image) -> float:
-    """How like two pictures are in their structure: SSIM of small grey ones, at most 1."""
+    """Return the structural similarity of two pictures: SSIM of small grey ones, at most 1."""
     import cv2
     import skimage.metrics
 

@@ -31,7 +31,7 @@ RUNS = 5
 
 @cache
 def library() -> Any:
-    """The process's own symbols: the counter and libc."""
+    """Return the process's own symbols: the counter and libc."""
     symbols: Any = ctypes.CDLL(None)
     symbols.palm_allocations.restype = ctypes.c_uint64
     symbols.malloc.restype = ctypes.c_void_p
@@ -40,7 +40,7 @@ def library() -> Any:
 
 
 def allocations(run: Callable[[], object]) -> int:
-    """How often a call allocates, once it has run before."""
+    """Return how often a call allocates after a first run."""
     counter = library().palm_allocations
     counts: list[int] = []
     for _ in repeat(None, RUNS):
@@ -51,7 +51,7 @@ def allocations(run: Callable[[], object]) -> int:
 
 
 def of_steps(plan: Plan, inputs: list[Array], threads: int) -> int:
-    """How often the steps of a plan allocate in one run."""
+    """Return how often the steps of a plan allocate in one run."""
     outputs = {
         each.slot: np.empty(each.dims, each.dtype)
         for each in plan.tensors
@@ -67,7 +67,7 @@ def of_steps(plan: Plan, inputs: list[Array], threads: int) -> int:
 
 
 def plans() -> Iterator[tuple[str, Plan, list[Array]]]:
-    """Every op's cases, and a whole network."""
+    """Yield plans of every op's cases, and of a whole network."""
     cpu = Cpu()
     for op, case in CASES:
         graph = one_node(op, case)
@@ -86,7 +86,7 @@ def plans() -> Iterator[tuple[str, Plan, list[Array]]]:
 
 
 def check_counter() -> None:
-    """Fail if the counter misses what is there to be counted."""
+    """Fail if the counter misses a known allocation."""
     kept: list[object] = []
     deliberate: dict[str, Callable[[], object]] = {
         "malloc": lambda: library().free(library().malloc(100)),

@@ -48,5 +48,5 @@ def size_of(dtype: str) -> int:
 
 
 def bytes_of(operand: Operand) -> int:
-    """The bytes of the array that it is, or is a part of."""
+    """Return the bytes of the operand's array, or of the array that it is a part of."""
     return size_of(operand.dtype) * (operand.whole or prod(operand.dims))

@@ -1,4 +1,4 @@
-"""What the fuzzer of plans makes of a step: other dims, dtypes, attributes, operands, numbers."""
+"""Mutations of steps for the fuzzer of plans: dims, dtypes, attributes, operands, numbers."""
 
 import random
 from dataclasses import replace
@@ -23,7 +23,7 @@ DTYPES = ("float32", "float64", "float16", "int8", "uint8", "int16", "int32", "i
 
 
 def changed_value(value: Any, rng: random.Random) -> Any:
-    """Another value for an attribute."""
+    """Return another value for an attribute."""
     if isinstance(value, list) and rng.random() < 0.8:
         values = list(cast(Any, value))
         if values and rng.random() < 0.8:
@@ -43,7 +43,7 @@ def changed_value(value: Any, rng: random.Random) -> Any:
 
 
 def changed_dims(dims: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
-    """Other dims, of nearly the same rank."""
+    """Return other dims, of nearly the same rank."""
     some = list(dims)
     if some and rng.random() < 0.8:
         i = rng.randrange(len(some))
@@ -57,7 +57,7 @@ def changed_dims(dims: tuple[int, ...], rng: random.Random) -> tuple[int, ...]:
 
 
 def renamed(case: Case, old: int, new: int) -> Case:
-    """The case with one number in place of another wherever it stands."""
+    """Return the case with one number replaced by another wherever it stands."""
 
     def dims(x: Operand | None) -> Operand | None:
         return x and replace(x, dims=tuple(new if d == old else d for d in x.dims))
@@ -73,7 +73,7 @@ def renamed(case: Case, old: int, new: int) -> Case:
 
 
 def mutant(case: Case, others: list[Case], rng: random.Random) -> Case:
-    """The case, damaged once or a few times, or as it was."""
+    """Return the case, damaged once or a few times, or unchanged."""
     for _ in range(rng.choice((0, 1, 1, 1, 2, 4))):
         tensors = [*case.inputs, *case.outputs]
         kind = rng.randrange(9)
@@ -112,7 +112,7 @@ def mutant(case: Case, others: list[Case], rng: random.Random) -> Case:
 
 
 def seen_otherwise(x: Operand, rng: random.Random) -> Operand:
-    """The array as channels of wider pixels, or with other strides or another offset."""
+    """Return the array as channels of wider pixels, or with other strides or offset."""
     if x.value is not None:
         return x
     if x.dims and rng.random() < 0.6:
@@ -134,7 +134,7 @@ def seen_otherwise(x: Operand, rng: random.Random) -> Operand:
 
 
 def filling(operand: Operand, rng: random.Random) -> NDArray[Any] | None:
-    """Numbers for an array, hostile ones among them; None if it is too large."""
+    """Return numbers for an array, hostile ones among them; None if it is too large."""
     size = bytes_of(operand)
     if size > ARRAY_LIMIT_BYTES or operand.dtype == "bfloat16":
         return None

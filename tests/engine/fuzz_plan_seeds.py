@@ -17,7 +17,7 @@ ROOT = Path(__file__).parents[2]
 
 
 def steps_of(plan: Any) -> Iterator[Case]:
-    """Every step of a plan by itself."""
+    """Yield every step of a plan by itself."""
     tensors, steps, *_ = plan.native()
     for kernel, inputs, outputs, attrs in steps:
 
@@ -43,7 +43,7 @@ def steps_of(plan: Any) -> Iterator[Case]:
 
 
 def plans(seed: int, variants: int) -> Iterator[Any]:
-    """Plans of many graphs, of each op's cases with so many other dims as well."""
+    """Yield plans of many graphs, and of each op's cases with `variants` other dims."""
     from palmkit.engine import convert
     from palmkit.engine.backends.cpu import Cpu
     from palmkit.engine.backends.options import Options
@@ -101,7 +101,7 @@ def plans(seed: int, variants: int) -> Iterator[Any]:
 
 
 def seeds(seed: int, variants: int) -> list[Case]:
-    """Steps, each once."""
+    """Return the steps, each once."""
     found: dict[bytes, Case] = {}
     for plan in plans(seed, variants):
         for case in steps_of(plan):

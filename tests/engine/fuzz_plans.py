@@ -53,7 +53,7 @@ class Guarded:
     """Memory whose arrays lie at its very end, before a page that nobody may touch."""
 
     def __init__(self, size: int) -> None:
-        """Room for arrays of `size` bytes."""
+        """Reserve room for arrays of `size` bytes."""
         self.room = (size + PAGE - 1) // PAGE * PAGE
         libc = ctypes.CDLL(None, use_errno=True)
         self.memory = mmap.mmap(-1, self.room + PAGE)
@@ -64,7 +64,7 @@ class Guarded:
         self.unpoison = getattr(libc, "__asan_unpoison_memory_region", None)
 
     def array(self, size: int, dtype: str, slack: int) -> NDArray[Any]:
-        """The last `size` bytes but `slack` items, with poison on both sides."""
+        """Return the last `size` bytes minus `slack` items, with poison on both sides."""
         item = np.dtype(dtype).itemsize
         begin = self.room - size - slack * item
         if self.poison and self.unpoison:
@@ -79,7 +79,7 @@ class Guarded:
 
 
 def attempt(native: Any, cases: list[Case], rooms: list[Guarded], rng: random.Random) -> str:
-    """Make and run a plan of these steps, each a branch of its own if they are two."""
+    """Make and run a plan of these steps; two are separate branches."""
     tensors: list[Any] = []
     steps: list[Any] = []
     constants: list[Any] = []
@@ -172,7 +172,7 @@ def attempt(native: Any, cases: list[Case], rooms: list[Guarded], rng: random.Ra
 
 
 def tried(native: Any, seeds: list[Case], rooms: list[Guarded], number: int, seed: int) -> str:
-    """Mutant `number` of these seeds."""
+    """Try mutant `number` of these seeds."""
     rng = random.Random(f"{seed} {number}")  # noqa: S311
     kernels = sorted({case.kernel for case in seeds})
     kernel = kernels[number % len(kernels)]
@@ -188,7 +188,7 @@ def tried(native: Any, seeds: list[Case], rooms: list[Guarded], number: int, see
 
 
 def child(options: argparse.Namespace) -> None:
-    """Try mutants from number `first` on; the number at hand stands in the file `at`."""
+    """Try mutants from number `first` on; the current number stands in the file `at`."""
     from palmkit.engine import _native
 
     assert Path(_native.__file__) == options.library.resolve(), _native.__file__
@@ -213,7 +213,7 @@ def child(options: argparse.Namespace) -> None:
 
 
 def watch(options: argparse.Namespace, first: int, seconds: float) -> tuple[int, Counter[str], str]:
-    """Run a child from number `first` on: the next number, counts, what went wrong."""
+    """Run a child from number `first`; return the next number, counts, and the failure."""
     environment = dict(os.environ)
     if "sanitize" in str(options.library):
         asan = subprocess.check_output(["gcc", "-print-file-name=libasan.so"], text=True).strip()

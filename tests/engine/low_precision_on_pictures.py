@@ -62,7 +62,7 @@ SUBJECTS = {
 
 
 def square_of(row: dict[str, Any], subject: Subject) -> tuple[float, float, float] | None:
-    """Centre and side of the square round the part; None if the picture has no such part."""
+    """Return centre and side of the square round the part; None without such a part."""
     if subject.part == "box" and row.get("boxes"):
         x, y, width, height = row["boxes"][0]
         return x + width / 2, y + height / 2, subject.reach * max(width, height)
@@ -74,7 +74,7 @@ def square_of(row: dict[str, Any], subject: Subject) -> tuple[float, float, floa
 
 
 def pictures(subject: Subject, size: tuple[int, int], count: int) -> Iterator[Array]:
-    """Pictures in RGB of the size (height, width), the whole ones with black beside them."""
+    """Yield pictures in RGB of the size (height, width), whole ones padded with black."""
     folder = SHARED / "data" / subject.folder
     rows = [json.loads(line) for line in (folder / "index.jsonl").read_text().splitlines()]
     rows = [row for row in rows if row["set"] in subject.sets]
@@ -97,7 +97,7 @@ def pictures(subject: Subject, size: tuple[int, int], count: int) -> Iterator[Ar
 
 
 def errors(path: Path, subject: Subject, count: int) -> tuple[float, float]:
-    """The largest error and the root mean square, of the range of the output."""
+    """Return the largest error and the root mean square, over the output's range."""
     exact, low = (engine.load(path, precision=precision) for precision in ("high", "low"))
     ((name, type),) = exact.inputs.items()
     shape = [d if isinstance(d, int) else 320 for d in type.shape]

@@ -25,7 +25,7 @@ class Maker:
     """Writes a graph whose float values all pass through bytes."""
 
     def __init__(self, seed: int, dtype: str = "uint8", border: str = "float32") -> None:
-        """dtype: of the integers between the ops. border: of the graph's input and output."""
+        """Start; dtype: of the integers between ops; border: of graph input and output."""
         self.random = np.random.default_rng(seed)
         self.dtype = dtype
         self.border = border
@@ -44,7 +44,7 @@ class Maker:
         return name
 
     def parameters(self, spread: float, middle: float = 0.0) -> tuple[str, str]:
-        """Scale and zero point for numbers of that spread round the middle."""
+        """Return scale and zero point for numbers of that spread round the middle."""
         least, most = _RANGE[self.dtype]
         scale = np.float32(spread * self.random.uniform(4, 6) / 255)
         zero = np.rint((least + most) / 2 - middle / scale)
@@ -60,13 +60,13 @@ class Maker:
         return Value(dequantized, dims)
 
     def rounded(self, x: Value, spread: float, middle: float = 0.0) -> Value:
-        """x on a grid of its own."""
+        """Return x on a grid of its own."""
         parameters = self.parameters(spread, middle)
         levels = self.add("quantize_linear", x.name, *parameters)
         return Value(self.add("dequantize_linear", levels, *parameters), x.dims)
 
     def like(self, x: Value) -> Value:
-        """x on a grid like that of other values, such as the output of what only moves."""
+        """Return x on the grid of another value, as after an op that only moves elements."""
         return self.rounded(x, 1.0)
 
     def weights(self, *dims: int, axis: int | None = 0) -> str:
@@ -84,7 +84,7 @@ class Maker:
     def conv(
         self, x: Value, channels: int, kernel: tuple[int, ...], *more: str, **attrs: Any
     ) -> Value:
-        """A convolution, nothing rounded behind it; more: ops on its result."""
+        """Add a convolution without rounding after it; more: ops on its result."""
         group = int(attrs.get("group", 1))
         weights = self.weights(channels, x.dims[1] // group, *kernel)
         bias = (self.random.normal(size=channels) * 0.3).astype(np.float32)
@@ -98,7 +98,7 @@ class Maker:
         return infer_types(graph)[name].dims
 
     def graph(self, *outputs: Value) -> Graph:
-        """The graph; at a border of integers it gives those behind the outputs."""
+        """Return the graph; at an integer border it outputs the integers."""
         names = [value.name for value in outputs]
         if self.border != "float32":
             producers = {name: node for node in self.nodes for name in node.outputs}
@@ -109,7 +109,7 @@ class Maker:
         return Graph(self.inputs, given, graph.nodes, graph.constants)
 
     def arrays(self) -> dict[str, Array]:
-        """Something for each input."""
+        """Return an array for each input."""
         return {
             name: self.random.normal(0.2, 1, type.dims).astype(np.float32)
             if type.dtype == "float32"

@@ -18,7 +18,7 @@ _FOLDER = Path(__file__).parent / "refused"
 
 @cache
 def expected(backend: str) -> dict[tuple[str, str], str]:
-    """The reason for each (op, case) that the backend refuses; the case may be ANY_CASE."""
+    """Return the reason for each (op, case) that the backend refuses, or (op, ANY_CASE)."""
     file = _FOLDER / f"{backend}.txt"
     found: dict[tuple[str, str], str] = {}
     for line in file.read_text().splitlines() if file.exists() else ():
@@ -29,13 +29,13 @@ def expected(backend: str) -> dict[tuple[str, str], str]:
 
 
 def expected_reason(backend: str, op: str, case: str) -> str:
-    """Why the backend is expected to refuse the case; "" if it is to take it."""
+    """Return why the backend should refuse the case; "" if it should take it."""
     reasons = expected(backend)
     return reasons.get((op, ANY_CASE)) or reasons.get((op, case), "")
 
 
 def attempt(backend: str, graph: Graph) -> tuple[Program | None, str]:
-    """What the backend makes of a graph of one node; or None, and why it refuses it."""
+    """Return the backend's program for a graph of one node; or None, and its refusal."""
     (node,) = graph.nodes
     if not BACKENDS[backend].supports(node):
         return None, NO_KERNEL

@@ -60,7 +60,7 @@ class Blobs:
 
 
 def _cut_out(image: Image, width: int) -> tuple[Image, NDArray[np.bool_]]:
-    """An oval round the first face of a photo, `width` pixels wide, and where it is."""
+    """Return an oval round the first face of a photo, `width` pixels wide, and its place."""
     x, y, wide, tall = kits.detect_faces(image).boxes[0]
     rim = 0.35 * wide
     rows = slice(max(round(float(y - rim)), 0), round(float(y + tall + rim)))
@@ -72,7 +72,7 @@ def _cut_out(image: Image, width: int) -> tuple[Image, NDArray[np.bool_]]:
 
 
 def faces_that_cross(speed: float) -> Iterator[Image]:
-    """A clip of 640x360: a face goes right, `speed` pixels a frame, before one that goes left."""
+    """Yield a clip of 640x360: a face goes right, before one that goes left."""
     import matplotlib
     import skimage.data
 
@@ -93,7 +93,7 @@ COMMAND = [sys.executable, "-m", "palmkit.kits.cli"]
 
 
 def on_a_terminal(*arguments: object) -> tuple[str, str]:
-    """What the command, which has to succeed, writes to its output, and to a terminal."""
+    """Return what the command, which must succeed, writes to its output and a terminal."""
     if sys.platform == "win32":
         pytest.skip("needs a pseudo-terminal")
     import fcntl
@@ -122,7 +122,7 @@ def on_a_terminal(*arguments: object) -> tuple[str, str]:
 
 
 class Result:
-    """What a command left: exit code, output, error output."""
+    """A command's result: exit code, output, error output."""
 
     def __init__(self, code: int, out: str, err: str) -> None:
         self.code, self.out, self.err = code, out, err
@@ -151,7 +151,7 @@ def blobs() -> Blobs:
 
 
 def picture(height: int, width: int, *squares: tuple[int, float, float, float]) -> Image:
-    """Black, with squares: channel, x, y of the corner, side."""
+    """Return a black picture with squares: channel, x, y of the corner, side."""
     image = np.zeros((height, width, 3), np.uint8)
     for channel, x, y, side in squares:
         rows = slice(max(round(y), 0), max(round(y + side), 0))
@@ -166,7 +166,7 @@ def draw_squares() -> Callable[..., Image]:
 
 @pytest.fixture(scope="session")
 def red_model(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A real .palm model that finds red squares of 32 x 32 on a grid of 32, exactly."""
+    """Return a real .palm model that finds red squares of 32 x 32 on a grid of 32, exactly."""
     nodes = [Node("transpose", ("image",), ("nchw",), {"perm": (0, 3, 1, 2)})]
     constants: dict[str, NDArray[Any]] = {
         "red": np.array([[[[1 / 255]], [[-1 / 255]], [[-1 / 255]]]], np.float32),
@@ -212,5 +212,5 @@ def reds() -> Reds:
 
 @pytest.fixture
 def finder() -> Reds:
-    """Finds what is red."""
+    """Return a finder of red."""
     return Reds(finds=True)

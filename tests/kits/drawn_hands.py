@@ -20,7 +20,7 @@ def scene(
     width: int = 640,
     palm: float = 100.0,
 ) -> Image:
-    """uint8[height, width, 3]: hands, by x, y of the wrist, pose (or gesture) and side."""
+    """Return uint8[height, width, 3] with hands by x, y of the wrist, pose and side."""
     ground = np.full((height, width, 3), (60, 80, 100), np.float64)
     ground *= np.linspace(1.2, 0.8, height)[:, None, None]
     canvas = np.repeat(np.repeat(ground.astype(np.uint8), DETAIL, axis=0), DETAIL, axis=1)

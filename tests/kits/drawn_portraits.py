@@ -42,7 +42,7 @@ class Reds:
 
 
 def scene(height: int = 240, width: int = 320, shift: int = 0) -> tuple[Image, NDArray[np.bool_]]:
-    """A red disc on a gray ramp, and where it is."""
+    """Return a red disc on a gray ramp, and its mask."""
     y, x = np.mgrid[:height, :width] + 0.5
     inside = (x - width / 2 - shift) ** 2 + (y - height / 2) ** 2 < (0.3 * height) ** 2
     ramp = np.repeat((120 + 100 * x / width)[..., None], 3, axis=2)

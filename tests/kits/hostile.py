@@ -1,6 +1,6 @@
-"""What an attacker gives the command line: a folder of traps, and arguments for every command.
+"""Attacks on the command line: a folder of traps, and arguments for every command.
 
-Commands, arguments and options are read from the parser, so that a new one is swept by itself.
+Commands, arguments and options are read from the parser, so that a new one is tested automatically.
 """
 
 from __future__ import annotations
@@ -120,7 +120,7 @@ SUFFIXES = (".palm", ".parquet", ".json", ".svg", ".html", ".png", ".avi")
 
 
 def make_world(folder: Path) -> None:
-    """Good files, and traps of every kind."""
+    """Make valid files, and traps of every kind."""
     picture = np.zeros((64, 96, 3), np.uint8)
     picture[10:40, 20:50] = 200
     (folder / "pictures").mkdir()
@@ -158,7 +158,7 @@ def _make_traps(folder: Path) -> None:
 
 
 def restore(folder: Path, now: State, pristine: Path, before: State) -> None:
-    """Put a folder back to what another holds; now and before: what `seen` gave of each."""
+    """Restore a folder from a pristine copy; now, before: the results of `seen` for both."""
     for path in sorted(now.keys() - before.keys(), reverse=True):
         _remove(folder / path)
     for path, state in before.items():
@@ -185,7 +185,7 @@ def _copy(source: Path, target: Path) -> None:
 
 
 def seen(folder: Path) -> State:
-    """Every path below a folder: its mode, and of files their size and time."""
+    """Return every path below a folder: its mode, and for files size and time."""
     found: State = {}
     for here, folders, names in os.walk(folder):
         for name in (*folders, *names):
@@ -199,19 +199,19 @@ def seen(folder: Path) -> State:
 
 @dataclass(frozen=True)
 class Case:
-    """A command line, and what its arguments that are good would have it write."""
+    """A command line, and the files that its valid arguments would write."""
 
     words: tuple[str, ...]
     arguments: tuple[str, ...]
     written: tuple[str, ...] = ()
 
     def __str__(self) -> str:
-        """For messages: long arguments cut."""
+        """Return it for messages, with long arguments cut."""
         return repr([text[:60] for text in (*self.words, *self.arguments)])
 
 
 def commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.ArgumentParser]]:
-    """Every command without sub-commands: its words, and what parses its arguments."""
+    """Yield every command without sub-commands: its words, and its arguments' parser."""
     found = [inner for each in actions(parser) for inner in _parsers(each).items()]
     if not found:
         yield "", parser
@@ -221,20 +221,20 @@ def commands(parser: argparse.ArgumentParser) -> Iterator[tuple[str, argparse.Ar
 
 
 def _parsers(action: argparse.Action) -> dict[str, argparse.ArgumentParser]:
-    """Those of an argument's sub-commands, by their names; of others none."""
+    """Return the parsers of sub-commands by name; {} for other arguments."""
     choices: Any = action.choices
     is_command = isinstance(choices, dict)
     return cast(dict[str, argparse.ArgumentParser], choices) if is_command else {}
 
 
 def actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
-    """What a parser takes, without --help."""
+    """Return a parser's arguments, without --help."""
     found: list[argparse.Action] = vars(parser)["_actions"]
     return [each for each in found if each.dest != "help"]
 
 
 def cases(command: str, parser: argparse.ArgumentParser) -> Iterator[Case]:
-    """Hostile command lines: each argument in its turn is what it should not be."""
+    """Yield hostile command lines, in which each argument in turn is invalid."""
     taken = actions(parser)
     suffix = OUTPUT_SUFFIXES.get(command, ".png")
     more = MORE.get(command, ())

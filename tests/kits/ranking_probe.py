@@ -1,4 +1,4 @@
-"""A re-ranker's model in a few lines: it scores an item by one feature that is named."""
+"""A re-ranker's model in a few lines, which scores an item by one named feature."""
 
 from collections.abc import Mapping
 from typing import Any

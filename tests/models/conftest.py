@@ -1,4 +1,4 @@
-"""What tests of recipes share."""
+"""Shared fixtures of the tests of recipes."""
 
 import sys
 from collections.abc import Iterator
@@ -8,10 +8,10 @@ import pytest
 
 @pytest.fixture(autouse=True)
 def one_thread_of_torch() -> Iterator[None]:
-    """Sums do not hang on how many cores there are.
+    """Run torch on one thread, so that sums do not depend on the number of cores.
 
-    And torch's threads spin where they wait for one another: with other processes beside them, such
-    as those of these tests, seconds become minutes.
+    Torch's threads also spin while they wait for one another: beside other processes, such as those
+    of these tests, seconds become minutes.
     """
     torch = sys.modules.get("torch")
     if torch is None:

@@ -29,12 +29,12 @@ KEYS = {"Tab": 9, "Enter": 13, "Escape": 27, " ": 32}
 
 
 def program() -> str | None:
-    """Where the browser is, None if there is none."""
+    """Return the browser's path, None if there is none."""
     return shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("chrome")
 
 
 class Browser:
-    """One browser with one page. problems: what it complained of, and requests to elsewhere."""
+    """One browser with one page; problems: its errors, and requests to other hosts."""
 
     def __init__(self, executable: str) -> None:
         self._folder = tempfile.mkdtemp(prefix="chromium")
@@ -99,7 +99,7 @@ class Browser:
             self.requests.append(values["request"]["url"])
 
     def send(self, method: str, **params: Any) -> dict[str, Any]:
-        """Send a command, and return what it answers."""
+        """Send a command, and return its answer."""
         self._number += 1
         message: dict[str, Any] = {"id": self._number, "method": method, "params": params}
         if self._session:
@@ -116,7 +116,7 @@ class Browser:
                 return dict(answer["result"])
 
     def run(self, script: str) -> Any:
-        """The value of a JavaScript expression, awaited if it is a promise."""
+        """Return the value of a JavaScript expression, awaited if it is a promise."""
         answer = self.send(
             "Runtime.evaluate", expression=script, awaitPromise=True, returnByValue=True
         )
@@ -133,7 +133,7 @@ class Browser:
         return value
 
     def open(self, url: str) -> None:
-        """Go to a page, with nothing left of those before."""
+        """Go to a page, without data of earlier ones."""
         self.send("Page.navigate", url="about:blank")
         self.send("Network.clearBrowserCookies")
         self.problems.clear()
@@ -151,16 +151,16 @@ class Browser:
         )
 
     def scheme(self, name: str) -> None:
-        """light or dark, as if the system were so."""
+        """Emulate the system's colour scheme, light or dark."""
         features = [{"name": "prefers-color-scheme", "value": name}]
         self.send("Emulation.setEmulatedMedia", features=features)
 
     def text(self, selector: str = "body") -> str:
-        """The visible text."""
+        """Return the visible text."""
         return str(self.run(f"document.querySelector({selector!r})?.innerText ?? ''"))
 
     def focused(self) -> str:
-        """The id of the element that has the focus, its tag if it has none."""
+        """Return the id of the focused element, its tag if it has none."""
         return str(self.run("document.activeElement.id || document.activeElement.tagName"))
 
     def press(self, key: str, shift: bool = False) -> None:
@@ -182,7 +182,7 @@ class Browser:
         self.send("Input.insertText", text=text)
 
     def click(self, selector: str) -> None:
-        """Click on the middle of an element, which must be what lies there."""
+        """Click on the centre of an element, which must be on top there."""
         script = f"""(() => {{
             const one = document.querySelector({selector!r});
             one.scrollIntoView({{block: "center", behavior: "instant"}});
@@ -196,10 +196,10 @@ class Browser:
             self.send("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
 
     def nodes(self) -> list[dict[str, Any]]:
-        """What a screen reader is told: nodes of role and name."""
+        """Return the accessibility nodes, with role and name."""
         return list(self.send("Accessibility.getFullAXTree")["nodes"])
 
     def picture(self, file: Path, whole: bool = False) -> None:
-        """A screenshot as PNG."""
+        """Write a screenshot as PNG."""
         shot = self.send("Page.captureScreenshot", format="png", captureBeyondViewport=whole)
         file.write_bytes(base64.b64decode(shot["data"]))

@@ -63,7 +63,7 @@ def write_model(path: Path, factor: float) -> Path:
 
 
 def publish(repository: Repository, folder: Path) -> None:
-    """All releases, none promoted but portrait's."""
+    """Publish all releases, and promote portrait's only."""
     for model, releases in RELEASES.items():
         for number, (release, notes) in enumerate(releases.items()):
             file = write_model(folder / "files" / release / f"{model}.palm", 2.0 + number)
@@ -72,7 +72,7 @@ def publish(repository: Repository, folder: Path) -> None:
 
 
 def spread(draw: random.Random, middle: float, n: int) -> tuple[int, ...]:
-    """n values around a middle, in buckets."""
+    """Return n values around a middle, in buckets."""
     counts = [0] * BUCKETS
     for _ in range(n):
         counts[bucket(middle * math.exp(draw.gauss(0, 0.35)))] += 1
@@ -82,7 +82,7 @@ def spread(draw: random.Random, middle: float, n: int) -> tuple[int, ...]:
 def report(
     draw: random.Random, day: str, device: float, percents: dict[str, dict[str, float]]
 ) -> Report:
-    """What a device says of a day. device: 0..1, its place in every rollout."""
+    """Return a device's report of a day; device: 0..1, its place in every rollout."""
     platform = draw.choices([p for p, _ in PLATFORMS], [weight for _, weight in PLATFORMS])[0]
     rows: list[Row] = []
     histograms: list[Histogram] = []
@@ -114,7 +114,7 @@ def report(
 
 
 def group(model: str, device: float, percents: dict[str, float]) -> tuple[str, str, str]:
-    """The release that a device runs, its arm, and the release before."""
+    """Return the release that a device runs, its arm, and the release before."""
     base, *newer = percents
     share = percents[newer[-1]] / 100 if newer else 0.0
     if device < share:
@@ -123,7 +123,7 @@ def group(model: str, device: float, percents: dict[str, float]) -> tuple[str, s
 
 
 def make(folder: Path, devices: int = 3000, days: int = 14, seed: int = 1) -> None:
-    """The server's folder. devices: about so many report each day."""
+    """Make the server's folder; devices: about so many report each day."""
     draw = random.Random(seed)
     place = Place(folder)
     _, engine, repository = prepare(place)

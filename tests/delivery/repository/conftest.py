@@ -1,4 +1,4 @@
-"""What the tests of a repository share."""
+"""Shared fixtures of the tests of a repository."""
 
 import pytest
 
@@ -7,7 +7,7 @@ from palmkit.delivery.repository import storage
 
 @pytest.fixture(autouse=True)
 def nothing_is_synced(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whether bytes outlive a power cut cannot be seen here; waiting for the disk is most of it."""
+    """Skip syncing to the disk, which takes most of the time and cannot be tested here."""
 
     def pass_by(*_: object) -> None:
         pass

@@ -43,7 +43,7 @@ def fill(repository: Repository, folder: Path, models: int) -> None:
 
 
 def best_ms(run: Callable[[int], object]) -> float:
-    """The shortest of a few times."""
+    """Return the shortest of a few times."""
     taken: list[float] = []
     for number in range(TIMES):
         begin = time.perf_counter()
@@ -53,7 +53,7 @@ def best_ms(run: Callable[[int], object]) -> float:
 
 
 def measure(models: int) -> None:
-    """Print what one change takes."""
+    """Print the time of one change."""
     with TemporaryDirectory() as name:
         folder = Path(name)
         repository = Repository.create(folder / "repository")

@@ -14,7 +14,7 @@ from palmkit.delivery.server.database import connect, migrate
 
 
 def postgres_programs() -> Path | None:
-    """The folder of PostgreSQL's server programs, the newest there is."""
+    """Return the folder of the newest PostgreSQL server programs."""
     found = sorted(Path("/usr/lib/postgresql").glob("*/bin/initdb"))
     on_path = shutil.which("initdb")
     return found[-1].parent if found else Path(on_path).parent if on_path else None
@@ -84,7 +84,7 @@ class Cluster:
         return f"postgresql://test@/{database}?host={self.folder}"
 
     def new_database(self) -> str:
-        """The URL of a new, empty database."""
+        """Return the URL of a new, empty database."""
         self._databases += 1
         name = f"palmkit_{self._databases}"
         driver = self.url("postgres").replace("postgresql:", "postgresql+psycopg:", 1)
@@ -110,7 +110,7 @@ def cluster() -> Iterator[Cluster]:
 
 @pytest.fixture(params=["sqlite", "postgresql"])
 def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """The URL of an empty database, of either kind."""
+    """Return the URL of an empty database, of either kind."""
     if request.param == "sqlite":
         return f"sqlite:///{tmp_path / 'server.db'}"
     cluster: Cluster = request.getfixturevalue("cluster")
@@ -119,7 +119,7 @@ def url(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 @pytest.fixture
 def database(url: str) -> Iterator[Engine]:
-    """A database with the tables in it, of either kind."""
+    """Yield a database with tables, of either kind."""
     engine = connect(url)
     migrate(engine)
     yield engine

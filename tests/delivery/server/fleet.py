@@ -42,7 +42,7 @@ ARMS = ("stable", "control", "candidate")
 
 @dataclass
 class Outcome:
-    """What became of a rollout; hours are since it began, None if it did not come to that."""
+    """The outcome of a rollout; hours since it began, None for what did not happen."""
 
     devices: int
     exposed: int = 0
@@ -54,7 +54,7 @@ class Outcome:
     still_on_it: int = 0
 
     def __str__(self) -> str:
-        """In a line."""
+        """Return the outcome in a line."""
         text = f"exposed {self.exposed} ({self.exposed / self.devices:.2%}), crashed {self.crashed}"
         if self.stopped is None:
             return f"{text}, not stopped"
@@ -88,11 +88,11 @@ class Fleet:
         self.outbox: defaultdict[int, list[Report]] = defaultdict(list)
 
     def has_new(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
-        """Which devices run NEW, or will when they start next."""
+        """Return which devices run NEW, or will when they start next."""
         return self.runs_new | self.staged
 
     def ask(self, minute: int, policy: Policy) -> None:
-        """The devices whose time it is look at the policy."""
+        """Let the devices whose time it is read the policy."""
         for device in np.flatnonzero(self.next_check <= minute):
             self._ask(device, policy)
             pause = policy.next_check_s / 60 * self.random.uniform(0.75, 1.25)
@@ -123,7 +123,7 @@ class Fleet:
                 self.arm[device] = 1
 
     def start(self, minute: int) -> None:
-        """The devices whose time it is start the app."""
+        """Let the devices whose time it is start the app."""
         due = self.next_start <= minute
         pauses = self.random.exponential(1440 / STARTS_A_DAY, int(due.sum()))
         self.next_start[due] = minute + pauses
@@ -162,7 +162,7 @@ class Fleet:
 
 @dataclass
 class Server:
-    """The parts of the server that look at reports."""
+    """The parts of the server that process reports."""
 
     folder: Path
     repository: Repository = field(init=False)
@@ -175,7 +175,7 @@ class Server:
         self.words = Vocabulary()
 
     def look(self, now: float, reports: Iterable[Report]) -> list[Event]:
-        """Take reports, then let the rule look."""
+        """Store reports, then apply the rule."""
         if sent := list(reports):
             with writing(self.engine) as connection:
                 store(connection, sent, self.words, now)
@@ -191,7 +191,7 @@ def simulate(
     seed: int = 1,
     look_min: int = 1,
 ) -> Outcome:
-    """A rollout of NEW to so many percent; look_min: minutes between two looks of the rule."""
+    """Simulate a rollout of NEW to some percent; look_min: minutes between checks of the rule."""
     fleet, outcome = Fleet(devices, broken, usual, seed), Outcome(devices)
     with tempfile.TemporaryDirectory() as temporary:
         server = Server(Path(temporary))
@@ -222,7 +222,7 @@ def simulate(
 
 
 def main() -> None:
-    """Simulate some kinds of bad."""
+    """Simulate some kinds of bad releases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--devices", type=int, default=100_000)
     parser.add_argument("--percent", type=float, default=1.0)

@@ -15,7 +15,7 @@ def today() -> str:
 def make_report(
     *groups: tuple[str, str, Mapping[str, int]], day: str = "", since_last: str = "1"
 ) -> Report:
-    """A report of a device: (release, arm, count by code) of the model "doubler"."""
+    """Return a device's report: (release, arm, count by code) of the model "doubler"."""
     return Report(
         report_id=secrets.token_hex(16),
         day=day or today(),

@@ -28,7 +28,7 @@ CODES = ("check_ok", "download_ok", "load_ok", "load_fail", "nan")
 
 @dataclass(frozen=True)
 class Load:
-    """What was measured; seconds."""
+    """The measurements, in seconds."""
 
     reports: int
     seconds: float
@@ -37,7 +37,7 @@ class Load:
     body_bytes: float
 
     def __str__(self) -> str:
-        """One line of it."""
+        """Return the measurements in a line."""
         return (
             f"{self.reports / self.seconds:7,.0f} reports/s   p50 {self.p50 * 1e3:5.1f} ms   "
             f"p99 {self.p99 * 1e3:5.1f} ms   ({self.reports} of {self.body_bytes:.0f} B)"
@@ -45,7 +45,7 @@ class Load:
 
 
 def make_reports(count: int, seed: int = 0) -> list[Report]:
-    """Reports of a mixed fleet: four models of five codes each, and two histograms."""
+    """Return reports of a mixed fleet: four models of five codes each, and two histograms."""
     draw = random.Random(seed)
     day = today()
 

@@ -16,7 +16,7 @@ TOKEN = "t" * 20
 
 
 class Running:
-    """with Running(server) as client: client.get("/healthz")."""
+    """A running server: `with Running(server) as client: client.get("/healthz")`."""
 
     def __init__(self, server: Server, limits: Limits | None = None) -> None:
         self.connections = Connections(limits or Limits.of(), server.metrics.closed_by)
@@ -57,7 +57,7 @@ class Running:
     def raw(
         self, method: str, path: str, body: Any = None, headers: Mapping[str, str] | None = None
     ) -> tuple[int, bytes]:
-        """A request whose path and body are sent as they are."""
+        """Send a request whose path and body are taken as they are."""
         connection = http.client.HTTPConnection("127.0.0.1", self.port, timeout=30)
         try:
             chunked = "transfer-encoding" in (headers or {})

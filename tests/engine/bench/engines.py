@@ -16,7 +16,7 @@ PAUSE_S = 0.002
 
 
 class Plain(Engine):
-    """Writes when it runs: its class, the process and the moment, to the file `log` beside."""
+    """Logs each run to the file `log` beside it: its class, the process and the time."""
 
     name = "plain"
     title = "Plain"
@@ -50,7 +50,7 @@ class Other(Plain):
 
 
 class Spins(Plain):
-    """Has a thread that never rests, as some engines' pools."""
+    """Has a thread that never rests, like some engines' pools."""
 
     title = "Spins"
 
@@ -89,7 +89,7 @@ class Hangs(Plain):
 
 
 class DiesLater(Plain):
-    """After what opening takes."""
+    """Dies after it was opened."""
 
     runs = 0
 
@@ -112,7 +112,7 @@ class GivesTwo(Plain):
 
 
 class ReadsTwo(Plain):
-    """The first form is refused."""
+    """Refuses the first form."""
 
     forms: ClassVar[tuple[str, ...]] = ("tflite", "onnx")
 
@@ -127,7 +127,7 @@ class Missing(Plain):
 
 
 class Hoards(Plain):
-    """Keeps 64 MB, and needs as much again for a moment."""
+    """Keeps 64 MB, and briefly needs as much again."""
 
     title = "Hoards"
 
@@ -138,7 +138,7 @@ class Hoards(Plain):
 
 
 class Converts(Plain):
-    """Writes into its cache how often it converted, and leaves a file in the current folder."""
+    """Counts its conversions in its cache, and leaves a file in the current folder."""
 
     title = "Converts"
     converts = True

@@ -11,7 +11,7 @@ SIDE = 12
 
 
 def made_network(seed: int = 0, activation: str = "relu") -> Graph:
-    """Stem, depthwise block with a residual, a branch that is pooled and added, a head."""
+    """Return a network: stem, depthwise block with a residual, pooled branch, head."""
     random = np.random.default_rng(seed)
 
     def weights(*shape: int) -> Array:
@@ -52,7 +52,7 @@ def made_network(seed: int = 0, activation: str = "relu") -> Graph:
 
 
 def made_samples(count: int, seed: int = 1) -> list[dict[str, Array]]:
-    """Smooth pictures of 0..1."""
+    """Return smooth pictures of 0..1."""
     random = np.random.default_rng(seed)
     shape = (count, 1, SIDE // 3, SIDE // 3, 3)
     coarse = random.random(shape).repeat(3, 2).repeat(3, 3)

@@ -65,7 +65,7 @@ def shuffle_channel(p: Params, blobs: Any, x: Array) -> Any:
 
 @layer("Reorg")
 def reorg(p: Params, blobs: Any, x: Array) -> Any:
-    """As Darknet's reorg_cpu counts."""
+    """Reorganise as Darknet's reorg_cpu does."""
     n, c, h, w = x.shape
     s = p["stride"]
     flat, y = x.reshape(n, -1), np.zeros((n, x[0].size))

@@ -1,4 +1,4 @@
-"""Caffe networks written here: files, inputs, and what Caffe would compute for them."""
+"""Caffe networks written here: files, inputs, and the results that Caffe would give."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def parameter(type: str) -> str:
 
 
 def text(params: dict[str, Any], indent: str) -> str:
-    """A message in protobuf's text format."""
+    """Return a message in protobuf's text format."""
     lines: list[str] = []
     for name, value in params.items():
         for each in listed(value):
@@ -124,7 +124,7 @@ class Sample:
         return names[0] if tops == 1 else names
 
     def conv(self, x: str, num_output: int, kernel_size: int, **more: Any) -> str:
-        """A convolution with weights that keep the numbers near 1."""
+        """Add a convolution with weights that keep the numbers near 1."""
         type, bias = more.pop("type", "Convolution"), more.get("bias_term", True)
         inputs = self.values[x].shape[1] // more.get("group", 1)
         inputs = 1 if "epthwise" in type else inputs
@@ -136,14 +136,14 @@ class Sample:
         return result
 
     def dense(self, x: str, num_output: int, **more: Any) -> str:
-        """An inner product."""
+        """Add an inner product."""
         inputs = int(np.prod(self.values[x].shape[1:]))
         blobs = [self.random(num_output, inputs, scale=inputs**-0.5), self.random(num_output)]
         result: str = self.add("InnerProduct", x, blobs=blobs, num_output=num_output, **more)
         return result
 
     def batch_norm(self, x: str, **more: Any) -> str:
-        """BatchNorm and Scale, in place as ResNet has them."""
+        """Add BatchNorm and Scale, in place as in ResNet."""
         channels = self.values[x].shape[1]
         weight = np.array([7.5], np.float32)
         variance = np.asarray(self.rng.uniform(0.5, 2, channels), np.float32)
@@ -181,7 +181,7 @@ class Sample:
         return "".join(lines)
 
     def caffemodel(self, age: str = "layer", kind: str = "float") -> bytes:
-        """The weights; kind: how numbers are stored: float, double, half or legacy (four dims)."""
+        """Return the weights; kind: storage as float, double, half or legacy (four dims)."""
         net = schema.messages(schema.DEFINITION)["Net"](name="sample")
         for layer in self.layers:
             written = getattr(net, age).add(name=layer.name)

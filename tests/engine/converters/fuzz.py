@@ -49,11 +49,11 @@ OPEN_DIM = 2
 
 
 class Failure(Exception):
-    """What must not happen."""
+    """Raised for anything that must not happen."""
 
 
 def case(format: str, seed: int, number: int) -> tuple[Seed, dict[str, bytes]]:
-    """The model that is damaged, and its damaged files."""
+    """Return the model that is damaged, and its damaged files."""
     chance = random.Random(f"{format} {seed} {number}")
     whole = seeds(format)
     weights = [1 / (1 + each.size / 20_000) for each in whole]
@@ -96,14 +96,14 @@ def attempt(path: Path, size: int, stages: Iterator[None] | None = None) -> str:
 
 
 def checked(error: PalmError) -> None:
-    """Raise Failure for an error that is no short line."""
+    """Raise Failure unless the error is one short line."""
     text = str(error)
     if not text.strip() or len(text) > MOST_LETTERS or len(text.splitlines()) != 1:
         raise Failure(f"expected one short line, got {text[:MOST_LETTERS]!r}") from error
 
 
 def check_memory(error: PalmError) -> None:
-    """Raise Failure for an error behind which memory ran out: conversion takes little."""
+    """Raise Failure if memory ran out, as conversion takes little."""
     cause: BaseException | None = error
     while cause is not None:
         if isinstance(cause, MemoryError):
@@ -135,7 +135,7 @@ def run(graph: Graph, stages: Iterator[None] | None = None) -> str:
 
 
 def serve(format: str, seed: int, first: int, pipe: int) -> None:
-    """Run cases one after the other; a line for each stage of each goes into the pipe."""
+    """Run cases one after the other, writing a line for each stage to the pipe."""
 
     def say(*words: object) -> None:
         # Of the CPU's time, so that a busy machine fails nothing; SIGPROF ends the process.
@@ -169,7 +169,7 @@ def serve(format: str, seed: int, first: int, pipe: int) -> None:
 
 
 def follow(format: str, seed: int, first: int, end: float, counts: Counter[str]) -> tuple[int, str]:
-    """Run cases in a child until `end` or a failure; the next number, and what went wrong."""
+    """Run cases in a child until `end` or a failure; return the next number and the failure."""
     reading, writing = os.pipe()
     child = os.fork()
     if not child:
@@ -215,7 +215,7 @@ def follow(format: str, seed: int, first: int, end: float, counts: Counter[str])
 
 
 def fuzz(format: str, seed: int, first: int, seconds: float, keep: Path) -> int:
-    """Fuzz one format; how many cases failed."""
+    """Fuzz one format; return how many cases failed."""
     end = time.monotonic() + seconds
     counts, failures, number = Counter[str](), Counter[str](), first
     seeds(format)
@@ -238,7 +238,7 @@ def fuzz(format: str, seed: int, first: int, seconds: float, keep: Path) -> int:
 
 
 def repeating(format: str, seed: int, number: int) -> str:
-    """The command that runs one case again."""
+    """Return the command that runs one case again."""
     return f"python -m tests.engine.converters.fuzz {format} --seed {seed} --case {number}"
 
 

@@ -44,7 +44,7 @@ PARTS_OF_TEXT = (
 
 
 def damaged(seed: Seed, chance: random.Random) -> dict[str, bytes]:
-    """The files of the model with a few changes to one of them."""
+    """Return the files of the model with a few changes to one of them."""
     files = {name: part.data for name, part in seed.parts.items()}
     structured = [name for name, part in seed.parts.items() if part.kind != "other"]
     name = chance.choice(structured * 4 + list(files))
@@ -82,7 +82,7 @@ def _changed_message(part: Part, count: int, chance: random.Random) -> bytes:
 
 
 def _messages(message: Any, depth: int = 0) -> Iterator[Any]:
-    """The message, and those in it."""
+    """Yield the message, and those in it."""
     yield message
     for field, value in message.ListFields():
         if field.message_type is None or depth > MOST_NESTED:
@@ -101,7 +101,7 @@ def _is_map(field: Any) -> bool:
 
 
 def _change_message(message: Any, chance: random.Random) -> None:
-    """One change of one field somewhere."""
+    """Change one field somewhere."""
     found = list(_messages(message))
     owner = chance.choice(found)
     if chance.random() < 0.5:
@@ -215,7 +215,7 @@ def _scalar(value: Any, field: Any, found: list[Any], chance: random.Random) -> 
 
 
 def _strings(message: Any) -> Iterator[str]:
-    """The strings that stand in the message itself."""
+    """Yield the strings in the message itself."""
     for field, value in message.ListFields():
         if field.message_type is None and field.cpp_type == field.CPPTYPE_STRING:
             if isinstance(value, str):
@@ -252,7 +252,7 @@ def _is_list(value: Any) -> bool:
 
 
 def _tables(table: Any) -> Iterator[Any]:
-    """The table, and those in it."""
+    """Yield the table, and those in it."""
     yield table
     for value in _fields(table).values():
         for each in value if _is_list(value) else [value]:
@@ -261,7 +261,7 @@ def _tables(table: Any) -> Iterator[Any]:
 
 
 def _change_table(root: Any, chance: random.Random) -> None:
-    """One change of one field somewhere."""
+    """Change one field somewhere."""
     found = list(_tables(root))
     kinds: dict[str, list[Any]] = {}
     for each in found:
@@ -314,7 +314,7 @@ def _change_tables(value: list[Any], chance: random.Random) -> None:
 
 
 def _numbers(value: Any, chance: random.Random) -> Any:
-    """A list of numbers, changed; None if it is to be left out."""
+    """Return a changed list of numbers; None if it is to be left out."""
     way = chance.randrange(7)
     if way == 0:
         return None
@@ -342,7 +342,7 @@ def _numbers(value: Any, chance: random.Random) -> Any:
 
 
 def _changed_text(part: Part, count: int, chance: random.Random) -> bytes:
-    """The text, or the message that it says and is written as again."""
+    """Return a changed text, or the text of the changed message."""
     from google.protobuf import text_format  # type: ignore[import-untyped]
 
     if chance.random() < 0.6:
@@ -367,7 +367,7 @@ def _changed_text(part: Part, count: int, chance: random.Random) -> bytes:
 
 
 def _changed_bytes(data: bytes, count: int, chance: random.Random) -> bytes:
-    """Bits, words, cuts, and pieces that stand twice."""
+    """Change bits and words, cut, and repeat pieces."""
     changed = bytearray(data)
     if not changed:
         return b"\0"

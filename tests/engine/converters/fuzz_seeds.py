@@ -1,4 +1,4 @@
-"""Whole models of each foreign format, small ones mostly: what the fuzzer damages."""
+"""Whole models of each foreign format, mostly small ones, for the fuzzer to damage."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ class Part:
 
 @dataclass(frozen=True)
 class Seed:
-    """A model: its files by name, and which of them is given to the converter ("": the folder)."""
+    """A model: its files by name, and the one given to the converter ("": the folder)."""
 
     name: str
     parts: dict[str, Part]
@@ -38,12 +38,12 @@ class Seed:
 
     @property
     def size(self) -> int:
-        """Bytes of all files."""
+        """Return the bytes of all files."""
         return sum(len(part.data) for part in self.parts.values())
 
 
 def onnx_seeds(with_nodes: bool = True) -> Iterator[Seed]:
-    """Operators of onnxruntime, sequences, networks, and the node tests of the package onnx."""
+    """Yield operators of onnxruntime, sequences, networks, and node tests of the package onnx."""
     from onnx import ModelProto
 
     from tests.engine.converters import test_onnx_runtime, test_onnx_sequences
@@ -65,7 +65,7 @@ def onnx_seeds(with_nodes: bool = True) -> Iterator[Seed]:
 
 
 def tflite_seeds() -> Iterator[Seed]:
-    """What the tests of the operators are, and published networks."""
+    """Yield the operators of the tests, and published networks."""
     from tests.engine.converters import (
         test_tflite_control_flow,
         test_tflite_hostile,
@@ -103,7 +103,7 @@ def tflite_seeds() -> Iterator[Seed]:
 
 
 def tensorflow_seeds() -> Iterator[Seed]:
-    """The recorded graphs of operators and networks, and SavedModels."""
+    """Yield the recorded graphs of operators and networks, and SavedModels."""
     from palmkit.engine.converters.tensorflow.schema import messages
     from tests.engine.converters.tensorflow_graphs import archive, named, with_shapes
 
@@ -126,7 +126,7 @@ def tensorflow_seeds() -> Iterator[Seed]:
 
 
 def caffe_seeds() -> Iterator[Seed]:
-    """One network a layer, and whole ones; each also as one binary file."""
+    """Yield one network a layer, and whole ones; each also as one binary file."""
     from palmkit.engine.converters.caffe import schema
     from tests.engine.converters import test_caffe_layers
     from tests.engine.converters.caffe_samples import SAMPLES, Sample
@@ -162,7 +162,7 @@ def caffe_seeds() -> Iterator[Seed]:
 
 
 def _joined(definition: Any, text: bytes, weights: bytes) -> Part:
-    """Definition and weights in one message, as Caffe saves a trained network."""
+    """Return definition and weights in one message, as Caffe saves a trained network."""
     from google.protobuf import text_format  # type: ignore[import-untyped]
 
     whole = definition()
@@ -197,6 +197,6 @@ SEEDS: dict[str, Callable[[], Iterator[Seed]]] = {
 
 @cache
 def seeds(format: str) -> tuple[Seed, ...]:
-    """All models of a format, in the same order each time."""
+    """Return all models of a format, in the same order each time."""
     with np.errstate(all="ignore"):
         return tuple(SEEDS[format]())

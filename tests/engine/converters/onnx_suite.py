@@ -46,20 +46,20 @@ class SuiteCase:
 
     @property
     def path(self) -> Path:
-        """The file of a case of files."""
+        """Return the file of a case of files."""
         assert self.folder is not None
         return self.folder / "model.onnx"
 
     @cached_property
     def model(self) -> Any:
-        """The ModelProto."""
+        """Return the ModelProto."""
         from onnx import ModelProto
 
         return self.made or ModelProto.FromString(self.path.read_bytes())
 
     @property
     def data_sets(self) -> Iterator[tuple[list[Any], list[Any]]]:
-        """Pairs of inputs and outputs, each an array or what stands for one."""
+        """Yield pairs of inputs and outputs, each an array or its stand-in."""
         if self.folder is None:
             for inputs, outputs in self.data:
                 yield [*map(_read, inputs)], [*map(_read, outputs)]
@@ -69,12 +69,12 @@ class SuiteCase:
 
     @property
     def operators(self) -> list[str]:
-        """Those of the graph and of its bodies."""
+        """Return the operators of the graph and of its bodies."""
         return [node.op_type for node in _nodes(self.model.graph)]
 
     @property
     def is_over_tensors(self) -> bool:
-        """It has no sequences, maps, optionals or strings, and only operators of ONNX itself."""
+        """Return whether it has only tensors without strings, and only ONNX's operators."""
         from onnx import TensorProto
 
         graph = self.model.graph
@@ -111,7 +111,7 @@ def _read_files(folder: Path, stem: str) -> list[Any]:
 
 @cache
 def suite(*kinds: str) -> Mapping[str, SuiteCase]:
-    """The cases over tensors by kind and name: "node/abs"."""
+    """Return the cases over tensors by kind and name: "node/abs"."""
     with warnings.catch_warnings():
         # Making their expected outputs, they overflow on purpose.
         warnings.simplefilter("ignore")
@@ -131,25 +131,25 @@ def suite(*kinds: str) -> Mapping[str, SuiteCase]:
 
 @cache
 def left_out() -> Mapping[str, str]:
-    """Pattern of case names to the reason why they need not pass."""
+    """Return patterns of case names with the reasons why they need not pass."""
     lines = [line for line in LEFT_OUT.read_text().splitlines() if line.strip()]
     return dict(line.split(maxsplit=1) for line in lines)
 
 
 def is_left_out(name: str) -> bool:
-    """A line of the file names the case."""
+    """Return whether a line of the file names the case."""
     return any(fnmatch.fnmatchcase(name, pattern) for pattern in left_out())
 
 
 @cache
 def graph_of(case: SuiteCase) -> Graph:
-    """The converted model."""
+    """Return the converted model."""
     return convert(case.model.SerializeToString() if case.folder is None else case.path)
 
 
 @cache
 def symbolic_graph_of(case: SuiteCase) -> Graph:
-    """The converted model, had it been written for any shape."""
+    """Return the model converted as if it were written for any shape."""
     from onnx import ModelProto
 
     model = ModelProto()
@@ -178,7 +178,7 @@ def check_case(case: SuiteCase, backend: str, symbolic: bool = False) -> None:
 
 
 def is_claimed(case: SuiteCase, backend: str) -> bool:
-    """The backend runs the whole graph itself."""
+    """Return whether the backend runs the whole graph itself."""
     graph = graph_of(case)
     given, _ = next(iter(case.data_sets))
     types = {name: Type.of(x) for name, x in zip(graph.inputs, given, strict=True)}
@@ -190,7 +190,7 @@ def is_claimed(case: SuiteCase, backend: str) -> bool:
 
 
 def assert_similar(got: Array, wanted: Array, case: SuiteCase, name: str) -> None:
-    """As onnx.backend.test.runner compares: dtype, shape, values."""
+    """Compare dtype, shape and values as onnx.backend.test.runner does."""
     assert Type.of(got) == Type.of(wanted), f"{name}: {Type.of(got)}, not {Type.of(wanted)}"
     if np.array_equal(got, wanted):
         return
@@ -203,7 +203,7 @@ def assert_similar(got: Array, wanted: Array, case: SuiteCase, name: str) -> Non
 
 
 def main() -> None:
-    """Print what fails."""
+    """Print the failing cases."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--backend", default="reference", choices=BACKENDS)
     parser.add_argument("pattern", nargs="?", default="*", help="of names, as node/abs*")

@@ -17,7 +17,7 @@ _NUMBERS = {name: number for number, name in DTYPES.items()}
 
 
 def archive(name: str) -> dict[str, dict[str, Array]]:
-    """An archive of recorded cases: the arrays of each case by what is behind the slash."""
+    """Return an archive of recorded cases: the arrays of each case by the name after the slash."""
     found: dict[str, dict[str, Array]] = {}
     with np.load(io.BytesIO(lzma.decompress((DATA / name).read_bytes()))) as arrays:
         for key in arrays.files:
@@ -27,7 +27,7 @@ def archive(name: str) -> dict[str, dict[str, Array]]:
 
 
 def named(arrays: dict[str, Array], kind: str) -> dict[str, Array]:
-    """The arrays whose key begins with `kind`, by the name behind it: x:0 is x."""
+    """Return the arrays whose key begins with `kind`, by the rest of the key: x:0 is x."""
     return {
         key.removeprefix(kind).removesuffix(":0"): value
         for key, value in arrays.items()
@@ -36,14 +36,14 @@ def named(arrays: dict[str, Array], kind: str) -> dict[str, Array]:
 
 
 class GraphWriter:
-    """A GraphDef while it is written."""
+    """A GraphDef under construction."""
 
     def __init__(self, graph: Any = None) -> None:
-        """graph: a GraphDef or FunctionDef to add to."""
+        """Add to `graph`, a GraphDef or FunctionDef."""
         self.graph = messages()["GraphDef"]() if graph is None else graph
 
     def node(self, op: str, name: str, *inputs: str, **attrs: Any) -> str:
-        """Add a node; attributes by their kind in Python. Its name is returned."""
+        """Add a node with attributes by their kind in Python, and return its name."""
         nodes = self.graph.node_def if hasattr(self.graph, "node_def") else self.graph.node
         node = nodes.add(name=name, op=op, input=inputs)
         for key, value in attrs.items():
@@ -51,7 +51,7 @@ class GraphWriter:
         return name
 
     def placeholder(self, name: str, *dims: int | None, dtype: str = "float32") -> str:
-        """An input; None is a dim that is not known."""
+        """Add an input; None is a dim that is not known."""
         node = self.node("Placeholder", name, dtype=np.dtype(dtype))
         shape = self.graph.node[-1].attr["shape"].shape
         for dim in dims:
@@ -60,11 +60,11 @@ class GraphWriter:
         return node
 
     def const(self, name: str, value: Any, dtype: str = "float32") -> str:
-        """A constant."""
+        """Add a constant."""
         return self.node("Const", name, value=np.array(value, dtype), dtype=np.dtype(dtype))
 
     def bytes(self) -> bytes:
-        """The file."""
+        """Return the file."""
         return bytes(self.graph.SerializeToString())
 
 
@@ -99,14 +99,14 @@ def set_tensor(tensor: Any, value: Array) -> None:
 
 
 def function(name: str) -> Any:
-    """An AttrValue that names a function."""
+    """Return an AttrValue that names a function."""
     value = messages()["AttrValue"]()
     value.func.name = name
     return value
 
 
 def with_shapes(graph: bytes, inputs: dict[str, Array]) -> bytes:
-    """The graph, its placeholders with the shapes of these inputs."""
+    """Return the graph with placeholders of these inputs' shapes."""
     parsed = messages()["GraphDef"].FromString(graph)
     for node in parsed.node:
         if node.op == "Placeholder" and node.name in inputs:

@@ -33,7 +33,7 @@ def ints(*values: Any) -> Array:
 def litert(
     model: bytes, inputs: dict[str, Array], reference: bool = False, resize: bool = False
 ) -> dict[str, Array]:
-    """What LiteRT gives; reference: by its plain kernels; resize: the inputs' own sizes."""
+    """Run LiteRT; reference: by its plain kernels; resize: to the inputs' own sizes."""
     kind = interpreter_module.OpResolverType
     interpreter = interpreter_module.Interpreter(
         model_content=model,
@@ -56,7 +56,7 @@ def run(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
 
 
 def assert_agrees(graph: Graph, inputs: dict[str, Array], wanted: dict[str, Array]) -> None:
-    """What the reference gives is right, and what the graph states of it."""
+    """Check the reference backend's results, and the types that the graph states."""
     assert_same(run(graph, inputs), wanted)
     for name, value in wanted.items():
         stated = graph.outputs[name]
@@ -64,7 +64,7 @@ def assert_agrees(graph: Graph, inputs: dict[str, Array], wanted: dict[str, Arra
 
 
 def assert_same(got: dict[str, Array], wanted: dict[str, Array]) -> None:
-    """Floats agree to 1e-4 of their range, everything else exactly."""
+    """Check floats to 1e-4 of their range, everything else exactly."""
     assert sorted(got) == sorted(wanted)
     for name, value in wanted.items():
         assert got[name].dtype == value.dtype
@@ -79,7 +79,7 @@ def assert_same(got: dict[str, Array], wanted: dict[str, Array]) -> None:
 
 @dataclass
 class ModelFile:
-    """A TFLite model in the making: tensors by name, operators in order."""
+    """A TFLite model under construction: tensors by name, operators in order."""
 
     names: list[str] = field(default_factory=list[str])
     tensors: list[Any] = field(default_factory=list[Any])
@@ -129,7 +129,7 @@ class ModelFile:
     def operator(
         self, op: str, inputs: list[str], outputs: list[str], options: str = "", **values: Any
     ) -> None:
-        """An operator; options: the name of its table; custom: the bytes of a custom one's."""
+        """Add an operator; options: the name of its table; custom: a custom one's bytes."""
         code = schema.OperatorCodeT()
         operator = schema.OperatorT()
         custom = values.pop("custom", None)
@@ -158,7 +158,7 @@ class ModelFile:
         self.operators.append(operator)
 
     def graph(self) -> ModelFile:
-        """Another graph of the same file; the number of the first one is 1."""
+        """Return another graph of the same file; the number of the first one is 1."""
         other = ModelFile(buffers=self.buffers, codes=self.codes)
         self.graphs.append(other)
         return other
@@ -228,6 +228,6 @@ class Fed:
 def one(
     op: str, *inputs: Any, options: str = "", outputs: tuple[str, ...] = ("float32",), **values: Any
 ) -> Any:
-    """A case for parametrize."""
+    """Return a case for parametrize."""
     shown = " ".join(f"{key}={value}" for key, value in values.items() if key != "custom")
     return pytest.param(One(op, inputs, options, values, outputs), id=f"{op} {shown}")

@@ -28,7 +28,7 @@ HANG_S = 60
 
 
 def run(path: Path, rng: np.random.Generator) -> str:
-    """Load and run one file; returns what came of it."""
+    """Load and run one file; return the outcome."""
     try:
         model = engine.load(path)
         types = {

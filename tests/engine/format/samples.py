@@ -25,7 +25,7 @@ INTERESTING = (0, 1, 2, 3, 4, 7, 8, 0x7F, 0x80, 0xFF, 0x7FFF, 0xFFFF, 2**31 - 1,
 
 
 def everything() -> Graph:
-    """Every kind of attribute, dim, name and constant that the format can hold."""
+    """Return a graph with every kind of attribute, dim, name and constant of the format."""
     constants: dict[str, Array] = {
         f"constant.{dtype}": (np.arange(6) % (2 if dtype in NARROW_DTYPES else 6))
         .reshape(2, 3)
@@ -83,7 +83,7 @@ def everything() -> Graph:
 
 
 def network() -> Graph:
-    """A small graph that runs: all its types are known."""
+    """Return a small graph that runs: all its types are known."""
     rng = np.random.default_rng(0)
     return Graph(
         inputs={"x": Type("float32", (1, 2, 3, 4))},
@@ -100,7 +100,7 @@ def network() -> Graph:
 
 
 def storages() -> dict[str, Array]:
-    """Constants by the encoding that stores them in the fewest bytes."""
+    """Return constants by the encoding that stores them in the fewest bytes."""
     rng = np.random.default_rng(1)
     floats = rng.normal(0, 0.1, (24, 10, 3, 3)).astype(np.float32)
     scales = np.abs(floats).max(axis=(1, 2, 3), keepdims=True) / np.float32(7)
@@ -114,7 +114,7 @@ def storages() -> dict[str, Array]:
 
 
 def coded() -> Graph:
-    """A graph that runs, with a constant of every encoding."""
+    """Return a graph that runs, with a constant of every encoding."""
     constants = storages()
     values = [f"v{i}" for i in range(len(constants) + 1)]
     nodes = tuple(
@@ -125,14 +125,14 @@ def coded() -> Graph:
 
 
 def unpacked(graph: Graph) -> bytes:
-    """The smallest file of a graph, with a plan, but without deflating tables and plans."""
+    """Return a graph's smallest file with a plan, without deflating tables and plans."""
     plan = ready_plan(graph, {name: type.dims for name, type in graph.inputs.items()})
     assert plan is not None
     return writer.dumps(graph, "smallest", [plan], deflated=False)
 
 
 def single_ops() -> Iterator[Graph]:
-    """One graph a test case of an op."""
+    """Yield one graph for each test case of an op."""
     for op in registry().values():
         for case in op.cases:
             inputs = {f"x{i}": x for i, x in enumerate(case.inputs) if isinstance(x, Type)}
@@ -151,7 +151,7 @@ def single_ops() -> Iterator[Graph]:
 
 
 def sealed(content: bytes | bytearray) -> bytes:
-    """The file with its size and checksum made right, so that only its content is wrong."""
+    """Return the file with correct size and checksum, so that only its content is wrong."""
     body = bytearray(content)
     graph_size, _, version, _ = TRAILER.unpack_from(body, len(body) - TRAILER.size)
     body[-TRAILER.size :] = TRAILER.pack(graph_size, len(body), version, 0)
@@ -160,7 +160,7 @@ def sealed(content: bytes | bytearray) -> bytes:
 
 
 def mutants(content: bytes, rng: random.Random) -> Iterator[bytes]:
-    """Files without end that differ from a good one in a few places, with a right checksum."""
+    """Yield files without end that differ from a good one in a few places, checksum fixed."""
     while True:
         body = bytearray(content)
         for _ in range(rng.choice((1, 1, 1, 2, 3, 8))):

@@ -65,7 +65,7 @@ class Ctypes:
             raise RuntimeError(self._c.palm_error().decode())
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """As NativeProgram.run."""
+        """Run as NativeProgram.run does."""
         for (name, dtype, nbytes), buffer in zip(self._inputs, self._in, strict=True):
             x = np.ascontiguousarray(inputs[name])
             if x.dtype != dtype or x.nbytes != nbytes:
@@ -81,7 +81,7 @@ class Ctypes:
 
 
 class Cffi:
-    """The same by cffi, without compiling anything."""
+    """A session of a file's first plan, run by cffi without compiling anything."""
 
     def __init__(self, path: Path, inputs: Mapping[str, Array], outputs: Outputs) -> None:
         self._ffi: Any = import_module("cffi").FFI()
@@ -106,7 +106,7 @@ class Cffi:
             raise RuntimeError(self._ffi.string(self._c.palm_error()).decode())
 
     def run(self, inputs: Mapping[str, Array]) -> dict[str, Array]:
-        """As NativeProgram.run."""
+        """Run as NativeProgram.run does."""
         kept: list[Any] = []
         for (name, dtype, nbytes), buffer in zip(self._inputs, self._in, strict=True):
             x = np.ascontiguousarray(inputs[name])
@@ -128,7 +128,7 @@ Run = Callable[[Mapping[str, Array]], Mapping[str, Array]]
 
 
 def ways_of(path: Path) -> tuple[dict[str, Run], dict[str, Array]]:
-    """The three, and inputs for them; all have given the same outputs."""
+    """Return the three ways, and inputs for which all gave the same outputs."""
     model = engine.load(path)
     rng = np.random.default_rng(0)
     inputs = {
@@ -146,7 +146,7 @@ def ways_of(path: Path) -> tuple[dict[str, Run], dict[str, Array]]:
 
 
 def time_runs(path: Path, rounds: int) -> None:
-    """Print microseconds a run, each way: the least, and the tenth part that is fastest."""
+    """Print microseconds a run for each way: the minimum, and the first decile."""
     ways, inputs = ways_of(path)
     times: dict[str, list[float]] = {name: [] for name in ways}
     for _ in range(rounds):
@@ -164,7 +164,7 @@ def time_runs(path: Path, rounds: int) -> None:
 
 
 def time_imports(rounds: int) -> None:
-    """Print milliseconds that a new process takes to have each way's library, NumPy being there."""
+    """Print milliseconds to load each way's library in a new process with NumPy."""
     head = "import numpy, time; t = time.perf_counter(); "
     tail = "; print(time.perf_counter() - t)"
     commands = {

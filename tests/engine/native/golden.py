@@ -27,7 +27,7 @@ _PLAN_VERSION_AT = -TRAILER.size - PLAN_FOOTER.size + struct.calcsize("<8sQ")
 
 
 def write(folder: Path) -> list[Path]:
-    """Write all folders; returns those of models that run."""
+    """Write all folders; return those of models that run."""
     made = [_golden(folder / path.stem, path.read_bytes()) for path in SHIPPED]
     for name, graph in {"network": network(), "integers": _integers(), "coded": coded()}.items():
         path = folder / "saved.palm"
@@ -66,7 +66,7 @@ def _random(random: np.random.Generator, shape: tuple[int, ...], dtype: str) -> 
 
 
 def _integers() -> Graph:
-    """Inputs and outputs of several types, one input that nothing reads, and one of no numbers."""
+    """Return a graph of several types, with an unread input and one without elements."""
     return Graph(
         inputs={
             "a": Type("int64", (3,)),
@@ -81,7 +81,7 @@ def _integers() -> Graph:
 
 
 def _slow() -> Graph:
-    """Convolutions that take seconds."""
+    """Return convolutions that take seconds."""
     weights = np.random.default_rng(0).standard_normal((64, 64, 3, 3)).astype(np.float32)
     names = [f"v{i}" for i in range(17)]
     image = Type("float32", (1, 64, 512, 512))
@@ -93,14 +93,14 @@ def _slow() -> Graph:
 
 
 def _with_backends(graph: Graph, *backends: str) -> bytes:
-    """A file with a plan for each backend."""
+    """Return a file with a plan for each backend."""
     plan = ready_plan(graph, {name: type.dims for name, type in graph.inputs.items()})
     assert plan is not None
     return writer.dumps(graph, "auto", [replace(plan, backend=backend) for backend in backends])
 
 
 def _refused(folder: Path) -> None:
-    """Files by the word that is in what C says of them."""
+    """Write files by a word of C's error for them."""
     folder.mkdir()
     content = unpacked(network())
     named = {"plans.palm": writer.dumps(network()), "upgrade_it.palm": content}

@@ -13,13 +13,13 @@ _FLAGS = ("-std=c99", "-pedantic", "-Wall", "-Wextra", "-Werror", "-pthread", "-
 
 
 def compiler() -> list[str] | None:
-    """The C compiler's command, $CC or cc; None if there is none."""
+    """Return the C compiler's command, $CC or cc; None if there is none."""
     command = shlex.split(os.environ.get("CC", "cc"))
     return command if shutil.which(command[0]) else None
 
 
 def library(sanitizer: str = "") -> Path | None:
-    """The folder of the C library, of `make` or of `make sanitize`; None if it is not built."""
+    """Return the folder of the C library, of `make` or `make sanitize`; None if not built."""
     build = "editable"
     if sanitizer:
         build = "sanitize-thread" if sanitizer == "thread" else "sanitize"
@@ -28,7 +28,7 @@ def library(sanitizer: str = "") -> Path | None:
 
 
 def sources_of(name: str) -> list[Path]:
-    """NAME.c of this folder, and what it needs."""
+    """Return NAME.c of this folder, and what it needs."""
     return [Path(__file__).parent / source for source in (f"{name}.c", "golden.c", "damage.c")]
 
 

@@ -1,4 +1,4 @@
-"""Small graphs as text, and what a pass makes of them."""
+"""Small graphs as text, and checks of passes on them."""
 
 import ast
 from collections.abc import Callable
@@ -68,12 +68,12 @@ def parse(text: str) -> Graph:
 
 
 def run(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
-    """The outputs, by the ops' own numpy meaning."""
+    """Return the outputs, by the ops' numpy meaning."""
     return Reference().compile(graph).run(inputs)
 
 
 def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
-    """Numbers for every input; 2 stands for a symbolic dim."""
+    """Return numbers for every input; 2 stands for a symbolic dim."""
     rng = np.random.default_rng(seed)
     found: dict[str, Array] = {}
     for name, type in graph.inputs.items():
@@ -87,7 +87,7 @@ def random_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
 
 
 def assert_same_numbers(before: Graph, after: Graph, seed: int = 0) -> None:
-    """Both graphs give the same outputs, up to rounding."""
+    """Check that both graphs give the same outputs, up to rounding."""
     check(after)
     inputs = random_inputs(before, seed)
     wanted, got = run(before, inputs), run(after, inputs)
@@ -100,7 +100,7 @@ def assert_same_numbers(before: Graph, after: Graph, seed: int = 0) -> None:
 
 
 def assert_becomes(change: Pass, before: str, after: str) -> Graph:
-    """The pass makes the nodes `after` of the graph `before`, and the numbers stay."""
+    """Check that the pass turns nodes `before` into `after` with the same numbers."""
     graph = parse(before)
     changed = change(graph)
     assert "\n".join(map(str, changed.nodes)) == dedent(after).strip()
@@ -112,7 +112,7 @@ def assert_becomes(change: Pass, before: str, after: str) -> Graph:
 
 
 def assert_stays(change: Pass, text: str) -> None:
-    """The pass leaves the graph as it is, what nobody reads aside."""
+    """Check that the pass leaves the graph as it is, except for unread nodes."""
     graph = parse(text)
     assert remove_dead_code(change(graph)).nodes == remove_dead_code(graph).nodes
 

@@ -11,13 +11,13 @@ NUDGE = 1e-9
 
 
 def random_inputs(graph: Graph, seed: int) -> dict[str, Array]:
-    """Numbers for every input of a static graph."""
+    """Return numbers for every input of a static graph."""
     random = np.random.default_rng(seed)
     return {name: random.normal(size=type.dims) for name, type in graph.inputs.items()}
 
 
 def run(graph: Graph, inputs: dict[str, Array]) -> dict[str, Array]:
-    """The outputs, by the ops' own numpy meaning."""
+    """Return the outputs, by the ops' numpy meaning."""
     return Reference().compile(graph).run(inputs)
 
 

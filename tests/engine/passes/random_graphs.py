@@ -8,5 +8,5 @@ STEPS = (*sketch_ops.STEPS, *sketch_structures.STEPS)
 
 
 def random_graph(choose: Choose, steps: int) -> Graph:
-    """A graph grown by so many steps; `choose` gives a number of low..high, both included."""
+    """Return a graph grown by `steps` steps; `choose` returns a number of low..high."""
     return Sketch(choose).graph(STEPS, steps)

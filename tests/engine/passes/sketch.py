@@ -1,4 +1,4 @@
-"""A random graph, while it grows by steps."""
+"""A random graph that grows by steps."""
 
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import replace
@@ -38,7 +38,7 @@ class Sketch:
         return things[self.choose(0, len(things) - 1)]
 
     def pick(self, rank: int = 4, least: int = 0) -> str:
-        """One of the last values of this rank with at least `least` pixels to a side."""
+        """Return one of the last values of this rank with at least `least` pixels a side."""
         names = [
             name
             for name, type in self.types.items()
@@ -66,7 +66,7 @@ class Sketch:
         return name
 
     def node(self, op: str, *inputs: str, outputs: int = 1, **attrs: Attr) -> str:
-        """Its first output; the first input again where the node would be too large."""
+        """Return a node's first output, or its first input where it would be too large."""
         names = tuple(f"v{len(self.nodes)}_{i}" for i in range(outputs))
         node = Node(op, inputs, names, attrs)
         inferred = infer_types(Graph(dict(self.types), {}, (node,), self.constants))
@@ -87,7 +87,7 @@ class Sketch:
         return self.node(op, *((a, b) if self.chance(70) else (b, a)))
 
     def graph(self, steps: Sequence[Callable[["Sketch"], None]], count: int) -> Graph:
-        """The graph after `count` of the steps; some of its values are its outputs."""
+        """Return the graph after `count` of the steps; some of its values are its outputs."""
         for _ in range(count):
             steps[self.choose(0, len(steps) - 1)](self)
         written = [name for node in self.nodes for name in node.outputs] or ["x"]
@@ -99,7 +99,7 @@ class Sketch:
 
 
 def with_symbolic_dims(graph: Graph, axes: Collection[int] = (0,)) -> Graph:
-    """The same graph, some dims of its inputs not known yet."""
+    """Return the same graph with some input dims unknown."""
     unknown = {
         name: Type(
             type.dtype,

@@ -77,7 +77,7 @@ def pair(s: Sketch) -> None:
 
 
 def concatenation(s: Sketch) -> None:
-    """Of values, of concatenations, and of slices or splits of one."""
+    """Concatenate values, concatenations, and slices or splits of one."""
     x = s.pick()
     axis: int = s.one_of(1, 1, 2, 3, -3)
     size = s.dims(x)[axis]

@@ -10,7 +10,7 @@ from tests.engine.passes.sketch_ops import activation, batch_normalization, by_c
 
 
 def layer(s: Sketch) -> None:
-    """Convolution, batch normalisation, activation, addition, in orders of the field."""
+    """Add convolution, batch normalisation, activation and addition, in usual orders."""
     x = s.pick(least=1)
     c = s.dims(x)[1]
     kernel = s.one_of(1, 3)
@@ -28,7 +28,7 @@ def layer(s: Sketch) -> None:
 
 
 def channels_last(s: Sketch) -> None:
-    """As a converted TFLite model does it."""
+    """Add structures of a converted TFLite model."""
     x = s.node("transpose", s.pick(), perm=(0, 2, 3, 1))
     x = s.node(str(s.one_of("relu", "tanh", "abs")), x)
     if s.chance(50):
@@ -55,7 +55,7 @@ def squeeze_and_excite(s: Sketch) -> None:
 
 
 def heads(s: Sketch) -> None:
-    """Convolutions of one input, of equal and of other geometry."""
+    """Add convolutions of one input, of equal and of other geometry."""
     x = s.pick(least=1)
     kernel = s.choose(1, min(2, *s.dims(x)[2:]))
     for _ in range(s.choose(2, 3)):
@@ -101,14 +101,14 @@ def powers(s: Sketch) -> None:
 
 
 def repeated(s: Sketch) -> None:
-    """The same node once more."""
+    """Add the same node once more."""
     if s.nodes:
         again = s.one_of(*s.nodes[-6:])
         s.node(again.op, *again.inputs, outputs=len(again.outputs), **dict(again.attrs))
 
 
 def arithmetic(s: Sketch) -> None:
-    """By constants, one after the other, and by a value that is expanded."""
+    """Add arithmetic by constants, one after the other, and by an expanded value."""
     x = s.pick()
     for _ in range(s.choose(2, 3)):
         op = str(s.one_of("add", "sub", "mul", "div", "max", "min"))
@@ -119,7 +119,7 @@ def arithmetic(s: Sketch) -> None:
 
 
 def scaled_first(s: Sketch) -> None:
-    """Arithmetic by channel before a layer."""
+    """Add arithmetic by channel before a layer."""
     x = s.pick(least=1)
     c = s.dims(x)[1]
     value = s.weights(c, 1, 1, low=0.5, high=2.0) if s.chance(60) else s.number(0.5)
@@ -131,7 +131,7 @@ def scaled_first(s: Sketch) -> None:
 
 
 def written_out(s: Sketch) -> None:
-    """Activations in simple ops."""
+    """Add activations in simple ops."""
     x = s.pick()
     one, half, n = s.number(1.0), s.number(0.5), s.node
     kind = s.choose(0, 8)
@@ -202,7 +202,7 @@ def normalization_of_groups(s: Sketch) -> None:
 
 
 def projection(s: Sketch) -> None:
-    """A matmul of three axes, scaled and shifted."""
+    """Add a matmul of three axes, scaled and shifted."""
     x = s.pick(least=1)
     n, c, h, w = s.dims(x)
     if not n:
@@ -217,7 +217,7 @@ def projection(s: Sketch) -> None:
 
 
 def repeated_pixels(s: Sketch) -> None:
-    """The nearest resize as a reshape and an expand."""
+    """Add the nearest resize as a reshape and an expand."""
     x = s.pick(least=1)
     n, c, h, w = s.dims(x)
     if n:

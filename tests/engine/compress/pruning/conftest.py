@@ -37,7 +37,7 @@ class Builder:
         return names if outputs else names[0]
 
     def conv(self, x: str, inputs: int, outputs: int, kernel: int = 1, **attrs: Any) -> str:
-        """With a bias, padded so that the size stays."""
+        """Add a convolution with a bias, padded so that the size stays."""
         group = attrs.get("group", 1)
         weight = self.weights(outputs, inputs // group, kernel, kernel)
         pads = (kernel // 2,) * 4
@@ -58,19 +58,19 @@ class Builder:
 
 
 def image(*shape: int | str) -> dict[str, Type]:
-    """The input of a network."""
+    """Return the input of a network."""
     return {"image": Type("float32", shape)}
 
 
 @pytest.fixture
 def build() -> type[Builder]:
-    """Writes graphs."""
+    """Return a builder of graphs."""
     return Builder
 
 
 @pytest.fixture
 def classifier() -> Graph:
-    """Convolutions, a residual, depthwise layers, a concatenation, two linear layers."""
+    """Return convolutions, a residual, depthwise layers, a concatenation, two linear layers."""
     b = Builder()
     x = b.add("relu", b.conv("image", 3, 12, 3, strides=(2, 2)))
     y = b.add("relu", b.conv(b.conv(x, 12, 12, 3, group=12), 12, 12))
@@ -85,7 +85,7 @@ def classifier() -> Graph:
 
 @pytest.fixture
 def everything() -> Graph:
-    """Every way in which channels pass: one after the other."""
+    """Return a graph with every way in which channels pass, one after the other."""
     b = Builder()
     pads = b.constant(np.array([0, 0, 0, 0, 0, 6, 0, 0]))
     x = b.conv("image", 3, 10, 3)
@@ -128,7 +128,7 @@ def everything() -> Graph:
 
 @pytest.fixture
 def sample() -> Callable[..., dict[str, Array]]:
-    """Inputs of a static graph, of a seed: noise over colours of their own."""
+    """Return a function that makes a static graph's inputs: noise over random colours."""
 
     def draw_inputs(graph: Graph, seed: int = 0) -> dict[str, Array]:
         draw = np.random.default_rng(seed)
