@@ -210,7 +210,7 @@ class Reranker(Open):
         learns: bool = False,
         memory_bytes: int = MEMORY_BYTES,
     ) -> Session:
-        """A user's visit, which remembers what was observed.
+        """Return a user's visit, which remembers observed events.
 
         context: for every page of it, unless a page has its own. seed: of its exploration.
         learns: also remember the pages, in at most memory_bytes with all that learning needs, so

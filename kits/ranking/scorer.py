@@ -172,7 +172,7 @@ class Scorer:
         last: Last | None = None,
         taste: Floats | None = None,
     ) -> list[dict[str, float]]:
-        """Of each item, what its score would lose if a group of features were the page's mean.
+        """Return each item's loss of score if a group of features were the page's mean.
 
         Leave-one-covariate-out (Lei et al., 2018): one run for each group, in one batch; "sequence"
         is what attention to the events adds. last: makes the scores, if not the model's last

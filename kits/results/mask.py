@@ -64,7 +64,7 @@ class Mask(PictureResult):
 
     @finished
     def composite(self, background: Background) -> Image:
-        """What it covers in front of another background: uint8[h, w, 3].
+        """Return what it covers in front of another background: uint8[h, w, 3].
 
         background: "blur", or a number: the blur's standard deviation in pixels; "#rrggbb" or a
         tuple of red, green, blue in 0..255; or a picture as read_image takes it, which is scaled

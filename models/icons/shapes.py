@@ -43,7 +43,7 @@ def _mirrored(right: list[tuple[float, float]]) -> Outline:
 
 
 def anchor(draw: np.random.Generator) -> list[Outline]:
-    """A shaft with a ring, a bar and two flukes."""
+    """Return a shaft with a ring, a bar and two flukes."""
     thick, ring, bar = draw.uniform(0.08, 0.13), draw.uniform(0.15, 0.22), draw.uniform(0.35, 0.5)
     low, wide = draw.uniform(0.6, 0.75), draw.uniform(0.65, 0.85)
     outer = _arc(0, 0.15, wide, low, 0.15 * np.pi, 0.85 * np.pi)
@@ -59,13 +59,13 @@ def anchor(draw: np.random.Generator) -> list[Outline]:
 
 
 def arrow(draw: np.random.Generator) -> list[Outline]:
-    """An arrow upwards."""
+    """Return an arrow upwards."""
     neck, shaft, wide = draw.uniform(-0.3, 0.2), draw.uniform(0.12, 0.3), draw.uniform(0.55, 0.85)
     return [_mirrored([(0, -1), (wide, neck), (shaft, neck), (shaft, 1)])]
 
 
 def bell(draw: np.random.Generator) -> list[Outline]:
-    """A bell with its clapper."""
+    """Return a bell with its clapper."""
     top, wide, rim = draw.uniform(0.3, 0.42), draw.uniform(0.65, 0.85), draw.uniform(0.45, 0.6)
     dome = _arc(0, -0.45, top, 0.5, -np.pi / 2, 0)
     right = [(float(x), float(y)) for x, y in dome] + [(top, 0.1), (wide, rim), (wide, rim + 0.15)]
@@ -73,14 +73,14 @@ def bell(draw: np.random.Generator) -> list[Outline]:
 
 
 def bolt(draw: np.random.Generator) -> list[Outline]:
-    """A flash of lightning."""
+    """Return a flash of lightning."""
     lean, waist = draw.uniform(0.1, 0.35), draw.uniform(0.05, 0.2)
     right = np.array([(lean + 0.1, -1), (-0.55, waist), (-0.05, waist)])
     return [np.concatenate([right, -right])]
 
 
 def cloud(draw: np.random.Generator) -> list[Outline]:
-    """Bulges over a flat base."""
+    """Return bulges over a flat base."""
     bulges = [
         _arc(x, y, r, r, np.pi * start, np.pi * end)
         for x, y, r, start, end in (
@@ -94,7 +94,7 @@ def cloud(draw: np.random.Generator) -> list[Outline]:
 
 
 def crescent(draw: np.random.Generator) -> list[Outline]:
-    """A moon."""
+    """Return a moon."""
     tip = draw.uniform(0.2, 0.35)
     inner, shift = draw.uniform(0.65, 0.8), draw.uniform(0.3, 0.45)
     outer = _arc(0, 0, 0.9, 0.9, tip * np.pi, (2 - tip) * np.pi)
@@ -102,7 +102,7 @@ def crescent(draw: np.random.Generator) -> list[Outline]:
 
 
 def cross(draw: np.random.Generator) -> list[Outline]:
-    """A plus."""
+    """Return a plus."""
     arm = draw.uniform(0.16, 0.34)
     long = draw.uniform(0.75, 0.95)
     right = [(arm, -long), (arm, -arm), (long, -arm), (long, arm), (arm, arm), (arm, long)]
@@ -110,14 +110,14 @@ def cross(draw: np.random.Generator) -> list[Outline]:
 
 
 def drop(draw: np.random.Generator) -> list[Outline]:
-    """A drop of water."""
+    """Return a drop of water."""
     wide, open_ = draw.uniform(0.5, 0.65), draw.uniform(0.08, 0.2)
     low = _arc(0, 0.35, wide, 0.6, -open_ * np.pi, (1 + open_) * np.pi)
     return [np.concatenate([low, np.array([(0.0, -1.0)])])]
 
 
 def fish(draw: np.random.Generator) -> list[Outline]:
-    """A body with a tail and an eye."""
+    """Return a body with a tail and an eye."""
     deep, tail = draw.uniform(0.35, 0.5), draw.uniform(0.3, 0.5)
     body = _arc(-0.15, 0, 0.75, deep, 0.12 * np.pi, 1.88 * np.pi)
     fins = np.array([(0.95, -tail), (draw.uniform(0.7, 0.85), 0), (0.95, tail)])
@@ -125,7 +125,7 @@ def fish(draw: np.random.Generator) -> list[Outline]:
 
 
 def flag(draw: np.random.Generator) -> list[Outline]:
-    """A pole with a cloth."""
+    """Return a pole with a cloth."""
     pole, low = draw.uniform(0.07, 0.12), draw.uniform(0.0, 0.25)
     notch = draw.uniform(0.4, 0.8)
     cloth = np.array(
@@ -135,7 +135,7 @@ def flag(draw: np.random.Generator) -> list[Outline]:
 
 
 def flower(draw: np.random.Generator) -> list[Outline]:
-    """Petals round a hole."""
+    """Return petals round a hole."""
     petals, deep = int(draw.integers(5, 8)), draw.uniform(0.12, 0.22)
     angles = 2 * np.pi * np.arange(96) / 96
     hole = draw.uniform(0.16, 0.26)
@@ -143,14 +143,14 @@ def flower(draw: np.random.Generator) -> list[Outline]:
 
 
 def gear(draw: np.random.Generator) -> list[Outline]:
-    """Teeth round a hole."""
+    """Return teeth round a hole."""
     teeth, deep, hole = int(draw.integers(7, 11)), draw.uniform(0.6, 0.72), draw.uniform(0.2, 0.35)
     radii = np.tile([deep, deep, 0.92, 0.92], teeth)
     return [_round(radii), _arc(0, 0, hole, hole)]
 
 
 def heart(draw: np.random.Generator) -> list[Outline]:
-    """A heart."""
+    """Return a heart."""
     t = np.linspace(0, 2 * np.pi, 64)
     flat = draw.uniform(0.8, 1.05)
     x = 0.9 * np.sin(t) ** 3
@@ -159,12 +159,12 @@ def heart(draw: np.random.Generator) -> list[Outline]:
 
 
 def hexagon(draw: np.random.Generator) -> list[Outline]:
-    """Six equal sides, full or a frame."""
+    """Return six equal sides, full or a frame."""
     return _frame(6, draw)
 
 
 def house(draw: np.random.Generator) -> list[Outline]:
-    """A roof, walls and a door."""
+    """Return a roof, walls and a door."""
     eave, wall, door = draw.uniform(-0.25, 0.05), draw.uniform(0.55, 0.7), draw.uniform(0.12, 0.2)
     outline = _mirrored([(0, -0.95), (0.95, eave), (wall, eave), (wall, 0.9)])
     side = draw.uniform(-0.25, 0.25)
@@ -172,7 +172,7 @@ def house(draw: np.random.Generator) -> list[Outline]:
 
 
 def key(draw: np.random.Generator) -> list[Outline]:
-    """A bow, a shaft and two bits."""
+    """Return a bow, a shaft and two bits."""
     bow, thick = draw.uniform(0.32, 0.42), draw.uniform(0.08, 0.13)
     bits = [(x, thick + draw.uniform(0.18, 0.32)) for x in (0.45, 0.75)]
     return [
@@ -184,7 +184,7 @@ def key(draw: np.random.Generator) -> list[Outline]:
 
 
 def leaf(draw: np.random.Generator) -> list[Outline]:
-    """Two arcs that meet in tips, with a stalk."""
+    """Return two arcs that meet in tips, with a stalk."""
     t = np.linspace(-0.8, 0.8, 24)
     wide = draw.uniform(0.35, 0.55)
     skew = draw.uniform(0.6, 1.4)
@@ -194,7 +194,7 @@ def leaf(draw: np.random.Generator) -> list[Outline]:
 
 
 def mug(draw: np.random.Generator) -> list[Outline]:
-    """A cup with a handle."""
+    """Return a cup with a handle."""
     wide, high, grip = draw.uniform(0.4, 0.6), draw.uniform(0.55, 0.8), draw.uniform(0.3, 0.42)
     right = wide - 0.2
     handle = _arc(right, 0, grip, grip * 1.2, -np.pi / 2, np.pi / 2)
@@ -203,17 +203,17 @@ def mug(draw: np.random.Generator) -> list[Outline]:
 
 
 def pentagon(draw: np.random.Generator) -> list[Outline]:
-    """Five equal sides, full or a frame."""
+    """Return five equal sides, full or a frame."""
     return _frame(5, draw)
 
 
 def star(draw: np.random.Generator) -> list[Outline]:
-    """Five points."""
+    """Return five points."""
     return [_round(np.tile([0.95, draw.uniform(0.36, 0.5)], 5))]
 
 
 def sun(draw: np.random.Generator) -> list[Outline]:
-    """A disc and rays."""
+    """Return a disc and rays."""
     rays, disc, near = int(draw.integers(7, 11)), draw.uniform(0.36, 0.48), draw.uniform(0.55, 0.65)
     lines = [_arc(0, 0, disc, disc)]
     for turn in 2 * np.pi * np.arange(rays) / rays:
@@ -226,19 +226,19 @@ def sun(draw: np.random.Generator) -> list[Outline]:
 
 
 def snowflake(draw: np.random.Generator) -> list[Outline]:
-    """Six points."""
+    """Return six points."""
     return [_round(np.tile([0.95, draw.uniform(0.4, 0.58)], 6))]
 
 
 def tree(draw: np.random.Generator) -> list[Outline]:
-    """A fir."""
+    """Return a fir."""
     wide, step = draw.uniform(0.6, 0.8), draw.uniform(0.2, 0.35)
     right = [(0, -1), (0.7 * wide, -0.1), (step, -0.1), (wide, 0.6), (0.12, 0.6), (0.12, 0.98)]
     return [_mirrored(right)]
 
 
 def umbrella(draw: np.random.Generator) -> list[Outline]:
-    """A canopy and a crook."""
+    """Return a canopy and a crook."""
     high, thick = draw.uniform(0.75, 0.95), draw.uniform(0.05, 0.09)
     scallops = [_arc(x, 0, 0.3, draw.uniform(0.1, 0.2), 0, -np.pi) for x in (0.6, 0.0, -0.6)]
     canopy = np.concatenate([_arc(0, 0, 0.9, high, -np.pi, 0), *scallops])
