@@ -28,7 +28,7 @@ class Docstrings(griffe.Extension):
     """Rewrites every docstring once it is read, and arguments that are a dataclass's fields."""
 
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
-        """Of one object."""
+        """Document one object."""
         if isinstance(obj, griffe.Function) and any(
             decorator.callable_path in _OF_OPTIONS for decorator in obj.decorators
         ):
@@ -37,7 +37,7 @@ class Docstrings(griffe.Extension):
             obj.docstring.value = as_markdown(obj.docstring.value)
 
     def on_alias_instance(self, *, alias: griffe.Alias, **kwargs: Any) -> None:
-        """Of one name that a module has from another; those of kits are imported when asked for."""
+        """Document a name that a module imports from another; kits' names are imported on use."""
         if alias.path.startswith("palmkit.kits.table."):
             alias.runtime = True
 

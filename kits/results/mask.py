@@ -1,4 +1,4 @@
-"""Where a person, or hair, is in a picture."""
+"""The mask of a person, or of hair, in a picture."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ INSIDE = 0.5
 
 @dataclass(frozen=True, eq=False)
 class Mask(PictureResult):
-    """Where a person, or hair, is in a picture.
+    """The mask of a person, or of hair, in a picture.
 
     width, height: of the upright picture, in pixels.
     mask: float32[h, w], 0..1: how likely each pixel belongs to it.

@@ -100,7 +100,7 @@ class Look:
     def load(cls, source: str | os.PathLike[str]) -> Look:
         """The look in a JSON file, or of a preset's name, or delivered as "evening@stable".
 
-        Of what is delivered, the one that is here now: see TryOn for one that is kept new.
+        A delivered look is the local one of now: see TryOn for one that is kept new.
         Raises TryOnError if there is none, or what is there is no look; DeliveryError if nothing of
         such a name was ever delivered here.
         """

@@ -19,7 +19,7 @@ BASE = np.random.default_rng(1).normal(0, 0.1, 300_000).astype(np.float32).tobyt
 
 
 def tuned(base: bytes, step: float) -> bytes:
-    """As if every weight had moved a little; a longer header before them."""
+    """Return a file in which every weight has moved a little, behind a longer header."""
     weights = np.frombuffer(base, np.float32)
     noise = np.random.default_rng(2).normal(0, step, weights.size).astype(np.float32)
     return b"longer header" + (weights + noise * 0.1).tobytes()

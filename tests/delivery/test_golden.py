@@ -154,7 +154,7 @@ def test_a_slower_release_is_noticed(tmp_path: Path) -> None:
 def test_a_process_that_is_killed_speaks_against_the_model(
     question: Question, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
-    """As the system does when memory runs out."""
+    """The process is killed, as by the system when memory runs out."""
     (tmp_path / "sitecustomize.py").write_text(
         "import os, signal, sys\n"
         "def stop(event, arguments):\n"

@@ -120,7 +120,7 @@ def test_what_rots_before_it_is_loaded_is_not_loaded(devices: Devices) -> None:
 def test_where_nothing_may_be_written_what_is_here_runs(
     devices: Devices, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """As on a read-only file system; modes stop nobody who is root."""
+    """Imitate a read-only file system, as modes do not stop root."""
     with_two(devices).close()
     original = os.open
 

@@ -27,7 +27,7 @@ TOP = 8
 
 @pytest.fixture(autouse=True)
 def time_to_learn(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Also on a machine that is busy."""
+    """Give learning enough time on a busy machine."""
     monkeypatch.setattr(feed_visit, "LEARN_S", 30.0)
 
 
@@ -244,7 +244,7 @@ def test_looking_counts_when_it_lasts(
 def test_a_look_ends_with_its_card(
     page: FeedPage, wait: Wait, monkeypatch: pytest.MonkeyPatch, button: str
 ) -> None:
-    """Also where the focus stays on it, as where the button is reached by Alt and its letter."""
+    """It also counts while the focus stays on it, as when Alt and a letter press the button."""
     from PySide6.QtCore import Qt
     from PySide6.QtWidgets import QPushButton
 

@@ -83,7 +83,7 @@ def test_every_page_is_seen_on_a_real_screen(
 def test_it_looks_as_in_the_readme(
     open_window: OpenWindow, wait: Wait, tmp_path: Path, scene: Scene
 ) -> None:
-    """By structure: fonts and last digits may differ. `make screenshots` makes them anew."""
+    """Pictures agree in structure, as fonts may differ. `make screenshots` makes them anew."""
     window = open_window("--page", scene.page, "--source", source_of(scene, tmp_path))
     found = play(window, scene, wait)
     likes = {other.page: alike(found, read_image(FOLDER / f"{other.page}.jpg")) for other in SCENES}

@@ -232,7 +232,7 @@ def test_difference(expected: list[float], actual: list[float], error: float) ->
 
 
 def test_a_difference_that_counts_as_none() -> None:
-    """Of a sigmoid that is nearly zero, what is left is rounding."""
+    """The output of a sigmoid near zero differs by rounding only."""
     expected, actual = np.linspace(0, 1e-7, 32), np.linspace(0, 2e-7, 32)
     assert difference(expected, actual) == pytest.approx(1)
     assert difference(expected, actual, absolute=5e-7) == 0

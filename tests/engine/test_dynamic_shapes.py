@@ -36,7 +36,7 @@ def assert_agrees(expected: dict[str, Array], found: dict[str, Array]) -> None:
 
 
 def encoder_decoder() -> bytes:
-    """As exporters write it: sizes are taken from shapes, and put together by arithmetic."""
+    """Return what exporters write: sizes are taken from shapes and combined by arithmetic."""
     helper, tensors = onnx.helper, onnx.numpy_helper
     weights = {
         "w1": normal(8, 3, 3, 3),

@@ -239,7 +239,7 @@ RELU = {"op": "relu"}
 def copy_of(
     shape: list[int], x_strides: list[int], y_strides: list[int], x_offset: int = 0
 ) -> Callable[[], Any]:
-    """Of a view of four numbers to a view of four others."""
+    """Return a function that makes a copy from a view of four numbers to another one."""
     x = ("input", 0, "float32", shape, x_offset, x_strides)
     y = ("output", 0, "float32", shape, 0, y_strides)
     return lambda: native.Program([FLOATS, OUT, x, y], [("copy", [2], [3], {})], [], 0)

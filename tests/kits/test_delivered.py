@@ -81,7 +81,7 @@ def wait_for(kit: Any, version: str, go_on: Callable[[], Any], limit_s: float = 
 
 
 def score(faces: Faces) -> float:
-    """Of three squares, all of them seen by the same model."""
+    """Return the score of three squares, which one model must have seen."""
     assert len(faces) == 3
     assert len(set(faces.scores.round(3).tolist())) == 1, "a frame seen by two models"
     return round(float(faces.scores[0]), 2)

@@ -337,7 +337,7 @@ def test_a_stolen_models_key_is_replaced_and_its_release_revoked(tmp_path: Path)
 
 @pytest.mark.parametrize("steps", ["timestamp", "snapshot"])
 def test_recovery_from_versions_run_far_ahead(tmp_path: Path, steps: str) -> None:
-    """With stolen keys versions were set so high that a device would refuse all to come."""
+    """Stolen keys signed versions so high that devices would refuse all later ones."""
     repository = make_repository(tmp_path)
     device = Device(tmp_path / "device", repository.root())
     thief = Thief(repository, tmp_path, *ONLINE)

@@ -19,7 +19,7 @@ Samples = list[dict[str, Array]]
 
 
 def uneven(network: Graph) -> Graph:
-    """The same function, its channels of very different ranges."""
+    """Return the same function with channels of very different ranges."""
     constants = dict(network.constants)
     by = np.array([60, 0.02, 1, 8, 0.1, 30, 1, 0.5], np.float32)
     # The depthwise layer's output.

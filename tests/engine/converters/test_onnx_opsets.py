@@ -167,7 +167,7 @@ def model_of(form: OldForm) -> bytes:
 
 
 def run_peer(source: bytes, inputs: Mapping[str, Array]) -> list[Array]:
-    """By ONNX Runtime; by onnx.reference where that has no kernel."""
+    """Run ONNX Runtime, or onnx.reference where that has no kernel."""
     runtime: Any = pytest.importorskip("onnxruntime")
     runtime.set_default_logger_severity(3)
     errors = runtime.capi.onnxruntime_pybind11_state

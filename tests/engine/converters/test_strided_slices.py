@@ -59,7 +59,7 @@ class Cut:
         return file.pack(["y"])
 
     def tensorflow(self, *constants: tuple[int, ...]) -> bytes:
-        """The same as a GraphDef."""
+        """Return the slice as a GraphDef."""
         graph = GraphWriter()
         graph.placeholder("x", *self.dims, dtype="int32")
         for place, name in enumerate(("begins", "ends")):
@@ -137,7 +137,7 @@ def test_every_slice_of_one_axis(size: int, stride: int) -> None:
 
 
 def random_cut(chance: random.Random) -> Cut:
-    """Of any masks, but that an ellipsis stands for an axis at least: LiteRT takes it so."""
+    """Masks are arbitrary, but an ellipsis stands for at least one axis, as in LiteRT."""
 
     def mask(share: float) -> int:
         return sum((chance.random() < share) << place for place in range(count))
@@ -181,7 +181,7 @@ def test_slices_of_several_axes(seed: int) -> None:
 @pytest.mark.parametrize("stride", [-2, -1, 1, 2])
 @pytest.mark.parametrize("begin_mask", [0, 1])
 def test_ends_that_are_lengths(stride: int, begin_mask: int) -> None:
-    """As far as the ends are places of the tensor: for others LiteRT gives what memory holds."""
+    """Ends are places of the tensor: for others LiteRT returns arbitrary memory."""
     size = 4
     cut = Cut((size,), (stride,), {"begin": begin_mask}, offset=True)
     graph = tflite.convert(cut.tflite())

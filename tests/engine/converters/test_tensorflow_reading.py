@@ -212,7 +212,7 @@ def test_a_constant_condition_chooses_at_once() -> None:
 
 
 def test_engine_reads_folders_and_files(tmp_path: Path) -> None:
-    """By the public functions; a .palm file of it gives the same."""
+    """The public functions read the model, and a .palm file of it gives the same."""
     arrays = archive("models.npz.xz")["looped"]
     for key, data in arrays.items():
         if key.startswith("file:"):

@@ -102,7 +102,7 @@ def test_no_transpose_inside(stem: str) -> None:
 
 
 def test_all_operators_without_a_rule_are_listed() -> None:
-    """With how many, and the tensors they write; and what else cannot be, in the same error."""
+    """One error lists counts, the tensors they write, and everything else without a rule."""
     file = ModelFile()
     file.input("x", (4, 4))
     for name in ("a", "b", "c", "d", "y"):

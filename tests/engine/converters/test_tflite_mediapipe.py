@@ -167,7 +167,7 @@ MATRIX_OPTIONS: dict[str, Any] = {
 
 
 def test_landmarks_to_transform_matrix() -> None:
-    """As matrices in turn: shift to the centre, turn back, scale, shift to the crop's centre."""
+    """Multiply matrices: shift to the centre, rotate back, scale, shift to the crop's centre."""
     options = bytes(flexbuffers.Dumps(MATRIX_OPTIONS))
     got = converted("Landmarks2TransformMatrix", {"x": LANDMARKS}, 1, options, 2)["y0"]
     points = LANDMARKS[0].astype(np.float64)

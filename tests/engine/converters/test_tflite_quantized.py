@@ -463,7 +463,7 @@ def test_integers_stay_on_the_steps_of_the_input_whatever_the_output_says(
 
 @pytest.mark.parametrize("op", ["EQUAL", "NOT_EQUAL", "GREATER", "GREATER_EQUAL", "LESS"])
 def test_comparisons(op: str) -> None:
-    """Of all pairs of integers: LiteRT compares in 256ths, where near numbers are equal."""
+    """All pairs of integers agree: LiteRT compares in 256ths, where near numbers are equal."""
     file = ModelFile()
     file.input("x", (256, 1), "int8", scale=0.0235, zero_point=3)
     file.input("z", (1, 256), "int8", scale=0.0237, zero_point=-2)

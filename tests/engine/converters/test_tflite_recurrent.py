@@ -249,7 +249,7 @@ def test_svdf(rank: int) -> None:
 
 
 def test_svdf_with_a_state_that_is_given() -> None:
-    """By hand: the steps move up one place, the newest comes last."""
+    """Compute the state by hand: steps move up one place, and the newest comes last."""
     file = ModelFile()
     file.input("x", (1, 3))
     feature, time, state = floats(2, 3), floats(2, 4), floats(1, 8)
@@ -365,7 +365,7 @@ def test_lstm_of_integers(cell: IntegerCell) -> None:
 
 
 def test_a_long_lstm_of_integers_is_a_scan(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The same numbers as of the steps in a row."""
+    """The numbers are those of the steps in a row."""
     model = IntegerCell().pack()
     x = np.random.default_rng(2).integers(-128, 128, (TIME, BATCH, DEPTH)).astype(np.int8)
     short = convert(model)

@@ -41,7 +41,7 @@ def test_transform(dims: tuple[int, ...], lengths: tuple[int, int]) -> None:
 
 
 def test_a_spectrum_may_be_reshaped() -> None:
-    """As tf.signal.stft writes it: one line of 1 x 16 a frame."""
+    """Return what tf.signal.stft writes: one line of 1 x 16 a frame."""
     file = ModelFile()
     file.input("x", (2, 5, 1, 16))
     file.tensor("lengths", ints(1, 16))

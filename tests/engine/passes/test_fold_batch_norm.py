@@ -66,7 +66,7 @@ def test_alone_it_is_mul_and_add(becomes: Callable[..., Graph]) -> None:
 
 @pytest.mark.parametrize("dtype", ["float16", "float64"])
 def test_statistics_of_other_floats_stay(text: Callable[[str], Graph], dtype: str) -> None:
-    """As networks of mixed precision have them: mul and add do not take both."""
+    """Networks of mixed precision have two float dtypes, of which mul and add take one only."""
     graph = text(
         """
         x = input(2, 3, 4)

@@ -85,7 +85,7 @@ def with_loss(graph: Graph) -> tuple[Graph, str]:
 def scored_with_gradients(
     graph: Graph, wrt: list[str]
 ) -> tuple[list[str], Graph, Graph, dict[str, str], str]:
-    """By all inputs, or by the first where the others have no gradient."""
+    """Check gradients by all inputs, or by the first where the others have none."""
     reason = ""
     for names in (wrt, wrt[:1]):
         try:

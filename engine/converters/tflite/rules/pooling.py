@@ -1,4 +1,4 @@
-"""Pooling."""
+"""Pooling operators."""
 
 from __future__ import annotations
 
