@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
+from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import Op, case, op
 from palmkit.engine.ops.dtypes import NUMBERS
@@ -22,7 +23,10 @@ def arg_extreme(find: Find) -> Op:
 
     def infer(x: Type, *, axis: int, keepdims: int, select_last_index: int) -> Type:
         need_dtype(name, x, among=NUMBERS)
-        return Type("int64", reduced_shape(x.dims, (positive_axis(name, axis, x),), keepdims))
+        axis = positive_axis(name, axis, x)
+        if not x.dims[axis]:
+            raise ShapeError(f"{name}: axis {axis} of {x} is empty")
+        return Type("int64", reduced_shape(x.dims, (axis,), keepdims))
 
     def meaning(x: Array, *, axis: int = 0, keepdims: int = 1, select_last_index: int = 0) -> Array:
         if select_last_index:

@@ -94,6 +94,8 @@ def _infer(
 ) -> tuple[Type, Type, Type, Type]:
     need_dtype("attention", q, k, among=FLOATS)
     need_dtype("attention", v, among=FLOATS)
+    if softmax_precision not in ("", *FLOATS):
+        raise ValueError(f"softmax_precision: expected a float dtype, got {softmax_precision}")
     if not 0 <= qk_matmul_output_mode < len(OUTPUTS):
         raise ValueError(f"qk_matmul_output_mode is out of range: {qk_matmul_output_mode}")
     s = _sizes(q, k, v, past_key, past_value, q_num_heads, kv_num_heads)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, get_args, get_origin, get_type_hints
@@ -11,6 +11,10 @@ from typing import Any, get_args, get_origin, get_type_hints
 from palmkit.engine.ir import Attr, Graph
 
 _KINDS = {int: "an integer", float: "a number", str: "text"}
+# What is above it no kernel takes: of strides, dilations, padding and most kernels.
+MOST = 1 << 20
+# Attributes of which no value may be below 1, or above that.
+_BOUNDS: dict[str, int | None] = {"strides": MOST, "dilations": MOST, "kernel_shape": None}
 _MANY = {int: "integers", float: "numbers", str: "texts"}
 
 
@@ -54,15 +58,28 @@ def declared(meaning: Callable[..., object]) -> dict[str, Attribute]:
 
 
 def check_attrs(attrs: Mapping[str, Attr], known: Mapping[str, Attribute]) -> None:
-    """Raise TypeError for an attribute that is unknown, of another kind or missing."""
+    """Raise TypeError for an attribute that is unknown, of another kind or missing.
+
+    Raises ValueError for strides, dilations and kernels that no sizes fit.
+    """
     for name, value in attrs.items():
         if name not in known:
             raise TypeError(f"no attribute {name} among {', '.join(known) or 'none'}")
         if not known[name].takes(value):
             raise TypeError(f"attribute {name}: expected {known[name]}, got {value!r}")
+        if name in _BOUNDS and isinstance(value, tuple):
+            _check_bounds(name, [int(each) for each in value])
     for name, each in known.items():
         if each.required and name not in attrs:
             raise TypeError(f"attribute {name}: expected {each}, got none")
+
+
+def _check_bounds(name: str, values: Sequence[int]) -> None:
+    if min(values, default=1) < 1:
+        raise ValueError(f"attribute {name}: expected at least 1, got {min(values)}")
+    most = _BOUNDS[name]
+    if most is not None and max(values, default=0) > most:
+        raise ValueError(f"attribute {name}: expected at most {most}, got {max(values)}")
 
 
 @cache

@@ -20,6 +20,8 @@ def _target(x: Type, shape: Array, axes: tuple[int, ...] | None) -> tuple[int, .
 
 
 def _infer(x: Type, shape: Type, *, axes: tuple[int, ...] | None) -> Type:
+    if axes is not None:
+        positive_axes("center_crop_pad", axes, x)
     return Type(x.dtype, _target(x, known_integers(shape, "center_crop_pad: shape"), axes))
 
 

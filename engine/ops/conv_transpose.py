@@ -12,7 +12,7 @@ from palmkit.engine.ops.dtypes import FLOATS, wide
 from palmkit.engine.ops.products import macs_of_transposed_kernel
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.traits import Layer, Traits
-from palmkit.engine.ops.windows import AUTO_PADS
+from palmkit.engine.ops.windows import AUTO_PADS, need_at_most
 
 
 @dataclass(frozen=True)
@@ -64,6 +64,8 @@ def place(
             total = max(0, whole - sizes[i])
             begins[i] = total // 2 if auto_pad == "SAME_UPPER" else total - total // 2
         ends[i] = whole - sizes[i] - begins[i]
+    # Ends below 0 are what the output has behind the last copy.
+    need_at_most("conv_transpose", "pads", (*begins, *map(abs, ends)))
     return Placement(strides, dilations, tuple(begins), tuple(ends), tuple(sizes))
 
 
@@ -117,6 +119,7 @@ def _infer(
     case((1, 3, 5, 4), (3, 6, 3, 3), auto_pad="VALID", strides=(2, 2)),
     case((1, 3, 5, 4), (3, 6, 3, 3), strides=(2, 2), output_shape=(10, 8)),
     case((1, 3, 5, 4), (3, 6, 3, 3), strides=(3, 2), output_shape=(16, 9), auto_pad="SAME_UPPER"),
+    case((1, 3, 5, 4), (3, 6, 3, 2), strides=(2, 3), output_shape=(10, 12)),
     case((1, 3, 10), (3, 4, 4), (4,), strides=(2,), pads=(1, 1)),
     case((1, 2, 3, 4, 2), (2, 3, 2, 2, 2), strides=(2, 1, 2)),
     case(

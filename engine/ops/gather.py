@@ -4,6 +4,7 @@ import numpy as np
 
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
+from palmkit.engine.ops.indexing import need_places
 from palmkit.engine.ops.rules import need_dtype, positive_axis
 from palmkit.engine.ops.traits import Movement, Traits
 
@@ -11,6 +12,7 @@ from palmkit.engine.ops.traits import Movement, Traits
 def _infer(x: Type, indices: Type, *, axis: int) -> Type:
     need_dtype("gather", indices, among=("int32", "int64"))
     axis = positive_axis("gather", axis, x)
+    need_places("gather", indices, x.dims[axis : axis + 1])
     return Type(x.dtype, (*x.dims[:axis], *indices.dims, *x.dims[axis + 1 :]))
 
 

@@ -5,7 +5,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.indexing import INDICES
+from palmkit.engine.ops.indexing import INDICES, need_places
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.traits import Family, Traits
 
@@ -21,6 +21,7 @@ def _infer(x: Type, indices: Type, *, batch_dims: int) -> Type:
         raise ShapeError(f"gather_nd: expected {batch_dims} same dims, got {x} and {indices}")
     if not 1 <= depth <= len(x.shape) - batch_dims:
         raise ShapeError(f"gather_nd: {indices} names too few or too many axes of {x}")
+    need_places("gather_nd", indices, x.dims[batch_dims : batch_dims + depth])
     return Type(x.dtype, (*indices.dims[:-1], *x.dims[batch_dims + depth :]))
 
 

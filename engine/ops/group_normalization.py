@@ -1,5 +1,7 @@
 """The op group_normalization."""
 
+from math import prod
+
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
@@ -46,6 +48,6 @@ def group_normalization(
     scale, bias: [c] for x[n, c, ...].
     Wu, He: Group Normalization, 2018.
     """
-    groups = x.reshape(x.shape[0], num_groups, -1)
+    groups = x.reshape(x.shape[0], num_groups, prod(x.shape[1:]) // num_groups)
     y = standardised(groups, (2,), epsilon, stash_type)[0].reshape(x.shape).astype(x.dtype)
     return np.asarray(y * by_channel(scale, x) + by_channel(bias, x))

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
-from palmkit.engine.ir import Array, Type
+from palmkit.engine.ir import Array, Known, Type
 from palmkit.engine.ops.rules import need_dtype
 
 INDICES = ("int32", "int64")
@@ -39,6 +39,21 @@ def need_elements(op: str, x: Type, indices: Type, axis: int, updates: Type | No
         need_dtype(op, x, updates, among=(x.dtype,))
         if updates.dims != indices.dims:
             raise ShapeError(f"{op}: expected updates of the shape of {indices}, got {updates}")
+    need_places(op, indices, x.dims[axis : axis + 1])
+
+
+def need_places(op: str, indices: Type, dims: Sequence[int]) -> None:
+    """Raise ShapeError for a constant index outside of its axis; of others only a run knows.
+
+    dims: the size of the one axis that all indices are for, or of the axis of each index of a row.
+    """
+    if not isinstance(indices, Known) or not indices.elements:
+        return
+    rows = indices.value.reshape(-1, len(dims))
+    for low, high, dim in zip(rows.min(axis=0), rows.max(axis=0), dims, strict=True):
+        if low < -dim or high >= dim:
+            index = low if low < -dim else high
+            raise ShapeError(f"{op}: index {index} is outside of an axis of {dim}")
 
 
 def scattered(x: Array, index: Sequence[Array], updates: Array, reduction: str) -> Array:

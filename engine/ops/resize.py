@@ -224,6 +224,7 @@ def _infer(
     options.check()
     if options.mode != "nearest":
         need_dtype("resize", x, among=FLOATS)
+    positive_axes("resize", options.axes, x)
     values = [None if t is None else known_value(t, "resize") for t in (roi, scales, sizes)]
     _need_roi(x, values[0], options)
     _, new = _scales(x, values[1], values[2], options)

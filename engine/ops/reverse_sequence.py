@@ -3,7 +3,7 @@
 import numpy as np
 
 from palmkit.engine.errors import ShapeError
-from palmkit.engine.ir import Array, Type
+from palmkit.engine.ir import Array, Known, Type
 from palmkit.engine.ops import case, op
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.traits import Family, Traits
@@ -16,7 +16,16 @@ def _infer(x: Type, sequence_lens: Type, *, batch_axis: int, time_axis: int) -> 
         raise ShapeError(f"reverse_sequence: expected axes 0 and 1, got {batch_axis}, {time_axis}")
     if sequence_lens.dims != (x.dims[batch_axis],):
         raise ShapeError(f"reverse_sequence: {sequence_lens} does not fit {x}")
+    if isinstance(sequence_lens, Known):
+        _need_lengths(sequence_lens.value, x.dims[time_axis])
     return Type(x.dtype, x.shape)
+
+
+def _need_lengths(lengths: Array, steps: int) -> None:
+    if lengths.size and not 0 <= lengths.min() <= lengths.max() <= steps:
+        raise ShapeError(
+            f"reverse_sequence: expected lengths in 0..{steps}, got {lengths.tolist()}"
+        )
 
 
 _LENGTHS = np.array([1, 2, 3, 4])
@@ -35,8 +44,7 @@ def reverse_sequence(
 ) -> Array:
     """x with the first sequence_lens[i] steps of each sequence i of the batch reversed."""
     steps = x.shape[time_axis]
-    if sequence_lens.size and not 0 <= sequence_lens.min() <= sequence_lens.max() <= steps:
-        raise ValueError(f"expected lengths in 0..{steps}, got {sequence_lens.tolist()}")
+    _need_lengths(sequence_lens, steps)
     time: Array = np.arange(int(steps)).reshape(-1, 1)
     lengths = sequence_lens.reshape(1, -1)
     source = np.where(time < lengths, lengths - 1 - time, time)

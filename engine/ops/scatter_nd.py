@@ -5,7 +5,7 @@ import numpy as np
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Type
 from palmkit.engine.ops import case, op
-from palmkit.engine.ops.indexing import INDICES, need_reduction, scattered
+from palmkit.engine.ops.indexing import INDICES, need_places, need_reduction, scattered
 from palmkit.engine.ops.rules import need_dtype, need_rank
 from palmkit.engine.ops.traits import Family, Traits
 
@@ -19,6 +19,7 @@ def _infer(x: Type, indices: Type, updates: Type, *, reduction: str) -> Type:
     wanted = (*indices.dims[:-1], *x.dims[depth:])
     if depth > len(x.shape) or updates.dims != wanted:
         raise ShapeError(f"scatter_nd: {updates} does not fit {indices} of {x}")
+    need_places("scatter_nd", indices, x.dims[:depth])
     return Type(x.dtype, x.shape)
 
 

@@ -31,6 +31,8 @@ def _infer(
     size = max(ngram_indexes, default=-1) + 1
     if min(ngram_indexes, default=0) < 0 or (mode != "TF" and weights and len(weights) < size):
         raise ShapeError(f"tf_idf_vectorizer: {len(weights)} weights do not fit {size} results")
+    # Raises LookupError where they do not fit.
+    _pool(ngram_counts, ngram_indexes, pool_int64s)
     return Type("float32", (*x.dims[:-1], size))
 
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Attr, Type
+from palmkit.engine.ops.attributes import MOST
 from palmkit.engine.ops.rules import need_rank
 
 AUTO_PADS = ("NOTSET", "SAME_UPPER", "SAME_LOWER", "VALID")
@@ -70,7 +71,8 @@ def place(
 
     With ceil_mode a last window may reach past the padding, but must not start there; so a kernel
     that exceeds the padded size by less than a stride gives one window.
-    Raises ShapeError if the kernel does not fit, ValueError for attributes of wrong length.
+    Raises ShapeError if the kernel does not fit or is larger than runs, ValueError for attributes
+    of wrong length.
     """
     rank = need_rank(op, x, 3) - 2
     spatial = x.dims[2:]
@@ -95,7 +97,16 @@ def place(
         sizes[i] = room // stride + 1
         if ceil_mode and room % stride and sizes[i] * stride < spatial[i] + begins[i]:
             sizes[i] += 1
+    narrower = [size for size, dim in zip(kernel, spatial, strict=True) if size != dim]
+    need_at_most(op, "kernel_shape", narrower)
+    need_at_most(op, "pads", (*begins, *ends))
     return Windows(tuple(kernel), strides, dilations, (*begins, *ends), tuple(sizes))
+
+
+def need_at_most(op: str, name: str, values: Sequence[int]) -> None:
+    """Raise ShapeError for an attribute of which a value is above MOST."""
+    if max(values, default=0) > MOST:
+        raise ShapeError(f"{op}: {name}: expected at most {MOST}, got {max(values)}")
 
 
 def explicit_pads(

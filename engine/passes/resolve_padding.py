@@ -28,36 +28,37 @@ def _resolve(draft: Draft, node: Node) -> Change:
     if x is None or not kernel:
         return None
     if traits_of(node.op).layer is Layer.TRANSPOSED:
-        pads = _transposed_pads(draft, node, x[2:], kernel)
-    else:
-        pads = explicit_pads(node.attrs, x[2:], kernel)
-    if pads is None:
-        return None
-    return [with_attrs(node, auto_pad=None, output_shape=None, pads=pads)]
+        return _transposed(draft, node, x[2:], kernel)
+    return [with_attrs(node, auto_pad=None, pads=explicit_pads(node.attrs, x[2:], kernel))]
 
 
-def _transposed_pads(
+def _transposed(
     draft: Draft, node: Node, spatial: tuple[int, ...], kernel: tuple[int, ...]
-) -> tuple[int, ...] | None:
-    """Return the pads; None where the output is larger than what the kernels cover."""
+) -> Change:
+    """Give the node pads, and output_padding where its output goes beyond the kernels' copies."""
     output = draft.dims(node.outputs[0])
     if output is None:
         return None
-    ones = (1,) * len(kernel)
+    ones, zeros = (1,) * len(kernel), (0,) * len(kernel)
     begins: list[int] = []
     ends: list[int] = []
+    beyond: list[int] = []
     for size, reach, wanted, stride, dilation, extra in zip(
         spatial,
         kernel,
         output[2:],
         node.integers("strides") or ones,
         node.integers("dilations") or ones,
-        node.integers("output_padding") or (0,) * len(kernel),
+        node.integers("output_padding") or zeros,
         strict=True,
     ):
         total = stride * (size - 1) + extra + (reach - 1) * dilation + 1 - wanted
-        if total < 0:
-            return None
+        beyond.append(extra + max(0, -total))
+        total = max(0, total)
         begins.append(total // 2 if node.text("auto_pad") == "SAME_UPPER" else total - total // 2)
         ends.append(total - begins[-1])
-    return (*begins, *ends)
+    output_padding = tuple(beyond) if any(beyond) else None
+    pads = (*begins, *ends)
+    return [
+        with_attrs(node, auto_pad=None, output_shape=None, output_padding=output_padding, pads=pads)
+    ]

@@ -2,13 +2,14 @@
 
 import re
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
 from palmkit.engine.errors import ModelError, ShapeError, UnsupportedError
-from palmkit.engine.ir import Attr, Known, Node, Type
-from palmkit.engine.ops import find, infer_node, run_reference
+from palmkit.engine.ir import UNKNOWN, Attr, Graph, Known, Node, Type
+from palmkit.engine.ops import find, infer_node, infer_types, run_reference
 
 
 def test_missing_op_lists_what_there_is() -> None:
@@ -37,6 +38,69 @@ REFUSED: list[tuple[str, Sequence[Type | None], dict[str, Attr], str]] = [
     ("conv", [f32(1, 3, 8, 8), f32(4, 3, 3, 3), f32(5)], {}, "expected a bias of [4]"),
     ("conv", [f32(1, 3, 8, 8), f32(4, 3, 3, 3)], {"strides": (2,)}, "not for 2 spatial axes"),
     ("conv_transpose", [f32(1, 3, 8, 8), f32(4, 3, 3, 3)], {}, "group 1 does not divide"),
+    (
+        "conv",
+        [f32(1, 3, 8, 8), f32(4, 3, 3, 5)],
+        {"auto_pad": "SAME_UPPER", "dilations": (1, 1 << 20)},
+        "conv: pads: expected at most 1048576, got 2097152",
+    ),
+    (
+        "conv_transpose",
+        [f32(1, 3, 8, 8), f32(3, 4, 3, 3)],
+        {"output_shape": (8, 1 << 24)},
+        "conv_transpose: pads: expected at most 1048576",
+    ),
+    (
+        "max_pool",
+        [f32(1, 3, 8, 8)],
+        {"auto_pad": "SAME_UPPER", "kernel_shape": (2, 1 << 21)},
+        "max_pool: kernel_shape: expected at most 1048576, got 2097152",
+    ),
+    ("gather", [f32(4, 3), constant(0, 4)], {}, "gather: index 4 is outside of an axis of 4"),
+    ("gather", [f32(4, 3), constant(-4)], {"axis": 1}, "gather: index -4 is outside of an axis"),
+    (
+        "gather_nd",
+        [f32(4, 3), Known.of(np.array([[1, 2], [3, 3]]))],
+        {},
+        "gather_nd: index 3 is outside of an axis of 3",
+    ),
+    (
+        "gather_elements",
+        [f32(2, 3), Known.of(np.array([[0, -3, 1]]))],
+        {},
+        "gather_elements: index -3 is outside of an axis of 2",
+    ),
+    (
+        "scatter_elements",
+        [f32(2, 3), Known.of(np.array([[2]])), f32(1, 1)],
+        {},
+        "scatter_elements: index 2 is outside of an axis of 2",
+    ),
+    (
+        "scatter_nd",
+        [f32(2, 3), Known.of(np.array([[2]])), f32(1, 3)],
+        {},
+        "scatter_nd: index 2 is outside of an axis of 2",
+    ),
+    (
+        "reverse_sequence",
+        [f32(2, 3), constant(1, 2, 3)],
+        {},
+        "reverse_sequence: expected lengths in 0..2, got [1, 2, 3]",
+    ),
+    ("arg_max", [f32(0, 3)], {}, "arg_max: axis 0 of float32[0, 3] is empty"),
+    (
+        "resize",
+        [f32(1, 1, 2, 2), None, None, Type("int64", (1,))],
+        {"axes": (4,)},
+        "resize: axis 4 is outside",
+    ),
+    (
+        "center_crop_pad",
+        [f32(2, 3), Type("int64", (1,))],
+        {"axes": (2,)},
+        "center_crop_pad: axis 2 is outside of float32[2, 3]",
+    ),
     ("max_pool", [f32(8, 8)], {"kernel_shape": (2, 2)}, "expected rank 3.., got float32[8, 8]"),
     ("gemm", [f32(2, 3), f32(4, 5)], {}, "gemm: cannot multiply float32[2, 3] by float32[4, 5]"),
     ("matmul", [f32(2, 3), f32(4, 5)], {}, "matmul: cannot multiply"),
@@ -74,6 +138,26 @@ def test_unknown_attribute_is_a_damaged_model() -> None:
     node = Node("relu", ("x",), ("y",), {"colour": 3}, "the node")
     with pytest.raises(ModelError, match=r"node the node: relu does not take \(float32\[2\]\)"):
         infer_node(node, [f32(2)])
+
+
+@pytest.mark.parametrize(
+    ("op", "attrs", "message"),
+    [
+        ("conv", {"strides": (1, 1 << 21)}, "strides: expected at most 1048576, got 2097152"),
+        ("conv_transpose", {"dilations": (0, 1)}, "dilations: expected at least 1, got 0"),
+        ("conv", {"kernel_shape": (-1, 3)}, "kernel_shape: expected at least 1, got -1"),
+    ],
+)
+def test_attributes_that_no_sizes_fit_need_no_types(
+    op: str, attrs: dict[str, Attr], message: str
+) -> None:
+    node = Node(op, ("x", "w"), ("y",), attrs, "the node")
+    graph = Graph({"x": Type("float32", (1, 3, "height", 8))}, {"y": UNKNOWN}, (node,))
+    given = replace(graph, constants={"w": np.zeros((3, 3, 3, 3), np.float32)})
+    with pytest.raises(
+        ModelError, match=f"node the node: {op} does not take .*: attribute {message}"
+    ):
+        infer_types(given)
 
 
 def test_shape_that_is_computed_is_unsupported() -> None:

@@ -210,11 +210,38 @@ def test_layers_that_do_not_fit() -> None:
 
 
 @pytest.mark.parametrize("field", ["strideH", "dilationHFactor"])
-@pytest.mark.parametrize("value", [0, -3])
+@pytest.mark.parametrize("value", [0, -3, (1 << 20) + 1, 2**31 - 1])
 def test_a_stride_that_cannot_be(field: str, value: int) -> None:
     file = small()
     setattr(file.operators[0].builtinOptions, field, value)
     assert_refused(file, "node a: conv")
+
+
+@pytest.mark.parametrize(
+    ("field", "message"),
+    [
+        ("filterHeight", "node a: max_pool: kernel_shape: expected at most 1048576"),
+        ("strideW", "node a: max_pool does not take .*strides: expected at most 1048576"),
+    ],
+)
+def test_a_pool_that_cannot_be(field: str, message: str) -> None:
+    file = ModelFile()
+    file.input("x", (1, 6, 6, 4))
+    file.tensor("a", (1, 3, 3, 4))
+    options = {"strideH": 2, "strideW": 2, "filterHeight": 2, "filterWidth": 2, field: 2**31 - 1}
+    file.operator("MAX_POOL_2D", ["x"], ["a"], "Pool2DOptions", padding=SAME, **options)
+    with pytest.raises(ModelError, match=message):
+        convert(file.pack(["a"]))
+
+
+@pytest.mark.parametrize("index", [-7, 4, 2**31 - 1])
+def test_constant_indices_that_are_outside(index: int) -> None:
+    file = ModelFile()
+    file.input("x", (4, 3))
+    file.tensor("at", ints(0, index))
+    file.tensor("d", (2, 3))
+    file.operator("GATHER", ["x", "at"], ["d"], "GatherOptions")
+    assert_refused(file, f"node d: gather: index {index} is outside of an axis of 4")
 
 
 def test_an_activation_that_is_unknown() -> None:

@@ -44,6 +44,25 @@ def test_pools_and_transposed(becomes: Callable[..., Graph]) -> None:
     )
 
 
+def test_outputs_beyond_the_kernels_of_a_transposed_convolution(
+    becomes: Callable[..., Graph],
+) -> None:
+    becomes(
+        resolve_padding,
+        """
+        x = input(1, 4, 5, 5)
+        w = random(4, 2, 2, 2)
+        a = conv_transpose(x, w, strides=(3, 2), auto_pad="SAME_UPPER")
+        b = conv_transpose(x, w, strides=(2, 2), output_shape=(9, 14))
+        output(a, b)
+        """,
+        """
+        a = conv_transpose(x, w, output_padding=(1, 0), pads=(0, 0, 0, 0), strides=(3, 2))
+        b = conv_transpose(x, w, output_padding=(0, 4), pads=(1, 0, 0, 0), strides=(2, 2))
+        """,
+    )
+
+
 def test_unknown_dims_stay(stays: Callable[..., None]) -> None:
     stays(
         resolve_padding,
