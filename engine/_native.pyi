@@ -60,7 +60,7 @@ def guided_upsample(offset: _Array, slopes: Sequence[_Array], image: _Array, to:
     Raises TypeError for arrays of other dtypes or numbers of dims, ShapeError for other shapes.
     """
 
-def algorithms(
+def candidates(
     tensors: Sequence[_Tensor],
     steps: Sequence[_Step],
     isa: str = "",

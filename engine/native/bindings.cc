@@ -16,9 +16,8 @@
 #include "base/cpu.h"
 #include "base/crc32.h"
 #include "base/isas.h"
+#include "costs.h"
 #include "entropy/stored.h"
-#include "kernels/conv/conv.h"
-#include "kernels/copy/copy.h"
 #include "kernels/guided/guided.h"
 #include "kernels/peak/peak.h"
 #include "plans.h"
@@ -191,9 +190,8 @@ nb::list kernels() {
   return list;
 }
 
-// For each step that is a convolution (algorithm, seconds, terms) of all that suit it, for one that
-// copies one without a name or terms; for others none. constants_: the plan's, or none, as if no weight were zero.
-nb::list algorithms(const nb::sequence& tensors_, const nb::sequence& steps,
+// For each step (algorithm, seconds, terms) of its candidates. constants_: the plan's, or none, as if no weight were zero.
+nb::list candidates(const nb::sequence& tensors_, const nb::sequence& steps,
                          const std::string& isa_name, const nb::sequence& constants_) {
   auto tensors = all<palm::TensorSpec>(tensors_, tensor_of);
   const Arrays<ReadArray> constants(constants_, "constant");
@@ -209,13 +207,8 @@ nb::list algorithms(const nb::sequence& tensors_, const nb::sequence& steps,
   for (nb::handle each : steps) {
     const palm::StepSpec spec = step_of(each);
     nb::list list;
-    if (spec.kernel == "conv")
-      for (const auto& c : palm::conv_algorithms(node_of(tensors, spec, isa)))
-        list.append(nb::make_tuple(c.algorithm, c.seconds, c.terms));
-    if (spec.kernel == "copy") {
-      const double seconds = palm::copy_seconds(node_of(tensors, spec, isa).any_out());
-      list.append(nb::make_tuple("", seconds, std::vector<double>()));
-    }
+    for (const auto& c : palm::candidates(spec.kernel, node_of(tensors, spec, isa)))
+      list.append(nb::make_tuple(c.algorithm, c.seconds, c.terms));
     lists.append(list);
   }
   return lists;
@@ -450,7 +443,7 @@ NB_MODULE(_native, m) {
         nb::arg("slopes").noconvert(), nb::arg("image").noconvert(), nb::arg("to").noconvert());
   m.def("guided_fit", &guided_fit, nb::arg("prior").noconvert(), nb::arg("colours").noconvert(),
         nb::arg("reach"), nb::arg("weight"), nb::arg("to").noconvert());
-  m.def("algorithms", &algorithms, nb::arg("tensors"), nb::arg("steps"),
+  m.def("candidates", &candidates, nb::arg("tensors"), nb::arg("steps"),
         nb::arg("isa") = "", nb::arg("constants") = nb::tuple());
   nb::class_<Session>(m, "Session")
       .def(

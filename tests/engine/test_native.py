@@ -681,7 +681,7 @@ def test_algorithms_are_those_that_suit_the_shape() -> None:
         ("conv", [0, 2], [3], {**pads, "group": 64}),
         ("unary", [0], [3], {"op": "relu"}),
     ]
-    lists = native.algorithms(tensors, steps)
+    lists = native.candidates(tensors, steps)
     dense, depthwise, none = ([name for name, *_ in each] for each in lists)
     assert {"winograd_4", "rows", "gemm"} <= set(dense)
     assert "depthwise" not in dense
@@ -706,13 +706,13 @@ def test_zeros_among_weights_are_skipped_where_that_is_faster() -> None:
     for zeros, fastest in [(0.0, "gemm"), (0.9, "sparse")]:
         weights = rng.normal(size=(64, 1, 1, 64)).astype(np.float32)
         weights[rng.random(weights.shape) < zeros] = 0
-        names = [name for name, *_ in native.algorithms(tensors, steps, "", [weights])[0]]
+        names = [name for name, *_ in native.candidates(tensors, steps, "", [weights])[0]]
         assert names[0] == fastest
         assert ("sparse" in names) == (zeros > 0.5)
         y = np.zeros_like(x)
         native.Program(tensors, steps, [weights], 0).session(2).run([x], [y])
         np.testing.assert_allclose(y, x @ weights[:, 0, 0].T, rtol=1e-5, atol=1e-5)
-    assert [name for name, *_ in native.algorithms(tensors, steps)[0]] == ["gemm"]
+    assert [name for name, *_ in native.candidates(tensors, steps)[0]] == ["gemm"]
 
 
 @pytest.mark.parametrize(

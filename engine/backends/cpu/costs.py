@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from palmkit.engine.ir import Array
 from palmkit.engine.steps.plan import Plan, unplaced
+from palmkit.engine.steps.rewriting import Lowered
 from palmkit.engine.steps.step import Step
 
 _CONSTANT = "constant"
@@ -38,8 +39,20 @@ def ranked(plan: Plan, isa: str = "") -> list[list[Candidate]]:
     used = {slot: i for i, slot in enumerate(sorted({t[1] for t in tensors if t[0] == _CONSTANT}))}
     read = [constants[slot] for slot in used] if constants else []
     tensors = [(t[0], used[t[1]], *t[2:]) if t[0] == _CONSTANT else t for t in tensors]
-    found = _native.algorithms(tensors, steps, isa, read)
+    found = _native.candidates(tensors, steps, isa, read)
     return [[Candidate(name, s, tuple(terms)) for name, s, terms in each] for each in found]
+
+
+def pays(lowered: Lowered, new: Sequence[Step], old: Sequence[Step]) -> bool:
+    """Return whether steps are expected to take no longer than those that they would stand for.
+
+    They do not if the cost model has no way of doing one of them.
+    """
+    candidates = ranked_steps([*new, *old], lowered.constants)
+    after, before = candidates[: len(new)], candidates[len(new) :]
+    return all(after) and sum(each[0].seconds for each in after) <= sum(
+        each[0].seconds for each in before if each
+    )
 
 
 def ranked_steps(

@@ -81,7 +81,7 @@ CASES: Mapping[str, tuple[Graph, int]] = {
     "a gate for each pixel": (graph(gate="p"), 1),
     "a sum of the two": (graph(op="add"), 1),
     "a larger window": (graph(kernel=3), 1),
-    "few pixels": (graph(side=3), 1),
+    "few pixels": (graph(side=2, channels=120, out=130), 1),
     "many weights": (graph(side=30, channels=700), 1),
 }
 

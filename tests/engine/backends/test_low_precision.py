@@ -264,12 +264,12 @@ def test_what_is_moved_between_convolutions_is_narrow(name: str) -> None:
 @pytest.fixture
 def _no_tiles(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plans as on CPUs without AMX: with its tiles bfloat16 is faster wherever tests look."""
-    ask = _native.algorithms
+    ask = _native.candidates
 
     def priced(tensors: Any, steps: Any, isa: str, constants: Any) -> Any:
         return ask(tensors, steps, "avx512bf16", constants)
 
-    monkeypatch.setattr(_native, "algorithms", priced)
+    monkeypatch.setattr(_native, "candidates", priced)
 
 
 def large_windows() -> tuple[Graph, dict[str, Array]]:

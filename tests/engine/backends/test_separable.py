@@ -140,12 +140,9 @@ def test_a_picture_to_add_is_written_over_unless_it_is_the_image() -> None:
     assert places == {"over x": None, "another": 7}
 
 
-sparse = np.zeros((OUT, CHANNELS, 1, 1), np.float32)
-sparse[:, :5] = 1
 STAY = {
     "few rows": block(side=2),
     "groups": block(group=2),
-    "zeros": block(weights=sparse),
     "many weights": block(out=400 * 1024 // 4 // CHANNELS + 1),
     "wide": block(images=1, side=700),
 }

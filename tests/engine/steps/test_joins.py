@@ -52,7 +52,6 @@ def test_a_residual_is_written_over_unless_it_is_the_image() -> None:
 @pytest.mark.parametrize(
     ("old", "new"),
     [
-        ("w = random", "w = zeros"),  # a kernel of its own skips zeros
         ("group=16, ", "group=8, "),  # not depthwise
         ("image=a, weights=w", "image=a, weights=w, strides=[2, 2]"),  # not each pixel by itself
         ("8, 8,", "2, 2,"),  # fewer rows than threads share
@@ -61,6 +60,20 @@ def test_a_residual_is_written_over_unless_it_is_the_image() -> None:
 def test_other_convolutions_stay_two_steps(old: str, new: str) -> None:
     assert old in SEPARABLE
     unchanged(SEPARABLE.replace(old, new), join_separable)
+
+
+def test_zeros_are_skipped_by_a_step_of_their_own_where_they_are_many() -> None:
+    text = """
+        x = arena(1, 28, 28, 256)
+        d = random(256, 3, 3, 1)
+        w = {weights}(256, 1, 1, 256)
+        y = output(1, 28, 28, 256)
+        a = conv(1, 28, 28, 256, image=x, weights=d, group=256, pads=[1, 1, 1, 1])
+        conv(image=a, weights=w, y=y)
+    """
+    unchanged(text.format(weights="zeros"), join_separable)
+    dense = Text.of(text.format(weights="random"))
+    assert dense.after(join_separable).startswith("separable_conv(")
 
 
 def test_what_another_step_reads_stays() -> None:
@@ -88,13 +101,17 @@ def test_a_pointwise_convolution_takes_in_gates() -> None:
         ('op="mul"', 'op="add"'),
         ("b_strides=[0, 1]", "b_strides=[1, 0]"),  # a gate for each pixel
         ("random(24, 1, 1, 16)", "random(24, 3, 3, 16)"),  # a window, not each pixel by itself
-        ("8, 8,", "2, 2,"),  # fewer pixels than outputs: the picture is less than the weights
         ("1, 8, 8", "2, 8, 8"),  # two pictures
     ],
 )
 def test_other_products_stay_a_step(old: str, new: str) -> None:
     assert old in GATED
     unchanged(GATED.replace(old, new), join_gates)
+
+
+def test_where_the_picture_is_less_than_the_weights_it_takes_the_gates() -> None:
+    few = GATED.replace("8, 8,", "2, 2,").replace("16", "112").replace("24", "144")
+    unchanged(few, join_gates)
 
 
 INTERLEAVED = """

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends.cpu.costs import ranked_steps
+from palmkit.engine.backends.cpu.costs import pays, ranked_steps
 from palmkit.engine.steps.placing import aligned
 from palmkit.engine.steps.plan import lower_bound_bytes
 from palmkit.engine.steps.rewriting import Lowered
@@ -159,17 +159,12 @@ class _Parts:
         del self._touch[keys[0]]
 
     def _pays(self, changed: Mapping[int, Step], copy: Step) -> bool:
-        """Whether steps that read views cost no more, by the cost model, than with the copy."""
+        """Whether the steps that read views cost no more, by the cost model, than with the copy."""
         pairs = [(self._at(j), step) for j, step in changed.items()]
         pairs = [(old, new) for old, new in pairs if old.inputs != new.inputs]
-        if not pairs:
-            return True
-        before, after = zip(*pairs, strict=True)
-        costs = [
-            candidates[0].seconds if candidates else 0.0
-            for candidates in ranked_steps([*after, *before, copy], self._lowered.constants)
-        ]
-        return sum(costs[: len(after)]) <= sum(costs[len(after) :])
+        priced = ranked_steps([old for old, _ in pairs], self._lowered.constants) if pairs else []
+        read = [pair for pair, each in zip(pairs, priced, strict=True) if each]
+        return pays(self._lowered, [new for _, new in read], [copy, *(old for old, _ in read)])
 
     def _bytes(self, buffer: Buffer, touched: set[int]) -> NDArray[np.int64]:
         """What the buffer takes of the arena at each place."""

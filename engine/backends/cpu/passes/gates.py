@@ -5,23 +5,23 @@ The weights are fewer than the picture's numbers, which squeeze and excitation w
 
 from __future__ import annotations
 
+from palmkit.engine.backends.cpu.costs import pays
 from palmkit.engine.backends.cpu.passes.convolutions import is_pointwise, reading
 from palmkit.engine.steps.rewriting import Lowered, join_pairs
 from palmkit.engine.steps.step import Step
 
-# Each part of the picture that a thread takes multiplies all of them.
-_MOST_WEIGHTS = 16 << 10
-
 
 def join_gates(lowered: Lowered) -> Lowered:
-    """Make each product by gates and the float32 convolution that alone reads it one step."""
+    """Make each product by gates and the float32 convolution that alone reads it one step.
+
+    Where the cost model says that it pays: the weights are fewer than the picture's numbers.
+    """
 
     def join(first: Step, second: Step, name: str) -> Step | None:
         if name != "image" or not _is_gating(first) or not is_pointwise(second):
             return None
-        if not _pays(second):
-            return None
-        return reading(lowered, first, second, first.input("a"), "gate", first.input("b"))
+        both = reading(lowered, first, second, first.input("a"), "gate", first.input("b"))
+        return both if pays(lowered, [both], [first, second]) else None
 
     return join_pairs(lowered, join)
 
@@ -37,14 +37,4 @@ def _is_gating(step: Step) -> bool:
         and step.attrs["b_strides"] == [0, 1]
         and gate.elements == channels
         and image.dims == step.y.dims
-    )
-
-
-def _pays(step: Step) -> bool:
-    """Whether it is of one picture, whose pixels are more than the outputs of each."""
-    image, weights = step.input("image"), step.input("weights")
-    return (
-        image.dims[0] == 1
-        and image.elements // image.dims[-1] >= weights.dims[0]
-        and weights.elements <= _MOST_WEIGHTS
     )

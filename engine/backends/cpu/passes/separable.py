@@ -7,8 +7,7 @@ once, not twice.
 
 from __future__ import annotations
 
-import numpy as np
-
+from palmkit.engine.backends.cpu.costs import pays
 from palmkit.engine.backends.cpu.passes.convolutions import (
     is_float_conv,
     is_pointwise,
@@ -17,25 +16,18 @@ from palmkit.engine.backends.cpu.passes.convolutions import (
 from palmkit.engine.steps.rewriting import Lowered, join_pairs, joined_name
 from palmkit.engine.steps.step import Step, StepAttr
 
-# Threads share rows only.
-_LEAST_ROWS = 6
-# A block, which is of that many rows at least, and the weights that each block reads have to stay
-# in an L2 cache.
-_BLOCK_ROWS = 4
-_MOST_BLOCK_BYTES = 256 << 10
-_MOST_WEIGHT_BYTES = 400 << 10
-
 
 def join_separable(lowered: Lowered) -> Lowered:
-    """Make each such pair of float32 convolutions one step where that is faster.
+    """Make each such pair of float32 convolutions one step where the cost model says that it pays.
 
     It computes the same numbers, bit for bit, and runs where the second one did.
     """
 
     def join(first: Step, second: Step, name: str) -> Step | None:
-        pair = name == "image" and _is_depthwise(first) and is_pointwise(second)
-        pays = pair and _pays(first, second) and _is_dense(lowered, second)
-        return _one(lowered, first, second) if pays else None
+        if name != "image" or not _is_depthwise(first) or not is_pointwise(second):
+            return None
+        both = _one(lowered, first, second)
+        return both if pays(lowered, [both], [first, second]) else None
 
     return join_pairs(lowered, join)
 
@@ -45,21 +37,6 @@ def _is_depthwise(step: Step) -> bool:
         return False
     channels = step.input("image").dims[3]
     return step.integer("group", 1) == channels == step.input("weights").dims[0] > 1
-
-
-def _is_dense(lowered: Lowered, step: Step) -> bool:
-    """Whether most weights are not zero: zeros are skipped by a kernel of their own."""
-    values = lowered.value(step.input("weights"))
-    return 2 * int(np.count_nonzero(values)) > values.size
-
-
-def _pays(first: Step, second: Step) -> bool:
-    images, height, width, channels = first.y.dims
-    return (
-        images * height >= _LEAST_ROWS
-        and 4 * _BLOCK_ROWS * width * channels <= _MOST_BLOCK_BYTES
-        and second.input("weights").buffer.size_bytes <= _MOST_WEIGHT_BYTES
-    )
 
 
 def _one(lowered: Lowered, first: Step, second: Step) -> Step:

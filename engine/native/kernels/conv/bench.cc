@@ -60,7 +60,7 @@ int main(int count, char** values) {
         .attr("group", static_cast<int64_t>(c.groups))
         .attr("activation", std::string("clip"))
         .attr("activation_params", Floats{0, 6});
-    for (const auto& [algorithm, seconds, terms] : conv_algorithms(step.node(host_isa()))) {
+    for (const auto& [algorithm, seconds, terms] : conv_candidates(step.node(host_isa()))) {
       char name[80];
       std::snprintf(name, sizeof name, "%s %zux%zux%zu -> %zu %s", c.kind, c.size, c.size, c.in,
                     c.out, algorithm.c_str());

@@ -179,6 +179,9 @@ constexpr Algorithm kAlgorithms[] = {
 
 bool has_tiles(uint32_t isa) { return (isa & kAmxBf16) == kAmxBf16; }
 
+// Each part of the picture that a thread takes multiplies all weights by a gate.
+constexpr size_t kMostGated = 16 << 10;
+
 bool suits(const Algorithm& algorithm, const ConvShape& shape, uint32_t isa, bool bf16) {
   if ((shape.images_read > 1 || shape.is_gated) && algorithm.make != make_gemm_conv) return false;
   if (!algorithm.suits(shape, isa)) return false;
@@ -219,8 +222,11 @@ bool wants_exact(const Node& node) { return node.attrs.text("precision", "high")
 
 }  // namespace
 
-std::vector<ConvCandidate> conv_algorithms(const Node& node) {
-  std::vector<ConvCandidate> candidates;
+std::vector<Candidate> conv_candidates(const Node& node) {
+  std::vector<Candidate> candidates;
+  const bool is_gated = node.input(kGate);
+  if (is_gated && (image(node.in(kX)).shape[0] != 1 || node.in(kWeights).count > kMostGated))
+    return candidates;
   const bool exact = wants_exact(node);
   for (const Ranked& each : Ranking(ConvShape(node), node.isa, Conv::is_bf16(node))) {
     if (exact && !each.algorithm->exact) continue;

@@ -3,6 +3,7 @@
 #include <vector>
 
 #include "base/arena.h"
+#include "costs.h"
 #include "kernels/activation.h"
 #include "kernels/window.h"
 
@@ -89,16 +90,8 @@ StepPtr make_gemm_conv_bf16(const Node& node, const ConvShape& shape);
 StepPtr make_winograd_conv_bf16(const Node& node, const ConvShape& shape);  // tiles of 4
 bool suits_winograd_bf16(const ConvShape& shape);
 
-// A way of convolving that suits a step: the value of attribute `algorithm`, and what the cost
-// model expects of it. terms: see cost.h.
-struct ConvCandidate {
-  std::string algorithm;
-  double seconds;
-  std::vector<double> terms;
-};
-
-// The kernel's own choice first, then by what is expected; none where there is no choice. What is
-// less exact than the step's attribute `precision` allows is left out.
-std::vector<ConvCandidate> conv_algorithms(const Node& node);
+// The ways that suit a step, the kernel's own choice first, then by what is expected. What is less
+// exact than the step's attribute `precision` allows is left out.
+std::vector<Candidate> conv_candidates(const Node& node);
 
 }  // namespace palm

@@ -159,8 +159,8 @@ CostTerms row_terms(const ConvShape& s, const ConvCosts& costs) {
           1};
 }
 
-// Multiply-adds of whole vectors; outputs; patches' pieces, and their floats; floats read from
-// pixels that share cache sets; far numbers.
+// Multiply-adds of whole vectors; outputs; patches' pieces, and their floats, or the weights that a
+// gate multiplies; floats read from pixels that share cache sets; far numbers.
 CostTerms gemm_terms(const ConvShape& s, const ConvCosts& costs) {
   const double pixels = static_cast<double>(s.pixels), groups = static_cast<double>(s.groups);
   const double depth = ceil_to(s.taps() * s.group_channels * s.images_read, costs.together);
@@ -168,7 +168,8 @@ CostTerms gemm_terms(const ConvShape& s, const ConvCosts& costs) {
   return {pixels * groups * ceil_to(s.group_out, costs.lanes) * depth,
           pixels * static_cast<double>(s.out_channels),
           moved ? pixels * static_cast<double>(s.taps()) * groups : 0,
-          moved ? pixels * depth * groups : 0,
+          moved ? pixels * depth * groups
+                : s.is_gated ? static_cast<double>(s.channels * s.out_channels) : 0,
           is_aliased(s.is_matrix() ? s.x_pixel : s.taps() * s.channels) ? pixels * depth * groups : 0,
           far_numbers(s, costs)};
 }

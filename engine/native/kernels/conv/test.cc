@@ -51,12 +51,12 @@ void check(const char* isa_name, uint32_t isa, const ConvCase& c, Random& random
   rows.attr("outputs_last", int64_t{1});
   OneStep wide = step.in_wider_pixels(random);
   std::vector<std::string> wide_algorithms;
-  for (const ConvCandidate& each : conv_algorithms(wide.node(isa)))
+  for (const Candidate& each : conv_candidates(wide.node(isa)))
     wide_algorithms.push_back(each.algorithm);
   const bool can_read_rows = c.groups == 1 && out % 8 == 0;
   const std::vector<double> expected = c.expect(x, w, bias, slope, z);
   std::vector<std::string> algorithms;
-  for (const ConvCandidate& each : conv_algorithms(step.node(isa)))
+  for (const Candidate& each : conv_candidates(step.node(isa)))
     algorithms.push_back(each.algorithm);
   const bool sparse = std::find(algorithms.begin(), algorithms.end(), "sparse") != algorithms.end();
   PALM_CHECK(zeros ? sparse || zeros < 80 : !sparse, "%s: %s: sparse", isa_name, c.text().c_str());

@@ -127,7 +127,7 @@ void check(const char* isa_name, uint32_t isa, const Case& c, Random& random, fl
   OneStep wide = step.in_wider_pixels(random);
   const std::vector<double> expected = c.expect(x, w, bias, slope, z);
   const std::vector<double> winograd = winograd_bounds(c, x, w);
-  for (const ConvCandidate& each : conv_algorithms(step.node(isa))) {
+  for (const Candidate& each : conv_candidates(step.node(isa))) {
     const std::string& algorithm = each.algorithm;
     const bool is_winograd = algorithm.find("winograd") == 0;
     // What is infinite or no number spreads over a tile.

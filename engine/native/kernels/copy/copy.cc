@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
-#include "kernels/copy/copy.h"
+#include "base/step.h"
 
 namespace palm {
 namespace {
@@ -153,11 +153,6 @@ class Copy : public Step {
 };
 
 }  // namespace
-
-double copy_seconds(const Tensor& y) {
-  constexpr double kCall = 1e-7, kByte = 6e-11;
-  return kCall + kByte * static_cast<double>(y.bytes());
-}
 
 PALM_OPERANDS(copy, "x/strides", "y/strides")
 StepPtr make_copy(const Node& node) { return std::make_unique<Copy>(node); }

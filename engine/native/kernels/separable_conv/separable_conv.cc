@@ -1,6 +1,8 @@
 // A depthwise convolution and the 1x1 convolution of what it gives as one step, block by block of
 // some rows: what lies between the two stays in the cache of the core that made it, and threads
 // share out once what they would share out twice. Sums run as in the two steps.
+#include "kernels/separable_conv/separable_conv.h"
+
 #include <algorithm>
 
 #include "base/arena.h"
@@ -12,19 +14,7 @@
 namespace palm {
 namespace {
 
-// The attributes strides, dilations, pads, depthwise_activation and depthwise_activation_params are
-// the depthwise convolution's; activation, activation_params and, for which see ConvShape in
-// kernels/conv/conv.h, outputs_last are the other one's.
-enum Input {
-  kX,
-  kDepthwiseWeights,
-  kDepthwiseBias,
-  kDepthwiseSlope,
-  kWeights,
-  kBias,
-  kSlope,
-  kResidual
-};
+using namespace separable;
 
 std::vector<float> per_channel(const Node& node, size_t input, size_t channels) {
   const float* const values = node.constant(input, channels);
