@@ -19,12 +19,14 @@ from collections import defaultdict
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 import numpy as np
 
 from palmkit.delivery.policy import Policy, arm, bucket, choose
 from palmkit.delivery.reports.schema import Report, Row
-from palmkit.delivery.repository import Repository
+from palmkit.delivery.repository import Repository, rollout
 from palmkit.delivery.server.counting import Vocabulary, store
 from palmkit.delivery.server.database import connect, migrate, writing
 from palmkit.delivery.server.rollouts import Event, watch
@@ -86,6 +88,10 @@ class Fleet:
         )
         self.next_start = draw.exponential(1440 / STARTS_A_DAY, devices)
         self.outbox: defaultdict[int, list[Report]] = defaultdict(list)
+
+    def salt(self, size: int) -> str:
+        """Return a salt of so many bytes."""
+        return self.random.bytes(size).hex()
 
     def has_new(self) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:
         """Return which devices run NEW, or will when they start next."""
@@ -191,12 +197,16 @@ def simulate(
     seed: int = 1,
     look_min: int = 1,
 ) -> Outcome:
-    """Simulate a rollout of NEW to some percent; look_min: minutes between checks of the rule."""
+    """Simulate a rollout of NEW to some percent; look_min: minutes between checks of the rule.
+
+    The same seed gives the same outcome: it also draws the salt that chooses the devices.
+    """
     fleet, outcome = Fleet(devices, broken, usual, seed), Outcome(devices)
     with tempfile.TemporaryDirectory() as temporary:
         server = Server(Path(temporary))
         server.look(START, ())
-        server.repository.promote(MODEL, NEW, percent=percent)
+        with mock.patch.object(rollout, "secrets", SimpleNamespace(token_hex=fleet.salt)):
+            server.repository.promote(MODEL, NEW, percent=percent)
         policy = server.repository.policy(MODEL)
         reports: list[Report] = []
         for minute in range(int(hours * 60)):

@@ -13,6 +13,14 @@ def test_a_release_that_crashes_is_stopped_before_most_of_its_share_runs_it() ->
     assert outcome.still_on_it == 0 and outcome.left_after_h is not None
 
 
+def test_the_same_seed_gives_the_same_outcome() -> None:
+    first, again, other = (
+        simulate(2000, broken=1.0, percent=20.0, hours=8.0, look_min=20, seed=seed)
+        for seed in (1, 1, 2)
+    )
+    assert first == again != other and first.stopped is not None
+
+
 def test_a_good_release_goes_on() -> None:
     outcome = simulate(4000, broken=0.0, percent=5.0, hours=20.0, look_min=20)
     assert outcome.stopped is None
