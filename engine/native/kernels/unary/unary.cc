@@ -12,45 +12,10 @@ struct Row {
 };
 
 constexpr Row kRows[] = {
-    {"abs", UnaryOp::kAbs, 0, 0},
-    {"acos", UnaryOp::kAcos, 0, 0},
-    {"acosh", UnaryOp::kAcosh, 0, 0},
-    {"asin", UnaryOp::kAsin, 0, 0},
-    {"asinh", UnaryOp::kAsinh, 0, 0},
-    {"atan", UnaryOp::kAtan, 0, 0},
-    {"atanh", UnaryOp::kAtanh, 0, 0},
-    {"celu", UnaryOp::kCelu, 1.f, 0},
-    {"ceil", UnaryOp::kCeil, 0, 0},
-    {"clip", UnaryOp::kClip, -INFINITY, INFINITY},
-    {"cos", UnaryOp::kCos, 0, 0},
-    {"cosh", UnaryOp::kCosh, 0, 0},
-    {"elu", UnaryOp::kElu, 1.f, 0},
-    {"erf", UnaryOp::kErf, 0, 0},
-    {"exp", UnaryOp::kExp, 0, 0},
-    {"floor", UnaryOp::kFloor, 0, 0},
-    {"gelu", UnaryOp::kGelu, 0, 0},
-    {"gelu_tanh", UnaryOp::kGeluTanh, 0, 0},
-    {"hard_sigmoid", UnaryOp::kHardSigmoid, 0.2f, 0.5f},
-    {"hard_swish", UnaryOp::kHardSwish, 0, 0},
-    {"leaky_relu", UnaryOp::kLeakyRelu, 0.01f, 0},
-    {"log", UnaryOp::kLog, 0, 0},
-    {"mish", UnaryOp::kMish, 0, 0},
-    {"neg", UnaryOp::kNeg, 0, 0},
-    {"reciprocal", UnaryOp::kReciprocal, 0, 0},
+#define PALM_UNARY(name, op, alpha, beta) {#name, UnaryOp::op, alpha, beta},
+#include "kernels/unary/ops.inc"
+#undef PALM_UNARY
     {"relu", UnaryOp::kClip, 0, INFINITY},
-    {"round", UnaryOp::kRound, 0, 0},
-    {"selu", UnaryOp::kSelu, 1.67326319f, 1.05070102f},
-    {"sigmoid", UnaryOp::kSigmoid, 0, 0},
-    {"sign", UnaryOp::kSign, 0, 0},
-    {"sin", UnaryOp::kSin, 0, 0},
-    {"sinh", UnaryOp::kSinh, 0, 0},
-    {"softplus", UnaryOp::kSoftplus, 0, 0},
-    {"softsign", UnaryOp::kSoftsign, 0, 0},
-    {"sqrt", UnaryOp::kSqrt, 0, 0},
-    {"swish", UnaryOp::kSwish, 1.f, 0},
-    {"tan", UnaryOp::kTan, 0, 0},
-    {"tanh", UnaryOp::kTanh, 0, 0},
-    {"thresholded_relu", UnaryOp::kThresholdedRelu, 1.f, 0},
 };
 
 const Row& find_row(const std::string& name) {

@@ -8,46 +8,11 @@ namespace palm {
 
 // Elementwise functions as ONNX has them; alpha and beta too, but for clip, where they are the
 // bounds, and selu, where beta is gamma. base/simd/math.h says how exact exp, sigmoid, tanh and erf
-// are; those after kTanh are the C library's.
+// are.
 enum class UnaryOp {
-  kAbs,
-  kCeil,
-  kClip,
-  kElu,
-  kErf,
-  kExp,
-  kFloor,
-  kGelu,
-  kGeluTanh,
-  kHardSigmoid,
-  kHardSwish,
-  kLeakyRelu,
-  kMish,
-  kNeg,
-  kReciprocal,
-  kRound,
-  kSigmoid,
-  kSqrt,
-  kSwish,
-  kTanh,
-  kAcos,
-  kAcosh,
-  kAsin,
-  kAsinh,
-  kAtan,
-  kAtanh,
-  kCelu,
-  kCos,
-  kCosh,
-  kLog,
-  kSelu,
-  kSign,
-  kSin,
-  kSinh,
-  kSoftplus,
-  kSoftsign,
-  kTan,
-  kThresholdedRelu
+#define PALM_UNARY(name, op, alpha, beta) op,
+#include "kernels/unary/ops.inc"
+#undef PALM_UNARY
 };
 
 // y[i * y_stride + j] = op(x[i * x_stride + j]), i < rows, j < n; y may be x.
