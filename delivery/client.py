@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 from weakref import WeakSet
 
 from palmkit.delivery import golden
-from palmkit.delivery.background import Background
+from palmkit.delivery.background import Background, Watcher
 from palmkit.delivery.codes import CODES, Code
 from palmkit.delivery.device import Device, Release
 from palmkit.delivery.effects import log
@@ -93,15 +93,15 @@ class Client:
         store = BlobStore(self._folder / "blobs", quota_bytes)
         self.device = Device(self._folder, store, self._clock, _count, baselines or {})
         self._known: dict[tuple[str, str], Release] = {}
+        self._background = Background(self._work, _ending)
         renewed_in_children(self, Client._renew)
         self._looked: dict[tuple[str, str], float] = {}
         self._hinted = -HINT_EVERY_S
         _open_clients.add(self)
 
     def _renew(self) -> None:
-        """Give a forked child its own connections, thread and locks."""
+        """Give a forked child its own connections and locks."""
         self._lock = threading.Lock()
-        self._background = Background(self._work, _ending)
         self._made: Updates | None = None
 
     @property
@@ -180,6 +180,7 @@ class Client:
             raise ValueError(f"code: expected one of {', '.join(sorted(CODES))}, got {code!r}")
         if (found := self._release(release)) is not None:
             self._quietly(lambda: self.device.fail(found, code, error))
+            self._background.tell()
 
     def refresh(
         self,
@@ -197,7 +198,10 @@ class Client:
         Raises DeliveryError that says what went wrong; what runs stays as it is.
         """
         slots = self._slots() if name is None else [self._split(name)]
-        self._updates.refresh(slots, limit_s, on_progress)
+        try:
+            self._updates.refresh(slots, limit_s, on_progress)
+        finally:
+            self._background.tell()
 
     def offered(
         self, channel: str | None = None, *, limit_s: float = LIMIT_S
@@ -234,15 +238,30 @@ class Client:
         release: its name in the repository, or "embedded" for the one that came with PalmKit.
         """
         self.device.pin(*self._split(name), release)
+        self._background.tell()
 
     def unpin(self, name: str) -> None:
         """Follow the channel again from the next refresh on; a recalled release ends at once."""
         self.device.pin(*self._split(name), None)
+        self._background.tell()
 
     def rollback(self, name: str) -> Release:
         """Go back to the release before this one, which is not taken again."""
         self.device.roll_back(*self._split(name))
+        self._background.tell()
         return self.get(name, "local")
+
+    def watch(self, watcher: Watcher, every_s: float) -> None:
+        """Call watcher.poll() every so many seconds, and whenever something changed here.
+
+        It is called in the client's one thread, by turns with updates, until `unwatch` or until
+        nobody else holds the watcher; other processes change what `get` returns, too.
+        """
+        self._background.watch(watcher, every_s)
+
+    def unwatch(self, watcher: Watcher) -> None:
+        """Call it no more; one that is called just now may still be."""
+        self._background.unwatch(watcher)
 
     def collect(self) -> int:
         """Remove the files of releases that nothing needs any more; return the bytes freed."""
@@ -294,13 +313,17 @@ class Client:
 
     def _work(self, slots: list[tuple[str, str]]) -> None:
         try:
-            self._updates.refresh(slots, BACKGROUND_LIMIT_S, stop=_ending)
+            self._updates.refresh(slots, BACKGROUND_LIMIT_S, self._look_on, _ending)
         except DeliveryError as error:
             log.info("%s", error)
         except BaseException:
             # A thread has no other way to say so; failures as the process ends do not matter.
             if not _ending.is_set():
                 log.exception("updating models failed")
+
+    def _look_on(self, file: str, received: int, size: int) -> None:
+        """Let watchers look while a file comes: a recall must not wait for another model."""
+        self._background.look()
 
     def stop(self, until_s: float) -> None:
         """Wait for background work, which was told to end.

@@ -32,12 +32,17 @@ _SHARED = {
 }
 
 
+def import_module(name: str) -> object:
+    """Import a module, as importlib does."""
+    from importlib import import_module
+
+    return import_module(name)
+
+
 def __getattr__(name: str) -> object:
     from palmkit.engine.forks import importing
 
     with importing:
-        from importlib import import_module
-
         from palmkit.kits.table import homes
 
         known = _SHARED | homes()

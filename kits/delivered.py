@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import atexit
 import os
 import re
 import threading
@@ -11,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Generic, TypeVar
-from weakref import WeakSet, ref
+from weakref import ref
 
 from palmkit.engine.errors import BackendError, ModelError, PalmError, TryOnError, UnsupportedError
 from palmkit.engine.forks import finished, renewed_in_children
@@ -170,7 +169,12 @@ class Delivered(ABC, Generic[Content]):
         self.name, self._client = name, client()
         self.content, self.release = self._open(self._ask())
         if watched:
-            _watch.add(self)
+            self._client.watch(self, POLL_EVERY_S)
+
+    def close(self) -> None:
+        """Follow nothing any more."""
+        if self.is_delivered:
+            self._client.unwatch(self)
 
     @property
     def is_delivered(self) -> bool:
@@ -368,53 +372,3 @@ class Guarded:
 
 def _same(one: Release, other: Release) -> bool:
     return (one.digest, one.path) == (other.digest, other.path)
-
-
-class _Watch:
-    """Polls for newer releases, in a thread of its own."""
-
-    def __init__(self) -> None:
-        self._watched: WeakSet[Delivered[Any]] = WeakSet()
-        renewed_in_children(self, _Watch._renew)
-        atexit.register(self.end)
-
-    def _renew(self) -> None:
-        """Start without a thread in a forked child, until another model is watched there."""
-        self._lock = threading.Lock()
-        self._ending = threading.Event()
-        self._thread: threading.Thread | None = None
-
-    def add(self, current: Delivered[Any]) -> None:
-        """Poll from now on for a newer release of it."""
-        with self._lock:
-            self._watched.add(current)
-            if self._thread is None or not self._thread.is_alive():
-                self._thread = threading.Thread(
-                    target=self._loop, name="palmkit models", daemon=True
-                )
-                self._thread.start()
-
-    def end(self) -> None:
-        """End the thread, so that no model is half loaded when the process ends."""
-        self._ending.set()
-        if self._thread is not None and self._thread.is_alive():
-            self._thread.join(timeout=5)
-
-    def _loop(self) -> None:
-        while not self._ending.wait(POLL_EVERY_S):
-            with self._lock:
-                currents = list(self._watched)
-            while currents and not self._ending.is_set():
-                try:
-                    currents.pop().poll()
-                except Exception as error:
-                    _log(error)
-
-
-_watch = _Watch()
-
-
-def _log(error: Exception) -> None:
-    import logging
-
-    logging.getLogger("palmkit.delivery").warning("%s", error)

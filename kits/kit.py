@@ -371,5 +371,13 @@ class Kit(Open, ABC, Generic[Result]):
         Raises what went wrong with an earlier frame in stream mode without on_error.
         """
         super().close()
-        if self._stream is not None:
-            self._stream.close()
+        try:
+            if self._stream is not None:
+                self._stream.close()
+        finally:
+            self._unfollow()
+
+    def _unfollow(self) -> None:
+        """Take no newer releases any more."""
+        for model in self._models:
+            model.close()

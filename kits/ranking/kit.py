@@ -113,6 +113,11 @@ class Reranker(Open):
         """Return the re-ranker's dims, a page at a time, as Open.first_dims describes."""
         return {"reranker": [{"pages": 1, "count": PLANNED_ITEMS}]}
 
+    def close(self) -> None:
+        """End it; it may be called twice."""
+        super().close()
+        self._current.close()
+
     def _adopt(self) -> None:
         """Take from the model what the kit needs."""
         # What the model was opened from, for another Reranker of it.

@@ -41,8 +41,10 @@ class TryOnArguments(Modes[TriedOn], TryOnOptions):
 class TryOn(Kit[TriedOn]):
     """Puts make-up, hair dye and glasses on the faces of pictures and videos.
 
+    from palmkit.kits.video import VideoReader
+
     with TryOn("video", look=Look.load("evening")) as mirror:
-        for frame, timestamp_ms in kits.video.VideoReader("clip.mp4"):
+        for frame, timestamp_ms in VideoReader("clip.mp4"):
             show(mirror.wear(frame, timestamp_ms).after)
     """
 
@@ -120,6 +122,11 @@ class TryOn(Kit[TriedOn]):
         stream mode or after close.
         """
         return self._call(image, roi, timestamp_ms, format, rotation, flip)
+
+    def _unfollow(self) -> None:
+        super()._unfollow()
+        self._mesh._unfollow()
+        self._hair._unfollow()
 
     def _forget(self) -> None:
         self._mesh.reset()

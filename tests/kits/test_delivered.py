@@ -108,6 +108,66 @@ def test_a_video_goes_on_through_a_new_release(
         time.sleep(0.01)
 
 
+class NewThreads:
+    """The threads that were not there when it was made."""
+
+    def __init__(self) -> None:
+        self._before = set(threading.enumerate())
+
+    def names(self) -> list[str]:
+        return [each.name for each in threading.enumerate() if each not in self._before]
+
+    def wait_for_end(self, limit_s: float = 5) -> None:
+        end = time.monotonic() + limit_s
+        while self.names():
+            assert time.monotonic() < end
+            time.sleep(0.01)
+
+
+def test_kits_and_updates_have_one_thread_which_ends_with_the_last_kit(
+    devices: Devices,
+    client: Client,
+    changed: Callable[..., bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("palmkit.delivery.client.HINT_WITHIN_S", 0.0)
+    threads = NewThreads()
+    kit = FaceDetector(model="face_detector@stable", size=160)
+    other = FaceDetector(model="face_detector@stable", size=160)
+    release(devices, "1.0", changed(0.8))
+    seen: set[tuple[str, ...]] = set()
+
+    def look() -> None:
+        kit.detect(SQUARES)
+        seen.add(tuple(threads.names()))
+
+    # Brought and taken behind its back.
+    client.hint(1)
+    wait_for(kit, "1.0", look)
+    assert seen == {("palmkit delivery",)}
+    kit.close()
+    assert threads.names() == ["palmkit delivery"]
+    del other
+    threads.wait_for_end()
+
+
+def test_what_changes_in_this_process_is_taken_at_once(
+    devices: Devices,
+    client: Client,
+    changed: Callable[..., bytes],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(delivered, "POLL_EVERY_S", 3600.0)
+    threads = NewThreads()
+    with FaceDetector(model="face_detector@stable", size=160) as kit:
+        release(devices, "1.0", changed(0.8))
+        client.refresh("face_detector")
+        wait_for(kit, "1.0", lambda: kit.detect(SQUARES))
+        client.rollback("face_detector")
+        wait_for(kit, "0", lambda: kit.detect(SQUARES))
+    threads.wait_for_end()
+
+
 def test_many_threads_see_each_picture_by_one_model(
     devices: Devices, client: Client, changed: Callable[..., bytes]
 ) -> None:
