@@ -375,7 +375,7 @@ def _check_values(graph: Graph, depth: int) -> None:
             if name:
                 written.add(name)
         if not any(node.outputs):
-            raise ModelError(f"{node.op} {node.name}: writes no value")
+            raise ModelError(f"{node.op} {node.name}: writes nothing")
         for body in node.bodies:
             _check_body(body, f"{node.op} {node.name}", depth)
     for name in graph.outputs:

@@ -52,9 +52,10 @@ def allocations(run: Callable[[], object]) -> int:
 
 def of_steps(plan: Plan, inputs: list[Array], threads: int) -> int:
     """Return how often the steps of a plan allocate in one run."""
+    # The first tensor of an output is all of it.
     outputs = {
         each.slot: np.empty(each.dims, each.dtype)
-        for each in plan.tensors
+        for each in reversed(plan.tensors)
         if each.place == "output"
     }
     arrays = [outputs[slot] for slot in sorted(outputs)]
