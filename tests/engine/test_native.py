@@ -81,7 +81,7 @@ def add_program(n: int = 6, isa: str = "") -> Any:
         ("arena", 64, "float32", [n]),
         ("output", 0, "float32", [n]),
     ]
-    steps = [
+    steps: list[Any] = [
         ("binary", [0, 1], [2], {"op": "add", "shape": [n]}),
         ("copy", [2], [3], {}),
     ]
@@ -734,7 +734,7 @@ def test_conv_may_write_over_its_residual(kernel: int, algorithm: str) -> None:
             ("arena", place, "float32", dims),
             ("output", 0, "float32", dims),
         ]
-        steps = [
+        steps: list[Any] = [
             ("copy", [1], [3], {}),
             ("conv", [0, 2, -1, -1, 3], [4], attrs),
             ("copy", [4], [5], {}),
@@ -885,7 +885,7 @@ def test_nothing_of_huge_dims_takes_no_time() -> None:
 
 def test_empty_arrays() -> None:
     tensors = [("input", 0, "float32", [0, 3]), ("output", 0, "float32", [0, 3])]
-    steps = [("copy", [0], [1], {})]
+    steps: list[Any] = [("copy", [0], [1], {})]
     session = native.Program(tensors, steps, [], 0).session(2)
     session.run([np.zeros((0, 3), np.float32)], [np.zeros((0, 3), np.float32)])
 

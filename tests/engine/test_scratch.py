@@ -37,7 +37,7 @@ def test_scratch_leaves_alone_what_is_read_later(read_as: list[int], threads: in
         tensors.append(("arena", size, "float32", read_as))
         tensors.append(("output", 1, "float32", read_as))
     attrs = {"pads": [1, 1, 1, 1], "activation": "", "algorithm": "winograd_4"}
-    steps = [
+    steps: list[Any] = [
         ("copy", [1], [3], {}),
         ("conv", [0, 2], [4], attrs),
         ("copy", [later], [later + 1 if later > 3 else 5], {}),

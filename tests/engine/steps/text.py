@@ -148,17 +148,13 @@ def _view(views: Mapping[str, View], text: ast.expr) -> View:
         return _channels(views[ast.unparse(text.value)], first, last)
     if isinstance(text, ast.Call):
         name, dims, *rest = text.args
-        whole, values = views[ast.unparse(name)], [ast.literal_eval(each) for each in rest]
-        strides = values.pop(0) if values and isinstance(values[0], list) else None
-        offset = values[0] if values else 0
-        dims = ast.literal_eval(dims)
-        return View.of(
-            whole.buffer,
-            whole.dtype,
-            dims,
-            strides_of(dims) if strides is None else strides,
-            offset,
-        )
+        whole = views[ast.unparse(name)]
+        own = ast.literal_eval(dims)
+        strides = strides_of(own)
+        if rest and isinstance(rest[0], ast.List):
+            strides = ast.literal_eval(rest.pop(0))
+        offset = int(ast.literal_eval(rest[0])) if rest else 0
+        return View.of(whole.buffer, whole.dtype, own, strides, offset)
     return views[ast.unparse(text)]
 
 
