@@ -1,8 +1,8 @@
 """The inference engine: read a model, optimise it, run it.
 
     from palmkit import engine
-    model = engine.load("face_landmark.tflite", threads=2)
-    outputs = model.run({"input_1": image})
+    model = engine.load("net.onnx", threads=2)
+    outputs = model.run({"image": image})
 
 Reads its own .palm files, ONNX (extra `onnx`) and TFLite (extra `tflite`).
 """

@@ -1,8 +1,10 @@
 """The publisher's side of delivery: releases signed into a repository that is only files.
 
+from pathlib import Path
+
 from palmkit.delivery.repository import Repository
 
-repository = Repository.create(Path("repository"))
+repository = Repository.create(Path("models"))
 repository.publish("face_detector", "1.1.0", [Path("face_detector.palm")])
 repository.promote("face_detector", "1.1.0", percent=5)
 """

@@ -48,7 +48,7 @@ examples:
   palmkit rerank page.json --json          a page of items, by what the user did
   palmkit convert net.onnx -o net.palm     a model of another kind
   palmkit compress net.onnx -o small.palm --data photos/ --max-loss 1%
-  palmkit check net.palm --source net.onnx does it give the same numbers
+  palmkit check my.palm --source my.onnx   does it give the same numbers
   palmkit info net.palm                    what is in a model
   palmkit models list                      the models that are here
   palmkit COMMAND --help                   more of these

@@ -106,8 +106,10 @@ class PortraitSegmenterArguments(SegmenterArguments, PortraitOptions):
 class PortraitSegmenter(Segmenter):
     """Finds the people in pictures and videos, pixel by pixel.
 
+    from palmkit.kits.video import VideoReader
+
     with PortraitSegmenter("video", background="blur") as segmenter:
-        for frame, timestamp_ms in kits.video.VideoReader("clip.mp4"):
+        for frame, timestamp_ms in VideoReader("clip.mp4"):
             show(segmenter.segment(frame, timestamp_ms).picture)
     """
 
