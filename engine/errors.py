@@ -16,10 +16,21 @@ PalmError
 
 from __future__ import annotations
 
-from palmkit.engine import deprecated
+from typing import Any
 
-__getattr__ = deprecated.names(__name__, {"LookError": f"{__name__}:TryOnError"})
+_FORMER = {"LookError": "TryOnError"}
 _MOST_LETTERS = 16_000
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _FORMER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from palmkit.engine.forks import importing
+
+    with importing:
+        from palmkit.engine import deprecated
+    deprecated.warn(f"{__name__}.{name}", f"it is {__name__}.{_FORMER[name]} now")
+    return globals()[_FORMER[name]]
 
 
 class PalmError(Exception):

@@ -14,7 +14,6 @@ from palmkit.engine.format.model_file import ModelFile
 from palmkit.engine.ir import Graph
 from palmkit.engine.model import Model
 from palmkit.engine.reading import check_readable
-from palmkit.engine.replacing import replacing
 
 PathLike = str | os.PathLike[str]
 
@@ -180,6 +179,7 @@ def save(
         if key is not None:
             raise ValueError("key: expected for .palm only")
         from palmkit.engine.exporters import onnx
+        from palmkit.engine.replacing import replacing
 
         content = onnx.dumps(graph)
         with replacing(path) as part:

@@ -20,7 +20,6 @@ from palmkit.engine.cached import cached
 from palmkit.engine.errors import ImageError
 from palmkit.engine.forks import finished
 from palmkit.engine.ir import Type
-from palmkit.engine.replacing import replacing
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -51,7 +50,7 @@ _CHANNELS: dict[Format, int] = {"rgb": 3, "rgba": 4, "bgr": 3, "bgra": 4, "gray"
 _BY_CHANNELS: dict[int, Format] = {1: "gray", 3: "rgb", 4: "rgba"}
 _SHAPES = {1: "uint8[h, w]", 3: "uint8[h, w, 3]", 4: "uint8[h, w, 4]"}
 _EXIF_ORIENTATION = 0x0112
-_SCHEME = re.compile(r"^(?:[a-z][a-z0-9+.-]+://|data:)", re.IGNORECASE)
+_SCHEME = r"(?:[a-z][a-z0-9+.-]+://|data:)"
 
 
 @finished
@@ -139,7 +138,7 @@ def _from_file(source: Source, max_pixels: int) -> Image:
             f"got {type(source).__name__}"
         )
     name = os.fspath(source)
-    if _SCHEME.match(str(name)):
+    if re.match(_SCHEME, str(name), re.IGNORECASE):
         raise ImageError(f"input image: is a URL, download it first: {name[:200]}")
     try:
         # Reading a pipe or a device may block, or never end.
@@ -245,6 +244,8 @@ def write_image(path: str | os.PathLike[str], image: Image) -> None:
     written.
     """
     import PIL.Image
+
+    from palmkit.engine.replacing import replacing
 
     _check_picture(image)
     suffix = Path(path).suffix.lower()

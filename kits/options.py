@@ -30,7 +30,7 @@ from typing import (
     get_args,
 )
 
-from palmkit.engine import deprecated
+from palmkit.engine.forks import importing
 
 if TYPE_CHECKING:
     from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
@@ -350,6 +350,9 @@ def _by_any_name(options: Callable[Arguments, Made], where: str) -> Callable[Arg
 
     def build(*args: Arguments.args, **kwargs: Arguments.kwargs) -> Made:
         if changed.keys() & kwargs.keys():
+            with importing:
+                from palmkit.engine import deprecated
+
             named = deprecated.keywords(kwargs, changed, where, level=4)
             made: Made = cast(Any, options)(*args, **named)
             return made

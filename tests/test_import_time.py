@@ -10,8 +10,9 @@ HEAVY = {
 # Of what Python brings, of PalmKit, and what others of these would import.
 LATER = {
     "bz2", "hashlib", "importlib.resources", "lzma", "queue", "random", "secrets", "shutil",
-    "tempfile", "zipfile", "palmkit.delivery", "palmkit.engine.ops", "palmkit.engine.passes",
-    "palmkit.engine.steps", "palmkit.kits.draw", "palmkit.kits.stream", "palmkit.models",
+    "tempfile", "zipfile", "palmkit.delivery", "palmkit.engine.deprecated", "palmkit.engine.ops",
+    "palmkit.engine.passes", "palmkit.engine.replacing", "palmkit.engine.steps",
+    "palmkit.kits.draw", "palmkit.kits.stream", "palmkit.models",
 }  # fmt: skip
 
 
