@@ -31,6 +31,7 @@ COMMANDS = (
     "bench",
     "models",
     "serve",
+    "doctor",
 )
 
 DESCRIPTION = (
@@ -51,6 +52,7 @@ examples:
   palmkit check my.palm --source my.onnx   does it give the same numbers
   palmkit info net.palm                    what is in a model
   palmkit models list                      the models that are here
+  palmkit doctor                           whether all of it works here
   palmkit COMMAND --help                   more of these
 """
 
