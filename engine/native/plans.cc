@@ -1,6 +1,8 @@
 #include "plans.h"
 
+#include <algorithm>
 #include <cstring>
+#include <string_view>
 
 namespace palm {
 namespace {
@@ -159,6 +161,16 @@ StepSpec step_spec(Reader& r) {
   return step;
 }
 
+// Throws Error if two of the inputs, or outputs, have the same name.
+void check_names(const std::vector<Value>& values) {
+  std::vector<std::string_view> names;
+  for (const Value& value : values) names.push_back(value.name);
+  std::sort(names.begin(), names.end());
+  const auto twice = std::adjacent_find(names.begin(), names.end());
+  if (twice != names.end())
+    fail(Fault::kModel, "damaged: two values are called %.80s", std::string(*twice).c_str());
+}
+
 // The tensors at the plan's borders are what the file says of them, and every output is written.
 void check_borders(const Plan& plan, const std::vector<Value>& inputs,
                    const std::vector<Ints>& shapes) {
@@ -203,6 +215,8 @@ Plans::Plans(Bytes section, Bytes data) : data_(data) {
   texts_ = std::move(texts);
   for (auto* values : {&inputs_, &outputs_})
     for (size_t n = r.count(3 * sizeof(uint32_t)); n; --n) values->push_back(r.value());
+  check_names(inputs_);
+  check_names(outputs_);
   for (size_t n = r.count(2 * sizeof(uint32_t)); n; --n) {
     const std::string& key = r.text();
     metadata_.emplace_back(key, r.text());

@@ -282,6 +282,21 @@ def test_damaged_plans_are_refused(tmp_path: Path) -> None:
     assert refused > 700
 
 
+def test_two_values_of_one_name_are_refused(tmp_path: Path) -> None:
+    path = tmp_path / "net.palm"
+    type = Type("float32", (2, 3))
+    nodes = (Node("exp", ("x",), ("y0",)), Node("neg", ("x",), ("y1",)))
+    engine.save(Graph({"x": type}, {"y0": type, "y1": type}, nodes), path)
+    good = path.read_bytes()
+    begin, end = section_of(good)
+    section = good[begin:end]
+    assert section.count(b"\2\0\0\0y1") == 1
+    same = section.replace(b"\2\0\0\0y1", b"\2\0\0\0y0")
+    path.write_bytes(sealed(good[:begin] + same + good[end:]))
+    with pytest.raises(ModelError, match="two values are called y0"):
+        engine.load(path)
+
+
 def test_plans_that_are_cut_short_are_refused(tmp_path: Path) -> None:
     path = tmp_path / "net.palm"
     engine.save(network(), path)
