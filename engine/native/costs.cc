@@ -10,12 +10,24 @@ double touching_seconds(size_t bytes) {
   return kCall + kByte * static_cast<double>(bytes);
 }
 
-std::vector<Candidate> candidates(const std::string& kernel, const Node& node) {
+namespace {
+
+std::vector<Candidate> of_kernel(const std::string& kernel, const Node& node) {
   if (kernel == "conv") return conv_candidates(node);
   if (kernel == "separable_conv") return separable_candidates(node);
-  if (kernel == "copy" || kernel == "binary")
+  if (kernel == "copy" || kernel == "binary" || kernel == "interleave")
     return {{"", touching_seconds(node.any_out().bytes()), {}}};
   return {};
+}
+
+}  // namespace
+
+std::vector<Candidate> candidates(const std::string& kernel, const Node& node) {
+  try {
+    return of_kernel(kernel, node);
+  } catch (const Error&) {
+    return {};
+  }
 }
 
 }  // namespace palm

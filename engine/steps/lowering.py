@@ -377,11 +377,11 @@ class Lowering:
     ) -> None:
         """Add a copy of `shape` elements; strides and offsets in elements."""
         dims, (x_strides, y_strides) = collapse(shape, source_strides, target_strides)
-        x_offset, y_offset = source.offset + source_offset, target.offset + target_offset
+        x_begin, y_begin = source.offset + source_offset, target.offset + target_offset
         self.step(
             "copy",
-            {"x": View.of(source.buffer, source.dtype, dims, x_strides, x_offset)},
-            {"y": View.of(target.buffer, target.dtype, dims, y_strides, y_offset)},
+            {"x": View.of(source.buffer, source.dtype, dims, x_strides, x_begin)},
+            {"y": View.of(target.buffer, target.dtype, dims, y_strides, y_begin)},
         )
 
 

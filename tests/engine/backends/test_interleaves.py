@@ -25,13 +25,14 @@ def graph(
     kernel: int = 1,
     inputs: int = 2,
     shown: bool = False,
+    channels: int = CHANNELS,
 ) -> Graph:
     """Pictures x and z, max-pooled by 1x1, half their channels by turns, a convolution, relu.
 
     inputs: how many pictures there are, all but x being z. residual: "a" (x, pooled) or "r".
     """
     rng = np.random.default_rng(0)
-    count = CHANNELS // inputs
+    count = channels // inputs
     alone: dict[str, Attr] = {"kernel_shape": (1, 1)}
     ends: dict[str, Attr] = {"activation": "clip", "activation_params": (0.0, 2.0)}
     turns: dict[str, Attr] = {"axis": 1, "first": first, "count": count}
@@ -43,7 +44,7 @@ def graph(
         Node("fused_conv", names, ("d",), {**ends, "pads": (kernel // 2,) * 4}, "conv"),
         Node("relu", ("d",), ("y",), {}, "relu"),
     )
-    picture = Type("float32", (images, CHANNELS, side, side))
+    picture = Type("float32", (images, channels, side, side))
     result = Type("float32", (images, out, side, side))
     added = {"r": result} if residual == "r" else {}
     between = {"s": Type("float32", (images, count * inputs, side, side))} if shown else {}
@@ -85,12 +86,21 @@ def test_two_pictures_give_what_one_of_both_gives(made: Graph, left: int) -> Non
     check_joined(plan, made)
 
 
-def test_so_it_is_in_low_precision() -> None:
-    made = graph()
+@pytest.mark.parametrize("channels", [CHANNELS, 64])
+def test_so_it_is_in_low_precision(channels: int) -> None:
+    made = graph(first=channels // 2, channels=channels)
     feed = feed_of(made)
-    low = Cpu().compile(made, Options(precision="low")).run(feed)["y"]
+    program = Cpu().compile(made, Options(precision="low"))
     reference = BACKENDS["reference"].compile(made).run(feed)["y"]
-    np.testing.assert_allclose(low, reference, atol=0.03)
+    np.testing.assert_allclose(program.run(feed)["y"], reference, atol=0.03)
+
+
+@pytest.mark.skipif("avx512bf16" not in native.isas(), reason="of bfloat16")
+def test_narrow_pictures_are_read_too_if_their_channels_are_even() -> None:
+    low = Options(precision="low")
+    for channels, left in ((CHANNELS, 1), (64, 0)):
+        made = graph(first=channels // 2, channels=channels, side=28)
+        assert interleaves(Cpu().compile(made, low).plan) == left
 
 
 def test_a_picture_of_another_size_is_refused() -> None:

@@ -20,9 +20,9 @@ def is_float_conv(step: Step) -> bool:
 
 
 def is_pointwise(step: Step) -> bool:
-    """Whether it is such a convolution and a product of matrices: each pixel, all channels."""
+    """Whether a convolution is a product of matrices: each pixel, all channels."""
     return (
-        is_float_conv(step)
+        step.kernel == "conv"
         and step.input("weights").dims[1:3] == (1, 1)
         and step.integer("group", 1) == 1
         and step.integers("strides", (1, 1)) == [1, 1]

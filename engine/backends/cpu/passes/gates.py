@@ -6,7 +6,11 @@ The weights are fewer than the picture's numbers, which squeeze and excitation w
 from __future__ import annotations
 
 from palmkit.engine.backends.cpu.costs import pays
-from palmkit.engine.backends.cpu.passes.convolutions import is_pointwise, reading
+from palmkit.engine.backends.cpu.passes.convolutions import (
+    is_float_conv,
+    is_pointwise,
+    reading,
+)
 from palmkit.engine.steps.rewriting import Lowered, join_pairs
 from palmkit.engine.steps.step import Step
 
@@ -18,7 +22,9 @@ def join_gates(lowered: Lowered) -> Lowered:
     """
 
     def join(first: Step, second: Step, name: str) -> Step | None:
-        if name != "image" or not _is_gating(first) or not is_pointwise(second):
+        if name != "image" or not _is_gating(first):
+            return None
+        if not is_float_conv(second) or not is_pointwise(second):
             return None
         both = reading(lowered, first, second, first.input("a"), "gate", first.input("b"))
         return both if pays(lowered, [both], [first, second]) else None

@@ -9,14 +9,14 @@ from dataclasses import replace
 
 import numpy as np
 
+from palmkit.engine.backends.cpu.costs import pays
 from palmkit.engine.backends.cpu.passes.convolutions import is_pointwise, reading
 from palmkit.engine.steps.rewriting import Lowered, Uses, join_pairs
 from palmkit.engine.steps.step import Step
 
 
 def join_interleaves(lowered: Lowered) -> Lowered:
-    """Make each interleave of two and the float32 convolution that alone reads it one step."""
-
+    """Make each interleave of two and the convolution that alone reads it one step if it pays."""
     constants = list(lowered.constants)
     uses = Uses.of(lowered.steps)
 
@@ -31,6 +31,8 @@ def join_interleaves(lowered: Lowered) -> Lowered:
             return None
         both = reading(lowered, first, second, one, "second_image", other)
         if len(one.dims) != 4 or not lowered.kernels.takes(both):
+            return None
+        if not pays(lowered, [both], [first, second]):
             return None
         value = lowered.value(weights)
         by_turns = value.reshape(len(value), -1, 2)

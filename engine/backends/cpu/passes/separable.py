@@ -24,7 +24,9 @@ def join_separable(lowered: Lowered) -> Lowered:
     """
 
     def join(first: Step, second: Step, name: str) -> Step | None:
-        if name != "image" or not _is_depthwise(first) or not is_pointwise(second):
+        if name != "image" or not _is_depthwise(first):
+            return None
+        if not is_float_conv(second) or not is_pointwise(second):
             return None
         both = _one(lowered, first, second)
         return both if pays(lowered, [both], [first, second]) else None

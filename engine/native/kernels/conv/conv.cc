@@ -60,13 +60,14 @@ ConvShape::ConvShape(const Node& node)
     fail(Fault::kModel, "%s by %s into %s does not fit its attributes", x.text().c_str(),
          w.text().c_str(), y.text().c_str());
   }
-  const bool is_float = !Conv::is_bf16(node) && groups == 1 && is_matrix();
-  if (second && !(is_float && second->shape == x.shape && second->dtype == x.dtype &&
+  const bool is_bf16 = Conv::is_bf16(node), is_product = groups == 1 && is_matrix();
+  const bool suits_two = is_product && (!is_bf16 || (x.dtype == kNarrow && channels % 2 == 0));
+  if (second && !(suits_two && second->shape == x.shape && second->dtype == x.dtype &&
                   second->has_pixels() && second->pixel() == x_pixel && !gate)) {
     fail(Fault::kModel, "%s and %s are not convolved at once", x.text().c_str(),
          second->text().c_str());
   }
-  if (gate && !(is_float && gate->count == channels && gate->dtype == DType::kFloat32 &&
+  if (gate && !(is_product && !is_bf16 && gate->count == channels && gate->dtype == DType::kFloat32 &&
                 images == 1)) {
     fail(Fault::kModel, "a gate of %s for %s", gate->text().c_str(), x.text().c_str());
   }
