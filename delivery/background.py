@@ -69,7 +69,7 @@ class Background:
         """Have it look every so many seconds, until `unwatch` or until nobody else holds it."""
         with self._changed:
             due = time.monotonic() + every_s
-            self._watched[id(watcher)] = _Watched(ref(watcher), every_s, due)
+            self._watched[id(watcher)] = _Watched(ref(watcher, self._is_gone), every_s, due)
             self._go_on()
 
     def unwatch(self, watcher: Watcher) -> None:
@@ -79,6 +79,19 @@ class Background:
             if known is not None and known.watcher() is watcher:
                 del self._watched[id(watcher)]
                 self._changed.notify()
+
+    def _is_gone(self, _: object) -> None:
+        """Wake the thread, which may end now; no lock may be waited for here."""
+        if self._changed.acquire(blocking=False):
+            self._changed.notify()
+            self._changed.release()
+
+    def forget(self) -> None:
+        """Do nothing more for keys and watchers that came before."""
+        with self._changed:
+            self._due.clear()
+            self._watched.clear()
+            self._changed.notify()
 
     def tell(self) -> None:
         """Have all watchers look now: something may have changed.

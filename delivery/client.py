@@ -276,7 +276,8 @@ class Client:
         return overview(self.device, slots, self._urls)
 
     def close(self) -> None:
-        """End in good order; called automatically at exit."""
+        """End in good order, with its thread and its watchers; called automatically at exit."""
+        self._background.forget()
         self.device.close()
 
     def _split(self, name: str) -> tuple[str, str]:

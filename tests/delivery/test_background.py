@@ -65,6 +65,11 @@ def threads() -> list[threading.Thread]:
     return [each for each in threading.enumerate() if each.name == "palmkit delivery"]
 
 
+@pytest.fixture(autouse=True)
+def no_thread_of_another_test() -> None:
+    until(lambda: threads() == [])
+
+
 def test_what_is_asked_for_is_done_once_and_then_there_is_no_thread() -> None:
     work = Work()
     work.background.ask([])
@@ -116,6 +121,7 @@ def test_a_watcher_looks_every_so_often_until_it_is_gone() -> None:
     work, other = Work(), Looks()
     watchers = [Looks()]
     work.background.watch(watchers[0], 0.01)
+    assert len(threads()) == 1
     until(lambda: watchers[0].count >= 3)
     assert len(threads()) == 1 and watchers[0].threads == {"palmkit delivery"} and not work.done
     # By the same thread, and at once behind what it does.
@@ -128,6 +134,23 @@ def test_a_watcher_looks_every_so_often_until_it_is_gone() -> None:
     watchers.clear()
     until(lambda: threads() == [])
     assert other.count == 1
+
+
+def test_a_watcher_that_is_dropped_ends_the_thread_at_once() -> None:
+    work, watchers = Work(), [Looks()]
+    work.background.watch(watchers[0], FAR_S)
+    assert len(threads()) == 1
+    watchers.clear()
+    until(lambda: threads() == [], 2)
+
+
+def test_a_client_that_is_closed_has_no_thread(tmp_path: Path) -> None:
+    client, looks = Devices(tmp_path).client(), Looks()
+    client.watch(looks, FAR_S)
+    assert len(threads()) == 1
+    client.close()
+    until(lambda: threads() == [], 2)
+    assert looks.count == 0
 
 
 def test_an_unwatched_one_ends_the_thread_at_once() -> None:
