@@ -231,7 +231,7 @@ def test_options_that_cannot_be(blobs: Blobs, options: Any, message: str) -> Non
     before = threading.active_count()
     with pytest.raises(ValueError, match=message):
         FaceDetector(model=blobs, **options)
-    assert threading.active_count() == before
+    assert threading.active_count() <= before
 
 
 def test_a_model_file_that_is_none(tmp_path: Path) -> None:

@@ -171,11 +171,13 @@ def test_a_pad_of_several_numbers() -> None:
 
 
 _ONE = np.ones((1, 1, 4), np.float32)
+_SQUARE = np.ones((1, 1, 4, 4), np.float32)
+_SAME = {"auto_pad": "SAME_UPPER"}
 _ROIS = [np.ones((1, 1, 4, 4), np.float32), np.ones((1, 4), np.float32), np.zeros(1, np.int64)]
 FOLDED: dict[str, tuple[str, list[Any], dict[str, Any]]] = {
-    "pads": ("max_pool", [_ONE], {"kernel_shape": (1 << 29,), "pads": (1 << 29, 1 << 29)}),
-    "kernel": ("average_pool", [_ONE], {"kernel_shape": (1 << 29,), "auto_pad": "SAME_UPPER"}),
-    "dilations": ("conv", [_ONE, _ONE], {"dilations": (1 << 29,), "auto_pad": "SAME_UPPER"}),
+    "pads": ("max_pool", [_ONE], {"kernel_shape": (1 << 20,), "pads": (1 << 20, 1 << 20)}),
+    "kernel": ("average_pool", [_SQUARE], {"kernel_shape": (1 << 13, 1 << 13), **_SAME}),
+    "dilations": ("conv", [_SQUARE, _SQUARE], {"dilations": (1 << 13, 1 << 13), **_SAME}),
     "samples": ("roi_align", _ROIS, {"sampling_ratio": 1 << 29}),
     "sums": (
         "einsum",
