@@ -121,16 +121,16 @@ def seen_otherwise(x: Operand, rng: random.Random) -> Operand:
         strides = strides_of((*x.dims[:-1], pixel))
         whole = max(1, prod(x.dims[:-1]) * pixel)
         return replace(x, strides=tuple(strides), offset=before, whole=whole)
-    strides = list(x.strides or strides_of(x.dims))
+    walks: list[Any] = list(x.strides or strides_of(x.dims))
     offset = x.offset
-    if strides and rng.random() < 0.7:
-        i = rng.randrange(len(strides))
-        strides[i] = changed_value(strides[i], rng)
+    if walks and rng.random() < 0.7:
+        i = rng.randrange(len(walks))
+        walks[i] = changed_value(walks[i], rng)
     else:
         offset = rng.choice([*DIMS, offset + 1])
-    if not all(isinstance(each, int) for each in strides):
+    if not all(isinstance(each, int) for each in walks):
         return x
-    return replace(x, strides=tuple(strides), offset=offset, whole=x.whole or prod(x.dims) or 1)
+    return replace(x, strides=tuple(walks), offset=offset, whole=x.whole or prod(x.dims) or 1)
 
 
 def filling(operand: Operand, rng: random.Random) -> NDArray[Any] | None:
