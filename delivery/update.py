@@ -1,4 +1,4 @@
-"""From the repository to the device: releases are chosen, fetched, checked and staged."""
+"""Updates: releases of the repository are chosen, fetched, checked and staged on the device."""
 
 from __future__ import annotations
 

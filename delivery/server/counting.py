@@ -1,4 +1,4 @@
-"""From reports to counts in the database: each report once, with a bound on the rows.
+"""Counting of reports in the database: each report counts once, and rows are bounded.
 
 Reports come from anybody. All they can do is add to counts, so the limits are on how much one of
 them adds and on how many different rows all of them together can make.

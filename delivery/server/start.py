@@ -1,4 +1,4 @@
-"""From a folder, new or old, to a server: keys, repository, tables and the admin token."""
+"""The start of a server from a folder: keys, repository, tables and the admin token."""
 
 from __future__ import annotations
 

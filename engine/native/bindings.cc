@@ -190,7 +190,8 @@ nb::list kernels() {
   return list;
 }
 
-// For each step (algorithm, seconds, terms) of its candidates. constants_: the plan's, or none, as if no weight were zero.
+// For each step (algorithm, seconds, terms) of its candidates. constants_: the plan's, or none, as
+// if no weight were zero.
 nb::list candidates(const nb::sequence& tensors_, const nb::sequence& steps,
                          const std::string& isa_name, const nb::sequence& constants_) {
   auto tensors = all<palm::TensorSpec>(tensors_, tensor_of);

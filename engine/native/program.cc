@@ -2,7 +2,6 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstring>
 #include <exception>
 #include <system_error>
@@ -43,20 +42,6 @@ const Kernel& find(const std::string& name) {
   fail(Fault::kUnsupported, "no kernel %.40s; known: %s", name.c_str(), known.c_str());
 }
 
-void check_arrays(const char* what, const std::vector<const Tensor*>& expected,
-                  const std::vector<Array>& arrays) {
-  if (arrays.size() != expected.size()) {
-    fail(Fault::kShape, "%ss: expected %zu arrays, got %zu", what, expected.size(), arrays.size());
-  }
-  for (size_t i = 0; i < arrays.size(); ++i) {
-    const Tensor* t = expected[i];
-    if (t && (arrays[i].dtype != t->dtype || arrays[i].count != t->count)) {
-      fail(Fault::kShape, "%s %zu: expected %s, got %s of %zu elements", what, i, t->text().c_str(),
-           name_of(arrays[i].dtype), arrays[i].count);
-    }
-  }
-}
-
 size_t bytes_of(const std::vector<Array>& constants) {
   size_t bytes = 0;
   for (const Array& array : constants) bytes += array.count * size_of(array.dtype);
@@ -68,74 +53,6 @@ size_t most_bytes(size_t constant_bytes, size_t arena_bytes) {
   constexpr size_t kMost = size_t{1} << 48;
   return 8 * std::min(constant_bytes, kMost) + 2 * std::min(arena_bytes, kMost);
 }
-
-// Where in its slot a tensor lies; false if that begins before it, or ends beyond all numbers.
-bool find_ends(TensorSpec& spec) {
-  const Tensor& t = spec.tensor;
-  const size_t size = size_of(t.dtype);
-  size_t first = spec.offset, last = spec.offset;
-  if (t.is_dense() && t.count) {
-    if (__builtin_add_overflow(last, t.count - 1, &last)) return false;
-  }
-  for (size_t i = 0; i < t.strides.size(); ++i) {
-    const int64_t stride = t.strides[i];
-    const size_t step = stride < 0 ? -static_cast<size_t>(stride) : static_cast<size_t>(stride);
-    size_t reach;
-    if (__builtin_mul_overflow(t.shape[i] - 1, step, &reach) ||
-        (stride < 0 ? __builtin_sub_overflow(first, reach, &first)
-                    : __builtin_add_overflow(last, reach, &last)))
-      return false;
-  }
-  return !__builtin_mul_overflow(first, size, &spec.begin) &&
-         !__builtin_mul_overflow(last, size, &spec.end) &&
-         !__builtin_add_overflow(spec.end, t.count ? size : 0, &spec.end);
-}
-
-// Whether they are some channels each of the same wider pixels, and none is of both.
-bool are_other_channels(const TensorSpec& x, const TensorSpec& y) {
-  const size_t pixel = x.tensor.pixel(), of_x = x.tensor.shape.empty() ? 1 : x.tensor.shape.back(),
-               of_y = y.tensor.shape.empty() ? 1 : y.tensor.shape.back();
-  if (x.slot != y.slot || size_of(x.tensor.dtype) != size_of(y.tensor.dtype) || !pixel ||
-      pixel != y.tensor.pixel() || !x.tensor.has_pixels() || !y.tensor.has_pixels())
-    return false;
-  const size_t first_x = x.offset % pixel, first_y = y.offset % pixel;
-  return first_x + of_x <= pixel && first_y + of_y <= pixel &&
-         (first_x + of_x <= first_y || first_y + of_y <= first_x);
-}
-
-// Whether no byte is of both.
-bool apart(const TensorSpec& x, const TensorSpec& y) {
-  if (x.place != y.place) return true;
-  const bool is_arena = x.place == Place::kArena;
-  if (!is_arena && x.slot != y.slot) return true;
-  const size_t from_x = is_arena ? x.slot : 0, from_y = is_arena ? y.slot : 0;
-  return from_x + x.end <= from_y + y.begin || from_y + y.end <= from_x + x.begin ||
-         are_other_channels(x, y);
-}
-
-// Whether they are the same bytes, in the same order.
-bool same(const TensorSpec& x, const TensorSpec& y) {
-  return x.place == y.place && x.slot == y.slot && x.begin == y.begin &&
-         x.tensor.bytes() == y.tensor.bytes() && x.tensor.strides == y.tensor.strides &&
-         (x.tensor.is_dense() || x.tensor.shape == y.tensor.shape);
-}
-
-const char* moved(const void* data, const TensorSpec& spec) {
-  return static_cast<const char*>(data) + spec.offset * size_of(spec.tensor.dtype);
-}
-
-class Busy {
- public:
-  explicit Busy(std::atomic<bool>& flag) : flag_(flag) {
-    if (flag_.exchange(true)) fail(Fault::kBackend, "the session is being run by another caller");
-  }
-  ~Busy() { flag_ = false; }
-  Busy(const Busy&) = delete;
-  Busy& operator=(const Busy&) = delete;
-
- private:
-  std::atomic<bool>& flag_;
-};
 
 }  // namespace
 
@@ -240,7 +157,7 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
   for (size_t i = 0; i < tensors_.size(); ++i) {
     TensorSpec& spec = tensors_[i];
     Tensor& t = spec.tensor;
-    if (!find_ends(spec)) {
+    if (!spec.find_ends()) {
       fail(Fault::kModel, "tensor %zu: %s from element %zu on reaches too far", i, t.text().c_str(),
            spec.offset);
     }
@@ -270,7 +187,7 @@ void Program::place(const std::vector<Array>& constants, size_t arena_bytes) {
       static const double nothing = 0;
       // What is stored is decoded for each step.
       t.constant = &nothing;
-      if (t.count && !array.stored) t.constant = moved(array.data, spec);
+      if (t.count && !array.stored) t.constant = spec.in(array.data);
     } else {
       auto& slots = spec.place == Place::kInput ? inputs_ : outputs_;
       constexpr size_t kMaxSlots = 4096;
@@ -307,7 +224,7 @@ Program::Placed Program::placed(const StepSpec& spec, const std::vector<Array>& 
     if (!coded) continue;
     Tensor& t = constant.emplace_back(*node.inputs[i]);
     coded->stored->decode(decoded);
-    t.constant = moved(decoded, tensors_[static_cast<size_t>(spec.inputs[i])]);
+    t.constant = tensors_[static_cast<size_t>(spec.inputs[i])].in(decoded);
     decoded += round_up(coded->count * size_of(coded->dtype));
     node.inputs[i] = &t;
   }
@@ -356,7 +273,7 @@ void Program::keep_what_runs_read(const std::vector<Array>& constants) {
       const Arena& copy = kept_.emplace_back(bytes);
       if (coded) coded->stored->decode(copy.data());
       else std::memcpy(copy.data(), whole.data, bytes);
-      t.constant = moved(copy.data(), spec);
+      t.constant = spec.in(copy.data());
     }
   }
 }
@@ -468,81 +385,6 @@ std::vector<size_t> Program::place_scratch(int threads, size_t& end) const {
   if (__builtin_add_overflow(end, of_branch[0] + of_branch[1], &end))
     fail(Fault::kBackend, "out of memory");
   return offsets;
-}
-
-Session::Session(const Program& program, int threads, bool eager)
-    : program_(program),
-      pool_(threads, eager, &watch_),
-      alone_{Pool(1, false, &watch_), Pool(1, false, &watch_)} {
-  size_t bytes = round_up(program.arena_used_);
-  const std::vector<size_t> scratch = program.place_scratch(threads, bytes);
-  memory_ = Arena(program.memory_, bytes);
-  for (size_t offset : scratch) scratch_.push_back(memory_.data() + offset);
-  next_.resize(steps());
-  for (size_t s = steps(); s-- > 1;) {
-    const Bytes weights = program.steps_[s].step->weights_read();
-    next_[s - 1] = weights.size ? weights : next_[s];
-  }
-  for (const Program::Placed& placed : program.steps_) {
-    starts_.push_back(pointers_.size());
-    for (const auto* list : {&placed.inputs, &placed.outputs}) {
-      for (const int64_t& i : *list) {
-        void* pointer = nullptr;
-        if (i >= 0) {
-          const TensorSpec& spec = program.tensors_[static_cast<size_t>(i)];
-          if (spec.place == Place::kArena) {
-            pointer = const_cast<char*>(moved(memory_.data() + spec.slot, spec));
-          } else if (spec.place == Place::kConstant) {
-            if (placed.step->reads(static_cast<size_t>(&i - list->data())))
-              pointer = const_cast<void*>(spec.tensor.constant);
-          } else {
-            patches_.push_back({pointers_.size(), spec.place == Place::kOutput, spec.slot,
-                                spec.offset * size_of(spec.tensor.dtype)});
-          }
-        }
-        pointers_.push_back(pointer);
-      }
-    }
-  }
-}
-
-void Session::run(const std::vector<Array>& inputs, const std::vector<Array>& outputs,
-                  double* seconds, Watch::Ask ask, void* data) {
-  const Busy busy(running_);
-  pool_.check_process();
-  watch_.begin(ask, data);
-  check_arrays("input", program_.inputs_, inputs);
-  check_arrays("output", program_.outputs_, outputs);
-  for (const Patch& patch : patches_)
-    pointers_[patch.position] =
-        static_cast<char*>(const_cast<void*>((patch.output ? outputs : inputs)[patch.slot].data)) +
-        patch.offset;
-  for (size_t s = 0; s < steps(); ++s) {
-    const auto t0 =
-        seconds ? std::chrono::steady_clock::now() : std::chrono::steady_clock::time_point();
-    const size_t end = seconds || pool_.threads() == 1 ? s : program_.end_of_branches(s);
-    if (end > s) {
-      pool_.parallel(2, Grain{1, 1}, [&](size_t first, size_t last, int) {
-        for (size_t branch = first + 1; branch <= last; ++branch)
-          for (size_t i = s; i < end; ++i)
-            if (program_.steps_[i].branch == static_cast<int>(branch))
-              run_step(i, alone_[branch - 1]);
-      });
-      s = end - 1;
-    } else {
-      run_step(s, pool_);
-    }
-    if (seconds)
-      *seconds++ = std::chrono::duration<double>(std::chrono::steady_clock::now() - t0).count();
-  }
-}
-
-void Session::run_step(size_t step, Pool& pool) {
-  const Program::Placed& placed = program_.steps_[step];
-  constexpr size_t kStepsBetweenLooks = 16;
-  if (step % kStepsBetweenLooks == 0) pool.look();
-  void** const x = pointers_.data() + starts_[step];
-  if (!placed.idle) placed.step->run({x, x + placed.inputs.size(), scratch_[step], &pool, next_[step]});
 }
 
 }  // namespace palm

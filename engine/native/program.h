@@ -9,21 +9,9 @@
 #include "base/step.h"
 #include "base/threads.h"
 #include "entropy/stored.h"
+#include "tensor_spec.h"
 
 namespace palm {
-
-enum class Place { kArena, kConstant, kInput, kOutput };
-
-// Where a tensor lies. slot: byte offset in the arena, or index of the constant, input or output;
-// what lies there begins with element 0. offset: the element that the tensor begins at.
-struct TensorSpec {
-  Place place;
-  size_t slot;
-  Tensor tensor;
-  size_t offset = 0;
-  // The bytes of the slot from the tensor's first to its last; a program finds them.
-  size_t begin = 0, end = 0;
-};
 
 // A step: tensor indices, -1 for an optional input left out.
 struct StepSpec {

@@ -1,4 +1,4 @@
-"""From graph to steps: where every value lies in memory, and in which order.
+"""Lowering of a graph to steps: where every value lies in memory, and in which order.
 
 Ops speak NCHW; memory does not have to. A lowered value is a view and an order: `order[i]` is
 the axis of the value that the i-th dim in memory holds. Images lie channels-last. A transpose

@@ -1,4 +1,4 @@
-"""From the command line's paths to pictures, videos, and the paths of results."""
+"""The pictures and videos that paths of the command line name, and the paths of results."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From a network's small mask to one of every pixel of the picture.
+"""Refinement of a network's small mask to one of every pixel of the picture.
 
 Near the edge each pixel is judged by its colour: round it, the person and the background each have
 a mean colour, and where the pixel lies between the two says how much of it is person. What the

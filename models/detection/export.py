@@ -1,4 +1,4 @@
-"""From a detector's checkpoint to the model that ships: ONNX first, then our own format.
+"""Export of a detector's checkpoint as the model that ships, by way of ONNX.
 
 The averaged weights are used; batch normalisation and the division by 255 are folded into the
 convolutions.

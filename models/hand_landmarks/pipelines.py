@@ -1,4 +1,4 @@
-"""From a picture to hands with gestures: our networks, and the teachers with a finger rule."""
+"""Pipelines that find hands and gestures: our networks, and the teachers with a finger rule."""
 
 from __future__ import annotations
 

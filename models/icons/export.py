@@ -1,4 +1,4 @@
-"""From trained weights to model files as small as possible without a loss.
+"""Export of trained weights as model files that are as small as they can be without a loss.
 
 `python -m palmkit.models.icons.export WEIGHTS OUT` takes a folder of squeeze.py's arrays and writes
 OUT/float.palm, weights as float32, and OUT/NAME.palm for each compressed network. In these the

@@ -1,4 +1,4 @@
-"""From a log to training examples: two passes, one row at a time, lists on disk."""
+"""Training examples made of a log in two passes, a row at a time, with lists on disk."""
 
 from __future__ import annotations
 

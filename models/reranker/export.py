@@ -1,4 +1,4 @@
-"""From trained weights to a model file: ONNX first, then our own format."""
+"""Export of trained weights as a model file, by way of ONNX."""
 
 from __future__ import annotations
 

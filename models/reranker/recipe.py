@@ -1,4 +1,4 @@
-"""From logs to a model and a report: the work of `palmkit rerank train`."""
+"""The work of `palmkit rerank train`: it makes a model and a report of logs."""
 
 from __future__ import annotations
 

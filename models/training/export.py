@@ -1,4 +1,4 @@
-"""From trained weights to the model that ships: ONNX first, then our own format."""
+"""Export of trained weights as the model that ships, by way of ONNX."""
 
 from __future__ import annotations
 

@@ -68,10 +68,6 @@ def test_isas_and_kernels() -> None:
         native.Program([], [], [], 0, "mmx")
 
 
-def dense(shape: tuple[int, ...]) -> list[int]:
-    return [int(np.prod(shape[i + 1 :])) for i in range(len(shape))]
-
-
 def add_program(n: int = 6, isa: str = "") -> Any:
     """y = x + 1, by way of the arena."""
     one = np.ones(n, np.float32)

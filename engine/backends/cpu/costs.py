@@ -43,16 +43,22 @@ def ranked(plan: Plan, isa: str = "") -> list[list[Candidate]]:
     return [[Candidate(name, s, tuple(terms)) for name, s, terms in each] for each in found]
 
 
-def pays(lowered: Lowered, new: Sequence[Step], old: Sequence[Step]) -> bool:
-    """Return whether steps are expected to take no longer than those that they would stand for.
+def expected_s(lowered: Lowered, steps: Sequence[Step]) -> list[float | None]:
+    """Return the seconds that each step is expected to take by the way that its kernel chooses.
 
-    They do not if the cost model has no way of doing one of them.
+    None: the cost model has no way of doing it, or nothing for its kernel.
     """
-    candidates = ranked_steps([*new, *old], lowered.constants)
-    after, before = candidates[: len(new)], candidates[len(new) :]
-    return all(after) and sum(each[0].seconds for each in after) <= sum(
-        each[0].seconds for each in before if each
-    )
+    candidates = ranked_steps(steps, lowered.constants)
+    return [each[0].seconds if each else None for each in candidates]
+
+
+def pays(lowered: Lowered, new: Step, old: Sequence[Step]) -> bool:
+    """Return whether a step is expected to take no longer than those that it would stand for.
+
+    It does not if the cost model has no way of doing it.
+    """
+    after, *before = expected_s(lowered, [new, *old])
+    return after is not None and after <= sum(each or 0.0 for each in before)
 
 
 def ranked_steps(

@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.engine.backends.cpu.costs import pays, ranked_steps
+from palmkit.engine.backends.cpu.costs import expected_s
 from palmkit.engine.steps.placing import aligned
 from palmkit.engine.steps.plan import lower_bound_bytes
 from palmkit.engine.steps.rewriting import Lowered
@@ -161,10 +161,18 @@ class _Parts:
     def _pays(self, changed: Mapping[int, Step], copy: Step) -> bool:
         """Whether the steps that read views cost no more, by the cost model, than with the copy."""
         pairs = [(self._at(j), step) for j, step in changed.items()]
-        pairs = [(old, new) for old, new in pairs if old.inputs != new.inputs]
-        priced = ranked_steps([old for old, _ in pairs], self._lowered.constants) if pairs else []
-        read = [pair for pair, each in zip(pairs, priced, strict=True) if each]
-        return pays(self._lowered, [new for _, new in read], [copy, *(old for old, _ in read)])
+        read = [(old, new) for old, new in pairs if old.inputs != new.inputs]
+        if not read:
+            return True
+        before, after = zip(*read, strict=True)
+        copied, *times = expected_s(self._lowered, [copy, *before, *after])
+        gained = copied or 0.0
+        for old, new in zip(times[: len(read)], times[len(read) :], strict=True):
+            if old is not None:
+                if new is None:
+                    return False
+                gained += old - new
+        return gained >= 0
 
     def _bytes(self, buffer: Buffer, touched: set[int]) -> NDArray[np.int64]:
         """What the buffer takes of the arena at each place."""
@@ -180,17 +188,13 @@ def _views(step: Step) -> list[View]:
 
 def _moved(step: Step, gone: Buffer, part: View) -> Step | None:
     """The step with its views of a buffer moved to where `part` is; None if none says where."""
-    inputs, outputs = dict(step.inputs), dict(step.outputs)
-    for name, view in step.inputs.items():
-        if view is not None and view.buffer is gone:
-            there = view.within(part)
-            if there is None:
-                return None
-            inputs[name] = there
-    for name, view in step.outputs.items():
-        if view.buffer is gone:
-            there = view.within(part)
-            if there is None:
-                return None
-            outputs[name] = there
+    given = {**step.inputs, **step.outputs}
+    moved = {
+        name: view.within(part) if view is not None and view.buffer is gone else view
+        for name, view in given.items()
+    }
+    if any(moved[name] is None for name, view in given.items() if view is not None):
+        return None
+    inputs = {name: moved[name] for name in step.inputs}
+    outputs = {name: view for name in step.outputs if (view := moved[name]) is not None}
     return replace(step, inputs=inputs, outputs=outputs)

@@ -27,7 +27,7 @@ def join_gates(lowered: Lowered) -> Lowered:
         if not is_float_conv(second) or not is_pointwise(second):
             return None
         both = reading(lowered, first, second, first.input("a"), "gate", first.input("b"))
-        return both if pays(lowered, [both], [first, second]) else None
+        return both if pays(lowered, both, [first, second]) else None
 
     return join_pairs(lowered, join)
 

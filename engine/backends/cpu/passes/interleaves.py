@@ -32,7 +32,7 @@ def join_interleaves(lowered: Lowered) -> Lowered:
         both = reading(lowered, first, second, one, "second_image", other)
         if len(one.dims) != 4 or not lowered.kernels.takes(both):
             return None
-        if not pays(lowered, [both], [first, second]):
+        if not pays(lowered, both, [first, second]):
             return None
         value = lowered.value(weights)
         by_turns = value.reshape(len(value), -1, 2)

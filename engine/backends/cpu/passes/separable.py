@@ -29,7 +29,7 @@ def join_separable(lowered: Lowered) -> Lowered:
         if not is_float_conv(second) or not is_pointwise(second):
             return None
         both = _one(lowered, first, second)
-        return both if pays(lowered, [both], [first, second]) else None
+        return both if pays(lowered, both, [first, second]) else None
 
     return join_pairs(lowered, join)
 

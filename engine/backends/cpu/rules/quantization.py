@@ -73,7 +73,7 @@ def lower_quantize(lowering: Lowering, node: Node) -> None:
 
 @rule("dequantize_linear")
 def lower_dequantize(lowering: Lowering, node: Node) -> None:
-    """From integers, or from the floats that lower_quantize left as they were."""
+    """Turn integers into floats, or keep the floats that lower_quantize left as they were."""
     x, y = node.inputs[0], node.outputs[0]
     dtype = lowering.dtype(x)
     lowering.need_dtype(x, dtypes=(*ROUNDED, "int32"))

@@ -8,7 +8,8 @@ namespace palm {
 std::vector<Candidate> separable_candidates(const Node& node) {
   constexpr size_t kLeastRows = 6, kBlockRows = 4;
   constexpr size_t kMostBlockBytes = 256 << 10, kMostWeightBytes = 400 << 10;
-  const Tensor &x = image(node.in(separable::kX)), &y = image(node.out()), &w = node.in(separable::kWeights);
+  const Tensor &x = image(node.in(separable::kX)), &y = image(node.out());
+  const Tensor& w = node.in(separable::kWeights);
   const size_t rows = y.shape[0] * y.shape[1], channels = x.shape[3];
   const Tensor between(DType::kFloat32, {y.shape[0], y.shape[1], y.shape[2], channels});
   const size_t row_bytes = checked_product(y.shape[2], channels) * sizeof(float);
