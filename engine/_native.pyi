@@ -33,6 +33,9 @@ def kernels() -> list[tuple[str, str, str]]:
     with pixels as far from one another as that one's.
     """
 
+def functions() -> list[str]:
+    """The functions of one float that a step of the kernel "unary" may name."""
+
 def crc32(data: _Array | memoryview) -> int | None:
     """The CRC-32 of an array's bytes, as zlib has it; None where this host has no fast way."""
 

@@ -20,6 +20,7 @@
 #include "entropy/stored.h"
 #include "kernels/guided/guided.h"
 #include "kernels/peak/peak.h"
+#include "kernels/unary/unary.h"
 #include "plans.h"
 #include "program.h"
 
@@ -187,6 +188,13 @@ nb::list kernels() {
   nb::list list;
   for (const palm::KernelEntry& each : palm::kernels())
     list.append(nb::make_tuple(std::string(each.name), each.operands.inputs, each.operands.outputs));
+  return list;
+}
+
+// The ops that the kernel "unary" runs, "relu" besides those of its table.
+nb::list functions() {
+  nb::list list;
+  for (const char* name : palm::unary_names()) list.append(name);
   return list;
 }
 
@@ -444,6 +452,7 @@ NB_MODULE(_native, m) {
         nb::arg("slopes").noconvert(), nb::arg("image").noconvert(), nb::arg("to").noconvert());
   m.def("guided_fit", &guided_fit, nb::arg("prior").noconvert(), nb::arg("colours").noconvert(),
         nb::arg("reach"), nb::arg("weight"), nb::arg("to").noconvert());
+  m.def("functions", &functions);
   m.def("candidates", &candidates, nb::arg("tensors"), nb::arg("steps"),
         nb::arg("isa") = "", nb::arg("constants") = nb::tuple());
   nb::class_<Session>(m, "Session")

@@ -1,6 +1,7 @@
 """The C++ runtime: its kernels' own tests, its symbols, and plans given to it from Python."""
 
 import math
+import os
 import shutil
 import subprocess
 import sys
@@ -21,6 +22,7 @@ native = pytest.importorskip("palmkit.engine._native", reason="the native runtim
 Array = NDArray[Any]
 BUILD = Path(__file__).parents[2] / "build/editable"
 TESTS = sorted((BUILD / "test").glob("*_test*"))
+BENCHES = sorted((BUILD / "bench").glob("*_bench*"))
 ISAS = native.isas()
 
 
@@ -29,6 +31,18 @@ ISAS = native.isas()
 def test_kernel(test: Path) -> None:
     done = subprocess.run([test], capture_output=True, text=True, check=False, timeout=600)
     assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.skipif(not BENCHES, reason="no benches: build with PALM_DEV (pip install -e)")
+@pytest.mark.parametrize("bench", BENCHES, ids=lambda path: path.stem)
+def test_bench(bench: Path) -> None:
+    """Every kernel's bench still runs; what it measures is not looked at."""
+    once = {**os.environ, "PALM_BENCH_ONCE": "1"}
+    done = subprocess.run(
+        [bench], env=once, capture_output=True, text=True, check=False, timeout=120
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout
 
 
 @pytest.mark.parametrize(

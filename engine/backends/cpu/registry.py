@@ -16,3 +16,13 @@ def kernels() -> Kernels:
     from palmkit.engine import _native
 
     return Kernels(_native.kernels())
+
+
+@cache
+def functions() -> tuple[str, ...]:
+    """The native library's functions of one float; none if the library is missing."""
+    try:
+        from palmkit.engine import _native
+    except ImportError:
+        return ()
+    return tuple(_native.functions())

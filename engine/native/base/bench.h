@@ -14,15 +14,23 @@ inline void bench_header(const char* unit) {
   std::printf("\n");
 }
 
-// `amount` / 1e9 a second; make(isa) gives what is to be timed.
-template <class Make>
-void bench(const char* name, double amount, Make make) {
+// `amount` / 1e9 a second; make(isa) gives what is to be timed, where suits(isa).
+template <class Make, class Suits>
+void bench(const char* name, double amount, Make make, Suits suits) {
   std::printf("%-34s", name);
-#define PALM_ISA(isa, need) \
-  if (runs_here(need)) std::printf("%9.1f", amount * 1e-9 / best_seconds(make(need)));
+#define PALM_ISA(isa, need)                                                               \
+  if (runs_here(need)) {                                                                  \
+    if (suits(need)) std::printf("%9.1f", amount * 1e-9 / best_seconds(make(need)));      \
+    else std::printf("%9s", "-");                                                         \
+  }
 #include "base/isas.inc"
 #undef PALM_ISA
   std::printf("\n");
+}
+
+template <class Make>
+void bench(const char* name, double amount, Make make) {
+  bench(name, amount, make, [](uint32_t) { return true; });
 }
 
 }  // namespace palm

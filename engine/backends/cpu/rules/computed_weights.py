@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from math import prod
 from operator import mul
 
-from palmkit.engine.backends.cpu.rules.elementwise import UNARY
+from palmkit.engine.backends.cpu.registry import functions
 from palmkit.engine.backends.cpu.rules.reduction import combine, multiply
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
@@ -161,7 +161,7 @@ def finish(
         inputs = {"x": y, "slope": lowering.constant(value.reshape(-1))}
         lowering.step("prelu", inputs, {"y": y}, attrs)
     elif activation:
-        if activation not in UNARY and activation != "clip":
+        if activation not in functions():
             raise UnsupportedError(f"{activation} beside computed weights")
         attrs = {"op": activation}
         names = parameters_of(activation)

@@ -4,19 +4,13 @@ from typing import TypeAlias
 
 import numpy as np
 
-from palmkit.engine.backends.cpu.registry import rule
+from palmkit.engine.backends.cpu.registry import functions, rule
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.ir import Node
 from palmkit.engine.ops import find
 from palmkit.engine.steps.lowering import Lowering, Order, broadcast_strides, collapse, plain
 from palmkit.engine.steps.step import StepAttr, View, strides_of
 
-UNARY = (
-    "relu", "sigmoid", "tanh", "exp", "log", "sqrt", "neg", "abs", "floor", "ceil", "round",
-    "reciprocal", "hard_swish", "softplus", "erf", "hard_sigmoid", "leaky_relu", "elu", "acos",
-    "acosh", "asin", "asinh", "atan", "atanh", "celu", "cos", "cosh", "mish", "selu", "sign", "sin",
-    "sinh", "softsign", "swish", "tan", "thresholded_relu",
-)  # fmt: skip
 BINARY = {"sum": "add", "mean": "add"} | {
     op: op for op in ("add", "sub", "mul", "div", "max", "min")
 }
@@ -25,7 +19,7 @@ SIGNED = ("int8", "int32", "int64")
 COMPARISONS = ("equal", "less", "less_or_equal", "greater", "greater_or_equal")
 
 
-@rule(*UNARY)
+@rule(*functions())
 def lower_unary(lowering: Lowering, node: Node) -> None:
     """One input, in place where nobody reads it later."""
     x = node.inputs[0]

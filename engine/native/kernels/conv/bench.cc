@@ -2,6 +2,7 @@
 // threads (1), then a word that the names must hold.
 #include "base/bench.h"
 
+#include <algorithm>
 #include <cstring>
 
 #include "base/cpu.h"
@@ -65,11 +66,17 @@ int main(int count, char** values) {
       std::snprintf(name, sizeof name, "%s %zux%zux%zu -> %zu %s", c.kind, c.size, c.size, c.in,
                     c.out, algorithm.c_str());
       if (count > 2 && !std::strstr(name, values[2])) continue;
-      step.attr("algorithm", algorithm);
-      bench(name, 2.0 * static_cast<double>(size * size * c.out * depth), [&](uint32_t isa) {
-        step.make(isa, threads);
+      const double work = 2.0 * static_cast<double>(size * size * c.out * depth);
+      const auto make = [&](uint32_t isa) {
+        step.attr("algorithm", algorithm).make(isa, threads);
         return [&] { step.run(y.data(), y.size()); };
-      });
+      };
+      const auto suits = [&, &wanted = algorithm](uint32_t isa) {
+        const auto all = conv_candidates(step.attr("algorithm", std::string()).node(isa));
+        return std::any_of(all.begin(), all.end(),
+                           [&](const auto& each) { return each.algorithm == wanted; });
+      };
+      bench(name, work, make, suits);
     }
   }
 }

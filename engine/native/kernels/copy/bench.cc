@@ -10,10 +10,11 @@ int main() {
   for (int64_t channels : {3, 24, 64}) {
     const Vector x = random.floats(static_cast<size_t>(kPixels * channels));
     Vector y(x.size());
-    const auto time = [&](const char* name, Ints shape, Ints x_strides, Ints y_strides) {
+    const auto time = [&](const char* name, const Ints& shape, const Ints& from, const Ints& to) {
+      const std::vector<size_t> sizes(shape.begin(), shape.end());
       OneStep step("copy");
-      step.input({x.size()}, x).output({x.size()});
-      step.attr("shape", shape).attr("x_strides", x_strides).attr("y_strides", y_strides);
+      step.input({x.size()}, x).seen_as(sizes, from, 0);
+      step.output({y.size()}).seen_as(sizes, to, 0);
       step.make(host_isa(), 1);
       const double seconds = best_seconds([&] { step.run(y.data(), y.size()); });
       std::printf("%-24s%3lld channels%9.1f\n", name, static_cast<long long>(channels),

@@ -65,6 +65,12 @@ class Unary : public Step {
 
 UnaryOp unary_by_name(const std::string& name) { return find_row(name).op; }
 
+std::vector<const char*> unary_names() {
+  std::vector<const char*> names;
+  for (const Row& row : kRows) names.push_back(row.name);
+  return names;
+}
+
 UnaryDefaults unary_defaults(UnaryOp op) {
   for (const Row& row : kRows)
     if (row.op == op) return {row.alpha, row.beta};

@@ -1,5 +1,6 @@
 #pragma once
 #include <cstddef>
+#include <vector>
 
 #include "base/cpu.h"
 #include "base/step.h"
@@ -33,6 +34,9 @@ UnaryFn find_unary(uint32_t isa);
 
 // The op called `name` in a plan; throws Error if there is none.
 UnaryOp unary_by_name(const std::string& name);
+
+// The names that unary_by_name knows.
+std::vector<const char*> unary_names();
 
 // alpha and beta where a plan leaves them out, as in ONNX.
 struct UnaryDefaults {
