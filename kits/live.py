@@ -29,7 +29,7 @@ import numpy as np
 
 from palmkit import assets
 from palmkit.engine.errors import PalmError
-from palmkit.kits import image
+from palmkit.kits import image, screen
 from palmkit.kits.cli.process import complain, ended, reason
 from palmkit.kits.image import Image, read_image, write_image
 from palmkit.kits.options import one_of
@@ -246,18 +246,30 @@ class Live:
 
 
 def open_window(title: str) -> Window | None:
-    """Return a window by Qt (PySide6, extra `demos`) or OpenCV; None without a screen or both.
+    """Return a window as `require_window` does; None where it would raise."""
+    try:
+        return require_window(title)
+    except PalmError:
+        return None
+
+
+def require_window(title: str) -> Window:
+    """Return a window by Qt (PySide6, extra `demos`) or OpenCV.
 
     q, Escape or closing it ends the frames.
+    Raises PalmError, with the reason, if there is no screen or neither can open a window on it.
     """
-    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-        return None
+    if not screen.has_screen():
+        raise PalmError("no window can be opened: no screen is here")
+    reasons: list[str] = []
     for kind in (_QtWindow, _CvWindow):
         try:
             return kind(title)
-        except ImportError:
-            continue
-    return None
+        except ModuleNotFoundError:
+            reasons.append("pip install 'palmkit[demos]' has what opens one")
+        except ImportError as error:
+            reasons.append(str(error))
+    raise PalmError(f"no window can be opened: {reasons[0]}")
 
 
 class _QtWindow:
@@ -265,6 +277,8 @@ class _QtWindow:
         from PySide6.QtGui import QImage, QKeySequence, QPixmap, QShortcut
         from PySide6.QtWidgets import QApplication, QLabel
 
+        if why := screen.problem():
+            raise ImportError(why)
         self._image, self._pixmap = QImage, QPixmap
         self._app = QApplication.instance() or QApplication([title])
         self._label = QLabel()
@@ -292,6 +306,8 @@ class _CvWindow:
     def __init__(self, title: str) -> None:
         import cv2
 
+        if why := screen.problem(by_qt=False):
+            raise ImportError(why)
         self._cv2, self._title = cv2, title
         try:
             cv2.namedWindow(title)

@@ -54,7 +54,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from palmkit.demos.app.screen import INSTALL, has_screen, problem
+    from palmkit.kits.screen import INSTALL, has_screen, problem
     from palmkit.kits.cli.process import complain
 
     options = parser().parse_args(arguments)
