@@ -35,8 +35,8 @@ COMMANDS = (
 )
 
 DESCRIPTION = (
-    "Ready-made vision kits that run on this machine. Only `palmkit models` opens connections, and "
-    "`palmkit serve` takes them."
+    "Ready-made vision and ranking kits that run on this machine. Only `palmkit models` opens "
+    "connections, and `palmkit serve` takes them."
 )
 EXAMPLES = """\
 examples:
@@ -55,6 +55,7 @@ examples:
   palmkit doctor                           whether all of it works here
   palmkit COMMAND --help                   more of these
 """
+MORE = "`palmkit --help` lists all commands."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -118,7 +119,8 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--version", action="version", version=f"palmkit {_version()}")
-    commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    made.set_defaults(run=_guide, usage_error=made.error)
+    commands = made.add_subparsers(title="commands", metavar="COMMAND")
     for name, entry in KITS.items():
         if not entry.command:
             kit.add(commands, name)
@@ -126,6 +128,14 @@ def parser() -> argparse.ArgumentParser:
     for name in (*modules, *COMMANDS):
         importlib.import_module(f"palmkit.kits.cli.{name}").add(commands)
     return made
+
+
+def _guide(options: argparse.Namespace) -> int:
+    """Print what a bare `palmkit` shows."""
+    import textwrap
+
+    print(f"{textwrap.fill(DESCRIPTION, 90)}\n\n{EXAMPLES}\n{MORE}")
+    return 0
 
 
 def _version() -> str:

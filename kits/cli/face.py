@@ -6,6 +6,7 @@ import argparse
 
 from palmkit.kits.cli import flags, pictures
 from palmkit.kits.cli.command import Commands, add_command
+from palmkit.kits.cli.job import Job, opener
 from palmkit.kits.face.options import MESH
 from palmkit.kits.options import WHAT
 from palmkit.kits.table import KITS
@@ -51,4 +52,4 @@ def run(options: argparse.Namespace) -> int:
     if not options.mesh:
         flags.only_with("--mesh", options, KITS["mesh"].load_options(), entry.load_options())
     given = flags.chosen(options, entry.load_options())
-    return pictures.run(options, pictures.Job(pictures.opener(entry, given, options.roi)))
+    return pictures.run(options, Job(opener(entry, given, options.roi)))

@@ -42,7 +42,7 @@ NOT_PARSED = {
 }
 
 # What a command with too few arguments says.
-LACKING = re.compile(r"the following arguments are required|.*: expected one argument$")
+LACKING = re.compile(r".*: (the following arguments are required|expected one argument$)")
 # Words that stand for one of a few.
 STANDING = {"KIT": "face"}
 
@@ -136,7 +136,7 @@ def _unparsed(parse: Callable[[], object]) -> str:
             parse()
     except SystemExit as ended:
         if ended.code:
-            return said.getvalue().strip().rpartition("error: ")[2]
+            return said.getvalue().strip()
     return ""
 
 
