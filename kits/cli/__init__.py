@@ -14,7 +14,9 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from palmkit.kits.cli.command import Commands
 
 # Those of the kits, as the table of kits has them, come before.
 COMMANDS = (
@@ -32,6 +34,7 @@ COMMANDS = (
     "models",
     "serve",
     "doctor",
+    "completion",
 )
 
 DESCRIPTION = (
@@ -103,8 +106,12 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     return list(arguments)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the whole command line: every kit and every command."""
+def parser(arranged: Callable[[Commands], Commands] | None = None) -> argparse.ArgumentParser:
+    """Return the whole command line: every kit and every command.
+
+    arranged: returns what commands are added to in place of the parser's own; names of two words,
+    such as "rerank train", are one name here.
+    """
     import argparse
     import importlib
 
@@ -120,7 +127,8 @@ def parser() -> argparse.ArgumentParser:
     )
     made.add_argument("--version", action="version", version=f"palmkit {_version()}")
     made.set_defaults(run=_guide, usage_error=made.error)
-    commands = made.add_subparsers(title="commands", metavar="COMMAND")
+    own = made.add_subparsers(title="commands", metavar="COMMAND")
+    commands = own if arranged is None else arranged(own)
     for name, entry in KITS.items():
         if not entry.command:
             kit.add(commands, name)

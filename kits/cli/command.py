@@ -6,7 +6,7 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeAlias
@@ -110,6 +110,11 @@ def add_command(
     )
     parser.set_defaults(run=run, usage_error=parser.error)
     return parser
+
+
+def proposing(action: argparse.Action, words: Iterable[str]) -> None:
+    """Let a shell complete these words where an argument stands; others may be given as well."""
+    vars(action)["words"] = tuple(words)
 
 
 def seed(text: str) -> int:

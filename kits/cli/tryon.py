@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli import flags, pictures
-from palmkit.kits.cli.command import Commands, UsageError, add_command
+from palmkit.kits.cli.command import Commands, UsageError, add_command, proposing
 from palmkit.kits.cli.job import Job, opener
 from palmkit.kits.table import KITS
 from palmkit.kits.tryon.options import TryOnOptions
@@ -43,7 +43,7 @@ def add(commands: Commands) -> None:
     pictures.add_arguments(parser)
     worn = parser.add_argument_group("what is worn: a colour #rrggbb, or a shade's name")
     for name in EFFECTS:
-        worn.add_argument(_flag(name), dest=name, metavar="SHADE")
+        proposing(worn.add_argument(_flag(name), dest=name, metavar="SHADE"), shades(name))
     looks = parser.add_argument_group("whole looks")
     looks.add_argument("--look", metavar="LOOK", help="a look's name, a JSON file, or NAME@CHANNEL")
     looks.add_argument("--save-look", metavar="FILE", help="write what is worn as a JSON file")
