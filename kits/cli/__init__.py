@@ -46,9 +46,11 @@ examples:
   palmkit face group.jpg -o found.jpg      draw the faces found
   palmkit face photos/ --json              one JSON object a picture
   palmkit face clip.mp4 -o found.mp4       a video, faces numbered
+  palmkit face group.jpg -o shared.jpg --blur
   palmkit portrait me.jpg -o away.jpg --background blur
   palmkit tryon me.jpg -o red.jpg --lipstick ruby --hair violet
-  palmkit gesture me.jpg --json            hands, and what they show
+  palmkit gesture --camera                 hands and what they show, live
+  palmkit face - --json < me.jpg           a picture from standard input
   palmkit rerank page.json --json          a page of items, by what the user did
   palmkit convert net.onnx -o net.palm     a model of another kind
   palmkit compress net.onnx -o small.palm --data photos/ --max-loss 1%
@@ -58,7 +60,7 @@ examples:
   palmkit doctor                           whether all of it works here
   palmkit COMMAND --help                   more of these
 """
-MORE = "`palmkit --help` lists all commands."
+MORE = "Pictures, videos, folders and cameras all work. `palmkit --help` lists all commands."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -74,8 +74,9 @@ class FaceBlur:
     """Makes the faces of a video unrecognisable, also where one is not found for a moment.
 
     blur = FaceBlur()
-    for frame, timestamp_ms in video:
-        blurred = blur(frame, detector.detect(frame, timestamp_ms), timestamp_ms)
+    with kits.FaceDetector("video", min_score=0.3, detect_every=1) as detector:
+        faces = detector.detect(frame, timestamp_ms)  # of each frame
+        show(blur(frame, faces, timestamp_ms))
     """
 
     def __init__(self, *, pixelate: bool = False) -> None:

@@ -37,6 +37,7 @@ NOT_PARSED = {
     "M=$(python": "an assignment of the shell",
     "cc": "tests/engine/native compiles and runs this program",
     "cmake": "tests/engine/native builds the C library",
+    "curl": "needs a connection",
     "export": "an assignment of the shell",
     "./net": "tests/engine/native compiles and runs this program",
 }
@@ -91,7 +92,7 @@ def lines(text: str) -> list[str]:
 
 def words(line: str) -> list[str]:
     """Return the words of a command, without comments and redirections."""
-    split = shlex.split(line.partition(" > ")[0], comments=True)
+    split = shlex.split(re.split(r" [<>] ", line)[0], comments=True)
     return [STANDING.get(word, word) for word in split]
 
 
@@ -110,7 +111,11 @@ def epilogs() -> dict[str, str]:
 
 
 def why_wrong(line: str) -> str:
-    """Return what is wrong with a command; "": nothing."""
+    """Return what is wrong with a command, or with one of a pipe; "": nothing."""
+    return "".join(map(_why_wrong, line.split(" | ")))
+
+
+def _why_wrong(line: str) -> str:
     first, *rest = words(line)
     if first in NOT_PARSED:
         return ""
