@@ -83,8 +83,8 @@ def _run(arguments: Sequence[str]) -> int:
     import warnings
 
     from palmkit.engine.errors import PalmError
-    from palmkit.kits.cli.command import UsageError
-    from palmkit.kits.cli.process import complain
+    from palmkit.kits.cli.command import UsageError, meant_by
+    from palmkit.kits.cli.process import complain, reason
 
     options = parser().parse_args(_joined(arguments))
     # The limit on pixels is ours; Pillow's warning would be a second line about it.
@@ -96,7 +96,7 @@ def _run(arguments: Sequence[str]) -> int:
         options.usage_error(str(error))
         raise
     except (PalmError, OSError, ImportError) as error:
-        complain(error)
+        complain(reason(error) + meant_by(error))
         return 1
 
 

@@ -8,16 +8,19 @@ import os
 import sys
 from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
 from typing import Any, NoReturn, Protocol, TypeAlias
 
 from palmkit.engine.replacing import replacing
 from palmkit.kits.cli.process import one_line, shown
-from palmkit.kits.nearest import did_you_mean
+from palmkit.kits.nearest import did_you_mean, nearest
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 # The largest number that is finite in float32.
 LARGEST = float.fromhex("0x1.fffffep+127")
+# So many names of a folder are compared with one that is not there.
+COMPARED = 10_000
 
 
 class UsageError(Exception):
@@ -110,6 +113,37 @@ def add_command(
     )
     parser.set_defaults(run=run, usage_error=parser.error)
     return parser
+
+
+def meant_file(name: str, *words: str) -> str:
+    """Return the end of a message about a file that is not there: ", did you mean a.jpg?".
+
+    words: that may have been meant as well. "": the file is there, or none is like it.
+    """
+    path = Path(name)
+    try:
+        if path.exists():
+            return ""
+        with os.scandir(path.parent) as entries:
+            here = [each.name for each in islice(entries, COMPARED)]
+    except (OSError, ValueError):
+        here = []
+    # Of names that differ in their suffix alone, the one with this suffix.
+    here.sort(key=lambda each: Path(each).suffix == path.suffix)
+    known = {Path(each).stem: str(path.with_name(each)) for each in here}
+    known |= {each: each for each in words}
+    found = nearest(path.stem, known)
+    return "" if found is None else f", did you mean {known[found]}?"
+
+
+def meant_by(error: BaseException) -> str:
+    """Return the end of a message about an error: which file was meant, if one is missing."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, FileNotFoundError) and found.filename is not None:
+            return meant_file(os.fsdecode(found.filename))
+        found = found.__cause__ or found.__context__
+    return ""
 
 
 def proposing(action: argparse.Action, words: Iterable[str]) -> None:

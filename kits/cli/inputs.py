@@ -6,14 +6,12 @@ import os
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from palmkit.kits import image, video
-from palmkit.kits.cli.command import UsageError
+from palmkit.kits.cli.command import UsageError, meant_file
 from palmkit.kits.cli.process import read_input, reason
-from palmkit.kits.nearest import nearest
 
 if TYPE_CHECKING:
     from palmkit.kits.image import Source
@@ -28,8 +26,6 @@ REWRITTEN = {".gif": ".png"}
 TRANSPARENT = (".png", ".tif", ".tiff", ".webp")
 # No uncompressed format has more for a pixel; and what stands before the pixels.
 BYTES_A_PIXEL, HEAD_BYTES = 8, 1 << 20
-# So many names of a folder are compared with one that is not there.
-COMPARED = 10_000
 
 
 @dataclass(frozen=True)
@@ -109,27 +105,6 @@ def _files(folder: Path) -> list[Path]:
 
 def _is_video(path: Path) -> bool:
     return path.suffix.lower() in video.SUFFIXES
-
-
-def meant_file(name: str, *words: str) -> str:
-    """Return the end of a message about a file that is not there: ", did you mean a.jpg?".
-
-    words: that may have been meant as well. "": the file is there, or none is like it.
-    """
-    path = Path(name)
-    try:
-        if path.exists():
-            return ""
-        with os.scandir(path.parent) as entries:
-            here = [each.name for each in islice(entries, COMPARED)]
-    except (OSError, ValueError):
-        here = []
-    # Of names that differ in their suffix alone, the one with this suffix.
-    here.sort(key=lambda each: Path(each).suffix == path.suffix)
-    known = {Path(each).stem: str(path.with_name(each)) for each in here}
-    known |= {each: each for each in words}
-    found = nearest(path.stem, known)
-    return "" if found is None else f", did you mean {known[found]}?"
 
 
 def named(each: Input, error: Exception) -> str:

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli import flags, pictures
-from palmkit.kits.cli.command import Commands, UsageError, add_command
-from palmkit.kits.cli.inputs import meant_file
+from palmkit.kits.cli.command import Commands, UsageError, add_command, meant_file
 from palmkit.kits.cli.job import Job, opener
 from palmkit.kits.portrait.options import PortraitOptions, SegmenterOptions
 from palmkit.kits.table import KITS, Entry

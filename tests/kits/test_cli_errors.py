@@ -20,6 +20,7 @@ def source(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     kits.write_image("group.png", picture(64, 96))
     Path("pictures").mkdir()
     kits.write_image("pictures/beach.png", picture(64, 96))
+    Path("net.palm").touch()
     return "group.png"
 
 
@@ -64,6 +65,9 @@ def test_alone_it_shows_what_it_does(run: Any) -> None:
         ("face group.jpg", "palmkit: no such file: group.jpg, did you mean group.png?"),
         ("face pictures/beech.png", "beech.png, did you mean pictures/beach.png?"),
         ("face none/beach.png", "palmkit: no such file: none/beach.png"),
+        ("info nett.palm", "No such file or directory, did you mean net.palm?"),
+        ("convert nett.palm -o a.palm", "did you mean net.palm?"),
+        ("rerank gruop.json", "no such file or directory: gruop.json"),
         ("portrait group.png -o a.png --background pictures/baech.png", "mean pictures/beach.png?"),
     ],
 )
