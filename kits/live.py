@@ -174,10 +174,10 @@ class Live:
         self._writer: VideoWriter | None = None
         self._shown: Image | None = None
         self._took = Times()
-        self._began_s = 0.0
+        self._began_s = self._timestamp_ms = 0.0
         camera = camera_number(source)
         self._is_open, self._is_camera = True, camera is not None
-        rate = FRAMES_PER_S
+        rate, video = FRAMES_PER_S, None
         most: int | None = SAMPLE_FRAMES
         with ExitStack() as files:
             if source in SAMPLES:
@@ -192,7 +192,8 @@ class Live:
             if output is not None:
                 output.parent.mkdir(parents=True, exist_ok=True)
                 if output.suffix.lower() not in image.SUFFIXES:
-                    self._writer = files.enter_context(VideoWriter(output, rate))
+                    self._writer = VideoWriter(output, rate, audio_from=video)
+                    files.enter_context(self._writer)
             self._files = files.pop_all()
 
     def __iter__(self) -> Iterator[tuple[Image, float]]:
@@ -204,6 +205,9 @@ class Live:
                 due_s = start_s + (timestamp_ms - first_ms) / 1e3
                 time.sleep(max(due_s - time.perf_counter(), 0))
             self._began_s = time.perf_counter()
+            # A camera's rate is not always what it says.
+            passed_ms = (self._began_s - start_s) * 1e3
+            self._timestamp_ms = passed_ms if self._is_camera else timestamp_ms
             yield frame, timestamp_ms
             if not self._is_open or number == self._most:
                 break
@@ -215,7 +219,7 @@ class Live:
         if self._window is not None:
             self._is_open = self._window.show(picture)
         if self._writer is not None:
-            self._writer.write(picture)
+            self._writer.write(picture, self._timestamp_ms)
 
     def close(self) -> None:
         """Finish the file and report how long the frames took."""

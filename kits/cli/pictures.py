@@ -209,7 +209,8 @@ class _Runner:
             writer = None
             if target is not None:
                 target.parent.mkdir(parents=True, exist_ok=True)
-                writer = stack.enter_context(VideoWriter(target, reader.frames_per_s))
+                rate = reader.frames_per_s
+                writer = stack.enter_context(VideoWriter(target, rate, audio_from=reader))
             bar = progress_bar(reader.frames, "frame")
             stack.callback(bar.close)
             for raw, timestamp_ms in reader:
@@ -218,7 +219,7 @@ class _Runner:
                 result = run(frame, timestamp_ms)
                 told.add(result, time.perf_counter() - start)
                 if writer is not None:
-                    writer.write(self._job.draw(frame, result))
+                    writer.write(self._job.draw(frame, result), timestamp_ms)
                 if options.json:
                     yield told.json(result, timestamp_ms)
                 bar.update()

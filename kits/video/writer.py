@@ -88,7 +88,10 @@ class VideoWriter:
         self._audio_from = audio_from
         if isinstance(audio_from, str | os.PathLike) and not os.path.isfile(audio_from):
             raise ImageError(f"no such file: {audio_from}")
-        self._clock = Clock(self._frames_per_s, is_absolute=audio_from is not None)
+        has_sound = audio_from is not None
+        if isinstance(audio_from, VideoReader):
+            has_sound = audio_from.timeline is not None
+        self._clock = Clock(self._frames_per_s, is_absolute=has_sound)
         self._file: File | None = None
         self._behind: Behind[tuple[Any, float]] | None = None
         self._shape: tuple[int, ...] = ()
