@@ -38,11 +38,10 @@ def run(options: argparse.Namespace, job: Job[Any]) -> int:
         kit = open_kit(options, job, "video", stack)
         window = _window(options, stack)
         reader = stack.enter_context(_camera(options.camera))
-        recording = None
+        writer = None
         if target is not None:
             target.parent.mkdir(parents=True, exist_ok=True)
-            rate = reader.frames_per_s
-            recording = Recording(stack.enter_context(VideoWriter(target, rate)), rate)
+            writer = stack.enter_context(VideoWriter(target, reader.frames_per_s))
         if sys.stderr.isatty():
             complain("Ctrl-C ends it" if window is None else "Ctrl-C, or q in the window, ends it")
         told = Frames(job, f"camera {options.camera}", {"camera": options.camera}, target)
@@ -55,10 +54,10 @@ def run(options: argparse.Namespace, job: Job[Any]) -> int:
             told.add(result, time.perf_counter() - now_s)
             if options.json:
                 print_line(told.json(result, timestamp_ms))
-            if window is not None or recording is not None:
+            if window is not None or writer is not None:
                 drawn = job.draw(frame, result)
-                if recording is not None:
-                    recording.add(drawn, timestamp_ms)
+                if writer is not None:
+                    writer.write(drawn, timestamp_ms)
                 if window is not None and not window.show(_in_colour(drawn)):
                     break
             if is_over():
@@ -123,22 +122,6 @@ def _advice(number: int) -> str:
 def is_readable(device: str) -> bool:
     """Return whether this user may use a device."""
     return os.access(device, os.R_OK | os.W_OK)
-
-
-class Recording:
-    """A video of a steady rate, of frames that come as they do: some twice, some not at all."""
-
-    def __init__(self, writer: VideoWriter, frames_per_s: float) -> None:
-        """Record with a writer of this rate."""
-        self._writer, self._frames_per_s = writer, frames_per_s
-        self._count = 0
-
-    def add(self, picture: Image, timestamp_ms: float) -> None:
-        """Write a frame as often as is due at its time, which begins with 0."""
-        due = int(timestamp_ms * self._frames_per_s / 1e3) + 1
-        for _ in range(due - self._count):
-            self._writer.write(picture)
-        self._count = max(self._count, due)
 
 
 def _in_colour(picture: Image) -> Image:

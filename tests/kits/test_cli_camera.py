@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 
 from palmkit import kits
@@ -102,6 +102,16 @@ def test_ctrl_c_leaves_a_whole_video(face: Any) -> None:
     assert result.out.startswith("camera 0: 6 frames, ")
     assert os.listdir("new") == ["clip.avi"]
     assert frames_of("new/clip.avi")[0].shape == FRAME.shape
+
+
+def test_a_video_plays_as_fast_as_it_was_taken(face: Any) -> None:
+    def slow() -> None:
+        time.sleep(0.15)
+
+    assert face(Camera(99, {1: slow, 3: slow, 5: ctrl_c}), "-o", "clip.mp4").code == 0
+    with VideoReader("clip.mp4") as video:
+        times = [timestamp_ms for _, timestamp_ms in video]
+    assert 300 <= times[-1] - times[0] < 3000
 
 
 def test_a_second_ctrl_c_ends_it_at_once(face: Any) -> None:
@@ -222,18 +232,3 @@ def test_each_kit(
     height, width = FRAME.shape[:2]
     wanted = (width, height, 3) if "90" in options else FRAME.shape
     assert [each.shape for each in screen.shown] == [wanted] * 2
-
-
-def test_a_recording_keeps_the_time() -> None:
-    class Written:
-        def __init__(self) -> None:
-            self.values: list[int] = []
-
-        def write(self, frame: Image) -> None:
-            self.values.append(int(frame[0, 0, 0]))
-
-    writer: Any = Written()
-    recording = camera.Recording(writer, 10)
-    for value, timestamp_ms in enumerate((0.0, 90.0, 110.0, 450.0, 460.0)):
-        recording.add(np.full((2, 2, 3), value, np.uint8), timestamp_ms)
-    assert writer.values == [0, 2, 3, 3, 3]
