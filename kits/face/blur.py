@@ -9,6 +9,7 @@ A face that is not found is not blurred: look at what you share.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, cast
 
@@ -42,8 +43,8 @@ STEP = 4.0
 CELLS = 5
 # What is covered, in widths and heights of a face: to the sides, up over the hair, down.
 SIDE, UP, DOWN = 0.72, 0.95, 0.68
-# The power of the rounded shape: 2 would be an ellipse, more is more of a rectangle.
-POWER = 3.0
+# Rows put together at a time.
+STRIPE = 128
 # How far the edge fades into the picture, as a part of the shape.
 FADE = 0.22
 # Heads are this much wider than the boxes of profiles.
@@ -137,12 +138,13 @@ class Head:
 
     def cover(self, left: int, top: int, right: int, bottom: int) -> NDArray[np.float32]:
         """Return how much of each pixel is covered: float32[bottom - top, right - left], 0..1."""
-        x = np.arange(left, right) + 0.5 - self.centre[0]
-        y = np.arange(top, bottom)[:, None] + 0.5 - self.centre[1]
-        cos, sin = self.across
-        aside = np.abs(x * cos + y * sin) / self.half[0]
-        along = np.abs(y * cos - x * sin) / self.half[1]
-        radius = (aside**POWER + along**POWER) ** (1 / POWER)
+        x = (np.arange(left, right) + 0.5 - self.centre[0]).astype(np.float32)
+        y = (np.arange(top, bottom)[:, None] + 0.5 - self.centre[1]).astype(np.float32)
+        cos, sin = self.across.astype(np.float32)
+        aside = np.abs(x * cos + y * sin) / float(self.half[0])
+        along = np.abs(y * cos - x * sin) / float(self.half[1])
+        # Squares would make an ellipse, higher powers more of a rectangle.
+        radius = np.cbrt(aside * aside * aside + along * along * along)
         share = np.clip((1 + FADE - radius) / FADE, 0, 1)
         return np.asarray(share * share * (3 - 2 * share), np.float32)
 
@@ -185,23 +187,30 @@ def _blurred(picture: Image, faces: Faces, heads: list[Head], pixelate: bool) ->
         except ImageError:
             # It has left the picture.
             continue
-        share = head.cover(left, top, right, bottom)
-        hidden = _smooth(canvas, head.size, left, top, right, bottom)
-        if pixelate:
-            # Half a cell would show half of what is in it.
-            hidden, share = _mosaic(hidden, head.size), (share > 0).astype(np.float32)
-        part = canvas[top:bottom, left:right]
-        mixed = part + share[..., None] * (hidden - part)
-        part[...] = np.rint(np.clip(mixed, 0, 255, out=mixed), out=mixed)
+        rows = _hidden(canvas, head.size, (left, top, right, bottom), pixelate)
+        for start in range(top, bottom, STRIPE):
+            end = min(start + STRIPE, bottom)
+            share = head.cover(left, start, right, end)
+            if pixelate:
+                # Half a cell would show half of what is in it.
+                share = (share > 0).astype(np.float32)
+            part = canvas[start:end, left:right]
+            mixed = part + share[..., None] * (rows(start, end) - part)
+            part[...] = np.rint(np.clip(mixed, 0, 255, out=mixed), out=mixed)
     return canvas
 
 
-def _smooth(
-    picture: Image, size: float, left: int, top: int, right: int, bottom: int
-) -> NDArray[np.float32]:
-    """Return a part of a picture without what is smaller than half a face: float32[h, w, 3]."""
+def _hidden(
+    picture: Image, size: float, part: tuple[int, int, int, int], pixelate: bool
+) -> Callable[[int, int], NDArray[np.float32]]:
+    """Hide what is smaller than half a face in a part of a picture: left, top, right, bottom.
+
+    Returns a function that gives its rows from one to another one of the picture's: float32[n, w,
+    3].
+    """
     import cv2
 
+    left, top, right, bottom = part
     sigma = max(SIGMA * size, LEAST_SIGMA)
     # With what is round it, so that the part's own edge is none.
     reach = math.ceil(2 * sigma)
@@ -217,21 +226,31 @@ def _smooth(
         sigmaY=sigma * fine.shape[0] / height,
         borderType=cv2.BORDER_REPLICATE,
     )
-    cells = max(round(width / sigma), 1), max(round(height / sigma), 1)
-    kept = cv2.resize(blurred, cells, interpolation=cv2.INTER_AREA)
+    blurred = cast("NDArray[np.float32]", blurred)
+    kept = _resized(blurred, round(height / sigma), round(width / sigma), cv2.INTER_AREA)
     np.multiply(np.rint(kept / STEP), STEP, out=kept)
-    grown = cv2.resize(kept, (width, height), interpolation=cv2.INTER_CUBIC)
-    part = grown[top - low_y : bottom - low_y, left - low_x : right - low_x]
-    return cast("NDArray[np.float32]", part)
+    method = cv2.INTER_CUBIC
+    if pixelate:
+        side = max(size / CELLS, 2.0)
+        kept = _resized(kept, round(height / side), round(width / side), cv2.INTER_LINEAR)
+        method = cv2.INTER_NEAREST
+    # What enlarging does to each row and column, without the whole picture that it makes.
+    down, across = (
+        cv2.resize(np.eye(count, dtype=np.float32), (count, length), interpolation=method)
+        for count, length in zip(kept.shape[:2], (height, width), strict=True)
+    )
+    wide = np.einsum("rck,wc->rwk", kept, across[left - low_x : right - low_x])
+
+    def rows(start: int, end: int) -> NDArray[np.float32]:
+        return np.asarray(np.tensordot(down[start - low_y : end - low_y], wide, 1), np.float32)
+
+    return rows
 
 
-def _mosaic(part: NDArray[np.float32], size: float) -> NDArray[np.float32]:
-    """Return float32[h, w, 3] in cells of one colour each."""
+def _resized(
+    picture: NDArray[np.float32], height: int, width: int, method: int
+) -> NDArray[np.float32]:
     import cv2
 
-    height, width = part.shape[:2]
-    side = max(size / CELLS, 2.0)
-    cells = max(round(width / side), 1), max(round(height / side), 1)
-    small = cv2.resize(part, cells, interpolation=cv2.INTER_AREA)
-    grown = cv2.resize(small, (width, height), interpolation=cv2.INTER_NEAREST)
-    return cast("NDArray[np.float32]", grown)
+    made = cv2.resize(picture, (max(width, 1), max(height, 1)), interpolation=method)
+    return cast("NDArray[np.float32]", made)
