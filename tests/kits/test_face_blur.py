@@ -132,7 +132,7 @@ def test_it_cannot_be_undone(astronaut: Image) -> None:
         blur, prior = response(sigma), 1 / np.maximum(frequencies, 1e-3) ** 2
         undone = [
             np.fft.ifft2(np.fft.fft2(seen) * blur * prior / (blur**2 * prior + level)).real
-            for level in np.geomspace(1e-6, 1e3, 19)
+            for level in np.geomspace(1e-5, 1e2, 8)
         ]
         return max(float(np.corrcoef(features(each), features(truth))[0, 1]) for each in undone)
 
