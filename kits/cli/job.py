@@ -19,6 +19,8 @@ from palmkit.kits.image import Image, Part
 from palmkit.kits.results import PictureResult
 from palmkit.kits.table import Entry
 
+# So many headlines of a video are told.
+TOLD = 8
 AnyResult = TypeVar("AnyResult", bound="PictureResult")
 
 
@@ -111,8 +113,11 @@ class Frames:
         """Yield what is told of them all."""
         each_ms = self._passed_s / max(self._count, 1) * 1e3
         yield f"{self._name}: {self._count} frames, {each_ms:.1f} ms each"
-        for headline, frames in self._headlines.most_common():
+        told = self._headlines.most_common(TOLD)
+        for headline, frames in told:
             yield f"  {headline} in {frames}"
+        if others := self._count - sum(frames for _, frames in told):
+            yield f"  others in {others}"
 
 
 def print_line(line: str) -> None:

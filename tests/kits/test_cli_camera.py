@@ -6,16 +6,20 @@ import os
 import signal
 import time
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 
 from palmkit import kits
 from palmkit.engine.errors import PalmError
 from palmkit.kits import live
 from palmkit.kits.cli import camera
+from palmkit.kits.cli.job import Frames, Job
 from palmkit.kits.image import Image
+from palmkit.kits.results import Faces
 from palmkit.kits.video import VideoReader
 from tests.kits.conftest import picture
 from tests.kits.test_live import Screen
@@ -97,11 +101,11 @@ def test_a_window_shows_them_until_it_is_closed(face: Any) -> None:
 
 
 def test_ctrl_c_leaves_a_whole_video(face: Any) -> None:
-    result = face(Camera(99, {5: ctrl_c}), "-o", "new/clip.avi")
+    result = face(Camera(99, {5: ctrl_c}), "-o", "new/clip.mp4")
     assert (result.code, result.err) == (0, "")
     assert result.out.startswith("camera 0: 6 frames, ")
-    assert os.listdir("new") == ["clip.avi"]
-    assert frames_of("new/clip.avi")[0].shape == FRAME.shape
+    assert os.listdir("new") == ["clip.mp4"]
+    assert frames_of("new/clip.mp4")[0].shape == FRAME.shape
 
 
 def test_a_video_plays_as_fast_as_it_was_taken(face: Any) -> None:
@@ -119,7 +123,7 @@ def test_a_second_ctrl_c_ends_it_at_once(face: Any) -> None:
         ctrl_c()
         ctrl_c()
 
-    result = face(Camera(99, {2: twice}), "-o", "clip.avi")
+    result = face(Camera(99, {2: twice}), "-o", "clip.mp4")
     assert (result.code, result.out, result.err) == (130, "", "")
     assert os.listdir() == []
 
@@ -135,15 +139,15 @@ def test_json_needs_no_window(face: Any) -> None:
 
 def test_a_window_and_a_video(face: Any) -> None:
     screen = Screen(3)
-    assert face(Camera(99), 0, "-o", "clip.avi", window=screen).code == 0
-    assert len(screen.shown) == 3 and len(frames_of("clip.avi")) >= 1
+    assert face(Camera(99), 0, "-o", "clip.mp4", window=screen).code == 0
+    assert len(screen.shown) == 3 and len(frames_of("clip.mp4")) >= 1
 
 
 def test_a_camera_that_ends(face: Any) -> None:
-    result = face(Camera(3), "-o", "clip.avi")
+    result = face(Camera(3), "-o", "clip.mp4")
     assert (result.code, result.out) == (1, "")
     assert result.err == "palmkit: the camera gives no more frames: 0\n"
-    assert frames_of("clip.avi")
+    assert frames_of("clip.mp4")
 
 
 def test_without_a_screen_it_says_what_to_do(face: Any) -> None:
@@ -200,13 +204,13 @@ def test_a_number_that_is_none(run: Any) -> None:
 
 def test_an_output_that_cannot_be_written_is_said_before(face: Any, tmp_path: Path) -> None:
     Path("file").touch()
-    result = face(Camera(1), "-o", "file/clip.avi", window=Screen(9))
+    result = face(Camera(1), "-o", "file/clip.mp4", window=Screen(9))
     assert result.code == 1 and "not a directory" in result.err
 
 
 def test_an_error_within_a_frame(face: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     screen = Screen(9)
-    result = face(Camera(9), "--roi", "9999,0,5,5", "-o", "clip.avi", window=screen)
+    result = face(Camera(9), "--roi", "9999,0,5,5", "-o", "clip.mp4", window=screen)
     assert result.code == 1 and "roi: lies outside" in result.err
     assert (os.listdir(), screen.closed) == ([], 1)
 
@@ -232,3 +236,13 @@ def test_each_kit(
     height, width = FRAME.shape[:2]
     wanted = (width, height, 3) if "90" in options else FRAME.shape
     assert [each.shape for each in screen.shown] == [wanted] * 2
+
+
+def test_a_long_video_is_told_in_few_lines() -> None:
+    told = Frames(Job(nullcontext), "clip", {}, None)
+    for count in range(30):
+        rows = np.zeros((count % 12, 4), np.float32)
+        told.add(Faces(9, 9, rows, rows[:, 0], np.zeros((len(rows), 5, 2), np.float32)), 0.001)
+    first, *lines, last = told.summary()
+    assert first == "clip: 30 frames, 1.0 ms each" and last == "  others in 8"
+    assert len(lines) == 8 and lines[0] == "  no faces in 3"
