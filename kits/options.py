@@ -4,9 +4,9 @@
     class FaceOptions(Options):
         max_faces: int | None = option(None, "keep the best of so many (all)", Whole(1))
 
-A dataclass of these, and of what is not an option, such as a picture, stands for the arguments of a
-constructor (`made_of`) or of a function (`called_with`). Type checkers, editors and help() see
-these arguments with their types and defaults.
+A dataclass of these, and of what is not an option, such as a picture (palmkit.kits.calls), stands
+for the arguments of a constructor (`made_of`) or of a function (`called_with`). Type checkers,
+editors and help() see these arguments with their types and defaults.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import (
 from palmkit.engine.forks import importing
 
 if TYPE_CHECKING:
-    from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
+    from palmkit.kits.image import Image
     from palmkit.kits.kit import ModelSource
 
 Mode: TypeAlias = Literal["image", "video", "stream"]
@@ -271,23 +271,6 @@ class Modes(Options, Generic[Result]):
             raise ValueError(
                 f"on_result: expected in stream mode and only there, mode is {self.mode!r}"
             )
-
-
-@dataclass(frozen=True, init=False, repr=False, eq=False)
-class Picture(Options):
-    """A picture, and how it is read: see palmkit.kits.image.read_image."""
-
-    image: Source
-    _: KW_ONLY
-    roi: Part | None = None
-    format: Format | None = None
-    rotation: Rotation = 0
-    flip: Flip | None = None
-
-    def reading(self) -> dict[str, Any]:
-        """Return what a kit's method takes besides the picture."""
-        names = ("roi", "format", "rotation", "flip")
-        return {name: getattr(self, name) for name in names}
 
 
 def made_of(

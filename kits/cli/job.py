@@ -25,7 +25,7 @@ AnyResult = TypeVar("AnyResult", bound="PictureResult")
 
 
 def _drawn(image: Image, result: PictureResult) -> Image:
-    return result.drawn(image)
+    return result.draw(image)
 
 
 def _to_dict(result: PictureResult, written: Path | None) -> dict[str, Any]:

@@ -88,7 +88,8 @@ def run(options: argparse.Namespace) -> int:
         return result.split() if options.view == "split" else result.after
 
     def described(result: TriedOn, output: Path | None) -> dict[str, Any]:
-        return {**result.to_dict(), "picture": None if output is None else os.fspath(output)}
+        written = {} if output is None else {"picture": os.fspath(output)}
+        return {**result.to_dict(), **written}
 
     effect = "--look" if options.look is not None else _flag(_worn(options)[0])
     job = Job(opened, drawn, described, effect=effect)
