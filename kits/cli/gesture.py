@@ -87,7 +87,7 @@ def _learn(options: argparse.Namespace, given: dict[str, Any]) -> int:
             bar.update()
             try:
                 image = read_image(
-                    each.source(options.max_pixels),
+                    each.source(),
                     rotation=options.rotation,
                     flip=options.flip,
                     max_pixels=options.max_pixels,

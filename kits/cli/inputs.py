@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from palmkit.kits import image, video
 from palmkit.kits.cli.command import UsageError, meant_file
-from palmkit.kits.cli.process import read_input, reason
+from palmkit.kits.cli.process import reason
 
 if TYPE_CHECKING:
     from palmkit.kits.image import Source
@@ -24,8 +24,6 @@ Target: TypeAlias = "Path | Literal['-'] | None"
 REWRITTEN = {".gif": ".png"}
 # Formats that hold opacity.
 TRANSPARENT = (".png", ".tif", ".tiff", ".webp")
-# No uncompressed format has more for a pixel; and what stands before the pixels.
-BYTES_A_PIXEL, HEAD_BYTES = 8, 1 << 20
 
 
 @dataclass(frozen=True)
@@ -45,18 +43,9 @@ class Input:
         """Its name in sentences."""
         return "standard input" if self.name == STANDARD else self.name
 
-    def source(self, max_pixels: int) -> Source:
-        """Return what read_image takes.
-
-        Raises OSError if standard input has more bytes than a picture of so many pixels.
-        """
-        if self.name != STANDARD:
-            return self.name
-        most = max(max_pixels, 0) * BYTES_A_PIXEL + HEAD_BYTES
-        data = read_input(most)
-        if len(data) > most:
-            raise OSError(f"no picture of {max_pixels} pixels has more than {most} bytes")
-        return data
+    def source(self) -> Source:
+        """Return what read_image takes."""
+        return sys.stdin.buffer if self.name == STANDARD else self.name
 
 
 def gather(paths: Sequence[str]) -> tuple[list[Input], list[str]]:

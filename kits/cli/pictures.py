@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import io
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -169,11 +168,11 @@ class _Runner:
         return errors
 
     def _picture(self, each: Input, output: Target) -> Iterator[str]:
-        from palmkit.kits.image import read_image, write_image
+        from palmkit.kits.image import png, read_image, write_image
 
         options = self._options
         picture = read_image(
-            each.source(options.max_pixels),
+            each.source(),
             rotation=options.rotation,
             flip=options.flip,
             max_pixels=options.max_pixels,
@@ -183,7 +182,7 @@ class _Runner:
         result = self._image_kit(picture, None)
         self._passed_s.append(time.perf_counter() - start)
         if output == STANDARD:
-            return write_output(_png(self._job.draw(picture, result)))
+            return write_output(png(self._job.draw(picture, result)))
         if output is not None:
             output.parent.mkdir(parents=True, exist_ok=True)
             write_image(output, self._job.draw(picture, result))
@@ -225,11 +224,3 @@ class _Runner:
                 bar.update()
         if not options.json:
             yield from told.summary()
-
-
-def _png(picture: Image) -> bytes:
-    import PIL.Image
-
-    held = io.BytesIO()
-    PIL.Image.fromarray(picture).save(held, "PNG")
-    return held.getvalue()

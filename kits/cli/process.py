@@ -17,7 +17,6 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 NO_READER = 141
-READ_BYTES = 1 << 20
 
 
 class Unwritable(Exception):
@@ -106,16 +105,6 @@ def ended(go: Callable[[], int], is_process: bool) -> int:
     finally:
         sys.stdout = before
         interrupts.over()
-
-
-def read_input(most: int) -> bytes:
-    """Return all of standard input; of one with more than `most` bytes, some more than these."""
-    parts: list[bytes] = []
-    left = most + 1
-    while left > 0 and (part := sys.stdin.buffer.read(min(left, READ_BYTES))):
-        parts.append(part)
-        left -= len(part)
-    return b"".join(parts)
 
 
 def write_output(data: bytes) -> None:
