@@ -42,13 +42,10 @@ class Clock:
             given_s = _checked(timestamp_ms) / 1e3
             if self._before_s is None:
                 self._before_s = given_s - after_s
-            found_s = max(given_s - self._before_s, 0.0)
-            if last_s is not None and found_s < last_s:
-                if found_s < last_s - JUMP_S:
-                    self._before_s = given_s - after_s
-                    found_s = after_s
-                else:
-                    found_s = last_s
+            found_s = given_s - self._before_s
+            if last_s is not None and found_s < last_s - JUMP_S:
+                self._before_s, found_s = given_s - after_s, after_s
+            found_s = max(found_s, last_s or 0.0)
         self._last_s = found_s
         return found_s
 

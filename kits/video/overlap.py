@@ -36,6 +36,7 @@ class _Line:
             self.places.put(None)
         self.is_dropped = False
         self.error: BaseException | None = None
+        self.held: object = None
         self._work = work
         self._process: int | None = None
         self.thread = threading.Thread(target=self._run, name="palmkit video", daemon=True)
@@ -129,7 +130,8 @@ class Ahead(Generic[Item]):
         """Whether this process has the thread: else, what its items came from cannot be closed."""
         return self._line.is_ours
 
-    def close(self) -> None:
+    # Not `close`: a generator that yields from this would call it when it is dropped.
+    def stop(self) -> None:
         """End the thread once it has made the item that it is at."""
         self._is_over = True
         self._line.drop()
@@ -143,10 +145,11 @@ class Ahead(Generic[Item]):
 class Behind(Generic[Item]):
     """Hands items to a function in a thread of its own, in order."""
 
-    def __init__(self, work: Callable[[Item], None], depth: int) -> None:
+    def __init__(self, work: Callable[[Item], None], depth: int, held: object = None) -> None:
         """Start the thread.
 
         depth: the most items that are not done; `put` waits for a place among them.
+        held: not released before this is, and never in a forked child.
         """
         do = finished(work)
 
@@ -160,6 +163,7 @@ class Behind(Generic[Item]):
                 line.places.put(None)
 
         self._line = _Line(run, depth)
+        self._line.held = held
         self._line.thread.start()
 
     def put(self, item: Item) -> None:
@@ -186,7 +190,7 @@ class Behind(Generic[Item]):
         """Whether this process has the thread: else, what the function uses cannot be closed."""
         return self._line.is_ours
 
-    def close(self) -> None:
+    def stop(self) -> None:
         """End the thread once the item that it is at is done; what waits is left undone."""
         self._line.drop()
         self._line.join()

@@ -70,6 +70,7 @@ class Reading:
         self._tick = fraction(self._stream.time_base) or Fraction(1, US)
         self.frames_per_s = self._rate()
         self.timeline = Timeline(path, start_of(self._container), self._tick)
+        self._formats = set(self._container.format.name.split(","))
         self._reached = Fraction(0)
         self._broken = 0
         self._failure = ""
@@ -90,12 +91,11 @@ class Reading:
     def frames(self) -> int | None:
         """About how many frames there are; None if the file does not say."""
         stream = self._stream
-        if self._states(STATE_COUNT):
-            length = Fraction(0)
+        length = Fraction(self._container.duration or 0, US)
+        if STATE_COUNT & self._formats:
+            length = self._stated_length()
         elif stream.duration is not None:
             length = stream.duration * self._tick
-        else:
-            length = Fraction(self._container.duration or 0, US)
         # Not the count in the file: it includes what was cut off at the front.
         count = round(length * Fraction(self.frames_per_s)) if length > 0 else stream.frames
         return count if 0 < count < 1 << 40 else None
@@ -115,7 +115,9 @@ class Reading:
             # A float of ms tells all ticks of a file apart.
             shown_s = None if frame.pts is None else frame.pts * self._tick - self.timeline.start
             time_s = end_s if shown_s is None else float(shown_s)
-            end_s = time_s + (float(frame.duration * self._tick) or 1 / self.frames_per_s)
+            # With frames that are stored out of order, what they last is not told.
+            lasts = 0 if self._stream.codec_context.has_b_frames else frame.duration
+            end_s = time_s + (float(lasts * self._tick) or 1 / self.frames_per_s)
             self._broken += frame.is_corrupt
             count += 1
             yield turn.apply(to_rgb(frame)), time_s * 1e3
@@ -159,21 +161,21 @@ class Reading:
         if count == 0:
             why = f", {self._failure}" if self._failure else ""
             raise ImageError(f"no frame can be read{why}: {self._path}")
-        reached, length = float(self._reached), float(Fraction(self._container.duration or 0, US))
-        few_s = 2 / self.frames_per_s
-        if self._states(STATE_LENGTH) and reached < length * COUNT_TRUST - few_s:
+        reached, length = float(self._reached), float(self._stated_length())
+        if reached < length * COUNT_TRUST - 2 / self.frames_per_s:
             raise ImageError(
                 f"the video is damaged, it ends at {reached:.1f} s of {length:.1f} s: {self._path}"
             )
-        stated = self._stream.frames
-        if self._states(STATE_COUNT) and count < stated * COUNT_TRUST - 2:
-            raise ImageError(f"the video is damaged, read {count} of {stated} frames: {self._path}")
         if self._broken:
             say(f"the video is damaged, frames are wrong or missing ({self._broken}): {self._path}")
 
-    def _states(self, formats: set[str]) -> bool:
-        """Return whether the file is of one of these formats."""
-        return not formats.isdisjoint(self._container.format.name.split(","))
+    def _stated_length(self) -> Fraction:
+        """Return how many seconds of video or sound there are by the file; 0 if it does not say."""
+        if STATE_COUNT & self._formats:
+            return self._stream.frames * self._tick
+        if STATE_LENGTH & self._formats:
+            return Fraction(self._container.duration or 0, US)
+        return Fraction(0)
 
     def close(self) -> None:
         """Release the file."""

@@ -179,9 +179,11 @@ class _Encoded:
     def __init__(self, stream: AudioStream, to: Any, form: Format, start: Fraction) -> None:
         import av
 
-        codec = next((name for name in form.audio if has_encoder(name)), None)
+        source = stream.codec_context.codec.canonical_name
+        names = (source, *form.audio) if source in form.filled else form.audio
+        codec = next((name for name in names if has_encoder(name)), None)
         if codec is None:
-            raise ValueError(f"this PyAV has no encoder for it ({', '.join(form.audio)})")
+            raise ValueError(f"this PyAV has no encoder for it ({', '.join(names)})")
         rates = av.Codec(codec, "w").audio_rates or [USUAL_RATE]
         rate = stream.codec_context.sample_rate
         self._rate = rate if rate in rates else USUAL_RATE if USUAL_RATE in rates else rates[0]
@@ -195,7 +197,7 @@ class _Encoded:
         self._out = to.add_stream(codec, self._rate)
         self._out.codec_context.layout = self._layout
         self._out.codec_context.time_base = Fraction(1, self._rate)
-        if codec != "pcm_s16le":
+        if codec != source and not codec.startswith("pcm"):
             self._out.codec_context.bit_rate = BITS_A_CHANNEL * channels
         _describe(self._out, stream)
         self._graph: Graph | None = None

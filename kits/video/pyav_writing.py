@@ -43,14 +43,13 @@ class Writing:
         self._format = FORMATS[path.suffix.lower()]
         self._height, self._width = shape[:2]
         self._rate = Fraction(frames_per_s).limit_denominator(1001)
-        if self._format.has_one_rate:
-            self._tick = 1 / self._rate
-        else:
+        self._codec = encoder(self._format)
+        self._tick = 1 / self._rate
+        if not self._format.has_one_rate:
             tick = None if sound is None else sound.tick
-            self._tick = fine_tick(1 / self._rate if tick is None else tick)
+            self._tick = fine_tick(tick or self._tick, ENCODERS[self._codec].ticks_a_s)
         self._grid = Grid(frames_per_s) if self._format.has_one_rate else None
         self._heard = sound
-        self._codec = encoder(self._format)
         self._colours = FromRgb(ENCODERS[self._codec].is_jpeg)
         self._held: VideoFrame | None = None
         self._lasts: dict[int, int] = {}
@@ -194,9 +193,13 @@ class Writing:
             self._container.close()
 
 
-def fine_tick(tick: Fraction) -> Fraction:
-    """Return a part of a tick that is no longer than FINEST, so that times of others fit, too."""
-    return tick / max(ceil(tick / FINEST), 1)
+def fine_tick(tick: Fraction, most: int) -> Fraction:
+    """Return a part of a tick that is no longer than FINEST, so that times of others fit, too.
+
+    most: the largest denominator; with more, it is FINEST.
+    """
+    found = tick / max(ceil(tick / FINEST), 1)
+    return found if found.denominator <= most else FINEST
 
 
 def encoder(form: Format) -> str:

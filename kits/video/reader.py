@@ -128,7 +128,7 @@ class VideoReader:
         """Release the file or camera."""
         self._is_over = True
         if self._ahead is not None:
-            self._ahead.close()
+            self._ahead.stop()
             if not self._ahead.is_ours:
                 return
         self._source.close()

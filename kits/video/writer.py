@@ -111,7 +111,7 @@ class VideoWriter:
         try:
             if self._behind is None or self._file is None:
                 self._file = self._opened(frame)
-                self._behind = Behind(_write_to(self._file), BEHIND)
+                self._behind = Behind(_write_to(self._file), BEHIND, held=self._files)
             prepared = finished(self._file.prepare)(frame)
             # No fork waits for this: the thread may wait for the end of a fork.
             self._behind.put((prepared, time_s))
@@ -139,6 +139,8 @@ class VideoWriter:
     def _opened(self, frame: Image) -> File:
         try:
             part = self._files.enter_context(replacing(self._path))
+            # The system says why a file cannot be made; OpenCV does not.
+            part.touch()
         except (OSError, ValueError) as error:
             raise ImageError(f"the video cannot be written, {pyav_files.reason(error)}") from error
         if pyav_files.version():
@@ -172,6 +174,9 @@ class VideoWriter:
         trace: TracebackType | None,
     ) -> None:
         """Finish the file, or leave none if something went wrong."""
+        if self._behind is not None and not self._behind.is_ours:
+            # A forked child leaves the file to its parent.
+            return
         problem = error
         try:
             if self._behind is not None and self._file is not None:
@@ -193,9 +198,8 @@ class VideoWriter:
                 behind.finish()
                 finished(file.finish)()
         finally:
-            behind.close()
-            if behind.is_ours:
-                finished(file.close)()
+            behind.stop()
+            finished(file.close)()
 
 
 def _write_to(file: File) -> Any:
