@@ -3,8 +3,8 @@
 They are plain text: `name: what it is` of each argument, "Returns ...", "Raises ...", examples as
 code. Here arguments become a list, code a block, and names in prose keep their underscores.
 
-Constructors and functions of kits take the fields of a dataclass (palmkit.kits.options): what they
-show is read from them as they run.
+Constructors, functions and methods of kits take the fields of a dataclass (palmkit.kits.options,
+palmkit.kits.calls): what they show is read from them as they run.
 """
 
 from __future__ import annotations
@@ -21,7 +21,13 @@ _ARGUMENT = re.compile(r"^(?P<names>[A-Za-z_]\w*(?:, [A-Za-z_]\w*)*): (?=\S)")
 _SENTENCE = re.compile(r"^(Returns|Raises|Values|Any thread|The rest)\b")
 
 
-_OF_OPTIONS = ("palmkit.kits.options.made_of", "palmkit.kits.options.called_with")
+_OF_FIELDS = (
+    "palmkit.kits.calls.called_with_pictures",
+    "palmkit.kits.calls.takes_pictures",
+    "palmkit.kits.calls.takes_pictures_awaited",
+    "palmkit.kits.options.called_with",
+    "palmkit.kits.options.made_of",
+)
 
 
 class Docstrings(griffe.Extension):
@@ -30,9 +36,9 @@ class Docstrings(griffe.Extension):
     def on_object(self, *, obj: griffe.Object, **kwargs: Any) -> None:
         """Document one object."""
         if isinstance(obj, griffe.Function) and any(
-            decorator.callable_path in _OF_OPTIONS for decorator in obj.decorators
+            decorator.callable_path in _OF_FIELDS for decorator in obj.decorators
         ):
-            take_options(obj)
+            take_fields(obj)
         if obj.docstring is not None:
             obj.docstring.value = as_markdown(obj.docstring.value)
 
@@ -42,9 +48,12 @@ class Docstrings(griffe.Extension):
             alias.runtime = True
 
 
-def take_options(function: griffe.Function) -> None:
+def take_fields(function: griffe.Function) -> None:
     """Give a function the arguments and the docstring that it has as it runs."""
     found: Any = griffe.dynamic_import(function.path)
+    told = inspect.signature(found)
+    if isinstance(told.return_annotation, str):
+        function.returns = told.return_annotation
     function.parameters = griffe.Parameters(
         *(
             griffe.Parameter(
@@ -53,7 +62,7 @@ def take_options(function: griffe.Function) -> None:
                 kind=griffe.ParameterKind[each.kind.name.lower()],
                 default=None if each.default is each.empty else repr(each.default),
             )
-            for each in inspect.signature(found).parameters.values()
+            for each in told.parameters.values()
         )
     )
     if function.docstring is not None:

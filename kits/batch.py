@@ -17,15 +17,12 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from palmkit.engine.errors import PalmError, TableError
 from palmkit.engine.replacing import replacing
 from palmkit.kits import table
 from palmkit.kits.parquet_files import batches, column_names
-
-if TYPE_CHECKING:
-    from palmkit.kits.results import PictureResult
 
 # The names of all kits.
 KITS = tuple(table.KITS)
@@ -95,12 +92,14 @@ class Worker:
         return [self._row(row) for row in rows]
 
     def _row(self, row: dict[str, Any]) -> dict[str, Any]:
+        from palmkit.kits.image import png
+
         name = row.get("path") or row.get("id")
         found: dict[str, Any] = {"name": None if name is None else str(name)}
         try:
             result = self._call(*self._given(row))
-            told = json.dumps(result.to_dict())
-            shown = {self._picture: _png(result)} if self._picture else {}
+            told = result.to_json()
+            shown = {self._picture: png(result.as_picture())} if self._picture else {}
         except (PalmError, OSError, ValueError, TypeError) as error:
             nothing = dict.fromkeys(self.columns)
             return {**nothing, **found, "error": _line(error)}
@@ -264,14 +263,6 @@ def _picture(row: dict[str, Any]) -> tuple[Any, ...]:
     if row.get("path") is None:
         raise TableError("expected a path or a picture, got nothing")
     return (str(row["path"]),)
-
-
-def _png(result: PictureResult) -> bytes:
-    import cv2
-
-    picture = result.as_picture()
-    in_order = picture if picture.ndim == 2 else cv2.cvtColor(picture, cv2.COLOR_RGB2BGR)
-    return cv2.imencode(".png", in_order)[1].tobytes()
 
 
 def _value(value: Any, name: str) -> Any:

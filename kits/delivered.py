@@ -14,7 +14,7 @@ from weakref import ref
 
 from palmkit.engine.errors import BackendError, ModelError, PalmError, TryOnError, UnsupportedError
 from palmkit.engine.forks import finished, renewed_in_children
-from palmkit.kits.kit import ModelSource, Result, Runnable, open_model, shipped_model
+from palmkit.kits.kit import ModelSource, Runnable, open_model, shipped_model
 from palmkit.kits.options import Options
 
 if TYPE_CHECKING:
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from palmkit.delivery.codes import Code
 
 Content = TypeVar("Content")
+Result = TypeVar("Result")
 NAME = re.compile(r"[a-z][a-z0-9_]*@[a-z][a-z0-9_-]*", re.ASCII)
 # The number of good runs that prove a release on trial.
 PROVING_RUNS = 20

@@ -14,7 +14,7 @@ from palmkit.kits.face import topology
 from palmkit.kits.face.pose import rotation_of
 from palmkit.kits.hands.skeleton import FINGER_BONES, PALM_BONES
 from palmkit.kits.image import Image
-from palmkit.kits.results import ACTIONS, Face, Faces, Hand, Hands, Mask
+from palmkit.kits.results import ACTIONS, Face, Faces, Hand, Handedness, Hands, Mask
 
 Colour: TypeAlias = tuple[int, int, int]
 
@@ -23,7 +23,7 @@ LIGHT: Colour = (255, 255, 255)
 DARK: Colour = (16, 24, 32)
 # Axis colours: to the subject's left, up, forward.
 AXES: tuple[Colour, Colour, Colour] = ((239, 83, 80), (102, 187, 106), (66, 165, 245))
-SIDES: dict[str, Colour] = {"left": (255, 179, 71), "right": ACCENT}
+SIDES: dict[Handedness, Colour] = {"left": (255, 179, 71), "right": ACCENT}
 _BONES = np.array(PALM_BONES + FINGER_BONES)
 # Positions are given to OpenCV in 1/16 pixel.
 SHIFT = 4

@@ -11,7 +11,7 @@ import sys
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO, Literal, TypeAlias, cast, get_args
+from typing import TYPE_CHECKING, Any, BinaryIO, Literal, Protocol, TypeAlias, cast, get_args
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,7 +29,7 @@ import_module("palmkit.kits.opencv")
 
 Image: TypeAlias = NDArray[np.uint8]
 Points: TypeAlias = NDArray[np.float32]
-Source: TypeAlias = "str | os.PathLike[str] | bytes | PIL.Image.Image | NDArray[Any]"
+Source: TypeAlias = "str | os.PathLike[str] | bytes | PIL.Image.Image | NDArray[Any] | BinaryFile"
 Format: TypeAlias = Literal["rgb", "rgba", "bgr", "bgra", "gray", "nv21"]
 Rotation: TypeAlias = Literal[0, 90, 180, 270]
 Flip: TypeAlias = Literal["horizontal", "vertical"]
@@ -42,6 +42,9 @@ SUFFIXES = frozenset(
     (*JPEG_SUFFIXES, ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 )
 MAX_PIXELS = 80_000_000
+# Of an open file no more is read than the largest pictures take: some never end.
+_MOST_BYTES_A_PIXEL, _MOST_OTHER_BYTES = 8, 1 << 20
+_READ_BYTES = 1 << 20
 # Of what is written; libjpeg's own limit is less than the format's.
 _MOST_PIXELS_A_SIDE = {
     **dict.fromkeys(JPEG_SUFFIXES, 65_500), ".webp": 16_383, ".gif": 65_535
@@ -51,6 +54,14 @@ _BY_CHANNELS: dict[int, Format] = {1: "gray", 3: "rgb", 4: "rgba"}
 _SHAPES = {1: "uint8[h, w]", 3: "uint8[h, w, 3]", 4: "uint8[h, w, 4]"}
 _EXIF_ORIENTATION = 0x0112
 _SCHEME = r"(?:[a-z][a-z0-9+.-]+://|data:)"
+
+
+class BinaryFile(Protocol):
+    """An open binary file, or what is read like one, such as io.BytesIO."""
+
+    def read(self, size: int = ..., /) -> bytes:
+        """Return at most so many bytes, b"" at the end."""
+        ...
 
 
 @finished
@@ -64,10 +75,12 @@ def read_image(
 ) -> Image:
     """Read any picture as upright uint8[h, w, 3], RGB.
 
-    source: a path, the bytes of a picture file, a PIL.Image, or an array uint8[h, w, 3 or 4],
-        uint8[h, w] or uint8[h, w, 1]. Of a file, EXIF orientation is applied, the first frame
-        taken, 16 bits are cut to 8, and transparent pixels lie on white; an array's alpha is
-        ignored, because cameras and screens leave it undefined. URLs are refused.
+    source: a path, the bytes of a picture file, an open binary file such as io.BytesIO, a
+        PIL.Image, or an array uint8[h, w, 3 or 4], uint8[h, w] or uint8[h, w, 1]. An open file is
+        read from its start, if it can seek, to its end, and stays open. Of a file, EXIF orientation
+        is applied, the first frame taken, 16 bits are cut to 8, and transparent pixels lie on
+        white; an array's alpha is ignored, because cameras and screens leave it undefined. URLs are
+        refused.
     format: what an array holds; None: gray, rgb or rgba by its shape. nv21: uint8[h * 3 / 2, w].
     rotation: degrees clockwise that turn the picture upright.
     flip: mirror it after that, "horizontal" left to right or "vertical" top to bottom.
@@ -133,10 +146,8 @@ def _from_file(source: Source, max_pixels: int) -> Image:
     if isinstance(source, bytes | bytearray | memoryview):
         return _decode(io.BytesIO(source), f"bytes of length {len(source)}", max_pixels)
     if not isinstance(source, str | os.PathLike):
-        raise ImageError(
-            "input image: expected a path, bytes, a PIL.Image or a numpy array, "
-            f"got {type(source).__name__}"
-        )
+        data = bytes_of(source, max_pixels)
+        return _decode(io.BytesIO(data), f"a file of {len(data)} bytes", max_pixels)
     name = os.fspath(source)
     if re.match(_SCHEME, str(name), re.IGNORECASE):
         raise ImageError(f"input image: is a URL, download it first: {name[:200]}")
@@ -154,6 +165,44 @@ def _from_file(source: Source, max_pixels: int) -> Image:
             raise
         reason = getattr(error, "strerror", None) or str(error)
         raise ImageError(f"cannot be opened, {reason.lower()}: {name!r}") from error
+
+
+def bytes_of(file: object, max_pixels: int = MAX_PIXELS) -> bytes:
+    """Read an open binary file, from its start if it can seek.
+
+    max_pixels: a file of more bytes than the largest picture of so many pixels is refused.
+    Raises ImageError if it is no open binary file, or cannot be read.
+    """
+    read = getattr(file, "read", None)
+    kind = type(file).__name__
+    if not callable(read):
+        raise ImageError(
+            "input image: expected a path, bytes, an open binary file, a PIL.Image or a numpy "
+            f"array, got {kind}"
+        )
+    most = max_pixels * _MOST_BYTES_A_PIXEL + _MOST_OTHER_BYTES
+    parts: list[bytes] = []
+    size = 0
+    try:
+        if getattr(file, "seekable", bool)():
+            cast(Any, file).seek(0)
+        while size <= most:
+            part: object = read(_READ_BYTES)
+            if not isinstance(part, bytes):
+                if hasattr(part, "close"):
+                    cast(Any, part).close()  # A coroutine that nobody awaits would warn.
+                got = f"{type(part).__name__} from {kind}.read"
+                raise ImageError(f"input image: expected a file opened in binary mode, got {got}")
+            if not part:
+                return b"".join(parts)
+            parts.append(part)
+            size += len(part)
+    except (OSError, ValueError, TypeError) as error:
+        if isinstance(error, ImageError):
+            raise
+        reason = getattr(error, "strerror", None) or str(error)
+        raise ImageError(f"an open file cannot be read, {reason.lower()}: {kind}") from error
+    raise ImageError(f"more bytes than {max_pixels} pixels (max_pixels) can take: {kind}")
 
 
 def _decode(file: BinaryIO, name: str, max_pixels: int) -> Image:
@@ -266,6 +315,17 @@ def write_image(path: str | os.PathLike[str], image: Image) -> None:
     except Exception as error:  # As its readers, Pillow's writers raise nearly anything.
         reason = (getattr(error, "strerror", None) or str(error)).lower()
         raise ImageError(f"cannot be written, {reason}: {os.fspath(path)}") from error
+
+
+@finished
+def png(image: Image) -> bytes:
+    """Return the bytes of a PNG file of uint8[h, w], uint8[h, w, 3] RGB or uint8[h, w, 4]."""
+    import cv2
+
+    orders = {3: cv2.COLOR_RGB2BGR, 4: cv2.COLOR_RGBA2BGRA}
+    channels = image.shape[2] if image.ndim == 3 else 1
+    in_order = cv2.cvtColor(image, orders[channels]) if channels in orders else image
+    return cv2.imencode(".png", in_order)[1].tobytes()
 
 
 def _check_picture(image: object) -> None:

@@ -27,6 +27,7 @@ from numpy.typing import NDArray
 from palmkit.engine import Model, load
 from palmkit.engine.errors import ModelError
 from palmkit.engine.forks import finished, renewed_in_children
+from palmkit.kits.calls import Frame
 from palmkit.kits.image import (
     Flip,
     Format,
@@ -40,13 +41,16 @@ from palmkit.kits.image import (
 from palmkit.kits.options import Mode as Mode
 from palmkit.kits.options import Modes, between, one_of, whole
 from palmkit.kits.options import Precision as Precision
+from palmkit.kits.original import Original
+from palmkit.kits.threads import Threads
 from palmkit.kits.tracks import Clock
 
 if TYPE_CHECKING:
     from palmkit.kits.delivered import Delivered, Turns
+    from palmkit.kits.results.result import PictureResult
     from palmkit.kits.stream import Stream
 
-Result = TypeVar("Result")
+Result = TypeVar("Result", bound="PictureResult")
 AnyOpen = TypeVar("AnyOpen", bound="Open")
 Backends: TypeAlias = "str | tuple[str, ...]"
 
@@ -209,10 +213,13 @@ class Open:
 class Kit(Open, ABC, Generic[Result]):
     """A kit that takes pictures: a context manager with three modes.
 
-    "image": each picture stands for itself; one kit may be used by many threads at a time.
+    "image": each picture stands for itself; one kit may be used by many threads at a time. A list
+    of pictures gives the list of their results; an error of one of them names its index.
     "video": pictures are the frames of one video, in order; things found keep their ids.
     "stream": as video, but frames are left with submit and results come to a callback. A kit that
     is dropped without close finishes the frames submitted.
+
+    What finds things has a twin for asyncio, such as detect_async, in threads of the kit.
 
     A forked child may use the kits of its parent; a video goes on there where no other thread was
     within a frame of it. When Python ends, it waits up to 2 s for what kits do in other threads.
@@ -224,6 +231,8 @@ class Kit(Open, ABC, Generic[Result]):
         self._on_result, self._on_error = options.on_result, options.on_error
         self._clock = Clock()
         self._is_midway = False
+        at_once = (os.cpu_count() or 1) // options.threads if options.mode == "image" else 1
+        self._threads = Threads(max(at_once, 1))
         renewed_in_children(self, Kit[Any]._renew)
         self._models: tuple[Delivered[Any], ...] = ()
         self._turns: Turns | None = None
@@ -262,6 +271,11 @@ class Kit(Open, ABC, Generic[Result]):
         """
 
     @property
+    def mode(self) -> Mode:
+        """How the kit is driven: "image", "video" or "stream"."""
+        return self._mode
+
+    @property
     def releases(self) -> Mapping[str, str]:
         """The version of each delivered model that the kit uses now, by model and channel."""
         return {each.name: each.version for each in self._models if each.is_delivered}
@@ -279,21 +293,29 @@ class Kit(Open, ABC, Generic[Result]):
         """Forget earlier frames."""
 
     @finished
-    def _call(
-        self,
-        image: Source,
-        roi: Part | None,
-        timestamp_ms: float | None,
-        format: Format | None,
-        rotation: Rotation,
-        flip: Flip | None,
-    ) -> Result:
+    def _call(self, frame: Frame[Source]) -> Result:
         """Do the work of a kit's public method in image and video mode."""
+        self._check_may_call()
+        source, format, rotation, flip = frame.image, frame.format, frame.rotation, frame.flip
+        original = None
+        # Results of videos keep nothing of their frames: there may be many.
+        if self._mode == "image":
+            original = Original.of(source, format, rotation, flip)
+            if not isinstance(source, str | os.PathLike):
+                source = original.source
+        picture = read_image(source, format=format, rotation=rotation, flip=flip)
+        result = self._step(picture, frame.roi, frame.timestamp_ms)
+        return result if original is None else result.keeping(original)
+
+    async def _call_async(self, frame: Frame[Source]) -> Result:
+        """Do the work of a kit's coroutine: that of _call, in a thread of the kit."""
+        self._check_may_call()
+        return await self._threads.run(lambda: self._call(frame))
+
+    def _check_may_call(self) -> None:
         if self._stream is not None:
             raise RuntimeError(f"{self.name}: mode is 'stream', use submit")
         self._check_open()
-        picture = read_image(image, format=format, rotation=rotation, flip=flip)
-        return self._step(picture, roi, timestamp_ms)
 
     def _step(self, picture: Image, roi: Part | None, timestamp_ms: float | None) -> Result:
         # Also where what is known of earlier frames leaves nothing to look for in it.
@@ -371,6 +393,7 @@ class Kit(Open, ABC, Generic[Result]):
         Raises what went wrong with an earlier frame in stream mode without on_error.
         """
         super().close()
+        self._threads.close()
         try:
             if self._stream is not None:
                 self._stream.close()

@@ -4,9 +4,9 @@
     class FaceOptions(Options):
         max_faces: int | None = option(None, "keep the best of so many (all)", Whole(1))
 
-A dataclass of these, and of what is not an option, such as a picture, stands for the arguments of a
-constructor (`made_of`) or of a function (`called_with`). Type checkers, editors and help() see
-these arguments with their types and defaults.
+A dataclass of these, and of what is not an option, such as a picture (palmkit.kits.calls), stands
+for the arguments of a constructor (`made_of`) or of a function (`called_with`). Type checkers,
+editors and help() see these arguments with their types and defaults.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ from typing import (
 from palmkit.engine.forks import importing
 
 if TYPE_CHECKING:
-    from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
+    from palmkit.kits.image import Image
     from palmkit.kits.kit import ModelSource
 
 Mode: TypeAlias = Literal["image", "video", "stream"]
@@ -273,23 +273,6 @@ class Modes(Options, Generic[Result]):
             )
 
 
-@dataclass(frozen=True, init=False, repr=False, eq=False)
-class Picture(Options):
-    """A picture, and how it is read: see palmkit.kits.image.read_image."""
-
-    image: Source
-    _: KW_ONLY
-    roi: Part | None = None
-    format: Format | None = None
-    rotation: Rotation = 0
-    flip: Flip | None = None
-
-    def reading(self) -> dict[str, Any]:
-        """Return what a kit's method takes besides the picture."""
-        names = ("roi", "format", "rotation", "flip")
-        return {name: getattr(self, name) for name in names}
-
-
 def made_of(
     options: Callable[Arguments, Made],
 ) -> Callable[[Callable[[Kit, Made], None]], Callable[Concatenate[Kit, Arguments], None]]:
@@ -410,7 +393,11 @@ def _is_hashable(value: object) -> bool:
 def one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     """Raise ValueError unless the option is one of those known."""
     if value not in known:
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
+        from palmkit.kits.nearest import did_you_mean
+
+        meant = did_you_mean(value, known) if isinstance(value, str) else ""
+        told = f"expected one of {', '.join(map(repr, known))}, got {value!r}{meant}"
+        raise ValueError(f"{name}: {told}")
 
 
 def whole(name: str, value: int, least: int) -> None:

@@ -27,7 +27,9 @@ if TYPE_CHECKING:
     from palmkit.kits.ranking.kit import rerank as rerank
     from palmkit.kits.results.faces import Face as Face
     from palmkit.kits.results.faces import Faces as Faces
+    from palmkit.kits.results.hands import Gesture as Gesture
     from palmkit.kits.results.hands import Hand as Hand
+    from palmkit.kits.results.hands import Handedness as Handedness
     from palmkit.kits.results.hands import Hands as Hands
     from palmkit.kits.results.mask import Mask as Mask
     from palmkit.kits.results.ranking import Ranking as Ranking
@@ -166,7 +168,7 @@ KITS: Mapping[str, Entry] = {
         "recognize_gestures",
         "recognize",
         "palmkit.kits.hands.options:GestureOptions",
-        ("Hands", "Hand"),
+        ("Hands", "Hand", "Gesture", "Handedness"),
         command="gesture",
         judged=(
             Judged(

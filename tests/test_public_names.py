@@ -7,12 +7,15 @@ import pytest
 PUBLIC = {
     "palmkit.kits": [
         "Face",
+        "FaceBlur",
         "FaceDetector",
         "FaceMesh",
         "Faces",
+        "Gesture",
         "GestureRecognizer",
         "HairSegmenter",
         "Hand",
+        "Handedness",
         "Hands",
         "ImageError",
         "Look",
@@ -25,6 +28,7 @@ PUBLIC = {
         "TableError",
         "TriedOn",
         "TryOn",
+        "blur_faces",
         "detect_faces",
         "draw",
         "face_mesh",

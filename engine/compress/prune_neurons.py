@@ -13,8 +13,8 @@ from palmkit.engine.compress.channel_rules import channels_of
 from palmkit.engine.compress.channels import Channels
 from palmkit.engine.compress.narrow import narrow
 from palmkit.engine.compress.pipeline import State
-from palmkit.engine.compress.tuning import Tuner
-from palmkit.engine.errors import ShapeError, UnsupportedError
+from palmkit.engine.compress.tuning import within
+from palmkit.engine.errors import ShapeError
 from palmkit.engine.ir import Array, Graph, Node, Type, fresh_name, value_names
 from palmkit.engine.model import Model
 from palmkit.engine.ops.traits import Layer
@@ -247,27 +247,15 @@ class NeuronPruning:
             thinner = prune_channels(best, part, state.samples, self.method)
             if _elements(thinner) == _elements(best):
                 break
-            thinner, note = tuned(thinner, state, self.steps, self.rate)
+            allowed, note = within(thinner, state, self.steps, self.rate)
             notes += [note] if note and note not in notes else []
-            if state.allows(thinner):
-                best = thinner
-            else:
+            if allowed is None:
                 part /= 2
+            else:
+                best = allowed
         before, after = len(channels_of(state.graph).free), len(channels_of(best).free)
         notes.insert(0, f"{before - after} of {before} channels gone")
         return replace(state, graph=best).noted(*notes)
-
-
-def tuned(graph: Graph, state: State, steps: int, rate: float) -> tuple[Graph, str]:
-    """Return the graph fine-tuned to the source's outputs, or unchanged with a note why."""
-    if not steps or not state.samples:
-        return graph, ""
-    try:
-        tuner = Tuner(graph, state.source, state.samples, rate, state.seed)
-        tuner.tune(steps)
-    except UnsupportedError as error:
-        return graph, f"no fine-tuning: {error}"
-    return tuner.graph, ""
 
 
 def _elements(graph: Graph) -> int:

@@ -10,7 +10,7 @@ import numpy as np
 
 from palmkit.engine.compress.pipeline import State
 from palmkit.engine.compress.prune_neurons import remove_unread
-from palmkit.engine.compress.tuning import Tuner
+from palmkit.engine.compress.tuning import Tuner, is_hopeless
 from palmkit.engine.errors import ShapeError, UnsupportedError
 from palmkit.engine.ir import Array, Graph
 from palmkit.engine.ops import traits_of
@@ -215,7 +215,7 @@ class SynapsePruning:
 
     densities: shares of the prunable weights, one after the other, until one is not allowed. block:
     rows and columns of weights that stay or go together. steps: number of fine-tuning steps for
-    each, up to three times; rate: learning rate of Adam.
+    each that is not allowed without, up to three times; rate: learning rate of Adam.
     """
 
     name: str = "synapse pruning"
@@ -229,23 +229,49 @@ class SynapsePruning:
     def apply(self, state: State) -> State:
         """Return the least dense graph whose metric is not below the floor."""
         best, density, notes = state.graph, 1.0, list[str]()
-        pruner = self._pruner(state, notes)
-        for number, wanted in enumerate(self.densities):
-            state.progress(number / len(self.densities), f"{1 - wanted:.0%} of the weights zero")
-            if wanted >= pruner.density:
-                continue
-            for _ in range(1 if pruner.tuner is None else _ROUNDS):
-                pruner.gradually(wanted, self.steps)
-                graph = pruner.pruned()
-                if state.allows(graph):
-                    best, density = graph, pruner.density
+        left, metric = [*self.densities], state.metric
+        pruner = SynapsePruner(state.graph, block=self.block)
+        while left and self.method == "magnitude":
+            if left[0] < pruner.density:
+                self._tell(state, left[0])
+                pruner.prune(left[0])
+                metric = state.evaluate(pruner.pruned())
+                if metric < state.floor:
                     break
-            else:
-                break
+                best, density = pruner.pruned(), pruner.density
+            left.pop(0)
+        if self.method != "magnitude" or (
+            left and not is_hopeless(metric, state, _ROUNDS * self.steps)
+        ):
+            pruner = self._pruner(replace(state, graph=best), notes)
+            for wanted in left:
+                self._tell(state, wanted)
+                if wanted >= pruner.density:
+                    continue
+                graph = self._tuned(pruner, wanted, state)
+                if graph is None:
+                    break
+                best, density = graph, pruner.density
         if best is state.graph:
             return state.noted(*notes)
         notes.insert(0, f"{1 - density:.1%} of the weights of {len(pruner.axes)} layers are zero")
         return replace(state, graph=remove_unread(best)).noted(*notes)
+
+    def _tell(self, state: State, wanted: float) -> None:
+        done = self.densities.index(wanted) / len(self.densities)
+        state.progress(done, f"{1 - wanted:.0%} of the weights zero")
+
+    def _tuned(self, pruner: SynapsePruner, wanted: float, state: State) -> Graph | None:
+        """Return the graph of this density if the metric allows it after some rounds."""
+        rounds = 1 if pruner.tuner is None else _ROUNDS
+        for left in reversed(range(rounds)):
+            pruner.gradually(wanted, self.steps)
+            metric = state.evaluate(pruner.pruned())
+            if metric >= state.floor:
+                return pruner.pruned()
+            if is_hopeless(metric, state, left * self.steps):
+                return None
+        return None
 
     def _pruner(self, state: State, notes: list[str]) -> SynapsePruner:
         tuner: Tuner | None = None

@@ -10,7 +10,8 @@ from palmkit.engine.compress.cancel_concats import cancel_concats
 from palmkit.engine.compress.low_rank import factorize
 from palmkit.engine.compress.merge_layers import merge_chains, merge_parallel
 from palmkit.engine.compress.pipeline import State
-from palmkit.engine.compress.prune_neurons import remove_unread, tuned
+from palmkit.engine.compress.prune_neurons import remove_unread
+from palmkit.engine.compress.tuning import within
 from palmkit.engine.ir import Graph, check
 from palmkit.engine.macs import macs
 from palmkit.engine.ops import infer_types
@@ -132,12 +133,12 @@ class NetworkTransform:
             thin = factorize(graph, error)
             if thin is graph or not _is_smaller(thin, graph):
                 break
-            thin, note = tuned(thin, state, self.steps, self.rate)
+            allowed, note = within(thin, state, self.steps, self.rate)
             notes += [note] if note and note not in notes else []
-            if state.allows(thin):
+            if allowed is not None:
                 more = len(thin.nodes) - len(graph.nodes)
                 notes.append(f"{more} layers of low rank into two, at an error of {error:g}")
-                return replace(state, graph=thin).noted(*notes)
+                return replace(state, graph=allowed).noted(*notes)
         return replace(state, graph=graph).noted(*notes)
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from math import prod
+from math import inf, prod
 
 import numpy as np
 
+from palmkit.engine.compress.pipeline import State
 from palmkit.engine.errors import ShapeError, UnsupportedError
 from palmkit.engine.ir import Array, Graph, Node, Type, fresh_name, value_names
 from palmkit.engine.model import Model
@@ -16,6 +17,40 @@ from palmkit.engine.shapes import with_input_shapes
 from palmkit.engine.train import Adam, Trainer, trainable
 
 _FLOATS = ("float32", "float64")
+# Fine-tuning has so many tries, each at a tenth of the rate of the one before.
+_TRIES = 3
+# A try ends early where the loss of some steps is so many times what it was at first.
+_GROWN = 2.0
+_LOOKED_AT = 8
+# Steps over which a mean loss is taken.
+_AT_ONCE = 10
+# So many steps may bring back a loss of twice what is allowed, twice as many one of three times.
+_STEPS_TO_HALVE = 20
+
+
+def within(graph: Graph, state: State, steps: int, rate: float) -> tuple[Graph | None, str]:
+    """Return the graph if its metric is not below the floor, at once or fine-tuned; else None.
+
+    The graph is fine-tuned to the source's outputs only where that is needed and not hopeless.
+    The second value is a note why fine-tuning was not possible, or empty.
+    """
+    metric = state.evaluate(graph)
+    if metric >= state.floor:
+        return graph, ""
+    if not state.samples or is_hopeless(metric, state, steps):
+        return None, ""
+    try:
+        tuner = Tuner(graph, state.source, state.samples, rate, state.seed)
+        tuner.settle(steps)
+    except UnsupportedError as error:
+        return None, f"no fine-tuning: {error}"
+    return (tuner.graph if state.allows(tuner.graph) else None), ""
+
+
+def is_hopeless(metric: float, state: State, steps: int) -> bool:
+    """Return whether this many steps of fine-tuning cannot be expected to reach the floor."""
+    allowed = state.baseline - state.floor
+    return not steps or state.baseline - metric > (1 + steps / _STEPS_TO_HALVE) * allowed
 
 
 class Tuner:
@@ -48,12 +83,12 @@ class Tuner:
             )
         self.samples = samples
         self.draw = np.random.default_rng(seed)
-        shapes = {name: np.shape(value) for name, value in samples[0].items()}
-        self._graph = with_input_shapes(graph, shapes)
+        self._shapes = {name: np.shape(value) for name, value in samples[0].items()}
+        self._graph = with_input_shapes(graph, self._shapes)
         self._outputs = [
             name for name, type in self._graph.outputs.items() if type.dtype in _FLOATS
         ]
-        self._teacher = Model(with_input_shapes(teacher, shapes))
+        self._teacher = Model(with_input_shapes(teacher, self._shapes))
         self._source = graph
         self._targets: dict[int, Array] = {}
         self._gains = self._measured()
@@ -87,20 +122,24 @@ class Tuner:
     def target(self, number: int) -> Array:
         """Return the teacher's outputs for a sample: float32[1, all outputs side by side]."""
         if number not in self._targets:
-            said = self._teacher.run(self.samples[number])
-            rows = [said[name].reshape(-1) * self._gains[name] for name in self._outputs]
-            self._targets[number] = np.concatenate(rows)[None]
+            self._targets[number] = self._joined_row(self._teacher.run(self.samples[number]))
         return self._targets[number]
+
+    def _joined_row(self, said: Mapping[str, Array]) -> Array:
+        rows = [said[name].reshape(-1) * self._gains[name] for name in self._outputs]
+        joined: Array = np.concatenate(rows)[None]
+        return joined
 
     def tune(
         self,
         steps: int,
         after: Callable[[int, Mapping[str, Array], Mapping[str, Array]], None] | None = None,
+        most: float = inf,
     ) -> float:
         """Train for some steps with a rate falling to zero; return the mean loss of the last.
 
         after: called with the step's number, the weights, to be changed in place, and their
-        gradients.
+        gradients. most: the training ends where the mean loss of ten steps is larger.
         """
         rate, losses = self.optimiser.rate, list[float]()
         for step in range(steps):
@@ -111,8 +150,36 @@ class Tuner:
             if after is not None:
                 after(step, self.parameters, gradients)
             losses.append(loss)
+            if step % _AT_ONCE == _AT_ONCE - 1 and np.mean(losses[-_AT_ONCE:]) > most:
+                break
         self.optimiser.rate = rate
-        return float(np.mean(losses[-10:])) if losses else 0.0
+        return float(np.mean(losses[-_AT_ONCE:])) if losses else 0.0
+
+    def settle(self, steps: int) -> None:
+        """Train for some steps at a rate at which the loss does not grow.
+
+        Where it grows the weights are taken back and the rate is divided by ten; where it grows at
+        every rate the weights stay as they are.
+        """
+        before = {name: value.copy() for name, value in self.parameters.items()}
+        rate, first = self.optimiser.rate, self._loss()
+        for number in range(_TRIES):
+            self.optimiser = Adam(rate / 10**number, clip=1.0)
+            self.tune(steps, most=_GROWN * first)
+            if self._loss() < first:
+                return
+            for name, value in self.parameters.items():
+                value[...] = before[name]
+
+    def _loss(self) -> float:
+        """Return the mean square of the outputs' differences on some of the samples."""
+        model = Model(with_input_shapes(self.graph, self._shapes))
+        found: list[float] = []
+        for number in range(min(_LOOKED_AT, len(self.samples))):
+            said = model.run(self.samples[number])
+            difference = self._joined_row(said) - self.target(number)
+            found.append(float(np.mean(np.square(difference, dtype=np.float64))))
+        return float(np.mean(found))
 
     def _measured(self) -> dict[str, np.float32]:
         """Return the factor of each output that makes all of them vary alike."""

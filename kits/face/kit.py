@@ -11,21 +11,23 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats, clipped
+from palmkit.kits.calls import (
+    Frame,
+    Given,
+    Picture,
+    Sources,
+    called_with_pictures,
+    takes_pictures,
+    takes_pictures_awaited,
+)
 from palmkit.kits.delivered import Current
 from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import is_cut
 from palmkit.kits.face.options import FaceOptions
 from palmkit.kits.face.search import MAX_ENLARGED, FaceSearch, first_dims
-from palmkit.kits.image import (
-    Flip,
-    Format,
-    Image,
-    Part,
-    Rotation,
-    Source,
-)
+from palmkit.kits.image import Image, Part, Source
 from palmkit.kits.kit import Kit, threshold
-from palmkit.kits.options import Modes, Picture, called_with, kept, made_of
+from palmkit.kits.options import Modes, kept, made_of
 from palmkit.kits.results import Faces
 from palmkit.kits.tracks import Tracker
 
@@ -71,20 +73,13 @@ class FaceDetector(Kit[Faces]):
         self._min_score = threshold(network) if given is None else given
         self._search = FaceSearch(network, self._options.size, self._options.tile)
 
-    def detect(
-        self,
-        image: Source,
-        timestamp_ms: float | None = None,
-        *,
-        roi: Part | None = None,
-        format: Format | None = None,
-        rotation: Rotation = 0,
-        flip: Flip | None = None,
-    ) -> Faces:
+    @takes_pictures
+    def detect(self, frame: Frame[Source]) -> Faces:
         """Find the faces in a picture, or in the next frame of a video.
 
-        image: a path, the bytes of a picture file, a PIL.Image, or uint8[h, w, 3] RGB; see
-        palmkit.kits.image.read_image for the other arrays, and for format, rotation and flip.
+        image: a path, the bytes of a picture file, an open binary file, a PIL.Image, or uint8[h, w,
+        3] RGB; see palmkit.kits.image.read_image for the other arrays, and for format, rotation and
+        flip. In image mode also a list of these, for a list of results.
         timestamp_ms: of the frame, in video mode; None: 1/30 s after the last one. It may repeat
         or jump back.
         roi: x, y, w, h in pixels of the upright picture: search only there.
@@ -92,7 +87,12 @@ class FaceDetector(Kit[Faces]):
         Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
         stream mode or after close.
         """
-        return self._call(image, roi, timestamp_ms, format, rotation, flip)
+        return self._call(frame)
+
+    @takes_pictures_awaited
+    async def detect_async(self, frame: Frame[Source]) -> Faces:
+        """Do what detect does without blocking the event loop."""
+        return await self._call_async(frame)
 
     def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Faces:
         if time_s is None:
@@ -194,12 +194,12 @@ def _shorter_sides(boxes: Floats) -> Floats:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class FaceDetectorCall(FaceOptions, Picture):
+class FaceDetectorCall(FaceOptions, Picture[Given]):
     """The arguments of detect_faces."""
 
 
-@called_with(FaceDetectorCall)
-def detect_faces(call: FaceDetectorCall) -> Faces:
+@called_with_pictures(FaceDetectorCall[Source], FaceDetectorCall[Sources])
+def detect_faces(call: FaceDetectorCall[Source]) -> Faces:
     """Find the faces in a picture, with a detector that is made once; any thread may call it.
 
     image, roi, format, rotation and flip are those of FaceDetector.detect, the options those of

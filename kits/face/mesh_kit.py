@@ -10,6 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats, box_round, clipped
+from palmkit.kits.calls import (
+    Frame,
+    Given,
+    Picture,
+    Sources,
+    called_with_pictures,
+    takes_pictures,
+    takes_pictures_awaited,
+)
 from palmkit.kits.closeup import CloseUpKit, mean, settled
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.delivered import Current
@@ -20,9 +29,9 @@ from palmkit.kits.face.options import FaceMeshOptions
 from palmkit.kits.face.pose import head_pose
 from palmkit.kits.face.search import FaceSearch
 from palmkit.kits.face.topology import FIRST_IRIS, MIRROR, POINTS
-from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
+from palmkit.kits.image import Image, Part, Source
 from palmkit.kits.kit import input_side, output, threshold
-from palmkit.kits.options import Modes, Picture, called_with, kept, made_of
+from palmkit.kits.options import Modes, kept, made_of
 from palmkit.kits.results import ACTIONS, Faces
 
 # No point of a mesh is further from its crop's corner, in sides of the crop.
@@ -70,16 +79,8 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         given = self._options.min_presence
         self._min_presence = threshold(self._model) if given is None else given
 
-    def detect(
-        self,
-        image: Source,
-        timestamp_ms: float | None = None,
-        *,
-        roi: Part | None = None,
-        format: Format | None = None,
-        rotation: Rotation = 0,
-        flip: Flip | None = None,
-    ) -> Faces:
+    @takes_pictures
+    def detect(self, frame: Frame[Source]) -> Faces:
         """Find the faces in a picture, or in the next frame of a video, with their meshes.
 
         The arguments are those of FaceDetector.detect.
@@ -88,7 +89,12 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
         stream mode or after close.
         """
-        return self._call(image, roi, timestamp_ms, format, rotation, flip)
+        return self._call(frame)
+
+    @takes_pictures_awaited
+    async def detect_async(self, frame: Frame[Source]) -> Faces:
+        """Do what detect does without blocking the event loop."""
+        return await self._call_async(frame)
 
     def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop]]:
         found = self._find(image, roi, self._min_score, enough=self._max_count)
@@ -194,12 +200,12 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class FaceMeshCall(FaceMeshOptions, Picture):
+class FaceMeshCall(FaceMeshOptions, Picture[Given]):
     """The arguments of face_mesh."""
 
 
-@called_with(FaceMeshCall)
-def face_mesh(call: FaceMeshCall) -> Faces:
+@called_with_pictures(FaceMeshCall[Source], FaceMeshCall[Sources])
+def face_mesh(call: FaceMeshCall[Source]) -> Faces:
     """Find the faces in a picture, with their meshes, by a kit that is made once.
 
     Any thread may call it. image, roi, format, rotation and flip are those of FaceMesh.detect, the

@@ -11,6 +11,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats, box_round
+from palmkit.kits.calls import (
+    Frame,
+    Given,
+    Picture,
+    Sources,
+    called_with_pictures,
+    takes_pictures,
+    takes_pictures_awaited,
+)
 from palmkit.kits.closeup import CloseUpKit, mean, settled
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.delivered import Current
@@ -20,10 +29,10 @@ from palmkit.kits.hands.following import GestureFilter, HandSight, HandTrack
 from palmkit.kits.hands.gestures import GestureSet
 from palmkit.kits.hands.options import SIZE, GestureOptions
 from palmkit.kits.hands.skeleton import LANDMARKS
-from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source
+from palmkit.kits.image import Image, Part, Source
 from palmkit.kits.kit import input_side, output, threshold
-from palmkit.kits.options import Modes, Picture, called_with, kept, made_of
-from palmkit.kits.results import GESTURES, Hands
+from palmkit.kits.options import Modes, kept, made_of
+from palmkit.kits.results import GESTURES, Gesture, Hands, OwnGesture
 
 MAX_ENLARGED = 3.0
 # Of a hand: wrist and base of the middle finger.
@@ -63,7 +72,8 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         if isinstance(gestures, str | os.PathLike):
             gestures = GestureSet.load(gestures)
         self._own = None if gestures is None else gestures.classifier()
-        self.gestures = GESTURES + (() if self._own is None else self._own.names)
+        own = () if self._own is None else self._own.names
+        self.gestures: tuple[Gesture | OwnGesture, ...] = (*GESTURES, *map(OwnGesture, own))
         self._found_by = Current(options.detector_model, "hand_detector", options)
         self._seen_by = Current(options.model, "hand_landmarks", options)
         self._start(self._found_by, self._seen_by)
@@ -82,21 +92,14 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         given = self._options.min_presence
         self._min_presence = threshold(self._model) if given is None else given
 
-    def recognize(
-        self,
-        image: Source,
-        timestamp_ms: float | None = None,
-        *,
-        roi: Part | None = None,
-        format: Format | None = None,
-        rotation: Rotation = 0,
-        flip: Flip | None = None,
-    ) -> Hands:
+    @takes_pictures
+    def recognize(self, frame: Frame[Source]) -> Hands:
         """Find the hands in a picture, or in the next frame of a video, and what they show.
 
-        image: a path, the bytes of a picture file, a PIL.Image, or uint8[h, w, 3] RGB; see
-        palmkit.kits.image.read_image for the other arrays, and for format, rotation and flip. Of
-        a mirrored picture, as of a selfie camera, handedness is right after flip="horizontal".
+        image: a path, the bytes of a picture file, an open binary file, a PIL.Image, or uint8[h, w,
+        3] RGB; see palmkit.kits.image.read_image for the other arrays, and for format, rotation and
+        flip. In image mode also a list of these, for a list of results.
+        Of a mirrored picture, as of a selfie camera, handedness is right after flip="horizontal".
         timestamp_ms: of the frame, in video mode; None: 1/30 s after the last one. It may repeat
         or jump back.
         roi: x, y, w, h in pixels of the upright picture: search only there.
@@ -104,7 +107,12 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
         stream mode or after close.
         """
-        return self._call(image, roi, timestamp_ms, format, rotation, flip)
+        return self._call(frame)
+
+    @takes_pictures_awaited
+    async def recognize_async(self, frame: Frame[Source]) -> Hands:
+        """Do what recognize does without blocking the event loop."""
+        return await self._call_async(frame)
 
     def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop]]:
         found = self._detector.search(image, roi, int(self._options.size), self._min_score)
@@ -195,12 +203,12 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class GestureRecognizerCall(GestureOptions, Picture):
+class GestureRecognizerCall(GestureOptions, Picture[Given]):
     """The arguments of recognize_gestures."""
 
 
-@called_with(GestureRecognizerCall)
-def recognize_gestures(call: GestureRecognizerCall) -> Hands:
+@called_with_pictures(GestureRecognizerCall[Source], GestureRecognizerCall[Sources])
+def recognize_gestures(call: GestureRecognizerCall[Source]) -> Hands:
     """Find the hands in a picture and what they show, by a recognizer that is made once.
 
     Any thread may call it. image, roi, format, rotation and flip are those of

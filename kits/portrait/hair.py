@@ -8,9 +8,10 @@ from typing import ClassVar
 
 import numpy as np
 
+from palmkit.kits.calls import Given, Sources, called_with_pictures
 from palmkit.kits.face.kit import FaceDetector
-from palmkit.kits.image import Image, Part, resize
-from palmkit.kits.options import called_with, made_of, same_option
+from palmkit.kits.image import Image, Part, Source, resize
+from palmkit.kits.options import made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Background
 from palmkit.kits.portrait.kit import (
@@ -23,6 +24,7 @@ from palmkit.kits.portrait.options import HairOptions
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import span, square_round
 from palmkit.kits.results import Faces, Mask
+from palmkit.kits.results.mask import Subject
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -39,6 +41,7 @@ class HairSegmenter(Segmenter):
 
     name: ClassVar[str] = "hair segmenter"
     model_name: ClassVar[str] = "hair"
+    subject: ClassVar[Subject] = "hair"
 
     @made_of(HairSegmenterArguments)
     def __init__(self, options: HairSegmenterArguments) -> None:
@@ -141,13 +144,13 @@ class HairSegmenter(Segmenter):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class HairSegmenterCall(HairOptions, SegmenterCall):
+class HairSegmenterCall(HairOptions, SegmenterCall[Given]):
     """The arguments of segment_hair."""
 
     background: Background | None = same_option(HairOptions, "background")
 
 
-@called_with(HairSegmenterCall)
-def segment_hair(call: HairSegmenterCall) -> Mask:
+@called_with_pictures(HairSegmenterCall[Source], HairSegmenterCall[Sources])
+def segment_hair(call: HairSegmenterCall[Source]) -> Mask:
     """Find the hair of the people in a picture; otherwise as segment_portrait."""
     return segment_by(HairSegmenter, HairOptions, call)

@@ -9,16 +9,26 @@ from typing import ClassVar, cast
 
 import numpy as np
 
+from palmkit.kits.calls import (
+    Frame,
+    Given,
+    Picture,
+    Sources,
+    called_with_pictures,
+    takes_pictures,
+    takes_pictures_awaited,
+)
 from palmkit.kits.delivered import Current
-from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip_part
+from palmkit.kits.image import Image, Part, Source, clip_part
 from palmkit.kits.kit import Kit, Runnable, input_side, output
-from palmkit.kits.options import Modes, Picture, called_with, kept, made_of, same_option
+from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
 from palmkit.kits.portrait.options import PortraitOptions, SegmenterOptions
 from palmkit.kits.portrait.steady import Steady
 from palmkit.kits.portrait.views import Box, Halves, box_of_people
 from palmkit.kits.results import Mask
+from palmkit.kits.results.mask import Subject
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -30,6 +40,7 @@ class Segmenter(Kit[Mask]):
     """Common base of both kits, which differ in the views of a picture that their network gets."""
 
     model_name: ClassVar[str]
+    subject: ClassVar[Subject]
 
     def __init__(self, options: SegmenterArguments) -> None:
         """Open the model of both kits; the subclass starts."""
@@ -46,20 +57,13 @@ class Segmenter(Kit[Mask]):
             # Masks of frames before are as large as the network's input was then.
             self._forget()
 
-    def segment(
-        self,
-        image: Source,
-        timestamp_ms: float | None = None,
-        *,
-        roi: Part | None = None,
-        format: Format | None = None,
-        rotation: Rotation = 0,
-        flip: Flip | None = None,
-    ) -> Mask:
+    @takes_pictures
+    def segment(self, frame: Frame[Source]) -> Mask:
         """Find every pixel of it in a picture, or in the next frame of a video.
 
-        image: a path, the bytes of a picture file, a PIL.Image, or uint8[h, w, 3] RGB; see
-        palmkit.kits.image.read_image for the other arrays, and for format, rotation and flip.
+        image: a path, the bytes of a picture file, an open binary file, a PIL.Image, or uint8[h, w,
+        3] RGB; see palmkit.kits.image.read_image for the other arrays, and for format, rotation and
+        flip. In image mode also a list of these, for a list of results.
         timestamp_ms: of the frame, in video mode; None: 1/30 s after the last one. It may repeat
         or jump back.
         roi: x, y, w, h in pixels of the upright picture: search only there; the mask is 0
@@ -67,12 +71,17 @@ class Segmenter(Kit[Mask]):
         Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
         stream mode or after close.
         """
-        return self._call(image, roi, timestamp_ms, format, rotation, flip)
+        return self._call(frame)
+
+    @takes_pictures_awaited
+    async def segment_async(self, frame: Frame[Source]) -> Mask:
+        """Do what segment does without blocking the event loop."""
+        return await self._call_async(frame)
 
     def _run(self, image: Image, roi: Part | None, time_s: float | None) -> Mask:
         height, width = image.shape[:2]
         mask = self._mask(image, clip_part(image, roi), time_s)
-        return Mask(width, height, mask, image, self._backdrop)
+        return Mask(width, height, mask, image, self._backdrop, self.subject)
 
     @abstractmethod
     def _mask(
@@ -115,6 +124,7 @@ class PortraitSegmenter(Segmenter):
 
     name: ClassVar[str] = "portrait segmenter"
     model_name: ClassVar[str] = "portrait"
+    subject: ClassVar[Subject] = "person"
 
     @made_of(PortraitSegmenterArguments)
     def __init__(self, options: PortraitSegmenterArguments) -> None:
@@ -191,19 +201,19 @@ class PortraitSegmenter(Segmenter):
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class SegmenterCall(SegmenterOptions, Picture):
+class SegmenterCall(SegmenterOptions, Picture[Given]):
     """The arguments of both kits' functions."""
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class PortraitSegmenterCall(PortraitOptions, SegmenterCall):
+class PortraitSegmenterCall(PortraitOptions, SegmenterCall[Given]):
     """The arguments of segment_portrait."""
 
     background: Background | None = same_option(SegmenterOptions, "background")
 
 
-@called_with(PortraitSegmenterCall)
-def segment_portrait(call: PortraitSegmenterCall) -> Mask:
+@called_with_pictures(PortraitSegmenterCall[Source], PortraitSegmenterCall[Sources])
+def segment_portrait(call: PortraitSegmenterCall[Source]) -> Mask:
     """Find the people in a picture, with a segmenter made once; any thread may call it.
 
     image, roi, format, rotation and flip are those of PortraitSegmenter.segment, the options those
@@ -215,7 +225,7 @@ def segment_portrait(call: PortraitSegmenterCall) -> Mask:
 
 
 def segment_by(
-    kit: Callable[..., Segmenter], kind: type[SegmenterOptions], call: SegmenterCall
+    kit: Callable[..., Segmenter], kind: type[SegmenterOptions], call: SegmenterCall[Source]
 ) -> Mask:
     """Do the work of a segmenter's function; all backgrounds share one kit."""
     segmenter = kept(kit, kind, call, background=None)

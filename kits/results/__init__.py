@@ -14,10 +14,11 @@ from palmkit.engine.forks import importing
 
 if TYPE_CHECKING:
     from palmkit.kits.results.faces import ACTIONS, KEYPOINTS, POSE, Face, Faces
-    from palmkit.kits.results.hands import GESTURES, Hand, Hands
+    from palmkit.kits.results.hands import GESTURES, Gesture, Hand, Handedness, Hands, OwnGesture
     from palmkit.kits.results.mask import INSIDE, Mask
     from palmkit.kits.results.ranking import Ranking
-    from palmkit.kits.results.result import PictureResult, Result, Things
+    from palmkit.kits.results.result import PictureResult, Result
+    from palmkit.kits.results.things import Thing, Things
     from palmkit.kits.results.tried_on import TriedOn
 
 __all__ = [
@@ -28,22 +29,27 @@ __all__ = [
     "POSE",
     "Face",
     "Faces",
+    "Gesture",
     "Hand",
+    "Handedness",
     "Hands",
     "Mask",
+    "OwnGesture",
     "PictureResult",
     "Ranking",
     "Result",
+    "Thing",
     "Things",
     "TriedOn",
 ]
 
 _MODULES = {
     "faces": ("ACTIONS", "KEYPOINTS", "POSE", "Face", "Faces"),
-    "hands": ("GESTURES", "Hand", "Hands"),
+    "hands": ("GESTURES", "Gesture", "Hand", "Handedness", "Hands", "OwnGesture"),
     "mask": ("INSIDE", "Mask"),
     "ranking": ("Ranking",),
-    "result": ("PictureResult", "Result", "Things"),
+    "result": ("PictureResult", "Result"),
+    "things": ("Thing", "Things"),
     "tried_on": ("TriedOn",),
 }
 _HOMES = {name: module for module, names in _MODULES.items() for name in names}

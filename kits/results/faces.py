@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.image import Image
-from palmkit.kits.results.result import Things, counted, named, place, rounded
+from palmkit.kits.results.result import counted, place, rounded
+from palmkit.kits.results.things import Thing, Things, numbered
+
+if TYPE_CHECKING:
+    from palmkit.kits.original import Original
+    from palmkit.kits.results.detections import Detections, KeyPoints
 
 KEYPOINTS = ("left_eye", "right_eye", "nose", "mouth_left", "mouth_right")
 POSE = ("yaw", "pitch", "roll")
 ACTIONS = ("eye_blink", "mouth_open", "head_yaw", "head_pitch", "brow_jump")
 
 
-@dataclass(frozen=True, eq=False)
-class Face:
+@dataclass(frozen=True, eq=False, repr=False)
+class Face(Thing):
     """One face; see Faces for the meaning of each field.
 
     box: float32[4]; keypoints: float32[5, 2]; mesh: float32[478, 3]; visibility: float32[478];
@@ -32,6 +37,7 @@ class Face:
     visibility: NDArray[np.float32] | None = None
     pose: NDArray[np.float32] | None = None
     actions: NDArray[np.bool_] | None = None
+    original: Original | None = None
 
     @property
     def points_106(self) -> NDArray[np.float32] | None:
@@ -41,22 +47,34 @@ class Face:
         """
         return _points_106(self.mesh)
 
+    @property
+    def angle(self) -> float:
+        """How far the eyes are turned clockwise from level in the picture, in radians."""
+        from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
+
+        if self.mesh is not None:
+            return crop_from_mesh(self.mesh).angle
+        return crop_from_keypoints(self.keypoints, self.box).angle
+
     def to_dict(self) -> dict[str, Any]:
         """Return the command line's JSON of a face; pixels to 1/100, scores to 1/10000."""
-        return {
-            "box": rounded(self.box, 2),
-            "score": round(self.score, 4),
-            "id": self.id,
-            "keypoints": dict(zip(KEYPOINTS, rounded(self.keypoints, 2), strict=True)),
-            "mesh": rounded(self.mesh, 2),
-            "visibility": rounded(self.visibility, 4),
-            "pose": named(POSE, rounded(self.pose, 2)),
-            "actions": named(ACTIONS, None if self.actions is None else self.actions.tolist()),
-        }
+        found: dict[str, Any] = {"box": rounded(self.box, 2), "score": round(self.score, 4)}
+        if self.id is not None:
+            found["id"] = self.id
+        found["keypoints"] = dict(zip(KEYPOINTS, rounded(self.keypoints, 2), strict=True))
+        if self.mesh is not None:
+            found["mesh"] = rounded(self.mesh, 2)
+        if self.visibility is not None:
+            found["visibility"] = rounded(self.visibility, 4)
+        if self.pose is not None:
+            found["pose"] = dict(zip(POSE, rounded(self.pose, 2), strict=True))
+        if self.actions is not None:
+            found["actions"] = dict(zip(ACTIONS, self.actions.tolist(), strict=True))
+        return found
 
     def words(self) -> str:
         """Return a line for people."""
-        words = f"{self.score:.2f} {place(self.box)}"
+        words = f"{numbered(self.id)}{self.score:.2f} {place(self.box)}"
         if self.pose is not None:
             yaw, pitch, roll = self.pose
             words += f" yaw {yaw:.0f} pitch {pitch:.0f} roll {roll:.0f}"
@@ -65,10 +83,26 @@ class Face:
             words += "".join(f" {name}" for name, is_done in done if is_done)
         return words
 
+    def alone(self, width: int, height: int) -> Faces:
+        """Return the result of a picture of this size with no other face in it."""
+        return Faces(
+            width,
+            height,
+            self.box[None],
+            np.array([self.score], np.float32),
+            self.keypoints[None],
+            None if self.id is None else np.array([self.id]),
+            None if self.mesh is None else self.mesh[None],
+            None if self.visibility is None else self.visibility[None],
+            None if self.pose is None else self.pose[None],
+            None if self.actions is None else self.actions[None],
+            self.original,
+        )
 
-@dataclass(frozen=True, eq=False)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Faces(Things[Face]):
-    """The faces of one picture, best score first.
+    """The faces of one picture, best score first; a sequence of Face.
 
     width, height: of the upright picture, in pixels.
     boxes: float32[n, 4] of x, y, w, h (left, top, width, height), inside the picture.
@@ -80,6 +114,8 @@ class Faces(Things[Face]):
     visibility: float32[n, 478], 0 hidden to 1 seen, or None.
     pose: float32[n, 3] of yaw, pitch, roll in degrees, or None.
     actions: bool[n, 5]: eye_blink, mouth_open, head_yaw, head_pitch, brow_jump; or None.
+    original: what draw and crop read the picture from; None of a frame of a video. It keeps alive
+    what was given to the kit, a path, bytes, or an array, and no copy of it.
     """
 
     width: int
@@ -92,14 +128,14 @@ class Faces(Things[Face]):
     visibility: NDArray[np.float32] | None = None
     pose: NDArray[np.float32] | None = None
     actions: NDArray[np.bool_] | None = None
+    original: Original | None = None
 
     @property
     def points_106(self) -> NDArray[np.float32] | None:
         """The meshes as MNNKit's 106 points, float32[n, 106, 3], or None."""
         return _points_106(self.mesh)
 
-    def __getitem__(self, index: int) -> Face:
-        """Return the face at `index`, best score first; negative indices count from the end."""
+    def _at(self, index: int) -> Face:
         return Face(
             self.boxes[index],
             float(self.scores[index]),
@@ -109,6 +145,7 @@ class Faces(Things[Face]):
             None if self.visibility is None else self.visibility[index],
             None if self.pose is None else self.pose[index],
             None if self.actions is None else self.actions[index],
+            self.original,
         )
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,13 +157,53 @@ class Faces(Things[Face]):
         """Return how many faces there are, and a line for each."""
         return [counted(len(self), "face"), *(face.words() for face in self)]
 
-    def drawn(self, image: Image) -> Image:
-        """Draw the faces, with their meshes where these were asked for, on the picture."""
+    def draw(self, image: Image | None = None, *, labels: bool = True) -> Image:
+        """Return the picture with the faces, and their meshes where these are, drawn on it.
+
+        image: the upright picture, uint8[h, w, 3] RGB; None: the one that the result keeps.
+        labels: also scores, ids and actions. palmkit.kits.draw has more options.
+        Returns a new uint8[h, w, 3].
+        Raises ImageError if it keeps none, as of a video, or the picture is of another size.
+        """
         from palmkit.kits import draw
 
         # Checkers know this file by two names, and so its classes as two; below, too.
         this: Any = self
-        return draw.faces(image, this) if self.mesh is None else draw.mesh(image, this)
+        on = self._on(image)
+        if self.mesh is None:
+            return draw.faces(on, this, labels=labels)
+        return draw.mesh(on, this, labels=labels)
+
+    def to_supervision(self) -> Detections:
+        """Return the faces as supervision.Detections.
+
+        confidence is the score, class_id 0, tracker_id the id in videos; data has "class_name" and
+        "keypoints", and of a mesh "mesh", "visibility", "pose" and "actions", as they are here.
+        Raises ImportError without the package supervision.
+        """
+        from palmkit.kits.results import detections
+
+        also = {name: getattr(self, name) for name in ("mesh", "visibility", "pose", "actions")}
+        return detections.detections(
+            self.boxes,
+            self.scores,
+            class_id=np.zeros(len(self), np.int64),
+            class_name=["face"] * len(self),
+            ids=self.ids,
+            data={"keypoints": self.keypoints, **also},
+        )
+
+    def to_supervision_keypoints(self) -> KeyPoints:
+        """Return the meshes, or where there are none the five points, as supervision.KeyPoints.
+
+        Raises ImportError without the package supervision.
+        """
+        from palmkit.kits.results import detections
+
+        points = self.keypoints if self.mesh is None else self.mesh[..., :2]
+        return detections.key_points(
+            points, self.scores, np.zeros(len(self), np.int64), self.visibility
+        )
 
 
 def _points_106(mesh: NDArray[np.float32] | None) -> NDArray[np.float32] | None:

@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.results.result import Result, rounded
+from palmkit.kits.results.result import TOLD, Result, counted, rounded
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Ranking(Result):
     """A page in its new order, best first.
 
@@ -58,3 +58,10 @@ class Ranking(Result):
             told = ", ".join(f"{group} {value:+.2f}" for group, value in list(reasons.items())[:4])
             lines.append(f"{name}: {told}")
         return lines
+
+    def __repr__(self) -> str:
+        """Return one short line: how many items there are, and the first of them."""
+        first = ", ".join(str(each) for each in self.ids[:TOLD])
+        more = ", ..." if len(self) > TOLD else ""
+        cold = ", cold" if self.cold else ""
+        return f"<Ranking of {counted(len(self), 'item')}: {first}{more}; {self.model}{cold}>"

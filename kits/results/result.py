@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+import json
+import math
+import os
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
-from typing import Any, ClassVar, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.image import Image
+from palmkit.engine.errors import ImageError
+from palmkit.kits.image import Image, clip_part
 
-Thing = TypeVar("Thing")
+if TYPE_CHECKING:
+    from palmkit.kits.original import Original
+
+AnyPicture = TypeVar("AnyPicture", bound="PictureResult")
+
+# So many things are told of by `repr`.
+TOLD = 3
+# The longest side of what a notebook shows, in pixels.
+SHOWN_SIDE = 800
+# A margin of a crop may take away nearly half of the box on each side.
+LEAST_MARGIN = -0.49
 
 
 class Result(ABC):
@@ -19,22 +32,85 @@ class Result(ABC):
 
     @abstractmethod
     def to_dict(self) -> dict[str, Any]:
-        """Return the JSON of the command line: nested dicts and lists of numbers and text."""
+        """Return the JSON of the command line: nested dicts and lists of numbers and text.
+
+        What was not asked for is left out.
+        """
+
+    def to_json(self, *, indent: int | None = None) -> str:
+        """Return to_dict as JSON: one line, or indented by so many spaces."""
+        return json.dumps(self.to_dict(), allow_nan=False, indent=indent)
 
     @abstractmethod
     def words(self) -> list[str]:
         """Return lines for people: a headline, equal for similar results, then a line a thing."""
 
+    def __repr__(self) -> str:
+        """Return one short line: what it is of, and the first things in it."""
+        headline, *lines = self.words()
+        left = len(lines) - TOLD
+        told = "; ".join(lines[:TOLD] + ([f"{left} more"] if left > 0 else []))
+        return f"<{type(self).__name__}{self._of()}: {headline}{told and ': '}{told}>"
 
-class PictureResult(Result):
+    def _of(self) -> str:
+        """Return what it is a result of, for repr; "": nothing to be said."""
+        return ""
+
+
+class Shown(ABC):
+    """Something that notebooks show as a picture."""
+
+    @abstractmethod
+    def draw(self, image: Image | None = None) -> Image:
+        """Return the picture with what was found drawn on it, a new uint8[h, w, 3].
+
+        image: the upright picture, uint8[h, w, 3] RGB; None: the one that the result keeps.
+        Raises ImageError if it keeps none, or the picture is of another size.
+        """
+
+    def _shown(self) -> Image:
+        """Return what notebooks show, before it is made small."""
+        return self.draw()
+
+    _shown_side: ClassVar[int] = SHOWN_SIDE
+
+    def _repr_png_(self) -> bytes | None:
+        """Return a PNG for notebooks, drawn small; None, for which they show text, without one."""
+        from palmkit.kits.image import png, resize
+
+        try:
+            image = self._shown()
+        except ImageError:
+            return None
+        scale = min(self._shown_side / max(image.shape[:2]), 1)
+        height, width = (max(round(side * scale), 1) for side in image.shape[:2])
+        return png(resize(image, height, width))
+
+
+class PictureResult(Result, Shown):
     """A kit's result for a picture."""
 
     # Name of the picture that the result is, such as a mask; "": it is none.
     picture_name: ClassVar[str] = ""
 
-    @abstractmethod
+    width: int
+    height: int
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write what `draw` returns, in the format that the suffix names, whole or not at all.
+
+        Raises ImageError as `draw` and palmkit.kits.image.write_image do.
+        """
+        from palmkit.kits.image import write_image
+
+        write_image(path, self.draw())
+
     def drawn(self, image: Image) -> Image:
-        """Draw the result on its picture: uint8[h, w, 3]."""
+        """Do what `draw` does; the former name."""
+        from palmkit.engine import deprecated
+
+        deprecated.warn(f"{type(self).__name__}.drawn", "it is draw now")
+        return self.draw(image)
 
     def as_picture(self) -> Image:
         """Return the picture called `picture_name`: uint8[h, w] or uint8[h, w, 3].
@@ -43,23 +119,12 @@ class PictureResult(Result):
         """
         raise TypeError(f"{type(self).__name__} is not a picture")
 
+    def keeping(self: AnyPicture, original: Original) -> AnyPicture:
+        """Return this result with what it needs to be drawn later, unless it has that already."""
+        return self
 
-class Things(PictureResult, Generic[Thing]):
-    """Things of one kind found in a picture, best score first; as a sequence, one at a time."""
-
-    boxes: NDArray[np.float32]
-
-    def __len__(self) -> int:
-        """Return how many things there are."""
-        return len(self.boxes)
-
-    @abstractmethod
-    def __getitem__(self, index: int) -> Thing:
-        """Return the thing at `index`, best score first; negative indices count from the end."""
-
-    def __iter__(self) -> Iterator[Thing]:
-        """Yield the things, one at a time."""
-        return (self[index] for index in range(len(self)))
+    def _of(self) -> str:
+        return f" of {self.width}x{self.height}"
 
 
 def counted(count: int, thing: str) -> str:
@@ -73,11 +138,30 @@ def place(box: NDArray[np.float32]) -> str:
     return f"at {x:.0f},{y:.0f} size {width:.0f}x{height:.0f}"
 
 
-def rounded(values: NDArray[Any] | None, digits: int) -> Any:
+def rounded(values: NDArray[Any], digits: int) -> Any:
     """Return nested lists, rounded in float64, so that 0.1 stays 0.1."""
-    return None if values is None else np.round(values.astype(np.float64), digits).tolist()
+    return np.round(values.astype(np.float64), digits).tolist()
 
 
-def named(names: tuple[str, ...], values: Any) -> dict[str, Any] | None:
-    """Return values by their names; None if there are no values."""
-    return None if values is None else dict(zip(names, values, strict=True))
+def cut(image: Image, box: NDArray[np.float32], margin: float) -> Image:
+    """Return a copy of what a box covers of a picture, and of a margin round it.
+
+    image: uint8[h, w, 3]. box: x, y, w, h in pixels. margin: on each side, in parts of w and h.
+    Raises ValueError for a margin that leaves nothing of the box, ImageError if no pixel of the
+    picture is in it.
+    """
+    check_margin(margin)
+    x, y, wide, tall = (float(value) for value in box)
+    part = (x - margin * wide, y - margin * tall, wide * (1 + 2 * margin), tall * (1 + 2 * margin))
+    try:
+        left, top, right, bottom = clip_part(image, part)
+    except ImageError:
+        size = f"{image.shape[1]}x{image.shape[0]}"
+        raise ImageError(f"crop: nothing of the box is in the picture of {size} pixels") from None
+    return image[top:bottom, left:right].copy()
+
+
+def check_margin(margin: float) -> None:
+    """Raise ValueError for a margin of a crop that leaves nothing of the box."""
+    if not LEAST_MARGIN <= margin < math.inf:
+        raise ValueError(f"margin: expected a number, at least {LEAST_MARGIN}, got {margin!r}")

@@ -9,12 +9,21 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from palmkit.kits.calls import (
+    Frame,
+    Given,
+    Picture,
+    Sources,
+    called_with_pictures,
+    takes_pictures,
+    takes_pictures_awaited,
+)
 from palmkit.kits.delivered import is_delivered_name
 from palmkit.kits.face.mesh_kit import FaceMesh
 from palmkit.kits.hands.kit import GestureRecognizer
-from palmkit.kits.image import Flip, Format, Image, Part, Rotation, Source, clip_part, read_image
+from palmkit.kits.image import Image, Part, Source, clip_part, read_image
 from palmkit.kits.kit import Kit, Mode
-from palmkit.kits.options import Modes, Picture, called_with, kept, made_of, same_option
+from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait.hair import HairSegmenter
 from palmkit.kits.results import Faces, TriedOn
 from palmkit.kits.stopwatch import Stopwatch
@@ -105,23 +114,20 @@ class TryOn(Kit[TriedOn]):
         found = {**super().releases, **self._mesh.releases, **self._hair.releases}
         return found if self._hands is None else {**found, **self._hands.releases}
 
-    def wear(
-        self,
-        image: Source,
-        timestamp_ms: float | None = None,
-        *,
-        roi: Part | None = None,
-        format: Format | None = None,
-        rotation: Rotation = 0,
-        flip: Flip | None = None,
-    ) -> TriedOn:
+    @takes_pictures
+    def wear(self, frame: Frame[Source]) -> TriedOn:
         """Put the look on every face of a picture, or of the next frame of a video.
 
         The arguments are those of FaceDetector.detect; what is given is never changed.
         Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
         stream mode or after close.
         """
-        return self._call(image, roi, timestamp_ms, format, rotation, flip)
+        return self._call(frame)
+
+    @takes_pictures_awaited
+    async def wear_async(self, frame: Frame[Source]) -> TriedOn:
+        """Do what wear does without blocking the event loop."""
+        return await self._call_async(frame)
 
     def _unfollow(self) -> None:
         super()._unfollow()
@@ -253,7 +259,7 @@ def _read(look: Look | str | os.PathLike[str]) -> Look:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class TryOnCall(TryOnOptions, Picture):
+class TryOnCall(TryOnOptions, Picture[Given]):
     """The arguments of try_on."""
 
     look: Look | str | os.PathLike[str] | None = same_option(TryOnOptions, "look")
@@ -268,8 +274,8 @@ class TryOnCall(TryOnOptions, Picture):
     glasses: Any = None
 
 
-@called_with(TryOnCall)
-def try_on(call: TryOnCall) -> TriedOn:
+@called_with_pictures(TryOnCall[Source], TryOnCall[Sources])
+def try_on(call: TryOnCall[Source]) -> TriedOn:
     """Put make-up, hair dye and glasses on a picture, by a kit that is made once.
 
     Any thread may call it. Each effect given besides the look takes the place of the look's own. An

@@ -12,7 +12,7 @@ from palmkit import kits
 from palmkit.engine.errors import ImageError, ModelError
 from palmkit.kits import FaceDetector, Faces
 from palmkit.kits.detection import decode, merge
-from palmkit.kits.image import Image
+from palmkit.kits.image import Image, Source
 from palmkit.kits.kit import shipped_model
 from tests.kits.conftest import Blobs, faces_that_cross, picture
 
@@ -436,7 +436,7 @@ def test_fuzzed_calls_give_faces_or_one_clear_error(blobs: Blobs) -> None:
     """Whatever comes: a result inside the picture, or ImageError with one line."""
     random = np.random.default_rng(5)
     detector = FaceDetector(model=blobs, tile=64)
-    choices: list[Callable[[], Any]] = [
+    choices: list[Callable[[], Source]] = [
         lambda: random.integers(0, 256, random.integers(0, 90, random.integers(1, 5)), np.uint8),
         lambda: random.integers(0, 256, (*random.integers(1, 90, 2), 3), np.uint8),
         lambda: random.integers(0, 256, (*random.integers(1, 90, 2), 4), np.uint8)[:, ::-2],

@@ -360,13 +360,12 @@ def test_json_of_a_hand() -> None:
     assert list(hand) == [
         "box",
         "score",
-        "id",
         "handedness",
         "landmarks",
         "gesture",
         "gesture_score",
     ]
-    assert hand["handedness"] == "left" and hand["gesture"] == "open_palm" and hand["id"] is None
+    assert hand["handedness"] == "left" and hand["gesture"] == "open_palm"
     assert np.array(hand["landmarks"]).shape == (21, 3)
     json.dumps(hand, allow_nan=False)
 

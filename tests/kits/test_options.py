@@ -53,15 +53,22 @@ def test_signatures_say_types_and_what_is_returned() -> None:
         parameters = inspect.signature(call).parameters.values()
         assert [each.name for each in parameters if each.kind is by_place] == first
     found = inspect.signature(kits.detect_faces)
-    assert (next(iter(found.parameters)), found.return_annotation) == ("image", "Faces")
+    assert next(iter(found.parameters.values())).annotation == "Source | list[Source]"
+    assert found.return_annotation == "Faces | list[Faces]"
+    for name in ("detect", "detect_async"):
+        method = inspect.signature(getattr(kits.FaceDetector, name))
+        assert list(method.parameters) == [
+            "self", "image", "timestamp_ms", "roi", "format", "rotation", "flip"
+        ]  # fmt: skip
+        assert method.return_annotation == "Faces | list[Faces]"
 
 
 if TYPE_CHECKING:
     # Checkers see the options: an unused comment, of a call that they take, is an error.
     kits.FaceDetector(max_face=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
     kits.FaceDetector(max_faces="1")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
-    kits.detect_faces()  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
-    kits.detect_faces(EMPTY, max_face=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+    kits.detect_faces()  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
+    kits.detect_faces(EMPTY, max_face=1)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     kits.Reranker(cold=1)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
 
 
@@ -138,7 +145,7 @@ def test_former_names_of_options_work_and_warn(call: Any, old: str, new: str, va
 
 def test_the_warning_is_of_the_line_that_uses_the_old_name() -> None:
     with pytest.warns(DeprecationWarning) as told:
-        kits.segment_portrait(EMPTY, second_look=False)  # type: ignore[call-arg]  # pyright: ignore[reportCallIssue]
+        kits.segment_portrait(EMPTY, second_look=False)  # type: ignore[call-overload]  # pyright: ignore[reportCallIssue]
     assert told[0].filename == __file__
 
 

@@ -160,4 +160,4 @@ def test_results_hold_the_faces(astronaut: Image) -> None:
     found = try_on(astronaut, lipstick="ruby")
     assert isinstance(found.faces, Faces)
     told = json.loads(json.dumps(found.to_dict()))
-    assert told["picture"] is None and told["look"]["lipstick"]["finish"] == "gloss"
+    assert "picture" not in told and told["look"]["lipstick"]["finish"] == "gloss"
