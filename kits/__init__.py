@@ -11,6 +11,8 @@ if TYPE_CHECKING:
     from palmkit.engine.errors import PalmError as PalmError
     from palmkit.engine.errors import TableError as TableError
     from palmkit.kits import draw as draw
+    from palmkit.kits.face.blur import FaceBlur as FaceBlur
+    from palmkit.kits.face.blur import blur_faces as blur_faces
     from palmkit.kits.hands import gestures as gestures
     from palmkit.kits.image import read_image as read_image
     from palmkit.kits.image import write_image as write_image
@@ -20,11 +22,13 @@ if TYPE_CHECKING:
 
 # Their modules.
 _SHARED = {
+    "FaceBlur": "palmkit.kits.face.blur",
     "ImageError": "palmkit.engine.errors",
     "Look": "palmkit.kits.tryon.look",
     "PalmError": "palmkit.engine.errors",
     "Schema": "palmkit.kits.ranking.schema",
     "TableError": "palmkit.engine.errors",
+    "blur_faces": "palmkit.kits.face.blur",
     "draw": "palmkit.kits.draw",
     "gestures": "palmkit.kits.hands.gestures",
     "read_image": "palmkit.kits.image",

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import argparse
 import math
-import os
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -29,7 +28,7 @@ import numpy as np
 
 from palmkit import assets
 from palmkit.engine.errors import PalmError
-from palmkit.kits import image
+from palmkit.kits import image, screen
 from palmkit.kits.cli.process import complain, ended, reason
 from palmkit.kits.image import Image, read_image, write_image
 from palmkit.kits.options import one_of
@@ -175,10 +174,10 @@ class Live:
         self._writer: VideoWriter | None = None
         self._shown: Image | None = None
         self._took = Times()
-        self._began_s = 0.0
+        self._began_s = self._timestamp_ms = 0.0
         camera = camera_number(source)
         self._is_open, self._is_camera = True, camera is not None
-        rate = FRAMES_PER_S
+        rate, video = FRAMES_PER_S, None
         most: int | None = SAMPLE_FRAMES
         with ExitStack() as files:
             if source in SAMPLES:
@@ -193,7 +192,8 @@ class Live:
             if output is not None:
                 output.parent.mkdir(parents=True, exist_ok=True)
                 if output.suffix.lower() not in image.SUFFIXES:
-                    self._writer = files.enter_context(VideoWriter(output, rate))
+                    self._writer = VideoWriter(output, rate, audio_from=video)
+                    files.enter_context(self._writer)
             self._files = files.pop_all()
 
     def __iter__(self) -> Iterator[tuple[Image, float]]:
@@ -205,6 +205,9 @@ class Live:
                 due_s = start_s + (timestamp_ms - first_ms) / 1e3
                 time.sleep(max(due_s - time.perf_counter(), 0))
             self._began_s = time.perf_counter()
+            # A camera's rate is not always what it says.
+            passed_ms = (self._began_s - start_s) * 1e3
+            self._timestamp_ms = passed_ms if self._is_camera else timestamp_ms
             yield frame, timestamp_ms
             if not self._is_open or number == self._most:
                 break
@@ -216,7 +219,7 @@ class Live:
         if self._window is not None:
             self._is_open = self._window.show(picture)
         if self._writer is not None:
-            self._writer.write(picture)
+            self._writer.write(picture, self._timestamp_ms)
 
     def close(self) -> None:
         """Finish the file and report how long the frames took."""
@@ -246,18 +249,30 @@ class Live:
 
 
 def open_window(title: str) -> Window | None:
-    """Return a window by Qt (PySide6, extra `demos`) or OpenCV; None without a screen or both.
+    """Return a window as `require_window` does; None where it would raise."""
+    try:
+        return require_window(title)
+    except PalmError:
+        return None
+
+
+def require_window(title: str) -> Window:
+    """Return a window by Qt (PySide6, extra `demos`) or OpenCV.
 
     q, Escape or closing it ends the frames.
+    Raises PalmError, with the reason, if there is no screen or neither can open a window on it.
     """
-    if sys.platform == "linux" and not {"DISPLAY", "WAYLAND_DISPLAY"} & os.environ.keys():
-        return None
+    if not screen.has_screen():
+        raise PalmError("no window can be opened: no screen is here")
+    reasons: list[str] = []
     for kind in (_QtWindow, _CvWindow):
         try:
             return kind(title)
-        except ImportError:
-            continue
-    return None
+        except ModuleNotFoundError:
+            reasons.append("pip install 'palmkit[demos]' has what opens one")
+        except ImportError as error:
+            reasons.append(str(error))
+    raise PalmError(f"no window can be opened: {reasons[0]}")
 
 
 class _QtWindow:
@@ -265,6 +280,8 @@ class _QtWindow:
         from PySide6.QtGui import QImage, QKeySequence, QPixmap, QShortcut
         from PySide6.QtWidgets import QApplication, QLabel
 
+        if why := screen.problem():
+            raise ImportError(why)
         self._image, self._pixmap = QImage, QPixmap
         self._app = QApplication.instance() or QApplication([title])
         self._label = QLabel()
@@ -292,6 +309,8 @@ class _CvWindow:
     def __init__(self, title: str) -> None:
         import cv2
 
+        if why := screen.problem(by_qt=False):
+            raise ImportError(why)
         self._cv2, self._title = cv2, title
         try:
             cv2.namedWindow(title)

@@ -410,7 +410,11 @@ def _is_hashable(value: object) -> bool:
 def one_of(name: str, value: object, known: tuple[str, ...]) -> None:
     """Raise ValueError unless the option is one of those known."""
     if value not in known:
-        raise ValueError(f"{name}: expected one of {', '.join(map(repr, known))}, got {value!r}")
+        from palmkit.kits.nearest import did_you_mean
+
+        meant = did_you_mean(value, known) if isinstance(value, str) else ""
+        told = f"expected one of {', '.join(map(repr, known))}, got {value!r}{meant}"
+        raise ValueError(f"{name}: {told}")
 
 
 def whole(name: str, value: int, least: int) -> None:

@@ -54,8 +54,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: Sequence[str]) -> int:
-    from palmkit.demos.app.screen import INSTALL, has_screen, problem
     from palmkit.kits.cli.process import complain
+    from palmkit.kits.screen import INSTALL, has_screen, problem
 
     options = parser().parse_args(arguments)
     if options.headless:

@@ -14,7 +14,9 @@ import sys
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import argparse
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    from palmkit.kits.cli.command import Commands
 
 # Those of the kits, as the table of kits has them, come before.
 COMMANDS = (
@@ -32,20 +34,23 @@ COMMANDS = (
     "models",
     "serve",
     "doctor",
+    "completion",
 )
 
 DESCRIPTION = (
-    "Ready-made vision kits that run on this machine. Only `palmkit models` opens connections, and "
-    "`palmkit serve` takes them."
+    "Ready-made vision and ranking kits that run on this machine. Only `palmkit models` opens "
+    "connections, and `palmkit serve` takes them."
 )
 EXAMPLES = """\
 examples:
   palmkit face group.jpg -o found.jpg      draw the faces found
   palmkit face photos/ --json              one JSON object a picture
   palmkit face clip.mp4 -o found.mp4       a video, faces numbered
+  palmkit face group.jpg -o shared.jpg --blur
   palmkit portrait me.jpg -o away.jpg --background blur
   palmkit tryon me.jpg -o red.jpg --lipstick ruby --hair violet
-  palmkit gesture me.jpg --json            hands, and what they show
+  palmkit gesture --camera                 hands and what they show, live
+  palmkit face - --json < me.jpg           a picture from standard input
   palmkit rerank page.json --json          a page of items, by what the user did
   palmkit convert net.onnx -o net.palm     a model of another kind
   palmkit compress net.onnx -o small.palm --data photos/ --max-loss 1%
@@ -55,6 +60,7 @@ examples:
   palmkit doctor                           whether all of it works here
   palmkit COMMAND --help                   more of these
 """
+MORE = "Pictures, videos, folders and cameras all work. `palmkit --help` lists all commands."
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -77,8 +83,8 @@ def _run(arguments: Sequence[str]) -> int:
     import warnings
 
     from palmkit.engine.errors import PalmError
-    from palmkit.kits.cli.command import UsageError
-    from palmkit.kits.cli.process import complain
+    from palmkit.kits.cli.command import UsageError, meant_by
+    from palmkit.kits.cli.process import complain, reason
 
     options = parser().parse_args(_joined(arguments))
     # The limit on pixels is ours; Pillow's warning would be a second line about it.
@@ -90,7 +96,7 @@ def _run(arguments: Sequence[str]) -> int:
         options.usage_error(str(error))
         raise
     except (PalmError, OSError, ImportError) as error:
-        complain(error)
+        complain(reason(error) + meant_by(error))
         return 1
 
 
@@ -102,8 +108,12 @@ def _joined(arguments: Sequence[str]) -> list[str]:
     return list(arguments)
 
 
-def parser() -> argparse.ArgumentParser:
-    """Return the whole command line: every kit and every command."""
+def parser(arranged: Callable[[Commands], Commands] | None = None) -> argparse.ArgumentParser:
+    """Return the whole command line: every kit and every command.
+
+    arranged: returns what commands are added to in place of the parser's own; names of two words,
+    such as "rerank train", are one name here.
+    """
     import argparse
     import importlib
 
@@ -118,7 +128,9 @@ def parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     made.add_argument("--version", action="version", version=f"palmkit {_version()}")
-    commands = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    made.set_defaults(run=_guide, usage_error=made.error)
+    own = made.add_subparsers(title="commands", metavar="COMMAND")
+    commands = own if arranged is None else arranged(own)
     for name, entry in KITS.items():
         if not entry.command:
             kit.add(commands, name)
@@ -126,6 +138,14 @@ def parser() -> argparse.ArgumentParser:
     for name in (*modules, *COMMANDS):
         importlib.import_module(f"palmkit.kits.cli.{name}").add(commands)
     return made
+
+
+def _guide(options: argparse.Namespace) -> int:
+    """Print what a bare `palmkit` shows."""
+    import textwrap
+
+    print(f"{textwrap.fill(DESCRIPTION, 90)}\n\n{EXAMPLES}\n{MORE}")
+    return 0
 
 
 def _version() -> str:

@@ -74,7 +74,7 @@ def add(commands: Commands) -> None:
         description=DESCRIPTION,
         examples=EXAMPLES,
     )
-    parser.add_argument("models", nargs="+", metavar="MODEL", help=model_files.FILES)
+    parser.add_argument("models", nargs="+", metavar="FILE", help=model_files.FILES)
     model_files.add_shapes(parser)
     parser.add_argument(
         "--threads",

@@ -6,17 +6,21 @@ import argparse
 import errno
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from contextlib import suppress
+from itertools import islice
 from pathlib import Path
-from typing import Any, Protocol, TypeAlias
+from typing import Any, NoReturn, Protocol, TypeAlias
 
 from palmkit.engine.replacing import replacing
-from palmkit.kits.cli.process import shown
+from palmkit.kits.cli.process import one_line, shown
+from palmkit.kits.nearest import did_you_mean, nearest
 
 Run: TypeAlias = Callable[[argparse.Namespace], int]
 # The largest number that is finite in float32.
 LARGEST = float.fromhex("0x1.fffffep+127")
+# So many names of a folder are compared with one that is not there.
+COMPARED = 10_000
 
 
 class UsageError(Exception):
@@ -24,13 +28,62 @@ class UsageError(Exception):
 
 
 class Parser(argparse.ArgumentParser):
-    """A parser that shows its arguments as text, with escapes for what could steer a terminal."""
+    """A parser whose errors are one line, with what was probably meant.
+
+    Files may stand between options: `palmkit face a.jpg --json b.jpg`. Its texts show escapes for
+    what could steer a terminal.
+    """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         """Make the parser with the arguments of argparse's."""
         super().__init__(*arguments, **options)
         # Python 3.14 colours help.
         vars(self)["color"] = False
+
+    def error(self, message: str) -> NoReturn:
+        """Print one line on standard error, and exit with code 2."""
+        self.exit(2, f"{self.prog}: {one_line(message.removeprefix('argument '))}\n")
+
+    def parse_known_args(self, *arguments: Any, **options: Any) -> Any:
+        """Parse as argparse does, but what is left is an error here, where it was given."""
+        found, left = super().parse_known_args(*arguments, **options)
+        if left:
+            self._take(found, left)
+        return found, []
+
+    def _take(self, found: argparse.Namespace, left: list[str]) -> None:
+        """Take words that stand behind an option for files, where these may be many."""
+        end = left.index("--") if "--" in left else len(left)
+        options = [word for word in left[:end] if word.startswith("-") and word != "-"]
+        words = left[:end] + left[end + 1 :]
+        if options:
+            self.error(self._unknown(options[0]))
+        actions: list[argparse.Action] = vars(self)["_actions"]
+        many = [each for each in actions if not each.option_strings and each.nargs in ("*", "+")]
+        if not many or many[-1].type is not None:
+            self.error(f"expected no more arguments, got {words[0]!r}")
+        # A new list: argparse may have put in the default.
+        setattr(found, many[-1].dest, [*getattr(found, many[-1].dest), *words])
+
+    def _unknown(self, word: str) -> str:
+        name = word.partition("=")[0]
+        if os.path.lexists(word):
+            return f"no option {name}; write ./{word} for the file"
+        known: dict[str, argparse.Action] = vars(self)["_option_string_actions"]
+        shown_ones = [each for each in known if known[each].help != argparse.SUPPRESS]
+        meant = did_you_mean(name, shown_ones)
+        return f"no option {name}{meant or f'; see {self.prog} --help'}"
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        if action.choices is None or value in action.choices:
+            return
+        known = [str(each) for each in action.choices]
+        meant = did_you_mean(str(value), known)
+        if isinstance(action.choices, dict):
+            told = f"no command {value}{meant or f'; see {self.prog} --help'}"
+            raise argparse.ArgumentError(None, told)
+        told = f"expected one of {', '.join(known)}, got {value!r}{meant}"
+        raise argparse.ArgumentError(action, told)
 
     def _print_message(self, message: str, file: Any = None) -> None:
         super()._print_message(shown(message), file)
@@ -60,6 +113,42 @@ def add_command(
     )
     parser.set_defaults(run=run, usage_error=parser.error)
     return parser
+
+
+def meant_file(name: str, *words: str) -> str:
+    """Return the end of a message about a file that is not there: ", did you mean a.jpg?".
+
+    words: that may have been meant as well. "": the file is there, or none is like it.
+    """
+    path = Path(name)
+    try:
+        if path.exists():
+            return ""
+        with os.scandir(path.parent) as entries:
+            here = [each.name for each in islice(entries, COMPARED)]
+    except (OSError, ValueError):
+        here = []
+    # Of names that differ in their suffix alone, the one with this suffix.
+    here.sort(key=lambda each: Path(each).suffix == path.suffix)
+    known = {Path(each).stem: str(path.with_name(each)) for each in here}
+    known |= {each: each for each in words}
+    found = nearest(path.stem, known)
+    return "" if found is None else f", did you mean {known[found]}?"
+
+
+def meant_by(error: BaseException) -> str:
+    """Return the end of a message about an error: which file was meant, if one is missing."""
+    found: BaseException | None = error
+    while found is not None:
+        if isinstance(found, FileNotFoundError) and found.filename is not None:
+            return meant_file(os.fsdecode(found.filename))
+        found = found.__cause__ or found.__context__
+    return ""
+
+
+def proposing(action: argparse.Action, words: Iterable[str]) -> None:
+    """Let a shell complete these words where an argument stands; others may be given as well."""
+    vars(action)["words"] = tuple(words)
 
 
 def seed(text: str) -> int:

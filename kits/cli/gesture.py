@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli import flags, pictures
 from palmkit.kits.cli.command import Commands, UsageError, add_command, progress_bar
-from palmkit.kits.cli.inputs import gather
+from palmkit.kits.cli.inputs import gather, named
+from palmkit.kits.cli.job import Job, opener
 from palmkit.kits.cli.process import complain
 from palmkit.kits.hands.options import GestureOptions
 from palmkit.kits.table import KITS
@@ -21,6 +22,7 @@ EXAMPLES = """\
   palmkit gesture me.jpg -o hands.jpg           draw them
   palmkit gesture me.jpg --json                 {"width": ..., "height": ..., "hands": [...]}
   palmkit gesture clip.mp4 -o hands.mp4         a video: hands keep their number
+  palmkit gesture --camera                      live, in a window
   palmkit gesture waving/ --learn wave -o my.json                     a new gesture
   palmkit gesture calls/ --learn call --gestures my.json -o my.json   and one more
   palmkit gesture me.jpg --gestures my.json     know these as well
@@ -52,8 +54,8 @@ def run(options: argparse.Namespace) -> int:
     given = flags.chosen(options, GestureOptions)
     if options.learn is not None:
         return _learn(options, given)
-    opened = pictures.opener(KITS["gesture"], given, options.roi)
-    return pictures.run(options, pictures.Job(opened))
+    opened = opener(KITS["gesture"], given, options.roi)
+    return pictures.run(options, Job(opened))
 
 
 def _learn(options: argparse.Namespace, given: dict[str, Any]) -> int:
@@ -67,8 +69,12 @@ def _learn(options: argparse.Namespace, given: dict[str, Any]) -> int:
         raise UsageError("--learn: expected -o FILE.json, where the gestures go")
     if options.json:
         raise UsageError("--learn: expected without --json")
+    if options.camera is not None:
+        raise UsageError("--learn: expected pictures, not --camera")
+    if not options.inputs:
+        raise UsageError("--learn: expected pictures that show the gesture")
     inputs, errors = gather(options.inputs)
-    errors += [f"expected a picture, not a video: {each.name}" for each in inputs if each.is_video]
+    errors += [f"expected a picture, not a video: {each.label}" for each in inputs if each.is_video]
     known = given.pop("gestures", None)
     gestures = GestureSet.load(known) if known else GestureSet()
     try:
@@ -81,17 +87,17 @@ def _learn(options: argparse.Namespace, given: dict[str, Any]) -> int:
             bar.update()
             try:
                 image = read_image(
-                    each.name,
+                    each.source(options.max_pixels),
                     rotation=options.rotation,
                     flip=options.flip,
                     max_pixels=options.max_pixels,
                 )
                 hands = recognizer.recognize(image, roi=options.roi)
-            except ImageError as error:
-                errors.append(str(error) if each.name in str(error) else f"{each.name}: {error}")
+            except (ImageError, OSError) as error:
+                errors.append(named(each, error))
                 continue
             if not len(hands):
-                errors.append(f"shows no hand: {each.name}")
+                errors.append(f"shows no hand: {each.label}")
                 continue
             found.append(max(hands, key=lambda hand: float(hand.box[2:].prod())))
     for message in errors:

@@ -1,22 +1,36 @@
-"""The pictures and videos that paths of the command line name, and the paths of results."""
+"""The pictures and videos that paths of the command line name, and where results go."""
 
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING, Literal, TypeAlias
 
 from palmkit.kits import image, video
-from palmkit.kits.cli.command import UsageError
+from palmkit.kits.cli.command import UsageError, meant_file
+from palmkit.kits.cli.process import read_input, reason
 
+if TYPE_CHECKING:
+    from palmkit.kits.image import Source
+
+# Standard input among inputs, standard output as an output; a file of this name is ./-.
+STANDARD: Literal["-"] = "-"
+# A file, standard output, or nowhere.
+Target: TypeAlias = "Path | Literal['-'] | None"
 # Formats that write_image would write with a loss.
 REWRITTEN = {".gif": ".png"}
+# Formats that hold opacity.
+TRANSPARENT = (".png", ".tif", ".tiff", ".webp")
+# No uncompressed format has more for a pixel; and what stands before the pixels.
+BYTES_A_PIXEL, HEAD_BYTES = 8, 1 << 20
 
 
 @dataclass(frozen=True)
 class Input:
-    """A file to work on.
+    """A file to work on, or standard input.
 
     name: its name for the user; place: its path below an output folder.
     """
@@ -24,14 +38,34 @@ class Input:
     path: Path
     name: str
     place: Path
-    is_video: bool
+    is_video: bool = False
+
+    @property
+    def label(self) -> str:
+        """Its name in sentences."""
+        return "standard input" if self.name == STANDARD else self.name
+
+    def source(self, max_pixels: int) -> Source:
+        """Return what read_image takes.
+
+        Raises OSError if standard input has more bytes than a picture of so many pixels.
+        """
+        if self.name != STANDARD:
+            return self.name
+        most = max(max_pixels, 0) * BYTES_A_PIXEL + HEAD_BYTES
+        data = read_input(most)
+        if len(data) > most:
+            raise OSError(f"no picture of {max_pixels} pixels has more than {most} bytes")
+        return data
 
 
 def gather(paths: Sequence[str]) -> tuple[list[Input], list[str]]:
     """Find every picture and video among the files and, recursively, in the folders given.
 
     In a folder the suffix decides and hidden files are left out; a file given by name without a
-    video's suffix is taken for a picture. Returns the inputs, and the errors of some paths.
+    video's suffix is taken for a picture, as is what comes from standard input. Returns the inputs,
+    and the errors of some paths.
+    Raises UsageError if standard input is to be read from a terminal, or twice.
     """
     inputs: list[Input] = []
     errors: list[str] = []
@@ -40,6 +74,13 @@ def gather(paths: Sequence[str]) -> tuple[list[Input], list[str]]:
             errors.append("expected a file or folder, got an empty name")
             continue
         path = Path(text)
+        if text == STANDARD:
+            if sys.stdin.isatty():
+                raise UsageError("-: expected a picture on standard input, this is a terminal")
+            if any(each.name == STANDARD for each in inputs):
+                raise UsageError("-: standard input can be read once only")
+            inputs.append(Input(path, text, Path("stdin")))
+            continue
         if not path.is_dir():
             inputs.append(Input(path, text, Path(path.name), _is_video(path)))
             continue
@@ -66,36 +107,48 @@ def _is_video(path: Path) -> bool:
     return path.suffix.lower() in video.SUFFIXES
 
 
+def named(each: Input, error: Exception) -> str:
+    """Return a message about an input: what went wrong, with which, and which may be meant."""
+    message = reason(error)
+    told = message if each.label in message else f"{each.label}: {message}"
+    return told if each.name == STANDARD else told + meant_file(each.name)
+
+
 def is_single_file(paths: Sequence[str]) -> bool:
     """Return whether just one file, and not a folder, was named."""
     return len(paths) == 1 and not Path(paths[0]).is_dir()
 
 
 def targets(
-    inputs: Sequence[Input], output: str | None, single: bool, suffix: str | None = None
-) -> list[Path | None]:
-    """Return where each input's picture or video is written; None: nowhere.
+    inputs: Sequence[Input],
+    output: str | None,
+    single: bool,
+    suffix: str | None = None,
+    transparent: bool = False,
+) -> list[Target]:
+    """Return where each input's picture or video is written.
 
-    suffix: of the pictures in a folder; None: as they were read.
+    suffix: of the pictures in a folder; None: as they were read. transparent: pictures are written
+    with their opacity.
 
-    Raises UsageError where two would be written to the same file, or one over its own source.
+    Raises UsageError where two would be written to the same file, or one over its own source, and
+    for a name that is not of what would be written.
     """
     if output is None:
         return [None] * len(inputs)
     if not output:
         raise UsageError("-o: expected a file or folder, got an empty name")
+    if output == STANDARD:
+        return _to_standard_output(inputs, single)
     folder = Path(output)
     if single and not folder.is_dir() and not output.endswith(("/", os.sep)):
-        found = [folder]
-        known = video.CODECS if inputs[0].is_video else image.SUFFIXES
-        if folder.suffix.lower() not in known:
-            kind = "a video" if inputs[0].is_video else "a picture"
-            raise UsageError(f"-o: not the name of {kind} ({', '.join(sorted(known))}): {output}")
+        found = [folder] * len(inputs)
+        if inputs:
+            check_name(folder, inputs[0].is_video, transparent)
     else:
-        if folder.exists() and not folder.is_dir():
-            raise UsageError(f"-o: expected a folder for many results, this is a file: {output}")
+        _check_folder(output)
         found = [folder / _written(each, suffix) for each in inputs]
-    sources = {each.path.absolute() for each in inputs}
+    sources = {each.path.absolute() for each in inputs if each.name != STANDARD}
     seen: set[Path] = set()
     for path in found:
         if path.absolute() in sources or any(_same(path, source) for source in sources):
@@ -104,6 +157,39 @@ def targets(
             raise UsageError(f"-o: two inputs would be written to the same file: {path}")
         seen.add(path)
     return list(found)
+
+
+def _to_standard_output(inputs: Sequence[Input], single: bool) -> list[Target]:
+    if not single:
+        raise UsageError("-o -: expected one picture, got several or a folder")
+    if any(each.is_video for each in inputs):
+        raise UsageError("-o -: expected a picture, a video is written to a file only")
+    if sys.stdout.isatty():
+        raise UsageError("-o -: expected a pipe or a file, standard output is a terminal")
+    return [STANDARD] * len(inputs)
+
+
+def check_name(target: Path, is_video: bool, transparent: bool = False) -> None:
+    """Raise UsageError if the suffix is not of a video, or picture, that can be written."""
+    suffix, kind = target.suffix.lower(), "video" if is_video else "picture"
+    known = video.CODECS if is_video else image.SUFFIXES
+    if suffix not in known:
+        raise UsageError(f"-o: not the name of a {kind} ({', '.join(sorted(known))}): {target}")
+    if transparent and suffix not in TRANSPARENT:
+        also = ", ".join(TRANSPARENT[1:])
+        raise UsageError(f"-o: a transparent picture must be PNG (or {also}), got {target}")
+
+
+def _check_folder(output: str) -> None:
+    """Raise UsageError if the output is no name of a folder for many results."""
+    folder = Path(output)
+    if folder.exists() and not folder.is_dir():
+        raise UsageError(f"-o: expected a folder for many results, this is a file: {output}")
+    is_named_as_file = folder.suffix.lower() in (*image.SUFFIXES, *video.SUFFIXES)
+    if is_named_as_file and not folder.exists() and not output.endswith(("/", os.sep)):
+        raise UsageError(
+            f"-o: expected a folder for many results, this is the name of a file: {output}"
+        )
 
 
 def _written(each: Input, wanted: str | None) -> Path:

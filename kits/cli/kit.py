@@ -7,6 +7,7 @@ from functools import partial
 
 from palmkit.kits.cli import flags, pictures
 from palmkit.kits.cli.command import Commands, add_command
+from palmkit.kits.cli.job import Job, opener
 from palmkit.kits.table import KITS
 
 EXAMPLES = """\
@@ -35,4 +36,4 @@ def run(name: str, options: argparse.Namespace) -> int:
     """Run the kit on every input."""
     entry = KITS[name]
     given = flags.chosen(options, entry.load_options())
-    return pictures.run(options, pictures.Job(pictures.opener(entry, given, options.roi)))
+    return pictures.run(options, Job(opener(entry, given, options.roi)))

@@ -1,60 +1,53 @@
-"""The command of a kit that takes pictures: files in; pictures, videos, JSON or a summary out."""
+"""The command of a kit that takes pictures: files or a camera in; pictures, videos, JSON out."""
 
 from __future__ import annotations
 
 import argparse
-import json
-import sys
+import io
 import time
-from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping
-from contextlib import AbstractContextManager, ExitStack, contextmanager
-from dataclasses import dataclass
-from functools import partial
-from pathlib import Path
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from statistics import median
-from typing import Any, Generic, TypeVar
+from typing import Any
 
 from palmkit.engine.errors import PalmError
-from palmkit.kits.cli.command import progress_bar
-from palmkit.kits.cli.inputs import Input, gather, is_single_file, targets
-from palmkit.kits.cli.process import complain, reason, shown
+from palmkit.kits.cli.command import UsageError, progress_bar
+from palmkit.kits.cli.inputs import (
+    STANDARD,
+    Input,
+    Target,
+    gather,
+    is_single_file,
+    named,
+    targets,
+)
+from palmkit.kits.cli.job import Frames, Job, open_kit, print_line, to_json
+from palmkit.kits.cli.process import complain, reason, write_output
 from palmkit.kits.image import MAX_PIXELS, Image, Part
-from palmkit.kits.results import PictureResult
-from palmkit.kits.table import Entry
-
-AnyResult = TypeVar("AnyResult", bound="PictureResult")
-
-
-def _drawn(image: Image, result: PictureResult) -> Image:
-    return result.drawn(image)
-
-
-def _to_dict(result: PictureResult, written: Path | None) -> dict[str, Any]:
-    return result.to_dict()
-
-
-@dataclass(frozen=True)
-class Job(Generic[AnyResult]):
-    """A command's work on pictures.
-
-    open: for "image" or "video", opens a function from a frame and its timestamp_ms to a result.
-    draw: draws the result on the frame. to_dict: returns the JSON of a result, and of the file that
-    it was drawn in, if any. suffix: of the pictures that are written to a folder; None: as they
-    were read.
-    """
-
-    open: Callable[[Any], AbstractContextManager[Callable[[Image, float | None], AnyResult]]]
-    draw: Callable[[Image, AnyResult], Image] = _drawn
-    to_dict: Callable[[AnyResult, Path | None], dict[str, Any]] = _to_dict
-    suffix: str | None = None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the arguments of every such command."""
-    parser.add_argument("inputs", nargs="+", metavar="IMAGE", help="pictures, videos or folders")
     parser.add_argument(
-        "-o", "--output", metavar="OUT", help="write the drawn result: a file, or a folder for many"
+        "inputs",
+        nargs="*",
+        metavar="IMAGE",
+        help="pictures, videos or folders; -: a picture from standard input",
+    )
+    parser.add_argument(
+        "--camera",
+        type=_camera_number,
+        nargs="?",
+        const=0,
+        metavar="N",
+        help="instead of files: the frames of a camera, the first one is 0, in a window, until it"
+        " is closed or Ctrl-C; with -o a video of them",
+    )
+    parser.add_argument(
+        "-o",
+        "--output",
+        metavar="OUT",
+        help="write the drawn result: a file, a folder for many, or -: a PNG to standard output",
     )
     parser.add_argument(
         "--json",
@@ -82,17 +75,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def opener(
-    entry: Entry, given: Mapping[str, Any], roi: Part | None
-) -> Callable[[Any], AbstractContextManager[Callable[[Image, float | None], Any]]]:
-    """Return a function for Job.open: a kit of the table with these options."""
+def _camera_number(text: str) -> int:
+    from palmkit.kits.live import camera_number
 
-    @contextmanager
-    def opened(mode: str) -> Generator[Callable[[Image, float | None], Any]]:
-        with entry.load_kit()(mode, **given) as kit:
-            yield partial(getattr(kit, entry.method), roi=roi)
-
-    return opened
+    number = camera_number(text)
+    if number is None:
+        raise argparse.ArgumentTypeError(f"expected the number of a camera, got {text!r}")
+    return number
 
 
 def _part(text: str) -> Part:
@@ -103,11 +92,34 @@ def _part(text: str) -> Part:
     return x, y, width, height
 
 
+def check(options: argparse.Namespace, job: Job[Any]) -> None:
+    """Raise UsageError for what does not go together, before anything is computed or written."""
+    if options.camera is not None and options.inputs:
+        raise UsageError(f"--camera: expected no files with it, got {options.inputs[0]!r}")
+    if options.camera is None and not options.inputs:
+        raise UsageError("expected pictures, videos or folders, - for standard input, or --camera")
+    if options.output == STANDARD and options.json:
+        raise UsageError("-o -: standard output is that of --json, expected a file")
+    is_shown = options.camera is not None and not options.json
+    if job.effect and options.output is None and not is_shown:
+        raise UsageError(f"{job.effect}: expected with -o, where the picture goes")
+
+
 def run(options: argparse.Namespace, job: Job[Any]) -> int:
-    """Do the job for every input; return the exit code."""
+    """Do the job for every input, or for a camera; return the exit code."""
+    check(options, job)
+    if options.camera is not None:
+        from palmkit.kits.cli import camera
+
+        return camera.run(options, job)
     inputs, errors = gather(options.inputs)
+    count = len(inputs)
+    if job.is_transparent:
+        told = "a video holds no transparency, expected pictures"
+        errors += [f"{told}: {each.label}" for each in inputs if each.is_video]
+        inputs = [each for each in inputs if not each.is_video]
     single = is_single_file(options.inputs)
-    outputs = targets(inputs, options.output, single, job.suffix)
+    outputs = targets(inputs, options.output, single, job.suffix, job.is_transparent)
     try:
         with ExitStack() as kits:
             errors += _Runner(options, job, kits, single).run(inputs, outputs)
@@ -115,8 +127,8 @@ def run(options: argparse.Namespace, job: Job[Any]) -> int:
         errors.append(reason(error))
     for message in errors:
         complain(message)
-    if errors and len(inputs) > 1:
-        complain(f"{len(errors)} failed, of {len(inputs)}")
+    if errors and count > 1:
+        complain(f"{len(errors)} failed, of {count}")
     return 1 if errors else 0
 
 
@@ -131,19 +143,19 @@ class _Runner:
         self._image_kit: Callable[[Image, float | None], Any] | None = None
         self._passed_s: list[float] = []
 
-    def run(self, inputs: list[Input], outputs: list[Path | None]) -> list[str]:
+    def run(self, inputs: list[Input], outputs: list[Target]) -> list[str]:
         """Return what failed, one line each."""
         errors: list[str] = []
         if any(not each.is_video for each in inputs):
-            self._image_kit = self._open("image", self._kits)
+            self._image_kit = open_kit(self._options, self._job, "image", self._kits)
         bar = progress_bar(len(inputs), "file") if len(inputs) > 1 else None
         for each, output in zip(inputs, outputs, strict=True):
             lines = self._video(each, output) if each.is_video else self._picture(each, output)
             try:
                 for line in lines:
-                    self._print(line)
+                    print_line(line)
             except (PalmError, OSError) as error:
-                errors.append(_named(each, error))
+                errors.append(named(each, error))
             if bar is not None:
                 if errors:
                     bar.set_postfix(failed=len(errors), refresh=False)
@@ -153,24 +165,15 @@ class _Runner:
         # For one picture the time would be that of loading and planning.
         if len(self._passed_s) > 1 and not self._options.json:
             each_ms = median(self._passed_s) * 1e3
-            self._print(f"{len(self._passed_s)} pictures, {each_ms:.1f} ms each")
+            print_line(f"{len(self._passed_s)} pictures, {each_ms:.1f} ms each")
         return errors
 
-    def _open(self, mode: str, kits: ExitStack) -> Callable[[Image, float | None], Any]:
-        try:
-            return kits.enter_context(self._job.open(mode))
-        except PalmError:
-            raise
-        except ValueError as error:
-            self._options.usage_error(str(error))
-            raise
-
-    def _picture(self, each: Input, output: Path | None) -> Iterator[str]:
+    def _picture(self, each: Input, output: Target) -> Iterator[str]:
         from palmkit.kits.image import read_image, write_image
 
         options = self._options
         picture = read_image(
-            each.name,
+            each.source(options.max_pixels),
             rotation=options.rotation,
             flip=options.flip,
             max_pixels=options.max_pixels,
@@ -179,63 +182,54 @@ class _Runner:
         assert self._image_kit is not None
         result = self._image_kit(picture, None)
         self._passed_s.append(time.perf_counter() - start)
+        if output == STANDARD:
+            return write_output(_png(self._job.draw(picture, result)))
         if output is not None:
             output.parent.mkdir(parents=True, exist_ok=True)
             write_image(output, self._job.draw(picture, result))
         if options.json:
             found = self._job.to_dict(result, output)
-            yield _json(found if self._single else {"file": each.name, **found})
+            yield to_json(found if self._single else {"file": each.name, **found})
             return
         headline, *details = result.words()
-        yield f"{each.name}: {headline}"
+        yield f"{each.label}: {headline}"
         for line in details:
             yield f"  {line}"
 
-    def _video(self, each: Input, output: Path | None) -> Iterator[str]:
+    def _video(self, each: Input, output: Target) -> Iterator[str]:
         from palmkit.kits.image import read_image
         from palmkit.kits.video import VideoReader, VideoWriter
 
         options = self._options
-        count, passed_s, headlines = 0, 0.0, Counter[str]()
+        target = None if output == STANDARD else output
+        told = Frames(self._job, each.name, {"file": each.name}, target)
         with ExitStack() as stack:
             reader = stack.enter_context(VideoReader(each.name))
-            run = self._open("video", stack)
+            run = open_kit(options, self._job, "video", stack)
             writer = None
-            if output is not None:
-                output.parent.mkdir(parents=True, exist_ok=True)
-                writer = stack.enter_context(VideoWriter(output, reader.frames_per_s))
+            if target is not None:
+                target.parent.mkdir(parents=True, exist_ok=True)
+                rate = reader.frames_per_s
+                writer = stack.enter_context(VideoWriter(target, rate, audio_from=reader))
             bar = progress_bar(reader.frames, "frame")
             stack.callback(bar.close)
             for raw, timestamp_ms in reader:
                 frame = read_image(raw, rotation=options.rotation, flip=options.flip)
                 start = time.perf_counter()
                 result = run(frame, timestamp_ms)
-                passed_s += time.perf_counter() - start
+                told.add(result, time.perf_counter() - start)
                 if writer is not None:
-                    writer.write(self._job.draw(frame, result))
+                    writer.write(self._job.draw(frame, result), timestamp_ms)
                 if options.json:
-                    at = {"frame": count, "timestamp_ms": round(timestamp_ms, 3)}
-                    found = self._job.to_dict(result, output)
-                    yield _json({"file": each.name, **at, **found})
-                count += 1
-                headlines[result.words()[0]] += 1
+                    yield told.json(result, timestamp_ms)
                 bar.update()
         if not options.json:
-            yield f"{each.name}: {count} frames, {passed_s / count * 1e3:.1f} ms each"
-            for headline, frames in headlines.most_common():
-                yield f"  {headline} in {frames}"
-
-    def _print(self, line: str) -> None:
-        from tqdm import tqdm
-
-        with tqdm.external_write_mode(file=sys.stdout):
-            print(shown(line, ""), flush=True)
+            yield from told.summary()
 
 
-def _json(found: dict[str, Any]) -> str:
-    return json.dumps(found, allow_nan=False)
+def _png(picture: Image) -> bytes:
+    import PIL.Image
 
-
-def _named(each: Input, error: Exception) -> str:
-    message = reason(error)
-    return message if each.name in message else f"{each.name}: {message}"
+    held = io.BytesIO()
+    PIL.Image.fromarray(picture).save(held, "PNG")
+    return held.getvalue()

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli import flags, pictures
-from palmkit.kits.cli.command import Commands, UsageError, add_command
+from palmkit.kits.cli.command import Commands, UsageError, add_command, meant_file
+from palmkit.kits.cli.job import Job, opener
 from palmkit.kits.portrait.options import PortraitOptions, SegmenterOptions
 from palmkit.kits.table import KITS, Entry
 
 if TYPE_CHECKING:
     from palmkit.kits.image import Image
-    from palmkit.kits.portrait.compose import Background
+    from palmkit.kits.portrait.compose import Backdrop, Background
     from palmkit.kits.results import Mask
 
-TRANSPARENT = "transparent"
+BLUR, TRANSPARENT = "blur", "transparent"
 EXAMPLES = """\
   palmkit portrait me.jpg                           how much of the picture is person
   palmkit portrait me.jpg -o mask.png               the mask: white is person
@@ -67,26 +68,22 @@ def run(options: argparse.Namespace) -> int:
 
 def run_segmenter(options: argparse.Namespace, entry: Entry) -> int:
     """Do what add_mask_arguments describes with a kit."""
-    from palmkit.engine.errors import ImageError
     from palmkit.kits import draw
-    from palmkit.kits.portrait.compose import Backdrop
 
     transparent = options.background == TRANSPARENT
     backdrop = None
     if options.background is not None and not transparent:
-        try:
-            backdrop = Backdrop(_background(options.background))
-        except ImageError:
-            raise
-        except ValueError as error:
-            raise UsageError(f"--{error}") from None
-    is_mask = options.background is None and not options.overlay
+        backdrop = _backdrop(options.background)
+    # A window shows better where people are than a mask would.
+    is_live = options.camera is not None and options.output is None
+    is_tinted = options.overlay or (is_live and options.background is None)
+    is_mask = options.background is None and not is_tinted
 
     given = {**flags.chosen(options, entry.load_options()), "background": backdrop}
-    opened = pictures.opener(entry, given, options.roi)
+    opened = opener(entry, given, options.roi)
 
     def drawn(image: Image, mask: Mask) -> Image:
-        if options.overlay:
+        if is_tinted:
             return draw.mask(image, mask)
         if transparent:
             return mask.cutout()
@@ -99,15 +96,32 @@ def run_segmenter(options: argparse.Namespace, entry: Entry) -> int:
         return found
 
     suffix = ".png" if is_mask or transparent else None
-    return pictures.run(options, pictures.Job(opened, drawn, described, suffix))
+    effect = "--overlay" if options.overlay else ""
+    if options.background is not None:
+        effect = "--background"
+    return pictures.run(options, Job(opened, drawn, described, suffix, effect, transparent))
 
 
-def _background(text: str) -> Background:
-    """Return the background that the command line's word means."""
+def _backdrop(text: str) -> Backdrop:
+    """Return the background that the command line's word means.
+
+    Raises UsageError if it means none, ImageError if it means a picture that cannot be read.
+    """
+    from palmkit.engine.errors import ImageError
+    from palmkit.kits.portrait.compose import Backdrop
+
     kind, _, sigma = text.partition("=")
-    if kind != "blur" or not sigma:
-        return text
+    background: Background = text
     try:
-        return float(sigma)
+        if kind == BLUR and sigma:
+            background = float(sigma)
     except ValueError:
-        raise ValueError(f"background: expected a number of pixels, got {text!r}") from None
+        raise UsageError(
+            f"--background: expected a number of pixels, as in blur=8, got {text!r}"
+        ) from None
+    try:
+        return Backdrop(background)
+    except ImageError as error:
+        raise ImageError(f"--background: {error}{meant_file(text, BLUR, TRANSPARENT)}") from None
+    except ValueError as error:
+        raise UsageError(f"--{error}") from None

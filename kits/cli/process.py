@@ -6,8 +6,8 @@ import io
 import os
 import signal
 import sys
-from collections.abc import Callable
-from contextlib import suppress
+from collections.abc import Callable, Generator
+from contextlib import contextmanager, suppress
 
 # Only cheap modules are imported here, as every command waits for them.
 TYPE_CHECKING = False
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 INTERRUPTED = 130
 NO_READER = 141
+READ_BYTES = 1 << 20
 
 
 class Unwritable(Exception):
@@ -107,6 +108,29 @@ def ended(go: Callable[[], int], is_process: bool) -> int:
         interrupts.over()
 
 
+def read_input(most: int) -> bytes:
+    """Return all of standard input; of one with more than `most` bytes, some more than these."""
+    parts: list[bytes] = []
+    left = most + 1
+    while left > 0 and (part := sys.stdin.buffer.read(min(left, READ_BYTES))):
+        parts.append(part)
+        left -= len(part)
+    return b"".join(parts)
+
+
+def write_output(data: bytes) -> None:
+    """Write bytes to standard output.
+
+    Raises Unwritable if it takes no more.
+    """
+    sys.stdout.flush()
+    try:
+        sys.stdout.buffer.write(data)
+        sys.stdout.buffer.flush()
+    except OSError as error:
+        raise Unwritable(error) from None
+
+
 def reason(error: BaseException) -> str:
     """Return what went wrong, and with which file, without the system's error number."""
     if isinstance(error, OSError) and error.strerror:
@@ -115,13 +139,45 @@ def reason(error: BaseException) -> str:
     return str(error)
 
 
+def one_line(text: str) -> str:
+    """Return the text on one line, with escapes for what would steer a terminal."""
+    return shown(" ".join(text.split()), "")
+
+
 def complain(message: object, by: str = "palmkit: ") -> None:
     """Print one line on standard error, which begins with its sender."""
     if isinstance(message, BaseException):
         message = reason(message)
     # There is nowhere to report that nothing can be reported.
     with suppress(OSError):
-        print(f"{by}{shown(' '.join(str(message).split()), '')}", file=sys.stderr)
+        print(f"{by}{one_line(str(message))}", file=sys.stderr)
+
+
+@contextmanager
+def until_interrupted() -> Generator[Callable[[], bool]]:
+    """Yield a function that tells whether Ctrl-C came, which ends nothing by itself meanwhile.
+
+    A second one does what it did before.
+    """
+    before = signal.getsignal(signal.SIGINT)
+    came = False
+
+    def come(number: int, frame: FrameType | None) -> None:
+        nonlocal came
+        came = True
+        signal.signal(signal.SIGINT, before)
+
+    is_ours = False
+    if callable(before):
+        # Only the main thread may set handlers.
+        with suppress(ValueError):
+            signal.signal(signal.SIGINT, come)
+            is_ours = True
+    try:
+        yield lambda: came
+    finally:
+        if is_ours:
+            signal.signal(signal.SIGINT, before)
 
 
 class _Interrupts:

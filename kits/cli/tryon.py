@@ -8,7 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from palmkit.kits.cli import flags, pictures
-from palmkit.kits.cli.command import Commands, UsageError, add_command
+from palmkit.kits.cli.command import Commands, UsageError, add_command, proposing
+from palmkit.kits.cli.job import Job, opener
 from palmkit.kits.table import KITS
 from palmkit.kits.tryon.options import TryOnOptions
 from palmkit.kits.tryon.palettes import EFFECTS, presets, shades
@@ -24,6 +25,7 @@ EXAMPLES = """\
   palmkit tryon me.jpg -o out.jpg --look evening --view before-after
   palmkit tryon me.jpg -o out.jpg --look evening --lipstick nude --save-look mine.json
   palmkit tryon clip.mp4 -o mirror.mp4 --look mine.json --view split
+  palmkit tryon --camera --flip horizontal --look party       a mirror
   palmkit tryon --shades                        names of shades, glasses and looks
 """
 
@@ -41,8 +43,7 @@ def add(commands: Commands) -> None:
     pictures.add_arguments(parser)
     worn = parser.add_argument_group("what is worn: a colour #rrggbb, or a shade's name")
     for name in EFFECTS:
-        flag = f"--{name.replace('_', '-')}"
-        worn.add_argument(flag, dest=name, metavar="SHADE")
+        proposing(worn.add_argument(_flag(name), dest=name, metavar="SHADE"), shades(name))
     looks = parser.add_argument_group("whole looks")
     looks.add_argument("--look", metavar="LOOK", help="a look's name, a JSON file, or NAME@CHANNEL")
     looks.add_argument("--save-look", metavar="FILE", help="write what is worn as a JSON file")
@@ -75,11 +76,11 @@ def run(options: argparse.Namespace) -> int:
     look = _look(options)
     if not look:
         raise UsageError("nothing to wear: give --lipstick, --hair, ... or --look")
-    if options.save_look is not None:
+    if not options.inputs and options.camera is None and options.save_look is not None:
         look.save(options.save_look)
-
+        return 0
     given = {**flags.chosen(options, TryOnOptions), "look": look}
-    opened = pictures.opener(KITS["tryon"], given, options.roi)
+    opened = opener(KITS["tryon"], given, options.roi)
 
     def drawn(image: Image, result: TriedOn) -> Image:
         if options.view == "before-after":
@@ -89,7 +90,21 @@ def run(options: argparse.Namespace) -> int:
     def described(result: TriedOn, output: Path | None) -> dict[str, Any]:
         return {**result.to_dict(), "picture": None if output is None else os.fspath(output)}
 
-    return pictures.run(options, pictures.Job(opened, drawn, described))
+    effect = "--look" if options.look is not None else _flag(_worn(options)[0])
+    job = Job(opened, drawn, described, effect=effect)
+    pictures.check(options, job)
+    if options.save_look is not None:
+        look.save(options.save_look)
+    return pictures.run(options, job)
+
+
+def _worn(options: argparse.Namespace) -> list[str]:
+    """Return the effects that were given by their own flags."""
+    return [name for name in EFFECTS if getattr(options, name) is not None]
+
+
+def _flag(effect: str) -> str:
+    return f"--{effect.replace('_', '-')}"
 
 
 def _look(options: argparse.Namespace) -> Look:
@@ -97,6 +112,7 @@ def _look(options: argparse.Namespace) -> Look:
 
     whole = Look() if options.look is None else Look.load(options.look)
     try:
-        return whole.adding(**{name: getattr(options, name) for name in EFFECTS})
+        return whole.adding(**{name: getattr(options, name) for name in _worn(options)})
     except ValueError as error:
-        raise UsageError(f"--{error}") from None
+        name, _, told = str(error).partition(":")
+        raise UsageError(f"{_flag(name)}:{told}") from None

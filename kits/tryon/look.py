@@ -14,6 +14,7 @@ from palmkit.engine.errors import DeliveryError, ImageError, TryOnError
 from palmkit.engine.reading import check_readable
 from palmkit.engine.replacing import replacing
 from palmkit.kits.delivered import PROVING_RUNS, Delivered, Unfit, is_delivered_name
+from palmkit.kits.nearest import did_you_mean
 from palmkit.kits.tryon import palettes
 from palmkit.kits.tryon.effect import Effect
 from palmkit.kits.tryon.glasses import Glasses
@@ -125,7 +126,8 @@ class Look:
         except (OSError, ValueError) as error:
             known = ", ".join(palettes.presets())
             what = (getattr(error, "strerror", None) or str(error)).lower()
-            raise TryOnError(f"{name}: {what}; presets are {known}") from None
+            meant = did_you_mean(name, palettes.presets())
+            raise TryOnError(f"{name}: {what}; presets are {known}{meant}") from None
         if len(data) > MOST_BYTES:
             raise TryOnError(f"{name}: expected at most {MOST_BYTES} bytes of JSON, got more")
         try:
@@ -220,11 +222,11 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 def _effect(name: str, kind: type[Effect], wanted: Any) -> Effect:
     if isinstance(wanted, str) and not wanted.startswith("#"):
-        shade = palettes.shades(name).get(wanted)
-        if shade is not None:
-            return kind.of(shade)
-        known = ", ".join(palettes.shades(name)) or "none"
+        shades = palettes.shades(name)
+        if wanted in shades:
+            return kind.of(shades[wanted])
+        known, meant = ", ".join(shades) or "none", did_you_mean(wanted, shades)
         raise ValueError(
-            f"{name}: expected a colour like #b3202a or one of {known}, got {wanted!r}"
+            f"{name}: expected a colour like #b3202a or one of {known}, got {wanted!r}{meant}"
         )
     return kind.of(wanted)

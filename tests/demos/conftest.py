@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from palmkit.demos.app.screen import INSTALL
+from palmkit.kits.screen import INSTALL
 from tests.demos.driving import OpenWindow, Wait
 
 if TYPE_CHECKING:

@@ -51,7 +51,7 @@ sys.meta_path.insert(0, Finder())
 @on_linux
 @pytest.mark.parametrize(
     "here",
-    ["palmkit.kits", "palmkit.demos.app.screen", "palmkit.kits.live", "PySide6.QtWidgets"],
+    ["palmkit.kits", "palmkit.kits.screen", "palmkit.kits.live", "PySide6.QtWidgets"],
 )
 def test_ctrl_c_while_it_starts_ends_it_silently(tmp_path: Path, here: str) -> None:
     needs_qt()

@@ -37,12 +37,13 @@ NOT_PARSED = {
     "M=$(python": "an assignment of the shell",
     "cc": "tests/engine/native compiles and runs this program",
     "cmake": "tests/engine/native builds the C library",
+    "curl": "needs a connection",
     "export": "an assignment of the shell",
     "./net": "tests/engine/native compiles and runs this program",
 }
 
 # What a command with too few arguments says.
-LACKING = re.compile(r"the following arguments are required|.*: expected one argument$")
+LACKING = re.compile(r".*: (the following arguments are required|expected one argument$)")
 # Words that stand for one of a few.
 STANDING = {"KIT": "face"}
 
@@ -91,7 +92,7 @@ def lines(text: str) -> list[str]:
 
 def words(line: str) -> list[str]:
     """Return the words of a command, without comments and redirections."""
-    split = shlex.split(line.partition(" > ")[0], comments=True)
+    split = shlex.split(re.split(r" [<>] ", line)[0], comments=True)
     return [STANDING.get(word, word) for word in split]
 
 
@@ -110,7 +111,11 @@ def epilogs() -> dict[str, str]:
 
 
 def why_wrong(line: str) -> str:
-    """Return what is wrong with a command; "": nothing."""
+    """Return what is wrong with a command, or with one of a pipe; "": nothing."""
+    return "".join(map(_why_wrong, line.split(" | ")))
+
+
+def _why_wrong(line: str) -> str:
     first, *rest = words(line)
     if first in NOT_PARSED:
         return ""
@@ -136,7 +141,7 @@ def _unparsed(parse: Callable[[], object]) -> str:
             parse()
     except SystemExit as ended:
         if ended.code:
-            return said.getvalue().strip().rpartition("error: ")[2]
+            return said.getvalue().strip()
     return ""
 
 

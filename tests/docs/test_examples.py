@@ -36,6 +36,7 @@ RUN = ("python", "console")
 # Blocks that are neither run nor parsed, and why.
 OTHER_LANGUAGES = {
     "c": "tests/engine/native compiles and runs it",
+    "text": "what a command says: tests/kits/test_cli_errors.py",
     "yaml": "a workflow of a CI service, which runs it",
 }
 # Docstrings whose code is not run, and why.

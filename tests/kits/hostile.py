@@ -48,6 +48,8 @@ GOOD: dict[str, str] = {
     "place": "mirror",
     "serve folder": "server",
 }
+# Arguments that argparse could do without, though hardly a command.
+NEEDED = ("inputs",)
 OUTPUT_SUFFIXES = {
     "convert": ".palm",
     "compress": ".palm",
@@ -61,7 +63,7 @@ OUTPUT_SUFFIXES = {
 }
 # What else a command needs to come as far as its other options, or to be quick.
 MORE: dict[str, tuple[str, ...]] = {
-    "tryon": ("--lipstick=ruby",),
+    "tryon": ("--lipstick=ruby", "-omade/out.png"),
     "info": ("--plan",),
     "compress": ("--fp16",),
     "check": ("--runs=1",),
@@ -71,11 +73,13 @@ MORE: dict[str, tuple[str, ...]] = {
 }
 # A half that they leave is noted as such, and made anew the next time.
 RESUMED = {"models create", "serve"}
+JUNK = bytes(range(255, -1, -1)) * 8
 LONG = "n" * 300
 DIGITS = "9" * 5000
 NUMBERS = ("-1", "0", "nan", "inf", "1e308", str(2**62), "\u00b2", "x", DIGITS)
 NAMES = (
     "",
+    "-",
     "none",
     "pictures",
     "empty",
@@ -109,7 +113,15 @@ DEEPER = (
     ("check", "net.palm", "--source=net.onnx", "--input=x=1e308"),
     ("check", "net.palm", "--source=net.onnx", "--range", "1", "0"),
     ("compress", "net.palm", "-omade/out.palm", "--int8", "--data=."),
-    ("portrait", "picture.png", "--background=blur=nan"),
+    ("portrait", "picture.png", "--background=blur=nan", "-omade/out.png"),
+    ("portrait", "--camera", "--background=transparent"),
+    ("portrait", "clip.avi", "--background=transparent", "-omade/out.avi"),
+    ("portrait", "-", "--background=transparent", "-o-"),
+    ("face", "picture.png", "-o-"),
+    ("face", "--camera=0", "-ofifo.avi"),
+    ("face", "--camera=0", "--json"),
+    ("face", "-", "-", "--json"),
+    ("face", "pictures", "-omade/out.png"),
     ("face", "picture.png", "--mesh", "--focal-length=nan"),
     ("gesture", "picture.png", "--learn=", "-omade/out.json"),
     ("rerank", "odd.json", "page.json", "--why", "--json"),
@@ -146,10 +158,9 @@ def make_world(folder: Path) -> None:
 
 def _make_traps(folder: Path) -> None:
     (folder / "empty").touch()
-    junk = bytes(range(255, -1, -1)) * 8
     odd = {"items": [1], "history": 3, "signed": {"roles": 2}, "gestures": 1, "palmkit_look": 1}
     for suffix in ("", *SUFFIXES, ".npz", ".npy"):
-        (folder / f"junk{suffix}").write_bytes(junk)
+        (folder / f"junk{suffix}").write_bytes(JUNK)
         (folder / f"folder{suffix}").mkdir()
         (folder / f"full{suffix}").symlink_to("/dev/full")
         os.mkfifo(folder / f"fifo{suffix}")
@@ -246,7 +257,9 @@ def cases(command: str, parser: argparse.ArgumentParser) -> Iterator[Case]:
         for action in taken:
             if action is hostile:
                 given += _written(action, values)
-            elif not action.option_strings and action.nargs not in ("?", "*"):
+            elif not action.option_strings and (
+                action.nargs not in ("?", "*") or action.dest in NEEDED
+            ):
                 given.append(_good(command, action))
             elif action.required and action.dest == "output":
                 written = (f"made/out{suffix}",)
@@ -276,7 +289,7 @@ def _values(action: argparse.Action, suffix: str) -> Sequence[str]:
     if action.type in (int, float):
         return NUMBERS
     if action.dest == "output":
-        return ("", *(f"{name}{suffix}" for name in OUTPUTS), "/dev/full", "made/out")
+        return ("", *(f"{name}{suffix}" for name in OUTPUTS), "/dev/full", "made/out", "-")
     return (*NAMES, *NUMBERS[:6], DIGITS) if action.type is not None else (*NAMES, *NUMBERS[3:])
 
 

@@ -145,9 +145,7 @@ def test_a_model_that_is_none(run: Any, tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     "arguments",
     [
-        [],
         ["face"],
-        ["dogs"],
         ["face", "a.png", "--min-score", "1.5"],
         ["face", "a.png", "--min-score", "much"],
         ["face", "a.png", "--threads", "0"],
@@ -157,6 +155,34 @@ def test_a_model_that_is_none(run: Any, tmp_path: Path) -> None:
         ["face", "a.mp4", "-o", "out.png"],
         ["face", "a.png", "-o", "a.png"],
         ["face", "a.png", "other/a.png", "-o", "folder"],
+        ["face", "a.png", "other/b.png", "-o", "single.jpg"],
+        ["face", ".", "-o", "single.png"],
+        ["face", ".", "-o", "single.mp4"],
+        ["face", "a.png", "-o", "-", "--json"],
+        ["face", "a.png", "b.png", "-o", "-"],
+        ["face", ".", "-o", "-"],
+        ["face", "a.mp4", "-o", "-"],
+        ["face", "-", "-"],
+        ["face", "a.png", "--camera"],
+        ["face", "--camera", "a.png"],
+        ["face", "--camera", "-1"],
+        ["face", "--camera", "-o", "a.png"],
+        ["face", "--camera", "-o", "-"],
+        ["gesture", "--learn", "wave", "-o", "a.json"],
+        ["gesture", "--learn", "wave", "-o", "a.json", "--camera"],
+        ["portrait", "a.png", "--background", "blur"],
+        ["portrait", "a.png", "--background", "blur", "--json"],
+        ["portrait", "a.png", "--background", "transparent"],
+        ["portrait", "a.png", "--background", "transparent", "-o", "a.jpg"],
+        ["portrait", "a.png", "--overlay"],
+        ["portrait", "--camera", "--background", "transparent"],
+        ["portrait", "--camera", "--background", "blur", "--json"],
+        ["hair", "a.png", "--overlay"],
+        ["tryon", "a.png", "--lipstick", "ruby"],
+        ["tryon", "a.png", "--look", "evening", "--json"],
+        ["tryon", "a.png", "--lipstick", "ruby", "--save-look", "mine.json"],
+        ["tryon", "--lipstick", "ruby"],
+        ["tryon", "a.png"],
         ["convert", "a.onnx"],
         ["convert", "a.onnx", "-o", "a.onnx"],
         ["convert", "a.palm", "-o", "a.palm"],
@@ -195,7 +221,7 @@ def test_usage_errors(
         arguments = [*arguments, "--size", "640", "--model", str(red_model)]
     result = run(*arguments)
     assert (result.code, result.out) == (2, "")
-    assert "usage: palmkit" in result.err and "error: " in result.err
+    assert result.err.startswith(f"palmkit {arguments[0]}") and result.err.count("\n") == 1
     assert os.listdir(tmp_path) == ["a.png"]
 
 
@@ -226,6 +252,7 @@ def test_former_flags_work_and_warn(
 ) -> None:
     """A model that is not there is what tells that the flag reached its option."""
     source = write_picture(tmp_path / "a.png")
+    words = [*words, "-o", str(tmp_path / "out.png")]
     takes = [] if former.startswith("--no") else [tmp_path / "none.palm"]
     with pytest.warns(DeprecationWarning, match=f"{former} is deprecated"):
         result = run(words[0], source, *words[1:], former, *takes)
@@ -268,7 +295,7 @@ def test_rotation_flip_roi_and_limits(face: Any, tmp_path: Path) -> None:
 def test_usage_errors_of_a_video(run: Any, tmp_path: Path, words: tuple[str, ...]) -> None:
     result = run(words[0], write_video(tmp_path / "clip.avi", 3), *words[1:], "--threads", "1")
     assert result.code == 2 and result.out == ""
-    assert "usage: palmkit" in result.err and "Traceback" not in result.err
+    assert result.err.startswith(f"palmkit {words[0]}") and result.err.count("\n") == 1
 
 
 def test_a_video_gives_a_line_a_frame_and_a_drawn_video(face: Any, tmp_path: Path) -> None:

@@ -185,7 +185,7 @@ def test_a_budget_that_cannot_be_kept_writes_nothing(
         (["--fp16", "--target", "speed"], "--target"),
         (["--max-loss", "lots"], "expected a share"),
         (["--max-size", "big"], "expected a size"),
-        (["--kit", "fridge"], "invalid choice"),
+        (["--kit", "fridge"], "--kit: expected one of face, "),
         (["--pictures", "0", "--fp16"], "--pictures"),
     ],
 )

@@ -29,6 +29,7 @@ pytestmark = pytest.mark.skipif(
 LIMIT_S = 60
 # A line of usage is longer; 75: somebody else wrote at the same time.
 MOST_LINES = 6
+PNG = b"\x89PNG"
 CODES = {0, 1, 2, 75}
 PARSERS = dict(hostile.commands(cli.parser()))
 ENCODINGS = ("ascii", "cp1252", "utf-8")
@@ -88,11 +89,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
     """What each process does once is done once; nothing listens for strangers."""
     from palmkit.delivery.server import connections
     from palmkit.engine import operators
+    from palmkit.kits.cli import camera
 
     def http_server(*given: object) -> Server:
         return Server()
 
+    def no_camera(number: int) -> None:
+        raise kits.ImageError(f"camera cannot be opened: {number}")
+
     monkeypatch.setattr(connections, "http_server", http_server)
+    monkeypatch.setattr(camera, "VideoReader", no_camera)
     monkeypatch.setattr(operators, "table", cache(operators.table))
     monkeypatch.setattr(cli, "parser", cache(cli.parser))
 
@@ -114,21 +120,30 @@ def limited() -> Generator[None]:
 def run(
     arguments: tuple[str, ...], encoding: str, patch: pytest.MonkeyPatch
 ) -> tuple[int, str, str]:
-    """The code, output and error output of the command in this process."""
+    """The code, output and error output of the command in this process.
+
+    Its standard input is junk.
+    """
+    junk = io.BytesIO(hostile.JUNK)
     streams = [io.TextIOWrapper(io.BytesIO(), encoding=encoding, newline="") for _ in range(2)]
     with patch.context() as streamed, limited():
+        streamed.setattr(sys, "stdin", io.TextIOWrapper(junk, encoding=encoding))
         for name, stream in zip(("stdout", "stderr"), streams, strict=True):
             streamed.setattr(sys, name, stream)
         try:
             code: Any = cli.main(arguments)
         except SystemExit as ended:
             code = ended.code
-    written: list[str] = []
-    for stream in streams:
-        stream.seek(0)
-        written.append(stream.read())
-    out, err = written
+    out, err = (_written(stream) for stream in streams)
     return code, out, err
+
+
+def _written(stream: io.TextIOWrapper) -> str:
+    """What was written as text; a picture is none."""
+    stream.seek(0)
+    is_picture = stream.buffer.read(len(PNG)) == PNG
+    stream.seek(0)
+    return "" if is_picture else stream.read()
 
 
 def wrong(case: Case, encoding: str, world: World, patch: pytest.MonkeyPatch) -> str:

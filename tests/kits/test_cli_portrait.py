@@ -96,14 +96,33 @@ def test_command_backgrounds(run: Any, model_path: Path, source: Path) -> None:
     [
         ("#12", 2, "--background: expected a colour like #1e90ff"),
         ("blur=much", 2, "--background: expected a number of pixels"),
-        ("none.png", 1, "no such file: none.png"),
+        ("none.png", 1, "--background: no such file: none.png"),
+        ("blu", 1, "--background: no such file: blu, did you mean blur?"),
+        ("transparant", 1, "no such file: transparant, did you mean transparent?"),
     ],
 )
 def test_command_with_a_bad_background(
     run: Any, model_path: Path, source: Path, background: str, code: int, message: str
 ) -> None:
-    result = run("portrait", source, "--model", model_path, "--background", background)
-    assert result.code == code and message in result.err
+    options = ("--model", model_path, "-o", source.parent / "out.png")
+    result = run("portrait", source, *options, "--background", background)
+    assert result.code == code and message in result.err and result.err.count("\n") == 1
+    assert not (source.parent / "out.png").exists()
+
+
+def test_command_transparent(run: Any, model_path: Path, source: Path) -> None:
+    """What cannot be is said before the model is even opened."""
+    import PIL.Image
+
+    options = ("--background", "transparent", "-o")
+    for name in ("a.jpg", "a.bmp", "a.JPEG"):
+        result = run("portrait", source, "--model", "none.palm", *options, source.parent / name)
+        assert result.code == 2 and "a transparent picture must be PNG" in result.err
+    for name in ("a.webp", "a.tif"):
+        target = source.parent / name
+        assert run("portrait", source, "--model", model_path, *options, target).code == 0
+        with PIL.Image.open(target) as cut:
+            assert cut.mode == "RGBA"
 
 
 def test_command_folder_of_masks(run: Any, model_path: Path, source: Path) -> None:
@@ -136,7 +155,7 @@ def test_command_videos(run: Any, model_path: Path, tmp_path: Path) -> None:
         "-o",
         tmp_path / "cut.mp4",
     )
-    assert result.code == 1 and "video frame: expected uint8[h, w, 3]" in result.err
+    assert result.code == 1 and "a video holds no transparency" in result.err
     assert not (tmp_path / "cut.mp4").exists()
 
 

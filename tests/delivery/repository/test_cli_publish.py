@@ -99,7 +99,7 @@ def test_codes_tell_ci_what_went_wrong(
     assert "--when: expected something like" in run("promote doubler 1.0.0 --when x", code=2)
     assert "--metric: expected" in run("publish doubler 2 model.palm --metric map", code=2)
     assert "RELEASE and --to" in run("recall doubler 1.0.0 --to 0.9", code=2)
-    assert "invalid choice" in run("rotate-key door", code=2)
+    assert "expected one of root, targets" in run("rotate-key door", code=2)
     assert "no repository" in run("releases --repository elsewhere", code=1)
     assert "already" in run("create", code=1)
     monkeypatch.delenv("PALMKIT_PASSPHRASE")

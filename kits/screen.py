@@ -1,4 +1,4 @@
-"""Checks whether Qt can open a window here: if not, Qt would end the process."""
+"""Checks whether a window can be opened here: if not, Qt and OpenCV would end the process."""
 
 from __future__ import annotations
 
@@ -28,17 +28,20 @@ def has_screen() -> bool:
     return any(os.environ.get(name) for name in ("QT_QPA_PLATFORM", *_VARIABLES.values()))
 
 
-def problem() -> str:
-    """Return why no window can be opened, in a line; "" if one can."""
+def problem(by_qt: bool = True) -> str:
+    """Return why no window can be opened, in a line; "" if one can.
+
+    by_qt: whether Qt's own libraries are looked at as well as the screen.
+    """
     if not sys.platform.startswith("linux"):
         return ""
-    told = os.environ.get("QT_QPA_PLATFORM", "")
+    told = os.environ.get("QT_QPA_PLATFORM", "") if by_qt else ""
     platforms = [each.partition(":")[0] for each in told.split(";") if each]
     platforms = platforms or [
         name for name, variable in _VARIABLES.items() if os.environ.get(variable)
     ]
     # Qt uses the first one that works.
-    problems = [_problem_of(name) for name in platforms]
+    problems = [_problem_of(name) if by_qt else _unanswered(name) for name in platforms]
     return "" if "" in problems else problems[0] if problems else "no screen is here"
 
 
@@ -54,10 +57,18 @@ def _problem_of(platform: str) -> str:
             ctypes.CDLL(str(plugin))
         except OSError as error:
             return f"{error}; {INSTALL}"
-    if platform in _SERVERS and not _answers(platform):
-        variable = _VARIABLES[platform]
-        return f"no screen answers: {variable}={os.environ.get(variable, '')}"
-    return ""
+    return _unanswered(platform)
+
+
+def _unanswered(platform: str) -> str:
+    """Return that the platform's server takes no connection; "" if it does, or there is none."""
+    try:
+        if platform not in _SERVERS or _answers(platform):
+            return ""
+    except OSError as error:
+        return str(error)
+    variable = _VARIABLES[platform]
+    return f"no screen answers: {variable}={os.environ.get(variable, '')}"
 
 
 def _answers(platform: str) -> bool:
