@@ -113,6 +113,9 @@ class TreeEnsemble : public Step {
   static const int32_t* ids(const Node& node, size_t i, size_t count) {
     return known<int32_t>(node, i, DType::kInt32, count);
   }
+  static const float* numbers(const Node& node, size_t i, size_t count) {
+    return known<float>(node, i, DType::kFloat32, count);
+  }
   static const uint8_t* flags(const Node& node, size_t i, size_t count) {
     return known<uint8_t>(node, i, DType::kUint8, count);
   }
@@ -125,7 +128,7 @@ class TreeEnsemble : public Step {
 
   void read_leaves(const Node& node, size_t votes) {
     const int32_t* const targets = ids(node, kTargets, leaves_);
-    const float* const weights = node.constant(kWeights, votes);
+    const float* const weights = numbers(node, kWeights, votes);
     leaf_targets_.assign(targets, targets + leaves_);
     for (const int32_t target : leaf_targets_) below(target, targets_ - votes_ + 1, "target");
     leaf_weights_.assign(weights, weights + votes);
@@ -141,8 +144,8 @@ class TreeEnsemble : public Step {
                   *const yes_leaf = flags(node, kTrueLeaves, nodes_),
                   *const no_leaf = flags(node, kFalseLeaves, nodes_),
                   *const missing = node.input(kMissing) ? flags(node, kMissing, nodes_) : nullptr;
-    const float* const splits = node.constant(kSplits, nodes_);
-    const float* member = members ? node.constant(kMembers, members->count) : nullptr;
+    const float* const splits = numbers(node, kSplits, nodes_);
+    const float* member = members ? numbers(node, kMembers, members->count) : nullptr;
     const float* const end = member + (members ? members->count : 0);
     has_parent_.resize(nodes_);
     table_.resize(nodes_ + leaves_);
