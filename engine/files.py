@@ -76,8 +76,9 @@ def convert(
     """Read a model of any known kind as a graph, not yet optimised.
 
     path: a .palm, .onnx or .tflite file; TensorFlow's frozen .pb or .pbtxt, or the folder of a
-    SavedModel; Caffe's .prototxt or .caffemodel. The first bytes decide where the format has some
-    of its own, else the name, and for another name the first bytes again.
+    SavedModel; Caffe's .prototxt or .caffemodel; the text that LightGBM's save_model writes. The
+    first bytes decide where the format has some of its own, else the name, and for another name the
+    first bytes again.
     weights: the .caffemodel of a .prototxt; left out, the one that lies beside it.
     signature: the signature of a SavedModel; left out, serving_default or the only one.
     key: the 32 bytes that an encrypted .palm file was written with.
@@ -108,6 +109,10 @@ def convert(
             from palmkit.engine.converters import tflite
 
             return tflite.convert(file)
+        if kind == "lightgbm":
+            from palmkit.engine.converters import lightgbm
+
+            return lightgbm.convert(file)
         from palmkit.engine.converters import onnx
 
         return onnx.convert(file)
@@ -129,14 +134,18 @@ def _kind(file: Path) -> str:
         raise ModelError(f"model file is empty: {file}")
     kind = IDENTIFIERS.get(start[4:8]) or SUFFIXES.get(file.suffix.lower())
     if kind is None:
-        from palmkit.engine.converters import caffe, tensorflow
+        from palmkit.engine.converters import caffe, lightgbm, tensorflow
 
+        if lightgbm.recognises(start):
+            return "lightgbm"
         if tensorflow.recognises(start):
             return "tensorflow"
         if caffe.recognises(start):
             return "caffe"
         expected = ", ".join(SUFFIXES)
-        raise ModelError(f"expected a model ({expected}), got another kind of file: {file}")
+        raise ModelError(
+            f"expected a model ({expected}, LightGBM's text), got another kind of file: {file}"
+        )
     return kind
 
 

@@ -132,7 +132,8 @@ def _chief(operator: str, ops: set[str]) -> str:
     only one when ops that move data are left out, and beside an op that multiplies matrices also
     those that scale and add.
     """
-    plain = re.sub(r"(_?v[0-9]+|_?[23]d)$", "", operator.lower()).replace("_", "")
+    name = operator.rpartition(".")[2].lower()
+    plain = re.sub(r"(_?v[0-9]+|_?[23]d)$", "", name).replace("_", "")
     for op in ops:
         if plain in (op.replace("_", ""), op.replace("_or_", ""), op.removeprefix("reduce_")):
             return op

@@ -47,7 +47,9 @@ def op_name(operator: str, domain: str = "") -> str:
 
 def convert_model(model: ModelProto) -> Graph:
     """Convert the whole model, and check it."""
-    opset = max((each.version for each in model.opset_import if each.domain in DOMAINS), default=0)
+    # A model of other domains' operators alone need not say which opset of ONNX's own it is of.
+    versions = (each.version for each in model.opset_import if each.domain in DOMAINS)
+    opset = max(versions, default=NEWEST_OPSET)
     if opset < OLDEST_OPSET:
         raise UnsupportedError(f"opset: expected {OLDEST_OPSET} or newer, got {opset}")
     if opset > NEWEST_OPSET:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from palmkit.engine.converters.onnx.tensors import read_attr
+from palmkit.engine.converters.onnx.tensors import read_array, read_attr
 from palmkit.engine.errors import ModelError, UnsupportedError
 from palmkit.engine.ir import Array, Attr, Graph, Node, fresh_name
 
@@ -93,6 +93,21 @@ class Foreign:
     def numbers(self, name: str) -> tuple[float, ...]:
         """Return an attribute that is a list of numbers; empty if it is missing."""
         return tuple(self.protos[name].floats) if name in self.protos else ()
+
+    def integers(self, name: str) -> Array:
+        """Return an attribute that is a list of integers, int64[n]; empty if it is missing."""
+        proto = self.protos.get(name)
+        return np.array([] if proto is None else proto.ints, np.int64)
+
+    def texts(self, name: str) -> list[str]:
+        """Return an attribute that is a list of strings; empty if it is missing."""
+        proto = self.protos.get(name)
+        return [] if proto is None else [each.decode() for each in proto.strings]
+
+    def tensor(self, name: str) -> Array | None:
+        """Return an attribute that is a tensor; None if it is missing."""
+        proto = self.protos.get(name)
+        return read_array(proto.t) if proto is not None and proto.HasField("t") else None
 
     def string(self, name: str) -> str:
         """Return an attribute that is a string; "" if it is missing."""

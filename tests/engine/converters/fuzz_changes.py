@@ -343,9 +343,9 @@ def _numbers(value: Any, chance: random.Random) -> Any:
 
 def _changed_text(part: Part, count: int, chance: random.Random) -> bytes:
     """Return a changed text, or the text of the changed message."""
-    from google.protobuf import text_format  # type: ignore[import-untyped]
+    if part.message is not None and chance.random() < 0.6:
+        from google.protobuf import text_format  # type: ignore[import-untyped]
 
-    if chance.random() < 0.6:
         message = part.message()
         text_format.Parse(part.data.decode(), message)
         for _ in range(count):

@@ -20,7 +20,8 @@ Kind: TypeAlias = Literal["protobuf", "flatbuffer", "text", "other"]
 class Part:
     """One file of a model.
 
-    kind: how it is written. message: the protobuf class, or the class of the flatbuffer's root.
+    kind: how it is written. message: the protobuf class, or the class of the flatbuffer's root;
+    None for a text of another kind.
     """
 
     data: bytes
@@ -43,10 +44,10 @@ class Seed:
 
 
 def onnx_seeds(with_nodes: bool = True) -> Iterator[Seed]:
-    """Yield operators of onnxruntime, sequences, networks, and node tests of the package onnx."""
+    """Yield operators of onnxruntime, sequences, networks, trees, and node tests of onnx."""
     from onnx import ModelProto
 
-    from tests.engine.converters import test_onnx_runtime, test_onnx_sequences
+    from tests.engine.converters import test_onnx_runtime, test_onnx_sequences, test_onnx_trees
     from tests.engine.converters.onnx_suite import suite
 
     def seed(name: str, data: bytes) -> Seed:
@@ -60,6 +61,8 @@ def onnx_seeds(with_nodes: bool = True) -> Iterator[Seed]:
         name = f"microsoft/{operator}{place}"
         model = test_onnx_runtime.model_of_node(operator, inputs, constants, **attrs)
         yield seed(name, model.SerializeToString())
+    for name, tree in test_onnx_trees.samples().items():
+        yield seed(f"trees/{name}", tree.SerializeToString())
     for path in _shared("teachers", ".onnx"):
         yield seed(path.stem, path.read_bytes())
 
@@ -187,8 +190,18 @@ def _shared(folder: str, suffix: str) -> list[Path]:
     return [path for path in found if path.stat().st_size <= MOST_BYTES]
 
 
+def lightgbm_seeds() -> Iterator[Seed]:
+    """Yield the recorded models."""
+    from tests.engine.converters.test_lightgbm import models
+
+    for name, arrays in models().items():
+        parts = {"booster.txt": Part(arrays["text"].tobytes(), "text")}
+        yield Seed(name, parts, "booster.txt")
+
+
 SEEDS: dict[str, Callable[[], Iterator[Seed]]] = {
     "caffe": caffe_seeds,
+    "lightgbm": lightgbm_seeds,
     "onnx": onnx_seeds,
     "tensorflow": tensorflow_seeds,
     "tflite": tflite_seeds,

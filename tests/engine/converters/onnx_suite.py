@@ -74,8 +74,10 @@ class SuiteCase:
 
     @property
     def is_over_tensors(self) -> bool:
-        """Return whether it has only tensors without strings, and only ONNX's operators."""
+        """Return whether it has only tensors without strings, and ONNX's or known operators."""
         from onnx import TensorProto
+
+        from palmkit.engine.converters.onnx.graph import is_known
 
         graph = self.model.graph
         types = [value.type for value in (*graph.input, *graph.output)]
@@ -83,7 +85,7 @@ class SuiteCase:
             type.WhichOneof("value") == "tensor_type"
             and type.tensor_type.elem_type != TensorProto.STRING
             for type in types
-        ) and all(node.domain in DOMAINS for node in _nodes(graph))
+        ) and all(node.domain in DOMAINS or is_known(node) for node in _nodes(graph))
 
 
 def _nodes(graph: Any) -> Iterator[Any]:

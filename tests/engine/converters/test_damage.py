@@ -362,7 +362,7 @@ def test_bytes_that_are_no_model() -> None:
 
 # The fuzzer, for a while; `make fuzz-converters` runs it for as long as is wanted.
 
-MUTANTS = {"caffe": 150, "onnx": 150, "tensorflow": 120, "tflite": 150}
+MUTANTS = {"caffe": 150, "lightgbm": 150, "onnx": 150, "tensorflow": 120, "tflite": 150}
 
 
 @pytest.mark.parametrize("format", fuzz_seeds.SEEDS)

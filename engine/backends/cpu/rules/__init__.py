@@ -16,6 +16,7 @@ RULE_FILES = (
     "reduction",
     "sampling",
     "spectrum",
+    "trees",
 )
 for file in RULE_FILES:
     import_module(f"{__name__}.{file}")
