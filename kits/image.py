@@ -124,7 +124,9 @@ def _from_array(array: NDArray[Any], format: Format | None) -> Image:
         return np.repeat(array[:, :, None], 3, axis=2)
     if chosen == "nv21":
         return _from_nv21(array)
-    return array[:, :, :3] if chosen in ("rgb", "rgba") else array[:, :, 2::-1]
+    if chosen == "rgb":
+        return array
+    return array[:, :, :3] if chosen == "rgba" else array[:, :, 2::-1]
 
 
 def _from_nv21(array: Image) -> Image:

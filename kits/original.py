@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 from weakref import WeakKeyDictionary
 
@@ -16,23 +15,32 @@ if TYPE_CHECKING:
     from palmkit.kits.image import Flip, Format, Image, Rotation, Source
 
 
-@dataclass(frozen=True, eq=False)
 class Original:
     """A picture as it was given to a kit, without the pixels that were decoded from it.
 
     It keeps a path, the bytes of a file, or the very array or PIL.Image that was given; pixels are
-    read from these when they are asked for. A path is pickled, pixels and bytes are not.
-
-    source: what was given; of an open file its bytes, of a path the absolute one.
-    format, rotation, flip: those of read_image.
-    stamp: of a path, the time and the size by which another file there is noticed.
+    read from these when they are asked for. Of these only a path is pickled.
     """
 
-    source: Source
-    format: Format | None = None
-    rotation: Rotation = 0
-    flip: Flip | None = None
-    stamp: tuple[int, int] | None = None
+    def __init__(
+        self,
+        source: Source,
+        format: Format | None = None,
+        rotation: Rotation = 0,
+        flip: Flip | None = None,
+        stamp: tuple[int, int] | None = None,
+    ) -> None:
+        """Keep a picture.
+
+        source: what was given; of an open file its bytes, of a path the absolute one.
+        format, rotation, flip: those of read_image.
+        stamp: of a path, the time and the size by which another file there is noticed.
+        """
+        self.source = source
+        self.format: Format | None = format
+        self.rotation: Rotation = rotation
+        self.flip: Flip | None = flip
+        self.stamp = stamp
 
     @classmethod
     def of(

@@ -76,7 +76,8 @@ class Face(Thing):
         """Return a line for people."""
         words = f"{numbered(self.id)}{self.score:.2f} {place(self.box)}"
         if self.pose is not None:
-            yaw, pitch, roll = self.pose
+            # Without the sign of a rounded zero.
+            yaw, pitch, roll = np.rint(self.pose) + 0.0
             words += f" yaw {yaw:.0f} pitch {pitch:.0f} roll {roll:.0f}"
         if self.actions is not None:
             done = zip(ACTIONS, self.actions, strict=True)

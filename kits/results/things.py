@@ -133,10 +133,10 @@ class Things(HasOriginal, PictureResult, Generic[AnyThing]):
         return len(self.boxes)
 
     @overload
-    def __getitem__(self, index: int) -> AnyThing: ...
+    def __getitem__(self, index: int | np.integer[Any]) -> AnyThing: ...
     @overload
     def __getitem__(self: AnyThings, index: Rows) -> AnyThings: ...
-    def __getitem__(self: AnyThings, index: int | Rows) -> AnyThing | AnyThings:
+    def __getitem__(self, index: int | np.integer[Any] | Rows) -> Any:
         """Return a thing, or a result with some of them.
 
         index: a place, best score first, negative ones from the end; or for several a slice, an
@@ -145,7 +145,7 @@ class Things(HasOriginal, PictureResult, Generic[AnyThing]):
         """
         if isinstance(index, slice | list) or (isinstance(index, np.ndarray) and index.ndim):
             return self._rows(index)
-        return cast(AnyThing, self._at(as_index(cast(int, index))))
+        return self._at(as_index(cast(int, index)))
 
     def __iter__(self) -> Iterator[AnyThing]:
         """Yield the things, one at a time."""

@@ -1,7 +1,10 @@
+import errno
 import io
 import os
 import struct
+import tempfile
 import threading
+import zipfile
 import zlib
 from pathlib import Path
 from typing import Any
@@ -13,9 +16,11 @@ from numpy.typing import NDArray
 
 from palmkit.engine.errors import ImageError, PalmError
 from palmkit.kits.image import (
+    BinaryFile,
     Format,
     Image,
     letterbox,
+    png,
     read_image,
     resize,
     write_image,
@@ -432,3 +437,91 @@ def test_shrinking_takes_the_mean_of_the_pixels_it_covers() -> None:
     expected = image.reshape(8, 8, 8, 8, 3).mean((1, 3))
     np.testing.assert_allclose(resize(image, 8, 8), expected, atol=1.5)
     assert resize(image, 64, 64) is image
+
+
+def test_open_files_are_read_from_their_start_and_stay_open(tmp_path: Path) -> None:
+    image = noise()
+    data = encoded(PIL.Image.fromarray(image))
+    (tmp_path / "a.png").write_bytes(data)
+    written = io.BytesIO()
+    PIL.Image.fromarray(image).save(written, "PNG")
+    with (
+        zipfile.ZipFile(tmp_path / "a.zip", "w") as archive,
+        tempfile.SpooledTemporaryFile() as spooled,
+        (tmp_path / "a.png").open("rb") as opened,
+        (tmp_path / "a.png").open("rb", buffering=0) as raw,
+    ):
+        archive.writestr("a.png", data)
+        spooled.write(data)
+        with archive.open("a.png") as member:
+            files: list[BinaryFile] = [written, spooled, opened, raw, member, OneWay(data)]
+            for file in files:
+                np.testing.assert_array_equal(read_image(file), image)
+        # Where it can seek, it can be read again.
+        for file in (written, spooled, opened, raw):
+            assert not file.closed
+            np.testing.assert_array_equal(read_image(file), image)
+
+
+class OneWay:
+    """A file that cannot seek, and gives what it has bit by bit."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data = data
+        self.given: int = 0
+
+    def read(self, size: int = -1, /) -> bytes:
+        assert size > 0
+        part = self._data[self.given : self.given + min(size, 1000)]
+        self.given += len(part)
+        return part
+
+
+class Endless(OneWay):
+    def read(self, size: int = -1, /) -> bytes:
+        self.given += size
+        return bytes(size)
+
+
+class Broken(OneWay):
+    def read(self, size: int = -1, /) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+
+class Awaited:
+    async def read(self, size: int = -1, /) -> bytes:
+        return b""
+
+
+def test_files_that_are_no_open_binary_files(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("some text")
+    closed = io.BytesIO(b"x")
+    closed.close()
+    with (tmp_path / "a.txt").open() as text, (tmp_path / "b").open("wb") as output:
+        wrong: list[tuple[Any, str]] = [
+            (text, "expected a file opened in binary mode, got str from TextIOWrapper.read"),
+            (io.StringIO("x"), "expected a file opened in binary mode, got str from StringIO.read"),
+            (Awaited(), "expected a file opened in binary mode, got coroutine from Awaited.read"),
+            (closed, "an open file cannot be read, .*closed file.*: BytesIO"),
+            (output, "an open file cannot be read, .*: BufferedWriter"),
+            (Broken(b""), "an open file cannot be read, input/output error: Broken"),
+            (io.BytesIO(), "the picture is empty: a file of 0 bytes"),
+            (io.BytesIO(b"no picture"), "not a picture, or a damaged one .*: a file of 10 bytes"),
+        ]
+        for source, message in wrong:
+            with pytest.raises(ImageError, match=message) as raised:
+                read_image(source)
+            assert "\n" not in str(raised.value)
+
+
+def test_a_file_without_an_end_is_read_up_to_what_pixels_can_take() -> None:
+    file = Endless(b"")
+    with pytest.raises(ImageError, match=r"more bytes than 1000 pixels \(max_pixels\) can take"):
+        read_image(file, max_pixels=1000)
+    assert file.given < 4 << 20
+
+
+@pytest.mark.parametrize("channels", [(), (3,), (4,)])
+def test_png_holds_every_kind_of_picture(channels: tuple[int, ...]) -> None:
+    image = np.random.default_rng(0).integers(0, 256, (12, 20, *channels), np.uint8)
+    np.testing.assert_array_equal(np.asarray(PIL.Image.open(io.BytesIO(png(image)))), image)
