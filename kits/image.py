@@ -41,6 +41,8 @@ JPEG_SUFFIXES = (".jpg", ".jpeg", ".jpe", ".jfif")
 SUFFIXES = frozenset(
     (*JPEG_SUFFIXES, ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm", ".pbm")
 )
+# Formats that hold how opaque each pixel is.
+TRANSPARENT = (".png", ".tif", ".tiff", ".webp")
 MAX_PIXELS = 80_000_000
 # Of an open file no more is read than the largest pictures take: some never end.
 _MOST_BYTES_A_PIXEL, _MOST_OTHER_BYTES = 8, 1 << 20
@@ -288,7 +290,8 @@ def _upright(image: Image, orientation: int) -> Image:
 def write_image(path: str | os.PathLike[str], image: Image) -> None:
     """Write a picture in the format that the suffix names.
 
-    image: uint8[h, w, 3] RGB, uint8[h, w] gray, or uint8[h, w, 4] with opacity.
+    image: uint8[h, w, 3] RGB, uint8[h, w] gray, or uint8[h, w, 4] with opacity, which PNG, TIFF and
+    WebP hold.
 
     The file appears whole or not at all; its folder must exist.
     Raises ImageError if there is no such format, the picture is none, or the file cannot be
@@ -302,6 +305,11 @@ def write_image(path: str | os.PathLike[str], image: Image) -> None:
     suffix = Path(path).suffix.lower()
     if suffix not in SUFFIXES:
         raise ImageError(f"no picture format has the suffix {suffix!r}: {os.fspath(path)}")
+    if image.ndim == 3 and image.shape[2] == 4 and suffix not in TRANSPARENT:
+        known = ", ".join(TRANSPARENT)
+        raise ImageError(
+            f"a {suffix} picture holds no transparency, expected one of {known}: {os.fspath(path)}"
+        )
     options: dict[str, Any] = {"quality": 92} if suffix in (*JPEG_SUFFIXES, ".webp") else {}
     height, width = image.shape[:2]
     if max(height, width) > (most := _MOST_PIXELS_A_SIDE.get(suffix, sys.maxsize)):

@@ -22,8 +22,6 @@ STANDARD: Literal["-"] = "-"
 Target: TypeAlias = "Path | Literal['-'] | None"
 # Formats that write_image would write with a loss.
 REWRITTEN = {".gif": ".png"}
-# Formats that hold opacity.
-TRANSPARENT = (".png", ".tif", ".tiff", ".webp")
 
 
 @dataclass(frozen=True)
@@ -164,8 +162,8 @@ def check_name(target: Path, is_video: bool, transparent: bool = False) -> None:
     known = video.CODECS if is_video else image.SUFFIXES
     if suffix not in known:
         raise UsageError(f"-o: not the name of a {kind} ({', '.join(sorted(known))}): {target}")
-    if transparent and suffix not in TRANSPARENT:
-        also = ", ".join(TRANSPARENT[1:])
+    if transparent and suffix not in image.TRANSPARENT:
+        also = ", ".join(image.TRANSPARENT[1:])
         raise UsageError(f"-o: a transparent picture must be PNG (or {also}), got {target}")
 
 

@@ -24,7 +24,7 @@ def test_a_tutorial_runs(path: Path, nothing: Path, capsys: pytest.CaptureFixtur
 def test_every_kit_and_part_has_a_tutorial() -> None:
     assert {path.stem for path in TUTORIALS} == {
         "c", "command_line", "compression", "delivery", "engine", "faces", "hands", "index",
-        "mesh", "portraits", "rerank", "training", "try_on",
+        "mesh", "portraits", "rerank", "results", "training", "try_on",
     }  # fmt: skip
     assert all(blocks(path) for path in TUTORIALS)
 

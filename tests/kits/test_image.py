@@ -521,6 +521,16 @@ def test_a_file_without_an_end_is_read_up_to_what_pixels_can_take() -> None:
     assert file.given < 4 << 20
 
 
+@pytest.mark.parametrize("suffix", [".jpg", ".bmp", ".gif", ".ppm"])
+def test_opacity_is_not_lost_in_silence(suffix: str, tmp_path: Path) -> None:
+    cutout = np.dstack([noise(), np.full((12, 20), 90, np.uint8)])
+    with pytest.raises(ImageError, match=f"a {suffix} picture holds no transparency, .*.png, .tif"):
+        write_image(tmp_path / f"a{suffix}", cutout)
+    write_image(tmp_path / "a.webp", cutout)
+    written = np.asarray(PIL.Image.open(tmp_path / "a.webp"))
+    assert written.shape == (12, 20, 4) and (written[..., 3] == 90).all()
+
+
 @pytest.mark.parametrize("channels", [(), (3,), (4,)])
 def test_png_holds_every_kind_of_picture(channels: tuple[int, ...]) -> None:
     image = np.random.default_rng(0).integers(0, 256, (12, 20, *channels), np.uint8)
