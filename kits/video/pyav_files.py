@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
@@ -75,6 +75,36 @@ def _unreadable(name: str, error: Exception) -> str:
     if head[4:] == _MP4_MARK:
         return "the video is damaged, or its recording was not finished: it has no index"
     return "not a video"
+
+
+class Packets:
+    """The packets of a file, in its order: an iterator.
+
+    failure: what ended it before the end of the file; "" if nothing did.
+    """
+
+    def __init__(self, container: InputContainer, *streams: Any) -> None:
+        """Begin where the file is, with the packets of these streams; of all, if none is given."""
+        self._packets: Iterator[Any] = container.demux(*streams)
+        self.failure = ""
+
+    def __iter__(self) -> Iterator[Any]:
+        """Return itself."""
+        return self
+
+    def __next__(self) -> Any:
+        """Return the next packet: it is PyAV's, whose types leave open what it is."""
+        import av
+
+        try:
+            # PyAV's last ones are empty.
+            return next(packet for packet in self._packets if packet.size)
+        except (av.FFmpegError, OSError) as error:
+            self.failure = reason(error)
+        except IndexError:
+            # At the end PyAV stumbles over streams that the file did not begin with.
+            pass
+        raise StopIteration
 
 
 def open_output(name: str, muxer: str, options: Mapping[str, str]) -> Any:

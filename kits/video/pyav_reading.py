@@ -13,6 +13,7 @@ from palmkit.kits.video.formats import COUNT_TRUST, FRAMES_PER_S, MOST_FRAMES_PE
 from palmkit.kits.video.messages import say
 from palmkit.kits.video.pyav_files import (
     US,
+    Packets,
     fraction,
     open_input,
     reason,
@@ -79,6 +80,9 @@ class Reading:
         stream = video_of(self._container)
         if stream is None:
             raise ImageError(f"there is no video in it: {self._path}")
+        # PyAV says that it is there in any case.
+        if getattr(stream, "codec_context", None) is None:
+            raise ImageError(f"the video is of a format that is not known: {self._path}")
         _check_size(stream.width, stream.height, self._path)
         return stream
 
@@ -125,29 +129,27 @@ class Reading:
         self.timeline.end_s = end_s
 
     def _decoded(self) -> Iterator[VideoFrame]:
-        import av
-
-        packets = self._container.demux()
-        while True:
-            try:
-                packet = next(packets, None)
-            except (av.FFmpegError, OSError) as error:
-                self._failure = reason(error)
-                return
-            if packet is None:
-                return
+        packets = Packets(self._container)
+        for packet in packets:
             if packet.pts is not None and (tick := fraction(packet.time_base)) is not None:
                 end = (packet.pts + (packet.duration or 0)) * tick - self.timeline.start
                 self._reached = max(self._reached, end)
-            if packet.stream.index != self._stream.index:
-                continue
-            try:
-                found = self._stream.decode(packet)
-            except av.FFmpegError as error:
-                self._broken += 1
-                self._failure = self._failure or reason(error)
-                continue
-            yield from found
+            if packet.stream.index == self._stream.index:
+                yield from self._decode(packet)
+        self._failure = packets.failure or self._failure
+        # What the decoder still holds.
+        yield from self._decode(None)
+
+    def _decode(self, packet: Any) -> list[VideoFrame]:
+        import av
+
+        try:
+            found: list[VideoFrame] = self._stream.decode(packet)
+        except av.FFmpegError as error:
+            self._broken += 1
+            self._failure = self._failure or reason(error)
+            return []
+        return found
 
     def _shown_width(self, frame: VideoFrame) -> int:
         """Return the width with which a frame is shown: pixels need not be square."""
@@ -172,7 +174,8 @@ class Reading:
     def _stated_length(self) -> Fraction:
         """Return how many seconds of video or sound there are by the file; 0 if it does not say."""
         if STATE_COUNT & self._formats:
-            return self._stream.frames * self._tick
+            count: int = self._stream.frames
+            return count * self._tick
         if STATE_LENGTH & self._formats:
             return Fraction(self._container.duration or 0, US)
         return Fraction(0)

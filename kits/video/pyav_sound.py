@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 from palmkit.kits.video.formats import Format
 from palmkit.kits.video.messages import say
 from palmkit.kits.video.pyav_files import (
+    US,
+    Packets,
     fraction,
     has_encoder,
     open_input,
@@ -23,8 +25,11 @@ if TYPE_CHECKING:
 
 # What decoders hear before 0 to begin right; of what was cut off at the front no more is kept.
 LEAD_S = 0.1
-# A longer gap is filled step by step, so that silence takes no more memory than this.
+# How much silence is made at once; a gap that is longer than the other is not filled.
 SILENCE_S = 1.0
+MOST_FILLED_S = 60.0
+# By how much sound may go on behind the stated end of its file.
+MOST_LATE_S = 1.0
 # By the number of channels; what encoders take in any case is stereo.
 LAYOUTS = {1: "mono", 2: "stereo", 6: "5.1", 8: "7.1"}
 STEREO_AT_MOST = ("libmp3lame",)
@@ -84,27 +89,17 @@ class Sound:
 
     def _read(self) -> Iterator[tuple[Any, float]]:
         """Yield the packets of the tracks and their times in seconds."""
-        import av
-
         streams = [self._container.streams[index] for index in self._tracks]
         if not streams:
             return
-        packets = self._container.demux(streams)
+        packets = Packets(self._container, *streams)
         time_s = 0.0
-        while True:
-            try:
-                packet = next(packets, None)
-            except (av.FFmpegError, OSError):
-                self._broken += 1
-                return
-            if packet is None:
-                return
-            if packet.size == 0:
-                continue
+        for packet in packets:
             tick = fraction(packet.time_base)
             if packet.pts is not None and tick is not None:
                 time_s = float(packet.pts * tick - self._source.start)
             yield packet, time_s
+        self._broken += bool(packets.failure)
 
     def until(self, end_s: float) -> None:
         """Write what begins before a time, in seconds from the start of the source."""
@@ -113,9 +108,16 @@ class Sound:
             self._broken += not self._tracks[packet.stream.index].take(packet, time_s)
             self._next = next(self._packets, None)
 
-    def finish(self, end_s: float | None) -> None:
-        """Write what is left, up to a time if one is given."""
-        self.until(float("inf") if end_s is None else end_s)
+    def finish(self, end_s: float, is_whole: bool) -> None:
+        """Write what is left up to a time; if it is to be whole, up to the stated end of the file.
+
+        What is later by its times is damaged.
+        """
+        if is_whole:
+            stated_s = (self._container.duration or 0) / US
+            end_s = max(end_s, stated_s) + MOST_LATE_S
+        self.until(end_s)
+        self._broken += is_whole and self._next is not None
         for track in self._tracks.values():
             track.finish()
         if self._broken:
@@ -206,6 +208,9 @@ class _Encoded:
         self._end_s = 0.0
 
     def take(self, packet: Any, time_s: float) -> bool:
+        return self._decode(packet)
+
+    def _decode(self, packet: Any) -> bool:
         import av
 
         try:
@@ -219,6 +224,9 @@ class _Encoded:
     def _hear(self, frame: AudioFrame) -> None:
         tick = fraction(frame.time_base) or Fraction(1, frame.sample_rate)
         begin_s = self._end_s if frame.pts is None else float(frame.pts * tick - self._start)
+        if begin_s - self._end_s > MOST_FILLED_S:
+            self._flush()
+            self._end_s = begin_s
         while begin_s - self._end_s > 2 * SILENCE_S:
             self._push(_silence(frame), self._end_s)
         self._push(frame, begin_s)
@@ -278,6 +286,8 @@ class _Encoded:
             self._graph = None
 
     def finish(self) -> None:
+        # What the decoder still holds.
+        self._decode(None)
         self._flush()
         self._encode(None)
 

@@ -166,7 +166,7 @@ class Writing:
                 self._mux(self._stream.encode(None))
                 if self._sound is not None and self._heard is not None:
                     is_read = self._heard.end_s is not None
-                    self._sound.finish(None if is_read else float(end * self._tick))
+                    self._sound.finish(float(end * self._tick), is_whole=is_read)
             self._container.close()
             self._is_finished = True
         except (av.FFmpegError, OSError) as error:
