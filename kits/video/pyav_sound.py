@@ -145,6 +145,8 @@ class _Copied:
         _describe(self._out, stream)
         self._tick = fraction(stream.time_base) or Fraction(1, USUAL_RATE)
         self._shift = round(start / self._tick)
+        # Ticks of the file that is written may be longer, and no two packets may share one.
+        self._step = max(round(NEARLY_S / self._tick), 1)
         codec = stream.codec_context.codec.canonical_name
         self._lead_s = LEAD_S if codec in form.lead else 0.0
         self._last: int | None = None
@@ -157,15 +159,14 @@ class _Copied:
         is_before = time_s < kept_s
         if is_before or (packet.is_discard and time_s >= 0):
             return True
-        dts = packet.pts if packet.dts is None else packet.dts
-        if dts is None:
+        at = packet.dts if packet.pts is None else packet.pts
+        if at is None:
             return False
-        dts -= self._shift
+        at -= self._shift
         if self._last is not None:
-            dts = max(dts, self._last + 1)
-        self._last = dts
-        packet.dts = dts
-        packet.pts = dts if packet.pts is None else max(packet.pts - self._shift, dts)
+            at = max(at, self._last + self._step)
+        # Sound is stored in the order in which it is heard.
+        self._last = packet.pts = packet.dts = at
         packet.stream = self._out
         try:
             self._to.mux(packet)

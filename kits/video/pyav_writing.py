@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 # Times are kept to this, and exactly where the file that frames are from has ticks of its own.
 FINEST = Fraction(1, 10_000)
+# No frame lasts longer in an MP4; with the finest usual ticks that is six hours.
+MOST_TICKS = 2**31 - 1
 
 
 class Writing:
@@ -53,6 +55,8 @@ class Writing:
         self._colours = FromRgb(ENCODERS[self._codec].is_jpeg)
         self._held: VideoFrame | None = None
         self._lasts: dict[int, int] = {}
+        # By how many ticks gaps were too long.
+        self._late = 0
         self._is_finished = False
         try:
             self._container, self._stream, self._sound = self._opened()
@@ -122,17 +126,29 @@ class Writing:
         import av
 
         held = self._held
-        wanted = round(time_s / self._tick) if self._grid is None else self._grid.place(time_s)
+        at = self._place(time_s)
         try:
             made = self._colours(frame)
             made.time_base = self._tick
-            made.pts = wanted
+            made.pts = at
             if held is not None and held.pts is not None:
-                made.pts = max(wanted, held.pts + 1)
-                self._encode(held, made.pts - held.pts)
+                self._encode(held, at - held.pts)
             self._held = made
         except (av.FFmpegError, OSError) as error:
             raise ImageError(f"the video cannot be written, {reason(error)}") from error
+
+    def _place(self, time_s: float) -> int:
+        """Return the tick of the next frame, behind that of the frame before."""
+        if self._grid is not None:
+            return self._grid.place(time_s)
+        wanted = round(time_s / self._tick) - self._late
+        if self._held is None or self._held.pts is None:
+            return wanted
+        most = self._held.pts + MOST_TICKS
+        if wanted > most:
+            self._late += wanted - most
+            wanted = most
+        return max(wanted, self._held.pts + 1)
 
     def _encode(self, frame: VideoFrame, lasts: int) -> None:
         """Encode a frame.

@@ -104,12 +104,12 @@ def test_sound_is_encoded_anew_only_where_it_must_be(
     assert codecs(target) == [codec]
     if codecs(sources / name) == [codec]:
         # The first one may only be for the decoder to begin with.
-        kept = b"".join(packets(sources / name)[1:])
-        is_there = kept in b"".join(packets(target))
+        kept = b"".join(data_of(sources / name)[1:])
+        is_there = kept in b"".join(data_of(target))
         assert is_there
 
 
-def packets(path: Path) -> list[bytes]:
+def data_of(path: Path) -> list[bytes]:
     """The data of the sound, without the headers that streams have."""
     with av.open(str(path)) as container:
         head = 7 if container.format.name == "mpegts" else 0
