@@ -25,6 +25,7 @@ def test_every_kit_and_part_has_a_tutorial() -> None:
     assert {path.stem for path in TUTORIALS} == {
         "c", "command_line", "compression", "delivery", "engine", "faces", "hands", "index",
         "mesh", "portraits", "rerank", "results", "training", "try_on",
+        "videos",
     }  # fmt: skip
     assert all(blocks(path) for path in TUTORIALS)
 
