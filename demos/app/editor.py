@@ -12,7 +12,7 @@ from palmkit.demos.app.controls import Slider, Swatches, choice, spoken
 from palmkit.kits.tryon import palettes
 from palmkit.kits.tryon.effect import Effect
 
-WORDS = {"width": "Width", "wing": "Wing", "smoothing": "Smoothing", "tint": "Tint of the lenses"}
+WORDS = {"wing": "Length of the wing", "smoothing": "Smoother skin", "tint": "Tint of the lenses"}
 
 
 class Editor(QWidget):
@@ -50,7 +50,7 @@ class Editor(QWidget):
         self._box = None
         if len(kind.finishes) > 1:
             finishes = {str(name): name.capitalize() for name in kind.finishes}
-            tip = "How its light falls"
+            tip = "How it shines"
             line, self._box = choice("Finish", finishes, "satin", self._changer("finish"), tip)
             column.addWidget(line)
         self._off = QPushButton(f"No {words.lower()}")

@@ -15,12 +15,13 @@ from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
     QMenu,
+    QSizePolicy,
     QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
-from palmkit.demos.app.controls import Line
+from palmkit.demos.app.controls import Elided, Line
 from palmkit.demos.app.icons import icon
 from palmkit.demos.app.page import Context, LivePage
 from palmkit.demos.app.saving import Saving
@@ -44,6 +45,8 @@ from palmkit.kits.video import SUFFIXES as VIDEO_SUFFIXES
 RATE_S = 1.0
 # How long a source may take until its first frame before a message appears.
 PATIENCE_MS = 5000
+# The least width in pixels of what was found, in words.
+SUMMARY = 50
 
 
 class Live(QWidget):
@@ -90,7 +93,10 @@ class Live(QWidget):
         self._dress()
 
     def _build(self) -> None:
-        self.source_button = self._button("source", "Source", "camera", "Choose what is shown", "O")
+        self.source_button = self._button(
+            "source", "Source", "camera", "Choose what is shown", "O", Elided
+        )
+        self.source_button.setSizePolicy(QSizePolicy.Policy.Maximum, QSizePolicy.Policy.Fixed)
         self.source_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self.source_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         self.menu = QMenu(self.source_button)
@@ -112,16 +118,16 @@ class Live(QWidget):
         self.record_button.setCheckable(True)
         self.record_button.clicked.connect(self._record)
         self.summary = Line("summary", "What was found")
+        self.summary.setMinimumWidth(SUMMARY)
         self.summary.setProperty("role", "hint")
         bar = QFrame()
         bar.setObjectName("bar")
         line = QHBoxLayout(bar)
-        line.setContentsMargins(14, 8, 14, 9)
-        line.setSpacing(8)
+        line.setContentsMargins(10, 8, 10, 9)
+        line.setSpacing(6)
         line.addWidget(self.source_button)
         line.addWidget(self.pause_button)
         line.addWidget(self.compare_button)
-        line.addSpacing(6)
         line.addWidget(self.summary, 1)
         line.addWidget(self.save_button)
         line.addWidget(self.record_button)
@@ -131,8 +137,16 @@ class Live(QWidget):
         column.addWidget(bar)
         column.addWidget(self.view, 1)
 
-    def _button(self, name: str, text: str, sign: str, tip: str, key: str) -> QToolButton:
-        made = QToolButton()
+    def _button(
+        self,
+        name: str,
+        text: str,
+        sign: str,
+        tip: str,
+        key: str,
+        kind: type[QToolButton] = QToolButton,
+    ) -> QToolButton:
+        made = kind()
         made.setObjectName(name)
         made.setText(text)
         made.setIconSize(QSize(20, 20))
@@ -184,6 +198,7 @@ class Live(QWidget):
         self._last = None
         self.pause_button.setChecked(False)
         self.source_button.setText(source.title)
+        self.source_button.setToolTip(f"Choose what is shown (O): now {source.title}")
         self.source_changed.emit(source.title)
         self._dress()
         self._patience.start(PATIENCE_MS)

@@ -14,7 +14,9 @@ from palmkit.demos.app.controls import label, spoken
 from palmkit.kits.tryon import palettes
 from palmkit.kits.tryon.look import Look
 
-COLUMNS = 3
+COLUMNS = 2
+# How many letters of a name a button shows.
+LETTERS = 14
 MOST_FILES = 6
 KEPT = "page/try_on_files"
 
@@ -148,9 +150,8 @@ class _Group(QWidget):
         button.setToolTip(tip)
         button.setAccessibleName(words)
         button.setAccessibleDescription(tip)
-        button.setMinimumWidth(1)
         dots = Qt.TextElideMode.ElideRight
-        room = button.fontMetrics().averageCharWidth() * 10
+        room = button.fontMetrics().averageCharWidth() * LETTERS
         button.setText(button.fontMetrics().elidedText(words, dots, room).replace("&", "&&"))
         button.clicked.connect(lambda: act(name))
         at = len(self._buttons)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Literal, TypeAlias, get_args
 
 from PySide6.QtCore import QObject, QSettings, Qt, Signal
-from PySide6.QtGui import QColor, QGuiApplication, QPalette
+from PySide6.QtGui import QColor, QFontInfo, QGuiApplication, QPalette
 from PySide6.QtWidgets import QApplication
 
 Choice: TypeAlias = Literal["system", "dark", "light"]
@@ -114,6 +114,11 @@ class Theme(QObject):
         self._ask_for_frames()
         self._apply()
 
+    def follow_font(self) -> None:
+        """Have titles and small print keep their proportion to the application's font."""
+        if QFontInfo(self._application.font()).pixelSize() != self._letter_px:
+            self._apply()
+
     def _ask_for_frames(self) -> None:
         """Have the system draw title bars and the like in the same style where it can."""
         hints = QGuiApplication.styleHints()
@@ -134,7 +139,8 @@ class Theme(QObject):
         )
         self.colours = DARK if dark else LIGHT
         self._application.setPalette(palette(self.colours))
-        self._application.setStyleSheet(style_sheet(self.colours))
+        self._letter_px = QFontInfo(self._application.font()).pixelSize()
+        self._application.setStyleSheet(style_sheet(self.colours, self._letter_px))
         self.changed.emit()
 
 
@@ -169,15 +175,21 @@ def palette(colours: Colours) -> QPalette:
     return made
 
 
-def style_sheet(colours: Colours) -> str:
-    """Return the style of the widgets."""
-    values = dict(vars(colours))
+def style_sheet(colours: Colours, letter_px: int) -> str:
+    """Return the style of the widgets.
+
+    letter_px: the size of the application's font.
+    """
+    sizes = {name: f"{round(share * letter_px)}px" for name, share in _LETTERS.items()}
+    values = {**vars(colours), **sizes}
     text = _STYLE
     for name in sorted(values, key=len, reverse=True):
         text = text.replace(f"@{name}", values[name])
     return text
 
 
+# The sizes of letters, as shares of the application's font.
+_LETTERS = {"brand_size": 1.4, "title_size": 1.65, "section_size": 1.0, "big_size": 2.15}
 _STYLE = """
 QMainWindow, QDialog { background: @window; }
 QToolTip { background: @surface; color: @text; border: 1px solid @line; padding: 5px 7px; }
@@ -185,16 +197,19 @@ QFrame#sidebar { background: @surface; border: none; border-right: 1px solid @li
 QFrame#panel { background: @surface; border: none; border-left: 1px solid @line; }
 QFrame#bar { background: @surface; border: none; border-bottom: 1px solid @line; }
 QFrame[card="true"] { background: @surface; border: 1px solid @line; border-radius: 10px; }
-QLabel[role="brand"] { font-size: 17px; font-weight: 700; }
-QLabel[role="title"] { font-size: 20px; font-weight: 650; }
-QLabel[role="section"] { color: @soft; font-size: 12px; font-weight: 650; }
+QLabel[role="brand"] { font-size: @brand_size; font-weight: 700; }
+QLabel[role="title"] { font-size: @title_size; font-weight: 650; }
+QLabel[role="section"] { color: @soft; font-size: @section_size; font-weight: 650; }
 QLabel[role="hint"] { color: @soft; }
 QLabel[role="value"] { color: @soft; }
-QLabel[role="big"] { font-size: 26px; font-weight: 700; }
+QLabel[role="big"] { font-size: @big_size; font-weight: 700; }
 QLabel[role="pill"] {
   background: @tint; color: @accent; border-radius: 9px; padding: 2px 9px; font-weight: 600;
 }
-QListWidget#navigation { background: transparent; border: none; outline: none; }
+QListWidget {
+  background: @raised; color: @text; border: 1px solid @line; border-radius: 8px; padding: 4px;
+}
+QListWidget#navigation { background: transparent; border: none; outline: none; padding: 0; }
 QListWidget#navigation::item {
   border-radius: 8px; padding: 6px 8px; margin: 1px 8px; color: @soft;
   border: 2px solid transparent;
@@ -235,6 +250,8 @@ QLineEdit, QSpinBox, QPlainTextEdit {
   background: @raised; color: @text; border: 1px solid @line; border-radius: 8px;
   padding: 6px 11px; selection-background-color: @accent; selection-color: @on_accent;
 }
+QComboBox QLineEdit { background: transparent; border: none; border-radius: 0; padding: 0; }
+QComboBox QLineEdit:focus { border: none; padding: 0; }
 QCheckBox { spacing: 9px; padding: 3px; border: 1px solid transparent; border-radius: 6px; }
 QCheckBox:focus { border-color: @accent; }
 QSlider { min-height: 24px; border: 1px solid transparent; border-radius: 6px; }
@@ -257,6 +274,9 @@ QScrollArea, QScrollArea > QWidget > QWidget { background: transparent; border: 
 QScrollBar:vertical { background: transparent; width: 10px; margin: 2px; }
 QScrollBar::handle:vertical { background: @line; border-radius: 3px; min-height: 32px; }
 QScrollBar::handle:vertical:hover { background: @faint; }
+QScrollBar:horizontal { background: transparent; height: 10px; margin: 2px; }
+QScrollBar::handle:horizontal { background: @line; border-radius: 3px; min-width: 32px; }
+QScrollBar::handle:horizontal:hover { background: @faint; }
 QScrollBar::add-line, QScrollBar::sub-line { height: 0; width: 0; }
 QScrollBar::add-page, QScrollBar::sub-page { background: transparent; }
 QStatusBar { background: @surface; color: @soft; border-top: 1px solid @line; }
@@ -270,6 +290,7 @@ QTableView, QTableWidget {
   background: @surface; color: @text; border: 1px solid @line; border-radius: 8px;
   gridline-color: @line; selection-background-color: @tint; selection-color: @accent;
 }
+QTableView::item { padding: 0 8px; }
 QHeaderView::section {
   background: @surface; color: @soft; border: none; border-bottom: 1px solid @line;
   padding: 6px 8px; font-weight: 600;

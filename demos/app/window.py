@@ -8,8 +8,16 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from PySide6.QtCore import QByteArray, QSettings, QSize, Qt, Signal
-from PySide6.QtGui import QAction, QCloseEvent, QDragEnterEvent, QDropEvent, QKeyEvent, QKeySequence
+from PySide6.QtCore import QByteArray, QEvent, QSettings, QSize, Qt, Signal
+from PySide6.QtGui import (
+    QAction,
+    QCloseEvent,
+    QDragEnterEvent,
+    QDropEvent,
+    QKeyEvent,
+    QKeySequence,
+    QResizeEvent,
+)
 from PySide6.QtWidgets import (
     QFrame,
     QHBoxLayout,
@@ -18,6 +26,7 @@ from PySide6.QtWidgets import (
     QListWidgetItem,
     QMainWindow,
     QMenu,
+    QSizePolicy,
     QStackedWidget,
     QToolButton,
     QVBoxLayout,
@@ -37,9 +46,18 @@ from palmkit.demos.app.theme import CHOICES, Theme
 from palmkit.demos.app.worker import Shown
 
 SIDEBAR, PANEL = 196, 304
+LEAST = QSize(760, 480)
+# The picture's width, in pixels, below which the pages' names give way to their icons.
+LEAST_PICTURE = 400
+# Widths in pixels: of the sidebar without names, and of what stands around a name.
+_ICONS, _AROUND_NAME = 56, 80
 
 
 class _Navigation(QListWidget):
+    def minimumSizeHint(self) -> QSize:
+        """Leave the width to the sidebar, which shows names or icons."""
+        return QSize(0, super().minimumSizeHint().height())
+
     def keyPressEvent(self, event: QKeyEvent) -> None:
         """Leave Space to the page: rows are chosen by the arrow keys."""
         if event.key() == Qt.Key.Key_Space:
@@ -69,7 +87,7 @@ class Window(QMainWindow):
         super().__init__()
         self.setWindowTitle("PalmKit")
         self.setObjectName("window")
-        self.setMinimumSize(QSize(760, 480))
+        self.setMinimumSize(LEAST)
         self.setAcceptDrops(True)
         self.theme = theme
         self.catalogue = Catalogue()
@@ -125,16 +143,17 @@ class Window(QMainWindow):
             (self._panels if isinstance(page, LivePage) else self._full).addWidget(page)
             item = QListWidgetItem(kind.title)
             item.setToolTip(f"{kind.hint} (Ctrl+{number})")
-            item.setSizeHint(QSize(SIDEBAR, 42))
+            item.setData(Qt.ItemDataRole.AccessibleTextRole, kind.title)
             self.navigation.addItem(item)
             action = QAction(kind.title, self)
             action.setShortcut(QKeySequence(f"Ctrl+{number}"))
             action.triggered.connect(_without_arguments(partial(self.select, kind.name)))
             self.addAction(action)
         self.navigation.currentRowChanged.connect(self._turn_to)
-        panel = QFrame()
+        panel = self._panel = QFrame()
         panel.setObjectName("panel")
-        panel.setFixedWidth(PANEL)
+        panel.setMinimumWidth(PANEL)
+        panel.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
         inside = QVBoxLayout(panel)
         inside.setContentsMargins(1, 0, 0, 0)
         inside.addWidget(self._panels)
@@ -171,30 +190,30 @@ class Window(QMainWindow):
             self.setTabOrder(before, after)
 
     def _sidebar(self) -> QWidget:
-        side = QFrame()
+        side = self._side = QFrame()
         side.setObjectName("sidebar")
-        side.setFixedWidth(SIDEBAR)
         self._mark = QLabel()
+        self._brand = label("PalmKit", "brand")
         brand = QHBoxLayout()
         brand.setContentsMargins(18, 16, 12, 12)
         brand.addWidget(self._mark)
-        brand.addWidget(label("PalmKit", "brand"), 1)
+        brand.addWidget(self._brand, 1)
         self._theme_button = QToolButton()
         self._theme_button.setObjectName("theme")
         self._theme_button.setText("Appearance")
-        self._theme_button.setToolTip("Dark, light, or as the system")
+        self._theme_button.setToolTip("Dark, light, or as the system is")
         self._theme_button.setAccessibleName("Appearance")
         self._theme_button.setProperty("flat", True)
         self._theme_button.setToolButtonStyle(Qt.ToolButtonStyle.ToolButtonTextBesideIcon)
         self._theme_button.setPopupMode(QToolButton.ToolButtonPopupMode.InstantPopup)
         menu = QMenu(self._theme_button)
         for each in CHOICES:
-            words = "As the system" if each == "system" else each.capitalize()
+            words = "Same as the system" if each == "system" else each.capitalize()
             choose = _without_arguments(partial(self.theme.choose, each))
             menu.addAction(words).triggered.connect(choose)
         self._theme_button.setMenu(menu)
         foot = QHBoxLayout()
-        foot.setContentsMargins(10, 6, 10, 12)
+        foot.setContentsMargins(8, 6, 8, 12)
         foot.addWidget(self._theme_button)
         foot.addStretch(1)
         column = QVBoxLayout(side)
@@ -204,6 +223,55 @@ class Window(QMainWindow):
         column.addWidget(self.navigation, 1)
         column.addLayout(foot)
         return side
+
+    def _fit(self) -> None:
+        """Give the pages' names up where the picture needs their room, and ask for enough."""
+        metrics = self.navigation.fontMetrics()
+        names = (metrics.horizontalAdvance(page.title) for page in self.pages.values())
+        whole = max(SIDEBAR, max(names) + _AROUND_NAME)
+        panel = max(PANEL, self._panel.sizeHint().width())
+        is_short = self.width() < whole + panel + LEAST_PICTURE
+        row = QSize(_ICONS if is_short else whole, max(42, metrics.height() + 26))
+        if self.navigation.item(0).sizeHint() != row:
+            self._show_names(not is_short, row)
+        if not self.navigation.isVisible():
+            # Hints are of the final style only then.
+            return
+        contents = max(
+            self.live.minimumSizeHint().width() + panel, self._full.minimumSizeHint().width()
+        )
+        high = self._kinds.minimumSizeHint().height() + self.status.sizeHint().height()
+        self.setMinimumSize(LEAST.expandedTo(QSize(_ICONS + contents, high)))
+
+    def _show_names(self, are_shown: bool, row: QSize) -> None:
+        """Show the pages' names beside their icons, or the icons alone, in rows of a size."""
+        for at, page in enumerate(self.pages.values()):
+            item = self.navigation.item(at)
+            item.setText(page.title if are_shown else "")
+            item.setSizeHint(row)
+        self._brand.setVisible(are_shown)
+        style = Qt.ToolButtonStyle
+        self._theme_button.setToolButtonStyle(
+            style.ToolButtonTextBesideIcon if are_shown else style.ToolButtonIconOnly
+        )
+        self._side.setFixedWidth(row.width())
+
+    def resizeEvent(self, event: QResizeEvent) -> None:
+        """Fit the sidebar to the window."""
+        self._fit()
+        super().resizeEvent(event)
+
+    def event(self, event: QEvent) -> bool:
+        """Fit everything to the contents, as they or the application's font change."""
+        if event.type() == QEvent.Type.ApplicationFontChange:
+            self.theme.follow_font()
+        if event.type() in (
+            QEvent.Type.ApplicationFontChange,
+            QEvent.Type.LayoutRequest,
+            QEvent.Type.Show,
+        ):
+            self._fit()
+        return super().event(event)
 
     def _dress(self) -> None:
         colours = self.theme.colours

@@ -103,7 +103,7 @@ def test_numbers_are_said_as_they_are_shown(open_window: OpenWindow) -> None:
         number = re.match(r"[\d.]*\d", said(slider, "Description"))
         assert number is not None, slider.accessibleName()
         assert float(number[0]) in (slider.value(), slider.value() / 10), slider.accessibleName()
-    (least,) = [each for each in sliders if each.accessibleName() == "Least score"]
+    (least,) = [each for each in sliders if each.accessibleName() == "Minimum confidence"]
     least.setValue(63)
     assert least.value() == 65 and said(least, "Description").startswith("65 %.")
 

@@ -50,6 +50,25 @@ def page(context: Context, complaints: list[str]) -> Iterator[BenchmarkPage]:
     page.deleteLater()
 
 
+def test_an_empty_page_says_what_to_do(page: BenchmarkPage, wait: Wait) -> None:
+    from PySide6.QtWidgets import QLabel, QPushButton
+
+    hint = find(page.table, QLabel, "empty_hint")
+    run = find(page, QPushButton, "benchmark_run").text().replace("&", "")
+    assert hint.isVisible() and f"Press {run}" in hint.text()
+    viewport = page.table.viewport()
+    assert hint.geometry() == viewport.rect() and viewport.height() > 100
+    page.resize(500, 400)
+    wait(lambda: hint.geometry() == viewport.rect(), "the hint to stay within the table")
+    assert hint.heightForWidth(hint.width()) <= hint.height()
+    page.start(seconds=0.02, only=["re-ranking"])
+    assert "Press" not in hint.text()
+    wait(lambda: page.rows, "the first row")
+    assert not hint.isVisible()
+    page.cancel()
+    wait(lambda: not page.is_running, "the end")
+
+
 def test_a_table_fills_while_the_window_lives(
     page: BenchmarkPage, context: Context, wait: Wait, tmp_path: Path
 ) -> None:

@@ -212,7 +212,7 @@ def test_an_update_that_fails_in_the_middle_of_a_session(
         said = Said(window.context)
         goes_on(window, wait)
     check()
-    assert said.of("warning")[0].startswith("The update failed, all goes on with")
+    assert said.of("warning")[0].startswith("The update failed; the models that are here")
     goes_on(window, wait)
     black: Any = {"in/black/image": np.zeros((1, 64, 64, 3), np.float32)}
     np.savez(tmp_path / "golden.npz", **black)

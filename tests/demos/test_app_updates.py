@@ -211,7 +211,7 @@ def test_a_server_that_is_gone_is_said_and_all_goes_on(
         connect(page, url, tmp_path / "server" / "root.json")
     detector = kits.FaceDetector("video", model=context.catalogue.source(MODEL))
     check(page, wait)
-    assert said.of("warning")[0].startswith("The update failed, all goes on with")
+    assert said.of("warning")[0].startswith("The update failed; the models that are here")
     assert said_text(page).startswith("The check failed: ")
     assert len(detector.detect(astronaut, 0.0)) == 1
     assert said.actions[-1] is not None

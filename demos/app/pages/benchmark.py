@@ -12,27 +12,34 @@ from typing import Any, ClassVar, TypeAlias
 from PySide6.QtCore import QModelIndex, QPersistentModelIndex, QProcess, QRect, Qt
 from PySide6.QtGui import QGuiApplication, QPainter, QPalette
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QFileDialog,
     QHBoxLayout,
-    QHeaderView,
-    QLabel,
     QProgressBar,
     QPushButton,
     QStyledItemDelegate,
     QStyleOptionViewItem,
-    QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
 )
 
-from palmkit.demos.app.controls import Box, head, label
+from palmkit.demos.app.controls import Box, Table, head, label, scroll
 from palmkit.demos.app.page import Context, Page
 from palmkit.engine.bench.measurement import processor
 from palmkit.engine.replacing import replacing
 
 Row: TypeAlias = Mapping[str, Any]
-COLUMNS = ("What", "Kind", "Median ms", "95 % ms", "Best ms", "Runs", "Compared")
+COLUMNS = {
+    "What": "A model by itself, or a kit with all that it does",
+    "Kind": "model: one run of a network; kit: one frame of 640x480, or one page of 60 goods",
+    "Median ms": "Half of the runs take less than this, in milliseconds",
+    "95th percentile ms": "Of 100 runs, 95 take less than this, in milliseconds",
+    "Fastest ms": "The shortest run, in milliseconds",
+    "Runs": "How often it was run for these times",
+    "Compared": "The medians as bars: shorter is faster",
+}
+EMPTY = (
+    "Nothing has been timed yet.\n\nPress Run: each model and each kit then runs for about a "
+    "second, and its times appear here. Live pictures pause meanwhile."
+)
 _MEDIAN, _BAR = 2, 6
 _SECONDS = 1.0
 _END_MS = 1500
@@ -70,7 +77,7 @@ class BenchmarkPage(Page):
     name: ClassVar[str] = "benchmark"
     title: ClassVar[str] = "Benchmark"
     icon: ClassVar[str] = "benchmark"
-    hint: ClassVar[str] = "How long the shipped models and the kits take on this machine."
+    hint: ClassVar[str] = "How long each model and each kit takes on this machine:"
 
     def __init__(self, context: Context) -> None:
         """Build the page; nothing runs yet."""
@@ -88,7 +95,7 @@ class BenchmarkPage(Page):
         self._threads.setObjectName("benchmark_threads")
         self._threads.addItems([str(1 + number) for number in range(os.cpu_count() or 1)])
         self._threads.setAccessibleName("Threads")
-        threads = QLabel("&Threads")
+        threads = label("&Threads")
         threads.setBuddy(self._threads)
         self._run = self._button("&Run", "benchmark_run", self.start)
         self._run.setProperty("primary", True)
@@ -98,21 +105,14 @@ class BenchmarkPage(Page):
         self._progress = QProgressBar()
         self._progress.setObjectName("benchmark_progress")
         self._progress.setAccessibleName("Progress")
-        self._said = label("", "hint")
+        self._said = label("", "hint", wraps=True)
         self._said.setObjectName("benchmark_said")
-        self.table = QTableWidget(0, len(COLUMNS))
-        self.table.setObjectName("benchmark_table")
-        self.table.setAccessibleName("Times")
-        self.table.setHorizontalHeaderLabels(COLUMNS)
-        self.table.verticalHeader().hide()
-        self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        self.table.setShowGrid(False)
-        self.table.setTabKeyNavigation(False)
+        self.table = Table("benchmark_table", "Times", COLUMNS, EMPTY)
+        right = Qt.AlignmentFlag.AlignRight | Qt.AlignmentFlag.AlignVCenter
+        for at in range(_MEDIAN, _BAR):
+            if (title := self.table.horizontalHeaderItem(at)) is not None:
+                title.setTextAlignment(right)
         self.table.setItemDelegateForColumn(_BAR, Bars(self.table))
-        header = self.table.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(_BAR, QHeaderView.ResizeMode.Stretch)
         bar = QHBoxLayout()
         bar.addWidget(threads)
         bar.addWidget(self._threads)
@@ -121,8 +121,7 @@ class BenchmarkPage(Page):
         bar.addStretch(1)
         bar.addWidget(self._copy)
         bar.addWidget(self._save)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(18, 18, 18, 18)
+        column = scroll(self)
         head(column, self.title, f"{self.hint} {processor()}.")
         column.addLayout(bar)
         column.addWidget(self._progress)
@@ -148,7 +147,8 @@ class BenchmarkPage(Page):
         self.rows, self._rest, self._is_cancelled = [], b"", False
         self.table.setRowCount(0)
         self._progress.setRange(0, 0)
-        self._said.setText("Starting")
+        self._said.setText("Starting…")
+        self.table.hint.setText("The first times appear here in a moment.")
         arguments = ["-m", "palmkit.demos.app.timing", "--seconds", str(seconds)]
         arguments += ["--threads", self._threads.currentText()]
         arguments += ["--only", *only] if only is not None else []
@@ -229,6 +229,7 @@ class BenchmarkPage(Page):
             process.deleteLater()
             self.context.pause_live.emit(False)
         self._said.setText(said)
+        self.table.hint.setText(EMPTY)
         if self._progress.maximum() == 0:
             self._progress.setRange(0, 1)
             self._progress.reset()
@@ -293,6 +294,6 @@ def texts(row: Row) -> tuple[str, ...]:
 
 def markdown(rows: Sequence[Row]) -> str:
     """Return a table of all rows, and the machine."""
-    names = COLUMNS[:-1]
+    names = list(COLUMNS)[:-1]
     lines = [processor(), "", f"| {' | '.join(names)} |", "|---" * len(names) + "|"]
     return "\n".join([*lines, *(f"| {' | '.join(texts(row))} |" for row in rows)])

@@ -17,7 +17,21 @@ from palmkit.kits.kit import Mode
 from palmkit.kits.results import ACTIONS, POSE, Faces
 from palmkit.kits.stopwatch import Stopwatch
 
-SHOWN = {"mesh": "Mesh and pose", "contours": "Contours only", "boxes": "Boxes and key points"}
+# What each angle of POSE measures.
+TURNS = ("Turned to its left or right", "Looking up or down", "Tilted to a shoulder")
+# Each of ACTIONS in words.
+DOES = {
+    "eye_blink": "blinks",
+    "mouth_open": "mouth open",
+    "head_yaw": "shakes the head",
+    "head_pitch": "nods",
+    "brow_jump": "raises the brows",
+}
+SHOWN = {
+    "mesh": "All points, as a mesh",
+    "contours": "Outlines only",
+    "boxes": "Boxes and key points",
+}
 
 
 @dataclass(frozen=True)
@@ -37,7 +51,9 @@ class FacePage(LivePage):
     name: ClassVar[str] = "face"
     title: ClassVar[str] = "Faces"
     icon: ClassVar[str] = "face"
-    hint: ClassVar[str] = "Boxes, 478 points, head pose, and what a face does."
+    hint: ClassVar[str] = (
+        "Finds faces with 478 points each, where the head turns, and what the face does."
+    )
     models: ClassVar[tuple[str, ...]] = ("face_detector", "face_mesh")
 
     def __init__(self, context: Context) -> None:
@@ -54,37 +70,44 @@ class FacePage(LivePage):
         panel.add(whole)
         panel.add(
             Slider(
-                "Most faces",
+                "At most",
                 settings.max_faces,
                 lambda value: self._settings.set(max_faces=round(value)),
                 1,
                 10,
                 1,
-                lambda value: f"{value:.0f}",
-                "Only the faces of the best scores are followed",
+                lambda value: "1 face" if value == 1 else f"{value:.0f} faces",
+                "Where there are more, those found most surely are followed",
             )
         )
         panel.add(
             Slider(
-                "Least score",
+                "Minimum confidence",
                 settings.min_score,
                 lambda value: self._settings.set(min_score=round(value, 2)),
                 0.1,
                 0.95,
                 0.05,
-                tip="How certain the detector must be that there is a face",
+                tip="How sure the detector must be that something is a face",
             )
         )
-        panel.add(check("Labels", settings.labels, lambda on: self._settings.set(labels=on)))
         panel.add(
             check(
-                "Head axes",
-                settings.axes,
-                lambda on: self._settings.set(axes=on),
-                "To the face's left red, up green, forward blue",
+                "Labels",
+                settings.labels,
+                lambda on: self._settings.set(labels=on),
+                "The number of each face, and how sure it was found",
             )
         )
-        panel.section("Nearest face")
+        panel.add(
+            check(
+                "Axes of the head",
+                settings.axes,
+                lambda on: self._settings.set(axes=on),
+                "Red points to the face's left, green up, blue forward",
+            )
+        )
+        panel.section("Largest face")
         panel.add(self._card())
 
     def _card(self) -> QFrame:
@@ -93,7 +116,9 @@ class FacePage(LivePage):
         grid = QGridLayout(card)
         grid.setContentsMargins(14, 12, 14, 12)
         grid.setHorizontalSpacing(8)
-        self._angles = [Line(f"face_{name}", name) for name in POSE]
+        self._angles = [
+            Line(f"face_{name}", name, tip) for name, tip in zip(POSE, TURNS, strict=True)
+        ]
         for column, (name, value) in enumerate(zip(POSE, self._angles, strict=True)):
             grid.addWidget(label(name.capitalize(), "hint"), 0, column)
             grid.addWidget(value, 1, column)
@@ -165,9 +190,7 @@ class FacePage(LivePage):
         assert face.pose is not None and face.actions is not None
         for value, angle in zip(self._angles, face.pose.tolist(), strict=True):
             value.say(f"{round(angle):+d}°")
-        done = [
-            name.replace("_", " ") for name, on in zip(ACTIONS, face.actions, strict=True) if on
-        ]
+        done = [DOES[name] for name, on in zip(ACTIONS, face.actions, strict=True) if on]
         self._does.setText(", ".join(done).capitalize())
 
     def forget(self) -> None:

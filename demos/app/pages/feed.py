@@ -19,14 +19,14 @@ from PySide6.QtWidgets import (
     QGridLayout,
     QHBoxLayout,
     QLabel,
-    QListWidget,
     QPushButton,
+    QSizePolicy,
     QVBoxLayout,
     QWidget,
 )
 
 from palmkit.demos.app.background import Background
-from palmkit.demos.app.controls import Drawing, Line, head, label
+from palmkit.demos.app.controls import Drawing, Line, Listing, Scrolled, head, label
 from palmkit.demos.app.page import Context, Page
 from palmkit.demos.app.pages.feed_drawing import draw_good
 from palmkit.demos.app.pages.feed_goods import Good
@@ -36,18 +36,21 @@ from palmkit.kits.ranking.learning import LEAST_PAGES, Learned
 
 _PANEL_WIDTH = 300
 _LISTED = 30
+# How many reasons are shown, and the height in pixels of a bar with the gap below it.
+_BARS, _BAR = 4, 16
+
+
+NOTHING_OPEN = "Nothing is open. Click one of the goods."
 
 
 class Reasons(Drawing):
     """Bars of the contributions to a score: to the right for, to the left against."""
 
-    _LINE = 34
-
     def __init__(self) -> None:
         """Start empty."""
         super().__init__()
         self._parts: list[tuple[str, float]] = []
-        self.setMinimumHeight(4 * self._LINE)
+        self._nothing = "Nothing is known yet: open or like something."
         self.tell([])
 
     def tell(self, parts: list[tuple[str, float]]) -> None:
@@ -59,7 +62,15 @@ class Reasons(Drawing):
 
     def sizeHint(self) -> QSize:
         """Return room for four bars."""
-        return QSize(_PANEL_WIDTH - 24, 4 * self._LINE)
+        return QSize(_PANEL_WIDTH - 24, _BARS * self._line())
+
+    def minimumSizeHint(self) -> QSize:
+        """Return room for four bars of a word."""
+        return QSize(_PANEL_WIDTH // 2, _BARS * self._line())
+
+    def _line(self) -> int:
+        """Return the height of a text with its bar."""
+        return self.fontMetrics().height() + _BAR
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw words, bars and numbers."""
@@ -68,10 +79,15 @@ class Reasons(Drawing):
         text = colours.color(QPalette.ColorRole.WindowText)
         width, middle = self.width(), self.width() // 2
         most = max((abs(value) for _, value in self._parts), default=0) or 1
+        high = painter.fontMetrics().height()
+        if not self._parts:
+            painter.setPen(colours.color(QPalette.ColorRole.PlaceholderText))
+            wrapped = Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap
+            painter.drawText(self.rect(), wrapped, self._nothing)
         for row, (words, value) in enumerate(self._parts):
-            top = row * self._LINE
+            top = row * self._line()
             painter.setPen(text)
-            line = QRect(0, top, width, 18)
+            line = QRect(0, top, width, high)
             number = f"{value:+.2f}"
             room = width - painter.fontMetrics().horizontalAdvance(number) - 8
             short = painter.fontMetrics().elidedText(words, Qt.TextElideMode.ElideRight, room)
@@ -80,8 +96,8 @@ class Reasons(Drawing):
             length = round(abs(value) / most * (middle - 2))
             left = middle if value > 0 else middle - length
             role = QPalette.ColorRole.Highlight if value > 0 else QPalette.ColorRole.Mid
-            painter.fillRect(QRect(left, top + 20, max(1, length), 7), colours.color(role))
-            painter.fillRect(QRect(middle, top + 18, 1, 11), text)
+            painter.fillRect(QRect(left, top + high + 2, max(1, length), 7), colours.color(role))
+            painter.fillRect(QRect(middle, top + high, 1, 11), text)
 
 
 class FeedPage(Page):
@@ -91,7 +107,8 @@ class FeedPage(Page):
     title: ClassVar[str] = "Feed"
     icon: ClassVar[str] = "feed"
     hint: ClassVar[str] = (
-        "Open what you like, or just look: the goods are re-ordered at once, on this device."
+        "Open what you like, or just look: the goods are re-ordered for you at once, on this "
+        "device."
     )
 
     def __init__(self, context: Context) -> None:
@@ -118,12 +135,16 @@ class FeedPage(Page):
         self._status.say("The model is being opened.")
         panel = QFrame()
         panel.setProperty("card", True)
-        panel.setFixedWidth(_PANEL_WIDTH)
-        inside = QVBoxLayout(panel)
-        inside.setContentsMargins(12, 12, 12, 12)
+        panel.setMinimumWidth(_PANEL_WIDTH)
+        panel.setSizePolicy(QSizePolicy.Policy.Fixed, QSizePolicy.Policy.Preferred)
+        area = Scrolled(12)
+        frame = QVBoxLayout(panel)
+        frame.setContentsMargins(1, 1, 1, 1)
+        frame.addWidget(area)
+        inside = area.column
         self._picture = QLabel()
         self._picture.setFixedSize(96, 96)
-        self._details = QLabel("Open one of the goods.")
+        self._details = QLabel(NOTHING_OPEN)
         self._details.setWordWrap(True)
         self._details.setObjectName("feed_details")
         top = QHBoxLayout()
@@ -137,7 +158,10 @@ class FeedPage(Page):
         judged.addWidget(self._like)
         judged.addWidget(self._skip)
         inside.addLayout(judged)
-        self._explain = QCheckBox("&Explain why it stands there")
+        self._explain = QCheckBox("&Explain each place")
+        self._explain.setToolTip(
+            "Show what speaks for the place of what you point at (to the right), and against it"
+        )
         self._explain.setObjectName("feed_explain")
         self._explain.setChecked(True)
         self._explain.toggled.connect(lambda: self._rerank())
@@ -145,22 +169,37 @@ class FeedPage(Page):
         self._reasons = Reasons()
         self._reasons.setObjectName("feed_reasons")
         inside.addWidget(self._reasons)
-        known = label("What this visit &knows", "section")
+        known = label("What you &did", "section")
         known.setTextFormat(Qt.TextFormat.AutoText)
         inside.addWidget(known)
-        self._deeds = QListWidget()
-        self._deeds.setObjectName("feed_deeds")
-        self._deeds.setAccessibleName("what this visit knows, the latest first")
+        self._deeds = Listing("feed_deeds", "what you did, the latest first", "Nothing yet.")
         known.setBuddy(self._deeds)
         inside.addWidget(self._deeds, 1)
         self._learned = QLabel()
         self._learned.setObjectName("feed_learned")
         self._learned.setWordWrap(True)
         inside.addWidget(self._learned)
-        self._more = self._button("Other &goods", "feed_more", self._turn_page)
-        self._reset = self._button("&Reset", "feed_reset", self._forget)
-        self._learn = self._button("Learn &now", "feed_learn", self._learn_now)
-        self._undo = self._button("&Undo learning", "feed_undo", self._undo_learning)
+        self._more = self._button(
+            "Other &goods",
+            "feed_more",
+            self._turn_page,
+            "Other goods, in the order that you are likely to like",
+        )
+        self._reset = self._button(
+            "&Start over",
+            "feed_reset",
+            self._forget,
+            "Forget all you did, and go back to the first goods",
+        )
+        self._learn = self._button(
+            "Learn &now",
+            "feed_learn",
+            self._learn_now,
+            "Train the model a little, on this device, with what you chose",
+        )
+        self._undo = self._button(
+            "&Undo learning", "feed_undo", self._undo_learning, "Go back to the model as it was"
+        )
         self._undo.setEnabled(False)
         buttons = QGridLayout()
         for at, button in enumerate((self._more, self._reset, self._learn, self._undo)):
@@ -177,9 +216,10 @@ class FeedPage(Page):
         layout.addWidget(panel)
         self._show_opened(None)
 
-    def _button(self, text: str, name: str, call: Callable[[], None]) -> QPushButton:
+    def _button(self, text: str, name: str, call: Callable[[], None], tip: str = "") -> QPushButton:
         button = QPushButton(text)
         button.setObjectName(name)
+        button.setToolTip(tip)
         button.clicked.connect(lambda: call())
         return button
 
@@ -271,11 +311,11 @@ class FeedPage(Page):
         self._shown = shown
         self.grid.show_goods(shown)
         version = self.context.catalogue.version("reranker", shown.version)
-        order = "in the shop's order" if shown.cold else "re-ordered"
+        order = "put in the shop's order" if shown.cold else "re-ordered for you"
         reasons = "" if shown.why is None else " with reasons"
         self._status.say(
             f"{len(shown.goods)} goods {order} in {shown.milliseconds:.1f} ms{reasons}; "
-            f"{shown.events} events known; model {version}"
+            f"{shown.events} actions known; model {version}"
         )
         self._deeds.clear()
         self._deeds.addItems([deed.words for deed in reversed(shown.deeds[-_LISTED:])])
@@ -305,7 +345,7 @@ class FeedPage(Page):
         if good is None:
             self._picture.clear()
             self._picture.hide()
-            self._details.setText("Nothing is open.")
+            self._details.setText(NOTHING_OPEN)
             return
         self._picture.show()
         self._picture.setPixmap(draw_good(good, 96, self.devicePixelRatioF()))
@@ -372,8 +412,9 @@ def told_learned(found: Learned) -> str:
             return f"Learning takes {LEAST_PAGES} choices; there were {pages} so far."
         return f"Nothing was learned: {found.reason}."
     judged = (
-        f"NDCG@10 on {found.held_back} choices held back {found.ndcg10[0]:.2f} → "
-        f"{found.ndcg10[1]:.2f}, {found.steps} steps in {found.seconds * 1e3:.0f} ms"
+        f"on {found.held_back} of your choices that it had not seen, the order's quality (NDCG@10) "
+        f"went from {found.ndcg10[0]:.2f} to {found.ndcg10[1]:.2f}, by {found.steps} steps in "
+        f"{found.seconds * 1e3:.0f} ms"
     )
     return f"Learned: {judged}." if found.kept else f"Not kept, {found.reason}: {judged}."
 

@@ -20,6 +20,8 @@ from PySide6.QtCore import (
 )
 from PySide6.QtGui import (
     QFocusEvent,
+    QFont,
+    QFontMetrics,
     QKeyEvent,
     QPainter,
     QPaintEvent,
@@ -38,8 +40,10 @@ if TYPE_CHECKING:
 
     from palmkit.demos.app.pages.feed_goods import Good
 
-CARD = QSize(140, 214)
-GAP = 12
+# In pixels; letters that are larger make a card wider.
+WIDTH, GAP = 140, 12
+# How many letters of a title, and lines of a reason, a card has room for.
+LETTERS, REASON_LINES = 17, 3
 GLIDE_MS = 420
 # A shorter look says nothing.
 LEAST_DWELL_S = 1.2
@@ -67,7 +71,6 @@ class Card(QAbstractButton):
         self._since: float | None = None
         self._picture: QPixmap | None = None
         self.setObjectName(f"good {good.id}")
-        self.setFixedSize(CARD)
         self.setFocusPolicy(Qt.FocusPolicy.StrongFocus)
         self.setCursor(Qt.CursorShape.PointingHandCursor)
         self.setAttribute(Qt.WidgetAttribute.WA_Hover)
@@ -138,8 +141,16 @@ class Card(QAbstractButton):
             super().keyPressEvent(event)
 
     def sizeHint(self) -> QSize:
-        """Return the size of all cards."""
-        return CARD
+        """Return the size of all cards: a square picture, two lines, and those of a reason."""
+        title, small = QFontMetrics(self.font()), QFontMetrics(self._small_font())
+        width = max(WIDTH, LETTERS * title.averageCharWidth() + 24)
+        lines = title.height() + (1 + REASON_LINES) * small.height()
+        return QSize(width, width - 20 + 14 + lines + 10)
+
+    def _small_font(self) -> QFont:
+        font = QFont(self.font())
+        font.setPointSizeF(max(7.0, font.pointSizeF() * 0.88))
+        return font
 
     def paintEvent(self, event: QPaintEvent) -> None:
         """Draw picture, name, price, stars, reason, and change of place."""
@@ -161,20 +172,21 @@ class Card(QAbstractButton):
         font = painter.font()
         font.setBold(True)
         painter.setFont(font)
-        top = side + 14
-        line = QRect(12, top, self.width() - 24, 18)
-        painter.drawText(line, Qt.AlignmentFlag.AlignLeft, good.title)
-        font.setBold(False)
-        font.setPointSizeF(max(7.0, font.pointSizeF() * 0.88))
-        painter.setFont(font)
-        line.translate(0, 18)
+        top, width = side + 14, self.width() - 24
+        line = QRect(12, top, width, painter.fontMetrics().height())
+        dots = Qt.TextElideMode.ElideRight
+        title = painter.fontMetrics().elidedText(good.title, dots, width)
+        painter.drawText(line, Qt.AlignmentFlag.AlignLeft, title)
+        painter.setFont(self._small_font())
+        small = painter.fontMetrics()
+        line = QRect(12, line.bottom() + 1, width, small.height())
         painter.drawText(line, Qt.AlignmentFlag.AlignLeft, f"€{good.price:.2f}")
         painter.drawText(line, Qt.AlignmentFlag.AlignRight, f"★ {good.stars:g}")
-        line.translate(0, 18)
         text.setAlphaF(0.75)
         painter.setPen(text)
-        line.setHeight(self.height() - line.top() - 8)
-        painter.drawText(line, Qt.AlignmentFlag.AlignLeft | Qt.TextFlag.TextWordWrap, self._reason)
+        for words in wrapped(self._reason, small, width, REASON_LINES):
+            line.translate(0, small.height())
+            painter.drawText(line, Qt.AlignmentFlag.AlignLeft, words)
         self._paint_way(painter)
 
     def _paint_way(self, painter: QPainter) -> None:
@@ -183,12 +195,29 @@ class Card(QAbstractButton):
             return
         words = f"▲ {way}" if way > 0 else f"▼ {-way}"
         width = painter.fontMetrics().horizontalAdvance(words) + 12
-        badge = QRect(self.width() - width - 14, 14, width, 20)
+        badge = QRect(self.width() - width - 14, 14, width, painter.fontMetrics().height() + 6)
         painter.setPen(Qt.PenStyle.NoPen)
         painter.setBrush(Qt.GlobalColor.darkGreen if way > 0 else Qt.GlobalColor.darkGray)
         painter.drawRoundedRect(badge, 10, 10)
         painter.setPen(Qt.GlobalColor.white)
         painter.drawText(badge, Qt.AlignmentFlag.AlignCenter, words)
+
+
+def wrapped(text: str, metrics: QFontMetrics, width: int, most: int) -> list[str]:
+    """Return a text in lines of a width in pixels, at most so many; the last one may be elided."""
+    lines: list[str] = []
+    words = text.split()
+    while words and len(lines) < most:
+        count = len(words)
+        if len(lines) < most - 1:
+            fits = (
+                metrics.horizontalAdvance(" ".join(words[:n])) <= width for n in range(1, count)
+            )
+            count = max(1, sum(fits) + (metrics.horizontalAdvance(" ".join(words)) <= width))
+        line = " ".join(words[:count])
+        lines.append(metrics.elidedText(line, Qt.TextElideMode.ElideRight, width))
+        words = words[count:]
+    return lines
 
 
 class Grid(QScrollArea):
@@ -286,11 +315,16 @@ class Grid(QScrollArea):
 
     def _lay_out(self, animated: bool) -> None:
         self.finish()
-        step = CARD + QSize(GAP, GAP)
+        cards = [self._cards[id] for id in self._order]
+        size = cards[0].sizeHint() if cards else QSize(WIDTH, WIDTH)
+        for card in cards:
+            card.setFixedSize(size)
+        step = size + QSize(GAP, GAP)
         room = self.viewport().width()
         self._columns = max(1, (room - GAP) // step.width())
         left = max(GAP, (room - self._columns * step.width() + GAP) // 2)
         rows = -(-len(self._order) // self._columns)
+        self._inside.setMinimumWidth(step.width() + GAP)
         self._inside.resize(max(room, step.width() + GAP), rows * step.height() + GAP)
         # Zero if the desktop asks for no motion.
         moves = self.style().styleHint(QStyle.StyleHint.SH_Widget_Animation_Duration, None, self)
@@ -325,6 +359,17 @@ class Grid(QScrollArea):
         """End the look at any card."""
         for card in self._cards.values():
             card.end_look()
+
+    def minimumSizeHint(self) -> QSize:
+        """Return room for one column, and for a card or a part of it."""
+        bar = self.verticalScrollBar().sizeHint().width()
+        return QSize(self._inside.minimumWidth() + bar, WIDTH)
+
+    def changeEvent(self, event: QEvent) -> None:
+        """Fit the cards to other letters."""
+        super().changeEvent(event)
+        if event.type() == QEvent.Type.FontChange:
+            self._lay_out(animated=False)
 
     def resizeEvent(self, event: QResizeEvent) -> None:
         """Use as many columns as fit."""

@@ -20,7 +20,7 @@ GOODS = 60
 REMEMBERED = 100
 # The groups of features in a visitor's words.
 REASONS = {
-    "sequence": "what you did, one thing after another",
+    "sequence": "the order of what you did",
     "touches": "how often you looked at it",
     "categories": "kinds, makers and colours you chose",
     "embeddings": "looks like what you chose",

@@ -8,7 +8,7 @@ from typing import ClassVar
 import numpy as np
 from PySide6.QtCore import QRectF, QSize, Qt
 from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
-from PySide6.QtWidgets import QGridLayout, QHBoxLayout, QLabel, QWidget
+from PySide6.QtWidgets import QGridLayout, QWidget
 
 from palmkit import kits
 from palmkit.demos.app.controls import Slider, check, label, spoken
@@ -63,12 +63,12 @@ class GesturePage(LivePage):
         self._rings: dict[str, _Ring] = {}
         panel = self.panel
         panel.add(self.player)
-        self._did = label("Show a hand", "hint")
+        self._did = label("Show a hand to the camera.", "hint", wraps=True)
         self._did.setObjectName("gesture_did")
         panel.add(self._did)
         panel.section("What gestures do")
         panel.add(self._table())
-        panel.section("How they are read")
+        panel.section("How gestures are read")
         panel.add(
             Slider(
                 "Hold for",
@@ -78,18 +78,19 @@ class GesturePage(LivePage):
                 2.0,
                 0.1,
                 lambda value: f"{value:.1f} s",
-                "A gesture counts once it has been held so long",
+                "A gesture counts once it has been held this long",
             )
         )
         panel.add(
             Slider(
-                "Most hands",
+                "At most",
                 settings.max_hands,
                 lambda value: self._settings.set(max_hands=round(value)),
                 1,
                 6,
                 1,
-                lambda value: f"{value:.0f}",
+                lambda value: "1 hand" if value == 1 else f"{value:.0f} hands",
+                "Where there are more, those found most surely are followed",
             )
         )
         panel.add(check("Draw hands", settings.draws, lambda on: self._settings.set(draws=on)))
@@ -101,12 +102,11 @@ class GesturePage(LivePage):
         grid.setVerticalSpacing(4)
         for row, (gesture, command) in enumerate(COMMANDS.items()):
             ring = self._rings[gesture] = _Ring()
-            line = QHBoxLayout()
-            line.addWidget(ring)
-            line.addWidget(label(spoken(gesture).capitalize()), 1)
-            grid.addLayout(line, row, 0)
-            words: QLabel = label(command.words, "hint")
-            grid.addWidget(words, row, 1)
+            grid.addWidget(ring, row, 0)
+            grid.addWidget(label(worded(gesture).capitalize(), wraps=True), row, 1)
+            grid.addWidget(label(command.words, "hint", wraps=True), row, 2)
+        for column in (1, 2):
+            grid.setColumnStretch(column, 1)
         return whole
 
     def entered(self) -> None:
@@ -142,7 +142,7 @@ class GesturePage(LivePage):
         count = len(hands)
         summary = "No hand" if not count else "1 hand" if count == 1 else f"{count} hands"
         if gesture:
-            summary += f", {spoken(gesture)}"
+            summary += f", {worded(gesture)}"
         seen = Seen(hands, gesture, shot.timestamp_ms)
         return Outcome(picture, shot.image, watch.stages_ms, summary, kit.releases, seen)
 
@@ -165,6 +165,11 @@ class GesturePage(LivePage):
     def release(self) -> None:
         """Close the kit."""
         self._recognizer.close()
+
+
+def worded(gesture: str) -> str:
+    """Return a gesture in words that show how to make it."""
+    return {"one": "one finger", "two": "two fingers"}.get(gesture, spoken(gesture))
 
 
 class _Ring(QWidget):

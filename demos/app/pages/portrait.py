@@ -6,10 +6,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from PySide6.QtWidgets import QFileDialog, QPushButton, QStackedWidget, QVBoxLayout, QWidget
+from PySide6.QtWidgets import QFileDialog, QPushButton, QVBoxLayout, QWidget
 
 from palmkit import kits
-from palmkit.demos.app.controls import Slider, Swatches, check, choice, label
+from palmkit.demos.app.controls import OneOf, Slider, Swatches, check, choice, label
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import Shot
@@ -22,10 +22,10 @@ from palmkit.kits.stopwatch import Stopwatch
 
 SHOWN = {
     "blur": "Blurred background",
-    "colour": "Background of one colour",
+    "colour": "One colour behind",
     "picture": "Another picture behind",
-    "mask": "Mask of the person",
-    "hair": "Mask of the hair",
+    "mask": "People, as a mask",
+    "hair": "Hair, as a mask",
 }
 COLOURS = {
     "slate": "#20304a",
@@ -58,7 +58,7 @@ class PortraitPage(LivePage):
     name: ClassVar[str] = "portrait"
     title: ClassVar[str] = "Portrait"
     icon: ClassVar[str] = "portrait"
-    hint: ClassVar[str] = "Another background, down to single strands of hair."
+    hint: ClassVar[str] = "Puts another background behind people, down to single strands of hair."
     models: ClassVar[tuple[str, ...]] = ("portrait",)
 
     def __init__(self, context: Context) -> None:
@@ -71,17 +71,17 @@ class PortraitPage(LivePage):
         settings, panel = self._settings.now, self.panel
         whole, self._box = choice("Show", SHOWN, settings.shows, self._show)
         panel.add(whole)
-        self._options = QStackedWidget()
+        self._options = OneOf()
         self._parts = {name: self._option(name) for name in SHOWN}
         for part in self._parts.values():
-            self._options.addWidget(part)
+            self._options.add(part)
         panel.add(self._options)
         panel.add(
             check(
-                "Steady in videos",
+                "Steady edges in videos",
                 settings.is_steady,
                 lambda on: self._settings.set(is_steady=on),
-                "Hold the mask still where the picture is still",
+                "Edges stay still where the picture is still",
             )
         )
         self._show(settings.shows if settings.shows in SHOWN else "blur")
@@ -122,12 +122,10 @@ class PortraitPage(LivePage):
             column.addWidget(button)
             self._file = label(Path(settings.picture).name or "No picture yet", "hint", wraps=True)
             column.addWidget(self._file)
-        column.addStretch(1)
         return whole
 
     def _show(self, shows: str) -> None:
-        self._options.setCurrentIndex(list(SHOWN).index(shows))
-        self._options.setMaximumHeight(self._parts[shows].sizeHint().height())
+        self._options.show_part(self._parts[shows])
         self._settings.set(shows=shows)
 
     def _choose(self) -> None:

@@ -15,12 +15,11 @@ from PySide6.QtWidgets import (
     QFileDialog,
     QGridLayout,
     QPushButton,
-    QStackedWidget,
     QWidget,
 )
 
 from palmkit import kits
-from palmkit.demos.app.controls import check, row
+from palmkit.demos.app.controls import OneOf, check, row
 from palmkit.demos.app.editor import Editor
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.shelf import Shelf
@@ -34,13 +33,14 @@ from palmkit.kits.tryon.look import Look
 KINDS = {
     "lipstick": "Lipstick",
     "blush": "Blush",
-    "eye_shadow": "Shadow",
+    "eye_shadow": "Eye shadow",
     "eyeliner": "Eyeliner",
-    "iris": "Eyes",
-    "foundation": "Skin",
-    "hair": "Hair",
+    "iris": "Eye colour",
+    "foundation": "Foundation",
+    "hair": "Hair dye",
     "glasses": "Glasses",
 }
+COLUMNS = 2
 FILES = "Looks (*.json)"
 
 
@@ -61,7 +61,7 @@ class TryOnPage(LivePage):
     name: ClassVar[str] = "try_on"
     title: ClassVar[str] = "Try-on"
     icon: ClassVar[str] = "try_on"
-    hint: ClassVar[str] = "Make-up, hair colours and glasses, worn in the mirror."
+    hint: ClassVar[str] = "Tries make-up, hair dye and glasses on the faces in the picture."
     models: ClassVar[tuple[str, ...]] = ("face_detector", "face_mesh")
 
     # Emitted with the name of a delivered look that cannot be worn.
@@ -80,33 +80,40 @@ class TryOnPage(LivePage):
         panel.add(
             row(
                 (
-                    self._button("Open…", "load_look", self._load, "Or drop one on the window"),
-                    self._button("Save…", "save_look", self._save, "As a small JSON file"),
+                    self._button(
+                        "Open…",
+                        "load_look",
+                        self._load,
+                        "Open a look of a JSON file, or drop one on the window",
+                    ),
+                    self._button(
+                        "Save…", "save_look", self._save, "Save what is worn as a small JSON file"
+                    ),
                     self._button(
                         "Update",
                         "check_looks",
                         context.check_wanted.emit,
-                        "Ask the server of the page Models for newer looks",
+                        "Ask the server of the Models page for newer looks",
                     ),
                 )
             )
         )
-        panel.section("Effects")
+        panel.section("Change one thing")
         panel.add(self._tabs())
-        self._stack = QStackedWidget()
+        self._stack = OneOf()
         self._editors: dict[str, Editor] = {}
         for name, words in KINDS.items():
             editor = Editor(Look.KINDS[name], words, partial(self._wear, name))
             self._editors[name] = editor
-            self._stack.addWidget(editor)
+            self._stack.add(editor)
         panel.add(self._stack)
-        panel.section("Mirror")
+        panel.section("Hair over the face")
         panel.add(
             check(
-                "Strands of hair stay in front",
+                "Hair covers make-up",
                 True,
                 self._keep_hair,
-                "Slower, but make-up does not cover hair over the face",
+                "Slower: strands that fall over the face are not covered",
             )
         )
         self._select_kind("lipstick")
@@ -134,7 +141,7 @@ class TryOnPage(LivePage):
             button.setAutoExclusive(True)
             group.addButton(button)
             self._kinds[name] = button
-            grid.addWidget(button, index // 3, index % 3)
+            grid.addWidget(button, index // COLUMNS, index % COLUMNS)
         return whole
 
     def _button(self, text: str, name: str, act: Callable[[], None], tip: str) -> QPushButton:
@@ -148,8 +155,7 @@ class TryOnPage(LivePage):
     def _select_kind(self, name: str) -> None:
         self._kinds[name].setChecked(True)
         editor = self._editors[name]
-        self._stack.setCurrentWidget(editor)
-        self._stack.setFixedHeight(editor.sizeHint().height())
+        self._stack.show_part(editor)
 
     def use(self, name: str) -> None:
         """Wear a look of the palette, or nothing for ""."""

@@ -8,26 +8,21 @@ from typing import Any, ClassVar
 
 from PySide6.QtCore import Qt, QTimer
 from PySide6.QtWidgets import (
-    QAbstractItemView,
     QCheckBox,
     QComboBox,
     QFileDialog,
     QGridLayout,
     QHBoxLayout,
-    QHeaderView,
-    QLabel,
     QLineEdit,
     QProgressBar,
     QPushButton,
-    QTableWidget,
     QTableWidgetItem,
-    QVBoxLayout,
 )
 
 from palmkit.delivery.client import Client
 from palmkit.delivery.embedded import shipped
 from palmkit.demos.app.background import Background
-from palmkit.demos.app.controls import Box, head, label
+from palmkit.demos.app.controls import GAP, Box, Table, head, label, scroll
 from palmkit.demos.app.page import Context, Page
 from palmkit.demos.app.updates import (
     Checked,
@@ -39,7 +34,19 @@ from palmkit.demos.app.updates import (
     told,
 )
 
-COLUMNS = ("Model", "Version", "From", "State", "Last check")
+COLUMNS = {
+    "Model": "What the model is called, here and on a server",
+    "Version": "The release that runs",
+    "From": "shipped: it came with PalmKit; else the channel of the server that sent it",
+    "State": "Whether it has proved itself here",
+    "Last check": "What the server answered, and releases that were refused here",
+}
+# What each field asks for.
+FIELDS = {
+    "&Address": "Where the server is: the address that palmkit serve prints",
+    "T&rusted root": "The file root.json of the server, which says whose releases are trusted",
+    "C&hannel": "Which releases to follow: stable ones, or earlier ones for trial",
+}
 CHANNELS = ("stable", "beta", "canary")
 WATCH_MS = 1000
 AGAIN_MS = 15_000
@@ -50,9 +57,9 @@ _OUTCOMES = {
 }
 _STATES = {
     "EMBEDDED": "came with PalmKit",
-    "ACTIVE": "proved",
+    "ACTIVE": "works here",
     "TRIAL": "on trial",
-    "STAGED": "ready",
+    "STAGED": "ready, not used yet",
 }
 
 
@@ -63,8 +70,8 @@ class UpdatesPage(Page):
     title: ClassVar[str] = "Models"
     icon: ClassVar[str] = "updates"
     hint: ClassVar[str] = (
-        "Which models run. A repository of palmkit serve may bring newer ones, and looks for "
-        "try-on, while all goes on."
+        "The models that the other pages run. A server of yours (palmkit serve) can send newer "
+        "ones, and looks for Try-on, while the application runs."
     )
 
     def __init__(self, context: Context) -> None:
@@ -91,7 +98,7 @@ class UpdatesPage(Page):
         self._url.setObjectName("updates_url")
         self._root = QLineEdit(str(settings.value("updates/root", "")))
         self._root.setObjectName("updates_root")
-        self._root.setPlaceholderText("root.json, from who runs the server")
+        self._root.setPlaceholderText("root.json, from whoever runs the server")
         self._channel = Box()
         self._channel.setObjectName("updates_channel")
         self._channel.setEditable(True)
@@ -101,19 +108,17 @@ class UpdatesPage(Page):
         self._connect = self._button("&Connect", "updates_connect", self._toggle)
         self._check = self._button("Check for &updates", "updates_check", self.check)
         self._check.setProperty("primary", True)
-        self._often = QCheckBox("&Every 15 seconds")
+        self._often = QCheckBox("Check &every 15 seconds")
         self._often.setObjectName("updates_often")
         self._often.toggled.connect(self._ask_often)
         form = QGridLayout()
-        fields = (
-            ("&Address", self._url),
-            ("T&rusted root", self._root),
-            ("C&hannel", self._channel),
-        )
-        for row, (text, field) in enumerate(fields):
-            name = QLabel(text)
+        form.setHorizontalSpacing(GAP)
+        fields = (self._url, self._root, self._channel)
+        for row, ((text, tip), field) in enumerate(zip(FIELDS.items(), fields, strict=True)):
+            name = label(text)
             name.setBuddy(field)
-            name.setContentsMargins(0, 0, 8, 0)
+            name.setToolTip(tip)
+            field.setToolTip(tip)
             field.setAccessibleName(text.replace("&", ""))
             if isinstance(field, QComboBox) and (line := field.lineEdit()) is not None:
                 line.setAccessibleName(text.replace("&", ""))
@@ -131,21 +136,8 @@ class UpdatesPage(Page):
         self._said = label("Not connected: the models are those that came with PalmKit.", "hint")
         self._said.setObjectName("updates_said")
         self._said.setWordWrap(True)
-        self.table = QTableWidget(0, len(COLUMNS))
-        self.table.setObjectName("updates_table")
-        self.table.setAccessibleName("Models")
-        self.table.setHorizontalHeaderLabels(COLUMNS)
-        self.table.verticalHeader().hide()
-        self.table.setShowGrid(False)
-        self.table.setTabKeyNavigation(False)
-        self.table.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.table.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        header = self.table.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(len(COLUMNS) - 1, QHeaderView.ResizeMode.Stretch)
-        column = QVBoxLayout(self)
-        column.setContentsMargins(18, 18, 18, 18)
-        column.setSpacing(10)
+        self.table = Table("updates_table", "Models", COLUMNS)
+        column = scroll(self)
         head(column, self.title, self.hint)
         column.addLayout(form)
         column.addLayout(asks)
@@ -223,7 +215,9 @@ class UpdatesPage(Page):
             return
         for name, value in (("url", url), ("root", root), ("channel", channel)):
             self.context.settings.setValue(f"updates/{name}", value)
-        self._said.setText(f"Connected: {url}, {channel}. Nothing was asked yet.")
+        self._said.setText(
+            f"Connected to {url}, channel {channel}. Press “Check for updates” to ask it."
+        )
         self._watch.start()
         self._settle()
         self._look()
@@ -267,7 +261,7 @@ class UpdatesPage(Page):
         self._check.setEnabled(False)
         self._connect.setEnabled(False)
         self._progress.setRange(0, 0)
-        self._said.setText("Asking")
+        self._said.setText("Asking the server…")
 
         def on_progress(name: str, have: int, size: int) -> None:
             self._background.report(lambda: self._show_progress(name, have, size))
@@ -305,7 +299,7 @@ class UpdatesPage(Page):
             first = failed[0]
             self._said.setText(f"The check failed: {first.error}")
             self.context.say(
-                f"The update failed, all goes on with the models that are here: {first.error}",
+                f"The update failed; the models that are here go on running: {first.error}",
                 "warning",
                 ("Try again", self.check),
             )
@@ -318,7 +312,9 @@ class UpdatesPage(Page):
     def _fail(self, error: Exception) -> None:
         self._settle()
         self._said.setText(f"The check failed: {error}")
-        self.context.say(f"The update failed, all goes on with what is here: {error}", "error")
+        self.context.say(
+            f"The update failed; the models that are here go on running: {error}", "error"
+        )
 
     def _look(self) -> None:
         """Look up the models' state in the background, as it reads a disk."""
