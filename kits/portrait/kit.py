@@ -204,6 +204,12 @@ class PortraitSegmenter(Segmenter):
 class SegmenterCall(SegmenterOptions, Picture[Given]):
     """The arguments of both kits' functions."""
 
+    def __post_init__(self) -> None:
+        """Read the background, once for all pictures of a list."""
+        super().__post_init__()
+        if self.background is not None:
+            object.__setattr__(self, "background", Backdrop.of(self.background))
+
 
 @dataclass(frozen=True, repr=False, eq=False)
 class PortraitSegmenterCall(PortraitOptions, SegmenterCall[Given]):

@@ -41,7 +41,8 @@ class HasOriginal:
         """
         if self.original is None:
             kind = type(self).__name__.lower()
-            raise ImageError(f"{kind}: keeps no picture, as it is of a video or unpickled: give it")
+            told = "keeps no picture, being of a video or unpickled; give it, as in draw(frame)"
+            raise ImageError(f"{kind}: {told}")
         return self.original.read()
 
     def _on(self, image: Image | None) -> Image:

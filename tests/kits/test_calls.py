@@ -115,6 +115,20 @@ def test_options_count_for_each_picture_of_a_list(blobs: Blobs) -> None:
         assert [len(each) for each in detector.detect([image] * 2, roi=(0, 0, 9, 9))] == [0, 0]
 
 
+def test_a_background_is_read_once_for_all_pictures_of_a_list() -> None:
+    grey = np.full((48, 64, 3), 128, np.uint8)
+    file = io.BytesIO(png_of(grey[:9] // 2))
+
+    class Once:
+        def read(self, size: int = -1, /) -> bytes:
+            return file.read(size)
+
+    for found in kits.segment_portrait([grey, grey], Once()):
+        assert found.picture is not None and (found.picture == 64).all()
+    with pytest.raises(kits.ImageError, match="^no such file: none.png"):
+        kits.segment_hair([grey, grey], "none.png")
+
+
 def test_what_is_one_picture_and_what_several() -> None:
     one: list[Any] = ["a.jpg", b"", bytearray(), memoryview(b""), Path("a"), np.zeros((2, 2)), None]
     assert not any(is_listed(each) for each in one)
@@ -185,10 +199,19 @@ def test_pictures_are_worked_on_at_once_up_to_the_number_of_processors(
 ) -> None:
     monkeypatch.setattr(os, "cpu_count", lambda: 3)
     model = Counting()
+    model.go_on.clear()
+
+    async def begun(count: int) -> None:
+        while model.within < count:
+            await asyncio.sleep(0.001)
 
     async def main() -> None:
         with kits.FaceDetector(model=model) as detector:
-            await asyncio.gather(*(detector.detect_async(picture(32, 32)) for _ in range(9)))
+            calls = asyncio.gather(*(detector.detect_async(picture(32, 32)) for _ in range(9)))
+            await asyncio.wait_for(begun(3), 20)
+            await asyncio.sleep(0.05)
+            model.go_on.set()
+            await calls
 
     asyncio.run(main())
     assert model.most == 3

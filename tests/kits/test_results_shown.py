@@ -271,7 +271,7 @@ def test_a_video_keeps_no_frames(blobs: Blobs) -> None:
         gc.collect()
         assert not any(frame() is not None for frame in frames)
         assert all(len(faces) == 1 and faces.original is None for faces in found)
-    message = "faces: keeps no picture, as it is of a video or unpickled: give it"
+    message = "faces: keeps no picture, being of a video or unpickled; give it, as in draw.frame."
     with pytest.raises(ImageError, match=message):
         found[0].draw()
     with pytest.raises(ImageError, match=message):
