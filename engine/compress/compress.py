@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
@@ -17,6 +16,7 @@ from palmkit.engine.compress.layers import check_weights
 from palmkit.engine.compress.observe import checked_samples
 from palmkit.engine.compress.pipeline import (
     Evaluate,
+    LayerChoice,
     Pipeline,
     Progress,
     Stage,
@@ -25,11 +25,11 @@ from palmkit.engine.compress.pipeline import (
     Target,
     loss,
 )
+from palmkit.engine.compress.speed import CLEARLY, fastest_ms, in_turns_ms, is_faster
 from palmkit.engine.compress.steps import default_steps
 from palmkit.engine.errors import CompressionError, ModelError
 from palmkit.engine.format import encodings, reader, writer
 from palmkit.engine.ir import Array, Graph
-from palmkit.engine.model import Model
 from palmkit.engine.replacing import replacing
 
 _Item = TypeVar("_Item")
@@ -41,13 +41,15 @@ class Compressed:
     """The result of a compression.
 
     stages: the float model, then one for each step. baseline, metric: the metric of the float model
-    and of this one; more is better.
+    and of this one; more is better. run_ms: milliseconds of a run on one thread by the float model
+    and by this one, timed in turns; None without samples.
     """
 
     graph: Graph
     stages: Sequence[Stage]
     baseline: float
     metric: float
+    run_ms: tuple[float, float] | None = None
 
     @property
     def loss(self) -> float:
@@ -117,10 +119,12 @@ def compress(
         steps=[_Told(step, progress) for step in chosen],
         size=stored_sizes,
         run_ms=lambda each: fastest_ms(each, found[0]),
+        slower=lambda now, before: is_faster(before, now, found[0], CLEARLY),
         finished=kept.write if kept else (lambda state, stages: None),
     )
     state, stages = pipeline.run(state, max_loss, resumed[1] if resumed else ())
-    result = Compressed(state.graph, stages, state.baseline, state.metric)
+    before, now = in_turns_ms([graph, state.graph], found[0])
+    result = Compressed(state.graph, stages, state.baseline, state.metric, (before, now))
     for step, stage in zip(chosen, stages[1:], strict=True):
         if not stage.kept and getattr(step, "required", False):
             reached = stage.error or f"it reaches {loss(baseline, stage.got):.2%}"
@@ -167,17 +171,6 @@ def stored_sizes(graph: Graph) -> tuple[int, Mapping[str, int]]:
     return len(content), sizes
 
 
-def fastest_ms(graph: Graph, inputs: Mapping[str, Array], runs: int = 7) -> float:
-    """Return the time of the fastest of some runs on one thread, in milliseconds."""
-    model = Model(graph)
-    times: list[float] = []
-    for _ in range(runs):
-        begin = time.perf_counter()
-        model.run(inputs)
-        times.append(time.perf_counter() - begin)
-    return min(times) * 1e3
-
-
 class _Told:
     """A step that reports its progress."""
 
@@ -216,6 +209,11 @@ def _key(
     return digest.hexdigest()
 
 
+def _stage(said: Mapping[str, Any]) -> Stage:
+    layers = tuple(LayerChoice(**each) for each in said["layers"])
+    return replace(Stage(**said), notes=tuple(said["notes"]), layers=layers)
+
+
 @dataclass(frozen=True)
 class _Folder:
     """The folder from which a stopped compression is resumed."""
@@ -230,7 +228,7 @@ class _Folder:
             if said["key"] != self.key:
                 return None
             kept: list[dict[str, Any]] = said["stages"]
-            stages = [replace(Stage(**each), notes=tuple(each["notes"])) for each in kept]
+            stages = [_stage(each) for each in kept]
             return reader.load(self.path / said["graph"]), stages, float(said["baseline"])
         except (OSError, ValueError, KeyError, TypeError, ModelError):
             return None

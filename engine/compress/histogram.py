@@ -31,18 +31,25 @@ class Histogram:
     def add(self, values: Array) -> None:
         """Count finite float32 numbers."""
         flat = values.reshape(-1)
-        seen = flat[flat != 0]
-        self.zeros += flat.size - seen.size
-        if not seen.size:
+        if not flat.size:
             return
-        needed = 2.0 ** math.ceil(math.log2(float(np.abs(seen).max())))
+        greatest = max(float(flat.max()), -float(flat.min()))
+        zeros = flat.size - int(np.count_nonzero(flat))
+        self.zeros += zeros
+        if not greatest:
+            return
+        needed = 2.0 ** math.ceil(math.log2(greatest))
         if not self.limit:
             self.limit = needed
         while self.limit < needed:
             self._double()
-        # In float64 a power of two divides without rounding, so that equal numbers share a bin.
-        place = (seen.astype(np.float64) / self.limit + 1) * (BINS // 2)
-        self.counts += np.bincount(np.minimum(place.astype(np.int64), BINS - 1), minlength=BINS)
+        # Times a power of two is exact in float64, so that equal numbers share a bin.
+        place = np.floor(flat * np.float64(BINS // 2 / self.limit))
+        counts = np.bincount(place.astype(np.int64) + BINS // 2, minlength=BINS)
+        # The limit itself belongs to the last bin.
+        counts[BINS - 1] += counts[BINS:].sum()
+        counts[BINS // 2] -= zeros
+        self.counts += counts[:BINS]
 
     def _double(self) -> None:
         pairs = self.counts.reshape(-1, 2).sum(1)

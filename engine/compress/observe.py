@@ -12,12 +12,16 @@ from palmkit.engine.errors import QuantizationError, ShapeError
 from palmkit.engine.ir import UNKNOWN, Array, Graph
 from palmkit.engine.model import Model
 
+# Numbers of one sample that are counted in the histogram.
+_MOST_COUNTED = 1 << 15
+
 
 @dataclass
 class Observation:
     """One value over all samples.
 
-    lows, highs: the minimum and the maximum of each sample.
+    lows, highs: the minimum and the maximum of each sample. histogram: of some evenly chosen
+    numbers of each sample.
     channel_means, channel_reach: float64[c], for each channel (axis 1) the mean over all samples
     and places, and the largest distance from zero; empty for a value without channels.
     """
@@ -38,18 +42,27 @@ class Observation:
         """The maximum over all samples."""
         return max(self.highs)
 
-    def add(self, value: Array) -> None:
-        """Add the value of one more sample."""
+    def add(self, value: Array, ranges: bool = True) -> None:
+        """Add the value of one more sample.
+
+        ranges: False for the reach of channels alone.
+        """
+        rest = tuple(axis for axis in range(value.ndim) if axis != 1)
+        if value.ndim > 1:
+            reach = np.maximum(value.max(rest), -value.min(rest)).astype(np.float64)
+            known = self.channel_reach if self.channel_reach.size else 0.0
+            self.channel_reach = np.maximum(known, reach)
+        if not ranges:
+            return
         self.lows.append(float(value.min()))
         self.highs.append(float(value.max()))
-        self.histogram.add(value)
+        # An odd step meets all columns of a map, of even widths at least.
+        step = value.size // _MOST_COUNTED | 1
+        self.histogram.add(value.reshape(-1)[::step])
         if value.ndim > 1:
-            rest = tuple(axis for axis in range(value.ndim) if axis != 1)
             means = value.mean(rest, dtype=np.float64)
-            if not self.channel_means.size:
-                self.channel_means, self.channel_reach = np.zeros((2, len(means)))
-            self.channel_reach = np.maximum(self.channel_reach, np.abs(value).max(rest))
-            self.channel_means += (means - self.channel_means) / len(self.lows)
+            known = self.channel_means if self.channel_means.size else np.zeros_like(means)
+            self.channel_means = known + (means - known) / len(self.lows)
 
 
 def checked_samples(
@@ -96,11 +109,15 @@ def _is_one_colour(picture: Array) -> bool:
 
 
 def observe(
-    graph: Graph, samples: Sequence[Mapping[str, Array]], values: Iterable[str]
+    graph: Graph,
+    samples: Sequence[Mapping[str, Array]],
+    values: Iterable[str],
+    ranges: bool = True,
 ) -> dict[str, Observation]:
     """Run a float graph on samples and observe some of its values.
 
-    values: names of inputs or of nodes' outputs.
+    values: names of inputs or of nodes' outputs. ranges: False for the reach of channels alone,
+    which is faster.
     Raises QuantizationError if a value is not finite, naming it and the sample.
     """
     wanted = list(dict.fromkeys(values))
@@ -119,5 +136,5 @@ def observe(
                     f"calibration sample {number}: value {name}: expected finite numbers, got "
                     f"{int((~np.isfinite(value)).sum())} that are not"
                 )
-            found[name].add(value)
+            found[name].add(value, ranges)
     return found

@@ -39,7 +39,7 @@ class State:
     target: what to make small where size and time are at odds.
     folder: a folder of the step's own, where it may keep what lets it resume after being stopped.
     progress: to be called with the finished share of the step, 0..1, and a few words.
-    notes: lines that a step adds for the report.
+    notes: lines that a step adds for the report; layers: what it did to each layer, for the same.
     """
 
     graph: Graph
@@ -54,6 +54,7 @@ class State:
     folder: Path | None = None
     progress: Progress = _silent
     notes: tuple[str, ...] = ()
+    layers: tuple[LayerChoice, ...] = ()
 
     def allows(self, graph: Graph) -> bool:
         """Return whether a graph's metric is not below the floor."""
@@ -92,14 +93,32 @@ class Step(Protocol):
 
 
 @dataclass(frozen=True)
+class LayerChoice:
+    """A layer of a model in integers, or of one that might have been.
+
+    noise: the error of the model's outputs with this layer alone in integers, relative to their
+    spread. float_ms, integer_ms: of the step that computes it. All three are None where they were
+    not needed. together: how many layers that step computes. why: why it stays float, or empty.
+    """
+
+    name: str
+    integer: bool
+    noise: float | None = None
+    float_ms: float | None = None
+    integer_ms: float | None = None
+    together: int = 1
+    why: str = ""
+
+
+@dataclass(frozen=True)
 class Stage:
     """The model after a step, for the report.
 
     metric, size_bytes: of what was kept; got: the metric of the step's own result.
-    kept: whether the result was no worse than allowed, and smaller or (target speed) different at
-    all.
+    kept: whether the result was no worse than allowed, and smaller or (target speed) different and
+    no slower.
     why: why it was not kept, in a few words; error: the step's own error, where it failed.
-    constants: stored bytes by constant.
+    constants: stored bytes by constant. layers: of a step that chooses which become integers.
     """
 
     name: str
@@ -113,6 +132,7 @@ class Stage:
     why: str = ""
     notes: tuple[str, ...] = ()
     constants: Mapping[str, int] = field(default_factory=dict[str, int])
+    layers: tuple[LayerChoice, ...] = ()
 
 
 def loss(baseline: float, metric: float) -> float:
@@ -130,13 +150,15 @@ class Pipeline:
     """Steps in order.
 
     size: returns the bytes of a graph's file, and of each constant in it.
-    run_ms: returns the milliseconds of one run; None if times are not wanted.
+    run_ms: returns the milliseconds of one run; None if times are not wanted. slower: returns
+    whether the first graph takes longer than the second; asked for the target speed.
     finished: called after every step with the state and all stages so far, to resume from.
     """
 
     steps: Sequence[Step]
     size: Callable[[Graph], tuple[int, Mapping[str, int]]]
     run_ms: Callable[[Graph], float | None] = lambda graph: None
+    slower: Callable[[Graph, Graph], bool] = lambda now, before: False
     finished: Callable[[State, Sequence[Stage]], None] = lambda state, stages: None
 
     def run(
@@ -166,12 +188,12 @@ class Pipeline:
     def _apply(self, step: Step, state: State, before: Stage) -> tuple[State, Stage]:
         begin = time.perf_counter()
         try:
-            after = step.apply(replace(state, notes=()))
+            after = step.apply(replace(state, notes=(), layers=()))
             changed = after.graph is not state.graph
             got = state.evaluate(after.graph) if changed else state.metric
         except PalmError as error:
             spent = time.perf_counter() - begin
-            failed = replace(before, name=step.name, kept=False, seconds=spent, notes=())
+            failed = replace(before, name=step.name, kept=False, seconds=spent, notes=(), layers=())
             return state, replace(failed, error=str(error), why=str(error), got=math.nan)
         spent = time.perf_counter() - begin
         after = replace(after, metric=got)
@@ -179,13 +201,15 @@ class Pipeline:
             why = "nothing gained"
         elif got < state.floor:
             why = f"metric {got:.4f}, at least {state.floor:.4f} is allowed here"
+        elif state.target == "speed" and self.slower(after.graph, state.graph):
+            why = "slower on this machine"
         else:
             stage = self._stage(step.name, after, got, spent)
             if state.target == "speed" or stage.size_bytes <= before.size_bytes:
                 return after, stage
             why = f"larger: {stage.size_bytes:,} bytes"
         kept = replace(before, name=step.name, kept=False, got=got, seconds=spent, error="")
-        return state, replace(kept, why=why, notes=after.notes)
+        return state, replace(kept, why=why, notes=after.notes, layers=after.layers)
 
     def _stage(self, name: str, state: State, got: float, seconds: float) -> Stage:
         size_bytes, constants = self.size(state.graph)
@@ -199,5 +223,6 @@ class Pipeline:
             seconds=seconds,
             run_ms=run_ms,
             notes=state.notes,
+            layers=state.layers,
             constants=constants,
         )

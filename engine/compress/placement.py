@@ -9,7 +9,7 @@ floats is mostly small, and stays float, too.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
 from palmkit.engine.ir import Graph, Node, consumers
@@ -81,18 +81,33 @@ def place(graph: Graph, keep: Collection[str] = ()) -> Placement:
 
     keep: nodes that stay float, by name or by first output.
     """
-    names, raw = _candidates(graph)
-    readers = consumers(graph)
-    chosen: set[str] = set()
-    for node in reversed(graph.nodes):
-        name = node.outputs[0]
-        if name not in names or name in keep or (node.name and node.name in keep):
-            continue
-        after = [(each, reader) for each in node.outputs for reader in readers.get(each, ())]
-        if is_layer(node.op) or any(_reads(reader, each, chosen) for each, reader in after):
-            chosen.add(name)
-    values = _values(graph, chosen)
-    return Placement(frozenset(chosen), values, frozenset(raw & values.keys()))
+    return Candidates(graph).place(keep)
+
+
+class Candidates:
+    """The nodes of an optimised float graph that can compute with integers.
+
+    names: their first outputs.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        """Look for them."""
+        self.graph = graph
+        self.names, self._raw = _candidates(graph)
+        self._readers = consumers(graph)
+
+    def place(self, keep: Collection[str] = ()) -> Placement:
+        """Choose among them, as the function `place` does."""
+        chosen: set[str] = set()
+        for node in reversed(self.graph.nodes):
+            name = node.outputs[0]
+            if name not in self.names or name in keep or (node.name and node.name in keep):
+                continue
+            after = [(y, reader) for y in node.outputs for reader in self._readers.get(y, ())]
+            if is_layer(node.op) or any(_reads(reader, y, chosen) for y, reader in after):
+                chosen.add(name)
+        values = _values(self.graph, chosen, self._readers)
+        return Placement(frozenset(chosen), values, frozenset(self._raw & values.keys()))
 
 
 def _reads(reader: Node, name: str, chosen: Collection[str]) -> bool:
@@ -150,8 +165,9 @@ def _is_plain(graph: Graph, node: Node) -> bool:
     return all(name in graph.constants for name in rest)
 
 
-def _values(graph: Graph, chosen: Collection[str]) -> dict[str, str]:
-    readers = consumers(graph)
+def _values(
+    graph: Graph, chosen: Collection[str], readers: Mapping[str, list[Node]]
+) -> dict[str, str]:
     found: dict[str, str] = {}
     read = {
         node.inputs[place]

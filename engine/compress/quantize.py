@@ -11,7 +11,13 @@ import numpy as np
 from palmkit.engine.compress.bias_correction import correct_biases
 from palmkit.engine.compress.equalise import equalise
 from palmkit.engine.compress.observe import checked_samples, observe
-from palmkit.engine.compress.placement import Placement, data_inputs, is_layer, place
+from palmkit.engine.compress.placement import (
+    Candidates,
+    Placement,
+    data_inputs,
+    is_layer,
+    place,
+)
 from palmkit.engine.compress.ranges import METHODS, Range, ranges_of
 from palmkit.engine.compress.weights import (
     BITS,
@@ -25,7 +31,7 @@ from palmkit.engine.compress.weights import (
     weight_scales,
 )
 from palmkit.engine.errors import QuantizationError
-from palmkit.engine.ir import Array, Attr, Graph, Node, fresh_name, value_names
+from palmkit.engine.ir import Array, Attr, Graph, Node, Type, fresh_name, value_names
 from palmkit.engine.ops import traits_of
 from palmkit.engine.ops.fused_conv import parameters_of
 from palmkit.engine.passes import optimise
@@ -82,19 +88,62 @@ def quantize(
     that are not finite, and if no layer can be quantized.
     """
     how = replace(settings or Settings(), **changed)
-    plain = prepare(graph)
-    found = checked_samples(plain, samples)
-    placement = place(plain, keep)
-    if not placement.nodes:
-        raise QuantizationError("no layer can be quantized: expected one with constant weights")
-    seen = observe(plain, found, placement.values)
-    if how.equalised:
-        plain = equalise(plain, seen)
-        seen = observe(plain, found, placement.values)
-    if how.corrected:
-        plain = correct_biases(plain, placement, seen, how.weights, how.weight_bits)
-    ranges = ranges_of(placement, seen, how.method)
-    return write(plain, placement, ranges, how.weights, how.weight_bits)
+    return Quantizer(graph, samples, how, keep).quantized()
+
+
+class Quantizer:
+    """A float graph that is prepared and was seen on samples once, to be quantized in many ways.
+
+    graph: the prepared graph, with equal channels where the settings say so; it gives the same
+    numbers. samples: those that were seen. settings: the options. candidates: its nodes that can
+    compute with integers.
+    """
+
+    def __init__(
+        self,
+        graph: Graph,
+        samples: Iterable[Mapping[str, Array]],
+        settings: Settings | None = None,
+        keep: Collection[str] = (),
+    ) -> None:
+        """Run the graph on the samples; arguments and errors as of `quantize`."""
+        self.settings = settings or Settings()
+        plain = prepare(graph)
+        self.samples = checked_samples(plain, samples)
+        self._keep = frozenset(keep)
+        self._whole = place(plain, keep)
+        if not self._whole.nodes:
+            raise QuantizationError("no layer can be quantized: expected one with constant weights")
+        if self.settings.equalised:
+            reach = observe(plain, self.samples, self._whole.values, ranges=False)
+            plain = equalise(plain, reach)
+        self.graph = plain
+        self.candidates = Candidates(plain)
+        self.seen = observe(plain, self.samples, self._whole.values)
+        self._ranges: dict[str, dict[str, Range]] = {}
+
+    def quantized(self, keep: Collection[str] = (), method: str = "") -> Graph:
+        """Return the graph in integers.
+
+        keep: nodes that stay float, beside those given at first. method: how ranges are chosen;
+        left out, as the settings say.
+        Raises QuantizationError if no layer is left.
+        """
+        how, method = self.settings, method or self.settings.method
+        placement = self.candidates.place(self._keep | frozenset(keep))
+        if not placement.nodes:
+            raise QuantizationError("no layer is left to be quantized")
+        plain = self.graph
+        if how.corrected:
+            plain = correct_biases(plain, placement, self.seen, how.weights, how.weight_bits)
+        return write(plain, placement, self.ranges(placement, method), how.weights, how.weight_bits)
+
+    def ranges(self, placement: Placement, method: str) -> dict[str, Range]:
+        """Return the ranges of a placement's values by a method of `ranges`."""
+        if method not in self._ranges:
+            self._ranges[method] = ranges_of(self._whole, self.seen, method)
+        known = self._ranges[method]
+        return {owner: known[owner] for owner in placement.values.values()}
 
 
 def prepare(graph: Graph) -> Graph:
@@ -166,6 +215,40 @@ def write(
     return writer.finish()
 
 
+def write_switched(quantizer: Quantizer, method: str) -> tuple[Graph, dict[str, str]]:
+    """Return a quantizer's graph with a switch for each layer, and the switches' names.
+
+    A switch is an input, float32[1]: at 0 its layer computes with floats, at 1 from rounded
+    numbers with rounded weights. The names are by the layers' first outputs.
+    """
+    graph, how = quantizer.graph, quantizer.settings
+    placement = quantizer.candidates.place()
+    rounded = graph
+    if how.corrected:
+        rounded = correct_biases(graph, placement, quantizer.seen, how.weights, how.weight_bits)
+    ranges = quantizer.ranges(placement, method)
+    levels = {name: Levels.over(*ranges[owner]) for name, owner in placement.values.items()}
+    writer = _Writer(
+        rounded.with_nodes(rounded.nodes, {**graph.constants, **rounded.constants}),
+        levels,
+        how.weights,
+        how.weight_bits,
+    )
+    switches: dict[str, str] = {}
+    for name in graph.inputs:
+        writer.round(name)
+    for node, integer in zip(graph.nodes, rounded.nodes, strict=True):
+        if is_layer(node.op) and node.outputs[0] in placement.nodes:
+            switches[node.outputs[0]] = writer.switch(node, integer)
+        else:
+            writer.nodes.append(node)
+        for name in node.outputs:
+            writer.round(name)
+    found = writer.finish()
+    types = {name: Type("float32", (1,)) for name in switches.values()}
+    return replace(found, inputs={**found.inputs, **types}), switches
+
+
 @dataclass
 class _Writer:
     """The nodes and constants of the quantized graph written so far."""
@@ -218,6 +301,23 @@ class _Writer:
         self.nodes.append(replace(node, inputs=tuple(inputs), outputs=outputs))
         for name in node.outputs:
             self.round(name, hidden.get(name, ""))
+
+    def switch(self, node: Node, integer: Node) -> str:
+        """Write a layer with floats and with rounded numbers; return the input that chooses."""
+        y = node.outputs[0]
+        names = ("float", "integer", "difference", "some", "switch")
+        real, whole, difference, some, switch = (
+            fresh_name(self.taken, f"{y}.{each}") for each in names
+        )
+        inputs = self._parameters(integer, [self.rounded.get(i, i) for i in integer.inputs])
+        self.nodes += [
+            replace(node, outputs=(real,)),
+            replace(integer, inputs=tuple(inputs), outputs=(whole,)),
+            Node("sub", (whole, real), (difference,)),
+            Node("mul", (difference, switch), (some,)),
+            Node("add", (real, some), (y,)),
+        ]
+        return switch
 
     def _parameters(self, node: Node, inputs: list[str]) -> list[str]:
         """Return the inputs with weights and other constants behind dequantize_linear."""

@@ -47,6 +47,7 @@ def page(title: str, facts: Mapping[str, str], stages: Sequence[Stage]) -> str:
         parts.append(_card(f"bytes of constants {heading}", _constants(stage)))
     parts.append("</div>")
     parts.append(_layers(first, stages[-1]))
+    parts += [_choices(stage) for stage in stages if stage.layers]
     if any(stage.notes for stage in stages):
         parts.append(f"<h2>Notes</h2>{''.join(_notes(stage) for stage in stages)}")
     return _PAGE.replace("{title}", escape(title)).replace("{body}", "\n".join(parts))
@@ -90,6 +91,29 @@ def _layers(first: Stage, last: Stage) -> str:
         rows.append("".join(f"<td>{escape(each)}</td>" for each in cells))
     table = "".join(f"<tr>{row}</tr>" for row in rows)
     return f"<details><summary>all {len(names)} constants</summary><table>{table}</table></details>"
+
+
+def _choices(stage: Stage) -> str:
+    """Return rows of the layers that were to become integers."""
+    heads = ("layer", "in", "loses alone", "float, ms", "int8, ms", "layers at once", "why")
+    rows = ["".join(f"<th>{each}</th>" for each in heads)]
+    for layer in stage.layers:
+        cells = [
+            layer.name,
+            "int8" if layer.integer else "float32",
+            "" if layer.noise is None else f"{layer.noise:.2%}",
+            "" if layer.float_ms is None else f"{layer.float_ms:.3f}",
+            "" if layer.integer_ms is None else f"{layer.integer_ms:.3f}",
+            str(layer.together),
+            layer.why,
+        ]
+        rows.append("".join(f"<td>{escape(each)}</td>" for each in cells))
+    table = "".join(f"<tr>{row}</tr>" for row in rows)
+    count = sum(layer.integer for layer in stage.layers)
+    heading = f"{count} of {len(stage.layers)} layers in int8"
+    if not stage.kept:
+        heading += ", not taken"
+    return f"<details><summary>{heading}</summary><table>{table}</table></details>"
 
 
 def _notes(stage: Stage) -> str:

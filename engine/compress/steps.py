@@ -9,29 +9,36 @@ from typing import Any
 import numpy as np
 
 from palmkit.engine.compress.cluster import clustered
+from palmkit.engine.compress.mixed_precision import quantize_within
 from palmkit.engine.compress.pipeline import State, Step, Target
 from palmkit.engine.compress.prune_neurons import NeuronPruning
 from palmkit.engine.compress.prune_synapses import SynapsePruning
-from palmkit.engine.compress.quantize import quantize
 from palmkit.engine.compress.rounding import WeightRounding
+from palmkit.engine.compress.speed import is_faster, measured
 from palmkit.engine.compress.transform import NetworkTransform
 from palmkit.engine.format import writer
-from palmkit.engine.ir import Array, Graph
+from palmkit.engine.ir import Array
 
 
-def default_steps(target: Target, tuning: int = 40) -> list[Step]:
+def default_steps(target: Target, tuning: int | None = None) -> list[Step]:
     """Return all five: network transform, neuron and synapse pruning, quantization, entropy coding.
 
-    tuning: steps of fine-tuning to the float outputs after each cut; 0 for none.
+    For speed, synapses are pruned after quantization: kernels of int8 gain nothing by zeros.
+    tuning: steps of fine-tuning to the float outputs after each cut; 0 for none; left out, 40 for
+    size and none for speed, where it takes most of the time and gains next to nothing.
     """
-    quantization: Step = WeightRounding() if target == "size" else Integers()
-    return [
-        NetworkTransform(steps=tuning),
-        NeuronPruning(steps=tuning),
-        SynapsePruning(steps=tuning),
-        quantization,
-        EntropyCoding(),
-    ]
+    if tuning is None:
+        tuning = 40 if target == "size" else 0
+    pruning = SynapsePruning(steps=tuning)
+    last: list[Step] = (
+        [pruning, WeightRounding()]
+        if target == "size"
+        else [
+            Integers(share=6.0),
+            replace(pruning, share=0.5),
+        ]
+    )
+    return [NetworkTransform(steps=tuning), NeuronPruning(steps=tuning), *last, EntropyCoding()]
 
 
 @dataclass
@@ -48,29 +55,35 @@ class Float16:
 
 @dataclass
 class Integers:
-    """A step that quantizes layers to int8, with activations by their ranges on the samples.
+    """A step that computes layers in int8, as many as gain time and the loss allows.
 
-    required: whether the compression fails if this step is undone.
+    Ranges of activations are chosen on the samples, by the method that loses least.
+    required: whether the compression fails if this step is undone. Then all layers are quantized
+    that the loss allows, whether or not they gain time here.
     """
 
     name: str = "quantization"
     share: float = 3.0
-    methods: Sequence[str] = ("kl", "percentile", "min_max")
+    methods: Sequence[str] = ("min_max", "percentile", "moving_average", "kl")
     required: bool = False
 
     def apply(self, state: State) -> State:
-        """Apply the first method that the loss allows, or else the best of all."""
-        best: tuple[float, Graph, str] | None = None
-        for number, method in enumerate(self.methods):
-            state.progress(number / len(self.methods), f"int8, ranges by {method}")
-            tried = quantize(state.graph, state.samples, method=method)
-            metric = state.evaluate(tried)
-            if best is None or metric > best[0]:
-                best = metric, tried, method
-            if metric >= state.floor:
-                break
-        assert best is not None
-        return replace(state, graph=best[1]).noted(f"ranges by {best[2]}")
+        """Choose the layers, and keep those in float that lose the most for the time they gain."""
+        mixed = quantize_within(
+            state.graph,
+            state.samples,
+            state.baseline - state.floor,
+            lambda graph: state.baseline - state.evaluate(graph),
+            methods=self.methods,
+            costs=None if self.required else measured,
+            progress=state.progress,
+        )
+        after = replace(state, graph=mixed.graph, layers=mixed.layers)
+        count = sum(layer.integer for layer in mixed.layers)
+        after = after.noted(f"{count} of {len(mixed.layers)} layers in int8, {mixed.method} ranges")
+        if self.required or is_faster(mixed.graph, state.graph, state.samples[0]):
+            return after
+        return replace(after, graph=state.graph).noted("no faster in int8 on this machine")
 
 
 @dataclass

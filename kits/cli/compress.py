@@ -41,6 +41,12 @@ steps, in order; each is measured and taken back if it loses too much
   quantization        weights in few bits (--target size), or layers in int8 (--target speed)
   entropy coding      what comes often is written short: nothing is lost
 
+with --target speed
+  Layers are computed in int8 where that takes less time on this machine, conversions between int8
+  and float32 included. If all of them lose too much, those stay in float32 that lose the most for
+  the time they gain; a table at the end names them. Synapses are pruned last. A step that makes
+  runs slower is taken back. --int8 quantizes all layers that --max-loss allows, faster or not.
+
 what is measured
   --kit face          the kit looks at DATA with both models: are the results the same
   DATA has a folder for each class of the model's one output: the share of right answers
@@ -66,6 +72,7 @@ EXAMPLES = """\
   palmkit compress net.palm -o small.palm --data photos/ --resume work/    go on after Ctrl-C
   palmkit compress net.palm -o net-shut.palm --fp16 --strip-names --key-file secret.key
 """
+_MOST_LAYERS = 12
 _SIZES = {"": 1, "b": 1, "kb": 1000, "mb": 1000**2, "kib": 1024, "mib": 1024**2}
 
 
@@ -114,9 +121,9 @@ def add(commands: Commands) -> None:
     parser.add_argument(
         "--tuning",
         type=int,
-        default=40,
         metavar="N",
-        help="steps of fine-tuning after each cut; more take longer and lose less; 0: none (40)",
+        help="steps of fine-tuning where a cut loses too much; more take longer and lose less; "
+        "0: none (40; 0 with --target speed)",
     )
     parser.add_argument(
         "--report", metavar="FILE.html", help="write what each step did, with plots"
@@ -209,6 +216,10 @@ def run(options: argparse.Namespace) -> int:
         print(json.dumps({**said, "loss": loss, "stages": stages}, default=str))
     elif not options.quiet:
         _print(result, bool(options.data))
+        if options.data:
+            _print_choices(result)
+            allowed = "" if _is_unlimited(options) else f", {_allowed(options):.2%} allowed"
+            print(f"loss {result.loss:.2%}{allowed}, on pictures held back")
         print(f"{options.output}: {reached}, {was:,} bytes")
     return code
 
@@ -230,7 +241,7 @@ def _check(options: argparse.Namespace) -> None:
             raise UsageError(f"--report: would overwrite a model: {options.report}")
     if options.bits is not None and not 1 <= options.bits <= 8:
         raise UsageError(f"--bits: expected 1 to 8, got {options.bits}")
-    if options.tuning < 0:
+    if options.tuning is not None and options.tuning < 0:
         raise UsageError(f"--tuning: expected 0 or more, got {options.tuning}")
     if options.pictures < 1:
         raise UsageError(f"--pictures: expected at least 1, got {options.pictures}")
@@ -287,11 +298,17 @@ def _compressed(options: argparse.Namespace, graph: Graph, bar: Any) -> Compress
     )
 
 
+def _is_unlimited(options: argparse.Namespace) -> bool:
+    """Return whether anything may be lost: a quick case without a given limit."""
+    quick = options.fp16 or options.int8 or options.bits is not None
+    return options.max_loss is None and quick
+
+
 def _allowed(options: argparse.Namespace) -> float:
-    """Return the allowed loss; without a given limit a quick case may lose anything."""
+    """Return the allowed loss."""
     if options.max_loss is not None:
         return float(options.max_loss)
-    return 0.99 if options.fp16 or options.int8 or options.bits is not None else 0.01
+    return 0.99 if _is_unlimited(options) else 0.01
 
 
 def _steps(options: argparse.Namespace) -> list[Step]:
@@ -368,3 +385,27 @@ def _print(result: Compressed, measured: bool) -> None:
         ms = f"  {stage.run_ms:.2f} ms" if stage.run_ms is not None else ""
         kept = "" if stage.kept else f"  (not taken: {stage.why})"
         print(f"{stage.name:18} {stage.size_bytes:>12,} bytes{metric}{ms}{kept}")
+
+
+def _print_choices(result: Compressed) -> None:
+    """Print which layers stayed in float32 and why, and what a run takes before and after."""
+    for stage in result.stages:
+        kept = [layer for layer in stage.layers if not layer.integer]
+        if not stage.layers or not stage.kept:
+            continue
+        print(f"{len(stage.layers) - len(kept)} of {len(stage.layers)} layers in int8")
+        if kept:
+            print(f"{'in float32':32} {'loses alone':>11} {'float ms':>9} {'int8 ms':>9}  why")
+        for layer in kept[:_MOST_LAYERS]:
+            name = layer.name if len(layer.name) <= 32 else f"…{layer.name[-31:]}"
+            lost = "" if layer.noise is None else f"{layer.noise:.2%}"
+            float_ms, integer_ms = (
+                "" if each is None else f"{each:.3f}" for each in (layer.float_ms, layer.integer_ms)
+            )
+            shared = f" ({layer.together} layers at once)" if layer.together > 1 else ""
+            print(f"{name:32} {lost:>11} {float_ms:>9} {integer_ms:>9}  {layer.why}{shared}")
+        if len(kept) > _MOST_LAYERS:
+            print(f"and {len(kept) - _MOST_LAYERS} more, see --report or --json")
+    if result.run_ms is not None:
+        before, now = result.run_ms
+        print(f"{before:.2f} ms a run before, {now:.2f} now: measured, 1 thread")
