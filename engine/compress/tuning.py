@@ -19,8 +19,9 @@ from palmkit.engine.train import Adam, Trainer, trainable
 _FLOATS = ("float32", "float64")
 # Fine-tuning has so many tries, each at a tenth of the rate of the one before.
 _TRIES = 3
-# A try ends early where the loss of some steps is so many times what it was at first.
-_GROWN = 2.0
+# A try ends early where the loss of some steps is so many times what it was at first: Adam recovers
+# from less.
+_GROWN = 100.0
 _LOOKED_AT = 8
 # Steps over which a mean loss is taken.
 _AT_ONCE = 10

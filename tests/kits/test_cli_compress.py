@@ -10,6 +10,8 @@ import numpy as np
 import pytest
 
 from palmkit import engine, kits
+from palmkit.engine.compress.placement import is_layer
+from palmkit.engine.compress.speed import Costs, Part
 from palmkit.engine.ir import Array, Graph, Node, Type
 from palmkit.kits.compression import JOBS, KitAgreement
 from palmkit.kits.kit import shipped_model
@@ -137,6 +139,35 @@ def test_int8_runs_on_bytes(run: Any, model: Path, data: Path, tmp_path: Path) -
     assert any(
         "quantized" in node.op or "quantize" in node.op for node in engine.convert(out).nodes
     )
+
+
+@pytest.mark.parametrize("limit", ["50%", "0.0001%"])
+def test_speed_says_which_layers_stay_float(
+    run: Any, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
+) -> None:
+    def costs(quantizer: Any) -> Costs:
+        """As if the last layer were slower in integers, and conversions cost nothing."""
+        first, *others, last = (n.outputs for n in quantizer.graph.nodes if is_layer(n.op))
+        parts = [Part(each, 2e-3, 1e-3) for each in (first, *others)]
+        parts += [Part(last, 2e-3, 3e-3)]
+        return Costs(parts, lambda count: 0.0, {})
+
+    monkeypatch.setattr("palmkit.engine.compress.steps.measured", costs)
+    monkeypatch.setattr("palmkit.engine.compress.steps.is_faster", lambda *_: True)
+    monkeypatch.setattr("palmkit.engine.compress.compress.is_faster", lambda *_: False)
+    out, page = tmp_path / "fast.palm", tmp_path / "report.html"
+    options = ["--data", data / "a", "--target", "speed", "--max-loss", limit, "--report", page]
+    done = run("compress", model, "-o", out, *options)
+    assert done.code == 0, done.err
+    assert "ms a run before" in done.out and f"{float(limit[:-1]):.2f}% allowed" in done.out
+    ops = [node.op for node in engine.convert(out).nodes]
+    if limit == "50%":
+        assert "1 of 2 layers in int8" in done.out and "1 of 2 layers in int8" in page.read_text()
+        assert "2.000     3.000  no faster in int8" in done.out
+        assert "quantize_linear" in ops or "quantized_conv" in ops
+    else:
+        assert "layers in int8" not in done.out and "error limit: expected at most" in done.out
+        assert not any("quantize" in op for op in ops)
 
 
 def test_names_and_key(run: Any, model: Path, tmp_path: Path) -> None:

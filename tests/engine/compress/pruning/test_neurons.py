@@ -19,7 +19,7 @@ from palmkit.engine.compress.prune_neurons import (
     prune_channels,
     remove_unread,
 )
-from palmkit.engine.compress.tuning import Tuner
+from palmkit.engine.compress.tuning import Tuner, within
 from palmkit.engine.errors import ShapeError, UnsupportedError
 from palmkit.engine.ir import Array, Graph
 from palmkit.engine.model import Model
@@ -161,3 +161,41 @@ def test_nothing_to_train(build: Callable[[], object]) -> None:
     graph = Graph({"x": type}, {"y": type}, (Node("relu", ("x",), ("y",)),))
     with pytest.raises(UnsupportedError, match="no weights"):
         Tuner(graph, graph, [{"x": np.zeros((1, 4), np.float32)}])
+
+
+def test_only_what_is_over_its_loss_is_fine_tuned(
+    classifier: Graph, sample: Sample, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    samples = [sample(classifier, seed) for seed in range(6)]
+    small = prune_channels(classifier, 0.2, samples)
+    lost = distance(classifier, small, samples)
+    tried: list[int] = []
+    monkeypatch.setattr(Tuner, "settle", lambda tuner, steps: tried.append(steps))
+    allowed = state_of(classifier, samples, -1.01 * lost)
+    assert within(small, allowed, 40, 3e-3) == (small, "") and not tried
+    hopeless = state_of(classifier, samples, -lost / 100)
+    assert within(small, hopeless, 40, 3e-3) == (None, "") and not tried
+    near = state_of(classifier, samples, -lost / 2)
+    assert within(small, near, 40, 3e-3) == (None, "") and tried == [40]
+    assert within(small, near, 0, 3e-3) == (None, "") and tried == [40]
+
+
+def test_fine_tuning_brings_what_is_near_within_its_loss(classifier: Graph, sample: Sample) -> None:
+    samples = [sample(classifier, seed) for seed in range(6)]
+    small = prune_channels(classifier, 0.3, samples)
+    state = state_of(classifier, samples, -distance(classifier, small, samples) / 2)
+    tuned, _ = within(small, state, 120, 3e-3)
+    assert tuned is not None and state.allows(tuned)
+
+
+@pytest.mark.parametrize("rate", [3e-3, 0.03, 1e6])
+def test_a_rate_that_is_too_high_does_no_harm(
+    classifier: Graph, sample: Sample, rate: float
+) -> None:
+    samples = [sample(classifier, seed) for seed in range(6)]
+    small = prune_channels(classifier, 0.2, samples)
+    before = distance(classifier, small, samples)
+    tuner = Tuner(small, classifier, samples, rate=rate)
+    tuner.settle(40)
+    after = distance(classifier, tuner.graph, samples)
+    assert after == before if rate > 1 else after < before
