@@ -162,14 +162,17 @@ class Behind(Generic[Item]):
                     line.drop()
                 line.places.put(None)
 
+        self._is_over = False
         self._line = _Line(run, depth)
         self._line.held = held
         self._line.thread.start()
 
     def put(self, item: Item) -> None:
-        """Submit an item; raise what an earlier one raised."""
+        """Submit an item; raise what an earlier one raised, and ImageError after the end."""
         self._line.check()
         self._raise_error()
+        if self._is_over:
+            raise ImageError("the video is finished already")
         self._line.places.get()
         self._raise_error()
         self._line.items.put((item,))
@@ -177,6 +180,7 @@ class Behind(Generic[Item]):
     def finish(self) -> None:
         """Wait until all items are done, and end the thread; raise what one of them raised."""
         self._line.check()
+        self._is_over = True
         self._line.items.put(None)
         self._line.join()
         self._raise_error()
@@ -192,6 +196,7 @@ class Behind(Generic[Item]):
 
     def stop(self) -> None:
         """End the thread once the item that it is at is done; what waits is left undone."""
+        self._is_over = True
         self._line.drop()
         self._line.join()
 

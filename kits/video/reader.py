@@ -105,7 +105,7 @@ class VideoReader:
         Raises ImageError if there is no frame, or the file ends long before its stated end.
         """
         if self._is_over:
-            raise ImageError(f"all frames have been read, open it anew: {self._name}")
+            raise ImageError(f"the video is at its end or closed, open it anew: {self._name}")
         if not self._is_file:
             yield from self._of_camera()
         else:

@@ -174,8 +174,22 @@ def test_a_second_iteration_goes_on_and_ends(library: str, tmp_path: Path) -> No
     with VideoReader(tmp_path / "a.mp4") as video:
         next(iter(video))
         assert len(list(video)) == 9
-        with pytest.raises(ImageError, match=r"all frames have been read, open it anew: .*a.mp4"):
+        with pytest.raises(ImageError, match=r"at its end or closed, open it anew: .*a.mp4"):
             list(video)
+
+
+def test_nothing_waits_for_what_is_over(library: str, tmp_path: Path) -> None:
+    with VideoWriter(tmp_path / "a.mp4", 25) as writer:
+        writer.write(picture(48, 64))
+    for _ in range(9):
+        with pytest.raises(ImageError, match=r"the video is finished already: .*a.mp4"):
+            writer.write(picture(48, 64))
+    video = VideoReader(tmp_path / "a.mp4")
+    frames = iter(video)
+    video.close()
+    video.close()
+    with pytest.raises(ImageError, match="at its end or closed"):
+        next(frames)
 
 
 def test_a_truncated_video_is_said_to_be(library: str, tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from av.stream import Disposition
 from palmkit.engine.errors import ImageError
 from palmkit.kits.video import VideoReader, VideoWriter, formats
 from tests.kits.made_videos import FLASHES, RATE, bursts, hertz, make, plain, sounds, tone, written
-from tests.kits.test_video_times import copied
+from tests.kits.test_video_times import UNEVEN_S, copied
 
 # An encoder's frame, and how finely a burst's begin is heard.
 NEAR_S = 0.006
@@ -273,3 +273,19 @@ def test_no_place_or_date_is_taken_along(tmp_path: Path) -> None:
 def test_silence_is_silent(sources: Path, tmp_path: Path) -> None:
     target = copied(sources / "gap.mkv", tmp_path / "b.webm")
     assert np.abs(sounds(target)[round(0.62 * RATE) : round(1.08 * RATE)]).max() < 0.01
+
+
+def test_the_command_keeps_times_and_sound(run: Any, red_model: Path, tmp_path: Path) -> None:
+    source = make(tmp_path / "a.mov", UNEVEN_S, sound=("aac", "aac"), rotation=90)
+    result = run(
+        "face", "--size", 640, "--model", red_model, source, "-o", tmp_path / "b.mp4", "--json"
+    )
+    assert (result.code, result.err) == (0, "")
+    times = [1e3 * at for at in UNEVEN_S]
+    assert [line["timestamp_ms"] for line in result.lines] == pytest.approx(times, abs=1e-3)
+    with VideoReader(tmp_path / "b.mp4") as video:
+        read = list(video)
+    assert [timestamp_ms for _, timestamp_ms in read] == pytest.approx(times, abs=1e-3)
+    assert read[0][0].shape == (64, 48, 3)
+    assert codecs(tmp_path / "b.mp4") == ["aac", "aac"]
+    assert bursts(tmp_path / "b.mp4") == pytest.approx(bursts(source), abs=NEAR_S)
