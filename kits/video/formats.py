@@ -11,7 +11,7 @@ CODECS = {
 }  # fmt: skip
 SUFFIXES = frozenset((*CODECS, ".mpg", ".mpeg", ".wmv", ".3gp", ".ts"))
 FRAMES_PER_S = 30.0
-MOST_FRAMES_PER_S = 1000
+LEAST_FRAMES_PER_S, MOST_FRAMES_PER_S = 0.001, 1000
 # How long a file is, or how many frames it has, may be an estimate: a few less are no damage.
 COUNT_TRUST = 0.95
 

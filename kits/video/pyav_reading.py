@@ -106,6 +106,8 @@ class Reading:
 
     def __iter__(self) -> Iterator[tuple[Image, float]]:
         """Yield each frame, upright, and its time in ms; raise ImageError as VideoReader does."""
+        import av
+
         from palmkit.kits.video.colours import ToRgb
 
         to_rgb: ToRgb | None = None
@@ -122,9 +124,14 @@ class Reading:
             # With frames that are stored out of order, what they last is not told.
             lasts = 0 if self._stream.codec_context.has_b_frames else frame.duration
             end_s = time_s + (float(lasts * self._tick) or 1 / self.frames_per_s)
+            try:
+                image = to_rgb(frame)
+            except av.FFmpegError as error:
+                self._fail(error)
+                continue
             self._broken += frame.is_corrupt
             count += 1
-            yield turn.apply(to_rgb(frame)), time_s * 1e3
+            yield turn.apply(image), time_s * 1e3
         self._judge(count)
         self.timeline.end_s = end_s
 
@@ -146,10 +153,14 @@ class Reading:
         try:
             found: list[VideoFrame] = self._stream.decode(packet)
         except av.FFmpegError as error:
-            self._broken += 1
-            self._failure = self._failure or reason(error)
+            self._fail(error)
             return []
         return found
+
+    def _fail(self, error: Exception) -> None:
+        """Note that a frame is missing, and why the first one is."""
+        self._broken += 1
+        self._failure = self._failure or reason(error)
 
     def _shown_width(self, frame: VideoFrame) -> int:
         """Return the width with which a frame is shown: pixels need not be square."""

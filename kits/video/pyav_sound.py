@@ -218,11 +218,10 @@ class _Encoded:
             frames = self._in.decode(packet)
         except av.FFmpegError:
             return False
-        for frame in frames:
-            self._hear(frame)
-        return True
+        return all([self._hear(frame) for frame in frames])
 
-    def _hear(self, frame: AudioFrame) -> None:
+    def _hear(self, frame: AudioFrame) -> bool:
+        """Encode a frame of the source; return whether it is sound."""
         tick = fraction(frame.time_base) or Fraction(1, frame.sample_rate)
         begin_s = self._end_s if frame.pts is None else float(frame.pts * tick - self._start)
         if begin_s - self._end_s > MOST_FILLED_S:
@@ -230,19 +229,31 @@ class _Encoded:
             self._end_s = begin_s
         while begin_s - self._end_s > 2 * SILENCE_S:
             self._push(_silence(frame), self._end_s)
-        self._push(frame, begin_s)
+        return self._push(frame, begin_s)
 
-    def _push(self, frame: AudioFrame, begin_s: float) -> None:
-        """Give a frame to the graph."""
+    def _push(self, frame: AudioFrame, begin_s: float) -> bool:
+        """Encode a frame of the source or silence, which begins at a time."""
+        import av
+
         kind = (frame.format.name, frame.layout.name, frame.sample_rate)
-        if self._graph is None or kind != self._kind:
+        if kind != self._kind:
             self._flush()
-            self._graph, self._kind = self._new_graph(frame), kind
+            self._kind = kind
         frame.time_base = Fraction(1, frame.sample_rate)
         frame.pts = round(begin_s * frame.sample_rate)
+        try:
+            if self._graph is None:
+                self._graph = self._new_graph(frame)
+            self._graph.push(frame)
+        except (av.FFmpegError, ValueError):
+            # Of a kind that cannot be made another one.
+            self._graph = None
+            is_sound = False
+        else:
+            self._pull(self._graph)
+            is_sound = True
         self._end_s = max(begin_s + frame.samples / frame.sample_rate, self._end_s)
-        self._graph.push(frame)
-        self._pull(self._graph)
+        return is_sound
 
     def _new_graph(self, frame: AudioFrame) -> Graph:
         """Return what makes frames for the encoder: from 0 on, without gaps."""

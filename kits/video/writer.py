@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from contextlib import ExitStack
-from math import isfinite
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Protocol
@@ -18,7 +17,12 @@ from palmkit.engine.replacing import replacing
 from palmkit.kits.image import Image
 from palmkit.kits.video import pyav_files
 from palmkit.kits.video.clock import Clock
-from palmkit.kits.video.formats import CODECS, FRAMES_PER_S, MOST_FRAMES_PER_S
+from palmkit.kits.video.formats import (
+    CODECS,
+    FRAMES_PER_S,
+    LEAST_FRAMES_PER_S,
+    MOST_FRAMES_PER_S,
+)
 from palmkit.kits.video.overlap import Behind
 from palmkit.kits.video.reader import VideoReader
 
@@ -80,10 +84,9 @@ class VideoWriter:
         if self._path.suffix.lower() not in CODECS:
             known = ", ".join(CODECS)
             raise ImageError(f"no video format has this suffix (known: {known}): {self._path}")
-        if not (isfinite(frames_per_s) and 0 < frames_per_s <= MOST_FRAMES_PER_S):
-            raise ImageError(
-                f"frames_per_s: expected above 0, at most {MOST_FRAMES_PER_S}, got {frames_per_s!r}"
-            )
+        if not LEAST_FRAMES_PER_S <= frames_per_s <= MOST_FRAMES_PER_S:
+            least, most = LEAST_FRAMES_PER_S, MOST_FRAMES_PER_S
+            raise ImageError(f"frames_per_s: expected {least} to {most}, got {frames_per_s!r}")
         self._frames_per_s = float(frames_per_s)
         self._audio_from = audio_from
         if isinstance(audio_from, str | os.PathLike) and not os.path.isfile(audio_from):

@@ -69,6 +69,20 @@ def test_what_states_nothing_has_the_colours_of_its_size(
     assert np.abs(seen(path) - COLOURS).max() <= NEAR
 
 
+@pytest.mark.parametrize("matrix", [3, 8, 11, 14])
+def test_a_matrix_that_is_not_known_is_guessed(tmp_path: Path, matrix: int) -> None:
+    from av.video.reformatter import VideoReformatter
+
+    frame = av.VideoFrame.from_ndarray(bars(), "rgb24")
+    made = VideoReformatter().reformat(frame, format="yuv420p", dst_colorspace=5)
+    made.colorspace = matrix
+    path = make(
+        tmp_path / "a.mp4", [0.0], images=[made], sound=(), tags={"colorspace": matrix},
+        options={"qp": "0"},
+    )  # fmt: skip
+    assert np.abs(seen(path) - COLOURS).max() <= NEAR
+
+
 @pytest.mark.parametrize(
     ("video", "pixels", "suffix"),
     [
