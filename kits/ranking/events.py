@@ -78,13 +78,13 @@ def encode_events(table: Table, schema: Schema, vocabulary: list[dict[str, int]]
     known = {kind: row for row, kind in enumerate(schema.events)}
     kinds: list[int] = []
     wanted: list[float] = []
-    for row, name in enumerate(columns.texts(schema.event)):
-        if name is None:
+    for row, told in enumerate(columns.texts(schema.event)):
+        if told is None:
             columns.refuse(schema.event, row, "the kind of an event")
-        kind = kind_of(name, schema.events)
+        kind = kind_of(told, schema.events)
         if kind is None:
             place = f"history: row {row}, column {schema.event}"
-            raise TableError(f"{place}: {expected(name, schema.events)}")
+            raise TableError(f"{place}: {expected(told, schema.events)}")
         kinds.append(known.get(kind, len(known)))
         wanted.append(0.0 if kind in PASSIVE else 1.0)
     times = columns.numbers(schema.time)

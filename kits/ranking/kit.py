@@ -270,7 +270,7 @@ class Reranker(Open):
         scores, last, liked = _server_scores(page), None, None
         if not cold or learner is not None:
             codes = context_codes(context, fitted.schema, fitted.vocabulary)
-            inputs = layout.build(page, events, now, codes)
+            inputs = layout.build(page, events, now, codes, fitted.scorer.sees_events)
             if learner is None:
                 scores = fitted.scorer.score(inputs, layout.length)
             else:

@@ -140,8 +140,8 @@ class Schema:
             if any(kind_of(kind, EVENTS) is None for kind in kinds):
                 # What is chosen of a page becomes a click, unless the log says otherwise.
                 often = ["click", *(kind for kind, _ in kinds.most_common())]
-                names = dict.fromkeys(kind_of(kind, EVENTS) or kind for kind in often)
-                found["events"] = tuple(sorted([*names][:_MOST_KINDS]))
+                ours = dict.fromkeys(kind_of(kind, EVENTS) or kind for kind in often)
+                found["events"] = tuple(sorted([*ours][:_MOST_KINDS]))
         items = len(set(columns.texts(found["id"])))
         guessed: dict[str, list[str]] = {"categories": [], "numbers": [], "context": []}
         embeddings: dict[str, int] = {}

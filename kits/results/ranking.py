@@ -15,7 +15,8 @@ from palmkit.kits.results.result import Result, rounded
 class Ranking(Result):
     """A page in its new order, best first.
 
-    ids: of the items, as they were given: 7 stays 7. rows: int64[n], where each stood in the items given.
+    ids: of the items, as they were given: 7 stays 7. rows: int64[n], where each stood in the items
+    given.
     scores: float32[n], of the network with boosts and freshness; differences within a page are
     log-odds, 0.7 is twice as likely.
     model: its name and version. cold: without a history, so in the server's order.
