@@ -74,7 +74,7 @@ def click(item: Any, time: float = 1.0) -> Row:
 
 def wanted_score(item: Row, is_touched: bool, is_mobile: bool = False) -> float:
     is_cheap = bool(np.log1p(np.float32(item["price"])) <= 3)
-    return 3 * is_touched + 0.5 * is_cheap + (item["brand"] == "b") + 0.25 * is_mobile
+    return 3 * is_touched + 0.5 * is_cheap + bool(item["brand"] == "b") + 0.25 * is_mobile
 
 
 @pytest.mark.parametrize("count", [1, 8, 12, 50, 1500])
