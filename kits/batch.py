@@ -12,14 +12,17 @@ from __future__ import annotations
 
 import errno
 import json
+import logging
 import os
-from collections.abc import Callable, Iterator, Mapping
+import warnings
+from collections.abc import Callable, Generator, Iterator, Mapping
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from palmkit.engine.errors import PalmError, TableError
+from palmkit.engine.errors import BackendError, PalmError, TableError
 from palmkit.engine.replacing import replacing
 from palmkit.kits import table
 from palmkit.kits.parquet_files import batches, column_names
@@ -120,11 +123,13 @@ def run(
 
     kit, options: as for Worker. source: a folder of pictures, or a Parquet file or a folder of
     them with the columns that Worker takes. workers: 1: this process; more: so many processes of
-    Ray, which is started here unless it runs. rows: that a worker gets at a time. report: is told
+    Ray, which is started here unless it runs; what it then has to tell goes into its log files, and
+    only errors to standard error. rows: that a worker gets at a time. report: is told
     how many rows are done. The rows of the output are those of the source, in its order.
     Returns the rows that failed.
-    Raises ImportError without pyarrow or, for workers, ray; TableError for a source without rows or
-    without the columns; what Worker raises; OSError, at once if the folder of `out` does not exist.
+    Raises BackendError if a worker ends; ImportError without pyarrow or, for workers, ray;
+    TableError for a source without rows or without the columns; what Worker raises; OSError, at
+    once if the folder of `out` does not exist.
     """
     for name, value in (("workers", workers), ("rows", rows)):
         if value < 1:
@@ -183,35 +188,83 @@ def _by_ray(
 ) -> Iterator[Any]:
     ray, data = _extra("ray"), _extra("ray.data")
     started = not ray.is_initialized()
-    if started:
-        # One more reads: workers that hold all there are would wait for it for ever.
-        ray.init(num_cpus=workers + 1, include_dashboard=False, log_to_driver=False)
-    try:
-        context = data.DataContext.get_current()
-        kept, shown = context.execution_options.preserve_order, context.enable_progress_bars
-        context.execution_options.preserve_order = True
-        context.enable_progress_bars = False
-        try:
-            if files:
-                dataset = data.read_parquet([str(file.resolve()) for file in files])
-            else:
-                dataset = data.from_items([{"path": path} for path in _pictures(source)])
-            mapped = dataset.map_batches(
-                Worker,
-                fn_constructor_args=(kit, dict(options or {})),
-                batch_size=rows,
-                batch_format="pyarrow",
-                compute=data.ActorPoolStrategy(size=workers),
-                num_cpus=1,
-            )
-            for batch in mapped.iter_batches(batch_size=rows, batch_format="pyarrow"):
-                yield batch.cast(schema)
-        finally:
-            context.execution_options.preserve_order = kept
-            context.enable_progress_bars = shown
-    finally:
+    with _quiet() if started else nullcontext():
         if started:
-            ray.shutdown()
+            # One more reads: workers that hold all there are would wait for it for ever.
+            ray.init(num_cpus=workers + 1, include_dashboard=False, log_to_driver=False)
+        try:
+            context = data.DataContext.get_current()
+            kept, shown = context.execution_options.preserve_order, context.enable_progress_bars
+            context.execution_options.preserve_order = True
+            context.enable_progress_bars = False
+            try:
+                if files:
+                    dataset = data.read_parquet([str(file.resolve()) for file in files])
+                else:
+                    dataset = data.from_items([{"path": path} for path in _pictures(source)])
+                mapped = _mapped(
+                    dataset,
+                    own=started,
+                    fn_constructor_args=(kit, dict(options or {})),
+                    batch_size=rows,
+                    batch_format="pyarrow",
+                    compute=data.ActorPoolStrategy(size=workers),
+                    num_cpus=1,
+                )
+                for batch in mapped.iter_batches(batch_size=rows, batch_format="pyarrow"):
+                    yield batch.cast(schema)
+            except ray.exceptions.RayError as error:
+                told = str(getattr(error, "cause", None) or error).strip().splitlines()
+                raise BackendError(f"a worker of Ray ended: {told[0]}") from error
+            finally:
+                context.execution_options.preserve_order = kept
+                context.enable_progress_bars = shown
+        finally:
+            if started:
+                ray.shutdown()
+
+
+def _mapped(dataset: Any, own: bool, **options: Any) -> Any:
+    """Return a dataset mapped by workers.
+
+    own: of a Ray that was started here; a row that ends its worker then ends the batch, where Ray
+    by itself would try it again and again, without end.
+    """
+    if own:
+        with warnings.catch_warnings():
+            # Ray 2.60 says that the option will go, and has no other one.
+            warnings.simplefilter("ignore")
+            with suppress(TypeError):
+                return dataset.map_batches(Worker, **options, max_restarts=0)
+    return dataset.map_batches(Worker, **options)
+
+
+# By itself Ray reports to its makers how it is used; this is off unless the environment has it.
+_USAGE = "RAY_USAGE_STATS_ENABLED"
+
+
+@contextmanager
+def _quiet() -> Generator[None]:
+    """Keep Ray's news out of the terminal, where there may be a progress bar; errors still come."""
+    handlers: list[logging.Handler] = []
+    for name in [*logging.root.manager.loggerDict]:
+        if name == "ray" or name.startswith("ray."):
+            handlers += logging.getLogger(name).handlers
+    # Those of files go on telling all.
+    handlers = [each for each in handlers if isinstance(each, logging.StreamHandler)]
+    handlers = [each for each in handlers if not isinstance(each, logging.FileHandler)]
+    levels = [handler.level for handler in handlers]
+    usage = os.environ.get(_USAGE)
+    os.environ.setdefault(_USAGE, "0")
+    for handler in handlers:
+        handler.setLevel(max(handler.level, logging.ERROR))
+    try:
+        yield
+    finally:
+        for handler, level in zip(handlers, levels, strict=True):
+            handler.setLevel(level)
+        if usage is None:
+            os.environ.pop(_USAGE, None)
 
 
 def _batches(source: Path, files: list[Path], rows: int) -> Iterator[Any]:

@@ -11,7 +11,7 @@ from palmkit.kits.cli.command import UsageError
 if TYPE_CHECKING:
     from palmkit.engine.ir import Dim, Graph
 
-FILES = ".palm, .onnx, .tflite, .pb, .prototxt, .caffemodel or a SavedModel folder"
+FILES = ".palm, .onnx, .tflite, .pb, .prototxt, .caffemodel, LightGBM's text or a SavedModel folder"
 EXTRAS = """\
 .onnx, .tflite, TensorFlow and Caffe models are read with libraries that come as extras:
 pip install "palmkit[onnx]", "palmkit[tflite]", "palmkit[tensorflow]", "palmkit[caffe]"

@@ -13,17 +13,23 @@ from palmkit.kits.cli.command import Commands, UsageError, add_command, progress
 DESCRIPTION = """\
 Learn a re-ranker from a log of pages, choices and events, in the order of time (.jsonl, .csv, .tsv,
 .parquet, also .gz; palmkit.kits.ranking.log describes the rows). The log is streamed twice; what
-the network sees of it lies in a temporary folder. Of the sessions, by their beginning, the last
-tenth is reported on, a tenth of the others decides when to stop. In the report: the network,
-LightGBM's LambdaMART on the same features, and simple rules.
+the models see of it lies in a temporary folder. Of the sessions, by their beginning, the last tenth
+is reported on, a tenth of the others is held out and decides when to stop.
 
-Needs torch, and for trees, Parquet and plots more: pip install "palmkit[train,rerank]".
+A network is trained and, where LightGBM is installed, trees on the same features (LambdaMART). The
+one with the higher NDCG@10 on the held-out pages is written; the device needs neither torch nor
+LightGBM. Of a network the last layers learn from each user on the device, of trees a taste that is
+added to their scores. In the report: both, and simple rules.
+
+Needs torch, and for trees, Parquet and plots more: pip install "palmkit[train,rerank]"; with --keep
+trees "palmkit[rerank]" does.
 """
 EXAMPLES = """\
   palmkit rerank log.jsonl --propose > schema.json      then look at it
   palmkit rerank train log.jsonl --schema schema.json -o my.palm --report report.html
   palmkit rerank train 2026-*.parquet --schema schema.json -o my.palm --epochs 20
   palmkit rerank train log.csv.gz -o my.palm --without-position
+  palmkit rerank train log.jsonl -o my.palm --keep trees
 """
 
 
@@ -60,7 +66,15 @@ def add(commands: Commands) -> None:
     how.add_argument("--dropout", type=float, default=0.3, metavar="P", help="0 to 1 (0.3)")
     how.add_argument("--width", type=int, default=64, metavar="N", help="channels (64)")
     how.add_argument("--seed", type=seed, default=0, metavar="N", help="of all that is random (0)")
-    how.add_argument("--no-trees", action="store_true", help="leave LightGBM out of the report")
+    how.add_argument(
+        "--keep",
+        choices=("better", "network", "trees"),
+        default="better",
+        help="the model to write (%(default)s, by NDCG@10 on held-out pages)",
+    )
+    how.add_argument(
+        "--no-trees", action="store_true", help="train no trees, not to compare either"
+    )
     parser.add_argument("--json", action="store_true", help="print the measures as JSON")
     parser.add_argument("-q", "--quiet", action="store_true", help="no progress")
 
@@ -85,6 +99,8 @@ def run(options: argparse.Namespace) -> int:
         raise UsageError(f"--width: expected a multiple of 4, got {options.width}")
     if not 0 <= options.dropout < 1:
         raise UsageError(f"--dropout: expected 0 to 1, got {options.dropout}")
+    if options.keep == "trees" and options.no_trees:
+        raise UsageError("--no-trees: expected without --keep trees")
     schema = Schema.load(options.schema) if options.schema else Schema.infer(options.logs[0])
     training, recipes = recipe("train"), recipe("recipe")
     job = recipes.Job(
@@ -96,6 +112,7 @@ def run(options: argparse.Namespace) -> int:
         scope="any" if options.any_schema else "own",
         with_position=not options.without_position,
         length=options.length,
+        keep=options.keep,
         trees=not options.no_trees,
         name=options.name,
         version=options.model_version,
@@ -115,13 +132,14 @@ def run(options: argparse.Namespace) -> int:
             bar.n = done
             bar.update(0)
 
-        measures = recipes.run(job, report)
+        done = recipes.run(job, report)
     if options.json:
-        print(json.dumps(measures))
+        print(json.dumps(recipes.told(done)))
         return 0
-    width = max(map(len, measures))
+    width = max(map(len, done.measures))
     print(f"{'':{width}}    MRR  NDCG@10  first")
-    for name, values in measures.items():
+    for name, values in done.measures.items():
         told = f"{values['mrr']:.4f}   {values['ndcg10']:.4f}  {values['hit1']:.3f}"
         print(f"{name:{width}}  {told}")
+    print(f"written to {options.output}: {done.kept}")
     return 0

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from palmkit.kits.options import between, one_of, whole
 from palmkit.kits.ranking.page import Page
 from palmkit.kits.ranking.schema import Schema
-from palmkit.kits.ranking.table import Floats, Keys, keys
+from palmkit.kits.ranking.table import Floats, Keys, keys, text_of
 
 _Doubles = NDArray[np.float64]
 
@@ -94,10 +94,10 @@ class Constraints:
     """Constraints on an order besides the scores.
 
     pinned: item id to place, from 1: it stands there whatever its score; an id that is not on the
-    page is ignored, a place beyond its end is its end.
+    page is ignored, a place beyond its end is its end. 7 and "7" are the same id.
     """
 
-    pinned: Mapping[str, int] = field(default_factory=dict[str, int])
+    pinned: Mapping[str, int] | Mapping[int, int] = field(default_factory=dict[str, int])
     boosts: tuple[Boost, ...] = ()
     diversity: Diversity | None = None
     freshness: Freshness | None = None
@@ -105,7 +105,7 @@ class Constraints:
 
     def __post_init__(self) -> None:
         """Raise ValueError for an invalid place, or one given to two items."""
-        taken: dict[int, str] = {}
+        taken: dict[int, str | int] = {}
         for name, place in self.pinned.items():
             whole(f"pinned {name!r}", place, 1)
             if place in taken:
@@ -131,7 +131,7 @@ def adjusted(scores: Floats, page: Page, constraints: Constraints, now: float) -
     found = scores.astype(np.float64)
     for boost in constraints.boosts:
         page.columns.require(boost.column)
-        value = str(boost.value)
+        value = text_of(boost.value)
         texts = page.columns.texts(boost.column)
         found += boost.amount * np.array([text == value for text in texts], np.float64)
     fresh = constraints.freshness
@@ -158,7 +158,8 @@ def arrange(
     explore, diverse = constraints.exploration, constraints.diversity
     if diverse is not None and diverse.strength == 0:
         diverse = None
-    pins = {min(place, count) - 1: name for name, place in sorted(constraints.pinned.items())}
+    by_name = sorted((text_of(name) or "", place) for name, place in constraints.pinned.items())
+    pins = {min(place, count) - 1: name for name, place in by_name}
     rows = {name: row for row, name in enumerate(page.names)} if pins else {}
     pinned = {place: rows[name] for place, name in pins.items() if name in rows}
     # By score; where scores are equal, as the server had it.

@@ -10,7 +10,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.ranking.schema import PASSIVE, Schema
+from palmkit.engine.errors import TableError
+from palmkit.kits.ranking.kinds import PASSIVE, expected, kind_of
+from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.table import Columns, Floats, Keys, Table, keys
 
 
@@ -18,7 +20,7 @@ from palmkit.kits.ranking.table import Columns, Floats, Keys, Table, keys
 class Events:
     """m events; see Schema for the meaning of each column.
 
-    ids: int64[m] keys. kinds: int64[m], rows of Schema.events, one more for all others.
+    ids: int64[m] keys. kinds: int64[m], rows of Schema.events, one more for the kind "other".
     wanted: float32[m], 1 unless the item was only seen. times: float64[m], seconds.
     values: float32[m], NaN where missing. measures: float32[m, Schema.measures], NaN where missing.
     categories: int64[m, Schema.categories] keys, 0 where missing.
@@ -65,7 +67,8 @@ def encode_events(table: Table, schema: Schema, vocabulary: list[dict[str, int]]
     """Return the events of a table; id, kind and time are needed, the rest may be missing.
 
     vocabulary: for each of the schema's categories, text to code.
-    Raises TableError naming row and column.
+    Raises TableError naming row and column, also for a kind that is neither one of the schema's nor
+    another name of it.
     """
     columns = Columns("history", table)
     count = columns.count
@@ -75,9 +78,13 @@ def encode_events(table: Table, schema: Schema, vocabulary: list[dict[str, int]]
     known = {kind: row for row, kind in enumerate(schema.events)}
     kinds: list[int] = []
     wanted: list[float] = []
-    for row, kind in enumerate(columns.texts(schema.event)):
-        if kind is None:
+    for row, told in enumerate(columns.texts(schema.event)):
+        if told is None:
             columns.refuse(schema.event, row, "the kind of an event")
+        kind = kind_of(told, schema.events)
+        if kind is None:
+            place = f"history: row {row}, column {schema.event}"
+            raise TableError(f"{place}: {expected(told, schema.events)}")
         kinds.append(known.get(kind, len(known)))
         wanted.append(0.0 if kind in PASSIVE else 1.0)
     times = columns.numbers(schema.time)

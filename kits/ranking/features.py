@@ -100,13 +100,22 @@ class Layout:
         found = list(LINKS if self.with_position else LINKS[:4])
         return found + (list(self.schema.categories) if self.scope == "own" else [])
 
-    def build(self, page: Page, events: Events, now: float, context: Keys) -> Inputs:
-        """Return what the network sees, before scaling.
+    def build(
+        self,
+        page: Page,
+        events: Events,
+        now: float,
+        context: Keys,
+        with_events: bool = True,
+    ) -> Inputs:
+        """Return what the model sees, before scaling.
 
-        now: the time, in seconds. context: int64[Schema.context], codes.
+        now: the time, in seconds. context: int64[Schema.context], codes. with_events: whether it
+        sees the events themselves, as a network does; otherwise there is the row for nothing alone,
+        and the items tell what happened.
         """
         events = events if len(events) <= self.length else events.taken(slice(-self.length, None))
-        return _Builder(self, page, events, now).inputs(context)
+        return _Builder(self, page, events, now).inputs(context, with_events)
 
 
 def context_codes(
@@ -187,7 +196,7 @@ class _Builder:
     def _measure(self, name: str | None) -> int | None:
         return None if name is None else self.schema.measures.index(name)
 
-    def inputs(self, context: Keys) -> Inputs:
+    def inputs(self, context: Keys, with_events: bool) -> Inputs:
         layout, page, events = self.layout, self.page, self.events
         count, length = len(page), len(events)
         columns: list[NDArray[Any]] = []
@@ -224,6 +233,14 @@ class _Builder:
         if layout.scope == "any":
             context, item_codes, event_codes = context[:0], item_codes[:, :0], event_codes[:, :0]
         around = np.broadcast_to(context, (count, len(context)))
+        if not with_events:
+            return Inputs(
+                items=items,
+                item_codes=np.concatenate([item_codes, around], axis=1),
+                events=np.zeros((1, len(layout.traits)), np.float32),
+                event_codes=np.zeros((1, event_codes.shape[1]), np.int64),
+                links=np.zeros((len(layout.links), count, 1), np.float32),
+            )
         return Inputs(
             items=items,
             item_codes=np.concatenate([item_codes, around], axis=1),

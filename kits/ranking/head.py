@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
@@ -12,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine import Model, train
+from palmkit.engine.cached import cached
 from palmkit.engine.errors import UnsupportedError
 from palmkit.engine.forks import renewed_in_children
 from palmkit.engine.ir import Graph, Node, Type, fresh_name, value_names
@@ -51,7 +53,8 @@ class Head:
     """The layers from a model's features of items ("hidden") to scores; shared by sessions.
 
     To the model's own scores is added `own @ taste`: this user's taste of the item's categories and
-    measures, at first zero.
+    measures, at first zero. Of a model of trees "hidden" is the score, and the taste all that is
+    trained.
     """
 
     def __init__(self, model: Runnable, width: int) -> None:
@@ -65,6 +68,7 @@ class Head:
             raise UnsupportedError(
                 "learning: the model has no output hidden: train it with `palmkit rerank train`"
             )
+        self._whole = graph
         self.graph, self._scores, self.taste = _cut(graph, width)
         own = [name for name in train.trainable(self.graph) if name != self.taste]
         names = [*own[len(own) - LAYERS :], self.taste]
@@ -88,6 +92,20 @@ class Head:
     def _renew(self) -> None:
         """Make new locks in a forked child."""
         self._lock = threading.Lock()
+
+    @cached
+    def digest(self) -> str:
+        """The digest of the shipped layers, so that what was learned never meets other ones.
+
+        Where none of the model's own is trained, it is that of the whole model.
+        """
+        own = {name: value for name, value in self.shipped.items() if name != self.taste}
+        parts = self.shipped if own else {**self._whole.constants, **self.shipped}
+        found = hashlib.sha256(f"{self.channels} {self.width}".encode())
+        for name, value in sorted(parts.items()):
+            found.update(name.encode())
+            found.update(np.ascontiguousarray(value).tobytes())
+        return found.hexdigest()
 
     def room(self, pages: int) -> Part:
         """Return zeros for `pages` pages of ITEMS items."""

@@ -19,6 +19,7 @@ from palmkit.kits.options import called_with, kept, made_of, same_option
 from palmkit.kits.ranking.constraints import Constraints, adjusted, arrange
 from palmkit.kits.ranking.events import Events, encode_events, no_events
 from palmkit.kits.ranking.features import Layout, context_codes, time_of
+from palmkit.kits.ranking.kinds import kind_of
 from palmkit.kits.ranking.options import RerankerOptions
 from palmkit.kits.ranking.page import Page, encode_page
 from palmkit.kits.ranking.schema import Schema
@@ -188,10 +189,12 @@ class Reranker(Open):
         context: of the page: the schema's context columns and, in its time column, the time now,
         in seconds; left out, now is the time of the last event.
         why: also say what each score owes to which features; takes a run for each group of them.
-        Values that are missing or NaN count as unknown, categories and kinds of events that the
-        model never saw as one more value; no items give an empty ranking.
+        Values that are missing or NaN count as unknown, categories that the model never saw as one
+        more value; no items give an empty ranking. The ids of the ranking are those of the items,
+        of the same type.
         Raises TableError naming row and column: a column of the schema that no item has, an id
-        that is missing or comes twice, text for a number, infinity, an event later than now.
+        that is missing or comes twice, text for a number, infinity, an event later than now or of
+        a kind that the model does not know (Schema.events).
         """
         self._check_open()
         if not has_rows(items):
@@ -267,7 +270,7 @@ class Reranker(Open):
         scores, last, liked = _server_scores(page), None, None
         if not cold or learner is not None:
             codes = context_codes(context, fitted.schema, fitted.vocabulary)
-            inputs = layout.build(page, events, now, codes)
+            inputs = layout.build(page, events, now, codes, fitted.scorer.sees_events)
             if learner is None:
                 scores = fitted.scorer.score(inputs, layout.length)
             else:
@@ -291,7 +294,7 @@ class Reranker(Open):
             final, page, fitted.schema, rules, _exposures(page, events, fitted.schema), random
         )
         return Ranking(
-            ids=[page.names[row] for row in order.tolist()],
+            ids=[page.given[row] for row in order.tolist()],
             rows=order,
             scores=final[order].astype(np.float32),
             model=_name(fitted.scorer),
@@ -315,9 +318,10 @@ def _server_scores(page: Page) -> Floats:
 
 def _exposures(page: Page, events: Events, schema: Schema) -> NDArray[np.float64]:
     """Return how often the history has each item's exposure, float64[n]."""
-    if "exposure" not in schema.events:
+    kind = kind_of("exposure", schema.events)
+    if kind is None:
         return np.zeros(len(page))
-    seen = events.ids[events.kinds == schema.events.index("exposure")]
+    seen = events.ids[events.kinds == schema.events.index(kind)]
     return np.asarray((page.ids[:, None] == seen).sum(axis=1), np.float64)
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import io
 import os
 import zipfile
@@ -14,7 +13,6 @@ from numpy.typing import NDArray
 from palmkit.engine.errors import DeliveryError, ModelError
 from palmkit.engine.reading import check_readable
 from palmkit.engine.replacing import replacing
-from palmkit.kits.ranking.head import Head
 from palmkit.kits.ranking.learning import Learner, Shown
 from palmkit.kits.ranking.taste import WORDS, Own
 
@@ -24,7 +22,7 @@ _SLACK = 4
 
 def write(path: str | os.PathLike[str], learner: Learner, key: bytes | None) -> None:
     """Do what Session.save says."""
-    arrays: dict[str, NDArray[np.generic]] = {"model": np.array(_digest(learner.head))}
+    arrays: dict[str, NDArray[np.generic]] = {"model": np.array(learner.head.digest)}
     for name, value in (learner.weights or {}).items():
         arrays[f"weights/{name}"] = value
     pages = learner.pages
@@ -84,7 +82,7 @@ def _arrays(plain: io.BytesIO, limit: int) -> dict[str, NDArray[np.generic]]:
 def _take(arrays: dict[str, NDArray[np.generic]], learner: Learner) -> None:
     """Check all, then change the learner."""
     head = learner.head
-    if str(arrays["model"]) != _digest(head):
+    if str(arrays["model"]) != head.digest:
         raise ModelError("what was learned: expected that of this model and schema")
     weights = {name: _weight(arrays, name, value) for name, value in head.shipped.items()}
     is_own = any(name.startswith("weights/") for name in arrays)
@@ -144,12 +142,3 @@ def _whole(array: NDArray[np.generic]) -> NDArray[np.int64]:
     if array.dtype != np.int64 or array.ndim > 1:
         raise ValueError(f"expected int64, got {array.dtype}{list(array.shape)}")
     return np.array(array, np.int64)
-
-
-def _digest(head: Head) -> str:
-    """Return a digest of the shipped layers, so that weights never meet another model."""
-    found = hashlib.sha256(f"{head.channels} {head.width}".encode())
-    for name, value in sorted(head.shipped.items()):
-        found.update(name.encode())
-        found.update(np.ascontiguousarray(value).tobytes())
-    return found.hexdigest()

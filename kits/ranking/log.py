@@ -5,7 +5,7 @@ of the item), or shows a page, in one of two forms:
 
 * JSON: `{"items": [{...}, ...], "chosen": [id, ...], "context": {...}, "session": .., "time": ..}`;
   chosen may also hold `{"id": ..., "event": "buy"}`, and "history" stands for the session's earlier
-  rows.
+  rows. The kind of what is chosen is else the row's own "event", if that is a choice, or a click.
 * A table: rows that follow one another with the same value in the schema's `page` column are the
   items of one page, `label` says which were chosen; rows without a page are events.
 
@@ -29,6 +29,7 @@ from typing import Any, TextIO, cast
 from palmkit.engine.errors import TableError
 from palmkit.engine.reading import check_readable
 from palmkit.kits.parquet_files import batches
+from palmkit.kits.ranking.kinds import OTHER, PASSIVE, expected, kind_of
 from palmkit.kits.ranking.schema import Schema
 from palmkit.kits.ranking.table import Columns
 
@@ -126,7 +127,7 @@ def read_pages(rows: Iterable[Row], schema: Schema) -> Iterator[Page]:
     """Yield the pages of a log, each with what its session did before it.
 
     Raises TableError naming the row for a page without items, without time or with a time before an
-    earlier row of its session.
+    earlier row of its session, and for an event of an unknown kind.
     """
     sessions: OrderedDict[str, _Session] = OrderedDict()
     flat: list[Row] = []
@@ -142,7 +143,10 @@ def read_pages(rows: Iterable[Row], schema: Schema) -> Iterator[Page]:
             begin = begin if flat else number
             flat.append(row)
         else:
-            _session(row, schema, sessions, number)[1].events.append(row)
+            session = _session(row, schema, sessions, number)[1]
+            if row.get(schema.event) is not None:
+                _kind(row[schema.event], schema, number)
+            session.events.append(row)
     if flat:
         yield _flat_page(flat, schema, sessions, begin)
 
@@ -189,7 +193,7 @@ def _nested_page(
         is_dict = isinstance(each, Mapping)
         given = cast("Mapping[str, Any]", each) if is_dict else {schema.id: each}
         key = Columns(f"log: row {number}, chosen", [given]).ids(schema.id)[0]
-        chosen[key] = str(given.get(schema.event, row.get(schema.event) or "click"))
+        chosen[key] = _choice(given.get(schema.event) or row.get(schema.event), schema, number)
     keys = Columns(f"log: row {number}, items", items).ids(schema.id)
     history = row.get("history")
     context = row.get("context")
@@ -229,8 +233,28 @@ def _flat_page(
         start=session.start,
         number=number,
     )
-    for item, is_chosen in zip(rows, chosen, strict=True):
+    for row, (item, is_chosen) in enumerate(zip(rows, chosen, strict=True), number):
         if is_chosen:
-            event = item.get(schema.event) or "click"
+            event = _choice(item.get(schema.event), schema, row)
             session.events.append({**item, schema.time: time, schema.event: event})
     return page
+
+
+def _kind(name: Any, schema: Schema, number: int) -> str:
+    """Return the kind that a name means; raise TableError naming the row for an unknown one."""
+    kind = kind_of(str(name), schema.events)
+    if kind is None:
+        place = f"log: row {number}, column {schema.event}"
+        raise TableError(f"{place}: {expected(str(name), schema.events)}")
+    return kind
+
+
+def _choice(name: Any, schema: Schema, number: int) -> str:
+    """Return the kind of a choice: what the log says of it, or a click.
+
+    That a page or an item was shown says nothing of the choice.
+    """
+    kind = OTHER if name is None else _kind(name, schema, number)
+    if name is None or kind in PASSIVE:
+        return kind_of("click", schema.events) or OTHER
+    return kind

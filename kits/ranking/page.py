@@ -17,12 +17,14 @@ from palmkit.kits.ranking.table import Columns, Floats, Keys, Table, keys
 class Page:
     """n items in the order of the table.
 
-    names: their ids. ids: int64[n] keys. positions: float32[n], from 1. measures: float32[n, m],
-    NaN where missing; categories, codes: int64[n, c]; vectors: float32[n, d]; as in Events.
+    names: their ids as text; given: as they came. ids: int64[n] keys. positions: float32[n], from
+    1. measures: float32[n, m], NaN where missing; categories, codes: int64[n, c]; vectors:
+    float32[n, d]; as in Events.
     columns: the table, for what the network does not see.
     """
 
     names: list[str]
+    given: list[Any]
     ids: Keys
     positions: Floats
     measures: Floats
@@ -69,6 +71,7 @@ def encode_page(table: Table, schema: Schema, vocabulary: list[dict[str, int]]) 
     found = [codes(each, words) for each, words in zip(texts, vocabulary, strict=False)]
     return Page(
         names=names,
+        given=[*columns.values(schema.id)],
         ids=keys(names),
         positions=positions,
         measures=measures,

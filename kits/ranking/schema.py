@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, fields
 from typing import Any, cast
@@ -11,12 +12,8 @@ from typing import Any, cast
 from palmkit.engine.errors import TableError
 from palmkit.engine.reading import read_text
 from palmkit.engine.replacing import replacing
+from palmkit.kits.ranking.kinds import EVENTS, kind_of
 from palmkit.kits.ranking.table import Columns, Table
-
-# What a user does with an item. A model may know others: Schema.events.
-EVENTS = ("exposure", "click", "dwell", "skip", "like", "cart", "buy")
-# These say that an item was seen and left; all others, that it was wanted.
-PASSIVE = ("exposure", "skip", "dislike")
 
 _NAMES: dict[str, tuple[str, ...]] = {
     "id": ("id", "item_id", "item", "product_id", "article_id", "sku", "reference"),
@@ -31,6 +28,14 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "label": ("label", "clicked", "click", "target"),
     "propensity": ("propensity", "propensity_score", "pscore"),
 }
+# Names of text that tells of one item, also behind another word: "item_title", "image_url".
+_OF_ONE_ITEM = (
+    *("title", "headline", "subtitle", "description", "summary", "abstract", "text", "body", "url"),
+    *("link", "image", "thumbnail", "picture", "photo"),
+)
+# Texts of more words than this on the average are sentences, not the names of categories.
+_MOST_WORDS = 2.5
+_MOST_KINDS = 32
 _CONTEXT = ("device", "platform", "os", "country", "language", "channel", "app_version")
 
 
@@ -48,7 +53,9 @@ class Schema:
     event, time, value: of an event: its kind, seconds, and how much (seconds of a dwell).
     session, page, label, propensity: of a log: whose events belong together; rows of one page, if
     it has a row an item; what was chosen (1 or true); how likely the page's policy was to show it.
-    events: the kinds of events that a model tells apart; any other counts as one more kind.
+    events: the kinds of events that a model tells apart. An event may have another name of the same
+    kind ("purchase" is "buy"), or be "other"; exposures and skips say that an item was seen and
+    left, all others that it was wanted.
     """
 
     id: str = "id"
@@ -105,7 +112,9 @@ class Schema:
         log: a table, or the path of a log (palmkit.kits.ranking.log): its first 10,000 rows count.
         Known names decide first ("item_id", "price", "timestamp", ...), then the values: lists of
         numbers of one length are embeddings, whole numbers and text with few values or a name that
-        ends with "id" are categories, text with many values is left out, other numbers are numbers.
+        ends with "id" are categories, other numbers are numbers. Text that tells of one item, such
+        as a title, is left out: it has about as many values as there are items, a name like
+        "title", or is made of sentences. Kinds of events have the names that they have here.
         Raises TableError if it is no table or has no column for the id.
         """
         if isinstance(log, str | os.PathLike):
@@ -127,15 +136,19 @@ class Schema:
                 + ", ".join(columns.names)
             )
         if "event" in found:
-            kinds = {text for text in columns.texts(found["event"]) if text}
-            if not kinds <= set(EVENTS):
-                found["events"] = tuple(sorted(kinds)[:32])
+            kinds = Counter(text for text in columns.texts(found["event"]) if text)
+            if any(kind_of(kind, EVENTS) is None for kind in kinds):
+                # What is chosen of a page becomes a click, unless the log says otherwise.
+                often = ["click", *(kind for kind, _ in kinds.most_common())]
+                ours = dict.fromkeys(kind_of(kind, EVENTS) or kind for kind in often)
+                found["events"] = tuple(sorted([*ours][:_MOST_KINDS]))
+        items = len(set(columns.texts(found["id"])))
         guessed: dict[str, list[str]] = {"categories": [], "numbers": [], "context": []}
         embeddings: dict[str, int] = {}
         for name in columns.names:
             if name in found.values():
                 continue
-            role, length = _guess(name, columns)
+            role, length = _guess(name, columns, items)
             if length:
                 embeddings[name] = length
             elif role:
@@ -204,8 +217,11 @@ def _items_of(log: Table) -> Table:
     return rows
 
 
-def _guess(name: str, columns: Columns) -> tuple[str, int]:
-    """Return the role of a column by its values, and the length of an embedding."""
+def _guess(name: str, columns: Columns, items: int) -> tuple[str, int]:
+    """Return the role of a column by its values, and the length of an embedding.
+
+    items: how many there are in the log.
+    """
     values = [value for value in columns.values(name) if value is not None]
     if not values:
         return "", 0
@@ -220,12 +236,13 @@ def _guess(name: str, columns: Columns) -> tuple[str, int]:
     if name.lower() in _CONTEXT:
         return "context", 0
     try:
-        distinct = set(columns.texts(name))
+        distinct = {text for text in columns.texts(name) if text is not None}
     except TableError:
         return "", 0
-    few = len(distinct) <= max(20, len(values) // 2)
+    few = len(distinct) <= max(20, items // 2)
     if all(isinstance(value, str | bool) for value in values):
-        return ("categories" if few else ""), 0
+        is_category = few and not _tells_of_one_item(name, distinct, items)
+        return ("categories" if is_category else ""), 0
     try:
         numbers = columns.numbers(name)
     except TableError:
@@ -234,3 +251,13 @@ def _guess(name: str, columns: Columns) -> tuple[str, int]:
         return ("categories" if few else ""), 0
     whole = bool((numbers == numbers.round())[~(numbers != numbers)].all())
     return ("categories" if whole and len(distinct) <= 2 else "numbers"), 0
+
+
+def _tells_of_one_item(name: str, texts: set[str], items: int) -> bool:
+    """Return whether texts are titles and the like, and not what several items have in common."""
+    words = name.lower().replace("-", "_").split("_")
+    if words[-1] in _OF_ONE_ITEM or words == ["name"]:
+        return True
+    # Categories may have long names as well, but then several items have each.
+    is_prose = sum(len(text.split()) for text in texts) > _MOST_WORDS * len(texts)
+    return is_prose and len(texts) > items // 2

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 SIZES = (8, 16, 24, 32, 40, 50, 64, 80, 100, 128, 192, 256, 384, 512, 768, 1024)
 # What Layout.build makes of a page, then which rows of it there are.
 INPUTS = ("items", "item_codes", "events", "event_codes", "links", "present", "happened")
+_OF_EVENTS = frozenset(("events", "event_codes", "links", "happened"))
 # From what the model knows of each item, float32[b, n, channels], to other scores, float32[b, n].
 Last: TypeAlias = "Callable[[Floats], Floats]"
 
@@ -127,6 +128,8 @@ class Scorer:
         self.description = Description.of(model)
         inputs = getattr(model, "inputs", {})
         self._wanted = [name for name in INPUTS if name in inputs] or list(INPUTS)
+        # Trees see of the events what the items tell of them.
+        self.sees_events = not _OF_EVENTS.isdisjoint(self._wanted)
         layout = self.description.layout
         for name, width in (("items", len(layout.features)), ("events", len(layout.traits))):
             type = inputs.get(name)
@@ -175,9 +178,9 @@ class Scorer:
         """Return each item's loss of score if a group of features were the page's mean.
 
         Leave-one-covariate-out (Lei et al., 2018): one run for each group, in one batch; "sequence"
-        is what attention to the events adds. last: makes the scores, if not the model's last
-        layers. taste: float32[n], what of the scores is the user's taste, if any is known.
-        Strongest first.
+        is what attention to the events adds, of a model that sees them. last: makes the scores, if
+        not the model's last layers. taste: float32[n], what of the scores is the user's taste, if
+        any is known. Strongest first.
         """
 
         def scored(inputs: Inputs, items: Floats) -> Floats:
@@ -188,16 +191,18 @@ class Scorer:
         for row, columns in enumerate(groups.values(), 1):
             items[row][:, columns] = inputs.items[:, columns].mean(axis=0)
         scores = scored(inputs, items)
-        nothing = replace(
-            inputs,
-            events=inputs.events[:1],
-            event_codes=inputs.event_codes[:1],
-            links=inputs.links[:, :, :1],
-        )
-        without = scored(nothing, inputs.items[None])
+        others, names = [scores[1:]], [*groups]
+        if self.sees_events:
+            nothing = replace(
+                inputs,
+                events=inputs.events[:1],
+                event_codes=inputs.event_codes[:1],
+                links=inputs.links[:, :, :1],
+            )
+            others.append(scored(nothing, inputs.items[None]))
+            names.append("sequence")
         # Only differences within a page have a meaning.
-        lost = scores[0] - np.concatenate([scores[1:], without])
-        names = [*groups, "sequence"]
+        lost = scores[0] - np.concatenate(others)
         if taste is not None:
             lost, names = np.concatenate([lost, taste[None]]), [*names, "taste"]
         lost = lost - lost.mean(axis=1, keepdims=True)
@@ -214,21 +219,22 @@ class Scorer:
         """
         size, count = items.shape[:2]
         room = room_for(count)
-        seen = len(inputs.events)
-        arrays: dict[str, NDArray[Any]] = {
-            "items": _filled(items, (size, room, items.shape[2])),
-            "item_codes": _filled(
-                inputs.item_codes[None], (size, room, inputs.item_codes.shape[1])
-            ),
-            "events": _filled(inputs.events[None], (size, 1 + length, inputs.events.shape[1])),
-            "event_codes": _filled(
-                inputs.event_codes[None], (size, 1 + length, inputs.event_codes.shape[1])
-            ),
-            "links": _filled(inputs.links[None], (size, len(inputs.links), room, 1 + length)),
-            "present": _first(size, room, count),
-            "happened": _first(size, 1 + length, seen),
+        codes, events, event_codes = inputs.item_codes, inputs.events, inputs.event_codes
+        wanted: dict[str, tuple[NDArray[Any], tuple[int, ...]]] = {
+            "items": (items, (size, room, items.shape[2])),
+            "item_codes": (codes[None], (size, room, codes.shape[1])),
+            "events": (events[None], (size, 1 + length, events.shape[1])),
+            "event_codes": (event_codes[None], (size, 1 + length, event_codes.shape[1])),
+            "links": (inputs.links[None], (size, len(inputs.links), room, 1 + length)),
         }
-        outputs = self._model.run({name: arrays[name] for name in self._wanted})
+        arrays = {name: _filled(*wanted[name]) for name in self._wanted if name in wanted}
+        for name, places, there in (
+            ("present", room, count),
+            ("happened", 1 + length, len(inputs.events)),
+        ):
+            if name in self._wanted:
+                arrays[name] = _first(size, places, there)
+        outputs = self._model.run(arrays)
         found, hidden = outputs.get("scores"), outputs.get("hidden")
         if found is None or found.shape != (size, room) or not np.isfinite(found).all():
             got = "nothing" if found is None else f"{found.dtype}{list(found.shape)}"

@@ -124,7 +124,8 @@ class Session:
         with self._lock:
             if self._fitted is None:
                 # A model for any schema, before the first page: the page will tell their meaning.
-                encode_events(table, Schema(), [])
+                known = self._reranker.scorer.description.layout.schema
+                encode_events(table, Schema(events=known.events), [])
                 self._waiting.append(table)
                 return
             self._add(table, self._fitted)

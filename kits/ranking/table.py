@@ -125,17 +125,12 @@ class Columns:
         return [v if type(v) is str else self._text(name, i, v) for i, v in enumerate(values)]
 
     def _text(self, name: str, row: int, value: Any) -> str | None:
-        if value is None or isinstance(value, str):
-            return value
-        if isinstance(value, np.generic):
-            return self._text(name, row, cast("Any", value.item()))
-        if isinstance(value, float):
-            if math.isnan(value):
-                return None
-            return str(int(value)) if value.is_integer() else str(value)
-        if isinstance(value, int):
-            return str(value)
-        raise TableError(f"{self._place(name, row)}: expected text or a number: {value!r}")
+        try:
+            return text_of(value)
+        except TypeError:
+            raise TableError(
+                f"{self._place(name, row)}: expected text or a number: {value!r}"
+            ) from None
 
     def ids(self, name: str) -> list[str]:
         """Return ids as text. Raises TableError where one is missing."""
@@ -173,6 +168,24 @@ class Columns:
         """Raise TableError for a value."""
         value = self.values(name)[row]
         raise TableError(f"{self._place(name, row)}: expected {expected}: {value!r}")
+
+
+def text_of(value: Any) -> str | None:
+    """Return a category or id as text, None where it is missing: 7, 7.0 and "7" are equal.
+
+    Raises TypeError for what is neither text nor a number.
+    """
+    if value is None or isinstance(value, str):
+        return value
+    if isinstance(value, np.generic):
+        return text_of(cast("Any", value.item()))
+    if isinstance(value, float):
+        if math.isnan(value):
+            return None
+        return str(int(value)) if value.is_integer() else str(value)
+    if isinstance(value, int):
+        return str(value)
+    raise TypeError(f"expected text or a number, got {type(value).__name__}")
 
 
 def has_rows(table: Table) -> bool:

@@ -15,7 +15,8 @@ from palmkit.kits.results.result import TOLD, Result, counted, rounded
 class Ranking(Result):
     """A page in its new order, best first.
 
-    ids: of the items, as text. rows: int64[n], where each stood in the items given.
+    ids: of the items, as they were given: 7 stays 7. rows: int64[n], where each stood in the items
+    given.
     scores: float32[n], of the network with boosts and freshness; differences within a page are
     log-odds, 0.7 is twice as likely.
     model: its name and version. cold: without a history, so in the server's order.
@@ -24,7 +25,7 @@ class Ranking(Result):
     why: if asked for: of each item what its score owes to each group of features, strongest first.
     """
 
-    ids: list[str]
+    ids: list[Any]
     rows: NDArray[np.int64]
     scores: NDArray[np.float32]
     model: str
@@ -39,7 +40,7 @@ class Ranking(Result):
     def to_dict(self) -> dict[str, Any]:
         """Return the JSON of the command line; scores and reasons to 1/10000."""
         found: dict[str, Any] = {
-            "order": self.ids,
+            "order": [each.item() if isinstance(each, np.generic) else each for each in self.ids],
             "scores": rounded(self.scores, 4),
             "model": self.model,
             "cold": self.cold,
@@ -53,7 +54,7 @@ class Ranking(Result):
     def words(self) -> list[str]:
         """Return the ids in order, and, if asked for, the contributions to each item's score."""
         cold = " (the server's order: nothing is known of the user)" if self.cold else ""
-        lines = [f"{' '.join(self.ids)}{cold}"]
+        lines = [f"{' '.join(map(str, self.ids))}{cold}"]
         for name, reasons in zip(self.ids, self.why or (), strict=False):
             told = ", ".join(f"{group} {value:+.2f}" for group, value in list(reasons.items())[:4])
             lines.append(f"{name}: {told}")

@@ -12,13 +12,10 @@ import torch
 from torch import Tensor, nn
 
 from palmkit.engine import convert, save
-from palmkit.kits.ranking.features import Layout
+from palmkit.kits.ranking.kit import PLANNED_ITEMS
 from palmkit.kits.ranking.scorer import Description
 from palmkit.models.reranker.dataset import Scaling
 from palmkit.models.reranker.network import Batch, RerankNetwork
-
-# The page that the file has a plan for; others are planned when they first come.
-PLANNED_ITEMS = 50
 
 
 class ExportedNetwork(nn.Module):
@@ -54,19 +51,16 @@ class ExportedNetwork(nn.Module):
 def export(
     network: RerankNetwork,
     scaling: Scaling,
-    layout: Layout,
-    vocabulary: list[dict[str, int]],
+    described: Description,
     out: Path,
     said: Mapping[str, str],
-    name: str = "reranker",
-    version: str = "1.0",
 ) -> None:
     """Write a .palm file that palmkit.kits.Reranker takes; weights in float32.
 
     said: further metadata of the file.
     """
     sizes = network.sizes
-    count, length = 3, 1 + layout.length
+    count, length = 3, 1 + described.layout.length
     examples: dict[str, Tensor] = {
         "items": torch.zeros(1, count, sizes.features),
         "item_codes": torch.zeros(1, count, sizes.codes, dtype=torch.int64),
@@ -88,7 +82,6 @@ def export(
     ):
         if each in axes:
             axes[each][at] = "count"
-    described = Description(name, version, layout, vocabulary)
     with tempfile.TemporaryDirectory() as folder, warnings.catch_warnings():
         warnings.simplefilter("ignore")
         onnx = Path(folder) / "reranker.onnx"

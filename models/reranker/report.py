@@ -27,12 +27,13 @@ def write_report(
     facts: Mapping[str, Any],
     measures: Mapping[str, Mapping[str, float]],
     by_events: Mapping[str, Sequence[tuple[str, float]]],
-    progress: Progress,
+    progress: Progress | None,
 ) -> None:
     """Write it whole or not at all.
 
     measures: of each method on the test pages. by_events: of each method (label, MRR) by how many
-    events came before a page. Plots need matplotlib (extra `rerank`); without it they are left out.
+    events came before a page. progress: of the network, if one was trained. Plots need matplotlib
+    (extra `rerank`); without it they are left out.
     """
     plots = _plots(measures, by_events, progress)
     columns = list(next(iter(measures.values())))
@@ -63,7 +64,7 @@ def write_report(
 def _plots(
     measures: Mapping[str, Mapping[str, float]],
     by_events: Mapping[str, Sequence[tuple[str, float]]],
-    progress: Progress,
+    progress: Progress | None,
 ) -> dict[str, str]:
     """Return PNGs in base64, by title."""
     try:
@@ -83,14 +84,15 @@ def _plots(
     axes.barh(names, [measures[name]["mrr"] for name in names], color=COLOURS[0])
     axes.set_xlabel("MRR")
     keep("Where the chosen item stands", figure)
-    figure = Figure(figsize=(8, 3), layout="constrained")
-    left, right = figure.subplots(1, 2)
-    epochs = range(1, 1 + len(progress.losses))
-    left.plot(epochs, progress.losses, "o-", color=COLOURS[0])
-    left.set(xlabel="epoch", ylabel="loss, training pages")
-    right.plot(epochs, [each["mrr"] for each in progress.held_out], "o-", color=COLOURS[0])
-    right.set(xlabel="epoch", ylabel="MRR, held-out pages")
-    keep("Training", figure)
+    if progress is not None:
+        figure = Figure(figsize=(8, 3), layout="constrained")
+        left, right = figure.subplots(1, 2)
+        epochs = range(1, 1 + len(progress.losses))
+        left.plot(epochs, progress.losses, "o-", color=COLOURS[0])
+        left.set(xlabel="epoch", ylabel="loss, training pages")
+        right.plot(epochs, [each["mrr"] for each in progress.held_out], "o-", color=COLOURS[0])
+        right.set(xlabel="epoch", ylabel="MRR, held-out pages")
+        keep("Training", figure)
     figure = Figure(figsize=(8, 3), layout="constrained")
     axes = figure.subplots()
     for name, points in by_events.items():

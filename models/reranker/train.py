@@ -1,4 +1,7 @@
-"""Training the network on a log that dataset.py encoded: early stopping, averaged weights."""
+"""Training the network on a log that dataset.py encoded: early stopping, averaged weights.
+
+torch is imported by what trains or asks a network, so that trees alone can do without it.
+"""
 
 from __future__ import annotations
 
@@ -6,17 +9,18 @@ import copy
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
-import torch
 from numpy.typing import NDArray
-from torch import nn
 
-from palmkit.models.reranker.batches import batches, listwise_loss, pairwise_loss
 from palmkit.models.reranker.dataset import Lists, Scaling
 from palmkit.models.reranker.measures import measure
-from palmkit.models.reranker.network import RerankNetwork, Sizes
+
+if TYPE_CHECKING:
+    from torch import nn
+
+    from palmkit.models.reranker.network import RerankNetwork
 
 _Rows = NDArray[np.int64]
 
@@ -78,6 +82,10 @@ def score(
     network: RerankNetwork, lists: Lists, rows: _Rows, scaling: Scaling
 ) -> list[NDArray[np.float32]]:
     """Return the scores of each page's items."""
+    import torch
+
+    from palmkit.models.reranker.batches import batches
+
     network.eval()
     order = np.argsort(lists.lengths[rows], kind="stable")
     found: dict[int, NDArray[np.float32]] = {}
@@ -103,6 +111,12 @@ def train(
 
     words: codes in the vocabulary. report: called at each step.
     """
+    import torch
+    from torch import nn
+
+    from palmkit.models.reranker.batches import batches, listwise_loss, pairwise_loss
+    from palmkit.models.reranker.network import RerankNetwork, Sizes
+
     random = np.random.default_rng(recipe.seed)
     torch.manual_seed(recipe.seed)
     scaling = Scaling.of(lists[int(row)] for row in parts.train)
@@ -162,6 +176,8 @@ def train(
 
 
 def _average(averaged: nn.Module, network: nn.Module, share: float) -> None:
+    import torch
+
     with torch.no_grad():
         for old, new in zip(averaged.parameters(), network.parameters(), strict=True):
             old.lerp_(new, 1 - share)

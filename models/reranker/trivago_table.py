@@ -24,10 +24,11 @@ import numpy as np
 from palmkit.engine.replacing import replacing
 from palmkit.kits.ranking.features import Layout
 from palmkit.kits.ranking.log import Row, read_pages
-from palmkit.models.reranker.baselines import Trees, rules
+from palmkit.models.reranker.baselines import rules
 from palmkit.models.reranker.dataset import Lists, learn_vocabulary, write_lists
 from palmkit.models.reranker.recipe import NETWORK, TREES, tell
 from palmkit.models.reranker.train import Parts, Recipe, score, train
+from palmkit.models.reranker.trees import Trees
 from palmkit.models.reranker.trivago import OF_PLACES, SCHEMA, rows
 
 SPLITS = ("dev", "last 30 %")

@@ -169,6 +169,19 @@ def test_two_workers_of_ray_give_what_one_process_gives(tmp_path: Path) -> None:
         assert len(told) > 1 and told == sorted(told)
 
 
+@pytest.mark.filterwarnings("ignore::DeprecationWarning", "ignore::ResourceWarning")
+@pytest.mark.filterwarnings("ignore::FutureWarning", "ignore::UserWarning")
+def test_ray_leaves_the_terminal_alone(tmp_path: Path, capfd: pytest.CaptureFixture[str]) -> None:
+    pytest.importorskip("ray", reason="ray is in the extra ray")
+    folder = photos(tmp_path / "photos")
+    command = ["batch", "hair", str(folder), "-o", str(tmp_path / "out.parquet")]
+    assert main([*command, "--workers", "2"]) == 1
+    said = capfd.readouterr()
+    assert said.out == ""
+    (line,) = said.err.splitlines()
+    assert line.startswith("palmkit") and "row" in line
+
+
 def test_what_cannot_be_is_said_and_leaves_no_file(tmp_path: Path) -> None:
     out = tmp_path / "out.parquet"
     (tmp_path / "empty").mkdir()
@@ -197,6 +210,6 @@ def test_the_worker_takes_a_dict_of_columns() -> None:
     worker = batch.Worker("rerank")
     items = json.dumps([{"id": 1, "price": 3.0}, {"id": 2, "price": 4.0}])
     found = worker({"id": ["a", "b", "c"], "items": [items, "{", None]})
-    assert json.loads(found["result"][0])["order"] == ["1", "2"]
+    assert json.loads(found["result"][0])["order"] == [1, 2]
     assert found["error"][0] is None and "expected JSON" in found["error"][1]
     assert json.loads(found["result"][2])["order"] == []

@@ -1,5 +1,6 @@
 import json
 import math
+import re
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -52,8 +53,8 @@ def reranker(feature: str = "touches: order", **options: Any) -> Reranker:
 def test_what_was_touched_last_comes_first_then_the_servers_order() -> None:
     history = [click(7, 1), click(3, 2), {"event": "exposure", "id": 9, "time": 3}]
     ranking = reranker().rerank(page(), history)
-    assert ranking.ids == ["3", "7", "0", "1", "2", "4", "5", "6", "8", "9", "10", "11"]
-    assert ranking.rows.tolist() == [int(name) for name in ranking.ids]
+    assert ranking.ids == [3, 7, 0, 1, 2, 4, 5, 6, 8, 9, 10, 11]
+    assert ranking.rows.tolist() == ranking.ids
     assert ranking.scores[:3].tolist() == [1, 0.5, 0]
     assert not ranking.cold and ranking.model == "probe 1"
     assert json.loads(json.dumps(ranking.to_dict()))["order"] == ranking.ids
@@ -61,7 +62,7 @@ def test_what_was_touched_last_comes_first_then_the_servers_order() -> None:
 
 def test_history_may_come_in_any_order_and_only_the_latest_counts() -> None:
     history = [click(3, 2), click(7, 1)]
-    assert reranker().rerank(page(), history).ids[:2] == ["3", "7"]
+    assert reranker().rerank(page(), history).ids[:2] == [3, 7]
     many = [click(3, 0.5), *(click(5, 1 + at) for at in range(200))]
     assert reranker().rerank(page(), many).scores[1] == 0
 
@@ -69,7 +70,7 @@ def test_history_may_come_in_any_order_and_only_the_latest_counts() -> None:
 def test_without_history_the_order_is_the_servers() -> None:
     items = page()
     cold = reranker().rerank(items)
-    assert cold.cold and cold.ids == [str(row) for row in range(12)]
+    assert cold.cold and cold.ids == [*range(12)]
     assert (np.diff(cold.scores) < 0).all()
     by_model = reranker("price: log", cold_start="model").rerank(items)
     assert not by_model.cold
@@ -174,16 +175,80 @@ def test_missing_values_are_unknown_and_not_an_error() -> None:
         assert np.isfinite(found.scores).all()
 
 
-def test_unseen_categories_and_kinds_of_events_count_as_one_more() -> None:
+def test_ids_go_out_as_they_came_in() -> None:
+    ids: list[Any] = ["a", 7, 8.0, np.int64(9), "10", -3]
+    items = [{"id": each, "price": 1.0} for each in ids]
+    found = reranker_of(Schema(price="price")).rerank(items, [click("9"), click(8, 2)])
+    assert found.ids == [8.0, np.int64(9), "a", 7, "10", -3]
+    assert [type(each) for each in found.ids] == [float, np.int64, str, int, str, int]
+    assert json.dumps(found.to_dict()["order"]) == '[8.0, 9, "a", 7, "10", -3]'
+    columns = {"id": np.arange(3), "price": np.ones(3)}
+    assert json.dumps(kits.rerank(columns, [click(2)]).to_dict()["order"])[1:-1].count('"') == 0
+    # Two names of one item are still refused.
+    with pytest.raises(TableError, match="row 1, column id: also the id of row 0: '7'"):
+        kits.rerank([{"id": 7}, {"id": "7"}], [click(7)])
+
+
+def reranker_of(schema: Schema, feature: str = "touches: order") -> Reranker:
+    return Reranker(Probe(Layout(schema), feature))
+
+
+def test_unseen_categories_count_as_one_more() -> None:
     items = [{**item, "brand": "never seen"} for item in page()]
-    found = reranker("touches: count of others").rerank(items, [{**click(5), "event": "waved at"}])
-    assert found.ids[0] == "5"
+    found = reranker("touches: count of others").rerank(items, [{**click(5), "event": "other"}])
+    assert found.ids[0] == 5
+
+
+def test_kinds_of_events_have_other_names() -> None:
+    for name, kind in {
+        "purchase": "buy",
+        "View": "exposure",
+        "impression": "exposure",
+        "add to cart": "cart",
+        "AddToCart": "cart",
+        "favourite": "like",
+        "dislike": "skip",
+        "CLICK": "click",
+        "Others": "others",
+    }.items():
+        kit = reranker(f"touches: count of {kind}")
+        assert kit.rerank(page(), [{**click(5), "event": name}]).ids[0] == 5, name
+    # A model that knows another name of a kind takes all of them for that one.
+    own = reranker_of(Schema(events=("view", "purchase")), "touches: count of purchase")
+    assert own.rerank(page(), [{**click(5), "event": "buy"}]).ids[0] == 5
+
+
+@pytest.mark.parametrize(
+    ("kind", "end"),
+    [
+        ("purhcase", "got 'purhcase', did you mean purchase?"),
+        ("clik", "got 'clik', did you mean click?"),
+        ("waved at", "got 'waved at'"),
+    ],
+)
+def test_unknown_kinds_of_events_are_refused(kind: str, end: str) -> None:
+    known = "expected one of exposure, click, dwell, skip, like, cart, buy, other"
+    message = re.escape(f"history: row 1, column event: {known}, {end}") + "$"
+    history = [click(3), {**click(5), "event": kind}]
+    with pytest.raises(TableError, match=message):
+        reranker().rerank(page(), history)
+    for kit in (reranker(), kits.Reranker()):
+        session = kit.session()
+        with pytest.raises(TableError, match=message):
+            session.observe(history)
+        assert len(session) == 0
+
+
+def test_a_kind_that_this_model_lacks_is_unknown_to_it() -> None:
+    own = reranker_of(Schema(events=("view", "purchase")))
+    with pytest.raises(TableError, match="expected one of view, purchase, other, got 'cart'"):
+        own.rerank(page(), [{**click(5), "event": "cart"}])
 
 
 @pytest.mark.parametrize("count", [1, 10_000])
 def test_one_item_and_ten_thousand(count: int) -> None:
     found = reranker().rerank(page(count), [click(count - 1)])
-    assert found.ids[0] == str(count - 1) and len(found) == count
+    assert found.ids[0] == count - 1 and len(found) == count
 
 
 def test_no_items_give_an_empty_ranking() -> None:
@@ -257,7 +322,7 @@ def test_a_session_refuses_what_is_no_event_and_goes_on() -> None:
     with pytest.raises(TableError, match="history: row 0: no column 'time'"):
         session.observe({"event": "click", "id": 1})
     session.observe(click(3))
-    assert len(session) == 1 and session.rerank(page()).ids[0] == "3"
+    assert len(session) == 1 and session.rerank(page()).ids[0] == 3
     session.observe(click(4, 200.0))
     with pytest.raises(TableError, match="session: row 1, column time: expected no event later"):
         session.rerank(page())
@@ -282,7 +347,7 @@ def test_a_schema_must_be_the_models_but_for_names() -> None:
     renamed = replace(SCHEMA, price="cost", id="sku")
     items = [{**item, "cost": item["price"], "sku": item["id"]} for item in page()]
     found = Reranker(probe, renamed).rerank(items, [{**click(0), "sku": 4}])
-    assert found.ids[0] == "4"
+    assert found.ids[0] == 4
 
 
 def test_options_are_checked() -> None:
@@ -295,7 +360,7 @@ def test_one_reranker_serves_many_threads() -> None:
 
     def work(item: int) -> None:
         for _ in range(20):
-            if kit.rerank(page(), [click(item)]).ids[0] != str(item):
+            if kit.rerank(page(), [click(item)]).ids[0] != item:
                 failures.append(str(item))
 
     threads = [threading.Thread(target=work, args=(item,)) for item in range(6)]

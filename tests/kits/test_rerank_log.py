@@ -100,6 +100,49 @@ def test_what_cannot_be_read_names_the_row(
         list(read_pages(read_rows(written(tmp_path, name, text)), Schema()))
 
 
+UNKNOWN: list[tuple[list[dict[str, Any]], str]] = [
+    ([{"id": "a", "time": 1, "event": "purhcase"}], "row 0, column event: .*did you mean purchase"),
+    (
+        [
+            {"time": 1, "items": [{"id": "a"}]},
+            {"time": 2, "items": [{"id": "a"}], "chosen": [{"id": "a", "event": "waved at"}]},
+        ],
+        "row 1, column event: expected one of exposure, .*, other, got 'waved at'",
+    ),
+    (
+        [
+            {"id": "a", "page": 1, "label": 0, "time": 1},
+            {"id": "b", "page": 1, "label": 1, "time": 1, "event": "bouhgt"},
+        ],
+        "row 1, column event: .*did you mean bought",
+    ),
+]
+
+
+@pytest.mark.parametrize(("rows", "message"), UNKNOWN)
+def test_unknown_kinds_of_events_name_the_row(rows: list[dict[str, Any]], message: str) -> None:
+    with pytest.raises(TableError, match=f"log: {message}"):
+        list(read_pages(rows, Schema()))
+
+
+def kinds_after(row: dict[str, Any], schema: Schema) -> list[str]:
+    """Return the kinds of the history that a page after this one has."""
+    rows = [{"session": 1, "time": 1, **row}, {"session": 1, "time": 2, "items": [{"id": "z"}]}]
+    return [event["event"] for event in list(read_pages(rows, schema))[-1].history]
+
+
+def test_the_kind_of_a_choice_is_what_the_log_says_of_it() -> None:
+    page: dict[str, Any] = {"items": [{"id": "a"}], "chosen": ["a"]}
+    assert kinds_after(page, Schema()) == ["click"]
+    assert kinds_after({**page, "event": "buy"}, Schema()) == ["buy"]
+    # That the page was seen is no choice.
+    assert kinds_after({**page, "event": "impression"}, Schema()) == ["click"]
+    named = {**page, "chosen": [{"id": "a", "event": "purchase"}]}
+    assert kinds_after(named, Schema()) == ["buy"]
+    assert kinds_after(named, Schema(events=("view", "purchase"))) == ["purchase"]
+    assert kinds_after(page, Schema(events=("view", "purchase"))) == ["other"]
+
+
 DAMAGE: tuple[Callable[[bytes], bytes], ...] = (
     lambda whole: whole[:-12],
     lambda whole: whole[:20] * 9,
@@ -140,6 +183,46 @@ def test_infer_proposes_by_name_and_by_value(tmp_path: Path) -> None:
     assert Schema.infer(path) == nested
     with pytest.raises(TableError, match="no column for the id"):
         Schema.infer([{"brand": "a"}])
+
+
+def test_titles_are_no_categories() -> None:
+    """On a page where all items differ, in a log that shows them again and again, by any name."""
+    words = ["Red running shoe", "Blue walking boot", "Green rubber sandal", "Soft grey slipper"]
+    page: list[dict[str, Any]] = [
+        {
+            "id": row,
+            "name": f"Shoe{row}",
+            "product_title": f"Shoe{row}",
+            "Description": "short",
+            "image_url": f"{row}.jpg",
+            "said": words[row % 4] + f" {row}",
+            "brand": f"Brand{row}",
+            "brand_name": "ab"[row % 2],
+            "section": ["Home and Garden Tools", "Shoes for the Whole Family"][row % 2],
+        }
+        for row in range(8)
+    ]
+    found = Schema.infer(page)
+    assert found.categories == ("brand", "brand_name", "section")
+    shown = [{"time": 1, "items": page, "chosen": []}] * 40
+    assert Schema.infer(shown).categories == found.categories
+    # Of many items each has a value of its own, however often it is shown.
+    many = [
+        {"id": row % 50, "label text": f"Shoe{row % 50}", "shop": f"s{row % 5}"}
+        for row in range(900)
+    ]
+    assert Schema.infer(many).categories == ("shop",)
+
+
+def test_kinds_of_events_are_proposed_by_our_names() -> None:
+    def events(*kinds: str) -> tuple[str, ...]:
+        return Schema.infer([{"id": 1, "time": 1, "event": each} for each in kinds]).events
+
+    assert events("view", "purchase") == Schema().events
+    assert events("view", "purchase", "share") == ("buy", "click", "exposure", "share")
+    log = [{"id": 1, "time": 1, "event": each} for each in ("view", "share", "purchase")]
+    schema = Schema.infer(log)
+    list(read_pages(log, schema))
 
 
 def test_a_schema_survives_its_file(tmp_path: Path) -> None:

@@ -237,7 +237,7 @@ def test_train_a_model_and_use_it(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_the_model_file_gives_what_torch_gives(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="torch is in the extra train only")
     from palmkit.kits.kit import open_model
-    from palmkit.kits.ranking.scorer import Scorer
+    from palmkit.kits.ranking.scorer import Description, Scorer
     from palmkit.models.reranker.batches import collate
     from palmkit.models.reranker.export import export
     from palmkit.models.reranker.network import RerankNetwork, Sizes
@@ -259,7 +259,8 @@ def test_the_model_file_gives_what_torch_gives(tmp_path: Path) -> None:
     )
     network = RerankNetwork(sizes).eval()
     torch.nn.init.normal_(network.weights, std=0.2)
-    export(network, scaling, layout, words, tmp_path / "m.palm", {})
+    described = Description("reranker", "1.0", layout, words)
+    export(network, scaling, described, tmp_path / "m.palm", {})
     scorer = Scorer(open_model(tmp_path / "m.palm", 1, "high"))
     for example in examples:
         with torch.no_grad():
@@ -270,7 +271,8 @@ def test_the_model_file_gives_what_torch_gives(tmp_path: Path) -> None:
 
 def test_trees_learn_what_the_rules_know(tmp_path: Path) -> None:
     pytest.importorskip("lightgbm", reason="lightgbm is in the extra rerank")
-    from palmkit.models.reranker.baselines import Trees, rules
+    from palmkit.models.reranker.baselines import rules
+    from palmkit.models.reranker.trees import Trees
 
     layout = Layout(simulator.SCHEMA, "any")
     lists = dataset.write_lists(tmp_path, log(80), layout, [{}] * 3)
@@ -285,8 +287,8 @@ def test_trees_learn_what_the_rules_know(tmp_path: Path) -> None:
 def test_without_pages_to_stop_by_all_rounds_and_epochs_count(tmp_path: Path) -> None:
     pytest.importorskip("torch", reason="torch is in the extra train only")
     pytest.importorskip("lightgbm", reason="lightgbm is in the extra rerank")
-    from palmkit.models.reranker.baselines import Trees
     from palmkit.models.reranker.train import Parts, Recipe, score, train
+    from palmkit.models.reranker.trees import Trees
 
     lists = dataset.write_lists(tmp_path, log(30), Layout(simulator.SCHEMA, "any"), [{}] * 3)
     rows = np.arange(len(lists))
