@@ -47,7 +47,7 @@ class Banner(QFrame):
         self._close.setToolTip("Close this message")
         self._close.setAccessibleName("Close this message")
         self._close.clicked.connect(self.close_message)
-        line = self._line = QHBoxLayout(self)
+        line = QHBoxLayout(self)
         line.setContentsMargins(14, 8, 8, 8)
         line.setSpacing(10)
         line.addWidget(self._sign)
@@ -108,10 +108,13 @@ class Banner(QFrame):
     def _settle(self) -> None:
         if self._host is None:
             return
-        width = max(min(self._host.width() - 2 * EDGE, WIDEST), 1)
-        height = max(self._line.heightForWidth(width), self.sizeHint().height())
+        # Over a narrow host it reaches beyond it, so that messages are not columns of words.
+        room = self.window().width() - 2 * EDGE
+        width = max(min(room, WIDEST), 1)
+        height = max(self.heightForWidth(width), self.sizeHint().height())
         corner = self._host.mapTo(self.window(), QPoint(0, 0))
         left = corner.x() + (self._host.width() - width) // 2
+        left = max(min(left, EDGE + room - width), EDGE)
         self.setGeometry(left, corner.y() + TOP, width, height)
 
     def _do(self) -> None:

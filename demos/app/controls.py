@@ -65,7 +65,7 @@ class Label(QLabel):
 def ink_width(widget: QLabel) -> int:
     """Return the width in pixels of a label's line of text, as it is drawn."""
     words = widget.text()
-    if widget.buddy() is not None:
+    if widget.buddy():
         words = words.replace("&", "")
     return widget.fontMetrics().boundingRect(words).width()
 

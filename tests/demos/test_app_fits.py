@@ -34,7 +34,9 @@ def cut_off(window: QWidget) -> list[str]:
 
 
 def _called(widget: QWidget) -> str:
-    text = getattr(widget, "text", lambda: "")()
+    from PySide6.QtWidgets import QAbstractButton, QLabel
+
+    text = widget.text() if isinstance(widget, (QAbstractButton, QLabel)) else ""
     return f"{type(widget).__name__} {widget.objectName() or text!r}"
 
 
@@ -160,10 +162,11 @@ def go_through(window: Window, wait: Wait) -> Iterator[str]:
         if name == "feed":
             wait(lambda page=page: len(page.grid.order) == 60 and not page.is_busy, "the feed")
         parts: dict[str, Any] = {"portrait": (SHOWN, page_show), "try_on": (KINDS, page_kind)}
-        some, show = parts.get(name, ([""], lambda page, part: None))
+        yield name
+        some, show = parts.get(name, ([], page_show))
         for part in some:
             show(page, part)
-            yield f"{name} {part}".strip()
+            yield f"{name} {part}"
 
 
 def page_show(page: Any, part: str) -> None:
@@ -192,6 +195,18 @@ def test_nothing_is_cut_off(open_window: OpenWindow, wait: Wait, letters: float)
                 wrong.append(f"{name}: the window cannot be {size}, but {window.size()}")
             wrong += [f"{name}, {size}: {each}" for each in cut_off(window)]
     assert not wrong, "\n".join(wrong)
+
+
+@pytest.mark.parametrize("letters", [1.0, 1.5], indirect=True)
+def test_messages_are_whole(open_window: OpenWindow, wait: Wait, letters: float) -> None:
+    window = open_window("--page", "face", "--source", "drawing")
+    text = "camera 0 cannot be opened: another program may be using it; showing the sample instead"
+    for size in SIZES[:2]:
+        window.resize(*size)
+        window.context.say(text, "warning", ("Show the sample", lambda: None))
+        pause(wait, 0.1)
+        assert window.banner.isVisible() and not cut_off(window)
+        window.banner.close_message()
 
 
 def test_long_words_of_others_are_elided(
