@@ -28,6 +28,25 @@ def test_a_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert "i0 i1 i2" in said and "nothing is known" in said
 
 
+def test_ids_are_printed_as_they_were_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    items = [{**item, "id": row} for row, item in enumerate(ITEMS[:3])] + [{**ITEMS[3], "id": "3"}]
+    history = [{"event": "purchase", "id": 2, "time": 3}]
+    assert main(["rerank", page(tmp_path, items=items, history=history), "--json"]) == 0
+    order = json.loads(capsys.readouterr().out)["order"]
+    assert sorted(order, key=str) == [0, 1, 2, "3"]
+
+
+def test_unknown_kinds_of_events_are_told_in_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    history = [{"event": "purhcase", "id": "i5", "time": 3}]
+    assert main(["rerank", page(tmp_path, history=history), "-q"]) == 1
+    said = capsys.readouterr().err
+    assert said.count("\n") == 1 and said.endswith("got 'purhcase', did you mean purchase?\n")
+
+
 def test_a_log_to_a_file(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     log = tmp_path / "log.jsonl"
     rows: list[dict[str, Any]] = [

@@ -186,7 +186,7 @@ def test_functions_keep_their_kits_by_options() -> None:
     with pytest.raises(TypeError, match="unhashable"):
         hash(RerankerOptions(schema=schema))
     items = [{"id": 1, "title": [0.0, 1.0, 0.0]}, {"id": 2, "title": [1.0, 0.0, 0.0]}]
-    assert kits.rerank(items, schema=schema).ids == ["1", "2"]
+    assert kits.rerank(items, schema=schema).ids == [1, 2]
 
 
 def test_a_re_ranker_closes_and_takes_precision() -> None:
