@@ -7,7 +7,7 @@ import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Any, Generic, TypeVar
 
 import numpy as np
 
@@ -25,14 +25,16 @@ from palmkit.engine.compress.pipeline import (
     Target,
     loss,
 )
-from palmkit.engine.compress.speed import CLEARLY, fastest_ms, in_turns_ms, is_faster
+from palmkit.engine.compress.speed import CLEARLY, in_turns_ms
 from palmkit.engine.compress.steps import default_steps
 from palmkit.engine.errors import CompressionError, ModelError
 from palmkit.engine.format import encodings, reader, writer
 from palmkit.engine.ir import Array, Graph
+from palmkit.engine.model import Model
 from palmkit.engine.replacing import replacing
 
 _Item = TypeVar("_Item")
+_Result = TypeVar("_Result")
 _STAGES, _GRAPH = "stages.json", "model.palm"
 
 
@@ -101,6 +103,7 @@ def compress(
     chosen = default_steps(target) if steps is None else steps
     kept = None if folder is None else _Folder(folder, _key(graph, found, max_loss, target, chosen))
     resumed = None if kept is None else kept.read()
+    evaluate = _Remembering(evaluate)
     baseline = resumed[2] if resumed else evaluate(graph)
     if not np.isfinite(baseline) or baseline <= 0:
         raise CompressionError(f"metric of the float model: expected above 0, got {baseline:g}")
@@ -115,15 +118,24 @@ def compress(
         seed=seed,
         folder=folder,
     )
+    model_of = _Remembering(Model, most=3)
+
+    def timed(*graphs: Graph) -> list[float]:
+        return in_turns_ms(graphs, found[0], make=model_of)
+
+    def slower(now: Graph, before: Graph) -> bool:
+        now_ms, before_ms = timed(now, before)
+        return before_ms < CLEARLY * now_ms
+
     pipeline = Pipeline(
         steps=[_Told(step, progress) for step in chosen],
         size=stored_sizes,
-        run_ms=lambda each: fastest_ms(each, found[0]),
-        slower=lambda now, before: is_faster(before, now, found[0], CLEARLY),
+        run_ms=lambda each: timed(each)[0],
+        slower=slower,
         finished=kept.write if kept else (lambda state, stages: None),
     )
     state, stages = pipeline.run(state, max_loss, resumed[1] if resumed else ())
-    before, now = in_turns_ms([graph, state.graph], found[0])
+    before, now = timed(graph, state.graph)
     result = Compressed(state.graph, stages, state.baseline, state.metric, (before, now))
     for step, stage in zip(chosen, stages[1:], strict=True):
         if not stage.kept and getattr(step, "required", False):
@@ -169,6 +181,22 @@ def stored_sizes(graph: Graph) -> tuple[int, Mapping[str, int]]:
     for constant in encodings.constants_of(content):
         sizes[constant.name] = sizes.get(constant.name, 0) + constant.size_bytes
     return len(content), sizes
+
+
+class _Remembering(Generic[_Result]):
+    """A function of graphs that keeps its last results, as steps ask again for the same ones."""
+
+    def __init__(self, function: Callable[[Graph], _Result], most: int = 8) -> None:
+        self._function, self._most = function, most
+        self._known: list[tuple[Graph, _Result]] = []
+
+    def __call__(self, graph: Graph) -> _Result:
+        for known, result in self._known:
+            if known is graph:
+                return result
+        result = self._function(graph)
+        self._known = [(graph, result), *self._known[: self._most - 1]]
+        return result
 
 
 class _Told:

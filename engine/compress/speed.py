@@ -32,12 +32,18 @@ def fastest_ms(graph: Graph, inputs: Inputs, runs: int = 25) -> float:
     return in_turns_ms([graph], inputs, runs)[0]
 
 
-def in_turns_ms(graphs: Sequence[Graph], inputs: Inputs, runs: int = 25) -> list[float]:
+def in_turns_ms(
+    graphs: Sequence[Graph],
+    inputs: Inputs,
+    runs: int = 25,
+    make: Callable[[Graph], Model] = Model,
+) -> list[float]:
     """Return the milliseconds of each graph's fastest run, on one thread; graphs take turns.
 
     It is the thread's own time, which does not count what other processes take of the core.
+    make: plans a graph, or gives the plan that there is.
     """
-    models = [Model(graph) for graph in graphs]
+    models = [make(graph) for graph in graphs]
     times: list[list[float]] = []
     for _ in range(runs):
         times.append([])

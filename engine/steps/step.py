@@ -148,7 +148,7 @@ def is_apart(one: View, other: View) -> bool:
     if pixel is None or pixel != other.pixel or not pixel or one.dtype != other.dtype:
         return False
     first, second = one.offset % pixel, other.offset % pixel
-    of_one, of_other = one.dims[-1], other.dims[-1]
+    of_one, of_other = (view.dims[-1] if view.dims else 1 for view in (one, other))
     return max(first + of_one, second + of_other) <= pixel and (
         first + of_one <= second or second + of_other <= first
     )

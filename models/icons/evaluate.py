@@ -20,8 +20,8 @@ from numpy.typing import NDArray
 
 from palmkit.engine import load
 from palmkit.engine.compress import report
-from palmkit.engine.compress.speed import fastest_ms
 from palmkit.engine.compress.pipeline import Stage
+from palmkit.engine.compress.speed import fastest_ms
 from palmkit.engine.format import encodings
 from palmkit.engine.replacing import replacing
 from palmkit.models.icons.draw import LOOKS, draw_set

@@ -183,7 +183,11 @@ WRONG: list[tuple[Callable[[dict[str, Array]], None], str]] = [
 ]
 
 
-@pytest.mark.parametrize(("change", "message"), WRONG, ids=lambda each: str(each)[:50])
+@pytest.mark.parametrize(
+    ("change", "message"),
+    WRONG,
+    ids=[f"{i}-{message[:40]}" for i, (_, message) in enumerate(WRONG)],
+)
 def test_what_are_no_trees_is_refused_before_it_runs(
     change: Callable[[dict[str, Array]], None], message: str
 ) -> None:

@@ -153,8 +153,12 @@ def test_speed_says_which_layers_stay_float(
         return Costs(parts, lambda count: 0.0, {})
 
     monkeypatch.setattr("palmkit.engine.compress.steps.measured", costs)
-    monkeypatch.setattr("palmkit.engine.compress.steps.is_faster", lambda *_: True)
-    monkeypatch.setattr("palmkit.engine.compress.compress.is_faster", lambda *_: False)
+
+    def faster(*given: Any) -> bool:
+        return True
+
+    monkeypatch.setattr("palmkit.engine.compress.steps.is_faster", faster)
+    monkeypatch.setattr("palmkit.engine.compress.compress.CLEARLY", 0.0)
     out, page = tmp_path / "fast.palm", tmp_path / "report.html"
     options = ["--data", data / "a", "--target", "speed", "--max-loss", limit, "--report", page]
     done = run("compress", model, "-o", out, *options)

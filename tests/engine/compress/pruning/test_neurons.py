@@ -170,7 +170,11 @@ def test_only_what_is_over_its_loss_is_fine_tuned(
     small = prune_channels(classifier, 0.2, samples)
     lost = distance(classifier, small, samples)
     tried: list[int] = []
-    monkeypatch.setattr(Tuner, "settle", lambda tuner, steps: tried.append(steps))
+
+    def settle(tuner: Tuner, steps: int) -> None:
+        tried.append(steps)
+
+    monkeypatch.setattr(Tuner, "settle", settle)
     allowed = state_of(classifier, samples, -1.01 * lost)
     assert within(small, allowed, 40, 3e-3) == (small, "") and not tried
     hopeless = state_of(classifier, samples, -lost / 100)
