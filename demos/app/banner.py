@@ -16,8 +16,8 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from palmkit.demos.app.controls import label
 from palmkit.demos.app.icons import icon
+from palmkit.demos.app.texts import label
 from palmkit.demos.app.theme import Theme
 
 INFO_MS = 6000

@@ -4,200 +4,30 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 
-from PySide6.QtCore import QEvent, QObject, QRectF, QSize, Qt
-from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen, QPixmap
+from PySide6.QtCore import QRectF, QSize, Qt
+from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import (
     QAbstractButton,
-    QAbstractItemView,
     QButtonGroup,
     QCheckBox,
     QComboBox,
-    QFrame,
     QGridLayout,
     QHBoxLayout,
-    QHeaderView,
-    QLabel,
-    QListWidget,
-    QScrollArea,
     QSlider,
     QStyle,
     QStyleOptionToolButton,
     QStylePainter,
-    QTableWidget,
     QToolButton,
     QVBoxLayout,
     QWidget,
 )
 
 from palmkit.demos.app.icons import paint
+from palmkit.demos.app.texts import label, spoken
 
-GAP, MARGIN = 10, 18
 SWATCH = 30
-# In pixels; contents that are higher are scrolled.
-LEAST_HEIGHT = 120
-LEAST_ROWS = 4
 # How many letters a button shows that may be narrower than its words.
 LEAST_LETTERS = 3
-
-
-class Label(QLabel):
-    """A plain text that asks for the room of its ink.
-
-    Qt counts the advance, which cuts letters that reach beyond it, as after a kerned mnemonic.
-    """
-
-    def sizeHint(self) -> QSize:
-        """Return the size that shows the whole text."""
-        return self._with_ink(super().sizeHint())
-
-    def minimumSizeHint(self) -> QSize:
-        """Return the least size; a text that wraps can be narrower than its line."""
-        return self._with_ink(super().minimumSizeHint())
-
-    def _with_ink(self, size: QSize) -> QSize:
-        if self.wordWrap():
-            return size
-        margins = self.contentsMargins()
-        ink = ink_width(self) + margins.left() + margins.right()
-        return QSize(max(size.width(), ink), size.height())
-
-
-def ink_width(widget: QLabel) -> int:
-    """Return the width in pixels of a label's line of text, as it is drawn."""
-    words = widget.text()
-    if widget.buddy():
-        words = words.replace("&", "")
-    return widget.fontMetrics().boundingRect(words).width()
-
-
-def label(text: str, role: str = "", wraps: bool = False) -> QLabel:
-    """Return a label.
-
-    role: "title", "section", "hint", "value", "big" or "pill".
-    """
-    made = Label(text)
-    made.setTextFormat(Qt.TextFormat.PlainText)
-    made.setWordWrap(wraps)
-    if role:
-        made.setProperty("role", role)
-    return made
-
-
-def head(column: QVBoxLayout, title: str, hint: str) -> None:
-    """Add a title, and a hint on its use, at the end of a column."""
-    column.addWidget(label(title, "title"))
-    column.addWidget(label(hint, "hint", wraps=True))
-
-
-class Drawing(QLabel):
-    """A widget that draws itself, which screen readers know as a picture with a name."""
-
-    def __init__(self) -> None:
-        """Start empty."""
-        super().__init__()
-        nothing = QPixmap(1, 1)
-        nothing.fill(Qt.GlobalColor.transparent)
-        self.setPixmap(nothing)
-
-
-class Line(QLabel):
-    """A text of one line, elided where there is no room for it."""
-
-    def __init__(self, name: str, says: str = "", tip: str = "") -> None:
-        """Set up the line.
-
-        name: the object's name. says: what screen readers say before the text.
-        """
-        super().__init__()
-        self._says, self._tip = says, tip
-        self.setObjectName(name)
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setMinimumWidth(24)
-        self.say("")
-
-    def say(self, text: str) -> None:
-        """Show a text from now on."""
-        name = f"{self._says}: {text or 'nothing'}"
-        # Screen readers announce each call, so it is made for changes only.
-        if name != self.accessibleName():
-            self.setText(text)
-            self.setAccessibleName(name)
-            self.setToolTip("\n".join(filter(None, (self._tip, text))))
-
-    def paintEvent(self, event: QPaintEvent) -> None:
-        """Draw as much as fits."""
-        painter = QPainter(self)
-        place = self.contentsRect()
-        dots = Qt.TextElideMode.ElideRight
-        text = self.fontMetrics().elidedText(self.text(), dots, place.width())
-        painter.setPen(self.palette().color(self.foregroundRole()))
-        painter.drawText(place, Qt.AlignmentFlag.AlignVCenter | Qt.AlignmentFlag.AlignLeft, text)
-
-
-class Scrolled(QScrollArea):
-    """Contents in a column: never narrower than they ask for, scrolled where they are too high."""
-
-    def __init__(self, margin: int = MARGIN) -> None:
-        """Set up an empty column.
-
-        margin: in pixels, around the contents.
-        """
-        super().__init__()
-        inside = self._inside = QWidget()
-        self.column = QVBoxLayout(inside)
-        self.column.setContentsMargins(margin, margin, margin, margin)
-        self.column.setSpacing(GAP)
-        self.setWidgetResizable(True)
-        self.setFrameShape(QFrame.Shape.NoFrame)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.setFocusPolicy(Qt.FocusPolicy.NoFocus)
-        self.setWidget(inside)
-        inside.installEventFilter(self)
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Ask for another size when the contents do."""
-        if event.type() == QEvent.Type.LayoutRequest:
-            self.updateGeometry()
-        return super().eventFilter(watched, event)
-
-    def minimumSizeHint(self) -> QSize:
-        """Return the width of the contents and of a scroll bar, and a height that can be used."""
-        least = self._inside.minimumSizeHint()
-        bar = self.verticalScrollBar().sizeHint().width()
-        return QSize(least.width() + bar, min(least.height(), LEAST_HEIGHT))
-
-    def sizeHint(self) -> QSize:
-        """Return the least width, and the height of the contents."""
-        least = self.minimumSizeHint()
-        return QSize(least.width(), max(least.height(), self._inside.sizeHint().height()))
-
-
-def scroll(page: QWidget) -> QVBoxLayout:
-    """Fill a page with a column that scrolls, and return the column."""
-    area = Scrolled()
-    outer = QVBoxLayout(page)
-    outer.setContentsMargins(0, 0, 0, 0)
-    outer.addWidget(area)
-    return area.column
-
-
-class Panel(Scrolled):
-    """Controls in a column."""
-
-    def __init__(self, title: str, hint: str) -> None:
-        """Set up the panel with a title and a hint at its top."""
-        super().__init__()
-        head(self.column, title, hint)
-        self.column.addStretch(1)
-
-    def add(self, widget: QWidget) -> None:
-        """Add a control below the others."""
-        self.column.insertWidget(self.column.count() - 1, widget)
-
-    def section(self, text: str) -> None:
-        """Add a heading below the others."""
-        self.column.insertSpacing(self.column.count() - 1, 6)
-        self.add(label(text, "section", wraps=True))
 
 
 class OneOf(QWidget):
@@ -400,113 +230,6 @@ class Elided(QToolButton):
         QStylePainter(self).drawComplexControl(QStyle.ComplexControl.CC_ToolButton, option)
 
 
-class Table(QTableWidget):
-    """A table of texts that are read, not edited; without rows it says what to do."""
-
-    def __init__(self, name: str, says: str, columns: Mapping[str, str], empty: str = "") -> None:
-        """Set up a table without rows.
-
-        name: the object's name. says: what it holds, for screen readers. columns: what each holds,
-        by its title; the last one takes the room that is left. empty: shown while there are no
-        rows.
-        """
-        super().__init__(0, len(columns))
-        self.setObjectName(name)
-        self.setAccessibleName(says)
-        self.setHorizontalHeaderLabels(list(columns))
-        for at, tip in enumerate(columns.values()):
-            item = self.horizontalHeaderItem(at)
-            assert item is not None
-            item.setToolTip(tip)
-        self.verticalHeader().hide()
-        self.setShowGrid(False)
-        self.setTabKeyNavigation(False)
-        self.setEditTriggers(QAbstractItemView.EditTrigger.NoEditTriggers)
-        self.setSelectionBehavior(QAbstractItemView.SelectionBehavior.SelectRows)
-        header = self.horizontalHeader()
-        header.setSectionResizeMode(QHeaderView.ResizeMode.ResizeToContents)
-        header.setSectionResizeMode(len(columns) - 1, QHeaderView.ResizeMode.Stretch)
-        header.setDefaultAlignment(Qt.AlignmentFlag.AlignLeft | Qt.AlignmentFlag.AlignVCenter)
-        self.hint = EmptyHint(self, empty)
-
-    def updateGeometries(self) -> None:
-        """Have the last column take the room that is left, if that is enough for its contents."""
-        header, last = self.horizontalHeader(), self.columnCount() - 1
-        need = max(header.sectionSizeHint(last), self.sizeHintForColumn(last))
-        fits = header.length() - header.sectionSize(last) + need <= self.viewport().width()
-        mode = QHeaderView.ResizeMode
-        wanted = mode.Stretch if fits else mode.ResizeToContents
-        if header.sectionResizeMode(last) != wanted:
-            header.setSectionResizeMode(last, wanted)
-        super().updateGeometries()
-
-    def minimumSizeHint(self) -> QSize:
-        """Return room for the titles and a few rows."""
-        least = super().minimumSizeHint()
-        row = self.verticalHeader().defaultSectionSize()
-        high = self.horizontalHeader().sizeHint().height() + LEAST_ROWS * row
-        return QSize(least.width(), max(least.height(), high))
-
-    def sizeHint(self) -> QSize:
-        """Ask for no more than that, as a table takes what is left."""
-        return self.minimumSizeHint()
-
-
-class Listing(QListWidget):
-    """A list of texts that are read; without any it says so."""
-
-    def __init__(self, name: str, says: str, empty: str) -> None:
-        """Set up an empty list.
-
-        name: the object's name. says: what it holds, for screen readers. empty: shown while there
-        is nothing.
-        """
-        super().__init__()
-        self.setObjectName(name)
-        self.setAccessibleName(says)
-        self.setWordWrap(True)
-        self.setHorizontalScrollBarPolicy(Qt.ScrollBarPolicy.ScrollBarAlwaysOff)
-        self.hint = EmptyHint(self, empty)
-
-    def minimumSizeHint(self) -> QSize:
-        """Return room for a few texts."""
-        return QSize(LEAST_HEIGHT, round(1.5 * LEAST_ROWS * self.fontMetrics().height()))
-
-    def sizeHint(self) -> QSize:
-        """Ask for no more than that, as a list takes what is left."""
-        return self.minimumSizeHint()
-
-
-class EmptyHint(Label):
-    """Words in the middle of a list or table, for as long as that is empty."""
-
-    def __init__(self, view: QAbstractItemView, text: str) -> None:
-        """Lay the words over a view, which may get rows later."""
-        super().__init__(text, view.viewport())
-        self._view = view
-        self.setTextFormat(Qt.TextFormat.PlainText)
-        self.setObjectName("empty_hint")
-        self.setProperty("role", "hint")
-        self.setWordWrap(True)
-        self.setAlignment(Qt.AlignmentFlag.AlignCenter)
-        self.setMargin(GAP)
-        self.setAttribute(Qt.WidgetAttribute.WA_TransparentForMouseEvents)
-        view.viewport().installEventFilter(self)
-        model = view.model()
-        for changed in (model.rowsInserted, model.rowsRemoved, model.modelReset):
-            changed.connect(self._settle)
-        self._settle()
-
-    def eventFilter(self, watched: QObject, event: QEvent) -> bool:
-        """Stay as large as the view."""
-        if event.type() == QEvent.Type.Resize:
-            self.setGeometry(self._view.viewport().rect())
-        return False
-
-    def _settle(self) -> None:
-        self.setVisible(bool(self.text()) and not self._view.model().rowCount())
-
-
 class Swatch(QAbstractButton):
     """A round button of a colour; no colour means "none"."""
 
@@ -628,8 +351,3 @@ def row(widgets: Sequence[QWidget]) -> QWidget:
     for widget in widgets:
         line.addWidget(widget, 1)
     return whole
-
-
-def spoken(name: str) -> str:
-    """Return the name of a shade or look in words."""
-    return name.replace("_", " ")

@@ -8,7 +8,8 @@ from typing import Any
 
 from PySide6.QtWidgets import QPushButton, QVBoxLayout, QWidget
 
-from palmkit.demos.app.controls import Slider, Swatches, choice, spoken
+from palmkit.demos.app.controls import Slider, Swatches, choice
+from palmkit.demos.app.texts import spoken
 from palmkit.kits.tryon import palettes
 from palmkit.kits.tryon.effect import Effect
 

@@ -21,7 +21,7 @@ from PySide6.QtWidgets import (
     QWidget,
 )
 
-from palmkit.demos.app.controls import Elided, Line
+from palmkit.demos.app.controls import Elided
 from palmkit.demos.app.icons import icon
 from palmkit.demos.app.page import Context, LivePage
 from palmkit.demos.app.saving import Saving
@@ -34,6 +34,7 @@ from palmkit.demos.app.source import (
     file_source,
     read_source,
 )
+from palmkit.demos.app.texts import Line
 from palmkit.demos.app.theme import Theme
 from palmkit.demos.app.view import View
 from palmkit.demos.app.worker import Shown, Worker

@@ -12,7 +12,7 @@ from PySide6.QtCore import QObject, QSettings, Signal
 from PySide6.QtWidgets import QVBoxLayout, QWidget
 
 from palmkit.demos.app.catalogue import Catalogue
-from palmkit.demos.app.controls import Panel
+from palmkit.demos.app.scrolled import Panel
 from palmkit.demos.app.source import SampleKind, Shot
 from palmkit.kits.image import Image
 from palmkit.kits.kit import Kit

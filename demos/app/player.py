@@ -18,8 +18,8 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy
 
-from palmkit.demos.app.controls import Drawing
 from palmkit.demos.app.icons import paint
+from palmkit.demos.app.texts import Drawing
 
 SLIDES = ("Dawn", "Sea", "Dunes", "Forest", "Night")
 SLIDE_S = 4.0

@@ -10,7 +10,7 @@ from typing import cast
 from PySide6.QtCore import QSettings, Qt
 from PySide6.QtWidgets import QButtonGroup, QGridLayout, QPushButton, QVBoxLayout, QWidget
 
-from palmkit.demos.app.controls import label, spoken
+from palmkit.demos.app.texts import label, spoken
 from palmkit.kits.tryon import palettes
 from palmkit.kits.tryon.look import Look
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 from PySide6.QtWidgets import QStatusBar
 
 from palmkit.demos.app.catalogue import Catalogue
-from palmkit.demos.app.controls import Line, spoken
 from palmkit.demos.app.page import LivePage, Page
+from palmkit.demos.app.texts import Line, spoken
 from palmkit.demos.app.worker import Shown
 
 # The weight of each new frame in the shown times, and how many frames pass before they show.

@@ -17,7 +17,7 @@ from PySide6.QtGui import (
 )
 from PySide6.QtWidgets import QSizePolicy
 
-from palmkit.demos.app.controls import Drawing
+from palmkit.demos.app.texts import Drawing
 from palmkit.demos.app.theme import Theme
 from palmkit.kits.image import Image
 

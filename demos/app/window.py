@@ -35,13 +35,13 @@ from PySide6.QtWidgets import (
 
 from palmkit.demos.app.banner import Banner
 from palmkit.demos.app.catalogue import Catalogue
-from palmkit.demos.app.controls import label
 from palmkit.demos.app.icons import icon
 from palmkit.demos.app.live import Live
 from palmkit.demos.app.page import Context, LivePage, Page
 from palmkit.demos.app.pages import page_types
 from palmkit.demos.app.source import SourceError, file_source
 from palmkit.demos.app.status import Status
+from palmkit.demos.app.texts import label
 from palmkit.demos.app.theme import CHOICES, Theme
 from palmkit.demos.app.worker import Shown
 

@@ -80,7 +80,8 @@ def _small(widget: QWidget) -> Iterator[str]:
         QProgressBar,
     )
 
-    from palmkit.demos.app.controls import Drawing, Elided, Line, ink_width
+    from palmkit.demos.app.controls import Elided
+    from palmkit.demos.app.texts import Drawing, Line, ink_width
 
     if isinstance(widget, (QHeaderView, QProgressBar)):
         # A header is as high as its titles, a progress bar as its style says: their hints differ.

@@ -21,8 +21,11 @@ from PySide6.QtWidgets import (
     QTableWidgetItem,
 )
 
-from palmkit.demos.app.controls import Box, Table, head, label, scroll
+from palmkit.demos.app.controls import Box
 from palmkit.demos.app.page import Context, Page
+from palmkit.demos.app.scrolled import scroll
+from palmkit.demos.app.tables import Table
+from palmkit.demos.app.texts import head, label
 from palmkit.engine.bench.measurement import processor
 from palmkit.engine.replacing import replacing
 

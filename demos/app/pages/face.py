@@ -9,10 +9,11 @@ import numpy as np
 from PySide6.QtWidgets import QFrame, QGridLayout
 
 from palmkit import kits
-from palmkit.demos.app.controls import Line, Slider, check, choice, label
+from palmkit.demos.app.controls import Slider, check, choice
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import Shot
+from palmkit.demos.app.texts import Line, label
 from palmkit.kits.kit import Mode
 from palmkit.kits.results import ACTIONS, POSE, Faces
 from palmkit.kits.stopwatch import Stopwatch

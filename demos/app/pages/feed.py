@@ -26,12 +26,14 @@ from PySide6.QtWidgets import (
 )
 
 from palmkit.demos.app.background import Background
-from palmkit.demos.app.controls import Drawing, Line, Listing, Scrolled, head, label
 from palmkit.demos.app.page import Context, Page
 from palmkit.demos.app.pages.feed_drawing import draw_good
 from palmkit.demos.app.pages.feed_goods import Good
 from palmkit.demos.app.pages.feed_grid import Grid
 from palmkit.demos.app.pages.feed_visit import Shown, Visit, told_why
+from palmkit.demos.app.scrolled import Scrolled
+from palmkit.demos.app.tables import Listing
+from palmkit.demos.app.texts import Drawing, Line, head, label
 from palmkit.kits.ranking.learning import LEAST_PAGES, Learned
 
 _PANEL_WIDTH = 300

@@ -11,11 +11,12 @@ from PySide6.QtGui import QColor, QPainter, QPaintEvent, QPen
 from PySide6.QtWidgets import QGridLayout, QWidget
 
 from palmkit import kits
-from palmkit.demos.app.controls import Slider, check, label, spoken
+from palmkit.demos.app.controls import Slider, check
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.player import COMMANDS, Holding, Player
 from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import SampleKind, Shot
+from palmkit.demos.app.texts import label, spoken
 from palmkit.kits.kit import Mode
 from palmkit.kits.results import Hands
 from palmkit.kits.stopwatch import Stopwatch

@@ -9,10 +9,11 @@ from typing import ClassVar
 from PySide6.QtWidgets import QFileDialog, QPushButton, QVBoxLayout, QWidget
 
 from palmkit import kits
-from palmkit.demos.app.controls import OneOf, Slider, Swatches, check, choice, label
+from palmkit.demos.app.controls import OneOf, Slider, Swatches, check, choice
 from palmkit.demos.app.page import Context, Kept, LivePage, Outcome
 from palmkit.demos.app.remembered import Remembered
 from palmkit.demos.app.source import Shot
+from palmkit.demos.app.texts import label
 from palmkit.engine.errors import ImageError
 from palmkit.kits.image import SUFFIXES as PICTURE_SUFFIXES
 from palmkit.kits.image import Image

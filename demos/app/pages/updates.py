@@ -22,8 +22,11 @@ from PySide6.QtWidgets import (
 from palmkit.delivery.client import Client
 from palmkit.delivery.embedded import shipped
 from palmkit.demos.app.background import Background
-from palmkit.demos.app.controls import GAP, Box, Table, head, label, scroll
+from palmkit.demos.app.controls import Box
 from palmkit.demos.app.page import Context, Page
+from palmkit.demos.app.scrolled import GAP, scroll
+from palmkit.demos.app.tables import Table
+from palmkit.demos.app.texts import head, label
 from palmkit.demos.app.updates import (
     Checked,
     Standing,
