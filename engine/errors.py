@@ -33,6 +33,11 @@ def __getattr__(name: str) -> Any:
     return globals()[_FORMER[name]]
 
 
+def why(error: BaseException) -> str:
+    """Return what went wrong, in lower case: the system's words for it without their number."""
+    return str(getattr(error, "strerror", None) or error).lower()
+
+
 class PalmError(Exception):
     """Base of all errors below: catch it to catch them all.
 

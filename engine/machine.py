@@ -1,4 +1,4 @@
-"""The machine's processor, and the folder for files that programs can make again."""
+"""The machine's processors, and the folder for files that programs can make again."""
 
 from __future__ import annotations
 
@@ -19,6 +19,13 @@ def cpu_name() -> str:
     except OSError:
         pass
     return platform.processor() or platform.machine()
+
+
+def usable_cores() -> int:
+    """Return how many processors this process may use; all, where the system does not say."""
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
 
 
 def cache_folder(purpose: str) -> Path | None:

@@ -40,16 +40,15 @@ def machine() -> dict[str, str]:
     """Return the versions and what the machine has, by what it is."""
     from palmkit.delivery import facts
     from palmkit.engine import _native
-    from palmkit.engine.machine import cpu_name
+    from palmkit.engine.machine import cpu_name, usable_cores
 
     memory_mb = facts.memory_mb()
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
     return {
         "palmkit": _version("palmkit") or "not installed",
         "python": platform.python_version(),
         "platform": platform.platform(),
         "processor": cpu_name(),
-        "cores": f"{os.cpu_count()}, of which this process may use {allowed}",
+        "cores": f"{os.cpu_count()}, of which this process may use {usable_cores()}",
         "instructions": " ".join(_native.isas()),
         "memory": "unknown" if memory_mb is None else f"{memory_mb} MB",
         "packages": ", ".join(

@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.cached import cached
-from palmkit.engine.errors import ImageError
+from palmkit.engine.errors import ImageError, why
 from palmkit.engine.forks import finished
 from palmkit.engine.ir import Type
 
@@ -167,8 +167,7 @@ def _from_file(source: Source, max_pixels: int) -> Image:
     except (OSError, ValueError) as error:
         if isinstance(error, ImageError):
             raise
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ImageError(f"cannot be opened, {reason.lower()}: {name!r}") from error
+        raise ImageError(f"cannot be opened, {why(error)}: {name!r}") from error
 
 
 def bytes_of(file: object, max_pixels: int = MAX_PIXELS) -> bytes:
@@ -204,8 +203,7 @@ def bytes_of(file: object, max_pixels: int = MAX_PIXELS) -> bytes:
     except (OSError, ValueError, TypeError) as error:
         if isinstance(error, ImageError):
             raise
-        reason = getattr(error, "strerror", None) or str(error)
-        raise ImageError(f"an open file cannot be read, {reason.lower()}: {kind}") from error
+        raise ImageError(f"an open file cannot be read, {why(error)}: {kind}") from error
     raise ImageError(f"more bytes than {max_pixels} pixels (max_pixels) can take: {kind}")
 
 
@@ -323,8 +321,7 @@ def write_image(path: str | os.PathLike[str], image: Image) -> None:
     except MemoryError:
         raise
     except Exception as error:  # As its readers, Pillow's writers raise nearly anything.
-        reason = (getattr(error, "strerror", None) or str(error)).lower()
-        raise ImageError(f"cannot be written, {reason}: {os.fspath(path)}") from error
+        raise ImageError(f"cannot be written, {why(error)}: {os.fspath(path)}") from error
 
 
 @finished

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import exp, log
@@ -10,7 +9,7 @@ from pathlib import Path
 from statistics import median
 
 from palmkit.engine.ir import Array
-from palmkit.engine.machine import cpu_name
+from palmkit.engine.machine import cpu_name, usable_cores
 
 
 @dataclass(frozen=True)
@@ -81,5 +80,4 @@ def _kilobytes(file: str, key: str) -> int | None:
 
 def processor() -> str:
     """Return the name of this machine's CPU, and how many cores this process may use."""
-    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return f"{cpu_name()}, {cores} cores"
+    return f"{cpu_name()}, {usable_cores()} cores"

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, cast
 from weakref import ref
 
-from palmkit.engine.errors import DeliveryError, ImageError, TryOnError
+from palmkit.engine.errors import DeliveryError, ImageError, TryOnError, why
 from palmkit.engine.reading import check_readable
 from palmkit.engine.replacing import replacing
 from palmkit.kits.delivered import PROVING_RUNS, Delivered, Unfit, is_delivered_name
@@ -125,9 +125,8 @@ class Look:
                 data = file.read(MOST_BYTES + 1)
         except (OSError, ValueError) as error:
             known = ", ".join(palettes.presets())
-            what = (getattr(error, "strerror", None) or str(error)).lower()
             meant = did_you_mean(name, palettes.presets())
-            raise TryOnError(f"{name}: {what}; presets are {known}{meant}") from None
+            raise TryOnError(f"{name}: {why(error)}; presets are {known}{meant}") from None
         if len(data) > MOST_BYTES:
             raise TryOnError(f"{name}: expected at most {MOST_BYTES} bytes of JSON, got more")
         try:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterator, Mapping
 from fractions import Fraction
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
-from palmkit.engine.errors import ImageError
+from palmkit.engine.errors import ImageError, why
 from palmkit.engine.forks import importing
+from palmkit.engine.machine import usable_cores
 
 if TYPE_CHECKING:
     from av import VideoStream
@@ -35,8 +35,7 @@ def version() -> int:
 
 def threads() -> int:
     """Return how many threads are to decode or encode."""
-    allowed = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
-    return min(allowed or 1, MOST_THREADS)
+    return min(usable_cores(), MOST_THREADS)
 
 
 def scaling() -> dict[str, int]:
@@ -66,7 +65,7 @@ def _unreadable(name: str, error: Exception) -> str:
     import av
 
     if not isinstance(error, (av.InvalidDataError, av.EOFError)):
-        return f"video cannot be opened, {reason(error)}"
+        return f"video cannot be opened, {why(error)}"
     try:
         with open(name, "rb") as file:
             head = file.read(8)
@@ -100,7 +99,7 @@ class Packets:
             # PyAV's last ones are empty.
             return next(packet for packet in self._packets if packet.size)
         except (av.FFmpegError, OSError) as error:
-            self.failure = reason(error)
+            self.failure = why(error)
         except IndexError:
             # At the end PyAV stumbles over streams that the file did not begin with.
             pass
@@ -115,11 +114,6 @@ def open_output(name: str, muxer: str, options: Mapping[str, str]) -> Any:
     import av
 
     return av.open(f"file:{name}", "w", format=muxer, options=dict(options))
-
-
-def reason(error: BaseException) -> str:
-    """Return what went wrong, in lower case, without FFmpeg's number."""
-    return str(getattr(error, "strerror", None) or error or type(error).__name__).lower()
 
 
 def video_of(container: InputContainer) -> VideoStream | None:

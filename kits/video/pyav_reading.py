@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from palmkit.engine.errors import ImageError
+from palmkit.engine.errors import ImageError, why
 from palmkit.kits.image import MAX_PIXELS, Image
 from palmkit.kits.video.formats import COUNT_TRUST, FRAMES_PER_S, MOST_FRAMES_PER_S
 from palmkit.kits.video.messages import say
@@ -16,7 +16,6 @@ from palmkit.kits.video.pyav_files import (
     Packets,
     fraction,
     open_input,
-    reason,
     start_of,
     threads,
     video_of,
@@ -160,7 +159,7 @@ class Reading:
     def _fail(self, error: Exception) -> None:
         """Note that a frame is missing, and why the first one is."""
         self._broken += 1
-        self._failure = self._failure or reason(error)
+        self._failure = self._failure or why(error)
 
     def _shown_width(self, frame: VideoFrame) -> int:
         """Return the width with which a frame is shown: pixels need not be square."""
@@ -172,8 +171,8 @@ class Reading:
     def _judge(self, count: int) -> None:
         """Raise ImageError if there was no frame, or the file ends long before its stated end."""
         if count == 0:
-            why = f", {self._failure}" if self._failure else ""
-            raise ImageError(f"no frame can be read{why}: {self._path}")
+            cause = f", {self._failure}" if self._failure else ""
+            raise ImageError(f"no frame can be read{cause}: {self._path}")
         reached, length = float(self._reached), float(self._stated_length())
         if reached < length * COUNT_TRUST - 2 / self.frames_per_s:
             raise ImageError(

@@ -8,13 +8,13 @@ from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from palmkit.engine.errors import ImageError
+from palmkit.engine.errors import ImageError, why
 from palmkit.kits.image import Image
 from palmkit.kits.video.clock import Grid
 from palmkit.kits.video.colours import FromRgb
 from palmkit.kits.video.formats import ENCODERS, FORMATS, Format
 from palmkit.kits.video.messages import say, say_once
-from palmkit.kits.video.pyav_files import has_encoder, open_output, reason, threads
+from palmkit.kits.video.pyav_files import has_encoder, open_output, threads
 from palmkit.kits.video.pyav_sound import Sound
 
 if TYPE_CHECKING:
@@ -62,7 +62,7 @@ class Writing:
             self._container, self._stream, self._sound = self._opened()
         except (av.FFmpegError, OSError, ValueError) as error:
             size = f"{self._width}x{self._height}"
-            raise ImageError(f"a video of {size} cannot be written, {reason(error)}") from error
+            raise ImageError(f"a video of {size} cannot be written, {why(error)}") from error
 
     def _opened(self) -> tuple[Any, Any, Sound | None]:
         """Open the file with the sound as it is; else, encoded anew; else, without it."""
@@ -75,7 +75,7 @@ class Writing:
                 return self._begun(heard, is_copied)
             except (av.FFmpegError, OSError, ValueError) as error:
                 if not is_copied:
-                    say(f"the sound cannot be kept, {reason(error)}: {heard.path}")
+                    say(f"the sound cannot be kept, {why(error)}: {heard.path}")
         return self._begun(None, False)
 
     def _begun(self, heard: Timeline | None, is_copied: bool) -> tuple[Any, Any, Sound | None]:
@@ -135,7 +135,7 @@ class Writing:
                 self._encode(held, at - held.pts)
             self._held = made
         except (av.FFmpegError, OSError) as error:
-            raise ImageError(f"the video cannot be written, {reason(error)}") from error
+            raise ImageError(f"the video cannot be written, {why(error)}") from error
 
     def _place(self, time_s: float) -> int:
         """Return the tick of the next frame, behind that of the frame before."""
@@ -186,7 +186,7 @@ class Writing:
             self._container.close()
             self._is_finished = True
         except (av.FFmpegError, OSError) as error:
-            raise ImageError(f"the video cannot be written, {reason(error)}") from error
+            raise ImageError(f"the video cannot be written, {why(error)}") from error
 
     def _end_of(self, last: int) -> int:
         """Return the tick at which the last frame ends: as in the file that it is from."""

@@ -10,7 +10,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from palmkit.engine.errors import ImageError
+from palmkit.engine.errors import ImageError, why
 from palmkit.engine.forks import finished
 from palmkit.engine.ir import Type
 from palmkit.engine.replacing import replacing
@@ -145,7 +145,7 @@ class VideoWriter:
             # The system says why a file cannot be made; OpenCV does not.
             part.touch()
         except (OSError, ValueError) as error:
-            raise ImageError(f"the video cannot be written, {pyav_files.reason(error)}") from error
+            raise ImageError(f"the video cannot be written, {why(error)}") from error
         if pyav_files.version():
             from palmkit.kits.video import pyav_writing
 
@@ -189,9 +189,7 @@ class VideoWriter:
         try:
             self._files.__exit__(type(problem) if problem else None, problem, None)
         except OSError as failed:
-            problem = self._named(
-                ImageError(f"the video cannot be written, {pyav_files.reason(failed)}")
-            )
+            problem = self._named(ImageError(f"the video cannot be written, {why(failed)}"))
         if problem is not None and problem is not error:
             raise problem
 
