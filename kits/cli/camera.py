@@ -11,15 +11,13 @@ from glob import glob
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from palmkit.engine.errors import ImageError, PalmError
 from palmkit.kits import live
 from palmkit.kits.cli.command import UsageError, check_writable
 from palmkit.kits.cli.inputs import check_name
 from palmkit.kits.cli.job import Frames, Job, open_kit, print_line
 from palmkit.kits.cli.process import complain, until_interrupted
-from palmkit.kits.image import Image, read_image
+from palmkit.kits.image import read_image
 from palmkit.kits.video import VideoReader, VideoWriter
 
 if TYPE_CHECKING:
@@ -58,7 +56,7 @@ def run(options: argparse.Namespace, job: Job[Any]) -> int:
                 drawn = job.draw(frame, result)
                 if writer is not None:
                     writer.write(drawn, timestamp_ms)
-                if window is not None and not window.show(_in_colour(drawn)):
+                if window is not None and not window.show(read_image(drawn)):
                     break
             if is_over():
                 break
@@ -122,7 +120,3 @@ def _advice(number: int) -> str:
 def is_readable(device: str) -> bool:
     """Return whether this user may use a device."""
     return os.access(device, os.R_OK | os.W_OK)
-
-
-def _in_colour(picture: Image) -> Image:
-    return np.repeat(picture[:, :, None], 3, axis=2) if picture.ndim == 2 else picture

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from palmkit.engine.errors import ImageError
 from palmkit.engine.forks import finished
+from palmkit.engine.ir import Type
 from palmkit.kits.image import Image, clip_part, read_image, resize
 from palmkit.kits.tracks import Clock
 
@@ -177,8 +178,8 @@ def _head(box: NDArray[np.float64], points: NDArray[np.float64]) -> Head:
 
 def _blurred(picture: Image, faces: Faces, heads: list[Head], pixelate: bool) -> Image:
     if picture.dtype != np.uint8 or picture.shape != (faces.height, faces.width, 3):
-        got = f"{picture.dtype.name}[{', '.join(map(str, picture.shape))}]"
-        raise ImageError(f"blur faces: expected uint8[{faces.height}, {faces.width}, 3], got {got}")
+        expected = Type("uint8", (faces.height, faces.width, 3))
+        raise ImageError(f"blur faces: expected {expected}, got {Type.of(picture)}")
     canvas = picture.copy()
     # The largest last: what it shares with others is then blurred by it.
     for head in sorted(heads, key=lambda each: each.size):

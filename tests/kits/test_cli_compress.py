@@ -146,7 +146,7 @@ def test_speed_says_which_layers_stay_float(
     run: Any, model: Path, data: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, limit: str
 ) -> None:
     def costs(quantizer: Any) -> Costs:
-        """As if the last layer were slower in integers, and conversions cost nothing."""
+        """Return costs by which only the last layer is slower in integers, without conversions."""
         first, *others, last = (n.outputs for n in quantizer.graph.nodes if is_layer(n.op))
         parts = [Part(each, 2e-3, 1e-3) for each in (first, *others)]
         parts += [Part(last, 2e-3, 3e-3)]

@@ -104,7 +104,7 @@ def test_transforms_of_the_newest_operator(transform: int, op: str) -> None:
 
 
 def test_sets_stand_in_the_order_of_their_nodes() -> None:
-    """As the reference evaluator of ONNX has it where the nodes stand in the order of the trees."""
+    """Trees give what the evaluator of ONNX gives where nodes stand in the order of the trees."""
     modes = [Mode.MEMBER, Mode.LEQ, Mode.MEMBER]
     attrs: dict[str, Any] = {
         "nodes_featureids": [0, 1, 2],
