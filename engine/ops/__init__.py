@@ -13,7 +13,7 @@ elements are not zero) raises Undetermined: the type is then not known beforehan
 import importlib
 import inspect
 import pkgutil
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import cache
@@ -133,6 +133,11 @@ def op(
 def _modules() -> dict[str, str]:
     """Return the module of each op, named like it, with _ after Python's own names (and_, sum_)."""
     return {m.name.rstrip("_"): f"{__name__}.{m.name}" for m in pkgutil.iter_modules(__path__)}
+
+
+def names() -> Collection[str]:
+    """Return the names of all ops; no op is imported for it."""
+    return _modules().keys()
 
 
 @cache
