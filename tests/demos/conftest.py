@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from palmkit.kits.screen import INSTALL
-from tests.demos.driving import OpenWindow, Wait
+from tests.demos.driving import OpenWindow, Wait, discard
 
 if TYPE_CHECKING:
     from PySide6.QtCore import QSettings
@@ -158,10 +158,7 @@ def open_window(
 
     yield open_window
     for window in made:
-        window.close()
-        window.deleteLater()
-    application.sendPostedEvents()
-    application.processEvents()
+        discard(window)
 
 
 @pytest.fixture(autouse=True)

@@ -89,6 +89,20 @@ def press(widget: QWidget, key: Qt.Key) -> None:
     QTest.keyClick(widget, key)
 
 
+def discard(widget: QWidget) -> None:
+    """Close a window, and delete it with all that is in it.
+
+    Outside an event loop Qt deletes nothing by itself, and a style sheet costs all widgets there
+    are.
+    """
+    from PySide6.QtCore import QCoreApplication, QEvent
+
+    widget.close()
+    widget.deleteLater()
+    QCoreApplication.sendPostedEvents(None, QEvent.Type.DeferredDelete.value)
+    QCoreApplication.processEvents()
+
+
 def tab_order(first: QWidget) -> list[QWidget]:
     """Return the widgets that Tab reaches from a control on, until one repeats."""
     from PySide6.QtCore import Qt

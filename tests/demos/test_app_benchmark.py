@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from palmkit.delivery.embedded import shipped
-from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, find, press
+from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, discard, find, press
 
 if TYPE_CHECKING:
     from palmkit.demos.app.page import Context
@@ -46,8 +46,7 @@ def page(context: Context, complaints: list[str]) -> Iterator[BenchmarkPage]:
     page.activateWindow()
     yield page
     page.shutdown()
-    page.close()
-    page.deleteLater()
+    discard(page)
 
 
 def test_an_empty_page_says_what_to_do(page: BenchmarkPage, wait: Wait) -> None:

@@ -14,7 +14,7 @@ import pytest
 from palmkit.demos.app.pages import feed_visit
 from palmkit.demos.app.pages.feed_goods import Good, make_goods
 from palmkit.demos.app.pages.feed_visit import Shown, Visit, told_why
-from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, find, pause, press
+from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, discard, find, pause, press
 
 if TYPE_CHECKING:
     from palmkit.demos.app.page import Context
@@ -133,8 +133,7 @@ def page(context: Context, wait: Wait, complaints: list[str]) -> Iterator[FeedPa
     wait(lambda: len(page.grid.order) == 60 and not page.is_busy, "the feed")
     yield page
     page.shutdown()
-    page.close()
-    page.deleteLater()
+    discard(page)
 
 
 def cards(page: FeedPage) -> list[Card]:

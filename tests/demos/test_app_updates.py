@@ -20,7 +20,7 @@ from palmkit.demos.app.updates import Standing, told
 from palmkit.engine.ir import Node
 from palmkit.kits import delivered
 from palmkit.kits.image import Image
-from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, find
+from tests.demos.driving import NEEDS_MODELS, Said, Wait, click, discard, find
 
 if TYPE_CHECKING:
     from palmkit.demos.app.page import Context
@@ -61,8 +61,7 @@ def page(
     page.show()
     yield page
     page.shutdown()
-    page.close()
-    page.deleteLater()
+    discard(page)
     if app._client is not None:  # pyright: ignore[reportPrivateUsage]
         app._client.close()  # pyright: ignore[reportPrivateUsage]
 
