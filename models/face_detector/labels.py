@@ -48,10 +48,17 @@ TERMS = {
     "rps_green": "share-alike",
     "fingercount": "share-alike",
     "hagrid": "share-alike",
+    "oi_crowd": "open",
+    "coco_crowd": "uncertain",
+    "ilc2021": "unstated",
+    "animals": "research",
 }
-FACE_SETS = frozenset({"eden", "maskon", "aaf"})
+# Sets with boxes of faces; another face that the teachers see there is ignored.
+FACE_SETS = frozenset({"eden", "maskon", "aaf", "oi_crowd", "coco_crowd", "ilc2021"})
 HAND_SETS = frozenset({"subhi", "leb", "obb", "linto", "anton", "hagrid"})
 BARE_HAND_SETS = frozenset({"ardamavi", "rps_green", "fingercount"})
+# Boxes that a detector made count from this score on, and are ignored below it.
+TRUSTED_SCORE = 0.7
 LARGEST_SHARE = {"ardamavi": 0.25, "rps_green": 0.25, "fingercount": 0.4, "leb": 0.6, "obb": 0.6}
 
 
@@ -78,6 +85,24 @@ def read_picture(data: Path, file: str) -> Picture:
             scene = behind.convert("RGB").resize(image.size)
         scene.paste(image, mask=image.getchannel("A"))
         return np.asarray(scene)
+
+
+def known_boxes(row: Mapping[str, Any]) -> tuple[Array, Array]:
+    """Return the boxes of a row of an index that count and those to ignore: corners, float32[n, 4].
+
+    `scores` say how sure a detector was of boxes that it made; `unlabelled_auto` are boxes of faces
+    that were overlooked.
+    """
+    boxes, overlooked = (
+        np.asarray(row.get(key, []), np.float32).reshape(-1, 4)
+        for key in ("boxes", "unlabelled_auto")
+    )
+    corners, others = (
+        np.concatenate([each[:, :2], each[:, :2] + each[:, 2:]], axis=1)
+        for each in (boxes, overlooked)
+    )
+    counts = np.asarray(row.get("scores", [1.0] * len(boxes))) >= TRUSTED_SCORE
+    return corners[counts], np.concatenate([corners[~counts], others])
 
 
 def five_points(points: Array) -> Array:
@@ -132,7 +157,7 @@ class Committee:
         return Detections(boxes, scores, points), np.concatenate(others)
 
     def label(self, picture: Picture, row: Mapping[str, Any]) -> Label:
-        """Manual boxes win; a teacher's face without one is ignored, as are doubtful ones."""
+        """The set's own boxes win; a teacher's face without one is ignored, as are doubtful ones."""
         if row.get("faces") == 0 or row["set"] == "backgrounds":
             return Label(np.zeros((0, 14), np.float32), np.zeros((0, 4), np.float32))
         found, others = self.find(picture)
@@ -140,8 +165,7 @@ class Committee:
         points, presence = self.refine(picture, found)
         sizes = (found.boxes[:, 2:] - found.boxes[:, :2]).max(axis=1, initial=0)
         if row["set"] in FACE_SETS:
-            boxes = np.asarray(row["boxes"], np.float32).reshape(-1, 4)
-            boxes = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
+            boxes, doubtful = known_boxes(row)
             overlaps = iou(boxes, found.boxes)
             given = np.full((len(boxes), 5, 2), np.nan, np.float32)
             for face, overlap in enumerate(overlaps):
@@ -152,24 +176,24 @@ class Committee:
                 given = np.stack([five_points(face) for face in known])
             free = (overlaps.max(axis=0, initial=0) < 0.4) & (found.scores > 0.3)
             faces = np.concatenate([boxes, given.reshape(-1, 10)], axis=1)
-            return Label(faces, found.boxes[free])
+            return Label(faces, np.concatenate([doubtful, found.boxes[free]]))
         large = sizes >= 40
         sure = np.where(
             large,
             ((found.scores > 0.6) & (presence > 0.5)) | ((found.scores > 0.7) & (votes >= 2)),
             found.scores > 0.68,
         )
-        doubtful = found.scores > 0.3
+        unsure = found.scores > 0.3
         if row["set"] in HAND_SETS:
             sure = (found.scores > 0.6) & (presence > 0.5) & (large | (votes >= 1))
-            doubtful &= (presence > 0.05) | ~large
+            unsure &= (presence > 0.05) | ~large
         elif row["set"] in BARE_HAND_SETS:
-            sure, doubtful = sure & False, doubtful & (presence > 0.5)
+            sure, unsure = sure & False, unsure & (presence > 0.5)
         faces = np.concatenate([found.boxes, points.reshape(-1, 10)], axis=1)[sure]
-        alone = others[iou(others, found.boxes[doubtful]).max(axis=1, initial=0) < 0.3]
+        alone = others[iou(others, found.boxes[unsure]).max(axis=1, initial=0) < 0.3]
         if row["set"] in HAND_SETS | BARE_HAND_SETS:
             alone = alone[:0]
-        return Label(faces, np.concatenate([found.boxes[doubtful & ~sure], alone]))
+        return Label(faces, np.concatenate([found.boxes[unsure & ~sure], alone]))
 
     def refine(self, picture: Picture, found: Detections) -> tuple[Array, Array]:
         """Return points by the mesh where it agrees, else YuNet's, and the mesh's presence."""

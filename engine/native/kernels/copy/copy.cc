@@ -23,6 +23,7 @@ void move(size_t n, const T* from, int64_t x, T* to, int64_t y) {
 template <int kCount, bool kInterleave, class T>
 void move_few(size_t n, const T* __restrict from, T* __restrict to, size_t apart) {
   for (size_t i = 0; i < n; ++i) {
+#pragma GCC unroll 4
     for (int k = 0; k < kCount; ++k) {
       if (kInterleave)
         to[i * kCount + static_cast<size_t>(k)] = from[static_cast<size_t>(k) * apart + i];

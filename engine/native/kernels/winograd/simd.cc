@@ -205,9 +205,9 @@ void scatter(const Winograd& w, size_t first, size_t begin, size_t end) {
   for (size_t tile = begin; tile < end; ++tile) scatter_tile<B>(w, tile - first, tile);
 }
 
-// In double: what is rounded here is wrong in every pixel.
+// In double: what is rounded here is wrong in every pixel. Run once, when a model is loaded.
 template <class B>
-void transform(const float* w, size_t tap_stride, float* transformed) {
+__attribute__((cold)) void transform(const float* w, size_t tap_stride, float* transformed) {
   constexpr size_t kLanes = 8;
   using Doubles = double __attribute__((vector_size(kLanes * sizeof(double))));
   using Floats = float __attribute__((vector_size(kLanes * sizeof(float))));
