@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -79,8 +79,11 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
     _second_pass: bool
 
     @abstractmethod
-    def _candidates(self, image: Image, roi: Part | None) -> Iterable[tuple[Floats, Crop]]:
-        """Yield where the detector finds things, best first: corners, float32[4], and a crop."""
+    def _candidates(self, image: Image, roi: Part | None) -> Iterable[tuple[Floats, Crop, float]]:
+        """Yield where the detector finds things, best first: corners, float32[4], a crop, a limit.
+
+        limit: in a picture no sight of it is more certain than this, 0..1.
+        """
 
     @abstractmethod
     def _infer(self, image: Image, crop: Crop, mirrored: bool = False) -> AnySight | None:
@@ -129,7 +132,7 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
     def _search(self, image: Image, roi: Part | None, known: list[AnySight]) -> list[AnySight]:
         """Return what is in a picture, best first, without known things."""
         found: list[AnySight] = []
-        for corners, crop in self._candidates(image, roi):
+        for corners, crop, limit in self._candidates(image, roi):
             if self._max_count is not None and len(known) + len(found) >= self._max_count:
                 break
             if not self._is_new(corners, [*known, *found]):
@@ -138,6 +141,8 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
             if sight is None or sight.presence < self._min_presence:
                 continue
             if self._is_wanted(image, sight) and self._is_new(sight.box, [*known, *found]):
+                if self._mode == "image":
+                    sight = replace(sight, presence=min(sight.presence, limit))
                 found.append(sight)
         return found
 

@@ -12,6 +12,7 @@ from palmkit.kits.boxes import Floats
 from palmkit.kits.detection import SIDE_MULTIPLE, Candidates, decode, merge, network_input
 from palmkit.kits.image import Image, Part, Placement, clip_part, letterbox
 from palmkit.kits.kit import Runnable
+from palmkit.kits.sheets import Sheet, rows
 
 TILE_OVERLAP = 0.25
 # Ratios of the longer side to the shorter one, in most pictures and videos.
@@ -75,21 +76,29 @@ class Detector:
         The network sees the parts at once, each in a square of `side` pixels, in rows of ROW
         squares. Candidates cut by a part's side are left out.
         """
-        sheet = np.zeros(sheet_shape(len(parts), side), np.uint8)
-        corners = [(index % ROW * side, index // ROW * side) for index in range(len(parts))]
+        sheet = rows(parts, side, ROW)
+        return self.infer_sheet(image, area, sheet, min_score, self._max_enlarged)
+
+    def infer_sheet(
+        self, image: Image, area: Part, sheet: Sheet, min_score: float, max_scale: float
+    ) -> Candidates:
+        """Return all candidates in the parts of a sheet, in pixels of the picture.
+
+        max_scale: the largest enlargement. Candidates cut by a part's side that is none of the
+        area are left out.
+        """
+        canvas = np.zeros((*sheet.shape, 3), np.uint8)
         placements: list[Placement] = []
-        for part, (x, y) in zip(parts, corners, strict=True):
-            square, placement = letterbox(
-                image, side, side, part=part, max_scale=self._max_enlarged
-            )
-            sheet[y : y + side, x : x + side] = square
+        for part, (x, y, width, height) in zip(sheet.parts, sheet.cells, strict=True):
+            shown, placement = letterbox(image, height, width, part=part, max_scale=max_scale)
+            canvas[y : y + height, x : x + width] = shown
             placements.append(placement)
-        seen = decode(self.model.run(network_input(sheet)), min_score, self._keypoints)
+        seen = decode(self.model.run(network_input(canvas)), min_score, self._keypoints)
         middles = (seen.boxes[:, :2] + seen.boxes[:, 2:]) / 2
         found = [seen.take(np.zeros(0, np.int64))]
-        for part, corner, placement in zip(parts, corners, placements, strict=True):
-            start = np.array(corner, np.float32)
-            inside = np.flatnonzero(((middles >= start) & (middles < start + side)).all(axis=1))
+        for part, cell, placement in zip(sheet.parts, sheet.cells, placements, strict=True):
+            start, size = np.array(cell[:2], np.float32), np.array(cell[2:], np.float32)
+            inside = np.flatnonzero(((middles >= start) & (middles < start + size)).all(axis=1))
             if len(inside):
                 own = _placed(seen.take(inside), placement, start)
                 found.append(own.take(~is_cut(own, part, area)))
@@ -126,11 +135,6 @@ def picture_dims(longest: Iterable[int]) -> list[Mapping[str, int]]:
             other = _padded(side / ratio)
             sides.update({(side, other): None, (other, side): None})
     return [{"height": height, "width": width} for height, width in sides]
-
-
-def sheet_shape(count: int, side: int) -> tuple[int, int, int]:
-    """Return height, width and channels of `count` squares of one side, in rows of ROW."""
-    return math.ceil(count / ROW) * side, min(count, ROW) * side, 3
 
 
 def is_cut(found: Candidates, part: Part, area: Part) -> NDArray[np.bool_]:

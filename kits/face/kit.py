@@ -71,7 +71,13 @@ class FaceDetector(Kit[Faces]):
     def _adopt(self) -> None:
         network, given = self._model.model, self._options.min_score
         self._min_score = threshold(network) if given is None else given
-        self._search = FaceSearch(network, self._options.size, self._options.tile)
+        self._search = FaceSearch(
+            network,
+            self._options.size,
+            self._options.tile,
+            is_video=self._mode != "image",
+            budget_ms=self._options.budget_ms,
+        )
 
     @takes_pictures
     def detect(self, frame: Frame[Source]) -> Faces:

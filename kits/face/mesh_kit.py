@@ -73,7 +73,13 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
     def _adopt(self) -> None:
         found_by, given = self._found_by.model, self._options.min_score
         self._min_score = threshold(found_by) if given is None else given
-        self._find = FaceSearch(found_by, self._options.size, self._options.tile).find
+        self._find = FaceSearch(
+            found_by,
+            self._options.size,
+            self._options.tile,
+            is_video=self._mode != "image",
+            budget_ms=self._options.budget_ms,
+        ).find
         self._model = self._meshed_by.model
         self._side = input_side(self._model)
         given = self._options.min_presence
@@ -85,7 +91,8 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
 
         The arguments are those of FaceDetector.detect.
         Returns Faces with mesh, visibility, pose and actions; boxes are those round the mesh,
-        scores say how certain it is that it lies on a face. Empty where there is none.
+        scores say how certain it is that it lies on a face, in pictures no more than FaceDetector
+        is. Empty where there is none.
         Raises ImageError if `image` is not a picture or `roi` lies outside it, RuntimeError in
         stream mode or after close.
         """
@@ -96,14 +103,16 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         """Do what detect does without blocking the event loop."""
         return await self._call_async(frame)
 
-    def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop]]:
+    def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop, float]]:
         found = self._find(image, roi, self._min_score, enough=self._max_count)
         boxes = clipped(found.boxes, image.shape[1], image.shape[0])
-        for box, keypoints in zip(boxes, found.keypoints, strict=True):
+        # The detector tells faces from what looks like one better than the mesh, which can take a
+        # face back and does not make it surer.
+        for box, keypoints, score in zip(boxes, found.keypoints, found.scores, strict=True):
             left, top, right, bottom = box.tolist()
             if left < right and top < bottom:
                 sides = (left, top, right - left, bottom - top)
-                yield box, crop_from_keypoints(keypoints, sides)
+                yield box, crop_from_keypoints(keypoints, sides), float(score)
 
     def _infer(self, image: Image, crop: Crop, mirrored: bool = False) -> Mesh | None:
         drawn = sample(image, crop, self._side)

@@ -35,7 +35,7 @@ class FaceOptions(Options):
         None,
         "longest side of what the detector sees, in pixels, 32 to 4096; smaller pictures are"
         " enlarged to it, at most twice; more finds smaller faces and takes longer (320, and closer"
-        " at what may be a small face, in 640 where there are many)",
+        " at what may be a small face; in videos at most 640)",
         Between(SIDE_MULTIPLE, 4096),
     )
     tile: int | None = option(
@@ -43,6 +43,12 @@ class FaceOptions(Options):
         "see large pictures also in overlapping squares of this side, in pixels, at full"
         " resolution, for small faces; not in tracking between detections (none)",
         Whole(SIDE_MULTIPLE),
+    )
+    budget_ms: float | None = option(
+        None,
+        "time to search a picture for small faces, in milliseconds: no closer look begins that"
+        " would end later, the first is always taken (as long as needed)",
+        Between(0, 1e9),
     )
     detect_every: int = option(
         10,

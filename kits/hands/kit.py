@@ -114,11 +114,11 @@ class GestureRecognizer(CloseUpKit[Hands, HandSight, HandTrack]):
         """Do what recognize does without blocking the event loop."""
         return await self._call_async(frame)
 
-    def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop]]:
+    def _candidates(self, image: Image, roi: Part | None) -> Iterator[tuple[Floats, Crop, float]]:
         found = self._detector.search(image, roi, int(self._options.size), self._min_score)
         for corners, keypoints in zip(found.boxes, found.keypoints, strict=True):
             box = np.concatenate([corners[:2], corners[2:] - corners[:2]])
-            yield corners, crop_from_keypoints(keypoints, box)
+            yield corners, crop_from_keypoints(keypoints, box), 1.0
 
     def _infer(self, image: Image, crop: Crop, mirrored: bool = False) -> HandSight | None:
         drawn, (x, y) = sample(image, crop, self._side), crop.up

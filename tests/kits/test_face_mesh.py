@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from palmkit import kits
 from palmkit.engine.errors import ImageError, ModelError
 from palmkit.engine.ir import Type
-from palmkit.kits import FaceMesh, Faces
+from palmkit.kits import FaceDetector, FaceMesh, Faces
 from palmkit.kits.face import topology
 from palmkit.kits.image import Image, read_image
 from palmkit.kits.kit import shipped_model
@@ -213,6 +213,29 @@ def test_what_the_mesh_is_not_certain_of_is_dropped() -> None:
     image[:, 290:] = 0
     assert len(opened(min_presence=0.3).detect(image)) == 1
     assert len(opened(min_presence=0.6).detect(image)) == 0
+
+
+class Certain(Masks):
+    """So certain is the mesh of anything."""
+
+    def __init__(self, presence: float) -> None:
+        super().__init__()
+        self.presence = np.array([[presence]], np.float32)
+
+    def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+        return {**super().run(inputs), "presence": self.presence}
+
+
+def test_in_a_picture_the_mesh_makes_no_face_surer_and_takes_it_back() -> None:
+    image = picture(480, 640, (1, 300, 200, 150))
+    (score,) = FaceDetector(model=Finder()).detect(image).scores
+    assert 0.9 < score < 0.99
+    assert opened(model=Certain(1)).detect(image).scores == pytest.approx([score])
+    assert opened(model=Certain(1), min_presence=0.99).detect(image).scores == pytest.approx(
+        [score]
+    )
+    assert opened(model=Certain(0.7)).detect(image).scores == pytest.approx([0.7])
+    assert len(opened(model=Certain(0.4)).detect(image)) == 0
 
 
 def test_the_detector_looks_closer_where_faces_are_small() -> None:

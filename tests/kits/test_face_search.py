@@ -98,12 +98,102 @@ def test_neighbours_and_borders_do_not_cut_or_double(x: float, gap: float) -> No
     )
 
 
-def test_a_crowd_is_seen_whole() -> None:
-    squares = [(40 + 70 * (i % 8), 40 + 90 * (i // 8), 24) for i in range(16)]
+CROWD = [(40 + 70 * (i % 8), 40 + 90 * (i // 8), 24) for i in range(16)]
+PROBES = (1, 128, 512, 3)
+
+
+def test_a_frame_with_a_crowd_is_seen_whole() -> None:
     network = Spots()
-    found = found_by(network, spots(*squares))
-    assert network.runs == [WHOLE, (1, 128, 128, 3), (1, 480, 640, 3)]
-    np.testing.assert_allclose(found, sorted([*s, s[2]] for s in squares), atol=0.6)
+    search = FaceSearch(network, None, None, is_video=True)
+    found = search.find(spots(*CROWD), None, 0.6)
+    assert network.runs == [WHOLE, PROBES, (1, 480, 640, 3)]
+    expected = sorted([x, y, x + side, y + side] for x, y, side in CROWD)
+    np.testing.assert_allclose(sorted(found.boxes.tolist()), expected, atol=0.6)
+
+
+def test_a_picture_of_a_crowd_is_seen_closer_where_it_is() -> None:
+    """All of it lies in the upper half, and is seen in a sheet at twice the scale."""
+    network = Spots()
+    found = found_by(network, spots(*CROWD))
+    assert network.runs[:2] == [WHOLE, PROBES]
+    ((_, height, width, _),) = network.runs[2:]
+    assert height * width < 480 * 640
+    np.testing.assert_allclose(found, sorted([*s, s[2]] for s in CROWD), atol=0.6)
+
+
+def in_a_photo(side: int, *groups: tuple[int, int]) -> tuple[Image, list[list[float]]]:
+    """A black photo of 2400x1800 with 3x4 faces of this side at each place; and their boxes."""
+    faces = [
+        (x + 2 * side * (i % 4), y + 2 * side * (i // 4), side)
+        for x, y in groups
+        for i in range(12)
+    ]
+    image = picture(1800, 2400, *[(0, *face) for face in faces])
+    image[:] = image[:, :, :1]
+    return image, sorted([x, y, side, side] for x, y, side in faces)
+
+
+def pixels(network: Spots) -> int:
+    """How many pixels the network saw."""
+    return sum(height * width for _, height, width, _ in network.runs)
+
+
+@pytest.mark.parametrize("side", [20, 40])
+def test_a_large_photo_is_seen_as_closely_as_its_faces_need_and_only_there(side: int) -> None:
+    image, expected = in_a_photo(side, (150, 200), (1300, 900))
+    network = Spots(lambda seen: 0.9 if seen >= 10 else 0.3)
+    np.testing.assert_allclose(found_by(network, image), expected, atol=1)
+    one = Spots(lambda seen: 0.9 if seen >= 10 else 0.3)
+    found_by(one, in_a_photo(side, (150, 200))[0])
+    assert pixels(one) < pixels(network)
+    closest = next(2**n / 7.5 for n in range(6) if side * 2**n / 7.5 >= 24)
+    assert pixels(network) < 2400 * 1800 * closest**2 / 4
+
+
+def test_what_a_closer_look_refutes_is_no_face() -> None:
+    image, _ = in_a_photo(30, (150, 200))
+    assert found_by(Spots(lambda seen: 0.9 if seen < 9 or seen > 36 else 0.4), image) == []
+
+
+def test_small_faces_in_company_need_less() -> None:
+    """A logit of 0.5 is added: 0.49 becomes 0.613, 0.46 becomes 0.584; one alone gets nothing."""
+    image, expected = in_a_photo(30, (150, 200))
+    for score, count in ((0.49, len(expected)), (0.46, 0)):
+        # The probes, 128 pixels wide, show them larger.
+        network = Spots(lambda seen, score=score: 0.9 if seen > 36 else score)
+        assert len(found_by(network, image)) == count
+    assert len(found_by(Spots(lambda side: 0.49), spots(FAR[2]))) == 0
+
+
+def test_whatever_the_least_score_a_crowd_has_a_face_that_is_sure() -> None:
+    image, _ = in_a_photo(40, (150, 200))
+    network = Spots(lambda side: 0.5)
+    FaceSearch(network, None, None).find(image, None, 0.1)
+    assert network.runs[1:] == [PROBES, (1, 480, 640, 3)]
+
+
+def test_a_budget_ends_the_search_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
+    now_s = [0.0]
+    monkeypatch.setattr("palmkit.kits.face.search.time.perf_counter", lambda: now_s[0])
+
+    class Slow(Spots):
+        """It takes a microsecond a pixel."""
+
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            now_s[0] += inputs["image"][0, :, :, 0].size / 1e6
+            return super().run(inputs)
+
+    image, expected = in_a_photo(40, (150, 200), (1300, 900))
+    looks: list[int] = []
+    counts: list[int] = []
+    for budget_ms in (0, 100, 160, 450, None):
+        network, now_s[0] = Slow(), 0.0
+        counts.append(len(found_by(network, image, budget_ms=budget_ms)))
+        looks.append(len(network.runs))
+        # One look of 320x256 pixels is always taken; estimates are as rough as its margins.
+        assert budget_ms is None or now_s[0] <= max(budget_ms / 1000 * 1.1, 320 * 256 / 1e6)
+    assert looks[:2] == [1, 1] and looks == sorted(looks) and looks[-1] > looks[2]
+    assert counts == [len(expected)] * 5
 
 
 def test_if_the_likeliest_is_no_face_no_other_is_looked_at() -> None:
