@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,27 +28,14 @@ from palmkit.models.face_detector.labels import read_picture
 from palmkit.models.face_mesh import evaluate as meshes
 from palmkit.models.face_mesh.dataset import read_meshes
 from palmkit.models.face_mesh.teacher import Array, Picture
+from palmkit.models.kinds import ALL, TURNS, between, light, order, told_turn
 from palmkit.models.segmentation import evaluate as masks
 from palmkit.models.segmentation.labels import EMPTY_SETS
 
 PARTS = ("dev", "validation")
 AGES = (0, 11, 21, 41, 61, 81)
-TURNS = (0, 20, 40, 70, 100)
-DARK, BRIGHT = 85, 150
 # Rows of numbers by group, a number for each column.
 Table = dict[str, list[list[float]]]
-
-
-def between(value: float, steps: Sequence[int], unit: str) -> str:
-    """Return the group of a value."""
-    low = max(step for step in steps if step <= value)
-    return f"{unit} {low} to {steps[steps.index(low) + 1] - 1}"
-
-
-def light(values: Array | Picture) -> str:
-    """Return the light group of the pixels of an area, float or uint8[..., 3]."""
-    mean = float(np.mean(values))
-    return f"light {'dark' if mean < DARK else 'middle' if mean < BRIGHT else 'bright'}"
 
 
 def inside(picture: Picture, box: Iterable[float]) -> Picture:
@@ -62,12 +48,6 @@ def known_faces(data: Path) -> dict[str, dict[str, Any]]:
     """Return the rows of aaf, by file."""
     rows = map(json.loads, (data / "faces/index.jsonl").read_text().splitlines())
     return {"faces/" + row["file"]: row for row in rows if row["set"] == "aaf"}
-
-
-def told_turn(file: str) -> int | None:
-    """Return the degrees that a person of fasseg_multipose was told to look aside by."""
-    found = re.search(r"fasseg_multipose/.*[+-]\d+([+-]\d+)\.", file)
-    return abs(int(found[1])) if found else None
 
 
 def turn_of(points: Array) -> float:
@@ -157,7 +137,7 @@ def segmentation(data: Path, work: Path, task: str) -> Table:
 
 def add(table: Table, groups: Sequence[str], numbers: list[float]) -> None:
     """Count a picture in its groups."""
-    for group in ["all", *groups]:
+    for group in [ALL, *groups]:
         table.setdefault(group, []).append(numbers)
 
 
@@ -171,13 +151,6 @@ def lines(table: Table, columns: Sequence[str]) -> Iterator[str]:
         means = np.nansum(numbers, axis=0) / np.maximum(known, 1)
         cells = [f"{mean:.3f}" if count else "" for mean, count in zip(means, known, strict=True)]
         yield f"| {group} | {len(numbers)} | " + " | ".join(cells) + " |"
-
-
-def order(group: str) -> tuple[str, float]:
-    """Return a sort key: by kind, then ascending."""
-    kind, _, rest = group.partition(" ")
-    number = re.search(r"\d+", rest)
-    return kind, float(number[0]) if number else ("dark", "middle", "bright", "").index(rest)
 
 
 def main(arguments: Iterable[str] | None = None) -> None:

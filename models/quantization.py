@@ -75,7 +75,7 @@ def masks(
     ]
 
     def measure(path: Path) -> Mapping[str, float]:
-        found = evaluate.measure(cases, evaluate.Network(path).once)["mean"]
+        found = evaluate.measure(cases, evaluate.Network(path).once)[0]["mean"]
         return {"iou": found["iou"], "boundary": found["boundary"]}
 
     return Task(samples, measure)

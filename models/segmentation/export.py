@@ -74,6 +74,9 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--metrics", type=Path, help="metrics.json of evaluate.py")
     options = parser.parse_args(None if arguments is None else list(arguments))
     measured = json.loads(options.metrics.read_text()) if options.metrics else {}
+    # How pictures came out by kind is for cards, and would make the file larger.
+    for numbers in measured.values():
+        numbers.pop("pictures", None)
     export(options.task, options.checkpoint, options.out, measured.get("palmkit", {}))
 
 

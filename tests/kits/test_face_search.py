@@ -158,10 +158,13 @@ def test_what_a_closer_look_refutes_is_no_face() -> None:
 def test_small_faces_in_company_need_less() -> None:
     """A logit of 0.5 is added: 0.49 becomes 0.613, 0.46 becomes 0.584; one alone gets nothing."""
     image, expected = in_a_photo(30, (150, 200))
-    for score, count in ((0.49, len(expected)), (0.46, 0)):
+
+    def count(score: float) -> int:
         # The probes, 128 pixels wide, show them larger.
-        network = Spots(lambda seen, score=score: 0.9 if seen > 36 else score)
-        assert len(found_by(network, image)) == count
+        return len(found_by(Spots(lambda seen: 0.9 if seen > 36 else score), image))
+
+    assert count(0.49) == len(expected)
+    assert count(0.46) == 0
     assert len(found_by(Spots(lambda side: 0.49), spots(FAR[2]))) == 0
 
 
