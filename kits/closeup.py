@@ -7,6 +7,7 @@ it was seen last; the detector is asked again from time to time, and when someth
 
 from __future__ import annotations
 
+import cmath
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats, clipped, iou
+from palmkit.kits.camera_motion import Similarity
 from palmkit.kits.crop import Crop
 from palmkit.kits.image import Image, Part
 from palmkit.kits.kit import Kit, Result
@@ -28,6 +30,9 @@ KEEP_PRESENCE = 0.6
 # to be kept for the next frame, so that what is still is seen alike, and to need no second pass.
 STILL = (0.02, 0.03, 0.02)
 ASTRAY = (0.08, 0.14, 0.17)
+
+
+AnySight = TypeVar("AnySight", bound="Sight")
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -47,8 +52,10 @@ class Sight(ABC):
     def box(self) -> Floats:
         """Return the corners of what it covers, float32[4]."""
 
-
-AnySight = TypeVar("AnySight", bound=Sight)
+    def moved(self: AnySight, motion: Similarity) -> AnySight:
+        """Return where it is in a frame before which the camera moved so."""
+        place = None if self.place is None else np.asarray(motion.boxes(self.place), np.float32)
+        return replace(self, crop=moved(self.crop, motion), place=place)
 
 
 @dataclass
@@ -61,6 +68,10 @@ class Track(Generic[AnySight]):
     def take(self, sight: AnySight, time_s: float) -> None:
         """Take what is seen of it in this frame; times rise from call to call."""
         self.sight, self.seen_s = sight, time_s
+
+    def move(self, motion: Similarity) -> None:
+        """Go along with the camera's motion to the next frame."""
+        self.sight = self.sight.moved(motion)
 
 
 AnyTrack = TypeVar("AnyTrack", bound=Track[Any])
@@ -172,6 +183,10 @@ class CloseUpKit(Kit[Result], Generic[Result, AnySight, AnyTrack]):
         return self._infer_well(image, track.sight.crop)
 
     def _track(self, image: Image, roi: Part | None, time_s: float) -> Result:
+        motion = self._tracker.look(image)
+        if motion != Similarity():
+            for track in self._tracks.values():
+                track.move(motion)
         known = [track for track in self._tracks.values() if track.seen_s == self._time_s]
         found: list[AnySight] = []
         for track in known:
@@ -236,6 +251,13 @@ def mean(one: Floats, other: Floats) -> Floats:
 def settled(crop: Crop, following: Crop) -> Crop:
     """Return the crop for the next frame: the same one while what it shows hardly moves."""
     return following if is_off(crop, following, STILL) else crop
+
+
+def moved(crop: Crop, motion: Similarity) -> Crop:
+    """Return the crop after a motion of the camera; the same one while that hardly moves it."""
+    x, y = (float(value) for value in motion.points(np.array([crop.x, crop.y])))
+    angle = crop.angle + cmath.phase(motion.turn)
+    return settled(crop, Crop(x, y, crop.side * abs(motion.turn), angle))
 
 
 def is_off(crop: Crop, other: Crop, limits: tuple[float, float, float]) -> bool:

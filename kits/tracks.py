@@ -13,17 +13,28 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Boxes, Floats, areas, distance_iou
+from palmkit.kits.boxes import Boxes, Floats, areas, clipped, distance_iou
+from palmkit.kits.camera_motion import CameraMotion, Similarity
+from palmkit.kits.image import Image
 
 Values: TypeAlias = NDArray[np.float64]
 
 FRAME_S = 1 / 30
 # So long a track waits for its thing to be seen again, then its id ends.
 LOST_S = 1.0
+# What moved by no more than this, in its sizes a second, for so long is at rest, and waits longer:
+# nothing else is likely to come to its place. It is not looked for any more.
+AT_REST, RESTED_S, REST_S = 1.0, 0.2, 3.0
+# By so much better a track fits that has been there for a second, by so much worse one that was not
+# seen in the last frame: of two of one thing the same goes on.
+STANDING, ABSENT = 0.1, 0.2
 # What should be behind something that is seen, with this part of it or more, goes on as it did, and
 # waits so much longer.
 COVERED = 0.5
 BEHIND_S = 3.0
+# What the camera has turned away from waits so much longer; it has when so much of the thing lies
+# outside of the frame.
+OUTSIDE, OUTSIDE_S = 0.5, 10.0
 SPEED_CUTOFF_HZ = 3.0
 # A box that has shrunk so much, beside what it was this long to this long before it was last seen,
 # is of the visible part of something hidden: where that goes is told from then.
@@ -31,6 +42,8 @@ SHRUNK = 0.93
 MEMORY_S, MISLEADING_S = 1.0, 0.2
 # One whose size has changed by no more than this in that last time is whole.
 STEADY = 0.98
+# Boxes that differ more in size are not of one thing.
+MAX_SIZE_RATIO = 2.5
 MIN_PLACES, MAX_PLACES = 3, 128
 
 
@@ -119,19 +132,46 @@ class _Track:
     places: deque[tuple[float, Values]] = field(default_factory=lambda: deque(maxlen=MAX_PLACES))
     # When its box was last measured, not only told from how it moved before.
     placed_s: float = 0.0
-    # How long of the time since it was seen it must have been behind something.
+    # When it was first seen.
+    first_s: float = 0.0
+    # How long of the time since it was seen it must have been behind something, or outside.
     behind_s: float = 0.0
+    outside_s: float = 0.0
 
     def lost_s(self, time_s: float) -> float:
         """Return for how long it should have been seen, and was not."""
-        return time_s - self.seen_s - self.behind_s
+        return time_s - self.seen_s - self.behind_s - self.outside_s
 
     def predicted(self, time_s: float) -> Values:
         """Return the box at `time_s`, moved on at its last speed.
 
         The movement fades after half a second in which it should have been seen.
         """
-        box, speed = self._whole()
+        return self._moved(*self._whole(), time_s)
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether it hardly moved before it was last seen."""
+        if not self.places or self.places[-1][0] - self.places[0][0] < RESTED_S:
+            return False
+        (first_s, first), (last_s, last) = self.places[0], self.places[-1]
+        way = (last[:2] + last[2:] - first[:2] - first[2:]) / 2
+        speed = math.hypot(*way.tolist()) / (last_s - first_s)
+        return speed <= AT_REST * float(_sizes(last[None])[0])
+
+    def preference(self, last_s: float) -> float:
+        """Return by how much it is to be preferred to others, the last frame being at `last_s`."""
+        standing = STANDING * min(self.seen_s - self.first_s, 1)
+        return standing if self.seen_s == last_s else standing - ABSENT
+
+    def alternatives(self, time_s: float) -> tuple[Values, Values, Values]:
+        """Return where it may be at `time_s`: as predicted, as last seen and moved on, and there.
+
+        Of small boxes, which are inexact, speeds are, too.
+        """
+        return self.predicted(time_s), self._moved(self.box, self.speed, time_s), self.box
+
+    def _moved(self, box: Values, speed: Values, time_s: float) -> Values:
         move = speed * (self.behind_s + 0.5 * (1 - math.exp(-self.lost_s(time_s) / 0.5)))
         return box + np.tile(move, 2)
 
@@ -139,7 +179,7 @@ class _Track:
         """Move on as before, as something is seen of it, but not where it is."""
         _, speed = self._whole()
         self.box, self.speed = self.predicted(time_s), speed
-        self.seen_s, self.behind_s = time_s, 0.0
+        self.seen_s, self.behind_s, self.outside_s = time_s, 0.0, 0.0
 
     def _is_steady(self) -> bool:
         """Return whether its size was steady of late, so that nothing passes in front of it."""
@@ -171,15 +211,17 @@ class _Track:
 class Tracker:
     """Gives each thing in a video an id that it keeps.
 
-    Boxes go to the tracks whose predicted boxes they fit best, greedily by distance IoU, best
-    pair first (with the few boxes of a frame this and the optimal assignment agree but for ties).
-    A track not seen for `max_lost_s`, up to BEHIND_S more of them behind another thing, ends; the
-    thing gets a new id if it comes back later.
+    Places and speeds are kept as if the camera stood still, see `look`. Boxes go to the tracks
+    whose predicted boxes they fit best, greedily by distance IoU, best pair first (with the few
+    boxes of a frame this and the optimal assignment agree but for ties).
+    A track not seen for `max_lost_s`, up to BEHIND_S more of them behind another thing and
+    OUTSIDE_S more where the camera does not look, ends; the thing gets a new id if it comes back
+    later.
     """
 
     MIN_FIT = -0.25
+    NEAR_FIT = 0.25
     GOOD_FIT = 0.5
-    MAX_SIZE_RATIO = 2.5
 
     def __init__(self, max_lost_s: float = LOST_S) -> None:
         """Start without tracks.
@@ -190,17 +232,50 @@ class Tracker:
         self._next_id = 0
         self._tracks: list[_Track] = []
         self._time_s = 0.0
+        self._camera = CameraMotion()
+        # From where things would be without the camera's motion to where they are in the frame.
+        self._view = Similarity()
+        self._frame: tuple[int, int] | None = None
+
+    def look(self, image: Image) -> Similarity:
+        """Take the next frame, uint8[h, w, 3], for the camera's own motion; before update.
+
+        With fewer than two tracks nothing can be mixed up, and the motion is not asked for.
+        Returns the motion since the last frame.
+        """
+        before, view = self._view, self._view
+        if len(self._tracks) < 2:
+            self._camera.pause()
+        else:
+            boxes = [track.box for track in self._tracks if track.seen_s == self._time_s]
+            seen = before.boxes(np.array(boxes, np.float64).reshape(-1, 4))
+            self._camera.update(image, seen)
+            view = self._camera.view
+        self.look_from(view, image.shape[1], image.shape[0])
+        return view.after(before.inverse)
+
+    def look_from(self, view: Similarity, width: int, height: int) -> None:
+        """Do what look does, where the camera's motion is known.
+
+        view: the motion since the first frame. width, height: of the next frame, in pixels.
+        """
+        self._view, self._frame = view, (width, height)
 
     def predict(self, time_s: float) -> Floats:
         """Return where the tracks seen in the last frame will be: corners, float32[n, 4]."""
         self._forget(time_s)
         boxes = [t.predicted(time_s) for t in self._tracks if t.seen_s == self._time_s]
-        return np.array(boxes, np.float32).reshape(-1, 4)
+        return self._view.boxes(np.array(boxes, np.float64).reshape(-1, 4)).astype(np.float32)
 
     @property
     def waiting(self) -> bool:
-        """Whether some track was not seen in the last frame and has not ended yet."""
-        return any(track.seen_s < self._time_s for track in self._tracks)
+        """Whether to look for some thing: it was not seen in the last frame, but lately."""
+        return any(
+            track.seen_s < self._time_s
+            and track.lost_s(self._time_s) <= LOST_S
+            and not self._is_outside(track)
+            for track in self._tracks
+        )
 
     def update(self, boxes: Boxes, sure: NDArray[np.bool_], time_s: float) -> NDArray[np.int64]:
         """Update with the boxes of a frame.
@@ -210,23 +285,31 @@ class Tracker:
         Returns int64[n], the id of each box; -1 where it fits none and may not start one.
         """
         self._forget(time_s)
-        ids = np.full(len(boxes), -1, np.int64)
-        for index, track, fit in self._pairs(boxes, time_s):
+        placed = self._view.inverse.boxes(boxes)
+        ids = np.full(len(placed), -1, np.int64)
+        for index, track, fit in self._pairs(placed, sure, time_s):
             ids[index] = track.id
             # What comes out from behind something is at first seen in part.
             was_whole = track.placed_s == self._time_s
             if sure[index] or (fit >= self.GOOD_FIT and was_whole):
-                self._move(track, boxes[index].astype(np.float64), time_s)
+                self._move(track, placed[index], time_s)
             else:
                 track.go_on(time_s)
         for index in np.flatnonzero((ids < 0) & sure).tolist():
             ids[index] = self._next_id
-            box = boxes[index].astype(np.float64)
             still = np.zeros(2)
-            track = _Track(self._next_id, box, time_s, still, OneEuroFilter(), placed_s=time_s)
+            track = _Track(
+                self._next_id,
+                placed[index],
+                time_s,
+                still,
+                OneEuroFilter(),
+                placed_s=time_s,
+                first_s=time_s,
+            )
             self._tracks.append(track)
             self._next_id += 1
-        self._wait(boxes[ids >= 0], time_s)
+        self._wait(placed[ids >= 0], time_s)
         self._time_s = time_s
         return ids
 
@@ -246,41 +329,74 @@ class Tracker:
         self._tracks = [
             track
             for track in self._tracks
-            if track.lost_s(time_s) <= self._max_lost_s and track.behind_s <= BEHIND_S
+            if track.lost_s(time_s) <= (REST_S if track.is_at_rest else self._max_lost_s)
+            and track.behind_s <= BEHIND_S
+            and track.outside_s <= OUTSIDE_S
         ]
 
     def _wait(self, seen: Boxes, time_s: float) -> None:
-        """Record which of the unseen tracks are behind what is seen: corners, [n, 4]."""
+        """Record which unseen tracks are outside, or behind what is seen: corners, [n, 4]."""
         for track in self._tracks:
-            if track.seen_s < time_s and len(seen):
+            if track.seen_s == time_s:
+                continue
+            if self._is_outside(track):
+                track.outside_s += time_s - self._time_s
+            elif len(seen):
                 box = track.predicted(time_s)[None]
                 low, high = np.maximum(box[:, :2], seen[:, :2]), np.minimum(box[:, 2:], seen[:, 2:])
                 if areas(np.hstack([low, high])).max() >= COVERED * areas(box)[0]:
                     track.behind_s += time_s - self._time_s
 
-    def _pairs(self, boxes: Boxes, time_s: float) -> list[tuple[int, _Track, float]]:
+    def _is_outside(self, track: _Track) -> bool:
+        """Return whether where a thing was last seen is no longer in the frame."""
+        if self._frame is None:
+            return False
+        box = self._view.boxes(track.box[None])
+        return bool(areas(clipped(box, *self._frame))[0] < OUTSIDE * areas(box)[0])
+
+    def _pairs(
+        self, boxes: Values, sure: NDArray[np.bool_], time_s: float
+    ) -> list[tuple[int, _Track, float]]:
         if not len(boxes) or not self._tracks:
             return []
-        predicted = np.array([track.predicted(time_s) for track in self._tracks])
-        fits = distance_iou(boxes, predicted)
-        ratios = np.log(_sizes(boxes)[:, None]) - np.log(_sizes(predicted)[None])
-        fits[np.abs(ratios) > math.log(self.MAX_SIZE_RATIO)] = -1
+        whole, moved, rest = (
+            _fits(boxes, np.array(places))
+            for places in zip(*(t.alternatives(time_s) for t in self._tracks), strict=True)
+        )
+        last = np.maximum(moved, rest)
+        # Where a thing was last seen is surer than where it must have been if it is partly hidden.
+        near = last >= self.NEAR_FIT
+        whole[near.any(axis=1)] = whole[:, near.any(axis=0)] = -1
+        fits = np.maximum(last, whole)
+        lost = np.array([track.lost_s(time_s) > LOST_S for track in self._tracks])
+        least = np.where(lost[None], self.NEAR_FIT, np.where(sure, self.MIN_FIT, 0)[:, None])
+        preference = [track.preference(self._time_s) for track in self._tracks]
+        order = fits + np.array(preference, np.float32)
+        order[fits < least] = -np.inf
         pairs: list[tuple[int, _Track, float]] = []
-        while (fit := float(fits.max())) >= self.MIN_FIT:
-            index, column = divmod(int(fits.argmax()), fits.shape[1])
-            pairs.append((index, self._tracks[column], fit))
-            fits[index, :] = fits[:, column] = -1
+        while order.max() > -np.inf:
+            index, column = divmod(int(order.argmax()), order.shape[1])
+            pairs.append((index, self._tracks[column], float(fits[index, column])))
+            order[index, :] = order[:, column] = -np.inf
         return pairs
 
     def _move(self, track: _Track, box: Values, time_s: float) -> None:
         step_s = time_s - track.seen_s
         moved = (box[:2] + box[2:] - track.box[:2] - track.box[2:]) / 2
         track.speed += _weight(SPEED_CUTOFF_HZ, step_s) * (moved / step_s - track.speed)
-        track.box, track.behind_s = box, 0.0
+        track.box, track.behind_s, track.outside_s = box, 0.0, 0.0
         track.seen_s = track.placed_s = time_s
         track.places.append((time_s, box))
         while track.places[0][0] < time_s - MEMORY_S:
             track.places.popleft()
+
+
+def _fits(boxes: Values, places: Values) -> Floats:
+    """Return how well boxes[n, 4] fit places[m, 4], corners: distance IoU, float32[n, m]."""
+    ratios = np.log(_sizes(boxes)[:, None]) - np.log(_sizes(places)[None])
+    fits = distance_iou(boxes, places)
+    fits[np.abs(ratios) > math.log(MAX_SIZE_RATIO)] = -1
+    return fits
 
 
 def _sizes(boxes: Boxes) -> Values:

@@ -8,7 +8,8 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from palmkit.kits.boxes import Floats, box_round
-from palmkit.kits.closeup import Sight
+from palmkit.kits.camera_motion import Similarity
+from palmkit.kits.closeup import Sight, moved
 from palmkit.kits.closeup import Track as AnyTrack
 from palmkit.kits.crop import Crop
 from palmkit.kits.face.actions import ActionTracker
@@ -38,6 +39,10 @@ class Mesh(Sight):
         """Return the corners of what the mesh covers, float32[4]."""
         return box_round(self.points[:FIRST_IRIS])
 
+    def moved(self, motion: Similarity) -> Mesh:
+        """Return where it is in a frame before which the camera moved so."""
+        return replace(super().moved(motion), points=motion.points_in_space(self.points))
+
 
 @dataclass
 class Track(AnyTrack[Mesh]):
@@ -56,6 +61,13 @@ class Track(AnyTrack[Mesh]):
             self._places.append((time_s, sight.box, sight.crop))
         while self._places and self._places[0][0] < time_s - MEMORY_S:
             self._places.popleft()
+
+    def move(self, motion: Similarity) -> None:
+        """Go along with the camera's motion to the next frame."""
+        super().move(motion)
+        for index, (time_s, box, crop) in enumerate(self._places):
+            box = np.asarray(motion.boxes(box), np.float32)
+            self._places[index] = time_s, box, moved(crop, motion)
 
     def may_hide(self, other: Track) -> bool:
         """Return whether the two faces are so near that one may pass in front of the other."""

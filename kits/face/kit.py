@@ -112,6 +112,7 @@ class FaceDetector(Kit[Faces]):
 
     def _track(self, image: Image, roi: Part | None, time_s: float) -> Faces:
         keep_score = self._min_score * KEEP_SCORE
+        self._tracker.look(image)
         known = self._tracker.predict(time_s)
         found = None
         due = self._since_search + 1 >= self._options.detect_every or self._tracker.waiting

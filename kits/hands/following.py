@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats, box_round
+from palmkit.kits.camera_motion import Similarity
 from palmkit.kits.closeup import STILL, Sight, Track
 from palmkit.kits.crop import Crop
 from palmkit.kits.hands.crop import palm_size
@@ -36,6 +37,10 @@ class HandSight(Sight):
     def box(self) -> Floats:
         """Return the corners round the landmarks, float32[4]."""
         return box_round(self.landmarks)
+
+    def moved(self, motion: Similarity) -> HandSight:
+        """Return where it is in a frame before which the camera moved so."""
+        return replace(super().moved(motion), landmarks=motion.points_in_space(self.landmarks))
 
 
 class GestureFilter:

@@ -324,7 +324,7 @@ def test_a_lost_face_is_looked_for_at_once_and_gets_a_new_id_later(blobs: Blobs)
     assert ids(square, 3) == [[0]] * 3
     assert ids(nothing, 10) == [[]] * 10
     assert ids(square, 3) == [[0]] * 3
-    assert ids(nothing, 40) == [[]] * 40
+    assert ids(nothing, 95) == [[]] * 95
     assert ids(square, 3) == [[1]] * 3
     far = picture(480, 640, (0, 500, 300, 60))
     assert ids(far, 2) == [[2]] * 2

@@ -1,4 +1,5 @@
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -6,6 +7,7 @@ import pytest
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats
+from palmkit.kits.camera_motion import Similarity
 from palmkit.kits.tracks import Clock, OneEuroFilter, Tracker
 
 STEP_S = 1 / 30
@@ -145,6 +147,110 @@ def test_moving_things_are_predicted() -> None:
         update(tracker, boxes((100 + 8.0 * frame, 100, 50)), frame * STEP_S)
     ahead = tracker.predict(30 * STEP_S)
     assert (ahead[0, 0] + ahead[0, 2]) / 2 == pytest.approx(100 + 8 * 30, abs=1.5)
+
+
+def crowd(random: np.random.Generator) -> Floats:
+    """Forty faces of about 24 pixels, 30 apart, found about where they are."""
+    rows = [(60 + 30.0 * (i % 10), 60 + 30.0 * (i // 10), 24.0) for i in range(40)]
+    return boxes(*rows) + random.normal(0, 1, (40, 4)).astype(np.float32)
+
+
+def pan(frame: int) -> Similarity:
+    """To the right and back, 5 pixels a frame."""
+    return Similarity(shift=complex(-5 * abs((frame + 20) % 40 - 20)))
+
+
+def zoom(frame: int) -> Similarity:
+    """Into the middle and out again, by 1 % a frame."""
+    turn = 1.01 ** abs((frame + 20) % 40 - 20)
+    return Similarity(complex(turn), (1 - turn) * (200 + 100j))
+
+
+def shake(frame: int) -> Similarity:
+    """By up to 20 pixels in any direction."""
+    x, y = np.random.default_rng(frame).uniform(-20, 20, 2)
+    return Similarity(shift=complex(x, y))
+
+
+@pytest.mark.parametrize("motion", [pan, zoom, shake])
+def test_ids_of_a_crowd_stay_while_the_camera_moves(motion: Callable[[int], Similarity]) -> None:
+    """Of a tenth nothing is seen in each frame, of one in five for ten frames."""
+    random, tracker = np.random.default_rng(3), Tracker()
+    last = np.full(40, -1)
+    switches = 0
+    for frame in range(1, 100):
+        shown = random.uniform(size=40) > 0.1
+        if 50 <= frame < 60:
+            shown[::5] = False
+        if frame == 1:
+            shown[:] = True
+        order = random.permutation(np.flatnonzero(shown))
+        view = motion(frame - 1)
+        tracker.look_from(view, 400, 300)
+        found = view.boxes(crowd(random))[order].astype(np.float32)
+        ids = np.array(update(tracker, found, frame * STEP_S))
+        inside = (found[:, :2] >= 0).all(axis=1) & (found[:, 2:] <= (400, 300)).all(axis=1)
+        known = inside & (last[order] >= 0)
+        switches += int((last[order] != ids)[known].sum())
+        last[order] = ids
+    assert switches == 0
+
+
+def test_things_are_predicted_where_the_camera_goes() -> None:
+    tracker = Tracker()
+    for frame in range(1, 20):
+        tracker.look_from(Similarity(shift=-5j * frame), 640, 480)
+        update(tracker, boxes((100 + 2.0 * frame, 300 - 5.0 * frame, 50)), frame * STEP_S)
+    tracker.look_from(Similarity(1.2 + 0j, -80j), 640, 480)
+    (expected,) = tracker.predict(20 * STEP_S)
+    np.testing.assert_allclose((expected[0] + expected[2]) / 2, 1.2 * 140, atol=1)
+    np.testing.assert_allclose((expected[1] + expected[3]) / 2, 1.2 * 300 - 80, atol=1)
+    assert expected[2] - expected[0] == pytest.approx(1.2 * 50, abs=0.5)
+
+
+def turned_away(seconds: float) -> list[int]:
+    """Ids of two things when the camera looks at both again, after so long only at the second."""
+    tracker = Tracker()
+    for frame in range(1, 20):
+        tracker.look_from(Similarity(), 640, 480)
+        assert update(tracker, boxes((100, 100, 60), (500, 100, 60)), frame * STEP_S) == [0, 1]
+    frames = round(seconds / STEP_S)
+    for frame in range(20, 20 + frames):
+        tracker.look_from(Similarity(shift=-300 + 0j), 640, 480)
+        assert update(tracker, boxes((200, 100, 60)), frame * STEP_S) == [1]
+        # What the camera does not look at is not looked for.
+        assert not tracker.waiting
+    tracker.look_from(Similarity(), 640, 480)
+    return update(tracker, boxes((100, 100, 60), (500, 100, 60)), (20 + frames) * STEP_S)
+
+
+def test_what_the_camera_turned_away_from_keeps_its_id() -> None:
+    assert turned_away(9) == [0, 1]
+    assert turned_away(12) == [2, 1]
+
+
+def test_what_walks_out_of_the_frame_is_gone_as_before() -> None:
+    tracker = Tracker()
+    for frame in range(1, 26):
+        tracker.look_from(Similarity(), 640, 480)
+        found = boxes((520 + 4.0 * frame, 100, 60), (100, 100, 60))
+        assert update(tracker, found, frame * STEP_S) == [0, 1]
+    for frame in range(26, 70):
+        tracker.look_from(Similarity(), 640, 480)
+        assert update(tracker, boxes((100, 100, 60)), frame * STEP_S) == [1]
+    tracker.look_from(Similarity(), 640, 480)
+    assert update(tracker, boxes((620, 100, 60), (100, 100, 60)), 70 * STEP_S) == [2, 1]
+
+
+def test_boxes_of_changing_size_do_not_lead_a_crowd_astray() -> None:
+    """A small face's box is larger or smaller by a tenth from frame to frame."""
+    random, tracker = np.random.default_rng(3), Tracker()
+    for frame in range(1, 90):
+        # There and back, 4 pixels a frame.
+        x = 60 + 4.0 * abs((frame + 10) % 20 - 10)
+        sides = 24 * random.uniform(0.85, 1.15, 10)
+        found = boxes(*((x + 36 * index, 60.0, side) for index, side in enumerate(sides)))
+        assert update(tracker, found, frame * STEP_S) == list(range(10))
 
 
 def test_no_boxes_and_no_tracks() -> None:
