@@ -106,7 +106,7 @@ def test_a_frame_with_a_crowd_is_seen_whole() -> None:
     network = Spots()
     search = FaceSearch(network, None, None, is_video=True)
     found = search.find(spots(*CROWD), None, 0.6)
-    assert network.runs == [WHOLE, PROBES, (1, 480, 640, 3)]
+    assert network.runs == [WHOLE, (1, 128, 128, 3), (1, 480, 640, 3)]
     expected = sorted([x, y, x + side, y + side] for x, y, side in CROWD)
     np.testing.assert_allclose(sorted(found.boxes.tolist()), expected, atol=0.6)
 
@@ -168,11 +168,20 @@ def test_small_faces_in_company_need_less() -> None:
     assert len(found_by(Spots(lambda side: 0.49), spots(FAR[2]))) == 0
 
 
-def test_whatever_the_least_score_a_crowd_has_a_face_that_is_sure() -> None:
+def test_a_crowd_has_one_face_that_is_sure_or_two_that_may_be() -> None:
     image, _ = in_a_photo(40, (150, 200))
-    network = Spots(lambda side: 0.5)
-    FaceSearch(network, None, None).find(image, None, 0.1)
-    assert network.runs[1:] == [PROBES, (1, 480, 640, 3)]
+
+    def runs(score: float, min_score: float) -> list[tuple[int, ...]]:
+        network = Spots(lambda side: score)
+        FaceSearch(network, None, None).find(image, None, min_score)
+        return network.runs[1:]
+
+    assert runs(0.44, 0.6) == [PROBES]
+    # Who wants what is less sure gets it, but not as a crowd's.
+    assert runs(0.44, 0.1) == [PROBES, (1, 480, 640, 3)]
+    for min_score in (0.1, 0.6, 0.9):
+        looks = runs(0.46, min_score)
+        assert looks[0] == PROBES and len(looks) > 2
 
 
 def test_a_budget_ends_the_search_with_what_is_known(monkeypatch: pytest.MonkeyPatch) -> None:
