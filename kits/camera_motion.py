@@ -17,7 +17,7 @@ SIDE = 128
 # clear as this (the smaller eigenvalue of cv2.cornerMinEigenVal), and at most so many in all.
 CELL, CLEAR, MOST = 16, 1e-4, 32
 # A point is followed by so many pixels round it, on so many levels more, each half as large.
-AROUND, LEVELS = 11, 2
+AROUND, LEVELS = 11, 3
 # Points that move with the camera are less than this off, in pixels of the grey picture; so many
 # of them there must be, with this share of all, and so widely spread, in parts of the sides.
 NEAR, LEAST, LEAST_SHARE, SPREAD = 0.5, 8, 0.4, 0.15
@@ -128,10 +128,12 @@ class CameraMotion:
         if np.count_nonzero(seen) < LEAST:
             return None
         source, target = self._corners[seen, 0], moved[seen, 0]
-        matrix, agreeing = cv2.estimateAffinePartial2D(
+        fitted, agreeing = cv2.estimateAffinePartial2D(
             source, target, method=cv2.RANSAC, ransacReprojThreshold=NEAR
         )
-        if matrix is None or not np.isfinite(matrix).all():
+        # None, where nothing fits, becomes NaN.
+        matrix = np.array(fitted, np.float64)
+        if not np.isfinite(matrix).all():
             return None
         agrees = agreeing[:, 0] > 0
         count = np.count_nonzero(agrees)

@@ -338,6 +338,32 @@ def test_a_new_face_is_seen_at_the_next_whole_look(blobs: Blobs) -> None:
     assert counts == [1, 1, 1, 1, 1, 2, 2, 2]
 
 
+def shaken(frames: int) -> Iterator[Image]:
+    """Three squares near each other, before something grey; frames are up to 60 pixels off."""
+    import cv2
+
+    random = np.random.default_rng(0)
+    grey = cv2.GaussianBlur(random.normal(50, 400, (576, 736)), (0, 0), 8)
+    scene = np.repeat(np.clip(grey, 0, 100).astype(np.uint8)[..., None], 3, axis=2)
+    for channel in range(3):
+        left = 250 + 66 * channel
+        scene[250:310, left : left + 60] = 0
+        scene[250:310, left : left + 60, channel] = 255
+    for x, y in random.integers(0, 61, (frames, 2)):
+        yield scene[y : 480 + y, x : 640 + x]
+
+
+def test_ids_stay_in_a_shaking_hand(blobs: Blobs) -> None:
+    detector = FaceDetector("video", model=blobs, detect_every=1, smoothing=False)
+    # With two things in sight the camera's motion is looked for, from the next frame on.
+    frames = list(shaken(40))
+    detector.detect(frames[0])
+    for frame in frames:
+        faces = detector.detect(frame)
+        assert faces.ids is not None
+        assert faces.ids[np.argsort(faces.boxes[:, 0])].tolist() in ([0, 1, 2], [2, 1, 0])
+
+
 def test_timestamps_that_repeat_jump_back_or_are_missing(blobs: Blobs) -> None:
     detector = FaceDetector("video", model=blobs)
     stamps = [0, 33, 33, 33, 10, -500, None, 66, 66.5, 1e15, 1e15]
