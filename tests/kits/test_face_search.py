@@ -165,6 +165,11 @@ def test_small_faces_in_company_need_less() -> None:
 
     assert count(0.49) == len(expected)
     assert count(0.46) == 0
+    # A much smaller one beside them has no company.
+    image[1500:1514, 2000:2014] = 255
+    assert count(0.49) == len(expected)
+    assert count(0.64) == len(expected)
+    assert count(0.66) == len(expected) + 1
     assert len(found_by(Spots(lambda side: 0.49), spots(FAR[2]))) == 0
 
 
