@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import cmath
 from dataclasses import dataclass
 from typing import Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Boxes, Floats
+from palmkit.kits.crop import Crop
 from palmkit.kits.image import Image
 
 # The longer side, in pixels, of the grey picture in which motion is seen.
@@ -62,11 +64,22 @@ class Similarity:
 
     def boxes(self, boxes: Boxes) -> NDArray[np.float64]:
         """Return boxes, corners[..., 4], moved, float64[..., 4]; they stay upright."""
-        if self == Similarity():
+        if self == STILL:
             return np.asarray(boxes, np.float64)
         centres = self.points((boxes[..., :2] + boxes[..., 2:]) / 2)
         halves = (boxes[..., 2:] - boxes[..., :2]) * (abs(self.turn) / 2)
         return np.concatenate([centres - halves, centres + halves], axis=-1)
+
+    def crop(self, crop: Crop) -> Crop:
+        """Return a crop moved, turned and scaled."""
+        if self == STILL:
+            return crop
+        centre = self.turn * complex(crop.x, crop.y) + self.shift
+        angle = crop.angle + cmath.phase(self.turn)
+        return Crop(centre.real, centre.imag, crop.side * abs(self.turn), angle)
+
+
+STILL = Similarity()
 
 
 class CameraMotion:

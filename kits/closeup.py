@@ -7,7 +7,6 @@ it was seen last; the detector is asked again from time to time, and when someth
 
 from __future__ import annotations
 
-import cmath
 import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
@@ -55,7 +54,7 @@ class Sight(ABC):
     def moved(self: AnySight, motion: Similarity) -> AnySight:
         """Return where it is in a frame before which the camera moved so."""
         place = None if self.place is None else np.asarray(motion.boxes(self.place), np.float32)
-        return replace(self, crop=moved(self.crop, motion), place=place)
+        return replace(self, crop=settled(self.crop, motion.crop(self.crop)), place=place)
 
 
 @dataclass
@@ -251,13 +250,6 @@ def mean(one: Floats, other: Floats) -> Floats:
 def settled(crop: Crop, following: Crop) -> Crop:
     """Return the crop for the next frame: the same one while what it shows hardly moves."""
     return following if is_off(crop, following, STILL) else crop
-
-
-def moved(crop: Crop, motion: Similarity) -> Crop:
-    """Return the crop after a motion of the camera; the same one while that hardly moves it."""
-    x, y = (float(value) for value in motion.points(np.array([crop.x, crop.y])))
-    angle = crop.angle + cmath.phase(motion.turn)
-    return settled(crop, Crop(x, y, crop.side * abs(motion.turn), angle))
 
 
 def is_off(crop: Crop, other: Crop, limits: tuple[float, float, float]) -> bool:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
+from numpy.typing import NDArray
 
 from palmkit.kits.boxes import Floats, box_round
 from palmkit.kits.camera_motion import Similarity
-from palmkit.kits.closeup import Sight, moved
+from palmkit.kits.closeup import Sight
 from palmkit.kits.closeup import Track as AnyTrack
 from palmkit.kits.crop import Crop
 from palmkit.kits.face.actions import ActionTracker
@@ -34,7 +36,7 @@ class Mesh(Sight):
     points: Floats
     visibility: Floats
 
-    @property
+    @cached_property
     def box(self) -> Floats:
         """Return the corners of what the mesh covers, float32[4]."""
         return box_round(self.points[:FIRST_IRIS])
@@ -50,7 +52,9 @@ class Track(AnyTrack[Mesh]):
 
     filter: MeshFilter = field(default_factory=MeshFilter)
     actions: ActionTracker = field(default_factory=ActionTracker)
-    _places: deque[tuple[float, Floats, Crop]] = field(
+    # How the camera moved since the first frame; places are in that one's pixels.
+    _view: Similarity = Similarity()
+    _places: deque[tuple[float, NDArray[np.float64], Crop]] = field(
         default_factory=lambda: deque(maxlen=MAX_PLACES)
     )
 
@@ -58,16 +62,15 @@ class Track(AnyTrack[Mesh]):
         """Take the mesh of this frame; times rise from call to call."""
         super().take(sight, time_s)
         if sight.place is None:
-            self._places.append((time_s, sight.box, sight.crop))
+            back = self._view.inverse
+            self._places.append((time_s, back.boxes(sight.box), back.crop(sight.crop)))
         while self._places and self._places[0][0] < time_s - MEMORY_S:
             self._places.popleft()
 
     def move(self, motion: Similarity) -> None:
         """Go along with the camera's motion to the next frame."""
         super().move(motion)
-        for index, (time_s, box, crop) in enumerate(self._places):
-            box = np.asarray(motion.boxes(box), np.float32)
-            self._places[index] = time_s, box, moved(crop, motion)
+        self._view = motion.after(self._view)
 
     def may_hide(self, other: Track) -> bool:
         """Return whether the two faces are so near that one may pass in front of the other."""
@@ -81,15 +84,16 @@ class Track(AnyTrack[Mesh]):
         if len(places) < MIN_PLACES:
             return None
         times_s = np.array([each[0] for each in places])
-        boxes = np.stack([each[1] for each in places]).astype(np.float64)
+        boxes = np.stack([each[1] for each in places])
         centres = (boxes[:, :2] + boxes[:, 2:]) / 2
         since_s = times_s - times_s.mean()
         speed = since_s @ centres / (since_s @ since_s)
         _, box, crop = places[-1]
         now = centres.mean(axis=0) + speed * (time_s - times_s.mean())
         x, y = (float(value) for value in now - centres[-1])
-        moved = np.asarray(box + np.array([x, y, x, y]), np.float32)
-        return moved, replace(crop, x=crop.x + x, y=crop.y + y)
+        moved = self._view.boxes(box + np.array([x, y, x, y]))
+        crop = self._view.crop(replace(crop, x=crop.x + x, y=crop.y + y))
+        return np.asarray(moved, np.float32), crop
 
 
 def is_shrunk(mesh: Mesh, box: Floats) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,7 +34,7 @@ class HandSight(Sight):
     right: float
     gestures: Floats
 
-    @property
+    @cached_property
     def box(self) -> Floats:
         """Return the corners round the landmarks, float32[4]."""
         return box_round(self.landmarks)
