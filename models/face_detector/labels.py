@@ -157,7 +157,7 @@ class Committee:
         return Detections(boxes, scores, points), np.concatenate(others)
 
     def label(self, picture: Picture, row: Mapping[str, Any]) -> Label:
-        """The set's own boxes win; a teacher's face without one is ignored, as are doubtful ones."""
+        """A set's own boxes win; a teacher's face without one is ignored, as are doubtful ones."""
         if row.get("faces") == 0 or row["set"] == "backgrounds":
             return Label(np.zeros((0, 14), np.float32), np.zeros((0, 4), np.float32))
         found, others = self.find(picture)
