@@ -64,7 +64,7 @@ class Similarity:
 
     def boxes(self, boxes: Boxes) -> NDArray[np.float64]:
         """Return boxes, corners[..., 4], moved, float64[..., 4]; they stay upright."""
-        if self == STILL:
+        if self == _STILL:
             return np.asarray(boxes, np.float64)
         centres = self.points((boxes[..., :2] + boxes[..., 2:]) / 2)
         halves = (boxes[..., 2:] - boxes[..., :2]) * (abs(self.turn) / 2)
@@ -72,14 +72,14 @@ class Similarity:
 
     def crop(self, crop: Crop) -> Crop:
         """Return a crop moved, turned and scaled."""
-        if self == STILL:
+        if self == _STILL:
             return crop
         centre = self.turn * complex(crop.x, crop.y) + self.shift
         angle = crop.angle + cmath.phase(self.turn)
         return Crop(centre.real, centre.imag, crop.side * abs(self.turn), angle)
 
 
-STILL = Similarity()
+_STILL = Similarity()
 
 
 class CameraMotion:

@@ -11,12 +11,13 @@ import math
 from abc import ABC, abstractmethod
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats, clipped, iou
+from palmkit.kits.boxes import Floats, box_round, clipped, iou
 from palmkit.kits.camera_motion import Similarity
 from palmkit.kits.crop import Crop
 from palmkit.kits.image import Image, Part
@@ -48,8 +49,13 @@ class Sight(ABC):
 
     @property
     @abstractmethod
+    def outline(self) -> Floats:
+        """The points round which its box lies, float32[n, 2 or more]."""
+
+    @cached_property
     def box(self) -> Floats:
-        """Return the corners of what it covers, float32[4]."""
+        """The corners of what it covers, float32[4]."""
+        return box_round(self.outline)
 
     def moved(self: AnySight, motion: Similarity) -> AnySight:
         """Return where it is in a frame before which the camera moved so."""

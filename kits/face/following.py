@@ -4,12 +4,11 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats, box_round
+from palmkit.kits.boxes import Floats
 from palmkit.kits.camera_motion import Similarity
 from palmkit.kits.closeup import Sight
 from palmkit.kits.closeup import Track as AnyTrack
@@ -36,10 +35,10 @@ class Mesh(Sight):
     points: Floats
     visibility: Floats
 
-    @cached_property
-    def box(self) -> Floats:
-        """Return the corners of what the mesh covers, float32[4]."""
-        return box_round(self.points[:FIRST_IRIS])
+    @property
+    def outline(self) -> Floats:
+        """All points but those of the irises."""
+        return self.points[:FIRST_IRIS]
 
     def moved(self, motion: Similarity) -> Mesh:
         """Return where it is in a frame before which the camera moved so."""

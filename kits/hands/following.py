@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field, replace
-from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Floats, box_round
+from palmkit.kits.boxes import Floats
 from palmkit.kits.camera_motion import Similarity
 from palmkit.kits.closeup import STILL, Sight, Track
 from palmkit.kits.crop import Crop
@@ -34,10 +33,10 @@ class HandSight(Sight):
     right: float
     gestures: Floats
 
-    @cached_property
-    def box(self) -> Floats:
-        """Return the corners round the landmarks, float32[4]."""
-        return box_round(self.landmarks)
+    @property
+    def outline(self) -> Floats:
+        """All landmarks."""
+        return self.landmarks
 
     def moved(self, motion: Similarity) -> HandSight:
         """Return where it is in a frame before which the camera moved so."""
