@@ -28,7 +28,7 @@ FAR = 0.1
 # More than this from one frame to the next is no zoom.
 MAX_ZOOM = 1.25
 # What moves by itself reaches beyond its box, by this part of its sides.
-MARGIN = 0.25
+MARGIN = 0.5
 
 
 @dataclass(frozen=True)

@@ -165,11 +165,12 @@ class _Track:
         return standing if self.seen_s == last_s else standing - ABSENT
 
     def alternatives(self, time_s: float) -> tuple[Values, Values, Values]:
-        """Return where it may be at `time_s`: as predicted, as last seen and moved on, and there.
+        """Return where it may be at `time_s`: as predicted, as last seen and moved on, and at rest.
 
         Of small boxes, which are inexact, speeds are, too.
         """
-        return self.predicted(time_s), self._moved(self.box, self.speed, time_s), self.box
+        moved = self._moved(self.box, self.speed, time_s)
+        return self.predicted(time_s), moved, self.box if self.is_at_rest else moved
 
     def _moved(self, box: Values, speed: Values, time_s: float) -> Values:
         move = speed * (self.behind_s + 0.5 * (1 - math.exp(-self.lost_s(time_s) / 0.5)))
