@@ -32,6 +32,8 @@ SIDE_MULTIPLE = 32
 ONE_SIDED = np.array([-1, -1, 1, 1], np.float32)
 MAX_IOU = 0.45
 BLEND_IOU = 0.8
+# What lies so far within a likelier box is a part of the same thing.
+MAX_INSIDE = 0.9
 
 
 @dataclass(frozen=True, eq=False)
@@ -118,4 +120,15 @@ def merge(found: Candidates) -> Candidates:
     count = found.keypoints.shape[1]
     values = np.concatenate([found.boxes, found.keypoints.reshape(-1, 2 * count)], axis=1)
     kept, means = weighted_nms(found.boxes, found.scores, values, MAX_IOU, BLEND_IOU)
-    return Candidates(means[:, :4], found.scores[kept], means[:, 4:].reshape(-1, count, 2))
+    whole = ~_is_part(means[:, :4])
+    means, scores = means[whole], found.scores[kept][whole]
+    return Candidates(means[:, :4], scores, means[:, 4:].reshape(-1, count, 2))
+
+
+def _is_part(boxes: Floats) -> NDArray[np.bool_]:
+    """Return which of these boxes, best first, lie within one before them."""
+    low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
+    high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
+    common = (high - low).clip(min=0).prod(axis=2)
+    own = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
+    return np.asarray(np.tril(common > MAX_INSIDE * own[:, None], -1).any(axis=1))

@@ -54,7 +54,7 @@ def run(options: argparse.Namespace) -> int:
     failed = 0
     for check in doctor.checks():
         failed += not check.works
-        print(f"{'ok' if check.works else 'FAILED':8}{check.name:24}{check.said}", flush=True)
+        print(f"{'ok' if check.works else 'FAILED':8}{check.name:28}{check.said}", flush=True)
     print()
     print(f"{failed} of these do not work" if failed else "all of it works")
     return int(failed > 0)

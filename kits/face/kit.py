@@ -23,7 +23,7 @@ from palmkit.kits.calls import (
 from palmkit.kits.delivered import Current
 from palmkit.kits.detection import Candidates, merge
 from palmkit.kits.detector import is_cut
-from palmkit.kits.face.options import FaceOptions
+from palmkit.kits.face.options import DETECTORS, FaceOptions
 from palmkit.kits.face.search import MAX_ENLARGED, FaceSearch, first_dims
 from palmkit.kits.image import Image, Part, Source
 from palmkit.kits.kit import Kit, threshold
@@ -60,13 +60,13 @@ class FaceDetector(Kit[Faces]):
         """
         super().__init__(options)
         self._options = options
-        self._model = Current(options.model, "face_detector", options)
+        self._model = Current(options.model, DETECTORS[options.quality], options)
         self._start(self._model)
 
     @classmethod
     def first_dims(cls) -> Mapping[str, Sequence[Mapping[str, int]]]:
-        """Return the detector's dims at the sizes of FaceSearch, as Open.first_dims describes."""
-        return {"face_detector": first_dims()}
+        """Return the detectors' dims at the sizes of FaceSearch, as Open.first_dims describes."""
+        return {name: first_dims() for name in DETECTORS.values()}
 
     def _adopt(self) -> None:
         network, given = self._model.model, self._options.min_score

@@ -25,7 +25,7 @@ from palmkit.kits.delivered import Current
 from palmkit.kits.face.actions import ratios
 from palmkit.kits.face.crop import crop_from_keypoints, crop_from_mesh
 from palmkit.kits.face.following import Mesh, Track, is_shrunk
-from palmkit.kits.face.options import FaceMeshOptions
+from palmkit.kits.face.options import DETECTORS, FaceMeshOptions
 from palmkit.kits.face.pose import head_pose
 from palmkit.kits.face.search import FaceSearch
 from palmkit.kits.face.topology import FIRST_IRIS, MIRROR, POINTS
@@ -66,7 +66,7 @@ class FaceMesh(CloseUpKit[Faces, Mesh, Track]):
         self._max_count = options.max_faces
         self._second_pass = options.second_pass
         self._detect_every = options.detect_every
-        self._found_by = Current(options.detector_model, "face_detector", options)
+        self._found_by = Current(options.detector_model, DETECTORS[options.quality], options)
         self._meshed_by = Current(options.model, "face_mesh", options)
         self._start(self._found_by, self._meshed_by)
 

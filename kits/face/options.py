@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 from palmkit.kits.detection import SIDE_MULTIPLE
-from palmkit.kits.options import RUNNING, VIDEOS, Between, Options, Whole, option
+from palmkit.kits.options import RUNNING, VIDEOS, Between, OneOf, Options, Whole, option
 
 if TYPE_CHECKING:
     from palmkit.kits.kit import ModelSource
 
 MESH = "mesh"
+Quality: TypeAlias = Literal["fast", "best"]
+# The shipped network of each quality.
+DETECTORS: Mapping[Quality, str] = {"fast": "face_detector", "best": "face_detector_best"}
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -30,6 +34,12 @@ class FaceOptions(Options):
         "leave out faces whose shorter side is less, in pixels; less than 1: as a fraction of the"
         " picture's shorter side",
         Between(0, math.inf),
+    )
+    quality: Quality = option(
+        "fast",
+        "fast, or best: a larger network that finds more of the small faces of crowds and takes up"
+        " to three times as long",
+        OneOf(*get_args(Quality)),
     )
     size: int | None = option(
         None,

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import torch
 
-from palmkit.models.detection.network import STRIDES, DetectorNetwork, ExportedNetwork
+from palmkit.models.detection.network import SIZES, STRIDES, DetectorNetwork, ExportedNetwork
 from palmkit.models.training import export as training
 
 VERSION = "1.0"
@@ -43,8 +43,9 @@ class Detector:
 
     def export_onnx(self, checkpoint: Path, out: Path) -> None:
         """Write the averaged network of a checkpoint as ONNX, opset 17."""
-        network = DetectorNetwork(len(self.keypoints))
         state = torch.load(checkpoint, map_location="cpu", weights_only=True)
+        size = SIZES[state["recipe"].get("network", "fast")]
+        network = DetectorNetwork(len(self.keypoints), size)
         network.load_state_dict(state["averaged"])
         names = [f"{kind}_{stride}" for stride in STRIDES for kind in ("score", "box", "points")]
         axes = {"image": {1: "height", 2: "width"}}

@@ -7,6 +7,7 @@ strides 8, 16 and 32.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import NamedTuple
 
 import torch
@@ -17,6 +18,27 @@ from palmkit.models.training.blocks import Separable, convolve
 
 STRIDES = (8, 16, 32)
 LARGEST_LOG_DISTANCE = 4.5
+
+
+@dataclass(frozen=True)
+class Size:
+    """The size of a network.
+
+    channels, blocks, kernels: channels, shortcut blocks and depthwise kernels of strides 4 to 32.
+    """
+
+    stem: int = 16
+    channels: Sequence[int] = (32, 96, 128, 128)
+    blocks: Sequence[int] = (1, 2, 3, 3)
+    kernels: Sequence[int] = (3, 3, 5, 5)
+    neck: int = 64
+
+
+# By the `quality` of a kit.
+SIZES = {
+    "fast": Size(),
+    "best": Size(24, (48, 160, 224, 256), (2, 3, 4, 4), (3, 5, 5, 5), 112),
+}
 
 
 class Level(NamedTuple):
@@ -36,25 +58,18 @@ class Level(NamedTuple):
 class DetectorNetwork(nn.Module):
     """A network from RGB 0..1 to the three levels' predictions."""
 
-    def __init__(
-        self,
-        points: int,
-        stem: int = 16,
-        channels: Sequence[int] = (32, 96, 128, 128),
-        blocks: Sequence[int] = (1, 2, 3, 3),
-        kernels: Sequence[int] = (3, 3, 5, 5),
-        neck: int = 64,
-    ) -> None:
+    def __init__(self, points: int, size: Size | None = None) -> None:
         """Build the network.
 
-        points: key points an object; channels, blocks, kernels: channels, shortcut blocks and
-        depthwise kernels of strides 4 to 32.
+        points: key points an object; size: None: that of "fast".
         """
         super().__init__()
-        self.stem = convolve(3, stem, 3, 2)
+        size = size or SIZES["fast"]
+        neck = size.neck
+        self.stem = convolve(3, size.stem, 3, 2)
         stages: list[nn.Module] = []
-        previous = stem
-        for width, count, kernel in zip(channels, blocks, kernels, strict=True):
+        previous = size.stem
+        for width, count, kernel in zip(size.channels, size.blocks, size.kernels, strict=True):
             stages.append(
                 nn.Sequential(
                     Separable(previous, width, 3, 2),
@@ -63,7 +78,7 @@ class DetectorNetwork(nn.Module):
             )
             previous = width
         self.stages = nn.ModuleList(stages)
-        self.laterals = nn.ModuleList(convolve(width, neck, 1) for width in channels[1:])
+        self.laterals = nn.ModuleList(convolve(width, neck, 1) for width in size.channels[1:])
         self.necks = nn.ModuleList(Separable(neck, neck) for _ in STRIDES)
         self.heads = nn.ModuleList(Separable(neck, neck) for _ in STRIDES)
         self.predictors = nn.ModuleList(nn.Conv2d(neck, 5 + 2 * points, 1) for _ in STRIDES)

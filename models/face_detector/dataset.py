@@ -47,6 +47,12 @@ SET_WEIGHTS = {
     "rps_green": 0.01,
     "fingercount": 0.01,
     "hagrid": 0.04,
+    "oi_crowd": 0.24,
+    "coco_crowd": 0.08,
+    "ilc2021": 0.16,
+    "animals": 0.06,
+    "voc_person": 0.05,
+    "workers": 0.03,
 }
 
 

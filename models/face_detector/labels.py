@@ -52,6 +52,8 @@ TERMS = {
     "coco_crowd": "uncertain",
     "ilc2021": "unstated",
     "animals": "research",
+    "voc_person": "research",
+    "workers": "unstated",
 }
 # Sets with boxes of faces; another face that the teachers see there is ignored.
 FACE_SETS = frozenset({"eden", "maskon", "aaf", "oi_crowd", "coco_crowd", "ilc2021"})

@@ -14,24 +14,32 @@ from typing import ClassVar
 import torch
 from torch import Tensor, nn
 
+from palmkit.engine import convert
 from palmkit.models.detection.bank import Bank, Shape
 from palmkit.models.detection.compose import Batch, Composer
 from palmkit.models.detection.losses import detection_loss
-from palmkit.models.detection.network import STRIDES, DetectorNetwork
+from palmkit.models.detection.network import SIZES, STRIDES, DetectorNetwork
 from palmkit.models.face_detector.dataset import examples
 from palmkit.models.face_detector.teacher_network import YuNet
 from palmkit.models.training import loop
 from palmkit.models.training.pack import read_pack
+from palmkit.models.training.start import start_from
 
 POINTS = 5
 # Left and right change places in the mirror image.
-FACE = Shape(mirrored=(1, 0, 2, 4, 3))
+FACE = Shape(mirrored=(1, 0, 2, 4, 3), spread_deg=12.0)
 
 
 @dataclass(frozen=True)
 class Recipe(loop.Recipe):
-    """Hyperparameters of the training."""
+    """Hyperparameters of the training.
 
+    network: of models.detection.network.SIZES. start: a model file of the same network whose
+    weights are the first ones; "" for random ones.
+    """
+
+    network: str = "fast"
+    start: str = ""
     size: int = 320
     large_every: int = 6
     hint: float = 1.0
@@ -41,10 +49,10 @@ class Recipe(loop.Recipe):
 class Hints(nn.Module):
     """Maps our neck's features to YuNet's, which was trained on far more pictures."""
 
-    def __init__(self) -> None:
-        """Make one linear map a stride."""
+    def __init__(self, neck: int) -> None:
+        """Make one linear map a stride, of so many channels."""
         super().__init__()
-        self.maps = nn.ModuleList(nn.Conv2d(64, 64, 1) for _ in STRIDES)
+        self.maps = nn.ModuleList(nn.Conv2d(neck, 64, 1) for _ in STRIDES)
 
     def forward(self, ours: list[Tensor], theirs: list[Tensor]) -> Tensor:
         """Return the mean squared difference in units of the teacher's spread a channel."""
@@ -70,7 +78,13 @@ class Trainer(loop.Trainer):
         """
         device = composer.bank.device
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, DetectorNetwork(POINTS), device, beside=Hints())
+        size = SIZES[recipe.network]
+        network = DetectorNetwork(POINTS, size).to(device)
+        if recipe.start:
+            with torch.no_grad():
+                images = composer.compose(32, recipe.size).images
+            start_from(network, convert(recipe.start), images, unit=255)
+        super().__init__(recipe, network, device, beside=Hints(size.neck))
         self.composer = composer
         self.teacher = None if teacher is None else teacher.to(device).eval()
         self.judge = torch.compile(self.forward, dynamic=False) if self.fast else self.forward

@@ -15,8 +15,11 @@ import numpy as np
 import torch
 from PIL import Image
 from torch import Tensor
+from torch.nn import functional
 
 LEVELS = 5
+# Pixels on each side that a blurred pixel is made of.
+BLUR_REACH = 5
 
 
 class Source(NamedTuple):
@@ -213,12 +216,32 @@ def compress(images: Tensor, strength: Tensor) -> Tensor:
     return torch.where(strength[:, None, None, None] > 0, decoded, images)
 
 
-def disturb(images: Tensor, chance: Mapping[str, Tensor]) -> Tensor:
-    """Disturb colour, light and noise, and compress the first half of the batch.
+def blur(images: Tensor, spread: Tensor) -> Tensor:
+    """Blur float32[n, 3, h, w] by Gaussians of float32[n, 2] standard deviations, across and down.
 
-    Each entry of `chance` is float32[n] or float32[n, 3].
+    Differing ones are as the blur of what moves.
+    """
+    count, channels = images.shape[:2]
+    places = torch.arange(-BLUR_REACH, BLUR_REACH + 1, device=images.device, dtype=torch.float32)
+    weights = torch.exp(-0.5 * (places / spread.clamp(min=1e-2)[..., None]) ** 2)
+    weights = weights / weights.sum(dim=-1, keepdim=True)
+    across, down = weights.repeat_interleave(channels, dim=0).unbind(dim=1)
+    stacked = functional.pad(images, [BLUR_REACH] * 4, mode="replicate").flatten(0, 1)[None]
+    stacked = functional.conv2d(stacked, across[:, None, None], groups=count * channels)
+    stacked = functional.conv2d(stacked, down[:, None, :, None], groups=count * channels)
+    return stacked.reshape(images.shape)
+
+
+def disturb(images: Tensor, chance: Mapping[str, Tensor]) -> Tensor:
+    """Disturb colour, light, sharpness and noise, and compress the first half of the batch.
+
+    The last quarter is blurred. Each entry of `chance` is float32[n] or float32[n, k].
     """
     shape = (-1, 1, 1, 1)
+    sharp = len(images) - len(images) // 4
+    if sharp < len(images):
+        dull = blur(images[sharp:], chance["blur"][sharp:])
+        images = torch.cat([images[:sharp], dull])
     grey = torch.einsum("k,nkhw->nhw", constant(LUMA_CHROMA[0], images.device), images)[:, None]
     images = torch.lerp(grey, images, chance["saturation"].reshape(shape))
     images = images * chance["gain"][:, :, None, None]
@@ -247,6 +270,7 @@ def disturbances(count: int, device: torch.device) -> dict[str, Tensor]:
         "contrast": rarely(0.7, uniform(0.5, 1.5, count, device=device), one),
         "brightness": rarely(0.7, 0.15 * torch.randn(count, device=device), none),
         "gamma": rarely(0.5, uniform(-0.7, 0.7, count, device=device).exp(), one),
+        "blur": uniform(-1.5, 0.9, count, 2, device=device).exp(),
         "noise": rarely(0.3, uniform(0, 0.07, count, device=device), none),
         "compression": rarely(0.9, uniform(-1.5, 1.4, count, device=device).exp(), none),
     }

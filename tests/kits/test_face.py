@@ -1,7 +1,7 @@
 import threading
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 
 from palmkit import kits
 from palmkit.engine.errors import ImageError, ModelError
-from palmkit.kits import FaceDetector, Faces
-from palmkit.kits.detection import decode, merge
+from palmkit.kits import FaceDetector, FaceMesh, Faces
+from palmkit.kits.detection import Candidates, decode, merge
+from palmkit.kits.face.options import Quality
 from palmkit.kits.image import Image, Source
 from palmkit.kits.kit import shipped_model
 from tests.kits.conftest import Blobs, faces_that_cross, picture
@@ -72,6 +73,17 @@ def test_another_model_is_refused() -> None:
     del outputs["box_16"]
     with pytest.raises(ModelError, match="output box_16: .* got nothing"):
         decode(outputs, 0.5)
+
+
+def test_what_lies_within_a_likelier_box_is_a_part_of_it() -> None:
+    boxes = np.array([[30, 60, 70, 95], [0, 0, 100, 100], [60, 60, 110, 110]], np.float32)
+    scores = np.array([0.7, 0.9, 0.8], np.float32)
+    points = np.zeros((3, 5, 2), np.float32)
+    merged = merge(Candidates(boxes, scores, points))
+    np.testing.assert_array_equal(merged.scores, scores[[1, 2]])
+    # What is likelier than the box round it is no part.
+    merged = merge(Candidates(boxes, scores[[1, 0, 2]], points))
+    np.testing.assert_array_equal(merged.scores, scores[[1, 2, 0]])
 
 
 def test_merge_makes_one_of_many() -> None:
@@ -494,6 +506,19 @@ def test_a_real_model_through_the_engine(red_model: Path) -> None:
         for each in (again, detector)
     )
     assert ours.model is theirs.model
+
+
+@needs_model
+@pytest.mark.parametrize("kit", [FaceDetector, FaceMesh])
+def test_the_best_network_finds_faces_too(kit: type[FaceDetector] | type[FaceMesh]) -> None:
+    photo: Any = skimage.data
+    image = photo.astronaut()
+    fast, best = (kit(quality=each).detect(image) for each in get_args(Quality))
+    assert len(fast) == len(best) == 1
+    np.testing.assert_allclose(fast.boxes, best.boxes, atol=0.2 * fast.boxes[0, 2])
+    assert fast.scores[0] != best.scores[0]
+    with pytest.raises(ValueError, match="quality: expected one of 'fast', 'best', got 'better'"):
+        kit(quality="better")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
 
 
 @needs_model
