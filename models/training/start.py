@@ -95,8 +95,8 @@ def _weights(graph: Graph) -> list[tuple[NDArray[np.float32], NDArray[np.float32
     found: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
     for node in graph.nodes:
         if node.op == "conv":
-            weight = graph.constants[node.inputs[1]].astype(np.float32)
-            has_bias = len(node.inputs) > 2 and node.inputs[2]
-            bias = graph.constants[node.inputs[2]] if has_bias else np.zeros(len(weight))
+            _, name, bias_name = (*node.inputs, "", "")[:3]
+            weight = graph.constants[name].astype(np.float32)
+            bias = graph.constants[bias_name] if bias_name else np.zeros(len(weight))
             found.append((weight, bias.astype(np.float32)))
     return found

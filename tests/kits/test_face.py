@@ -510,15 +510,16 @@ def test_a_real_model_through_the_engine(red_model: Path) -> None:
 
 @needs_model
 @pytest.mark.parametrize("kit", [FaceDetector, FaceMesh])
-def test_the_best_network_finds_faces_too(kit: type[FaceDetector] | type[FaceMesh]) -> None:
+def test_the_best_network_finds_faces_too(kit: Any) -> None:
     photo: Any = skimage.data
-    image = photo.astronaut()
-    fast, best = (kit(quality=each).detect(image) for each in get_args(Quality))
+    image: Image = photo.astronaut()
+    found: list[Faces] = [kit(quality=each).detect(image) for each in get_args(Quality)]
+    fast, best = found
     assert len(fast) == len(best) == 1
     np.testing.assert_allclose(fast.boxes, best.boxes, atol=0.2 * fast.boxes[0, 2])
     assert fast.scores[0] != best.scores[0]
     with pytest.raises(ValueError, match="quality: expected one of 'fast', 'best', got 'better'"):
-        kit(quality="better")  # type: ignore[arg-type]  # pyright: ignore[reportArgumentType]
+        kit(quality="better")
 
 
 @needs_model
