@@ -17,6 +17,20 @@ def areas(boxes: Boxes) -> Floats:
     return np.asarray(sides[:, 0] * sides[:, 1], np.float32)
 
 
+def corners(boxes: Boxes) -> Boxes:
+    """Return the corners, [n, 4], of boxes[n, 4] given as x, y, width, height."""
+    return np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
+
+
+def shared_areas(a: Boxes, b: Boxes) -> Boxes:
+    """Return the area that every box of a[n, 4] shares with every one of b[m, 4]: [n, m]."""
+    low = np.maximum(a[:, None, :2], b[None, :, :2])
+    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
+    sides = np.maximum(high - low, 0)
+    shared: Boxes = sides[..., 0] * sides[..., 1]
+    return shared
+
+
 def box_round(points: Floats) -> Floats:
     """Return the box round points[..., n, 2 or more], at least one: corners, float32[..., 4]."""
     # The minimum of a row is found several times as fast as that of a column.
@@ -32,10 +46,7 @@ def clipped(boxes: Boxes, width: int, height: int) -> Floats:
 
 def iou(a: Boxes, b: Boxes) -> Floats:
     """Return the IoU of every box of a[n, 4] with every one of b[m, 4]: float32[n, m]."""
-    low = np.maximum(a[:, None, :2], b[None, :, :2])
-    high = np.minimum(a[:, None, 2:], b[None, :, 2:])
-    sides = np.maximum(high - low, 0)
-    shared = sides[..., 0] * sides[..., 1]
+    shared = shared_areas(a, b)
     union = areas(a)[:, None] + areas(b)[None, :] - shared
     zeros = np.zeros(shared.shape, np.float32)
     return np.asarray(np.divide(shared, union, out=zeros, where=union > 0), np.float32)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from palmkit.engine import Graph, Model
 from palmkit.engine.errors import CompressionError
-from palmkit.kits.boxes import iou
+from palmkit.kits.boxes import corners, iou
 from palmkit.kits.image import Image
 from palmkit.kits.table import Entry, Judged, judged
 
@@ -172,8 +172,7 @@ def _masks_agree(was: Any, found: Any) -> float:
 
 def _ious(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> NDArray[np.float32]:
     """Return the IoUs of boxes of x, y, w, h: float32[n, m]."""
-    a, b = (np.hstack([each[:, :2], each[:, :2] + each[:, 2:]]) for each in (boxes, others))
-    return iou(a, b)
+    return iou(corners(boxes), corners(others))
 
 
 def _pairs(boxes: NDArray[np.float32], others: NDArray[np.float32]) -> list[tuple[int, int, float]]:

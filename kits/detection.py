@@ -23,7 +23,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.errors import ModelError
-from palmkit.kits.boxes import Floats, weighted_nms
+from palmkit.kits.boxes import Floats, areas, shared_areas, weighted_nms
 from palmkit.kits.image import Image
 
 STRIDES = (8, 16, 32)
@@ -127,8 +127,5 @@ def merge(found: Candidates) -> Candidates:
 
 def _is_part(boxes: Floats) -> NDArray[np.bool_]:
     """Return which of these boxes, best first, lie within one before them."""
-    low = np.maximum(boxes[:, None, :2], boxes[None, :, :2])
-    high = np.minimum(boxes[:, None, 2:], boxes[None, :, 2:])
-    common = (high - low).clip(min=0).prod(axis=2)
-    own = (boxes[:, 2:] - boxes[:, :2]).prod(axis=1)
-    return np.asarray(np.tril(common > MAX_INSIDE * own[:, None], -1).any(axis=1))
+    is_inside = shared_areas(boxes, boxes) > MAX_INSIDE * areas(boxes)[:, None]
+    return np.asarray(np.tril(is_inside, -1).any(axis=1))

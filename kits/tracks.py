@@ -13,7 +13,7 @@ from typing import TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from palmkit.kits.boxes import Boxes, Floats, areas, clipped, distance_iou
+from palmkit.kits.boxes import Boxes, Floats, areas, clipped, distance_iou, shared_areas
 from palmkit.kits.camera_motion import CameraMotion, Similarity
 from palmkit.kits.image import Image
 
@@ -344,8 +344,7 @@ class Tracker:
                 track.outside_s += time_s - self._time_s
             elif len(seen):
                 box = track.predicted(time_s)[None]
-                low, high = np.maximum(box[:, :2], seen[:, :2]), np.minimum(box[:, 2:], seen[:, 2:])
-                if areas(np.hstack([low, high])).max() >= COVERED * areas(box)[0]:
+                if shared_areas(box, seen).max() >= COVERED * areas(box)[0]:
                     track.behind_s += time_s - self._time_s
 
     def _is_outside(self, track: _Track) -> bool:

@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from palmkit.kits import FaceDetector, FaceMesh, HairSegmenter, PortraitSegmenter
-from palmkit.kits.boxes import iou
+from palmkit.kits.boxes import corners, iou
 from palmkit.kits.face.crop import crop_from_mesh
 from palmkit.models.face_detector.dataset import read_labels
 from palmkit.models.face_detector.labels import read_picture
@@ -70,8 +70,7 @@ def detection(data: Path, entries: Sequence[Mapping[str, Any]]) -> Table:
             add(table, [between(turn, TURNS, "turn")], [float(len(faces) > 0), np.nan])
             continue
         true = np.asarray(entry["faces"], np.float32).reshape(-1, 14)[:1]
-        boxes = np.concatenate([faces.boxes[:, :2], faces.boxes[:, :2] + faces.boxes[:, 2:]], 1)
-        overlaps = iou(true[:, :4], boxes)[0]
+        overlaps = iou(true[:, :4], corners(faces.boxes))[0]
         found = len(overlaps) > 0 and bool(overlaps.max() >= 0.5)
         error = np.nan
         if found:

@@ -137,7 +137,7 @@ def hands(
 def detections(
     name: str, data: Path, work: Path, pictures: int, calibration: int, part: str = "dev"
 ) -> Task:
-    """Return the task of face_detector and hand_detector."""
+    """Return the task of both face detectors and of hand_detector."""
     from palmkit.models.face_detector import evaluate as faces
     from palmkit.models.face_detector.dataset import read_labels
     from palmkit.models.face_detector.labels import read_picture
@@ -145,14 +145,15 @@ def detections(
     from palmkit.models.hand_detector import evaluate as palms
     from palmkit.models.segmentation.teachers import stretched
 
-    if name == "face_detector":
+    is_face = name != "hand_detector"
+    if is_face:
         wanted = {*faces.LABELLED, *faces.NEGATIVES}
         entries = [each for each in read_labels(work / "labels.jsonl") if each["set"] in wanted]
     else:
         entries = dataset.read_labels(work / "hands")
     cases = _some((each for each in entries if each["part"] == part), pictures)
     rows = _some((each for each in entries if each["part"] == "train"), calibration)
-    size = faces.SIZES[0] if name == "face_detector" else palms.SIZE
+    size = faces.SIZES[0] if is_face else palms.SIZE
     samples = [
         {"image": stretched(read_picture(data, row["file"]), size).astype(np.float32)[None]}
         for row in rows
@@ -165,13 +166,13 @@ def detections(
             found[f"ap_{size}"] = here["ap"]
         return found
 
-    manual = palms.manual_boxes(data) if name == "hand_detector" else {}
+    manual = {} if is_face else palms.manual_boxes(data)
 
     def measure_hands(path: Path) -> Mapping[str, float]:
         found = palms.measure(data, cases, palms.ours(path, palms.SIZE), manual)
         return {key: found[key] for key in ("ap_upright", "ap_turned_90", "ap_turned_180")}
 
-    return Task(samples, measure_faces if name == "face_detector" else measure_hands)
+    return Task(samples, measure_faces if is_face else measure_hands)
 
 
 TASKS: Mapping[str, Callable[[str, Path, Path, int, int, str], Task]] = {
@@ -179,6 +180,7 @@ TASKS: Mapping[str, Callable[[str, Path, Path, int, int, str], Task]] = {
     "person_finder": masks,
     "hair": masks,
     "face_detector": detections,
+    "face_detector_best": detections,
     "face_mesh": mesh,
     "hand_detector": detections,
     "hand_landmarks": hands,

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from palmkit.engine.forks import importing
+from palmkit.kits.boxes import corners
 
 if TYPE_CHECKING:
     from supervision import Detections as Detections
@@ -37,7 +38,7 @@ def detections(
     """
     also = {name: values for name, values in (data or {}).items() if values is not None}
     made: Detections = _supervision().Detections(
-        xyxy=np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1),
+        xyxy=corners(boxes),
         mask=mask,
         confidence=scores,
         class_id=class_id,

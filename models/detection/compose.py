@@ -14,10 +14,19 @@ from torch import Tensor
 
 from palmkit.models.detection.bank import MOST_IGNORED, Bank
 from palmkit.models.detection.render import GRID, PASTES, render
-from palmkit.models.training.pixels import Source, disturb, disturbances, drawn_rows, uniform
+from palmkit.models.training.pixels import (
+    Source,
+    blur,
+    disturb,
+    disturbances,
+    drawn_rows,
+    uniform,
+)
 
 KEPT_OBJECTS, KEPT_IGNORED = 112, 64
 SMALLEST = 7.0
+# One composition in so many is blurred.
+BLURRED = 4
 
 
 class Batch(NamedTuple):
@@ -99,6 +108,7 @@ class Composer:
         self.bank = bank
         self.render = torch.compile(render, dynamic=False) if fast else render
         self.disturb = torch.compile(disturb, dynamic=False) if fast else disturb
+        self.blur = torch.compile(blur, dynamic=False) if fast else blur
 
     def source(self, place: Placement) -> tuple[Source, Tensor]:
         """Return the level and inverse affine that draw a placement, and the level's size ratio."""
@@ -160,6 +170,9 @@ class Composer:
         )
         sources = self.source(place)[0], self.source(fill)[0]
         images = self.render(bank.pixels, size, lines, *sources, colour, pieces, shapes)
+        if dull := count // BLURRED:
+            spread = uniform(-1.5, 0.9, dull, 2, device=device).exp()
+            images = torch.cat([images[:-dull], self.blur(images[-dull:], spread)])
         images = self.disturb(images, disturbances(count, device))
         return Batch(
             images.contiguous(memory_format=torch.channels_last),

@@ -29,6 +29,7 @@ class Detector:
     kit, name: names of the kit and of the model. keypoints: their names, in order; about_keypoints:
     more about them. side: side of the example picture. threshold: default of min_score. weights,
     shapes: as in palmkit.engine.save. measured: the results of evaluate.py that go into the file.
+    network: of models.detection.network.SIZES.
     """
 
     kit: str
@@ -40,12 +41,12 @@ class Detector:
     weights: Literal["auto", "float16", "float32"]
     shapes: Sequence[Mapping[str, Sequence[int]]] | None
     measured: Callable[[Mapping[str, Any]], Mapping[str, Any]]
+    network: str = "fast"
 
     def export_onnx(self, checkpoint: Path, out: Path) -> None:
         """Write the averaged network of a checkpoint as ONNX, opset 17."""
+        network = DetectorNetwork(len(self.keypoints), SIZES[self.network])
         state = torch.load(checkpoint, map_location="cpu", weights_only=True)
-        size = SIZES[state["recipe"].get("network", "fast")]
-        network = DetectorNetwork(len(self.keypoints), size)
         network.load_state_dict(state["averaged"])
         names = [f"{kind}_{stride}" for stride in STRIDES for kind in ("score", "box", "points")]
         axes = {"image": {1: "height", 2: "width"}}

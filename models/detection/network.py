@@ -58,13 +58,12 @@ class Level(NamedTuple):
 class DetectorNetwork(nn.Module):
     """A network from RGB 0..1 to the three levels' predictions."""
 
-    def __init__(self, points: int, size: Size | None = None) -> None:
+    def __init__(self, points: int, size: Size = SIZES["fast"]) -> None:
         """Build the network.
 
-        points: key points an object; size: None: that of "fast".
+        points: key points an object.
         """
         super().__init__()
-        size = size or SIZES["fast"]
         neck = size.neck
         self.stem = convolve(3, size.stem, 3, 2)
         stages: list[nn.Module] = []

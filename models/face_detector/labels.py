@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from PIL import Image
 
-from palmkit.kits.boxes import iou
+from palmkit.kits.boxes import corners, iou
 from palmkit.models.face_detector import teachers
 from palmkit.models.face_detector.teachers import Array, Detections, Picture
 from palmkit.models.training import labels
@@ -96,15 +96,11 @@ def known_boxes(row: Mapping[str, Any]) -> tuple[Array, Array]:
     that were overlooked.
     """
     boxes, overlooked = (
-        np.asarray(row.get(key, []), np.float32).reshape(-1, 4)
+        corners(np.asarray(row.get(key, []), np.float32).reshape(-1, 4))
         for key in ("boxes", "unlabelled_auto")
     )
-    corners, others = (
-        np.concatenate([each[:, :2], each[:, :2] + each[:, 2:]], axis=1)
-        for each in (boxes, overlooked)
-    )
     counts = np.asarray(row.get("scores", [1.0] * len(boxes))) >= TRUSTED_SCORE
-    return corners[counts], np.concatenate([corners[~counts], others])
+    return boxes[counts], np.concatenate([boxes[~counts], overlooked])
 
 
 def five_points(points: Array) -> Array:

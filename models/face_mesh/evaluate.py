@@ -24,7 +24,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from palmkit.kits.boxes import iou
+from palmkit.kits.boxes import corners, iou
 from palmkit.kits.crop import Crop, sample
 from palmkit.kits.face.crop import (
     LEFT_EYE_CORNERS,
@@ -155,8 +155,7 @@ def find_cases(
         found = detector.detect(read_picture(data, file))
         half = ideal.side / 3
         true = np.asarray([[ideal.x - half, ideal.y - half, ideal.x + half, ideal.y + half]])
-        boxes = np.concatenate([found.boxes[:, :2], found.boxes[:, :2] + found.boxes[:, 2:]], 1)
-        overlaps = iou(np.asarray(true, np.float32), boxes)[0]
+        overlaps = iou(np.asarray(true, np.float32), corners(found.boxes))[0]
         if not len(overlaps) or overlaps.max() < 0.3:
             missed += 1
             continue

@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from tqdm import tqdm
 
-from palmkit.kits.boxes import iou
+from palmkit.kits.boxes import corners, iou
 from palmkit.models.face_detector.evaluate import (
     Sample,
     average_precision,
@@ -149,8 +149,7 @@ def manual_boxes(data: Path) -> dict[str, Array]:
     boxes: dict[str, Array] = {}
     for row in read_rows(data):
         if row["set"] in MANUAL and row.get("boxes"):
-            drawn = np.asarray(row["boxes"], np.float32)
-            boxes[row["file"]] = np.concatenate([drawn[:, :2], drawn[:, :2] + drawn[:, 2:]], 1)
+            boxes[row["file"]] = corners(np.asarray(row["boxes"], np.float32))
     return boxes
 
 

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from palmkit.kits import FaceDetector
-from palmkit.kits.boxes import iou
+from palmkit.kits.boxes import corners, iou
 from palmkit.kits.crop import Crop
 from palmkit.kits.hands.crop import palm_size
 from palmkit.models.face_detector.labels import difference_hash, read_picture
@@ -194,9 +194,8 @@ class Committee:
 
     def is_face(self, picture: Picture, hand: Found) -> bool:
         """Return whether our face detector takes the hand for a face."""
-        boxes = self.faces.detect(picture).boxes
-        corners = np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
-        return bool((iou(hand.box[None], corners) > 0.3).any())
+        faces = corners(self.faces.detect(picture).boxes)
+        return bool((iou(hand.box[None], faces) > 0.3).any())
 
     def parts(self, picture: Picture, row: Mapping[str, Any]) -> list[Array]:
         """Return overlapping tiles of pictures where hands are small."""

@@ -136,24 +136,31 @@ def fastest(motion: Motion, height: int, width: int) -> float:
     return float(np.linalg.norm(there - corners, axis=2).max(initial=0))
 
 
+def part(
+    photo: Photo, place: tuple[float, float], scale: float, size: tuple[int, int], border: int
+) -> Photo:
+    """Return what lies in a photo from `place`, left and top, on, `scale` pixels of it a pixel.
+
+    size: width and height. border: of cv2, for what lies outside of the photo.
+    """
+    import cv2
+
+    matrix = np.array([[scale, 0, place[0]], [0, scale, place[1]]], np.float64)
+    flags = cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP
+    picture = cv2.warpAffine(photo.picture, matrix, size, flags=flags, borderMode=border)
+    boxes = (photo.boxes - np.tile(place, 2)) / scale
+    return Photo(np.asarray(picture, np.uint8), np.asarray(boxes, np.float32))
+
+
 def filmed(photo: Photo, motion: Motion) -> Iterator[Frame]:
     """Yield the frames of a camera that moves over a photo, see `pan`."""
     import cv2
 
     width, height = window(*photo.picture.shape[:2])
-    for left, top, side in motion:
-        matrix = np.array([[side, 0, left], [0, side, top]], np.float64)
-        picture = cv2.warpAffine(
-            photo.picture,
-            matrix,
-            (width, height),
-            flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-            borderMode=cv2.BORDER_REFLECT,
-        )
-        boxes = (photo.boxes - np.array([left, top, left, top])) / side
-        boxes = np.asarray(boxes, np.float32)
-        inside = areas(clipped(boxes, width, height)) >= SHOWN * areas(boxes)
-        yield Frame(np.asarray(picture, np.uint8), boxes, inside)
+    for left, top, side in motion.tolist():
+        seen = part(photo, (left, top), side, (width, height), cv2.BORDER_REFLECT)
+        inside = areas(clipped(seen.boxes, width, height)) >= SHOWN * areas(seen.boxes)
+        yield Frame(seen.picture, seen.boxes, inside)
 
 
 def cut_out(photo: Photo) -> Photo:
@@ -163,17 +170,8 @@ def cut_out(photo: Photo) -> Photo:
     x1, y1, x2, y2 = (float(value) for value in photo.boxes[0])
     side = max(x2 - x1, y2 - y1) * MARGIN
     left, top = (x1 + x2 - side) / 2, (y1 + y2 - side) / 2
-    scale = side / SIDE
-    matrix = np.array([[scale, 0, left], [0, scale, top]], np.float64)
-    picture = cv2.warpAffine(
-        photo.picture,
-        matrix,
-        (SIDE, SIDE),
-        flags=cv2.INTER_LINEAR | cv2.WARP_INVERSE_MAP,
-        borderMode=cv2.BORDER_REPLICATE,
-    )
-    box = (photo.boxes[:1] - np.array([left, top, left, top])) / scale
-    return Photo(np.asarray(picture, np.uint8), np.asarray(box, np.float32))
+    first = Photo(photo.picture, photo.boxes[:1])
+    return part(first, (left, top), side / SIDE, (SIDE, SIDE), cv2.BORDER_REPLICATE)
 
 
 def crossing(behind: Photo, front: Photo, speeds: tuple[float, float]) -> Iterator[Frame]:

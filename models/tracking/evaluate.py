@@ -33,7 +33,7 @@ from numpy.typing import NDArray
 from PIL import Image as Pillow
 
 from palmkit.kits import FaceDetector, FaceMesh, GestureRecognizer
-from palmkit.kits.boxes import Floats, iou
+from palmkit.kits.boxes import Floats, corners, iou
 from palmkit.kits.cli.command import progress_bar
 from palmkit.kits.image import Image
 from palmkit.models.tracking.clips import (
@@ -160,7 +160,7 @@ def follower(kit: str) -> Follower:
         detector, by_overlap = FaceDetector(), ByOverlap()
 
         def find(frame: Image, _: float) -> tuple[Floats, NDArray[np.int64]]:
-            boxes = _corners(detector.detect(frame).boxes)
+            boxes = corners(detector.detect(frame).boxes)
             return boxes, by_overlap.update(boxes)
 
         return find
@@ -170,7 +170,7 @@ def follower(kit: str) -> Follower:
         def recognize(frame: Image, timestamp_ms: float) -> tuple[Floats, NDArray[np.int64]]:
             hands = recognizer.recognize(frame, timestamp_ms)
             assert hands.ids is not None
-            return _corners(hands.boxes), hands.ids
+            return corners(hands.boxes), hands.ids
 
         return recognize
     faces = FaceDetector("video") if kit == "detector" else FaceMesh("video")
@@ -178,7 +178,7 @@ def follower(kit: str) -> Follower:
     def follow(frame: Image, timestamp_ms: float) -> tuple[Floats, NDArray[np.int64]]:
         found = faces.detect(frame, timestamp_ms)
         assert found.ids is not None
-        return _corners(found.boxes), found.ids
+        return corners(found.boxes), found.ids
 
     return follow
 
@@ -205,8 +205,7 @@ def read_photo(index: Path, row: Mapping[str, Any]) -> Photo:
     with Pillow.open(index.parent / row["file"]) as opened:
         picture = np.asarray(opened.convert("RGB"))
     boxes = np.array([*row["boxes"], *row.get("unlabelled_auto", [])], np.float32).reshape(-1, 4)
-    boxes[:, 2:] += boxes[:, :2]
-    return Photo(picture, boxes)
+    return Photo(picture, corners(boxes))
 
 
 def groups(index: Path, split: str, count: int, hands: bool) -> list[Photo]:
@@ -288,11 +287,6 @@ def _told(frames: Iterable[Frame], bar: Any) -> Iterator[Frame]:
     for frame in frames:
         yield frame
         bar.update()
-
-
-def _corners(boxes: Floats) -> Floats:
-    """Return corners of boxes x, y, w, h."""
-    return np.concatenate([boxes[:, :2], boxes[:, :2] + boxes[:, 2:]], axis=1)
 
 
 if __name__ == "__main__":

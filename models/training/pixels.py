@@ -233,15 +233,11 @@ def blur(images: Tensor, spread: Tensor) -> Tensor:
 
 
 def disturb(images: Tensor, chance: Mapping[str, Tensor]) -> Tensor:
-    """Disturb colour, light, sharpness and noise, and compress the first half of the batch.
+    """Disturb colour, light and noise, and compress the first half of the batch.
 
-    The last quarter is blurred. Each entry of `chance` is float32[n] or float32[n, k].
+    Each entry of `chance` is float32[n] or float32[n, 3].
     """
     shape = (-1, 1, 1, 1)
-    sharp = len(images) - len(images) // 4
-    if sharp < len(images):
-        dull = blur(images[sharp:], chance["blur"][sharp:])
-        images = torch.cat([images[:sharp], dull])
     grey = torch.einsum("k,nkhw->nhw", constant(LUMA_CHROMA[0], images.device), images)[:, None]
     images = torch.lerp(grey, images, chance["saturation"].reshape(shape))
     images = images * chance["gain"][:, :, None, None]
@@ -270,7 +266,6 @@ def disturbances(count: int, device: torch.device) -> dict[str, Tensor]:
         "contrast": rarely(0.7, uniform(0.5, 1.5, count, device=device), one),
         "brightness": rarely(0.7, 0.15 * torch.randn(count, device=device), none),
         "gamma": rarely(0.5, uniform(-0.7, 0.7, count, device=device).exp(), one),
-        "blur": uniform(-1.5, 0.9, count, 2, device=device).exp(),
         "noise": rarely(0.3, uniform(0, 0.07, count, device=device), none),
         "compression": rarely(0.9, uniform(-1.5, 1.4, count, device=device).exp(), none),
     }

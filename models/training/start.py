@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
 
 import numpy as np
 import torch
@@ -33,27 +32,23 @@ def start_from(network: nn.Module, graph: Graph, images: Tensor, unit: float = 1
     for index, ((convolution, norm), (weight, bias)) in enumerate(
         zip(convolutions, weights, strict=True)
     ):
-        convolution.weight.copy_(torch.from_numpy(weight.copy()) * (1.0 if index else unit))
+        convolution.weight.copy_(torch.from_numpy(weight) * (1.0 if index else unit))
         if norm is None:
             assert convolution.bias is not None
-            convolution.bias.copy_(torch.from_numpy(bias.copy()))
+            convolution.bias.copy_(torch.from_numpy(bias))
         else:
             assert norm.running_mean is not None and norm.running_var is not None
             norm.running_mean.zero_()
             norm.running_var.fill_(1 - norm.eps)
             norm.weight.fill_(1)
-            norm.bias.copy_(torch.from_numpy(bias.copy()))
+            norm.bias.copy_(torch.from_numpy(bias))
     seen: dict[nn.Module, tuple[Tensor, Tensor]] = {}
-    hooks = [
-        norm.register_forward_pre_hook(lambda each, given: _note(seen, each, given[0]))
-        for _, norm in convolutions
-        if norm is not None
-    ]
-    was_training = network.training
-    network.eval()(images)
-    network.train(was_training)
-    for hook in hooks:
-        hook.remove()
+
+    def note(module: nn.Module, x: Tensor) -> None:
+        if isinstance(module, nn.BatchNorm2d):
+            seen[module] = (x.mean(dim=(0, 2, 3)), x.var(dim=(0, 2, 3)))
+
+    _watch(network, images, note)
     for _, norm in convolutions:
         if norm is not None:
             mean, variance = seen[norm]
@@ -64,8 +59,18 @@ def start_from(network: nn.Module, graph: Graph, images: Tensor, unit: float = 1
             norm.bias.add_(mean)
 
 
-def _note(seen: dict[nn.Module, tuple[Tensor, Tensor]], norm: nn.Module, x: Tensor) -> None:
-    seen[norm] = (x.mean(dim=(0, 2, 3)), x.var(dim=(0, 2, 3)))
+def _watch(network: nn.Module, images: Tensor, note: Callable[[nn.Module, Tensor], None]) -> None:
+    """Run the network as it is used, and tell each module and its input as they run."""
+    hooks = [
+        module.register_forward_pre_hook(lambda each, given: note(each, given[0]))
+        for module in network.modules()
+        if isinstance(module, (nn.Conv2d, nn.BatchNorm2d))
+    ]
+    was_training = network.training
+    network.eval()(images)
+    network.train(was_training)
+    for hook in hooks:
+        hook.remove()
 
 
 def _in_order(
@@ -74,19 +79,13 @@ def _in_order(
     """Return the convolutions in the order in which they run, each with its normalisation."""
     found: list[tuple[nn.Conv2d, nn.BatchNorm2d | None]] = []
 
-    def note(module: nn.Module, *_: Any) -> None:
+    def note(module: nn.Module, _: Tensor) -> None:
         if isinstance(module, nn.Conv2d):
             found.append((module, None))
         elif isinstance(module, nn.BatchNorm2d):
             found[-1] = (found[-1][0], module)
 
-    kinds = (nn.Conv2d, nn.BatchNorm2d)
-    hooks = [m.register_forward_hook(note) for m in network.modules() if isinstance(m, kinds)]
-    was_training = network.training
-    network.eval()(image)
-    network.train(was_training)
-    for hook in hooks:
-        hook.remove()
+    _watch(network, image, note)
     return found
 
 

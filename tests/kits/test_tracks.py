@@ -161,20 +161,20 @@ def pan(frame: int) -> Similarity:
 
 
 def zoom(frame: int) -> Similarity:
-    """Into the middle and out again, by 1 % a frame."""
+    """Return a zoom into the middle and out again, by 1 % a frame."""
     turn = 1.01 ** abs((frame + 20) % 40 - 20)
     return Similarity(complex(turn), (1 - turn) * (200 + 100j))
 
 
 def shake(frame: int) -> Similarity:
-    """By up to 20 pixels in any direction."""
+    """Return a shift by up to 20 pixels in any direction."""
     x, y = np.random.default_rng(frame).uniform(-20, 20, 2)
     return Similarity(shift=complex(x, y))
 
 
 @pytest.mark.parametrize("motion", [pan, zoom, shake])
 def test_ids_of_a_crowd_stay_while_the_camera_moves(motion: Callable[[int], Similarity]) -> None:
-    """Of a tenth nothing is seen in each frame, of one in five for ten frames."""
+    """Each frame lacks a tenth of the things, and one in five is unseen for ten frames."""
     random, tracker = np.random.default_rng(3), Tracker()
     last = np.full(40, -1)
     switches = 0
