@@ -25,19 +25,25 @@ from palmkit.kits.image import Image, Part, Source, clip_part, read_image
 from palmkit.kits.kit import Kit, Mode
 from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait.hair import HairSegmenter
+from palmkit.kits.portrait.refine import opacity
 from palmkit.kits.results import Faces, TriedOn
 from palmkit.kits.stopwatch import Stopwatch
 from palmkit.kits.tracks import LOST_S
 from palmkit.kits.tryon.canvas import Canvas, Memory
 from palmkit.kits.tryon.colour import Floats
 from palmkit.kits.tryon.effect import Effect
+from palmkit.kits.tryon.hair import coverage, without_skin
 from palmkit.kits.tryon.hands import HandsInFront
+from palmkit.kits.tryon.heads import FACE_CM, Hair, Wearers, hair_of_heads, picked
 from palmkit.kits.tryon.look import DeliveredLook, Look
 from palmkit.kits.tryon.options import TryOnOptions
+from palmkit.kits.tryon.regions import soften
 
 # The detector's boxes, which the hair network's view is measured by, are so much larger than those
 # round a mesh.
 BOX_RATIO = 1.06
+# How soft the sharpest edge of hair in a picture is, a Gaussian's sigma in pixels: that of lenses.
+EDGE = 0.7
 # An effect that lies under hair needs to know where hair is.
 _UNDER_HAIR = ("foundation", "blush", "eye_shadow", "eyeliner", "lipstick", "glasses")
 
@@ -70,9 +76,10 @@ class TryOn(Kit[TriedOn]):
         self._options = options
         mode: Mode = "image" if options.mode == "image" else "video"
         shared: dict[str, Any] = {**options.running(), "smoothing": options.smoothing}
+        # In a picture all are found, as a face that wears nothing keeps its hair.
         self._mesh = FaceMesh(
             mode,
-            max_faces=options.max_faces,
+            max_faces=None if mode == "image" else options.max_faces,
             min_score=options.min_score,
             model=options.model,
             detector_model=options.detector_model,
@@ -84,6 +91,7 @@ class TryOn(Kit[TriedOn]):
         self._hands = (
             HandsInFront(GestureRecognizer(mode, **shared)) if options.behind_hands else None
         )
+        self._wearers = Wearers(options.face, options.max_faces)
         self._worn: Look | None = None
         self._delivered: DeliveredLook | None = None
         if isinstance(options.look, str) and is_delivered_name(options.look):
@@ -139,7 +147,8 @@ class TryOn(Kit[TriedOn]):
         self._hair.reset()
         if self._hands is not None:
             self._hands.reset()
-        self._memories: dict[int | None, Memory] = {}
+        self._wearers.reset()
+        self._memories: dict[tuple[str, int], Memory] = {}
 
     def _run(self, image: Image, roi: Part | None, time_s: float | None) -> TriedOn:
         if self._worn is None and self._delivered is not None:
@@ -162,7 +171,9 @@ class TryOn(Kit[TriedOn]):
         at_ms = None if time_s is None else time_s * 1e3
         watch = Stopwatch()
         with watch.stage("mesh"):
-            faces = self._mesh.detect(image, at_ms, roi=roi)
+            everybody = self._mesh.detect(image, at_ms, roi=roi)
+        wearers = self._wearers.among(everybody)
+        faces = picked(everybody, wearers)
         if not look or not len(faces):
             return TriedOn(width, height, image, image, faces, look, watch.stages_ms)
         picture = image.copy()
@@ -186,12 +197,16 @@ class TryOn(Kit[TriedOn]):
         if makeup := [*replace(look, hair=None, glasses=None)]:
             lay(makeup)
         if look.hair is not None and hair is not None:
-            hair = hair if hands is None else hair * (1 - hands)
-            memory = self._memory(None, time_s)
-            look.hair.dye(picture, hair, memory, time_s)
-            memory.seen_s = time_s
-            if covered is not None:
-                np.maximum(covered, look.hair.weight(hair), out=covered)
+            for own in hair_of_heads(hair, everybody.boxes, wearers):
+                share = self._opacity(image, own, everybody, time_s)
+                if hands is not None:
+                    share *= 1 - hands[own.part]
+                memory = self._memory(everybody, own.row, time_s, "hair")
+                per_cm = float(everybody.boxes[own.row, 2:].max()) / FACE_CM
+                look.hair.dye(picture[own.part], share, per_cm, memory, time_s)
+                memory.seen_s = time_s
+                if covered is not None:
+                    np.maximum(covered[own.part], share, out=covered[own.part])
         if look.glasses is not None:
             lay([look.glasses])
         self._forget_the_gone(time_s)
@@ -214,18 +229,28 @@ class TryOn(Kit[TriedOn]):
         fine = look.hair is not None
         return self._hair.around(image, replace(faces, boxes=boxes), area, time_s, fine)
 
-    def _memory(self, face: int | None, time_s: float | None) -> Memory:
-        """Return what is remembered of a face; nothing in image mode."""
-        if time_s is None:
+    def _opacity(self, image: Image, own: Hair, faces: Faces, time_s: float | None) -> Floats:
+        """Return how much of each pixel of its part is a head's hair; new."""
+        if time_s is not None:
+            return coverage(own.mask)
+        # A frame has no time for more than the mask.
+        assert faces.mesh is not None and faces.visibility is not None
+        mesh, visibility = faces.mesh[own.row, :, :2], faces.visibility[own.row]
+        mask = without_skin(image, own.part, own.mask, mesh, visibility)
+        return soften(opacity(np.ascontiguousarray(image[own.part]), mask), EDGE)
+
+    def _memory(self, faces: Faces, row: int, time_s: float | None, what: str = "face") -> Memory:
+        """Return what is remembered of a face, or of its hair; nothing in image mode."""
+        if time_s is None or faces.ids is None:
             return Memory()
-        return self._memories.setdefault(face, Memory())
+        return self._memories.setdefault((what, int(faces.ids[row])), Memory())
 
     def _forget_the_gone(self, time_s: float | None) -> None:
         """Forget faces whose ids have ended."""
         if time_s is not None:
             self._memories = {
-                face: memory
-                for face, memory in self._memories.items()
+                key: memory
+                for key, memory in self._memories.items()
                 if memory.seen_s is not None and time_s - memory.seen_s <= LOST_S
             }
 
@@ -243,8 +268,7 @@ class TryOn(Kit[TriedOn]):
         behind_things = self._options.behind_things
         order = np.argsort(faces.boxes[:, 2] * faces.boxes[:, 3], kind="stable")
         for row in order:
-            key = None if faces.ids is None else int(faces.ids[row])
-            memory = self._memory(key, time_s)
+            memory = self._memory(faces, int(row), time_s)
             mesh, visibility = faces.mesh[row], faces.visibility[row]
             canvas = Canvas(
                 picture, mesh, visibility, hair, memory, time_s, hands, behind_things, watch

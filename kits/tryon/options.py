@@ -4,15 +4,44 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, Literal
 
-from palmkit.kits.options import RUNNING, VIDEOS, Between, Options, Whole, option
+from palmkit.kits.options import (
+    RUNNING,
+    VIDEOS,
+    Between,
+    Check,
+    Options,
+    Whole,
+    one_of,
+    option,
+    whole,
+)
 
 if TYPE_CHECKING:
     from palmkit.kits.kit import ModelSource
     from palmkit.kits.tryon.look import Look
 
 FACES = "faces"
+WHICH = ("all", "largest", "middle")
+
+
+class OneFace(Check):
+    """The words of WHICH, or a face's number from the left, 0 and up."""
+
+    metavar = "WHICH"
+
+    @staticmethod
+    def parse(text: str) -> str | int:
+        """Parse a word or a number."""
+        return int(text) if text.isdecimal() else text
+
+    def check(self, name: str, value: Any) -> None:
+        """Raise ValueError for anything else."""
+        if isinstance(value, str):
+            one_of(name, value, WHICH)
+        else:
+            whole(name, value, 0)
 
 
 @dataclass(frozen=True, kw_only=True, repr=False, eq=False)
@@ -27,6 +56,13 @@ class TryOnOptions(Options):
     )
     max_faces: int | None = option(
         None, "only so many, those of the best score (all)", Whole(1), group=FACES
+    )
+    face: Literal["all", "largest", "middle"] | int = option(
+        "all",
+        "whose face and hair wear the look: all, the largest, the one nearest to the middle, or a"
+        " number from the left, 0 the first; hair of the others stays",
+        OneFace(),
+        group=FACES,
     )
     min_score: float | None = option(
         None,

@@ -52,4 +52,4 @@ def test_faces_that_are_gone_are_forgotten(astronaut: Image) -> None:
                 ids.update(found.tolist())
         assert len(ids) == 5
         kept = kit._memories  # pyright: ignore[reportPrivateUsage]
-        assert set(kept) == {None, max(ids)}
+        assert set(kept) == {("face", max(ids)), ("hair", max(ids))}

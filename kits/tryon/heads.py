@@ -1,0 +1,164 @@
+"""Which faces wear a look, and which hair is theirs."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import fields, replace
+from typing import Any, Literal, NamedTuple, TypeAlias, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.results import Faces
+from palmkit.kits.tryon.colour import Floats
+
+Rows: TypeAlias = NDArray[np.intp]
+Which: TypeAlias = "Literal['all', 'largest', 'middle'] | int"
+
+# The longer side of a face's box, in centimetres.
+FACE_CM = 18.0
+# The side of the squares in which hair is followed from a head, in centimetres, the most of them
+# along the picture's hair, and how many more its part has on each side at least.
+CELL_CM, MOST_CELLS, ROOM = 0.9, 320, 2
+# From which mask on hair goes on.
+GOES_ON = 0.2
+# In the longer side of a face's box: hair this near its middle grows on this head.
+NEAR = 0.85
+# Hair hangs down: below a face's middle the distance to it counts so much.
+DOWN = 0.6
+# No hair is further from its face's middle, in those sides.
+REACH = 4.0
+# In a video the face chosen before stays it until another one is better by so much.
+STICKY = 1.3
+
+
+class Hair(NamedTuple):
+    """A head's hair: the row of its face, a part of the picture, and the mask there, float32."""
+
+    row: int
+    part: tuple[slice, slice]
+    mask: Floats
+
+
+class Wearers:
+    """Chooses the faces that wear a look; in a video it stays with the one that it has chosen."""
+
+    def __init__(self, which: Which, most: int | None) -> None:
+        """Set the choice: see TryOnOptions. most: of the best score, among which it is made."""
+        self._which, self._most = which, most
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget the faces of earlier frames."""
+        self._chosen: int | None = None
+
+    def among(self, faces: Faces) -> Rows:
+        """Return the rows of the faces that wear the look, in the order of the faces."""
+        rows = np.arange(len(faces))
+        if self._most is not None and len(rows) > self._most:
+            rows = np.sort(np.argsort(-faces.scores, kind="stable")[: self._most])
+        if self._which == "all" or not len(rows):
+            return rows
+        boxes = faces.boxes[rows]
+        if isinstance(self._which, int):
+            order = np.argsort(boxes[:, 0] + boxes[:, 2] / 2, kind="stable")
+            return rows[order[self._which : self._which + 1]]
+        middles = boxes[:, :2] + boxes[:, 2:] / 2 - (faces.width / 2, faces.height / 2)
+        cost = 1 / np.maximum(boxes[:, 2] * boxes[:, 3], 1e-6)
+        if self._which == "middle":
+            cost = np.hypot(*middles.T) + 0.05 * max(faces.width, faces.height)
+        if faces.ids is not None:
+            cost = np.where(faces.ids[rows] == self._chosen, cost / STICKY, cost)
+        best = rows[[int(cost.argmin())]]
+        if faces.ids is not None:
+            self._chosen = int(faces.ids[best[0]])
+        return best
+
+
+def picked(faces: Faces, rows: Sequence[int] | Rows) -> Faces:
+    """Return these faces alone."""
+    if len(rows) == len(faces):
+        return faces
+    kept: dict[str, Any] = {
+        each.name: value[rows]
+        for each in fields(faces)
+        if isinstance(value := getattr(faces, each.name), np.ndarray)
+    }
+    return replace(faces, **kept)
+
+
+def hair_of_heads(mask: Floats, boxes: Floats, wearers: Rows) -> Iterator[Hair]:
+    """Yield the hair of each wearer that has some.
+
+    mask: float32[h, w], 0..1, of all hair. boxes: float32[n, 4] of x, y, w, h of all faces; what
+    is nearer to another one's head than to a wearer's, in sides of the faces, is the other one's,
+    and what is not connected with the head is nobody's.
+    """
+    import cv2
+
+    if not len(wearers):
+        return
+    sides = boxes[:, 2:].max(axis=1)
+    middles = boxes[:, :2] + boxes[:, 2:] / 2
+    reach = sides[wearers, None] * REACH
+    low, high = (middles[wearers] - reach).min(axis=0), (middles[wearers] + reach).max(axis=0)
+    ends = mask.shape[::-1]
+    left, top = (int(np.clip(value, 0, end)) for value, end in zip(low, ends, strict=True))
+    right, bottom = (int(np.clip(value, 0, end)) for value, end in zip(high, ends, strict=True))
+    finest = float(sides[wearers].min()) * CELL_CM / FACE_CM
+    step = max(int(finest), math.ceil(max(right - left, bottom - top, 1) / MOST_CELLS))
+    # The mask varies little within a square: its middle stands for it.
+    first = step // 2
+    is_hair = mask[top + first : bottom : step, left + first : right : step] > GOES_ON
+    if not is_hair.any():
+        return
+    rows, columns = (
+        np.arange(length, dtype=np.float32) * step + (start + first)
+        for length, start in zip(is_hair.shape, (top, left), strict=True)
+    )
+    away = np.stack(
+        [
+            _distance(columns - at[0], rows - at[1], side)
+            for at, side in zip(middles, sides, strict=True)
+        ]
+    )
+    owner = away.argmin(axis=0) if len(boxes) > 1 else np.zeros_like(away[0], np.intp)
+    for row in wearers.tolist():
+        nearest = np.asarray(is_hair & (owner == row), np.uint8)
+        count, found = cv2.connectedComponents(nearest, connectivity=8)
+        parts = np.asarray(found, np.intp)
+        side = float(sides[row])
+        is_near = _distance(columns - middles[row, 0], (rows - middles[row, 1]) / DOWN, side) < NEAR
+        is_here = np.bincount(parts[is_near], minlength=count) > 0
+        is_here[0] = False
+        if not is_here.any():
+            continue
+        kept = is_here[parts]
+        others = is_hair & ~kept
+        x, y, wide, high = cv2.boundingRect(kept.view(np.uint8))
+        # As far as its faint ends go, and further, so that there is background on every side.
+        margin = ROOM + max(wide, high) // 16
+        cells = (
+            slice(max(y - margin, 0), y + high + margin),
+            slice(max(x - margin, 0), x + wide + margin),
+        )
+        part = (
+            slice(top + cells[0].start * step, min(top + cells[0].stop * step, bottom)),
+            slice(left + cells[1].start * step, min(left + cells[1].stop * step, right)),
+        )
+        hair = mask[part]
+        if others[cells].any():
+            around = np.ones((3, 3), np.uint8)
+            near, far = (cv2.dilate(each.view(np.uint8), around) for each in (kept, others))
+            share = np.asarray(((near > far) | kept)[cells], np.float32)
+            size = (hair.shape[1], hair.shape[0])
+            hair = hair * cast(Floats, cv2.resize(share, size, interpolation=cv2.INTER_LINEAR))
+        yield Hair(row, part, hair)
+
+
+def _distance(across: Floats, down: Floats, side: float) -> Floats:
+    """Return the distance to a face's middle, in its sides; what lies below is nearer."""
+    down = np.where(down > 0, down * np.float32(DOWN), down)
+    squares = np.square(down)[:, None] + np.square(across)
+    return np.asarray(np.sqrt(squares) / np.float32(max(side, 1e-3)), np.float32)

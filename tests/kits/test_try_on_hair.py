@@ -1,0 +1,253 @@
+"""Hair dye on drawn hair whose opacity is known, and whose hair is whose."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import cv2
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from palmkit import kits
+from palmkit.kits import Look, TryOn, try_on
+from palmkit.kits.image import Image
+from palmkit.kits.results import Faces
+from palmkit.kits.tryon.canvas import Memory
+from palmkit.kits.tryon.colour import Floats, mean_of, to_lab
+from palmkit.kits.tryon.hair import HairDye, coverage, without_skin
+from palmkit.kits.tryon.heads import Wearers, hair_of_heads
+from palmkit.kits.tryon.regions import soften
+from tests.kits.test_try_on_effects import drawn
+
+SIDE, PER_CM = 240, 12.0
+PLATINUM = HairDye("#d9cdb8", opacity=1.0)
+BLACK = HairDye("#1d1816", opacity=1.0)
+
+
+def strands(mean: float, contrast: float = 9.0) -> Image:
+    """Grey hair: strands across, dark roots above, and a shine in the middle."""
+    columns = np.arange(SIDE, dtype=np.float64)
+    rows = columns[:, None]
+    roots = 0.55 + 0.45 * np.clip(rows / (0.4 * SIDE), 0, 1)
+    shine = 25 * np.exp(-(((rows - 0.6 * SIDE) / 14) ** 2))
+    grey = mean * roots + contrast * np.sin(columns / 1.7) + shine
+    grey += np.random.default_rng(1).normal(0, 1, grey.shape)
+    return np.repeat(np.clip(grey, 0, 255).astype(np.uint8)[..., None], 3, axis=2)
+
+
+def dyed(image: Image, hair: Floats, dye: HairDye) -> Image:
+    after = image.copy()
+    dye.dye(after, hair, PER_CM, Memory(), None)
+    return after
+
+
+def mixed(front: Image, back: Image, hair: Floats) -> Image:
+    share = hair[..., None]
+    return np.asarray(np.rint(front * share + back * (1 - share)), np.uint8)
+
+
+@pytest.mark.parametrize("mean", [24, 34, 70])
+def test_bleached_hair_keeps_strands_roots_and_shine(mean: float) -> None:
+    before = strands(mean, 0.3 * mean)
+    after = dyed(before, np.ones((SIDE, SIDE), np.float32), PLATINUM)
+    old, new = (to_lab(each)[..., 0] for each in (before, after))
+    assert abs(float(new.mean()) - float(PLATINUM.lab[0])) < 6
+    # Nothing is cut off at white or black, so no plain patch is left.
+    assert after.max() < 255 and new.min() > 15
+    rows = slice(150, 220)
+    fine = [each - cv2.GaussianBlur(each, (0, 0), 6) for each in (old, new)]
+    assert np.corrcoef(fine[0][rows].ravel(), fine[1][rows].ravel())[0, 1] > 0.9
+    assert 0.7 < fine[1][rows].std() / fine[0][rows].std() < 2.2
+    roots, lengths, shine = (float(new[part].mean()) for part in np.s_[4:24, 180:220, 138:150])
+    assert roots < lengths - 5 and shine > lengths + 1
+
+
+def test_hair_that_is_darkened_keeps_its_shine() -> None:
+    before = strands(150, 20)
+    after = dyed(before, np.ones((SIDE, SIDE), np.float32), BLACK)
+    new = to_lab(after)[..., 0]
+    assert abs(float(new.mean()) - float(BLACK.lab[0])) < 4
+    assert new[138:150].mean() > new[190:220].mean() + 1
+
+
+@pytest.mark.parametrize(
+    ("hair", "wall", "dye"),
+    [(34, (205, 200, 190), PLATINUM), (34, (40, 60, 90), PLATINUM), (170, (60, 90, 60), BLACK)],
+)
+def test_what_is_seen_through_the_ends_of_hair_stays(
+    hair: float, wall: tuple[int, int, int], dye: HairDye
+) -> None:
+    """A dyed mixture is nearly the mixture of dyed hair and the same wall."""
+    front, back = strands(hair, 3), np.full((SIDE, SIDE, 3), wall, np.uint8)
+    share = np.clip(np.linspace(2, -1, SIDE, dtype=np.float32), 0, 1)
+    opacity = np.ascontiguousarray(np.broadcast_to(share, (SIDE, SIDE)))
+    photo = mixed(front, back, opacity)
+    ideal = mixed(dyed(front, np.ones((SIDE, SIDE), np.float32), dye), back, opacity)
+    found = dyed(photo, opacity, dye)
+    assert np.array_equal(found[opacity == 0], photo[opacity == 0])
+    lower = np.s_[120:, 85:155]
+    off = np.abs(to_lab(found) - to_lab(ideal))[lower]
+    assert off[..., 0].mean() < 5 and off[..., 1:].mean() < 3
+    # No rim lighter or darker than hair and wall, but for what the hair is estimated off by.
+    sides = [to_lab(each)[120:, :, 0] for each in (ideal, back)]
+    low, high = min(each.min() for each in sides), max(each.max() for each in sides)
+    assert low - 6 < to_lab(found)[lower][..., 0].min()
+    assert to_lab(found)[lower][..., 0].max() < high + 6
+
+
+def test_the_mask_of_a_video_is_none_all_or_soft_between() -> None:
+    found = coverage(np.array([[0, 0.1, 0.5, 0.95, 1]], np.float32))
+    assert found[0].tolist() == pytest.approx([0, 0, 0.5, 1, 1])
+
+
+def test_skin_that_the_mask_takes_for_hair_is_left_out() -> None:
+    image, mesh, visibility = drawn()
+    mask = np.zeros(image.shape[:2], np.float32)
+    mask[:60], mask[60:160] = 1, 0.7
+    image[:60] = (40, 32, 28)
+    everything = np.s_[0 : image.shape[0], 0 : image.shape[1]]
+    found = without_skin(image, everything, mask, mesh[:, :2], visibility)
+    assert found[:56].min() > 0.95
+    forehead = np.s_[66 : int(mesh[9, 1]), 140:180]
+    assert mask[forehead].min() > 0.6 and found[forehead].max() < 0.2
+    assert (found <= mask + 1e-6).all()
+
+
+# Whose hair is whose
+
+
+def heads(*faces: tuple[float, float, float]) -> tuple[Floats, Floats]:
+    """Masks of round heads, and the boxes of their faces: x and y of the middle, side."""
+    mask = np.zeros((300, 600), np.float32)
+    for x, y, side in faces:
+        cv2.circle(mask, (int(x), int(y - 0.2 * side)), int(0.75 * side), 1, -1)
+        cv2.circle(mask, (int(x), int(y)), int(0.45 * side), 0, -1)
+    sides = [(x - side / 2, y - side / 2, side, side) for x, y, side in faces]
+    return mask, np.array(sides, np.float32)
+
+
+def whole(mask: Floats, boxes: Floats, *wearers: int) -> Floats:
+    """All hair of the wearers, in the picture."""
+    found = np.zeros_like(mask)
+    for own in hair_of_heads(mask, boxes, np.array(wearers, np.intp)):
+        np.maximum(found[own.part], own.mask, out=found[own.part])
+    return found
+
+
+@pytest.mark.parametrize(
+    "faces", [[(200, 150, 100), (390, 150, 100)], [(200, 150, 120), (330, 90, 40)]]
+)
+def test_each_head_has_its_own_hair(faces: list[tuple[float, float, float]]) -> None:
+    mask, boxes = heads(*faces)
+    for row, face in enumerate(faces):
+        alone = heads(face)[0]
+        found = whole(mask, boxes, row)
+        both = heads(faces[1 - row])[0] > 0
+        assert (found > 0.5)[(alone > 0) & ~both].mean() > 0.97
+        assert (found > 0.5)[both & (alone == 0)].mean() < 0.03
+    assert np.array_equal(whole(mask, boxes, 0, 1) > 0.5, mask > 0.5)
+
+
+def test_what_is_apart_from_the_head_is_nobodys_hair() -> None:
+    mask, boxes = heads((200, 120, 100))
+    mask[250:280, 180:230] = 1
+    found = whole(mask, boxes, 0)
+    assert found[250:280, 180:230].max() == 0
+    assert (found[:225] == mask[:225]).all()
+
+
+def test_long_hair_and_its_faint_ends_are_the_heads() -> None:
+    mask, boxes = heads((200, 120, 80))
+    mask[120:260, 150:170] = 1
+    mask = soften(mask, 3)
+    assert np.abs(whole(mask, boxes, 0) - mask).max() < 0.02
+
+
+def test_no_hair_or_nobody_is_nothing() -> None:
+    mask, boxes = heads((200, 150, 100))
+    assert not [*hair_of_heads(np.zeros_like(mask), boxes, np.array([0]))]
+    assert not [*hair_of_heads(mask, boxes, np.zeros(0, np.intp))]
+    assert not [*hair_of_heads(mask, boxes + 5000, np.array([0]))]
+
+
+def found(boxes: Any, ids: Any = None, scores: Any = None) -> Faces:
+    boxes = np.array(boxes, np.float32)
+    scores = np.ones(len(boxes), np.float32) if scores is None else np.array(scores, np.float32)
+    ids = None if ids is None else np.array(ids, np.int64)
+    points = np.zeros((len(boxes), 5, 2), np.float32)
+    return Faces(600, 300, boxes, scores, points, ids)
+
+
+THREE = [(400, 100, 60, 60), (100, 100, 90, 90), (290, 140, 30, 30)]
+
+
+@pytest.mark.parametrize(
+    ("which", "rows"),
+    [("all", [0, 1, 2]), ("largest", [1]), ("middle", [2]), (0, [1]), (2, [0]), (3, [])],
+)
+def test_the_face_that_wears_the_look_is_chosen(which: Any, rows: list[int]) -> None:
+    assert Wearers(which, None).among(found(THREE)).tolist() == rows
+
+
+def test_the_choice_is_among_the_faces_of_the_best_score() -> None:
+    faces = found(THREE, scores=[0.9, 0.5, 0.8])
+    assert Wearers("largest", 2).among(faces).tolist() == [0]
+    assert Wearers("all", 2).among(faces).tolist() == [0, 2]
+    assert len(Wearers("largest", None).among(found(np.zeros((0, 4))))) == 0
+
+
+def test_in_a_video_the_choice_does_not_jump() -> None:
+    wearers = Wearers("largest", None)
+    first = [(100, 100, 60, 60), (300, 100, 58, 58)]
+    then = [(100, 100, 58, 58), (300, 100, 60, 60)]
+    later = [(100, 100, 40, 40), (300, 100, 60, 60)]
+    chosen = [wearers.among(found(each, [7, 8])).tolist() for each in (first, then, later)]
+    assert chosen == [[0], [0], [1]]
+
+
+@pytest.fixture(scope="module")
+def pair() -> Image:
+    image: Image = pytest.importorskip("skimage.data").astronaut()[:300, 60:400]
+    return np.ascontiguousarray(np.concatenate([image, image[:, ::-1]], axis=1))
+
+
+@pytest.mark.parametrize("options", [{"face": 0}, {"face": 1}, {"max_faces": 1}])
+def test_a_bystander_keeps_the_colour_of_the_hair(pair: Image, options: dict[str, Any]) -> None:
+    result = try_on(pair, hair="violet", lipstick="ruby", **options)
+    assert len(result.faces) == 1
+    changed = (result.after != pair).any(axis=2)
+    halves = [changed[:, :340].sum(), changed[:, 340:].sum()]
+    if "face" in options:
+        assert (result.faces.boxes[0, 0] > 340) == bool(options["face"])
+        assert halves[options["face"]] == max(halves)
+    assert max(halves) > 5000 and min(halves) == 0
+
+
+def test_a_face_is_a_word_or_a_number(run: Any, pair: Image, tmp_path: Any) -> None:
+    wrong: Any
+    for wrong in ("left", -1, 1.5, True):
+        with pytest.raises(ValueError, match="face: expected"):
+            TryOn(face=wrong)
+    kits.write_image(tmp_path / "pair.png", pair)
+    told = run(
+        "tryon", tmp_path / "pair.png", "-o", tmp_path / "o.png", "--hair", "teal", "--face", "1"
+    )
+    assert told.code == 0
+    changed = (kits.read_image(tmp_path / "o.png") != pair).any(axis=2)
+    assert changed[:, 340:].any() and not changed[:, :340].any()
+    assert run("tryon", tmp_path / "pair.png", "--hair", "teal", "--face", "left").code == 2
+
+
+def test_hair_in_a_video_is_dyed_as_in_a_picture(pair: Image) -> None:
+    image = np.ascontiguousarray(pair[:, :340])
+    look = Look.of(hair="violet")
+    with TryOn("video", look=look) as video:
+        worn = [video.wear(image, 33 * at) for at in range(3)]
+    still = try_on(image, look)
+    means = [mean_of(to_lab(each.after), _changed(each)) for each in (worn[-1], still)]
+    assert np.abs(means[0] - means[1]).max() < 3
+
+
+def _changed(result: Any) -> NDArray[np.float32]:
+    return np.asarray((result.after != result.before).any(axis=2), np.float32)
