@@ -167,6 +167,10 @@ class Canvas:
         """Return how far these points are seen, 0..1."""
         return float(self.visibility[list(points)].mean())
 
+    def faces_camera(self, normal: tuple[float, float, float]) -> float:
+        """Return the cosine between a direction of the canonical face and that to the camera."""
+        return -float(self.rotation[2] @ np.array(normal))
+
     def part(self, points: Floats, margin_cm: float) -> tuple[slice, slice]:
         """Return rows and columns round some points, inside the canvas; they may be empty."""
         height, width = self.shape

@@ -21,6 +21,11 @@ _SHINE = 26.0
 _EYELID_REACH = 0.62
 # A face less than this much of its points seen has no region there.
 _LEAST_SEEN = 0.3
+# The direction that a lid's outer half faces, on the canonical face; the least of it that has to be
+# towards the camera, as a cosine.
+_LID_NORMAL, _LEAST_FACING = (0.5, 0.0, 0.87), 0.12
+# Of a line: less is no connection.
+_FAINT = 0.15
 # Darker colours count as this dark, so that nothing is compared with less.
 _BLACK = 1.0
 
@@ -178,35 +183,79 @@ class Eyeliner(Effect):
     def lay(self, canvas: Canvas) -> None:
         """Draw the lines."""
         for lid in (regions.RIGHT_LID, regions.left(regions.RIGHT_LID)):
-            if canvas.seen(lid) < _LEAST_SEEN:
+            side = float(np.sign(topology.canonical_face()[lid[0], 0]))
+            # In profile the far eye looks away, whatever the mesh says of its points.
+            looks = canvas.faces_camera((side * _LID_NORMAL[0], *_LID_NORMAL[1:]))
+            if canvas.seen(lid) < _LEAST_SEEN or looks < _LEAST_FACING:
                 continue
             edge = canvas.points[list(lid)]
-            where = canvas.part(edge, 1.2)
+            where = canvas.part(edge, 1.6)
             if not canvas.lab(where).size:
                 continue
             corner = np.array([where[1].start, where[0].start], np.float32)
-            mask = self._line(canvas, edge - corner, canvas.lab(where).shape)
+            mask = self._line(canvas, edge - corner, lid, canvas.lab(where).shape)
             mask = regions.soften(mask, 0.015 * canvas.per_cm) * canvas.free[where]
+            mask = _joined(mask, edge - corner)
             lab = canvas.lab(where)
             # A line covers lashes, lid and everything else.
             lab += (mask * np.float32(self.opacity))[..., None] * (self.lab - lab)
             canvas.mark(where, mask)
 
-    def _line(self, canvas: Canvas, edge: Floats, shape: tuple[int, ...]) -> Floats:
-        """Return a line, thin at the inner corner, thicker towards the outer one, and the wing."""
-        outer, inner = edge[0], edge[-1]
-        along = (outer - inner) / max(float(np.hypot(*(outer - inner))), 1e-3)
-        up = canvas.points[10] - canvas.points[152]
-        up = up / max(float(np.hypot(*up)), 1e-3)
-        thick = 0.2 * self.width * canvas.per_cm * np.linspace(1.0, 0.25, len(edge))
-        upper = edge + up * thick[:, None].astype(np.float32)
-        line, above = (regions.curve(each, False) for each in (edge, upper))
-        mask = regions.band(shape, line, above, False)
+    def _line(
+        self, canvas: Canvas, edge: Floats, lid: tuple[int, ...], shape: tuple[int, ...]
+    ) -> Floats:
+        """Return one line from the wing's tip along the lid, thin at both of its ends.
+
+        edge: float32[9, 2], the lid's edge from the outer corner to the inner one.
+        """
+        face = topology.canonical_face()
+        long = max(float(np.hypot(*(face[lid[0], :2] - face[lid[-1], :2]))), 1e-3)
+        # A centimetre along the eye and one up the face, as they are seen.
+        along = (edge[0] - edge[-1]) * np.float32(1 / long)
+        up = np.asarray(canvas.rotation[:2, 1] * canvas.per_cm, np.float32)
+        below, thick = edge, np.linspace(1.0, 0.2, len(edge), dtype=np.float32)
         if self.wing > 0:
-            tip = outer + (along + 0.55 * up) * np.float32(1.1 * self.wing * canvas.per_cm)
-            wing = np.stack([edge[1], outer, tip, upper[0], upper[1]])
-            mask = np.maximum(mask, regions.fill(shape, wing))
+            flick = (along + 0.6 * up) * np.float32(1.1 * self.wing)
+            steps = np.array([[1.0], [0.66], [0.33]], np.float32)
+            # It leaves the corner as the lid ends there, and bends up.
+            flat = edge[0] + (along + 0.25 * up) * np.float32(1.1 * self.wing) * steps
+            bent = steps * (edge[0] + flick * steps) + (1 - steps) * flat
+            below = np.concatenate([bent, edge])
+            thick = np.concatenate([np.array([0, 0.5, 0.9], np.float32), thick])
+        # Across the line, away from the eye.
+        tangent = np.gradient(below, axis=0)
+        across = np.stack([-tangent[:, 1], tangent[:, 0]], axis=1)
+        across *= np.sign(across @ up)[:, None] / np.maximum(np.hypot(*across.T), 1e-3)[:, None]
+        most = np.float32(0.2 * self.width * canvas.per_cm)
+        above = np.asarray(below + across * (most * thick)[:, None], np.float32)
+        lower, upper = (regions.curve(each, False) for each in (below, above))
+        return regions.band(shape, lower, upper, False)
+
+
+def _joined(mask: Floats, lid: Floats) -> Floats:
+    """Return a line without what something in front cuts off from the lid, as a lone wing.
+
+    mask: float32[h, w], 0..1. lid: float32[n, 2], the points of the lid's edge in its pixels.
+    """
+    import cv2
+
+    count, found = cv2.connectedComponents((mask > _FAINT).view(np.uint8), connectivity=8)
+    parts = np.asarray(found, np.intp)
+    height, width = mask.shape
+    kept = np.zeros(count, np.bool_)
+    # Inside of the outer corner, where the wing ends.
+    for x, y in lid[1:]:
+        near = parts[
+            max(int(y) - 2, 0) : min(int(y) + 3, height),
+            max(int(x) - 2, 0) : min(int(x) + 3, width),
+        ]
+        kept[near] = True
+    # What is too faint to be connected stays beside what it belongs to.
+    kept[0] = False
+    if kept[1:].all():
         return mask
+    beside = cv2.dilate(kept[parts].view(np.uint8), np.ones((3, 3), np.uint8)) > 0
+    return np.where(beside, mask, np.float32(0))
 
 
 @dataclass(frozen=True)
