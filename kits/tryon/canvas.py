@@ -167,9 +167,12 @@ class Canvas:
         """Return how far these points are seen, 0..1."""
         return float(self.visibility[list(points)].mean())
 
-    def faces_camera(self, normal: tuple[float, float, float]) -> float:
-        """Return the cosine between a direction of the canonical face and that to the camera."""
-        return -float(self.rotation[2] @ np.array(normal))
+    def faces_camera(self, normals: NDArray[np.float64]) -> NDArray[np.float64]:
+        """Return the cosines between directions of the canonical face and that to the camera.
+
+        normals: float64[..., 3]. Returns float64[...], -1..1.
+        """
+        return np.asarray(-(normals @ self.rotation[2]), np.float64)
 
     def part(self, points: Floats, margin_cm: float) -> tuple[slice, slice]:
         """Return rows and columns round some points, inside the canvas; they may be empty."""

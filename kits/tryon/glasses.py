@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import ClassVar, TypeAlias
+from typing import ClassVar, NamedTuple, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,9 +23,13 @@ _MIDDLE = (3.3, -0.25, 1.75)
 # The frame goes back by so much of the square of the distance from the nose, in 1/cm.
 _WRAP = 0.022
 _HINGE_HEIGHT = 0.5
-_EAR = (7.5, 0.2, -6.0)
-# How much of its light the skin loses below a frame.
-_SHADOW = 0.18
+_EAR = (7.5, 0.2, -7.2)
+# The direction that the head faces under a hinge, x and z, how that turns from there to the ear,
+# and after which share of an arm its side is reached.
+_AT_HINGE, _AT_EAR, _ROUND = (0.55, 0.83), -0.1, 0.33
+# The mask below which hair is none, and from which on it hides all; in which squares it is
+# followed, in centimetres.
+_HAIR, _CELL_CM = (0.35, 0.7), 0.3
 _CORNERS = 72
 
 
@@ -102,51 +106,72 @@ class Glasses(Effect):
         if not lab.size:
             return
         place.move(where)
-        arms = self._arms(canvas, where, place, temples)
+        corner = np.array([where[1].start, where[0].start], np.float32)
+        oval = canvas.points[list(topology.FACE_OVAL)] - corner
+        face = regions.fill(lab.shape, regions.curve(oval, True))
+        before = _hair_before(canvas, where, face)
+        free = canvas.uncovered[where]
+        in_front = free if before is None else free * (1 - before)
         over, under = (place(line) for line in _bridge(self.style))
-        frame = np.maximum(arms, regions.band(lab.shape, over, under, False))
+        frame = regions.band(lab.shape, over, under, False)
         for outer, inner in rims:
             rim = regions.band(lab.shape, place(outer), place(inner), True)
             np.maximum(frame, rim, out=frame)
-        frame *= canvas.uncovered[where]
+        frame *= in_front
+        np.maximum(frame, self._arms(canvas, where, place, temples) * free, out=frame)
         lens = regions.fill(lab.shape, *(place(inner) for _, inner in rims))
-        lens *= canvas.uncovered[where] * (1 - frame)
-        shadow = self._shade(lab, frame, canvas.per_cm)
+        lens *= in_front * (1 - frame)
+        shadow = self._shade(lab, frame, canvas.per_cm, face * in_front)
         lens = self._tint(lab, lens, place)
         weight = frame * np.float32(self.opacity)
         colour = lab_of(read_shade(self.name, self.colour))
-        metal = np.broadcast_to(colour, lab.shape).copy()
+        for axis in range(3):
+            lab[..., axis] += weight * (colour[axis] - lab[..., axis])
         if self.finish != "matte":
-            metal[..., 0] += self._gleam(frame, canvas.per_cm)
-        lab += weight[..., None] * (metal - lab)
-        np.clip(lab[..., 0], 0, 100, out=lab[..., 0])
+            lab[..., 0] += weight * self._gleam(frame, canvas.per_cm)
+            np.minimum(lab[..., 0], 100, out=lab[..., 0])
         canvas.mark(where, np.maximum(np.maximum(frame, lens), shadow))
 
-    def _shade(self, lab: Floats, frame: Floats, per_cm: float) -> Floats:
-        """Draw the frame's shadow on the skin, a little below it; return its density."""
+    def _shade(self, lab: Floats, frame: Floats, per_cm: float, skin: Floats) -> Floats:
+        """Draw the frame's shadow on the skin; return its density.
+
+        It is dark and narrow where the frame nearly touches the skin, and falls wide and faint on
+        what lies below.
+        """
         import cv2
 
-        below = np.array([[1, 0, 0], [0, 1, 0.28 * per_cm]], np.float64)
-        moved = cv2.warpAffine(frame, below, frame.shape[::-1])
-        shadow = regions.soften(moved.astype(np.float32), 0.16 * per_cm)
-        shadow *= 1 - frame
-        lab[..., 0] *= 1 - shadow * np.float32(_SHADOW)
+        height, width = frame.shape
+        step = max(int(per_cm * _CONTACT.soft / 2), 1)
+        size = max(width // step, 1), max(height // step, 1)
+        small = cast(Floats, cv2.resize(frame, size, interpolation=cv2.INTER_AREA))
+        cm = per_cm / step
+        shadow = np.zeros_like(small)
+        for each in (_CONTACT, _CAST):
+            below = np.array([[1, 0, 0], [0, 1, each.below * cm]], np.float64)
+            moved = np.asarray(cv2.warpAffine(small, below, size), np.float32)
+            shadow += regions.soften(moved, each.soft * cm) * np.float32(each.dark)
+        shadow = cast(Floats, cv2.resize(shadow, (width, height))) * (1 - frame) * skin
+        lab[..., 0] *= 1 - shadow
         return shadow
 
     def _tint(self, lab: Floats, lens: Floats, place: _Place) -> Floats:
         """Draw the lenses, darker above; return how far they cover what is behind them."""
         top, bottom = place(np.array([[0.0, 2.2, 1.75], [0.0, -2.6, 1.75]]))
         down = bottom - top
-        y, x = np.mgrid[: lab.shape[0], : lab.shape[1]].astype(np.float32)
-        along = ((x - top[0]) * down[0] + (y - top[1]) * down[1]) / max(float(down @ down), 1e-3)
-        weight = lens * np.float32(self.tint) * (1.15 - 0.45 * np.clip(along, 0, 1))
+        down = down / np.float32(max(float(down @ down), 1e-3))
+        across, below = (np.arange(length, dtype=np.float32) for length in lab.shape[1::-1])
+        along = ((across - top[0]) * down[0])[None] + ((below - top[1]) * down[1])[:, None]
+        weight = np.asarray(np.clip(along, 0, 1), np.float32)
+        weight *= np.float32(-0.45 * self.tint)
+        weight += np.float32(1.15 * self.tint)
+        weight *= lens
         np.clip(weight, 0, 1, out=weight)
         colour = lab_of(read_shade("glasses lens", self.lens))
         # It acts as a filter: dark stays dark, and light takes the lens's colour.
         lab[..., 0] += weight * (np.minimum(colour[0], lab[..., 0]) - lab[..., 0])
         for axis in (1, 2):
             lab[..., axis] += weight * (colour[axis] - lab[..., axis])
-        return np.asarray(weight, np.float32)
+        return weight
 
     def _gleam(self, frame: Floats, per_cm: float) -> Floats:
         """Return light on the frame's upper side."""
@@ -163,18 +188,85 @@ class Glasses(Effect):
         place: _Place,
         temples: dict[float, tuple[Space, Space]],
     ) -> Floats:
-        """Draw both arms; one turned away from the camera is hidden by the face."""
+        """Draw both arms, each from its hinge until the head hides it, and under the hair."""
         shape = canvas.lab(where).shape
         found = np.zeros(shape[:2], np.float32)
-        corner = np.array([where[1].start, where[0].start], np.float32)
-        oval = canvas.points[list(topology.FACE_OVAL)] - corner
-        face = regions.fill(shape, regions.curve(oval, True))
-        for side, (upper, lower) in temples.items():
+        for side, lines in temples.items():
+            seen = _seen_share(canvas, side)
+            if seen <= 0:
+                continue
+            upper, lower = (_first_part(line, seen) for line in lines)
             arm = regions.band(shape, place(upper), place(lower), False)
-            if place.depth_of((side, 0.0, 0.0)) >= 0:
-                arm *= 1 - face
             np.maximum(found, arm, out=found)
         return found if canvas.hair is None else found * (1 - canvas.hair[where])
+
+
+class _Shadow(NamedTuple):
+    """How far below the frame a shadow lies and how soft it is, in centimetres; its density."""
+
+    below: float
+    soft: float
+    dark: float
+
+
+_CONTACT, _CAST = _Shadow(0.12, 0.12, 0.22), _Shadow(0.5, 0.3, 0.14)
+
+
+def _hair_before(canvas: Canvas, where: tuple[slice, slice], face: Floats) -> Floats | None:
+    """Return where hair hangs before the face, 0..1: all on it that comes from beyond its edge.
+
+    face: float32[h, w], 0..1, where that is. Hair beside the face lies behind the rims, and brows
+    are none. None: nowhere.
+    """
+    import cv2
+
+    if canvas.hair is None or not (canvas.hair[where] * face > _HAIR[0]).any():
+        return None
+    # It varies little within a few millimetres.
+    step = max(int(_CELL_CM * canvas.per_cm), 1)
+    coarse = canvas.hair[step // 2 :: step, step // 2 :: step]
+    if not coarse.size:
+        return None
+    oval = np.asarray(canvas.points[list(topology.FACE_OVAL)] * np.float32(1 / step), np.float32)
+    beyond = regions.fill(coarse.shape, oval) < 0.5
+    _, found = cv2.connectedComponents(np.asarray(coarse > _HAIR[0], np.uint8), connectivity=8)
+    parts = np.asarray(found, np.intp)
+    comes = np.bincount(parts[beyond & (coarse > _HAIR[1])], minlength=int(parts.max()) + 1) > 0
+    comes[0] = False
+    hangs = cv2.dilate(np.asarray(comes[parts], np.uint8), np.ones((3, 3), np.uint8))
+    whole = cv2.resize(hangs, canvas.shape[::-1], interpolation=cv2.INTER_NEAREST)
+    hair = regions.smoothstep(canvas.hair[where], *_HAIR)
+    return np.asarray(hair * whole[where] * face, np.float32)
+
+
+@lru_cache(maxsize=2)
+def _normals(side: float) -> Space:
+    """Return where the head faces under an arm from the hinge to the ear, float64[33, 3]."""
+    share = np.linspace(0, 1, 33)
+    back = np.minimum(share / _ROUND, 1)
+    x = _AT_HINGE[0] + (1 - _AT_HINGE[0]) * back
+    z = _AT_HINGE[1] * (1 - back) + _AT_EAR * share
+    return np.stack([side * x, np.zeros_like(x), z], axis=1)
+
+
+def _seen_share(canvas: Canvas, side: float) -> float:
+    """Return how much of an arm's length, from the hinge, lies on what faces the camera, 0..1."""
+    facing = canvas.faces_camera(_normals(side))
+    hidden = np.flatnonzero(facing <= 0)
+    if not len(hidden):
+        return 1.0
+    first = int(hidden[0])
+    if not first:
+        return 0.0
+    before, after = float(facing[first - 1]), float(facing[first])
+    return (first - 1 + before / (before - after)) / (len(facing) - 1)
+
+
+def _first_part(line: Space, share: float) -> Space:
+    """Return so much of a line of evenly spaced points, by as many points."""
+    at = np.linspace(0, share * (len(line) - 1), len(line))
+    rows = np.arange(len(line))
+    return np.stack([np.interp(at, rows, line[:, axis]) for axis in range(3)], axis=1)
 
 
 class _Place:
@@ -183,7 +275,6 @@ class _Place:
     def __init__(self, canvas: Canvas) -> None:
         self._matrix = canvas.rotation * canvas.per_cm
         self._shift = canvas.shift[:2] - np.array([canvas.left, canvas.top])
-        self._rotation = canvas.rotation
 
     def move(self, where: tuple[slice, slice]) -> None:
         """Use pixels of this part from here on."""
@@ -192,10 +283,6 @@ class _Place:
     def __call__(self, points: Space) -> Floats:
         """Map float64[n, 3] to float32[n, 2]."""
         return np.asarray(points @ self._matrix[:2].T + self._shift, np.float32)
-
-    def depth_of(self, direction: tuple[float, float, float]) -> float:
-        """Return how far a direction leads away from the camera, -1..1."""
-        return float(self._rotation[2] @ np.array(direction))
 
 
 @lru_cache(maxsize=16)

@@ -226,7 +226,8 @@ class TryOn(Kit[TriedOn]):
         boxes[:, :2] -= boxes[:, 2:] * ((BOX_RATIO - 1) / 2)
         boxes[:, 2:] *= BOX_RATIO
         area = clip_part(image, roi)
-        fine = look.hair is not None
+        # Single strands before a face count in pictures; frames have no time for them.
+        fine = look.hair is not None or time_s is None
         return self._hair.around(image, replace(faces, boxes=boxes), area, time_s, fine)
 
     def _opacity(self, image: Image, own: Hair, faces: Faces, time_s: float | None) -> Floats:

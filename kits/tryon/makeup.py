@@ -185,7 +185,7 @@ class Eyeliner(Effect):
         for lid in (regions.RIGHT_LID, regions.left(regions.RIGHT_LID)):
             side = float(np.sign(topology.canonical_face()[lid[0], 0]))
             # In profile the far eye looks away, whatever the mesh says of its points.
-            looks = canvas.faces_camera((side * _LID_NORMAL[0], *_LID_NORMAL[1:]))
+            looks = canvas.faces_camera(np.array(_LID_NORMAL) * (side, 1, 1))
             if canvas.seen(lid) < _LEAST_SEEN or looks < _LEAST_FACING:
                 continue
             edge = canvas.points[list(lid)]
