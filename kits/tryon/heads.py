@@ -23,10 +23,11 @@ FACE_CM = 18.0
 CELL_CM, MOST_CELLS, ROOM = 0.9, 320, 2
 # From which mask on hair goes on.
 GOES_ON = 0.2
-# In the longer side of a face's box: hair this near its middle grows on this head.
-NEAR = 0.85
-# Hair hangs down: below a face's middle the distance to it counts so much.
-DOWN = 0.6
+# Where a head's outline is, from its face's middle, in the longer side of the face's box: across,
+# up, and down; and where hair is that hangs down.
+ACROSS, UP, DOWN, HANGING = 0.6, 0.8, 0.7, 1.3
+# Hair so near to the middle, in the way to that outline, grows on this head.
+NEAR = 1.2
 # No hair is further from its face's middle, in those sides.
 REACH = 4.0
 # In a video the face chosen before stays it until another one is better by so much.
@@ -92,7 +93,7 @@ def hair_of_heads(mask: Floats, boxes: Floats, wearers: Rows) -> Iterator[Hair]:
     """Yield the hair of each wearer that has some.
 
     mask: float32[h, w], 0..1, of all hair. boxes: float32[n, 4] of x, y, w, h of all faces; what
-    is nearer to another one's head than to a wearer's, in sides of the faces, is the other one's,
+    is nearer to another one's head than to a wearer's, in their own sizes, is the other one's,
     and what is not connected with the head is nobody's.
     """
     import cv2
@@ -119,7 +120,7 @@ def hair_of_heads(mask: Floats, boxes: Floats, wearers: Rows) -> Iterator[Hair]:
     )
     away = np.stack(
         [
-            _distance(columns - at[0], rows - at[1], side)
+            _distance(columns - at[0], rows - at[1], side, HANGING)
             for at, side in zip(middles, sides, strict=True)
         ]
     )
@@ -128,8 +129,8 @@ def hair_of_heads(mask: Floats, boxes: Floats, wearers: Rows) -> Iterator[Hair]:
         nearest = np.asarray(is_hair & (owner == row), np.uint8)
         count, found = cv2.connectedComponents(nearest, connectivity=8)
         parts = np.asarray(found, np.intp)
-        side = float(sides[row])
-        is_near = _distance(columns - middles[row, 0], (rows - middles[row, 1]) / DOWN, side) < NEAR
+        at, side = middles[row], float(sides[row])
+        is_near = _distance(columns - at[0], rows - at[1], side, DOWN) < NEAR
         is_here = np.bincount(parts[is_near], minlength=count) > 0
         is_here[0] = False
         if not is_here.any():
@@ -157,8 +158,9 @@ def hair_of_heads(mask: Floats, boxes: Floats, wearers: Rows) -> Iterator[Hair]:
         yield Hair(row, part, hair)
 
 
-def _distance(across: Floats, down: Floats, side: float) -> Floats:
-    """Return the distance to a face's middle, in its sides; what lies below is nearer."""
-    down = np.where(down > 0, down * np.float32(DOWN), down)
-    squares = np.square(down)[:, None] + np.square(across)
-    return np.asarray(np.sqrt(squares) / np.float32(max(side, 1e-3)), np.float32)
+def _distance(across: Floats, down: Floats, side: float, below: float) -> Floats:
+    """Return the distance to a face's middle, 1 at an outline that lies `below` sides under it."""
+    side = max(side, 1e-3)
+    down = np.where(down > 0, down * np.float32(1 / below), down * np.float32(1 / UP))
+    squares = np.square(down)[:, None] + np.square(across * np.float32(1 / ACROSS))
+    return np.asarray(np.sqrt(squares) * np.float32(1 / side), np.float32)

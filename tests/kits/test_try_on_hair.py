@@ -149,6 +149,15 @@ def test_each_head_has_its_own_hair(faces: list[tuple[float, float, float]]) -> 
     assert np.array_equal(whole(mask, boxes, 0, 1) > 0.5, mask > 0.5)
 
 
+def test_hair_above_a_face_that_leans_on_another_is_its_own() -> None:
+    # A couple, cheek to cheek, one a head shorter.
+    mask, boxes = heads((200, 120, 100), (282, 165, 86))
+    crown = np.s_[102:118, 265:300]
+    assert mask[crown].all()
+    assert whole(mask, boxes, 0)[crown].max() == 0
+    assert whole(mask, boxes, 1)[crown].min() == 1
+
+
 def test_what_is_apart_from_the_head_is_nobodys_hair() -> None:
     mask, boxes = heads((200, 120, 100))
     mask[250:280, 180:230] = 1
