@@ -49,8 +49,10 @@ size_t part_of(size_t left, size_t piece, size_t most) {
   return most && part > most ? most : part;
 }
 
-// Items that are kLong together, at least one.
-size_t items_of_long(size_t work) { return std::max<size_t>(1, kLong / std::max<size_t>(1, work)); }
+bool is_long(size_t count, size_t work) {
+  size_t all;
+  return __builtin_mul_overflow(count, work, &all) || all > kLong;
+}
 
 void pause() {
 #if defined(__x86_64__)
@@ -118,21 +120,15 @@ void Pool::check_process() const {
     fail(Fault::kBackend, "a session of %d threads does not survive a fork", threads());
 }
 
-bool Pool::splits(size_t count, Grain grain) {
+// Here and in run, divisions take some 20 ns each: a small network has a loop every microsecond.
+size_t Pool::count_sharers(size_t count, Grain grain) {
   if (++loops_ == kLoopsBetweenLooks) loops_ = 0, look();
-  if (!workers_.empty() && count_sharers(count, grain) > 1) return true;
-  size_t work;
-  return count > grain.unit && (__builtin_mul_overflow(count, grain.work, &work) || work > kLong);
-}
-
-size_t Pool::unit_of(size_t count, Grain grain) {
-  const size_t units = (count + grain.unit - 1) / grain.unit;
-  return grain.unit * ((units + kMaxUnits - 1) / kMaxUnits);
-}
-
-size_t Pool::count_sharers(size_t count, Grain grain) const {
-  const size_t units = (count + grain.unit - 1) / grain.unit;
-  return std::min({threads_, units, eager_ ? units : count / grain.least});
+  if (!workers_.empty() && (eager_ || count / 2 >= grain.least)) {
+    const size_t units = (count + grain.unit - 1) / grain.unit;
+    const size_t sharers = std::min({threads_, units, eager_ ? units : count / grain.least});
+    if (sharers > 1) return sharers;
+  }
+  return count > grain.unit && is_long(count, grain.work) ? 1 : 0;
 }
 
 void Pool::wake() {
@@ -140,17 +136,24 @@ void Pool::wake() {
   bed_->wake.notify_all();
 }
 
-void Pool::run(size_t count, Grain grain, Function function, void* data) {
-  const size_t sharers = std::max<size_t>(1, count_sharers(count, grain));
-  const size_t unit = unit_of(count, grain), units = (count + unit - 1) / unit;
+void Pool::run(size_t count, Grain grain, size_t sharers, Function function, void* data) {
+  size_t unit = grain.unit, units = (count + unit - 1) / unit;
+  if (units > kMaxUnits) {
+    unit *= (units + kMaxUnits - 1) / kMaxUnits;
+    units = (count + unit - 1) / unit;
+  }
   const size_t piece = eager_ ? 1 : std::max<size_t>(1, grain.least / unit * kLeastPiece);
-  const size_t at_once = items_of_long(grain.work);
-  const size_t most = count > at_once ? std::max<size_t>(1, at_once / unit) : 0;
+  const size_t most =
+      is_long(count, grain.work) ? std::max<size_t>(1, kLong / grain.work / unit) : 0;
   const Loop loop{count, unit, most, function, data};
   ++loop_;
-  for (size_t t = sharers; t-- > 0;) {
+  size_t own = units;  // of the thread, at last the caller
+  for (size_t t = sharers, end = units; t-- > 0;) {
     Share& share = shares_[t];
-    Range range(loop_, units * t / sharers, units * (t + 1) / sharers);
+    const size_t begin = t ? units * t / sharers : 0;
+    Range range(loop_, begin, end);
+    own = end - begin;
+    end = begin;
     share.loop = loop;
     share.piece.store(piece, std::memory_order_relaxed);
     share.most.store(most, std::memory_order_relaxed);
@@ -160,7 +163,7 @@ void Pool::run(size_t count, Grain grain, Function function, void* data) {
   }
   // A worker that falls asleep just now is not missed: its share is taken by others.
   if (sleepers_.load(std::memory_order_relaxed) > 0) wake();
-  size_t mine = part_of(units / sharers, piece, most);
+  size_t mine = part_of(own, piece, most);
   call(loop, 0, mine, 0);
   mine += take(shares_[0], true, 0);
   mine += take_others(0);

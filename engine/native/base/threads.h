@@ -68,11 +68,12 @@ class Pool {
   // failed threw is thrown here.
   template <class Body>
   void parallel(size_t count, Grain grain, Body body) {
-    if (!splits(count, grain)) {
+    const size_t sharers = count_sharers(count, grain);
+    if (!sharers) {
       if (count) body(size_t{0}, count, 0);
       return;
     }
-    run(count, grain,
+    run(count, grain, sharers,
         [](void* data, size_t begin, size_t end, int thread) {
           (*static_cast<Body*>(data))(begin, end, thread);
         },
@@ -103,10 +104,9 @@ class Pool {
     Loop loop{};
   };
 
-  bool splits(size_t count, Grain grain);
-  size_t count_sharers(size_t count, Grain grain) const;
-  static size_t unit_of(size_t count, Grain grain);
-  void run(size_t count, Grain grain, Function function, void* data);
+  // The threads that share in a loop; 0 of one that is done at once.
+  size_t count_sharers(size_t count, Grain grain);
+  void run(size_t count, Grain grain, size_t sharers, Function function, void* data);
   void call(const Loop& loop, size_t begin, size_t end, int thread);
   size_t take(Share& share, bool own, int thread);
   size_t take_others(int thread);
