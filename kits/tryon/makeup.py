@@ -194,7 +194,8 @@ class Eyeliner(Effect):
                 continue
             corner = np.array([where[1].start, where[0].start], np.float32)
             mask = self._line(canvas, edge - corner, lid, canvas.lab(where).shape)
-            mask = regions.soften(mask, 0.015 * canvas.per_cm) * canvas.free[where]
+            # Ends thinner than a pixel would flicker.
+            mask = regions.soften(mask, max(0.03 * canvas.per_cm, 0.5)) * canvas.free[where]
             mask = _joined(mask, edge - corner)
             lab = canvas.lab(where)
             # A line covers lashes, lid and everything else.
@@ -213,7 +214,7 @@ class Eyeliner(Effect):
         # A centimetre along the eye and one up the face, as they are seen.
         along = (edge[0] - edge[-1]) * np.float32(1 / long)
         up = np.asarray(canvas.rotation[:2, 1] * canvas.per_cm, np.float32)
-        below, thick = edge, np.linspace(1.0, 0.2, len(edge), dtype=np.float32)
+        below, thick = edge, np.linspace(1.0, 0.3, len(edge), dtype=np.float32)
         if self.wing > 0:
             flick = (along + 0.6 * up) * np.float32(1.1 * self.wing)
             steps = np.array([[1.0], [0.66], [0.33]], np.float32)
@@ -221,9 +222,10 @@ class Eyeliner(Effect):
             flat = edge[0] + (along + 0.25 * up) * np.float32(1.1 * self.wing) * steps
             bent = steps * (edge[0] + flick * steps) + (1 - steps) * flat
             below = np.concatenate([bent, edge])
-            thick = np.concatenate([np.array([0, 0.5, 0.9], np.float32), thick])
+            thick = np.concatenate([np.array([0.15, 0.6, 1.0], np.float32), thick])
         # Across the line, away from the eye.
-        tangent = np.gradient(below, axis=0)
+        rows = np.arange(len(below))
+        tangent = below[np.minimum(rows + 2, rows[-1])] - below[np.maximum(rows - 2, 0)]
         across = np.stack([-tangent[:, 1], tangent[:, 0]], axis=1)
         across *= np.sign(across @ up)[:, None] / np.maximum(np.hypot(*across.T), 1e-3)[:, None]
         most = np.float32(0.2 * self.width * canvas.per_cm)
