@@ -1,0 +1,1 @@
+"""How try-on comes out on pictures whose hair is known."""
