@@ -30,7 +30,7 @@ from palmkit.models.face_mesh.dataset import read_meshes
 from palmkit.models.face_mesh.teacher import Array, Picture
 from palmkit.models.kinds import ALL, TURNS, between, light, order, told_turn
 from palmkit.models.segmentation import evaluate as masks
-from palmkit.models.segmentation.labels import EMPTY_SETS
+from palmkit.models.segmentation.sets import EMPTY
 
 PARTS = ("dev", "validation")
 AGES = (0, 11, 21, 41, 61, 81)
@@ -119,7 +119,7 @@ def segmentation(data: Path, work: Path, task: str) -> Table:
     for part in PARTS:
         for sample in masks.read_samples(data, work / "masks", task, part):
             true = (sample.truth > 0.5) & sample.counted
-            if sample.set in EMPTY_SETS or not true.any():
+            if sample.set in EMPTY or not true.any():
                 continue
             mask = kit.segment(sample.picture).mask
             tolerance = masks.TOLERANCES["boundary"]

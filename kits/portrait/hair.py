@@ -14,6 +14,7 @@ from palmkit.kits.image import Image, Part, Source, resize
 from palmkit.kits.options import made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Background
+from palmkit.kits.portrait.finder import Finder
 from palmkit.kits.portrait.kit import (
     Segmenter,
     SegmenterArguments,
@@ -22,7 +23,7 @@ from palmkit.kits.portrait.kit import (
 )
 from palmkit.kits.portrait.options import HairOptions
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import span, square_round
+from palmkit.kits.portrait.views import Halves, span, square_round
 from palmkit.kits.results import Faces, Mask
 from palmkit.kits.results.mask import Subject
 
@@ -35,8 +36,9 @@ class HairSegmenterArguments(SegmenterArguments, HairOptions):
 class HairSegmenter(Segmenter):
     """Finds the hair of the people in pictures and videos, pixel by pixel.
 
-    The network sees a square round each face that FaceDetector finds; where there is none, the
-    whole picture.
+    The network sees a square round each face that FaceDetector finds, and in pictures one round the
+    head of everybody else, such as those seen from behind; where there is neither, the whole
+    picture.
     """
 
     name: ClassVar[str] = "hair segmenter"
@@ -57,7 +59,15 @@ class HairSegmenter(Segmenter):
             model=options.face_model,
             **options.running(),
         )
-        self._start(self._seen_by)
+        self._finder: Finder | None = None
+        if options.mode == "image" and options.max_faces is None:
+            self._finder = Finder(options.finder_model, options)
+        self._start(self._seen_by, *([self._finder.current] if self._finder else []))
+
+    def _adopt(self) -> None:
+        super()._adopt()
+        if self._finder is not None:
+            self._finder.adopt()
 
     @property
     def releases(self) -> Mapping[str, str]:
@@ -74,7 +84,21 @@ class HairSegmenter(Segmenter):
         left, top, right, bottom = area
         part = (left, top, right - left, bottom - top)
         faces = self._faces.detect(image, None if time_s is None else time_s * 1e3, roi=part)
-        return self.around(image, faces, area, time_s)
+        heads: list[Part] = []
+        if self._finder is not None:
+            crop = image[top:bottom, left:right]
+            moved = faces.boxes - np.asarray([left, top, 0, 0], np.float32)
+            heads = [
+                (x + left, y + top, width, height)
+                for x, y, width, height in self._finder.heads(Halves(crop), moved)
+            ]
+        if len(faces) or not heads:
+            mask = self.around(image, faces, area, time_s)
+        else:
+            mask = np.zeros(image.shape[:2], np.float32)
+        for head in heads:
+            self._add(mask, image, area, head, Steady(), time_s, True)
+        return mask
 
     def around(
         self,

@@ -20,13 +20,14 @@ from palmkit.kits.calls import (
 )
 from palmkit.kits.delivered import Current
 from palmkit.kits.image import Image, Part, Source, clip_part
-from palmkit.kits.kit import Kit, Runnable, input_side, output
+from palmkit.kits.kit import Kit, input_side, output
 from palmkit.kits.options import Modes, kept, made_of, same_option
 from palmkit.kits.portrait import refine
 from palmkit.kits.portrait.compose import Backdrop, Background
+from palmkit.kits.portrait.finder import Finder
 from palmkit.kits.portrait.options import PortraitOptions, SegmenterOptions
 from palmkit.kits.portrait.steady import Steady
-from palmkit.kits.portrait.views import Box, Halves, box_of_people
+from palmkit.kits.portrait.views import Box, Halves, closer
 from palmkit.kits.results import Mask
 from palmkit.kits.results.mask import Subject
 
@@ -134,15 +135,15 @@ class PortraitSegmenter(Segmenter):
         be read, ModelError for a model that cannot.
         """
         super().__init__(options)
-        self._found_by: Current | None = None
+        self._finder: Finder | None = None
         if options.mode == "image" and options.second_pass:
-            self._found_by = Current(options.finder_model, "person_finder", options)
-        self._start(self._seen_by, *filter(None, [self._found_by]))
+            self._finder = Finder(options.finder_model, options)
+        self._start(self._seen_by, *([self._finder.current] if self._finder else []))
 
     def _adopt(self) -> None:
         super()._adopt()
-        if self._found_by is not None:
-            self._glance = input_side(self._found_by.model)
+        if self._finder is not None:
+            self._finder.adopt()
 
     def _forget(self) -> None:
         self._steady = Steady()
@@ -159,8 +160,8 @@ class PortraitSegmenter(Segmenter):
         left, top, right, bottom = area
         crop = Halves(image[top:bottom, left:right])
         whole = (0, 0, right - left, bottom - top)
-        if time_s is None and self._found_by is not None:
-            box, view, coarse = self._infer_closer(self._found_by.model, crop, whole)
+        if time_s is None and self._finder is not None:
+            box, view, coarse = self._infer_closer(self._finder, crop, whole)
         else:
             box, view = whole, crop.part(whole, self._side)
             coarse = refine.without_specks(self._infer(view))
@@ -176,28 +177,22 @@ class PortraitSegmenter(Segmenter):
         return mask
 
     def _infer_closer(
-        self, finder: Runnable, picture: Halves, whole: Box
+        self, finder: Finder, picture: Halves, whole: Box
     ) -> tuple[Box, Image, refine.Mask]:
         """Return the part with people, the network's input and its result.
 
-        People too small for the finder are searched by the network itself.
+        The finder says where to look first, which is everywhere if it sees nobody; where people
+        are in little of that, the network looks again, closer, and its second word counts.
         """
-        box = self._glance_at(finder, picture)
-        view = picture.part(box or whole, self._side)
+        box = finder.box(picture) or whole
+        view = picture.part(box, self._side)
         coarse = refine.without_specks(self._infer(view))
-        if box is None:
-            box = box_of_people(coarse, *picture.size) or whole
-            if box != whole:
-                view = picture.part(box, self._side)
-                coarse = refine.without_specks(self._infer(view))
+        nearer = closer(coarse, box)
+        if nearer is not None:
+            box = nearer
+            view = picture.part(box, self._side)
+            coarse = refine.without_specks(self._infer(view))
         return box, view, coarse
-
-    def _glance_at(self, finder: Runnable, picture: Halves) -> Box | None:
-        """Return the part of a picture to infer; None where the finder sees nobody."""
-        glance = picture.glance(self._glance)[None].astype(np.float32)
-        shape = (1, self._glance // 2, self._glance // 2, 1)
-        found = output(finder.run({"image": glance}), "mask", shape)
-        return box_of_people(found[0, :, :, 0], *picture.size)
 
 
 @dataclass(frozen=True, repr=False, eq=False)

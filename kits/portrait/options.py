@@ -74,3 +74,9 @@ class HairOptions(SegmenterOptions):
         group=RUNNING,
         metavar="FILE",
     )
+    finder_model: ModelSource | None = option(
+        None,
+        "another model that says where people without a known face are, as `model`",
+        group=RUNNING,
+        metavar="FILE",
+    )

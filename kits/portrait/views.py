@@ -25,6 +25,18 @@ WHOLE = 0.95
 # What is at least so many times as long as the square is halved first.
 LEAST = 1.75
 
+# What is smaller than this part of what was looked at is looked at again, closer.
+CLOSER = 0.7
+# Where the body of a face may be: above the face, below it and to each side, in its height and
+# width.
+BODY = (0.8, 9.0, 1.5)
+# The least area of a person whose face is not known, in places of the glance, and in that of the
+# largest of the people; how many of them are looked at.
+LEAST_PLACES, LEAST_SHARE, MOST_HEADS = 16, 0.25, 4
+# The square round the head of such a person: its side, in the person's width and height; how much
+# of it lies above the person. Who fills so much of a picture is seen with all of it.
+HEAD_SIDE, HEAD_HEIGHT, HEAD_ROOM, NEAR = 1.15, 0.4, 0.12, 0.4
+
 Box: TypeAlias = tuple[int, int, int, int]
 
 
@@ -112,6 +124,21 @@ def box_of_people(coarse: Mask, width: int, height: int) -> tuple[int, int, int,
     return left, top, right, bottom
 
 
+def closer(coarse: Mask, seen: Box) -> Box | None:
+    """Return the part of what was seen where people are; None if that is nearly all of it.
+
+    coarse: float32[n, m], 0..1, what the network found in the part `seen` of the picture.
+    """
+    left, top, right, bottom = seen
+    box = box_of_people(coarse, right - left, bottom - top)
+    if box is None:
+        return None
+    area = (box[2] - box[0]) * (box[3] - box[1])
+    if area > CLOSER * (right - left) * (bottom - top):
+        return None
+    return left + box[0], top + box[1], left + box[2], top + box[3]
+
+
 def _stretch(start: int, length: int, places: int, pixels: int) -> tuple[int, int]:
     """Return start and end in a picture, with a margin, so that the part is halved exactly."""
     room = ROOM * length
@@ -131,9 +158,73 @@ def square_round(box: NDArray[np.float32], width: int, height: int) -> Part:
     side = min(HAIR_REACH * max(wide, high), max(width, height))
     left = x + (wide - side) / 2
     top = y + (high - side) / 2 + HAIR_DROP * max(wide, high)
-    left = min(max(left, min(0.0, width - side)), max(0.0, width - side))
-    top = min(max(top, min(0.0, height - side)), max(0.0, height - side))
-    return left, top, side, side
+    return _moved_inside(left, side, width), _moved_inside(top, side, height), side, side
+
+
+def heads_without_faces(
+    people: Mask, faces: NDArray[np.float32], width: int, height: int
+) -> list[Part]:
+    """Return squares x, y, side, side round the heads of people whose faces are not known.
+
+    people: float32[n, m], 0..1, of the picture stretched; faces: float32[f, 4] of x, y, w, h in the
+    picture's pixels. Of someone near the whole picture is returned, which need not be square.
+    """
+    import cv2
+
+    rows, columns = people.shape
+    down, across = rows / height, columns / width
+    inside = (people > INSIDE).astype(np.uint8)
+    least = max(LEAST_PLACES, LEAST_SHARE * _areas(inside).max(initial=0))
+    above, below, beside = BODY
+    for x, y, wide, high in faces.tolist():
+        top, bottom = (y - above * high) * down, (y + below * high) * down
+        left, right = (x - beside * wide) * across, (x + (1 + beside) * wide) * across
+        inside[max(int(top), 0) : math.ceil(bottom), max(int(left), 0) : math.ceil(right)] = 0
+    # Narrow rests belong to people whose faces are known.
+    inside = cv2.morphologyEx(inside, cv2.MORPH_OPEN, np.ones((3, 3), np.uint8)).astype(np.uint8)
+    _, labels, stats, _ = cv2.connectedComponentsWithStats(inside)
+    found: list[Part] = []
+    areas = np.asarray(stats)[:, cv2.CC_STAT_AREA]
+    for part in sorted(range(1, len(areas)), key=lambda each: -areas[each])[:MOST_HEADS]:
+        if areas[part] < least:
+            continue
+        x, y, wide, high, _ = (int(value) for value in stats[part])
+        top_rows = np.asarray(labels)[y : y + math.ceil(high / 4)] == part
+        middle = float(np.flatnonzero(top_rows.any(axis=0)).mean()) + 0.5
+        size = wide / across, high / down
+        found.append(_round_head(middle / across, y / down, *size, width, height))
+    return found
+
+
+def _areas(inside: NDArray[np.uint8]) -> NDArray[np.int32]:
+    """Return the number of places of each connected part."""
+    import cv2
+
+    stats = cv2.connectedComponentsWithStats(inside)[2]
+    return np.asarray(stats[1:, cv2.CC_STAT_AREA], np.int32)
+
+
+def _round_head(
+    middle: float, above: float, wide: float, high: float, width: int, height: int
+) -> Part:
+    """Return what to look at for the head of a person of this width and height in a picture.
+
+    middle: of the person's upper part, across; above: the person's upper end.
+    """
+    if wide * high > NEAR * width * height and high < 2 * wide:
+        return 0.0, 0.0, float(width), float(height)
+    side = min(HEAD_SIDE * max(wide, HEAD_HEIGHT * high), max(width, height))
+    return (
+        _moved_inside(middle - side / 2, side, width),
+        _moved_inside(above - HEAD_ROOM * side, side, height),
+        side,
+        side,
+    )
+
+
+def _moved_inside(start: float, length: float, most: int) -> float:
+    """Return the start nearest to this one of what lies in 0..most as far as it can."""
+    return min(max(start, min(0.0, most - length)), max(0.0, most - length))
 
 
 def span(low: float, high: float, scale: float, side: int) -> slice:

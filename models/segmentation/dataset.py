@@ -19,6 +19,7 @@ import torch
 from PIL import Image
 
 from palmkit.models.segmentation.hats import hat_mask, hats
+from palmkit.models.segmentation.sets import EMPTY, TRUTHS
 from palmkit.models.training.pack import read_pack, write_pack
 from palmkit.models.training.pixels import Pixels, cumulative
 
@@ -27,25 +28,31 @@ KINDS = {"portrait": "person", "hair": "hair"}
 # How often a set is drawn; sets without labels of a kind are not.
 SET_WEIGHTS = {
     "portrait": {
-        "ccp": 0.36,
-        "hs290": 0.16,
+        "ccp": 0.25,
+        "hs290": 0.14,
+        "voc_person": 0.22,
         "interfaces": 0.02,
-        "ccp_unlabelled": 0.08,
-        "aaf": 0.04,
-        "eden": 0.06,
-        "maskon": 0.06,
-        "hagrid": 0.07,
-        "subhi": 0.01,
-        "figaro": 0.08,
+        "ccp_unlabelled": 0.05,
+        "workers": 0.04,
+        "aaf": 0.03,
+        "eden": 0.05,
+        "maskon": 0.04,
+        "oi_crowd": 0.04,
+        "coco_crowd": 0.03,
+        "ilc2021": 0.03,
+        "hagrid": 0.05,
+        "subhi": 0.005,
+        "figaro": 0.06,
         "fasseg_frontal": 0.003,
-        "fasseg_multipose": 0.01,
-        "leb": 0.015,
-        "obb": 0.015,
-        "linto": 0.005,
-        "fingercount": 0.015,
+        "fasseg_multipose": 0.007,
+        "leb": 0.01,
+        "obb": 0.01,
+        "linto": 0.003,
+        "fingercount": 0.01,
         "backgrounds": 0.02,
         "clothing": 0.03,
         "grocery": 0.02,
+        "animals": 0.03,
     },
     "hair": {
         "ccp": 0.25,
@@ -66,19 +73,28 @@ SET_WEIGHTS = {
 }
 # How far a set's labels count in the loss; 1 where not named.
 TRUST = {
-    "portrait": {"eden": 0.5, "aaf": 0.5, "figaro": 0.5, "maskon": 0.5, "subhi": 0.5},
+    "portrait": {
+        "eden": 0.5,
+        "aaf": 0.5,
+        "figaro": 0.5,
+        "maskon": 0.5,
+        "subhi": 0.5,
+        "workers": 0.7,
+    },
     "hair": {"maskon": 0.5, "aaf": 0.7, "hs290": 0.7, "cutouts": 0.7, "hagrid": 0.5},
 }
 # Longest side in the pack, of pictures with a true mask and of others.
 LONG_SIDE, TRUE_LONG_SIDE = 256, 320
 # The set of hats alone, which are put on others.
 HATS = "hats"
-NO_BODY_SETS = frozenset({"backgrounds", "clothing", "grocery"})
 # People without any mask, for whom the guide alone speaks; share of the pictures.
 UNKNOWN_SHARES = {
     "portrait": {
         "aaf": 0.6,
         "eden": 1.0,
+        "oi_crowd": 1.0,
+        "coco_crowd": 1.0,
+        "ilc2021": 1.0,
         "hagrid": 1.0,
         "maskon": 1.0,
         "subhi": 0.3,
@@ -92,9 +108,10 @@ UNKNOWN_SHARES = {
 # How often someone of a set is cut out; where nobody drew a mask, with the teacher's.
 CUT_WEIGHTS = {
     "portrait": {
-        "ccp": 0.3,
-        "hs290": 0.2,
-        "cutouts": 0.3,
+        "ccp": 0.25,
+        "hs290": 0.16,
+        "voc_person": 0.15,
+        "cutouts": 0.25,
         "ccp_unlabelled": 0.1,
         "interfaces": 0.03,
         "hagrid": 0.07,
@@ -151,15 +168,10 @@ def pack(
     terms: "open" keeps only sets whose terms seem to allow any use.
     """
     from palmkit.models.face_detector.labels import TERMS
-    from palmkit.models.segmentation.labels import (
-        HAIR_TRUTH,
-        PERSON_TRUTH,
-        name_of,
-        read_rgba,
-    )
+    from palmkit.models.segmentation.labels import name_of, read_rgba
 
     kind = KINDS[task]
-    truth = {"person": PERSON_TRUTH, "hair": HAIR_TRUTH}[kind]
+    truth = TRUTHS[kind]
     labelled = [entry for entry in read_labels(labels) if entry["part"] == "train" and entry[kind]]
     entries = [
         {key: entry[key] for key in ("file", "set", "faces", kind)}
@@ -194,7 +206,7 @@ def pack(
 
     with (out / "masks.bin").open("wb") as masks:
         for entry in entries:
-            if entry[kind] == "unknown" or entry["set"] in NO_BODY_SETS:
+            if entry[kind] == "unknown" or entry["set"] in EMPTY:
                 continue
             buffer = io.BytesIO()
             image = mask_of(entry)
@@ -287,9 +299,7 @@ class Bank:
             hat[row] = entry["set"] == HATS
             trust[row] = TRUST[task].get(entry["set"], 1.0)
             cut[row] = CUT_WEIGHTS[task].get(entry["set"], 0.0) / names.count(entry["set"])
-            empty[row] = (entry["set"] in NO_BODY_SETS) * (
-                4.0 if entry["set"] == "backgrounds" else 1.0
-            )
+            empty[row] = (entry["set"] in EMPTY) * (4.0 if entry["set"] == "backgrounds" else 1.0)
         self.faces = torch.from_numpy(faces).to(device)
         self.boxes = torch.from_numpy(boxes).to(device)
         self.trust = torch.from_numpy(trust).to(device)

@@ -34,15 +34,8 @@ from tqdm import tqdm
 from palmkit.models import kinds
 from palmkit.models.segmentation.crop import crop_round, fitted, put_back
 from palmkit.models.segmentation.dataset import KINDS, read_labels
-from palmkit.models.segmentation.labels import (
-    EMPTY_SETS,
-    HAIR_TRUTH,
-    PERSON_TRUTH,
-    islands,
-    read_mask,
-    read_rgba,
-    read_rows,
-)
+from palmkit.models.segmentation.labels import islands, read_mask, read_rgba, read_rows
+from palmkit.models.segmentation.sets import EMPTY, TRUTHS
 from palmkit.models.segmentation.teachers import (
     Array,
     HairTeacher,
@@ -104,7 +97,6 @@ class Network:
 def read_samples(data: Path, labels: Path, task: str, part: str) -> Iterator[Sample]:
     """Yield pictures of a part, "dev" or "validation", with true masks, and empty ones."""
     kind = KINDS[task]
-    truths = PERSON_TRUTH if kind == "person" else HAIR_TRUTH
     held = {entry["file"] for entry in read_labels(labels) if entry["part"] == part}
     rows = [
         row
@@ -113,12 +105,12 @@ def read_samples(data: Path, labels: Path, task: str, part: str) -> Iterator[Sam
     ]
     scenes = [row["file"] for row in rows if row["set"] == "backgrounds"]
     for row in rows:
-        if row["set"] not in truths | EMPTY_SETS:
+        if row["set"] not in TRUTHS[kind] | EMPTY:
             continue
         picture, alpha = read_rgba(data, row["file"])
         size = (picture.shape[1], picture.shape[0])
         counted: Flags = np.ones(picture.shape[:2], np.bool_)
-        if row["set"] in EMPTY_SETS:
+        if row["set"] in EMPTY:
             truth = np.zeros(picture.shape[:2], np.float32)
         elif alpha is not None:
             picture, truth = set_on(picture, alpha, data, scenes, row["file"])
@@ -223,7 +215,7 @@ def measure(
     tally = kinds.Tally()
     for sample in tqdm(samples, mininterval=5):
         mask = masker(sample.picture)
-        if sample.set in EMPTY_SETS:
+        if sample.set in EMPTY:
             rows.setdefault(sample.set, []).append([float((mask > 0.5).mean())])
         else:
             error = float(np.abs(mask - sample.truth)[sample.counted].mean())
@@ -235,9 +227,9 @@ def measure(
     result: dict[str, dict[str, float]] = {}
     for name, numbers in rows.items():
         means: list[float] = np.mean(numbers, axis=0).round(4).tolist()
-        keys = ("claimed",) if name in EMPTY_SETS else names
+        keys = ("claimed",) if name in EMPTY else names
         result[name] = dict(zip(keys, means, strict=True))
-    full = [result[name] for name in result if name not in EMPTY_SETS]
+    full = [result[name] for name in result if name not in EMPTY]
     result["mean"] = {key: round(float(np.mean([row[key] for row in full])), 4) for key in names}
     return result, tally.spreads()
 
@@ -246,7 +238,7 @@ def sightings(samples: list[Sample], masker: Masker) -> dict[str, dict[str, floa
     """Return the share of pictures, with people and without, in which somebody is seen."""
     seen: dict[str, list[bool]] = {"people": [], "nobody": []}
     for sample in samples:
-        where = seen["nobody" if sample.set in EMPTY_SETS else "people"]
+        where = seen["nobody" if sample.set in EMPTY else "people"]
         where.append(bool((masker(sample.picture) > 0.5).any()))
     return {group: {"seen": round(float(np.mean(each)), 4)} for group, each in seen.items()}
 
@@ -293,7 +285,7 @@ def contenders(task: str, model: Path, teachers: Path) -> dict[str, Masker]:
             "palmkit kit, one look": lambda picture: frame.segment(picture).mask,
             "selfie_segmentation": teacher.once,
         }
-    hair = HairSegmenter(model=model, max_faces=1)
+    hair = HairSegmenter(model=model)
     other = HairTeacher(teachers / "hair_segmentation.tflite")
     return {
         "palmkit": CropRound(ours.once, ours.size),
@@ -337,7 +329,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
         if task == FINDER:
             metrics[name] |= sightings(samples, Network(model).small)
             continue
-        still = [sample.picture for sample in samples if sample.set not in EMPTY_SETS][::8]
+        still = [sample.picture for sample in samples if sample.set not in EMPTY][::8]
         changes = [flicker(masker, picture, seed) for seed, picture in enumerate(still)]
         metrics[name]["clips"] = {"flicker": round(float(np.mean(changes)), 4)}
     show(metrics)

@@ -1,15 +1,13 @@
 """Trains the network that finds people in a picture, so that a kit can look closer there.
 
-`python -m palmkit.models.segmentation.finder PACK OUT --guide portrait.palm`: it sees the whole
-picture, smaller than the portrait network does, and draws a mask of half that side; the shipped
-portrait network teaches it. Resumes from OUT/checkpoint.pt where there is one.
+`python -m palmkit.models.segmentation.finder PACK OUT --teacher TEACHER.npz --guide GUIDE.pt`: it
+sees the whole picture, smaller than the portrait network does, and draws a mask of half that side;
+the guide teaches it. Resumes from OUT/checkpoint.pt where there is one.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable
-from pathlib import Path
-from typing import ClassVar
 
 import torch
 from torch import Tensor, nn
@@ -18,12 +16,10 @@ from torch.nn import functional
 from palmkit.models.segmentation.compose import Batch, Composer
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.losses import mask_loss
-from palmkit.models.segmentation.network import FINDER, FINDER_SIZE, SIZE, Maps
-from palmkit.models.segmentation.train import MaskRecipe, MaskTrainer
-from palmkit.models.training.fake_quant import calibrated
+from palmkit.models.segmentation.network import FINDER, FINDER_SIZE, SIZE
+from palmkit.models.segmentation.train import MaskRecipe, MaskTrainer, begin, read_guide
 from palmkit.models.training.loop import read_options, train
 from palmkit.models.training.pixels import drawn_rows, uniform
-from palmkit.models.training.quantized import as_inputs, calibration, logits_of
 
 # Share of the compositions set small on a scene without anybody; their side, of the scene's. Share
 # of those with someone more in front.
@@ -31,29 +27,8 @@ FAR, SHRUNK = 0.3, (0.3, 0.9)
 MORE = 0.35
 
 
-class Shipped(nn.Module):
-    """A model file in the role of the guide."""
-
-    def __init__(self, path: Path) -> None:
-        """Read a mask network's .palm."""
-        super().__init__()
-        from palmkit.engine import load
-
-        graph = load(path).graph
-        samples = calibration(lambda count: torch.rand(count, 3, SIZE, SIZE))[:2]
-        self.network = calibrated(graph, samples, "min_max").float_network()
-        self.wanted = logits_of(self.network.graph, "mask")
-
-    def forward(self, x: Tensor) -> Maps:
-        """Predict from float32[n, 3, size, size], RGB 0..1."""
-        logits = self.network({"image": as_inputs(x)}, [self.wanted])[self.wanted]
-        return Maps(logits, functional.avg_pool2d(logits, 8), [])
-
-
 class FinderTrainer(MaskTrainer):
-    """Trains on the portrait network's output and the known masks, in pictures seen whole."""
-
-    half: ClassVar[bool] = False
+    """Trains on the guide's output and the known masks, in pictures seen whole."""
 
     def __init__(
         self, recipe: MaskRecipe, bank: Bank, device: torch.device, guide: nn.Module
@@ -103,10 +78,12 @@ class FinderTrainer(MaskTrainer):
 def main(arguments: Iterable[str] | None = None) -> None:
     """Run the command line."""
     options, recipe, device = read_options("train the finder", MaskRecipe, arguments)
-    if not recipe.guide:
-        raise SystemExit("--guide: expected the portrait network's file")
+    guide = read_guide(options.teacher, recipe.guide)
+    if guide is None:
+        raise SystemExit("--teacher, --guide: expected both files")
     bank = Bank(options.pack, recipe.task, device)
-    trainer = FinderTrainer(recipe, bank, device, Shipped(Path(recipe.guide)))
+    trainer = FinderTrainer(recipe, bank, device, guide)
+    begin(trainer, bank)
     train(trainer, options.out, options.minutes)
 
 

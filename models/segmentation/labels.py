@@ -22,6 +22,7 @@ from PIL import Image
 from palmkit.models.face_detector.labels import TERMS as ALL_TERMS
 from palmkit.models.face_detector.labels import difference_hash
 from palmkit.models.segmentation.crop import crop_round, fitted, put_back
+from palmkit.models.segmentation.sets import EMPTY, TRUTHS
 from palmkit.models.segmentation.teachers import Array, HairTeacher, PersonTeacher, Picture
 from palmkit.models.training import labels
 
@@ -45,12 +46,12 @@ SHARES = {
     "subhi": 0.1,
     "clothing": 1.0,
     "grocery": 0.6,
+    "voc_person": 1.0,
+    "workers": 1.0,
+    "animals": 1.0,
 }
 TERMS = {name: ALL_TERMS[name] for name in SHARES}
 INDEXES = ("portraits", "hair", "faces", "negatives", "hands")
-EMPTY_SETS = frozenset({"backgrounds", "clothing", "grocery"})
-PERSON_TRUTH = frozenset({"ccp", "hs290", "cutouts"})
-HAIR_TRUTH = frozenset({"ccp", "figaro", "fasseg_frontal", "fasseg_multipose"})
 # Faces too small in these crowds, or hidden by what is not hair.
 NO_HAIR_SETS = frozenset({"eden", "subhi"})
 
@@ -147,12 +148,12 @@ class Labeller:
         """Return target, trust and cut-out opacity: float32[h, w, 3]."""
         shape = picture.shape[:2]
         nothing = np.zeros(shape, np.float32)
-        if row["set"] in EMPTY_SETS:
+        if row["set"] in EMPTY:
             return np.dstack([nothing, nothing + 1, nothing])
         if alpha is not None:
             return np.dstack([alpha, nothing + 1, alpha])
         taught = self.person(picture)
-        if row["set"] not in PERSON_TRUTH:
+        if row["set"] not in TRUTHS["person"]:
             weight = trust(taught)
             for face in faces:
                 x, y, width, height = (int(value) for value in face)
@@ -194,9 +195,9 @@ class Labeller:
         shape = picture.shape[:2]
         nothing = np.zeros(shape, np.float32)
         cut = nothing if person is None else person[..., 2]
-        if row["set"] in EMPTY_SETS:
+        if row["set"] in EMPTY:
             return np.dstack([nothing, nothing + 1, nothing])
-        if row["set"] in HAIR_TRUTH:
+        if row["set"] in TRUTHS["hair"]:
             truth = read_mask(self.data, row["hair_mask"], (shape[1], shape[0]))
             weight = nothing + 1
             if row["set"].startswith("fasseg"):
@@ -255,7 +256,7 @@ def describe(row: Mapping[str, Any], labeller: Labeller, data: Path, out: Path) 
     """Return one picture's line of labels.jsonl; its masks are written to folders of `out`."""
     picture, alpha = read_rgba(data, row["file"])
     shown = picture if alpha is None else over_grey(picture, alpha)
-    empty = row["set"] in EMPTY_SETS
+    empty = row["set"] in EMPTY
     faces = np.zeros((0, 4), np.float32) if empty else labeller.faces.detect(shown).boxes
     person = labeller.label_person(row, picture, alpha, faces)
     hair = labeller.label_hair(row, picture, alpha, faces, person)

@@ -1,9 +1,9 @@
 """Train the portrait or the hair mask.
 
 `python -m palmkit.models.segmentation.train PACK OUT --task portrait --teacher TEACHER.npz --stage
-guide` trains the guide, and without the stage, with `--guide GUIDE.pt`, the network that ships
-beside it. Both go on from OUT/checkpoint.pt where there is one; `--start` is a checkpoint of which
-only the weights are taken.
+guide --encoder ENCODER.npz` trains the guide, and without the stage, with `--guide GUIDE.pt`, the
+network that ships beside it: `--network best` the larger one. Both go on from OUT/checkpoint.pt
+where there is one; `--start` is a checkpoint or a .palm of which only the weights are taken.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any, ClassVar, TypeVar, cast
 import torch
 from torch import Tensor, nn
 
+from palmkit.models.segmentation.backbone import MobileNetV2, pretrained
 from palmkit.models.segmentation.compose import Batch, Composer, patched, roughen
 from palmkit.models.segmentation.dataset import Bank
 from palmkit.models.segmentation.guide import Guide, folded
@@ -23,11 +24,15 @@ from palmkit.models.segmentation.losses import PARTS, mask_loss
 from palmkit.models.segmentation.network import SIZE, WIDTHS, Maps, MaskNetwork, Widths
 from palmkit.models.segmentation.teacher_network import SelfieNetwork
 from palmkit.models.training.loop import Recipe, Recorded, Trainer, read_options, train
+from palmkit.models.training.start import start_from
 
 # From this share of the steps on the compositions come nearer to pictures as they are.
 EASE_FROM = 0.6
 # What a set's mask counts beside the guide's word; what that counts where it is alone.
 TRUTH, UNKNOWN_WEIGHT = 0.4, 0.6
+
+# How many compositions normalisations take their statistics from.
+SAMPLE = 128
 
 AnyMaps = TypeVar("AnyMaps", bound=Tensor | nn.Module)
 
@@ -37,10 +42,12 @@ class MaskRecipe(Recipe):
     """Hyperparameters of a mask network's training.
 
     pool: how many batches of compositions wait with the guide's output. reuse: steps for each batch
-    that is renewed. stage: "guide" or "mask". guide, start: files.
+    that is renewed. network: "fast" or "best". stage: "guide" or "mask". guide, start, encoder:
+    files.
     """
 
     task: str = "portrait"
+    network: str = "fast"
     steps: int = 12_000
     batch: int = 128
     learning_rate: float = 2.5e-3
@@ -51,6 +58,12 @@ class MaskRecipe(Recipe):
     stage: str = "mask"
     guide: str = ""
     start: str = ""
+    encoder: str = ""
+
+    @property
+    def model(self) -> str:
+        """Return the name of the model that is trained."""
+        return self.task if self.network == "fast" else f"{self.task}_{self.network}"
 
 
 def laid_out(what: AnyMaps) -> AnyMaps:
@@ -76,6 +89,7 @@ class Composing(Trainer):
         bank: of the recipe's task.
         """
         super().__init__(recipe, laid_out(network), device)
+        self.chosen = recipe
         self.batch = recipe.batch
         self.composer = Composer(bank, recipe.task, SIZE)
         self.ease = torch.zeros((), device=device)
@@ -125,7 +139,10 @@ class GuideTrainer(Composing):
         teacher: the network that the guide reads.
         """
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, Guide(teacher.to(device).eval()), bank, device)
+        encoder = MobileNetV2()
+        if recipe.encoder:
+            encoder = pretrained(Path(recipe.encoder), sample(bank, recipe.task))
+        super().__init__(recipe, Guide(teacher.to(device).eval(), encoder), bank, device)
 
 
 class MaskTrainer(Composing):
@@ -136,8 +153,6 @@ class MaskTrainer(Composing):
     """
 
     parts: ClassVar[tuple[str, ...]] = PARTS
-    # Whether the guide computes in bfloat16 on a GPU, and is recorded there.
-    half: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -152,16 +167,17 @@ class MaskTrainer(Composing):
         guide: gives Maps of pictures. widths: of the network; None: the task's.
         """
         torch.manual_seed(recipe.seed)
-        super().__init__(recipe, MaskNetwork(widths or WIDTHS[recipe.task]), bank, device)
+        network = MaskNetwork(widths or WIDTHS[recipe.model])
+        super().__init__(recipe, network, bank, device)
         self.reuse = recipe.reuse
         self.guide: nn.Module | None = None
         if guide is not None:
-            self.kind = torch.bfloat16 if self.fast and self.half else torch.float32
+            self.kind = torch.bfloat16 if self.fast else torch.float32
             self.guide = laid_out(guide).to(device, self.kind)
             count, stored = recipe.pool * self.batch, torch.float16
             self.pool = torch.zeros(count, 5, SIZE, SIZE, dtype=stored, device=device)
             self.place = torch.arange(self.batch, device=device)
-            self.renewed = Recorded(self.renew, self.captured and self.fast and self.half)
+            self.renewed = Recorded(self.renew, self.captured and self.fast)
             self.filled = False
 
     def advance(self) -> Tensor:
@@ -211,19 +227,43 @@ def main(arguments: Iterable[str] | None = None) -> None:
     options, recipe, device = read_options("train a mask network", MaskRecipe, arguments)
     bank = Bank(options.pack, recipe.task, device)
     if recipe.stage == "guide":
-        trainer: Trainer = GuideTrainer(recipe, bank, device, SelfieNetwork(options.teacher))
+        trainer: Composing = GuideTrainer(recipe, bank, device, SelfieNetwork(options.teacher))
     else:
         trainer = MaskTrainer(recipe, bank, device, read_guide(options.teacher, recipe.guide))
-    if recipe.start:
-        adopt(trainer, torch.load(recipe.start, map_location=device, weights_only=True))
+    begin(trainer, bank)
     train(trainer, options.out, options.minutes)
+
+
+@torch.no_grad()
+def sample(bank: Bank, task: str) -> Tensor:
+    """Return compositions that normalisations take their statistics from."""
+    composer = Composer(bank, task, SIZE)
+    return composer.compose(SAMPLE, torch.ones((), device=bank.device)).images
+
+
+def begin(trainer: Composing, bank: Bank) -> None:
+    """Take the weights that the recipe starts with, if any."""
+    recipe = trainer.chosen
+    if recipe.start.endswith(".palm"):
+        resume(trainer, Path(recipe.start), sample(bank, recipe.task))
+    elif recipe.start:
+        adopt(trainer, torch.load(recipe.start, map_location=trainer.device, weights_only=True))
+
+
+def resume(trainer: Trainer, path: Path, images: Tensor) -> None:
+    """Start with the weights of a model file, which need not be what it was trained from."""
+    from palmkit.engine import convert
+
+    network = trainer.network
+    start_from(network, convert(path), images, unit=255, apart=(cast(nn.Module, network.coarse),))
+    trainer.averaged.load_state_dict(network.state_dict())
 
 
 def read_guide(teacher: Path | None, path: str) -> Guide | None:
     """Return the guide of a checkpoint."""
     if not path or teacher is None:
         return None
-    guide = Guide(SelfieNetwork(teacher))
+    guide = Guide(SelfieNetwork(teacher), MobileNetV2())
     guide.load_state_dict(torch.load(path, map_location="cpu", weights_only=True)["averaged"])
     return folded(guide)
 

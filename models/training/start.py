@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
+from typing import TypeAlias
 
 import numpy as np
 import torch
@@ -11,20 +12,42 @@ from torch import Tensor, nn
 
 from palmkit.engine.ir import Graph
 
+# Weight and bias of a convolution; the bias is empty where there is none.
+Weights: TypeAlias = tuple[NDArray[np.float32], NDArray[np.float32]]
+CONVOLUTIONS = frozenset({"conv", "fused_conv", "conv_transpose", "fused_conv_transpose"})
+AnyConvolution: TypeAlias = nn.Conv2d | nn.ConvTranspose2d
+
+
+def start_from(
+    network: nn.Module,
+    graph: Graph,
+    images: Tensor,
+    unit: float = 1.0,
+    apart: Collection[nn.Module] = (),
+) -> None:
+    """Give a network the weights of the graph that was exported of one like it; see start_with."""
+    start_with(network, weights_of(graph), images, unit, apart)
+
 
 @torch.no_grad()
-def start_from(network: nn.Module, graph: Graph, images: Tensor, unit: float = 1.0) -> None:
-    """Give a network the weights of the graph that was exported of one like it.
+def start_with(
+    network: nn.Module,
+    weights: Sequence[Weights],
+    images: Tensor,
+    unit: float = 1.0,
+    apart: Collection[nn.Module] = (),
+) -> None:
+    """Give a network the weights of convolutions whose normalisations were folded into them.
 
-    Its convolutions take those of the graph in the order in which they run. A batch normalisation
+    Its convolutions take them in the order in which they run. A batch normalisation
     behind one takes the statistics that its outputs have on `images`, float32[n, c, h, w], and
-    gives them back, so that training starts with what the graph computes.
-    unit: what the graph's input is in units of the network's, by which the first weights are
+    gives them back, so that training starts with what they compute.
+    unit: what their input is in units of the network's, by which the first weights are
     multiplied.
+    apart: convolutions that stay as they are, such as those that only training has.
     Raises ValueError if the convolutions differ in number or shape.
     """
-    convolutions = _in_order(network, images[:1])
-    weights = _weights(graph)
+    convolutions = [each for each in _in_order(network, images[:1]) if each[0] not in apart]
     ours = [tuple(each.weight.shape) for each, _ in convolutions]
     theirs = [weight.shape for weight, _ in weights]
     if ours != theirs:
@@ -34,8 +57,8 @@ def start_from(network: nn.Module, graph: Graph, images: Tensor, unit: float = 1
     ):
         convolution.weight.copy_(torch.from_numpy(weight) * (1.0 if index else unit))
         if norm is None:
-            assert convolution.bias is not None
-            convolution.bias.copy_(torch.from_numpy(bias))
+            if convolution.bias is not None:
+                convolution.bias.copy_(torch.from_numpy(bias))
         else:
             assert norm.running_mean is not None and norm.running_var is not None
             norm.running_mean.zero_()
@@ -64,7 +87,7 @@ def _watch(network: nn.Module, images: Tensor, note: Callable[[nn.Module, Tensor
     hooks = [
         module.register_forward_pre_hook(lambda each, given: note(each, given[0]))
         for module in network.modules()
-        if isinstance(module, (nn.Conv2d, nn.BatchNorm2d))
+        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d, nn.BatchNorm2d))
     ]
     was_training = network.training
     network.eval()(images)
@@ -75,12 +98,12 @@ def _watch(network: nn.Module, images: Tensor, note: Callable[[nn.Module, Tensor
 
 def _in_order(
     network: nn.Module, image: Tensor
-) -> Sequence[tuple[nn.Conv2d, nn.BatchNorm2d | None]]:
+) -> Sequence[tuple[AnyConvolution, nn.BatchNorm2d | None]]:
     """Return the convolutions in the order in which they run, each with its normalisation."""
-    found: list[tuple[nn.Conv2d, nn.BatchNorm2d | None]] = []
+    found: list[tuple[AnyConvolution, nn.BatchNorm2d | None]] = []
 
     def note(module: nn.Module, _: Tensor) -> None:
-        if isinstance(module, nn.Conv2d):
+        if isinstance(module, (nn.Conv2d, nn.ConvTranspose2d)):
             found.append((module, None))
         elif isinstance(module, nn.BatchNorm2d):
             found[-1] = (found[-1][0], module)
@@ -89,13 +112,27 @@ def _in_order(
     return found
 
 
-def _weights(graph: Graph) -> list[tuple[NDArray[np.float32], NDArray[np.float32]]]:
-    """Return weight and bias of each convolution in order."""
-    found: list[tuple[NDArray[np.float32], NDArray[np.float32]]] = []
+def weights_of(graph: Graph) -> list[Weights]:
+    """Return weight and bias of each convolution in order; integers as the numbers they mean."""
+    meant = {node.outputs[0]: node for node in graph.nodes if node.op == "dequantize_linear"}
+
+    def value(name: str) -> NDArray[np.float32]:
+        if name not in meant:
+            return graph.constants[name].astype(np.float32)
+        node = meant[name]
+        given, scale, *zero = (graph.constants[each].astype(np.float32) for each in node.inputs)
+        shape = [1] * given.ndim
+        if scale.ndim:
+            axis = node.attrs.get("axis", 1)
+            assert isinstance(axis, int)
+            shape[axis] = -1
+        shift = zero[0].reshape(shape) if zero else np.float32(0)
+        return np.asarray((given - shift) * scale.reshape(shape), np.float32)
+
+    found: list[Weights] = []
     for node in graph.nodes:
-        if node.op == "conv":
-            _, name, bias_name = (*node.inputs, "", "")[:3]
-            weight = graph.constants[name].astype(np.float32)
-            bias = graph.constants[bias_name] if bias_name else np.zeros(len(weight))
-            found.append((weight, bias.astype(np.float32)))
+        if node.op in CONVOLUTIONS:
+            weight = value(node.inputs[1])
+            named = len(node.inputs) > 2 and node.inputs[2]
+            found.append((weight, value(node.inputs[2]) if named else np.zeros(0, np.float32)))
     return found

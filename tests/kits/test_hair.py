@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from palmkit.kits import HairSegmenter
-from palmkit.kits.portrait.views import square_round
+from palmkit.kits.portrait.views import heads_without_faces, square_round
 from tests.kits.conftest import Blobs, picture
 from tests.kits.drawn_portraits import SIDE, Reds, iou, scene
 
@@ -28,6 +28,39 @@ def test_hair_without_a_face_is_looked_for_everywhere(reds: Reds) -> None:
     found = HairSegmenter(model=reds, face_model=Blobs(threshold="0.99")).segment(image)
     assert iou(found.mask > 0.5, inside) > 0.93
     assert HairSegmenter(model=reds, face_model=Blobs()).segment(dim).coverage == 0
+
+
+def test_hair_is_looked_for_round_heads_without_a_face(reds: Reds, finder: Reds) -> None:
+    """Someone from behind stands beside a small face; the finder takes red for people."""
+    image = picture(400, 600, (1, 520, 40, 40))
+    image[20:38, 520:560, 0] = 120
+    image[150:390, 150:250] = (150, 30, 30)
+    faces = Blobs(threshold="0.7")
+    segmenter = HairSegmenter(model=reds, face_model=faces, finder_model=finder)
+    mask = segmenter.segment(image).mask
+    assert mask[25:35, 525:555].min() > 0.5
+    assert mask[160:200, 160:240].min() > 0.5
+    assert len(reds.views) == 2
+    # Only the head of the figure is looked at, and of those whose faces are asked for nobody else.
+    assert not mask[320:, 150:250].any()
+    one = HairSegmenter(model=reds, face_model=faces, finder_model=finder, max_faces=1)
+    assert not one.segment(image).mask[150:].any()
+
+
+def test_a_body_below_a_face_is_no_other_head() -> None:
+    people = np.zeros((64, 64), np.float32)
+    people[10:60, 20:40] = 1
+    nobody = np.zeros((0, 4), np.float32)
+    (square,) = heads_without_faces(people, nobody, 640, 640)
+    assert square == pytest.approx((185, 72.4, 230, 230))
+    face = np.array([[270, 120, 60, 60]], np.float32)
+    assert heads_without_faces(people, face, 640, 640) == []
+    # A tiny face elsewhere explains nobody, and small rests are nobody.
+    people[5:8, 60:63] = 1
+    tiny = np.array([[600, 50, 12, 12]], np.float32)
+    assert heads_without_faces(people, tiny, 640, 640) == [square]
+    people[:, 4:] = 1
+    assert heads_without_faces(people, nobody, 640, 400) == [(0, 0, 640, 400)]
 
 
 def test_the_square_round_a_face_may_reach_out_of_the_picture(reds: Reds) -> None:

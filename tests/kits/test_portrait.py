@@ -99,6 +99,26 @@ def test_people_who_fill_the_picture_are_looked_at_whole(reds: Reds, finder: Red
     assert part.mean() > 1.05 * glance.mean()
 
 
+def test_what_is_small_in_the_finders_box_is_looked_at_closer(reds: Reds) -> None:
+    """The finder, which sees little, takes half of the picture for people."""
+
+    class Generous(Reds):
+        def run(self, inputs: Mapping[str, NDArray[Any]]) -> dict[str, NDArray[Any]]:
+            mask = np.zeros_like(super().run(inputs)["mask"])
+            mask[:, :, mask.shape[2] // 2 :] = 1
+            return {"mask": mask}
+
+    image, inside = small_disc()
+    segmenter = PortraitSegmenter(model=reds, finder_model=Generous(finds=True))
+    assert iou(segmenter.segment(image).mask > 0.5, inside) > 0.93
+    first, second = ((view[..., 0] > 150).mean() for view in reds.views)
+    assert second > 5 * first
+    reds.views.clear()
+    # Nobody is said after one look, as nothing is left to look at closer.
+    assert segmenter.segment(np.full_like(image, 120)).coverage == 0
+    assert len(reds.views) == 1
+
+
 def test_where_nobody_is_found_the_picture_is_looked_at_whole(reds: Reds, finder: Reds) -> None:
     """What the finder misses the other network may see, and looks at closer."""
 

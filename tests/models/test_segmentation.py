@@ -10,6 +10,7 @@ from PIL import Image
 ROOT = Path(__file__).parents[2]
 MODELS = ROOT / "models"
 TEACHER = ROOT / "../shared/teachers/selfie_segmentation.tflite"
+CLASSIFIER = ROOT / "../shared/foreign/mobilenet_v2_1.0_224_quant.tflite"
 SHIPPED = sorted(path.parent.name for path in MODELS.glob("*/*.palm"))
 # The sides of what each network sees and draws.
 SIDES = {"portrait": (256, 256), "hair": (256, 256), "person_finder": (128, 64)}
@@ -50,7 +51,7 @@ def test_card_has_the_measured_numbers(task: str) -> None:
     metrics = json.loads((MODELS / task / "metrics.json").read_text())
     rows = (MODELS / task / "card.md").read_text().splitlines()
     for group, numbers in metrics["palmkit"].items():
-        for key in numbers:
+        for key in numbers if group != "pictures" else ():
             cells = " | ".join(f"{metrics[name][group][key]:.3f}" for name in metrics)
             assert f"| {group} {key} | {cells} |" in rows
 
@@ -209,29 +210,18 @@ def test_training_lessens_the_loss_and_exports(tmp_path: Path) -> None:
     np.testing.assert_allclose(load(path).run({"image": image})["mask"], expected, atol=2e-3)
 
 
-def test_a_finder_learns_from_the_network_that_ships(tmp_path: Path) -> None:
+def test_a_finder_learns_from_a_guide(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
     pytest.importorskip("onnx", reason="the extra [onnx] is not installed")
     from palmkit.engine import load
     from palmkit.models.segmentation.dataset import Bank
     from palmkit.models.segmentation.export import export
-    from palmkit.models.segmentation.finder import FinderTrainer, Shipped
-    from palmkit.models.segmentation.network import FINDER_SIZE
+    from palmkit.models.segmentation.finder import FinderTrainer
+    from palmkit.models.segmentation.network import FINDER_SIZE, MaskNetwork
     from palmkit.models.segmentation.train import MaskRecipe
     from palmkit.models.training.loop import train
 
-    if "portrait" not in SHIPPED:
-        pytest.skip("models/portrait/portrait.palm has not been made here")
-    path = MODELS / "portrait/portrait.palm"
-    guide = Shipped(path)
-    images = torch.rand(2, 3, 256, 256)
-    with torch.no_grad():
-        said = guide(images)
-    model = load(path)
-    for image, logits in zip(images, said.logits, strict=True):
-        expected = model.run({"image": (image.permute(1, 2, 0) * 255).numpy()[None]})["mask"]
-        np.testing.assert_allclose(logits.sigmoid()[0], expected[0, ..., 0], atol=1e-3)
-
+    guide = MaskNetwork().eval()
     write_pack(tmp_path / "pack")
     device = torch.device("cpu")
     recipe = MaskRecipe(steps=2, batch=4, pool=2, reuse=2, warm_up=1)
@@ -385,6 +375,7 @@ def test_parts_of_other_pictures_come_with_their_masks() -> None:
 @pytest.mark.skipif(not TEACHER.exists(), reason="../shared/teachers is not there")
 def test_a_guide_learns_and_teaches(tmp_path: Path) -> None:
     torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.segmentation.backbone import MobileNetV2
     from palmkit.models.segmentation.dataset import Bank
     from palmkit.models.segmentation.guide import Guide, folded
     from palmkit.models.segmentation.teacher_network import SelfieNetwork, write
@@ -405,7 +396,7 @@ def test_a_guide_learns_and_teaches(tmp_path: Path) -> None:
     for name, value in trainer.network.teacher.named_buffers():
         assert torch.equal(value, known[name])
 
-    guide = Guide(SelfieNetwork(tmp_path / "teacher.npz")).eval()
+    guide = Guide(SelfieNetwork(tmp_path / "teacher.npz"), MobileNetV2()).eval()
     guide.load_state_dict(trainer.network.state_dict())
     images = torch.rand(1, 3, 256, 256)
     with torch.no_grad():
@@ -449,3 +440,58 @@ def test_teacher_in_pytorch_is_the_teacher(tmp_path: Path) -> None:
         )
     np.testing.assert_allclose(logits.sigmoid()[0, 0], expected[0, ..., 0], atol=1e-4)
     assert tuple(feature.shape[1] for feature in features) == FEATURE_CHANNELS
+
+
+@pytest.mark.skipif(not CLASSIFIER.exists(), reason="../shared/foreign is not there")
+def test_the_guides_encoder_knows_what_the_classifier_knows(tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.engine import convert, load
+    from palmkit.models.segmentation.backbone import CHANNELS, pretrained, write
+    from palmkit.models.training.start import weights_of
+
+    write(CLASSIFIER, tmp_path / "encoder.npz")
+    names = ("astronaut", "chelsea", "coffee", "rocket")
+    data = pytest.importorskip("skimage.data", reason="skimage is not installed")
+    pictures = [
+        np.asarray(Image.fromarray(getattr(data, name)()).resize((224, 224))) for name in names
+    ]
+    images = torch.from_numpy(np.stack(pictures)).permute(0, 3, 1, 2) / 255
+    network = pretrained(tmp_path / "encoder.npz", images).eval()
+    *_, (last, last_bias), (classes, bias) = weights_of(convert(CLASSIFIER))
+    with torch.no_grad():
+        maps = network(images)
+        assert tuple(each.shape[1] for each in maps) == CHANNELS
+        top = torch.nn.functional.conv2d(
+            maps[-1], torch.from_numpy(last), torch.from_numpy(last_bias)
+        )
+        mean = top.clamp(0, 6).mean(dim=(2, 3))
+        found = mean @ torch.from_numpy(classes).flatten(1).t() + torch.from_numpy(bias)
+    model = load(CLASSIFIER)
+    for picture, scores in zip(pictures, found.softmax(dim=1).numpy(), strict=True):
+        (expected,) = model.run({next(iter(model.inputs)): picture[None]}).values()
+        assert int(scores.argmax()) in np.argsort(expected.ravel())[-2:]
+
+
+@pytest.mark.parametrize("task", ["portrait", "person_finder"])
+def test_training_starts_with_the_weights_that_ship(task: str, tmp_path: Path) -> None:
+    torch = pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.engine import load
+    from palmkit.models.segmentation.dataset import Bank
+    from palmkit.models.segmentation.network import WIDTHS
+    from palmkit.models.segmentation.train import MaskRecipe, MaskTrainer, begin
+
+    path = MODELS / task / f"{task}.palm"
+    write_pack(tmp_path / "pack")
+    device = torch.device("cpu")
+    recipe = MaskRecipe(batch=2, warm_up=1, start=str(path))
+    bank = Bank(tmp_path / "pack", "portrait", device)
+    trainer = MaskTrainer(recipe, bank, device, widths=WIDTHS[task])
+    coarse = cast(torch.nn.Conv2d, trainer.network.coarse).weight.clone()
+    begin(trainer, bank)
+    assert torch.equal(cast(torch.nn.Conv2d, trainer.network.coarse).weight, coarse)
+    side, size = SIDES[task]
+    image = np.random.default_rng(0).integers(0, 255, (1, side, side, 3)).astype(np.float32)
+    with torch.no_grad():
+        maps = trainer.averaged.eval()(torch.from_numpy(image).permute(0, 3, 1, 2) / 255)
+    expected = load(path).run({"image": image})["mask"].reshape(size, size)
+    np.testing.assert_allclose(maps.logits.sigmoid()[0, 0], expected, atol=1e-4)

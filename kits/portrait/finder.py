@@ -1,0 +1,44 @@
+"""A glance at a picture that says where people are, for closer looks."""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from palmkit.kits.delivered import Current
+from palmkit.kits.image import Part
+from palmkit.kits.kit import ModelSource, input_side, output
+from palmkit.kits.options import Options
+from palmkit.kits.portrait.refine import Mask
+from palmkit.kits.portrait.views import Box, Halves, box_of_people, heads_without_faces
+
+
+class Finder:
+    """The network of the glance, as kits run it."""
+
+    def __init__(self, model: ModelSource | None, options: Options) -> None:
+        """Open the model; None: the one that ships. options: the kit's."""
+        self.current = Current(model, "person_finder", options)
+        self._side = 0
+
+    def adopt(self) -> None:
+        """Take the model that is current from here on."""
+        self._side = input_side(self.current.model)
+
+    def people(self, picture: Halves) -> Mask:
+        """Return how likely there is somebody: float32[n, n], 0..1, of the picture stretched."""
+        glance = picture.glance(self._side)[None].astype(np.float32)
+        shape = (1, self._side // 2, self._side // 2, 1)
+        mask: Mask = output(self.current.model.run({"image": glance}), "mask", shape)[0, :, :, 0]
+        return mask
+
+    def box(self, picture: Halves) -> Box | None:
+        """Return the part of a picture where people are; None where nobody is seen."""
+        return box_of_people(self.people(picture), *picture.size)
+
+    def heads(self, picture: Halves, faces: NDArray[np.float32]) -> list[Part]:
+        """Return what to look at for the hair of people none of whose faces is among these.
+
+        faces: float32[n, 4] of x, y, w, h in the picture's pixels.
+        """
+        return heads_without_faces(self.people(picture), faces, *picture.size)

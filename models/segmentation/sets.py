@@ -1,0 +1,11 @@
+"""The sets of pictures that masks are learnt from and measured on."""
+
+from __future__ import annotations
+
+# Sets without anybody in them.
+EMPTY = frozenset({"backgrounds", "clothing", "grocery", "animals"})
+# Sets whose masks somebody drew, of the person and of the hair.
+TRUTHS = {
+    "person": frozenset({"ccp", "hs290", "cutouts", "voc_person"}),
+    "hair": frozenset({"ccp", "figaro", "fasseg_frontal", "fasseg_multipose"}),
+}
