@@ -1,8 +1,9 @@
 """How pictures come out by kind: the mean, the worst tenth and the share of failures.
 
 A mean hides the picture that a user remembers. Every evaluation whose pictures each have a number,
-0 to 1, that says how well they came out, such as the IoU of a mask, puts it in a Tally with the
-picture's kinds, and tables and metrics.json show what `Tally.spreads` returns.
+0 to 1, that says how well they came out, such as the IoU of a mask, or an error, such as the
+distance of points, puts it in a Tally with the picture's kinds, and tables and metrics.json show
+what `Tally.spreads` returns. Model files leave it out (`without_pictures`).
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-# Below this, a picture failed.
+# Below this, a picture failed; of errors it is those above a limit that did.
 FAILED = 0.5
 # Of the pictures of a kind, rounded up, those that came out worst.
 WORST = 0.1
@@ -27,9 +28,9 @@ TURNS = (0, 20, 40, 70, 100)
 
 
 class Spread(NamedTuple):
-    """How the pictures of a kind came out: how many there are, and numbers from 0 to 1.
+    """How the pictures of a kind came out: how many there are, and numbers of them.
 
-    mean: of all; worst_tenth: the mean of the worst tenth; failed: the share below FAILED.
+    mean: of all; worst_tenth: the mean of the worst tenth; failed: the share of those that failed.
     """
 
     pictures: int
@@ -38,24 +39,30 @@ class Spread(NamedTuple):
     failed: float
 
 
-def spread(values: Sequence[float]) -> Spread:
+def spread(values: Sequence[float], limit: float | None = None) -> Spread:
     """Return how pictures with these numbers came out.
 
+    limit: the numbers are errors: the largest are the worst, and those above the limit failed.
     Raises ValueError if there is none, or if one is not a number.
     """
     ascending = np.sort(np.asarray(values, np.float64))
     if not len(ascending) or not np.isfinite(ascending).all():
         raise ValueError(f"expected finite numbers of at least one picture, got {list(values)}")
-    worst = ascending[: math.ceil(WORST * len(ascending))]
-    failed = float((ascending < FAILED).mean())
+    count = math.ceil(WORST * len(ascending))
+    worst = ascending[:count] if limit is None else ascending[-count:]
+    failed = float((ascending < FAILED if limit is None else ascending > limit).mean())
     return Spread(len(ascending), float(ascending.mean()), float(worst.mean()), failed)
 
 
 class Tally:
     """The numbers of pictures by kind; a picture may be of several, and is always one of ALL."""
 
-    def __init__(self) -> None:
-        """Begin with no picture."""
+    def __init__(self, limit: float | None = None) -> None:
+        """Begin with no picture.
+
+        limit: see `spread`.
+        """
+        self._limit = limit
         self._values: dict[str, list[float]] = {}
 
     def add(self, kinds: Iterable[str], value: float) -> None:
@@ -65,7 +72,8 @@ class Tally:
 
     def spreads(self) -> dict[str, Spread]:
         """Return how the pictures of each kind came out, in the order of `order`."""
-        return {kind: spread(self._values[kind]) for kind in sorted(self._values, key=order)}
+        kinds = sorted(self._values, key=order)
+        return {kind: spread(self._values[kind], self._limit) for kind in kinds}
 
 
 def rounded(spreads: Mapping[str, Spread]) -> dict[str, dict[str, float]]:
@@ -73,6 +81,15 @@ def rounded(spreads: Mapping[str, Spread]) -> dict[str, dict[str, float]]:
     return {
         kind: {name: round(value, 4) for name, value in each._asdict().items()}
         for kind, each in spreads.items()
+    }
+
+
+def without_pictures(metrics: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the metrics that a model file holds: how pictures came out is for cards."""
+    return {
+        name: without_pictures(value) if isinstance(value, Mapping) else value
+        for name, value in metrics.items()
+        if name not in ("pictures", "chosen_on")
     }
 
 
@@ -92,15 +109,29 @@ def lines(tallies: Mapping[str, Mapping[str, Spread]], what: str) -> Iterator[st
 
 
 def between(value: float, steps: Sequence[int], unit: str) -> str:
-    """Return the kind of a value: the unit, and the steps that it lies between."""
-    low = max(step for step in steps if step <= value)
-    return f"{unit} {low} to {steps[steps.index(low) + 1] - 1}"
+    """Return the kind of a value: the unit, and the steps that it lies between.
+
+    There may be values from the last step on.
+    """
+    row = max(row for row, step in enumerate(steps) if step <= value)
+    if row + 1 == len(steps):
+        return f"{unit} {steps[row]} and more"
+    low, high = steps[row], steps[row + 1] - 1
+    return f"{unit} {low}" if low == high else f"{unit} {low} to {high}"
 
 
 def light(values: NDArray[Any]) -> str:
     """Return the kind by the light on the pixels of an area, 0..255, [..., 3]."""
     mean = float(np.mean(values))
     return f"light {'dark' if mean < DARK else 'middle' if mean < BRIGHT else 'bright'}"
+
+
+def light_on(picture: NDArray[Any], points: NDArray[Any]) -> str:
+    """Return the kind by the light in the box round points[n, 2] of a picture[h, w, 3]."""
+    last = np.asarray(picture.shape[1::-1]) - 1
+    low = np.clip(np.floor(points.min(axis=0)), 0, last).astype(int)
+    high = np.ceil(points.max(axis=0)).clip(0).astype(int)
+    return light(picture[low[1] : high[1] + 1, low[0] : high[0] + 1])
 
 
 def distance(sides: Sequence[float] | NDArray[Any], picture: NDArray[Any]) -> str:

@@ -101,7 +101,7 @@ def mesh(
         samples.append({"image": sample(picture, crop, 160)[None].astype(np.float32)})
 
     def measure(path: Path) -> Mapping[str, float]:
-        found = evaluate.measure(data, cases, evaluate.student(path))
+        found = evaluate.measure(data, cases, evaluate.student(path))[0]
         return {key: found[key] for key in ("error_settled", "error_first_look")}
 
     return Task(samples, measure, {"visibility": SURE, "presence": SURE})
@@ -169,7 +169,7 @@ def detections(
     manual = {} if is_face else palms.manual_boxes(data)
 
     def measure_hands(path: Path) -> Mapping[str, float]:
-        found = palms.measure(data, cases, palms.ours(path, palms.SIZE), manual)
+        found = palms.measure(data, cases, palms.ours(path, palms.SIZE), manual)[0]
         return {key: found[key] for key in ("ap_upright", "ap_turned_90", "ap_turned_180")}
 
     return Task(samples, measure_faces if is_face else measure_hands)

@@ -16,6 +16,7 @@ from typing import Any, Literal
 import torch
 
 from palmkit.models.detection.network import SIZES, STRIDES, DetectorNetwork, ExportedNetwork
+from palmkit.models.kinds import without_pictures
 from palmkit.models.training import export as training
 
 VERSION = "1.0"
@@ -84,5 +85,5 @@ class Detector:
         onnx = options.out / f"{self.name}.onnx"
         self.export_onnx(options.checkpoint, onnx)
         metrics = json.loads(options.metrics.read_text()) if options.metrics else {}
-        told = self.describe(options.threshold, self.measured(metrics))
+        told = self.describe(options.threshold, self.measured(without_pictures(metrics)))
         training.export_palm(onnx, onnx.with_suffix(".palm"), told, self.weights, self.shapes)

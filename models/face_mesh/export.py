@@ -16,6 +16,7 @@ from pathlib import Path
 import torch
 
 from palmkit.models.face_mesh.network import ExportedNetwork, FaceMesh
+from palmkit.models.kinds import without_pictures
 from palmkit.models.training.export import export_onnx
 
 VERSION = "1.0"
@@ -63,6 +64,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     options = parser.parse_args(None if arguments is None else list(arguments))
     options.out.mkdir(parents=True, exist_ok=True)
     measured = json.loads(options.metrics.read_text()) if options.metrics else {}
+    measured = without_pictures(measured)
     numbers = {part: rows["palmkit"] for part, rows in measured.items() if "palmkit" in rows}
     export(options.checkpoint, options.out, numbers)
 

@@ -15,6 +15,7 @@ from pathlib import Path
 import torch
 
 from palmkit.models.hand_landmarks.network import GESTURES, SIZE, ExportedNetwork, HandNetwork
+from palmkit.models.kinds import without_pictures
 from palmkit.models.training import export as training
 
 VERSION = "1.0"
@@ -70,7 +71,7 @@ def main(arguments: Iterable[str] | None = None) -> None:
     onnx = options.out / "hand_landmarks.onnx"
     export_onnx(options.checkpoint, onnx, options.share)
     metrics = json.loads(options.metrics.read_text()) if options.metrics else {}
-    told = describe(options.threshold, metrics)
+    told = describe(options.threshold, without_pictures(metrics))
     training.export_palm(onnx, onnx.with_suffix(".palm"), told, "float16", shapes=[])
 
 

@@ -23,6 +23,20 @@ def test_a_spread_tells_mean_worst_tenth_and_failures() -> None:
     assert kinds.spread([0.6] * 11 + [0.2]).worst_tenth == pytest.approx(0.4)
 
 
+def test_the_largest_errors_are_the_worst() -> None:
+    errors = [0.02] * 17 + [0.1, 0.3, 0.5]
+    assert kinds.spread(errors, 0.1) == pytest.approx((20, np.mean(errors), 0.4, 0.1))
+    tally = kinds.Tally(0.1)
+    for error in errors:
+        tally.add(["crowds"], error)
+    assert tally.spreads()["crowds"] == kinds.spread(errors, 0.1)
+
+
+def test_model_files_do_not_hold_pictures() -> None:
+    metrics = {"chosen_on": "x", "dev": {"palmkit": {"ap": 0.5, "pictures": {"all": {"mean": 1}}}}}
+    assert kinds.without_pictures(metrics) == {"dev": {"palmkit": {"ap": 0.5}}}
+
+
 @pytest.mark.parametrize("values", [[], [0.5, float("nan")]])
 def test_a_spread_of_nothing_is_an_error(values: list[float]) -> None:
     with pytest.raises(ValueError, match="finite numbers of at least one picture"):
@@ -69,6 +83,14 @@ def test_kinds_of_pictures() -> None:
     assert kinds.distance([20, 24, 300], picture) == "distance far"
     assert kinds.distance([25], picture) == "distance middle"
     assert kinds.distance([100], picture) == "distance near"
+    assert kinds.between(39.5, (0, 20, 40), "turn") == "turn 20 to 39"
+    assert kinds.between(40, (0, 20, 40), "turn") == "turn 40 and more"
+    assert kinds.between(1, (1, 2, 3), "hands") == "hands 1"
+    picture[10:20, 30:40] = 200
+    assert kinds.light_on(picture, np.array([[30.5, 10.2], [38.9, 19]])) == "light bright"
+    # Points may lie outside.
+    assert kinds.light_on(picture, np.array([[-20, -30], [20, 5]])) == "light dark"
+    assert kinds.light_on(picture, np.array([[410, 305], [450, 350]])) == "light dark"
     assert kinds.view("hair/fasseg_multipose/03+15-60.png") == ["turn 40 to 69"]
     assert kinds.view("hair/figaro/03.png") == []
 
@@ -191,12 +213,122 @@ def test_masks_are_measured_by_kind() -> None:
     assert "grocery" not in pictures
 
 
-def test_cards_tell_of_the_worst() -> None:
+def test_meshes_are_measured_by_kind(tmp_path: Path) -> None:
+    from palmkit.kits.crop import Crop
+    from palmkit.models.face_mesh import evaluate as meshes
+
+    random = np.random.default_rng(0)
+    Image.new("RGB", (400, 400), (90, 90, 90)).save(tmp_path / "a.png")
+    crop = Crop(200.0, 200.0, 150.0, 0.0)
+    points = random.uniform(0.3, 0.7, (478, 3)).astype(np.float32)
+    mesh = crop.to_picture(points)
+    unit = meshes.distance_of_eyes(mesh)
+    look = meshes.Look(points, 1.0, np.ones(478, np.float32))
+    off = mesh + np.array([0.5 * unit, 0, 0], np.float32)
+    cases = [
+        meshes.Case("a.png", mesh, crop, "frontal", None, 12.5, "aaf"),
+        meshes.Case("a.png", off, crop, "profile", None, 55.0, "aaf"),
+        meshes.Case("a.png", off, crop, "masked", None, 0.0, "eden"),
+    ]
+
+    class Still(meshes.Contender):
+        """Sees the same points in every crop, and in its mirror image."""
+
+        def at(self, picture: Picture, crop: Crop) -> meshes.Look:
+            inside = crop.to_crop(mesh) if crop != cases[0].first else points
+            return look._replace(points=np.asarray(inside, np.float32))
+
+        def mirrored(self, picture: Picture, crop: Crop) -> Any:
+            return self.at(picture, crop).points
+
+    _, pictures = meshes.measure(tmp_path, cases, Still(lambda picture: look, 8))
+    assert set(pictures) == {
+        *("all", "aaf", "turn 0 to 19", "turn 40 to 69", "light middle", "distance middle")
+    }
+    assert pictures["all"] == pytest.approx((2, 0.25, 0.5, 0.5), abs=1e-3)
+    assert pictures["turn 40 to 69"].failed == 1
+
+
+def test_hands_are_measured_by_kind() -> None:
+    pytest.importorskip("torch", reason="the extra [train] is not installed")
+    from palmkit.models.hand_detector import evaluate as palms
+    from palmkit.models.hand_landmarks import evaluate as hands
+    from palmkit.models.hand_landmarks.pipelines import Recognised
+
+    picture = np.full((400, 400, 3), 90, np.uint8)
+    points = np.zeros((21, 3), np.float32)
+    points[:, :2] = np.random.default_rng(0).uniform(150, 250, (21, 2))
+    points[0, :2], points[9, :2] = (200, 250), (200, 150)
+    found = Recognised(points, 1.0, 1.0, 1.0, "fist", 1.0)
+    hand = {"landmarks": points.tolist(), "right": 1.0, "gesture": "fist"}
+    told = {"set": "subhi", "hands": [hand], "ignored": [], "label": None}
+    tally = hands.Tally()
+    for answer in ([found], []):
+        tally.add(told, picture, answer)
+    spreads = tally.by_kind.spreads()
+    assert spreads["all"] == pytest.approx((2, hands.MISSED / 2, hands.MISSED, 0.5))
+    assert set(spreads) == {"all", "subhi", "turn 0 to 44", "distance near", "light middle"}
+    two = np.array([[10, 10, 30, 30], [100, 100, 290, 200]], np.float32)
+    assert palms.kinds_of("leb", picture, two) == [
+        *("leb", "hands 2", "distance near", "light middle")
+    ]
+
+
+def test_pages_are_measured_by_kind(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from palmkit.models.reranker import evaluate, simulator
+
+    log = tmp_path / "log.jsonl"
+    simulator.main([str(log), "--visits", "60", "--seed", "3"])
+    evaluate.main([str(log), str(tmp_path / "out")])
+    told = json.loads((tmp_path / "out/metrics.json").read_text())
+    ours = told["pictures"]["palmkit"]
+    assert "| all |" in capsys.readouterr().out
+    for unit in ("items", "chosen", "events"):
+        counted = [each["pictures"] for kind, each in ours.items() if kind.startswith(unit)]
+        assert sum(counted) == ours["all"]["pictures"] > 0
+    assert 0 < ours["all"]["worst_tenth"] < ours["all"]["mean"] < 1
+    assert set(told["pictures"]) > {"palmkit", "the server's order"}
+
+
+SPREAD = ("mean", "worst_tenth", "failed")
+# Cards have three places, metrics.json has four.
+ROUNDED = 0.00055
+
+
+@pytest.mark.parametrize(
+    ("name", "place"),
+    [
+        ("face_detector", ["as_it_comes"]),
+        ("face_mesh", ["dev"]),
+        ("hand_detector", ["dev"]),
+        ("hand_landmarks", ["dev"]),
+    ],
+)
+def test_cards_tell_of_the_worst(name: str, place: list[str]) -> None:
     models = Path(kinds.__file__).parent
-    for name in ("face_detector",):
-        card = (models / name / "card.md").read_text()
-        told = json.loads((models / name / "metrics.json").read_text())["as_it_comes"]
-        for contender, numbers in told.items():
-            for kind, spread in numbers["pictures"].items():
-                row = next(row for row in card.splitlines() if row.startswith(f"| {kind} |"))
-                assert f"{spread['worst_tenth']:.3f}" in row, (contender, kind)
+    card = (models / name / "card.md").read_text()
+    told = json.loads((models / name / "metrics.json").read_text())
+    assert told["chosen_on"]
+    for key in place:
+        told = told[key]
+    rows = card.split("the worst, too\n")[1].split("\n## ")[0].splitlines()
+    shown = [each["pictures"] for each in told.values() if "pictures" in each]
+    assert shown
+    for at, spreads in enumerate(shown):
+        for kind, spread in spreads.items():
+            start = f"| {kind} | {spread['pictures']} |"
+            row = next(row for row in rows if row.startswith(start))
+            cells = [float(cell) for cell in row.removeprefix(start).strip(" |").split("|")]
+            said = [spread[key] for key in SPREAD]
+            assert cells[3 * at : 3 * at + 3] == pytest.approx(said, abs=ROUNDED), kind
+
+
+def test_the_rerankers_card_tells_of_the_worst() -> None:
+    folder = Path(kinds.__file__).parent / "reranker"
+    card = (folder / "card.md").read_text()
+    told = json.loads((folder / "metrics.json").read_text())["pictures"]
+    for kind, spread in told["palmkit"].items():
+        start = f"| {kind} | {spread['pictures']} |"
+        row = next(row for row in card.splitlines() if row.startswith(start))
+        cells = [float(cell) for cell in row.removeprefix(start).strip(" |").split("|")]
+        assert cells[:3] == pytest.approx([spread[key] for key in SPREAD], abs=ROUNDED), kind
