@@ -192,6 +192,11 @@ def test_recipe_from_pictures_to_report(tmp_path: Path, monkeypatch: pytest.Monk
     np.testing.assert_allclose(found, wanted, atol=2e-2 * float(np.abs(wanted).max()) + 1e-3)
     measured = evaluate.evaluate(tmp_path / "files", tmp_path, 4, "plain", "told <so>")
     assert [each.name for each in measured] == [*files]
+    told = json.loads((tmp_path / "metrics.json").read_text())
+    for each in told["networks"]:
+        assert each["pictures"]["all"]["pictures"] == 4
+        assert set(each["pictures"]) - {"all"} <= set(CLASSES)
+        assert 0 < each["pictures"]["all"]["mean"] < 1
     page = (tmp_path / "report.html").read_text()
     assert "told &lt;so&gt;" in page and page.count("deep-compression-0.2") > 2
 
@@ -201,7 +206,7 @@ def test_best_is_the_smallest_that_is_allowed() -> None:
 
     right = np.arange(1000)
     files = [
-        Measured(name, size, right < good)
+        Measured(name, size, right < good, {})
         for name, size, good in (
             ("float", 1000, 900), ("deep-compression", 15, 899), ("ours-a", 50, 892),
             ("ours-b", 20, 880),
