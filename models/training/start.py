@@ -133,6 +133,6 @@ def weights_of(graph: Graph) -> list[Weights]:
     for node in graph.nodes:
         if node.op in CONVOLUTIONS:
             weight = value(node.inputs[1])
-            named = len(node.inputs) > 2 and node.inputs[2]
-            found.append((weight, value(node.inputs[2]) if named else np.zeros(0, np.float32)))
+            bias = next(iter(node.inputs[2:]), "")
+            found.append((weight, value(bias) if bias else np.zeros(0, np.float32)))
     return found

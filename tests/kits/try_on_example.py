@@ -31,7 +31,7 @@ SIDE = 260
 
 def example() -> Image:
     """Return the face as it is and with each look, uint8[h, w, 3]."""
-    portrait: Image = skimage.data.astronaut()  # type: ignore[no-untyped-call]
+    portrait = kits.read_image(skimage.data.astronaut())  # type: ignore[no-untyped-call]
 
     def worn(look: dict[str, Any]) -> Image:
         picture = kits.try_on(portrait, **look).after if look else portrait
