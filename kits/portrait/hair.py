@@ -59,15 +59,8 @@ class HairSegmenter(Segmenter):
             model=options.face_model,
             **options.running(),
         )
-        self._finder: Finder | None = None
-        if options.mode == "image" and options.max_faces is None:
-            self._finder = Finder(options.finder_model, options)
-        self._start(self._seen_by, *([self._finder.current] if self._finder else []))
-
-    def _adopt(self) -> None:
-        super()._adopt()
-        if self._finder is not None:
-            self._finder.adopt()
+        looks = options.mode == "image" and options.max_faces is None
+        self._open(Finder(options.finder_model, options) if looks else None)
 
     @property
     def releases(self) -> Mapping[str, str]:

@@ -44,12 +44,18 @@ class Segmenter(Kit[Mask]):
     subject: ClassVar[Subject]
 
     def __init__(self, options: SegmenterArguments) -> None:
-        """Open the model of both kits; the subclass starts."""
+        """Open the model of both kits; the subclass ends with `_open`."""
         super().__init__(options)
         self._options = options
         self._backdrop = None if options.background is None else Backdrop.of(options.background)
         self._seen_by = Current(options.model, self.model_name, options)
+        self._finder: Finder | None = None
         self._side = 0
+
+    def _open(self, finder: Finder | None) -> None:
+        """Start, with a finder if the views of the network follow from where people are."""
+        self._finder = finder
+        self._start(self._seen_by, *([finder.current] if finder else []))
 
     def _adopt(self) -> None:
         self._model = self._seen_by.model
@@ -57,6 +63,8 @@ class Segmenter(Kit[Mask]):
         if self._side != before:
             # Masks of frames before are as large as the network's input was then.
             self._forget()
+        if self._finder is not None:
+            self._finder.adopt()
 
     @takes_pictures
     def segment(self, frame: Frame[Source]) -> Mask:
@@ -135,15 +143,8 @@ class PortraitSegmenter(Segmenter):
         be read, ModelError for a model that cannot.
         """
         super().__init__(options)
-        self._finder: Finder | None = None
-        if options.mode == "image" and options.second_pass:
-            self._finder = Finder(options.finder_model, options)
-        self._start(self._seen_by, *([self._finder.current] if self._finder else []))
-
-    def _adopt(self) -> None:
-        super()._adopt()
-        if self._finder is not None:
-            self._finder.adopt()
+        looks = options.mode == "image" and options.second_pass
+        self._open(Finder(options.finder_model, options) if looks else None)
 
     def _forget(self) -> None:
         self._steady = Steady()

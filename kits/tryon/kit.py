@@ -233,8 +233,8 @@ class TryOn(Kit[TriedOn]):
     def _opacity(self, image: Image, own: Hair, faces: Faces, time_s: float | None) -> Floats:
         """Return how much of each pixel of its part is a head's hair; new."""
         if time_s is not None:
+            # A frame has no time for more than the mask.
             return coverage(own.mask)
-        # A frame has no time for more than the mask.
         assert faces.mesh is not None and faces.visibility is not None
         mesh, visibility = faces.mesh[own.row, :, :2], faces.visibility[own.row]
         mask = without_skin(image, own.part, own.mask, mesh, visibility)

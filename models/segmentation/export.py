@@ -15,6 +15,7 @@ from pathlib import Path
 
 import torch
 
+from palmkit.models.kinds import without_pictures
 from palmkit.models.segmentation.network import SIZE, WIDTHS, ExportedNetwork, MaskNetwork
 from palmkit.models.training.export import export_onnx
 
@@ -34,15 +35,17 @@ SIDES = {"person_finder": (128, 64)}
 def describe(task: str, metrics: Mapping[str, object]) -> dict[str, str]:
     """Return the model file's metadata."""
     side, found = SIDES.get(task, (SIZE, SIZE))
+    # The larger network of a task differs in nothing else.
+    same = task.removesuffix("_best")
     return {
-        "kit": KITS.get(task, task),
+        "kit": KITS.get(same, same),
         "name": task,
         "version": VERSION,
         "licence": LICENCE,
-        "input": f"image: float32[1, {side}, {side}, 3], RGB 0..255, {VIEWS[task]}",
+        "input": f"image: float32[1, {side}, {side}, 3], RGB 0..255, {VIEWS[same]}",
         "outputs": f"mask: float32[1, {found}, {found}, 1], probability 0..1",
         "threshold": "0.5",
-        "data": f"see models/{task}/card.md for the pictures and their terms",
+        "data": f"see models/{same}/card.md for the pictures and their terms",
         "metrics": json.dumps(metrics, sort_keys=True),
     }
 
@@ -74,10 +77,8 @@ def main(arguments: Iterable[str] | None = None) -> None:
     parser.add_argument("--metrics", type=Path, help="metrics.json of evaluate.py")
     options = parser.parse_args(None if arguments is None else list(arguments))
     measured = json.loads(options.metrics.read_text()) if options.metrics else {}
-    # How pictures came out by kind is for cards, and would make the file larger.
-    for numbers in measured.values():
-        numbers.pop("pictures", None)
-    export(options.task, options.checkpoint, options.out, measured.get("palmkit", {}))
+    told = without_pictures(measured.get("palmkit", {}))
+    export(options.task, options.checkpoint, options.out, told)
 
 
 if __name__ == "__main__":

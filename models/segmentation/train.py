@@ -225,6 +225,10 @@ class MaskTrainer(Composing):
 def main(arguments: Iterable[str] | None = None) -> None:
     """Run the command line."""
     options, recipe, device = read_options("train a mask network", MaskRecipe, arguments)
+    if recipe.model not in WIDTHS:
+        raise SystemExit(
+            f"--task, --network: expected one of {', '.join(WIDTHS)}, got {recipe.model}"
+        )
     bank = Bank(options.pack, recipe.task, device)
     if recipe.stage == "guide":
         trainer: Composing = GuideTrainer(recipe, bank, device, SelfieNetwork(options.teacher))

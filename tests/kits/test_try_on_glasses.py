@@ -30,7 +30,7 @@ def frame_of(covered: Floats) -> NDArray[np.bool_]:
 
 
 def hair_over_an_eye() -> Floats:
-    """From above the face over its right half, down to the mouth."""
+    """The hair hangs from above the face over its right half, down to the mouth."""
     hair = np.zeros((SIDE, SIDE), np.float32)
     hair[: SIDE // 2 + 3 * CM, : SIDE // 2 - CM] = 1
     return hair
